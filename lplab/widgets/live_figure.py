@@ -1,0 +1,117 @@
+"""A Plotly figure that lives in a notebook: light on the wire, as wide as its place, readable in both themes.
+
+Plotly's own `FigureWidget` sends its 5 MB of JavaScript with every figure, is always 700 pixels wide and stays white in
+a dark notebook. `LiveFigure` sends that code once per kernel, gzipped, in a widget that all figures share; follows the
+width of its container; takes ink and grid from JupyterLab's theme; and hands its alt text to screen readers.
+
+It leans on a few internals of plotly, listed in `missing_internals`. Where one is gone it is a plain FigureWidget,
+which looks poorer and works the same.
+"""
+
+import gzip
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import ipywidgets
+import plotly
+import plotly.graph_objects as go
+import traitlets
+from plotly.basewidget import BaseFigureWidget
+
+_STATIC = Path(__file__).parent / "static"
+_BUNDLE_PATH = Path(plotly.__file__).parent / "package_data" / "widgetbundle.js"
+
+
+class _Bundle(ipywidgets.Widget):
+    """Plotly's JavaScript on its way to the browser: a model without a view."""
+
+    data = traitlets.Bytes().tag(sync=True)
+
+
+_the_bundle: _Bundle | None = None
+
+
+def _shared_bundle() -> _Bundle:
+    """Return the one bundle of this kernel; made anew if someone closed it (`Widget.close_all()`)."""
+    global _the_bundle
+    if _the_bundle is None or _the_bundle.comm is None:
+        _the_bundle = _Bundle(data=gzip.compress(_BUNDLE_PATH.read_bytes(), compresslevel=6))
+    return _the_bundle
+
+
+def missing_internals() -> tuple[str, ...]:
+    """Return the names of the plotly internals that `LiveFigure` needs and that this plotly lacks.
+
+    >>> missing_internals()
+    ()
+    """
+    source = _BUNDLE_PATH.read_text(encoding="utf-8") if _BUNDLE_PATH.is_file() else ""
+    # the default export makes an object with initialize() and render(): anywidget's own contract
+    tail = source[-100_000:]
+    exported = re.findall(r"([\w$]+)\s+as\s+default\b", tail)[-1:]
+    methods = r"\s*=\s*\(\)\s*=>\s*{.{0,80}?initialize\(.{0,200}?render\("
+    factory = exported and re.search(rf"[ ,;]{re.escape(exported[0])}{methods}", tail)
+    there = {
+        "package_data/widgetbundle.js": bool(source),
+        "widgetbundle.js: default export is a factory": bool(factory),
+        "gd._responsiveChartHandler": "_responsiveChartHandler" in source,
+        "BaseFigureWidget._config": BaseFigureWidget.class_traits().get("_config") is not None,
+        "BaseFigureWidget is an AnyWidget": issubclass(BaseFigureWidget, anywidget.AnyWidget),
+    }
+    return tuple(name for name, found in there.items() if not found)
+
+
+_missing: tuple[str, ...] | None = None
+
+
+def _usable() -> bool:
+    """Look at plotly once per kernel; say once what is missing."""
+    global _missing
+    if _missing is None:
+        _missing = missing_internals()
+        if _missing:
+            lacks = f"this plotly ({plotly.__version__}) lacks {', '.join(_missing)}"
+            warnings.warn(f"figures will be plain: {lacks}", stacklevel=3)
+    return not _missing
+
+
+class LiveFigure(go.FigureWidget):
+    """A figure shown in the notebook whose traces and layout can be changed in place.
+
+    Takes what `plotly.graph_objects.FigureWidget` takes: usually one `Figure` from `lplab.figures`. Change it inside
+    `with live.batch_update():` (or through `figures.update(live, figure)`), with numpy arrays, so that one frame is
+    painted per change. The alt text is read from `layout.meta["alt"]`, and follows it.
+
+    >>> figure = go.Figure(go.Scatter(y=[1, 2]), layout={"meta": {"alt": "two points, going up"}})
+    >>> live = LiveFigure(figure)
+    >>> live.alt
+    'two points, going up'
+    >>> live.layout.meta = {"alt": "flat"}
+    >>> live.alt
+    'flat'
+    """
+
+    _esm = _STATIC / "live_figure.js"
+    _css = _STATIC / "live_figure.css"
+    _bundle = traitlets.Instance(ipywidgets.Widget, allow_none=True).tag(sync=True, **ipywidgets.widget_serialization)
+    _plotly_version = traitlets.Unicode(plotly.__version__).tag(sync=True)
+    alt = traitlets.Unicode(help="What the figure shows, in words; kept equal to layout.meta['alt'].").tag(sync=True)
+
+    def __init__(self, data: Any = None, layout: Any = None, **kwargs: Any) -> None:
+        if not _usable():
+            self._esm = go.FigureWidget._esm
+        super().__init__(data, layout, **kwargs)
+        self.add_class("lp-fig")
+        self._config = {"responsive": True, "displaylogo": False, "displayModeBar": False}
+        self.layout.on_change(self._read_alt, "meta")
+        self._read_alt(self.layout, self.layout.meta)
+
+    @traitlets.default("_bundle")
+    def _find_bundle(self) -> _Bundle | None:
+        return _shared_bundle() if _usable() else None
+
+    def _read_alt(self, _layout: Any, meta: Any) -> None:
+        self.alt = str(meta.get("alt", "")) if isinstance(meta, dict) else ""

@@ -1,0 +1,185 @@
+"""One throw-away JupyterLab on the loopback address, and notebooks open in a real browser."""
+
+import ast
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+SETTINGS = {
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    "apputils-extension/themes": {"theme": "JupyterLab Light", "adaptive-theme": False},
+    "docmanager-extension/plugin": {"autosave": False},
+    "notebook-extension/tracker": {"windowingMode": "none"},
+}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+
+
+def find_browser() -> str | None:
+    """Return the browser in LPLAB_BROWSER (start.py sets it), or the first Chromium-like one on the PATH."""
+    return os.environ.get("LPLAB_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+class Lab:
+    """JupyterLab with a random token and its own settings, data and runtime folders under `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "notebooks"
+        self.root.mkdir()
+        self.token = secrets.token_hex(16)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        for plugin, values in SETTINGS.items():
+            file = folder / "settings" / "@jupyterlab" / f"{plugin}.jupyterlab-settings"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(values))
+        places = {
+            "JUPYTER_CONFIG_DIR": "config",
+            "JUPYTER_DATA_DIR": "data",
+            "JUPYTER_RUNTIME_DIR": "runtime",
+            "IPYTHONDIR": "ipython",
+            "JUPYTERLAB_SETTINGS_DIR": "settings",
+            "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        }
+        self.log = folder / "lab.log"
+        options = [
+            "--no-browser",
+            "--ip=127.0.0.1",
+            f"--port={port}",
+            f"--IdentityProvider.token={self.token}",
+            f"--ServerApp.root_dir={self.root}",
+            "--LabApp.expose_app_in_browser=True",
+            "--LabApp.extension_manager=readonly",
+            *(["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
+        ]
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "jupyterlab", *options],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.root,
+                start_new_session=True,
+                env={**os.environ, **{name: str(folder / place) for name, place in places.items()}},
+            )
+        self._wait()
+
+    def _wait(self, seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                urllib.request.urlopen(f"{self.url}/api/status?token={self.token}", timeout=2).close()
+                return
+            except OSError:
+                time.sleep(0.1)
+        self.stop()
+        raise RuntimeError("JupyterLab did not start:\n" + self.log.read_text()[-2000:])
+
+    def stop(self) -> None:
+        """End the server and its kernels."""
+        if self.process.poll() is None:
+            if os.name == "posix":
+                os.killpg(self.process.pid, signal.SIGTERM)
+            else:
+                self.process.terminate()
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+
+
+# Widget callbacks that fail show nowhere in the page: listen to the kernel's own messages.
+LISTEN = """() => {
+  const panel = jupyterapp.shell.currentWidget;
+  window.lpFailures = [];
+  panel.sessionContext.iopubMessage.connect((_, message) => {
+    const parent = message.parent_header?.msg_type;
+    if (message.header.msg_type === 'error') lpFailures.push(message.content.ename + ': ' + message.content.evalue);
+    if (message.header.msg_type === 'stream' && message.content.name === 'stderr' && parent !== 'execute_request')
+      lpFailures.push(message.content.text);
+  });
+}"""
+ASK = """async (expression) => {
+  const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+  const ask = {code: '', silent: true, store_history: false, user_expressions: {it: `repr(${expression})`}};
+  return (await kernel.requestExecute(ask).done).content.user_expressions.it;
+}"""
+
+
+class Notebook:
+    """A notebook of the given cells, open in the browser and run from top to bottom."""
+
+    def __init__(self, lab: Lab, browser: Any, cells: list[str], **context: Any) -> None:
+        self.outside: list[str] = []
+        self.errors: list[str] = []
+        self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 1000}, **context})
+        self.context.route(lambda url: not url.startswith((lab.url, "data:", "blob:")), self._refuse)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        name = f"{secrets.token_hex(4)}.ipynb"
+        write(lab.root / name, cells)
+        self.page.goto(f"{lab.url}/doc/tree/{name}?token={lab.token}", wait_until="domcontentloaded")
+        self.page.wait_for_function(
+            "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
+            timeout=60_000,
+        )
+        self.page.evaluate(LISTEN)
+        self.page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
+        self.page.wait_for_function(
+            "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'", timeout=60_000
+        )
+
+    def _refuse(self, route: Any) -> None:
+        self.outside.append(route.request.url)
+        route.abort()
+
+    def python(self, expression: str) -> Any:
+        """Return the value, a literal, that a Python expression has in the notebook's kernel."""
+        answer = self.page.evaluate(ASK, expression)
+        assert answer["status"] == "ok", answer
+        return ast.literal_eval(ast.literal_eval(answer["data"]["text/plain"]))
+
+    def becomes(self, expression: str, value: Any, seconds: float = 8) -> None:
+        """Wait until the Python expression has that value: a click needs a moment to reach the kernel."""
+        end = time.monotonic() + seconds
+        while (now := self.python(expression)) != value:
+            assert time.monotonic() < end, f"{expression} is {now!r}, not {value!r}"
+            self.page.wait_for_timeout(50)
+
+    def theme(self, name: str) -> None:
+        """Switch JupyterLab's theme: Light or Dark."""
+        change = "name => jupyterapp.commands.execute('apputils:change-theme', {theme: `JupyterLab ${name}`})"
+        self.page.evaluate(change, name)
+        light = str(name == "Light").lower()
+        self.page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
+        self.page.wait_for_timeout(300)
+
+    def close(self) -> None:
+        """End the kernel, and fail if anything went wrong unseen."""
+        failures = self.page.evaluate("() => window.lpFailures ?? []")
+        self.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+        self.context.close()
+        assert not self.outside, f"the page asked the outside world: {self.outside}"
+        assert not failures, f"a callback failed: {failures}"
+        assert not self.errors, f"errors in the page: {self.errors}"
+
+
+def write(path: Path, cells: list[str]) -> None:
+    """Write a notebook of code cells."""
+    made = [
+        {"cell_type": "code", "id": f"c{k}", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
+        for k, source in enumerate(cells)
+    ]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    path.write_text(json.dumps({"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}))

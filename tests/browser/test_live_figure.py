@@ -1,0 +1,88 @@
+"""LiveFigure in JupyterLab: drawn, as wide as its place, in both themes, readable for screen readers."""
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+CELLS = (
+    "import numpy as np, ipywidgets, plotly.graph_objects as go\nfrom lplab.widgets import LiveFigure",
+    """x = np.linspace(0, 10, 200)
+def figure(alt):
+    layout = dict(height=240, meta={'alt': alt}, title='A sine', yaxis_range=[-1.1, 1.1])
+    return LiveFigure(go.Figure(go.Scatter(x=x, y=np.sin(x)), layout))
+first, second = figure('a sine'), figure('the same again')
+first""",
+    "box = ipywidgets.Box([second], layout=ipywidgets.Layout(width='500px')); box",
+    "slider = ipywidgets.IntSlider(description='k', max=20)\n"
+    """def redraw(change):
+    with first.batch_update():
+        first.data[0].y = np.sin(x * (1 + change.new))
+        first.layout.meta = {'alt': f'a sine, {change.new} times as fast'}
+slider.observe(redraw, 'value')
+slider""",
+    "first",
+)
+
+
+@pytest.fixture(scope="module")
+def notebook(open_notebook):
+    notebook = open_notebook(*CELLS)
+    notebook.page.wait_for_function("() => document.querySelectorAll('.lp-fig .cartesianlayer .subplot').length === 3")
+    return notebook
+
+
+def plots(notebook):
+    return notebook.page.locator(".js-plotly-plot")
+
+
+def test_one_copy_of_plotly_serves_all_figures(notebook):
+    assert notebook.python("first._bundle is second._bundle")
+    assert notebook.page.evaluate("() => globalThis.__lplabPlotly.size") == 1
+
+
+def test_figure_follows_the_width_of_its_container(notebook):
+    def width(k):
+        return plots(notebook).nth(k).locator(".main-svg").first.bounding_box()["width"]
+
+    cell = notebook.page.locator(".jp-OutputArea-output").first.bounding_box()["width"]
+    assert width(0) == pytest.approx(cell, abs=30)
+    assert width(1) == pytest.approx(500, abs=10)
+    notebook.python("setattr(box.layout, 'width', '350px')")
+    notebook.page.wait_for_timeout(600)
+    assert width(1) == pytest.approx(350, abs=10)
+    assert plots(notebook).nth(1).locator(".main-svg").first.bounding_box()["height"] == 240
+
+
+def test_alt_text_follows_the_figure(notebook):
+    plot = plots(notebook).first
+    assert plot.get_attribute("role") == "img"
+    assert plot.get_attribute("aria-label") == "a sine"
+    handle = notebook.page.locator("[role=slider]").first
+    handle.focus()
+    path = plot.locator(".js-line").first
+    before = path.get_attribute("d")
+    notebook.page.keyboard.press("ArrowRight")
+    notebook.page.locator("[aria-label='a sine, 1 times as fast']").first.wait_for()
+    assert path.get_attribute("d") != before
+
+
+def test_ink_follows_the_theme(notebook):
+    def ink():
+        title = plots(notebook).first.locator("text.gtitle")
+        return title.evaluate("e => getComputedStyle(e).fill"), notebook.page.evaluate(
+            "() => getComputedStyle(document.querySelector('.main-svg')).backgroundColor"
+        )
+
+    light = ink()
+    notebook.theme("Dark")
+    dark = ink()
+    notebook.theme("Light")
+    assert light[0] != dark[0]
+    assert light[1] == dark[1] == "rgba(0, 0, 0, 0)"
+
+
+def test_a_second_view_shows_the_same(notebook):
+    notebook.python("first.data[0].update(y=x / 10) and None")
+    notebook.page.wait_for_timeout(300)
+    lines = [plots(notebook).nth(k).locator(".js-line").first.get_attribute("d") for k in (0, 2)]
+    assert lines[0] == lines[1]
