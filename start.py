@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""Set up lplab and open the labs, with nothing but Python 3.11 or newer.
+
+    python3 start.py                 open JupyterLab at the labs
+    python3 start.py --no-browser    the same on a remote machine: only prints the address
+    python3 start.py test            run every test; what follows `test` goes to pytest
+
+The first run makes a virtual environment in .venv and installs into it. Later runs start at once and need no network.
+"""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - old Pythons must get as far as this line: no newer syntax in this file
+    sys.exit(f"lplab needs Python 3.11 or newer, this is {sys.version.split()[0]}: get it from your package manager"
+             " or from https://www.python.org/downloads, then type: python3.11 start.py")  # fmt: skip
+
+import argparse
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import tomllib
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+STAMP = VENV / "lplab.json"  # what .venv holds; "unfinished" while that changes, so an interruption shows
+LOG = VENV / "install.log"
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+NEEDED_GB = 3
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+BROWSERS = (
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge"),
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+    "%ProgramFiles%/Google/Chrome/Application/chrome.exe",
+    "%LocalAppData%/Google/Chrome/Application/chrome.exe",
+    "%ProgramFiles(x86)%/Microsoft/Edge/Application/msedge.exe",
+)
+
+
+class Problem(Exception):
+    """Something that the reader can put right; the message says how."""
+
+
+# ---- is .venv complete? ----------------------------------------------------------------------------------------------
+
+
+def wanted(extras: set[str]) -> dict:
+    """The stamp of a complete .venv: it changes with our dependencies, with Python, and when the folder moves."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    needs = json.dumps([project["build-system"], project["project"]]) + (ROOT / "constraints.txt").read_text("utf-8")
+    digest = hashlib.sha256(needs.encode()).hexdigest()
+    return {"python": VERSION, "folder": str(ROOT), "needs": digest, "extras": sorted(extras)}
+
+
+def installed() -> dict:
+    """The stamp found in .venv; empty if there is none, or if an installation was cut short."""
+    try:
+        return json.loads(STAMP.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def prepare(extras: set[str]) -> None:
+    """Make .venv hold lplab with its ``extras``; do nothing if it does already."""
+    found = installed()
+    goal = wanted(extras | set(found.get("extras", [])))
+    if PYTHON.exists() and found == goal:
+        return
+    usable = PYTHON.exists() and all(found.get(key) == goal[key] for key in ("python", "folder"))
+    with only_one():
+        if not usable:
+            make_venv()
+        try:
+            install(goal["extras"])
+        except Problem as problem:  # offline, say: pip says so before it changes anything
+            if not (usable and installed() == found and found["extras"] == goal["extras"]):
+                raise
+            print(problem, "Going on with what was installed before.", sep="\n")
+        else:
+            STAMP.write_text(json.dumps(goal, indent=1), "utf-8")
+
+
+@contextlib.contextmanager
+def only_one():
+    """Let one start.py at a time change .venv; the system takes the lock back even after a crash."""
+    with open(__file__, "r+b") as handle:
+        try:
+            if os.name == "nt":
+                import msvcrt
+
+                handle.seek(2**30)  # Windows hides locked bytes from readers: lock one beyond the end
+                msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Problem("Another start.py is setting up this folder: wait until it is done.") from None
+        yield
+
+
+# ---- installing ------------------------------------------------------------------------------------------------------
+
+
+def make_venv() -> None:
+    """Make .venv anew; leave one alone that somebody else made."""
+    if not (importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip")):
+        raise Problem(f"Python's venv module is missing; on Debian and Ubuntu: sudo apt install python{VERSION}-venv")
+    if VENV.exists() and any(VENV.iterdir()) and not STAMP.exists():
+        raise Problem(f"{VENV} was not made by start.py: rename or delete it, then run this again.")
+    free = shutil.disk_usage(ROOT).free / 1e9
+    if free < NEEDED_GB:
+        raise Problem(f"The disk is too full: lplab needs about {NEEDED_GB} GB, and {ROOT} has {free:.1f} GB left.")
+    try:
+        if VENV.exists():
+            shutil.rmtree(VENV)
+        VENV.mkdir()
+        STAMP.write_text("unfinished", "utf-8")
+    except OSError as error:
+        raise Problem(f"Cannot write {VENV} ({error.strerror}): end what still uses it, or mend its rights.") from None
+    run([sys.executable, "-m", "venv", str(VENV)], "Making .venv")
+
+
+def install(extras: list[str]) -> None:
+    """Install lplab (editable) with ``extras``, in the versions of constraints.txt."""
+    pip = [str(PYTHON), "-m", "pip", "install", "--progress-bar=off", "--no-input", "--disable-pip-version-check"]
+    pip += ["--constraint", str(ROOT / "constraints.txt")]
+    if cpu_torch_is_offered():
+        with contextlib.suppress(Problem):  # it has no build for this machine: the next line finds one elsewhere
+            run([*pip, "--no-deps", "--index-url", CPU_INDEX, "torch"], "Installing PyTorch for the CPU")
+    run([*pip, "--editable", f"{ROOT}[{','.join(extras)}]"], "Installing lplab and JupyterLab")
+    # JupyterLab's question about news would be the first thing that a newcomer sees, and would ask the network.
+    settings = VENV / "share/jupyter/lab/settings/overrides.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    quiet = {"fetchNews": "false", "checkForUpdates": False}
+    settings.write_text(json.dumps({"@jupyterlab/apputils-extension:notification": quiet}), "utf-8")
+
+
+def cpu_torch_is_offered() -> bool:
+    """Whether to take torch from PyTorch's CPU index: from elsewhere, gigabytes of CUDA come with it on Linux."""
+    if not sys.platform.startswith("linux") or shutil.which("nvidia-smi"):
+        return False
+    try:
+        return urllib.request.urlopen(f"{CPU_INDEX}/torch/", timeout=3).status == 200
+    except OSError:
+        return False
+
+
+def run(command: list[str], what: str) -> None:
+    """Run ``command`` with one moving line on the screen and its output in the log; raise Problem if it fails."""
+    lines: list[str] = []
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+                               errors="replace", env=environment(), cwd=ROOT)  # fmt: skip
+    reader = threading.Thread(target=collect, args=(process.stdout, lines), daemon=True)
+    reader.start()
+    start, moving = time.monotonic(), sys.stdout.isatty()
+    print(f"{what} ...", end="" if moving else "\n", flush=True)
+    try:
+        while process.poll() is None:
+            reader.join(0.2)
+            if moving:
+                news = lines[-1].split(" (from")[0].strip() if lines else ""
+                width = shutil.get_terminal_size().columns - 1
+                text = f"{what} ... {time.monotonic() - start:.0f} s  {news}"[:width]
+                print("\r" + text.ljust(width), end="", flush=True)
+    finally:
+        process.terminate()
+        reader.join(5)
+        print(end="\n" if moving else "")
+    if process.returncode:
+        raise Problem(explain(lines))
+
+
+def collect(stream, lines: list[str]) -> None:
+    """Copy ``stream`` to the log and to ``lines``; when pip's last step begins, .venv is no longer what it was."""
+    with open(LOG, "a", encoding="utf-8") as log:
+        for line in stream:
+            log.write(line)
+            lines.append(line)
+            if line.startswith("Installing collected packages"):
+                STAMP.write_text("unfinished", "utf-8")
+
+
+def explain(lines: list[str]) -> str:
+    """Why an installation failed, in one line where its output tells; else the end of its output."""
+    output = "".join(lines)
+    if "No space left on device" in output or "[Errno 28]" in output:
+        return f"The disk is full: lplab needs about {NEEDED_GB} GB in {ROOT}, and some room for temporary files."
+    offline = ("name resolution", "getaddrinfo failed", "nodename nor servname", "Name or service not known",
+               "NewConnectionError", "ConnectTimeout", "ProxyError", "Network is unreachable")  # fmt: skip
+    if any(sign in output for sign in offline):
+        return "No network, which an installation needs: check the connection (and pip's proxy), then run this again."
+    return f"The installation failed. The end of its log, {LOG}:\n    {'    '.join(lines[-15:])}"
+
+
+# ---- handing over ----------------------------------------------------------------------------------------------------
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of our processes: .venv first, and no other Python's settings."""
+    env = {key: value for key, value in os.environ.items() if key not in ("PYTHONHOME", "PYTHONPATH")}
+    path = str(PYTHON.parent) + os.pathsep + env.get("PATH", "")
+    return {**env, "VIRTUAL_ENV": str(VENV), "PATH": path, "PYTHONUTF8": "1", **more}
+
+
+def find_browser() -> str:
+    """Path of an installed Chromium, Chrome or Edge, else of the one that playwright can download, else ''."""
+    for name in (os.environ.get("LPLAB_BROWSER", ""), *BROWSERS):
+        path = shutil.which(os.path.expandvars(name))
+        if path and (os.name == "nt" or answers([path, "--version"])):  # Ubuntu's chromium may be a mere advice
+            return path
+    print("No Chromium, Chrome or Edge found: asking playwright for one ...", flush=True)
+    answers([str(PYTHON), "-m", "playwright", "install", "chromium"])
+    where = "import playwright.sync_api as p\nwith p.sync_playwright() as play: print(play.chromium.executable_path)"
+    path = answers([str(PYTHON), "-c", where]).strip()
+    if answers([path, "--version"]):
+        return path
+    print("There is none: the browser tests are skipped.", flush=True)
+    return ""
+
+
+def answers(command: list[str]) -> str:
+    """What ``command`` prints, or '' where it fails."""
+    try:
+        return subprocess.check_output(command, stderr=subprocess.STDOUT, text=True, timeout=600, env=environment())
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def hand_over(command: list[str], env: dict[str, str]) -> int:
+    """Become ``command``, so that its signals, its last line and its exit code are ours."""
+    os.chdir(ROOT)
+    sys.stdout.flush()
+    if os.name == "posix":
+        os.execve(command[0], command, env)
+    process = subprocess.Popen(command, env=env)
+    while True:
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C reaches the other process by itself
+            return process.wait()
+
+
+def main(argv: list[str]) -> int:
+    """Run one command; the exit code is JupyterLab's or pytest's, or 1 for a Problem."""
+    parser = argparse.ArgumentParser("start.py", description=__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("command", nargs="?", choices=["lab", "test"], default="lab", help="default: lab")
+    parser.add_argument("--port", type=int, default=8888, help="JupyterLab's port (default: 8888 or the next free)")
+    parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the address")
+    args, more = parser.parse_known_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        if args.command == "test":
+            prepare({"lab", "test"})
+            return hand_over([str(PYTHON), "-m", "pytest", *more], environment(LPLAB_BROWSER=find_browser()))
+        prepare({"lab"})
+        lab = [str(PYTHON), "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/labs", "--Application.log_level=WARN"]
+        lab += [f"--port={args.port}"] + ["--no-browser"] * args.no_browser
+        lab += ["--allow-root"] if os.name == "posix" and os.geteuid() == 0 else []
+        print("Starting JupyterLab; its address follows. Ctrl-C ends it.")
+        return hand_over(lab + more, environment())
+    except Problem as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped. The next run takes care of what is half done.", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
