@@ -1,0 +1,30 @@
+"""lplab: learn low-precision deep learning by doing it.
+
+The floors, from the ground up: :mod:`lplab.formats` (which numbers a format can hold), :mod:`lplab.datasets`
+(what can be learned from, offline), :mod:`lplab.figures` (data in, figure out), :mod:`lplab.widgets` (controls around
+figures). Each is imported when it is first used, so that ``import lplab`` stays fast.
+
+>>> import lplab
+>>> lplab.formats.get("e4m3fn").quantize(0.3)
+0.3125
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # so that editors and type checkers see what __getattr__ serves
+    from lplab import datasets, figures, formats, models, widgets
+
+__version__ = "0.1.0"
+__all__ = ["datasets", "figures", "formats", "models", "widgets"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a submodule the first time that somebody asks for it (PEP 562)."""
+    if name in __all__:
+        return import_module(f"lplab.{name}")
+    raise AttributeError(f"module 'lplab' has no attribute {name!r}; it has {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

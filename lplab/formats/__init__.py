@@ -1,0 +1,41 @@
+"""Number formats: which numbers exist, how any number becomes one of them, which bits stand for it.
+
+Start with :func:`get` and :func:`names`, or describe a format of your own with one of the classes. To read the code, begin with
+``reference.py`` (how rounding works), then ``floating.py`` (what a format is), then ``arrays.py`` and ``kernels.py`` (the same, fast).
+
+>>> from lplab import formats as F
+>>> F.get("e4m3fn").quantize(0.3)
+0.3125
+"""
+
+from lplab.formats.base import Format
+from lplab.formats.block import SCALE_RULES, BlockCodes, BlockFormat
+from lplab.formats.catalogue import get, names
+from lplab.formats.codebook import CodebookFormat
+from lplab.formats.fixed import FixedFormat
+from lplab.formats.floating import SPECIALS, FloatFormat
+from lplab.formats.integer import IntFormat
+from lplab.formats.logarithmic import LogFormat
+from lplab.formats.posit import PositFormat
+from lplab.formats.rounding import ROUNDINGS, VARIANTS, Rounding
+from lplab.formats.straight import straight_through
+
+__all__ = [
+    "ROUNDINGS",
+    "SCALE_RULES",
+    "SPECIALS",
+    "VARIANTS",
+    "BlockCodes",
+    "BlockFormat",
+    "CodebookFormat",
+    "FixedFormat",
+    "FloatFormat",
+    "Format",
+    "IntFormat",
+    "LogFormat",
+    "PositFormat",
+    "Rounding",
+    "get",
+    "names",
+    "straight_through",
+]

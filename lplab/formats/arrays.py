@@ -1,0 +1,238 @@
+"""The rounding of :mod:`lplab.formats.reference` as whole-array operations that numpy and torch share (CPU and CUDA).
+
+It works on the bit patterns of float32 (or float64). The pattern of |x| already contains the exponent, so the spacing around
+x is one masked copy of it; x / spacing is exact, its integer part is what is kept, and the rest decides. Two kinds of grid:
+
+* *scaled*: the spacing is a power of two that is a normal number; multiply, split, multiply back;
+* *pattern*: the grid's lowest binade is that of the word itself (bfloat16, tf32): cutting the pattern's low bits rounds normal and
+  subnormal numbers alike.
+
+Whatever fits neither in float32 is done in float64. No step depends on how the processor treats subnormal numbers: their patterns are
+converted as integers, because ``torch.set_flush_denormal(True)`` makes arithmetic see zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lplab.formats.plan import Grid, Table
+from lplab.formats.reference import table_index
+from lplab.formats.rounding import Rounding, overflow_stays_finite, rounds_away
+
+
+@dataclass(frozen=True)
+class Word:
+    """A float type of the machine and the integer type of the same width."""
+
+    real: str
+    integer: str
+    fraction_bits: int
+    bias: int
+
+    @property
+    def infinity(self) -> int:
+        """The pattern of infinity: all exponent bits."""
+        return (2 * self.bias + 1) << self.fraction_bits
+
+    @property
+    def least_normal(self) -> int:
+        """The pattern of the smallest normal number."""
+        return 1 << self.fraction_bits
+
+    @property
+    def sign_bit(self) -> int:
+        """The pattern of −0, as a signed integer."""
+        return -2 * (self.infinity + self.least_normal) // 2
+
+    def pattern(self, value: float) -> int:
+        """The bits of a value, as a signed integer; values that the type cannot hold are rounded to it."""
+        with np.errstate(over="ignore"):
+            return int(np.array([value], self.real).view(self.integer)[0])
+
+
+WORDS = {"float32": Word("float32", "int32", 23, 127), "float64": Word("float64", "int64", 52, 1023)}
+
+
+@dataclass(frozen=True)
+class Constants:
+    """A grid and a rounding mode as the integers and factors that the inner loop needs, for one word."""
+
+    kind: str  # "scaled" or "pattern"
+    cut: int  # pattern: how many low bits go
+    cap: int  # larger patterns are cut to this one: keeps x / spacing small, and still overflows
+    least: int  # pattern of 2^min_exponent
+    shift: int  # exponent pattern → pattern of the spacing: subtract
+    inverse: int  # pattern of the spacing → pattern of its inverse: subtract from this
+    from_integer: float  # pattern of a subnormal x, as a number → x / spacing
+    no_mantissa: bool  # the last bit of a code is that of the exponent field:
+    parity: int  # what turns the word's exponent field into the format's, for that last bit
+    highest: int
+    lowest: int  # patterns of the bounds, without sign
+    above: int
+    below: int  # what finite overflow becomes
+    infinity: int
+    minus_infinity: int  # what infinity becomes
+    smallest: int  # smaller results are flushed
+    negative_zero: bool
+
+
+def kind_of(grid: Grid, word: Word) -> str:
+    """How a word can round to a grid: "scaled", "pattern", or "wide" if it takes the wider word."""
+    if grid.mantissa_bits > word.fraction_bits - 1:
+        return "pattern" if _is_own_grid(grid, word) and grid.mantissa_bits == word.fraction_bits else "wide"
+    if _is_own_grid(grid, word):
+        return "pattern"
+    lowest_spacing = grid.min_exponent - grid.mantissa_bits
+    in_reach = lowest_spacing > -word.bias and math.frexp(max(grid.highest, -grid.lowest))[1] <= word.bias + 1
+    return "scaled" if in_reach else "wide"
+
+
+def _is_own_grid(grid: Grid, word: Word) -> bool:
+    return grid.min_exponent == 1 - word.bias and grid.mantissa_bits > 0 and not grid.smallest
+
+
+@cache
+def constants(grid: Grid, rounding: Rounding, real: str) -> Constants:
+    """Work out the :class:`Constants`."""
+    word = WORDS[real]
+    m, fraction_bits = grid.mantissa_bits, word.fraction_bits
+    spacing = grid.min_exponent - m
+    beyond = word.pattern(grid.unbounded) & ~word.sign_bit
+    highest, lowest = word.pattern(grid.highest), word.pattern(-grid.lowest) & ~word.sign_bit
+    saturates = grid.overflow == "saturate"
+    largest_finite = word.infinity - 1
+    return Constants(
+        kind=kind_of(grid, word),
+        cut=fraction_bits - m,
+        cap=min(word.pattern(4 * max(grid.highest, -grid.lowest)), largest_finite),
+        least=(grid.min_exponent + word.bias) << fraction_bits,
+        shift=m << fraction_bits,
+        inverse=2 * word.bias << fraction_bits,
+        # Below 2^-120 all that matters is that x / spacing is not zero.
+        from_integer=2.0 ** max(1 - word.bias - fraction_bits - spacing, 20 - word.bias),
+        no_mantissa=m == 0,
+        parity=grid.parity - word.bias,
+        highest=highest,
+        lowest=lowest,
+        above=highest if saturates or overflow_stays_finite(rounding, False) else beyond,
+        below=lowest if saturates or overflow_stays_finite(rounding, True) else beyond,
+        infinity=highest if saturates else beyond,
+        minus_infinity=lowest if saturates else beyond,
+        smallest=word.pattern(grid.smallest),
+        negative_zero=grid.negative_zero,
+    )
+
+
+def quantize(xp: Any, x: Any, plan: Grid | Table, rounding: Rounding, draws: Any = None) -> Any:
+    """Round a contiguous float32 or float64 array of at least one dimension; the result is a new array of the same type."""
+    if isinstance(plan, Table):
+        return narrow(xp, _to_table(xp, widen(xp, x), plan, rounding, draws), x)
+    if plan.step != 1:
+        units = quantize(xp, divide(xp, x, plan.step), _without_step(plan), rounding, draws)
+        return units * plan.step
+    real = _real(xp, x)
+    if kind_of(plan, WORDS[real]) == "wide":
+        return narrow(xp, quantize(xp, widen(xp, x), plan, rounding, draws), x)
+    return _to_grid(xp, x, constants(plan, rounding, real), WORDS[real], rounding, draws)
+
+
+def _to_grid(xp: Any, x: Any, c: Constants, word: Word, rounding: Rounding, draws: Any) -> Any:
+    integer, real = getattr(xp, word.integer), getattr(xp, word.real)
+    bits = x.view(integer)
+    negative = bits < 0
+    magnitude = bits & ~word.sign_bit
+
+    if c.kind == "scaled":
+        capped = xp.clip(magnitude, None, c.cap)
+        exponent = xp.clip(capped & word.infinity, c.least, None)
+        spacing = exponent - c.shift
+        units = capped.view(real) * (c.inverse - spacing).view(real)
+        units = xp.where(magnitude < word.least_normal, _cast(xp, magnitude, real) * c.from_integer, units)
+        kept = xp.floor(units)
+        odd = (kept - 2 * xp.floor(kept * 0.5)) != 0
+        if c.no_mantissa:
+            odd = odd & ((((exponent >> word.fraction_bits) + c.parity) & 1) != 0)
+        kept = kept + _cast(xp, rounds_away(xp, rounding, odd, units - kept, negative, draws), real)
+        result = (kept * spacing.view(real)).view(integer)
+    else:
+        kept = magnitude >> c.cut
+        fraction = _cast(xp, magnitude & ((1 << c.cut) - 1), real) * 2.0**-c.cut
+        away = rounds_away(xp, rounding, (kept & 1) != 0, fraction, negative, draws)
+        result = (kept + _cast(xp, away, integer)) << c.cut
+
+    result = xp.where(result < c.smallest, 0, result)
+    result = xp.where(result > xp.where(negative, c.lowest, c.highest), xp.where(negative, c.below, c.above), result)
+    special = xp.where(magnitude == word.infinity, xp.where(negative, c.minus_infinity, c.infinity), word.infinity + 1)
+    result = xp.where(magnitude >= word.infinity, special, result)
+    signed = negative if c.negative_zero else negative & (result != 0)
+    return _cast(xp, xp.where(signed, result | word.sign_bit, result), integer).view(real)
+
+
+def _to_table(xp: Any, x: Any, table: Table, rounding: Rounding, draws: Any) -> Any:
+    """As reference.round_to_table; x is float64 without subnormal numbers (see :func:`widen`)."""
+    device = None if xp is np else x.device
+    values = table.values if xp is np else xp.as_tensor(table.values, device=device)
+    negative = xp.signbit(x)
+    result = values[table_index(xp, x, table, rounding, negative, draws, device)]
+    if table.infinite is not None:
+        result = xp.where(xp.isinf(x), xp.where(negative, -table.infinite, table.infinite), result)
+    if table.only_positive:
+        result = xp.where(x < 0, np.nan, result)
+    if table.negative_zero:
+        result = xp.where((result == 0) & negative, -0.0, result)
+    return xp.where(xp.isnan(x), np.nan, result)
+
+
+def divide(xp: Any, x: Any, step: float) -> Any:
+    """x / step, a single operation; a quotient too small for a normal number becomes 2^−100, which rounds the same way in every mode."""
+    word = WORDS[_real(xp, x)]
+    with np.errstate(over="ignore", under="ignore"):
+        bits = (x / step).view(getattr(xp, word.integer))
+    small = ((bits & ~word.sign_bit) < word.pattern(2.0**-100)) & ((x.view(bits.dtype) & ~word.sign_bit) != 0)
+    bits = xp.where(small, (x.view(bits.dtype) & word.sign_bit) | word.pattern(2.0**-100), bits)
+    return bits.view(x.dtype)
+
+
+def widen(xp: Any, x: Any) -> Any:
+    """x in float64; subnormal numbers converted as integers. Subnormal float64 become the smallest normal number of their sign."""
+    word = WORDS[_real(xp, x)]
+    bits = x.view(getattr(xp, word.integer))
+    magnitude = bits & ~word.sign_bit
+    if word.real == "float32":
+        wide = _cast(xp, x, xp.float64)
+        small = _cast(xp, magnitude, xp.float64) * 2.0**-149
+    else:
+        wide = x
+        small = xp.where(magnitude > 0, 2.0**-1022, 0.0)
+    return xp.where(magnitude < word.least_normal, xp.where(bits < 0, -small, small), wide)
+
+
+def narrow(xp: Any, wide: Any, like: Any) -> Any:
+    """float64 in the type of ``like``; subnormal float32 put together as integers."""
+    if _real(xp, like) == "float64":
+        return wide
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        result = _cast(xp, wide, xp.float32)
+        size = abs(wide)
+        small = size < 2.0**-126
+        bits = _cast(xp, xp.round(xp.where(small, size, 0.0) * 2.0**149), xp.int32)
+    bits = xp.where(xp.signbit(wide), bits | WORDS["float32"].sign_bit, bits)
+    return xp.where(small, _cast(xp, bits, xp.int32).view(xp.float32), result)
+
+
+@cache
+def _without_step(grid: Grid) -> Grid:
+    return replace(grid, step=1.0)
+
+
+def _real(xp: Any, x: Any) -> str:
+    return str(x.dtype) if xp is np else str(x.dtype).removeprefix("torch.")
+
+
+def _cast(xp: Any, x: Any, dtype: Any) -> Any:
+    return x.astype(dtype) if xp is np else x.to(dtype)

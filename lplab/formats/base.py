@@ -1,0 +1,244 @@
+"""What every number format can do. A format is data (a frozen dataclass); this base turns the data into behaviour."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lplab.formats import coding, engine
+from lplab.formats.plan import Grid, Table
+from lplab.formats.rounding import Rounding
+
+CODEBOOK_BITS = 20  # the widest format whose codes are listed one by one (8 MiB of float64)
+
+
+class Format(ABC):
+    """A number format: which values exist, how a number becomes one of them, which bits stand for it.
+
+    Subclasses describe themselves by fields; they provide ``bits``, ``plan``, ``bit_fields()``, ``values_of(codes)`` and
+    ``codes_of(values)``, and everything else follows.
+    """
+
+    # -- what a subclass provides -----------------------------------------------------------------------------
+
+    if TYPE_CHECKING:  # at run time a subclass may have a field of this name, which an inherited property would hide
+
+        @property
+        def bits(self) -> int:
+            """Width of a code in bits."""
+
+    @property
+    @abstractmethod
+    def plan(self) -> Grid | Table:
+        """What rounding needs to know (:mod:`lplab.formats.plan`)."""
+
+    @abstractmethod
+    def values_of(self, codes: np.ndarray) -> np.ndarray:
+        """The float64 values of int64 codes in 0 … 2**bits − 1."""
+
+    @abstractmethod
+    def codes_of(self, values: np.ndarray) -> np.ndarray:
+        """The int64 codes of float64 values that are already values of the format (NaN and infinity as far as they exist)."""
+
+    @abstractmethod
+    def bit_fields(self) -> tuple[tuple[str, int], ...]:
+        """Names and widths of the parts of a code, from the most significant bit.
+
+        >>> from lplab.formats import get
+        >>> get("e4m3fn").bit_fields()
+        (('sign', 1), ('exponent', 4), ('mantissa', 3))
+        """
+
+    @property
+    @abstractmethod
+    def max(self) -> float:
+        """The largest finite value."""
+
+    @property
+    @abstractmethod
+    def lowest(self) -> float:
+        """The most negative finite value (0 or positive where a format has no sign)."""
+
+    @property
+    @abstractmethod
+    def smallest_subnormal(self) -> float:
+        """The smallest positive value."""
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest positive value with full precision; the smallest positive value where that makes no difference."""
+        return self.smallest_subnormal
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether a code stands for NaN."""
+        return False
+
+    # -- what everybody gets ----------------------------------------------------------------------------------
+
+    def quantize(
+        self,
+        x: Any,
+        rounding: str | Rounding = "nearest_even",
+        seed: Any = None,
+        out: Any = None,
+        *,
+        random_bits: int = 16,
+        variant: str = "C",
+    ) -> Any:
+        """Round x to values of this format.
+
+        Args:
+            x: numpy array or torch tensor (CPU or CUDA) of float16, bfloat16, float32 or float64, of any shape, stride and byte order;
+                or a Python number, or a (nested) list of them. Integer arrays are refused: say ``.astype(np.float32)`` if you mean it.
+            rounding: one of ``lplab.formats.ROUNDINGS`` or a :class:`~lplab.formats.Rounding`.
+            seed: for stochastic rounding: an integer or a numpy Generator; None takes fresh entropy. Element i (in C order) gets the
+                same random bits from the same seed on every path, device and thread count.
+            out: where the result goes; same kind, shape and dtype as x. May be x itself. Saves the allocation, which costs more than the rounding.
+            random_bits: random bits an element for ``rounding="stochastic"``, 1 to 24.
+            variant: "A" (biased), "B" or "C" of P3109 for ``rounding="stochastic"``.
+
+        Returns:
+            The same kind, shape, dtype and device as x (lists give float64 arrays). Half precision is computed in float32. A value of
+            this format that the dtype of x cannot hold is rounded to that dtype as a cast would (65504 in bfloat16 is 65536).
+            NaN stays NaN in every format, also in those without a code for it: hiding it would be worse (``encode`` refuses it).
+            A torch tensor that requires a gradient gets it straight through (see :func:`lplab.formats.straight_through`).
+
+        Raises:
+            TypeError: x is of another type. ValueError: unknown rounding, or an ``out`` that does not fit.
+
+        >>> from lplab.formats import get
+        >>> get("e4m3fn").quantize(np.array([0.3, 1000.0, -0.0], np.float32))
+        array([ 3.125e-01,  4.480e+02, -0.000e+00], dtype=float32)
+        >>> get("q4.12").quantize(0.1, rounding="up")
+        0.10009765625
+        """
+        if not isinstance(rounding, Rounding):
+            rounding = Rounding(rounding, random_bits, variant)
+        return engine.quantize(self, x, rounding, seed, out)
+
+    def encode(self, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None) -> Any:
+        """Round x to this format and return the codes.
+
+        Returns:
+            For numpy (and lists) the smallest unsigned integer dtype that holds ``bits``; for torch uint8, int32 or int64; for a
+            Python number an int.
+
+        Raises:
+            ValueError: x holds NaN and the format has no code for it; or as :meth:`quantize`.
+
+        >>> from lplab.formats import get
+        >>> get("e4m3fn").encode(0.3), get("e4m3fn").encode(np.array([448.0, -1.0]))
+        (42, array([126, 184], dtype=uint8))
+        """
+        return coding.encode(self, x, rounding, seed)
+
+    def decode(self, codes: Any) -> Any:
+        """The float64 values of codes (numpy or torch integers, a Python int, or a list); the inverse of :meth:`encode`.
+
+        Raises:
+            TypeError: codes are not integers. ValueError: a code is outside 0 … 2**bits − 1.
+
+        >>> from lplab.formats import get
+        >>> get("e4m3fn").decode(42), get("e4m3fn").decode([126, 127])
+        (0.3125, array([448.,  nan]))
+        """
+        return coding.decode(self, codes)
+
+    def codebook(self) -> np.ndarray:
+        """The float64 values of all codes, in code order: shape [2**bits].
+
+        Raises:
+            ValueError: the format has more than 20 bits.
+
+        >>> from lplab.formats import get
+        >>> get("e2m1").codebook()[:8]
+        array([0. , 0.5, 1. , 1.5, 2. , 3. , 4. , 6. ])
+        """
+        if self.bits > CODEBOOK_BITS:
+            raise ValueError(f"{self.label} has 2^{self.bits} codes; codebook() lists at most 2^{CODEBOOK_BITS}")
+        return self.values_of(np.arange(2**self.bits, dtype=np.int64))
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The distinct finite values in rising order (float64); formats of up to 20 bits."""
+        codebook = self.codebook()
+        return np.unique(codebook[np.isfinite(codebook)])
+
+    @property
+    def wasted_codes(self) -> int:
+        """How many codes are no finite value of their own: NaN, infinities, the second zero."""
+        return 2**self.bits - len(self.values)
+
+    @property
+    def epsilon(self) -> float:
+        """The gap between 1 and the next larger value; NaN where 1 is not a value of the format or the largest."""
+        above = self.quantize(np.array([np.nextafter(1.0, 2.0)]), "up")[0] - 1.0
+        return float(above) if self.quantize(1.0) == 1.0 and 1.0 < self.max and above > 0 else math.nan
+
+    @property
+    def dynamic_range_octaves(self) -> float:
+        """log2(max / smallest positive value)."""
+        return math.log2(self.max) - math.log2(self.smallest_subnormal)
+
+    @property
+    def dynamic_range_db(self) -> float:
+        """20·log10(max / smallest positive value)."""
+        return 20 * math.log10(2) * self.dynamic_range_octaves
+
+    @property
+    def label(self) -> str:
+        """The name, or the constructor call where there is none."""
+        return getattr(self, "name", "") or repr(self)
+
+    def describe(self) -> dict[str, Any]:
+        """The numbers that people ask for, by name.
+
+        >>> from lplab.formats import get
+        >>> get("e4m3fn").describe()["max"]
+        448.0
+        """
+        numbers: dict[str, Any] = {name: getattr(self, name) for name in _NUMBERS}
+        numbers["wasted_codes"] = self.wasted_codes if self.bits <= CODEBOOK_BITS else None
+        return {"name": self.label, **numbers}
+
+    def __repr__(self) -> str:
+        """The constructor call, with the fields that differ from their defaults."""
+        shown = (f for f in fields(self) if getattr(self, f.name) != f.default)
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.label}: {self.bits} bits, {self.smallest_subnormal:.6g} to {self.max:.6g} "
+            f"({self.dynamic_range_octaves:.1f} octaves)"
+        )
+
+
+_NUMBERS = (
+    "bits",
+    "max",
+    "lowest",
+    "smallest_normal",
+    "smallest_subnormal",
+    "epsilon",
+    "dynamic_range_octaves",
+    "dynamic_range_db",
+)
+
+
+def whole(name: str, value: Any, low: int, high: int) -> int:
+    """The value of an integer field, or a ValueError that says what is allowed.
+
+    >>> whole("bits", 0, 1, 32)
+    Traceback (most recent call last):
+    ...
+    ValueError: bits must be an integer from 1 to 32, got 0
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+        raise ValueError(f"{name} must be an integer from {low} to {high}, got {value!r}")
+    return int(value)

@@ -1,0 +1,112 @@
+"""The catalogue: published formats by name. A new format is a new row."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from lplab.formats.block import E8M0, BlockFormat
+from lplab.formats.fixed import FixedFormat
+from lplab.formats.floating import FloatFormat
+from lplab.formats.integer import IntFormat
+from lplab.formats.logarithmic import LogFormat
+from lplab.formats.posit import PositFormat
+
+
+def _float(name: str, exponent_bits: int, mantissa_bits: int, **more: Any) -> FloatFormat:
+    return FloatFormat(exponent_bits, mantissa_bits, name=name, **more)
+
+
+_E4M3FN = _float("e4m3fn", 4, 3, specials="fn")
+_E5M2 = _float("e5m2", 5, 2)
+_E3M2 = _float("e3m2", 3, 2, specials="none")
+_E2M3 = _float("e2m3", 2, 3, specials="none")
+_E2M1 = _float("e2m1", 2, 1, specials="none")
+
+_ROWS = (
+    # IEEE 754 and its relatives
+    _float("fp32", 8, 23),
+    _float("tf32", 8, 10),
+    _float("bf16", 8, 7),
+    _float("fp16", 5, 10),
+    # IBM: DLFloat16 (2019); FP8 of 2018 and the hybrid pair of 2019, read as saturating formats without infinity
+    _float("dlfloat16", 6, 9, bias=31, specials="dlfloat", subnormals=False),
+    _float("fp8_152", 5, 2, saturating=True),
+    _float("hfp8_forward", 4, 3, bias=11, specials="fnuz"),
+    _float("hfp8_backward", 5, 2, saturating=True),
+    # Sun et al. 2020: ±4^(e − 4), and half of it
+    _float("radix4_fp4_even", 3, 0, bias=4, radix=4, subnormals=False, specials="none"),
+    _float("radix4_fp4_odd", 3, 0, bias=4.5, radix=4, subnormals=False, specials="none"),
+    # OCP FP8 and its variants
+    _E4M3FN,
+    _E5M2,
+    _float("e4m3fnuz", 4, 3, specials="fnuz"),
+    _float("e5m2fnuz", 5, 2, specials="fnuz"),
+    _float("e4m3b11fnuz", 4, 3, bias=11, specials="fnuz"),
+    _float("e4m3", 4, 3),
+    _float("e3m4", 3, 4),
+    # OCP MX elements and scale
+    _E3M2,
+    _E2M3,
+    _E2M1,
+    E8M0,
+    # IEEE P3109, signed and extended
+    _float("binary8p3", 5, 2, specials="p3109"),
+    _float("binary8p4", 4, 3, specials="p3109"),
+    _float("binary8p5", 3, 4, specials="p3109"),
+    # integers and fixed point
+    IntFormat(2, name="int2"),
+    IntFormat(4, name="int4"),
+    IntFormat(8, name="int8"),
+    FixedFormat(4, 12),
+    # posits and logarithmic numbers
+    PositFormat(8, 1),
+    PositFormat(16, 1),
+    PositFormat(8, 2),
+    PositFormat(16, 2),
+    LogFormat(8, 3, name="lns8"),
+    # blocks
+    BlockFormat(_E4M3FN, name="mxfp8_e4m3"),
+    BlockFormat(FloatFormat(5, 2, saturating=True, name="e5m2"), name="mxfp8_e5m2"),
+    BlockFormat(_E3M2, name="mxfp6_e3m2"),
+    BlockFormat(_E2M3, name="mxfp6_e2m3"),
+    BlockFormat(_E2M1, name="mxfp4"),
+    BlockFormat(IntFormat(8, symmetric=True, scale=2.0**-6), name="mxint8"),
+    BlockFormat(_E2M1, scale=_E4M3FN, block_size=16, tensor_scale=True, name="nvfp4"),
+)
+_CATALOGUE = {row.name: row for row in _ROWS}
+
+
+def names() -> list[str]:
+    """The names of the catalogue, in the order of its rows; besides them ``get`` knows every fixed point qI.F.
+
+    >>> names()[:4]
+    ['fp32', 'tf32', 'bf16', 'fp16']
+    """
+    return list(_CATALOGUE)
+
+
+def get(name: str) -> Any:
+    """The format with this name.
+
+    Raises:
+        ValueError: no such name; the message has the closest ones.
+
+    >>> get("bf16")
+    FloatFormat(exponent_bits=8, mantissa_bits=7, bias=127, name='bf16')
+    >>> get("q8.8").max
+    127.99609375
+    >>> get("e4m3nf")
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown format 'e4m3nf'; closest: e4m3fn, e4m3, e4m3fnuz. lplab.formats.names() lists all; qI.F is fixed point
+    """
+    if name in _CATALOGUE:
+        return _CATALOGUE[name]
+    fixed = re.fullmatch(r"q(\d+)\.(\d+)", str(name))
+    if fixed:
+        return FixedFormat(int(fixed[1]), int(fixed[2]))
+    close = difflib.get_close_matches(str(name).lower(), _CATALOGUE, n=3, cutoff=0.4)
+    hint = f"closest: {', '.join(close)}. " if close else ""
+    raise ValueError(f"unknown format {name!r}; {hint}lplab.formats.names() lists all; qI.F is fixed point")

@@ -1,0 +1,94 @@
+"""Any finite set of numbers as a format."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lplab.formats.base import CODEBOOK_BITS, Format
+from lplab.formats.floating import table_codes
+from lplab.formats.plan import Table
+from lplab.formats.tables import table_of
+
+
+@dataclass(frozen=True, repr=False)
+class CodebookFormat(Format):
+    """The values of all codes, one by one: learned codebooks, and scale formats such as E8M0.
+
+    Rounds to the nearest value (ties of ``nearest_even`` to the even code) and saturates. If all values are positive, negative numbers
+    become NaN.
+
+    Args:
+        codebook_values: the value of every code, in code order; NaN where a code is none. A power of two of them, at least 2.
+        name: shown in figures and messages.
+
+    >>> CodebookFormat((-1.0, 0.0, 1.0, 4.0)).quantize([-7.0, 0.4, 2.5, 2.6])
+    array([-1.,  0.,  1.,  4.])
+    """
+
+    codebook_values: tuple[float, ...]
+    name: str = ""
+    saturating = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codebook_values", tuple(float(v) for v in self.codebook_values))
+        count = len(self.codebook_values)
+        if count < 2 or count & (count - 1) or count > 2**CODEBOOK_BITS:
+            raise ValueError(f"a codebook needs 2, 4, 8, … 2^{CODEBOOK_BITS} values (NaN for unused codes), got {count}")
+        if any(math.isinf(v) for v in self.codebook_values) or not any(v > 0 for v in self.codebook_values):
+            raise ValueError("the values of a codebook must be finite or NaN, and at least one of them positive")
+        if len(self.values) < 2:
+            raise ValueError("a codebook needs at least two different values")
+
+    @property
+    def bits(self) -> int:
+        """log2 of the number of codes."""
+        return len(self.codebook_values).bit_length() - 1
+
+    @property
+    def max(self) -> float:
+        """The largest value."""
+        return float(self.values[-1])
+
+    @property
+    def lowest(self) -> float:
+        """The smallest value, negative or not."""
+        return float(self.values[0])
+
+    @property
+    def smallest_subnormal(self) -> float:
+        """The smallest positive value."""
+        return float(self.values[self.values > 0][0])
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether a code is unused."""
+        return any(math.isnan(v) for v in self.codebook_values)
+
+    @property
+    def label(self) -> str:
+        """The name, or how many values."""
+        return self.name or f"codebook of {len(self.values)} values"
+
+    def bit_fields(self) -> tuple[tuple[str, int], ...]:
+        """One field: the code."""
+        return (("code", self.bits),)
+
+    @cached_property
+    def plan(self) -> Table:
+        """A table."""
+        book = np.array(self.codebook_values)
+        codes = np.flatnonzero(np.isfinite(book))
+        return table_of(book[codes], codes=codes, only_positive=self.lowest > 0)
+
+    def values_of(self, codes: np.ndarray) -> np.ndarray:
+        """Look up."""
+        return np.array(self.codebook_values)[codes]
+
+    def codes_of(self, values: np.ndarray) -> np.ndarray:
+        """Search."""
+        nan = int(np.flatnonzero(np.isnan(self.codebook_values))[0]) if self.has_nan else 0
+        return np.where(np.isnan(values), nan, table_codes(values, self.plan))

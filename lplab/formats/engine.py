@@ -1,0 +1,159 @@
+"""From what users pass (numbers, lists, numpy arrays, torch tensors) to contiguous arrays and back.
+
+Here it is decided which path computes: the compiled kernels where numba is installed, else whole-array operations. The choice never
+changes a bit of the result. ``LPLAB_NO_NUMBA=1`` switches the kernels off.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lplab.formats import arrays, blocks, counter, kernels
+from lplab.formats.rounding import Rounding
+
+if TYPE_CHECKING:
+    from lplab.formats.base import Format
+    from lplab.formats.block import BlockFormat
+
+BLOCK = 2**15  # elements a whole-array step works on at a time: they stay in the processor's cache
+STRETCH = 2**32  # elements that share a pair of random keys
+ALLOWED = "numpy arrays and torch tensors of float16, bfloat16, float32 or float64, Python numbers and lists of them"
+_HALVES = ("float16", "bfloat16")
+
+
+def quantize(
+    fmt: Format | BlockFormat, x: Any, rounding: Rounding, seed: Any = None, out: Any = None, axis: int | None = None
+) -> Any:
+    """The work behind ``Format.quantize``: see there."""
+    number = counter.seed_number(seed) if rounding.is_stochastic else 0
+    if is_torch(x):
+        from lplab.formats import tensors
+
+        return tensors.quantize(fmt, x, rounding, number, out, axis)
+    if isinstance(x, np.ndarray):
+        return _quantize_array(fmt, x, rounding, number, out, axis)
+    if out is not None:
+        raise ValueError("out is for numpy arrays and torch tensors; a number or a list gives a new result")
+    if isinstance(x, np.generic):
+        return _quantize_array(fmt, np.asarray(x), rounding, number, None, axis)[()]
+    array = as_float_array(x)
+    result = _quantize_array(fmt, array, rounding, number, None, axis)
+    return float(result) if array.ndim == 0 else result
+
+
+def is_torch(x: Any) -> bool:
+    """Whether x is a torch tensor; torch is not imported for the question."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def as_float_array(x: Any) -> np.ndarray:
+    """A Python number or a list of numbers as float64, or a TypeError that says what is allowed."""
+    if isinstance(x, bool) or not isinstance(x, int | float | list | tuple):
+        raise TypeError(f"cannot quantize {type(x).__name__}; allowed: {ALLOWED}")
+    array = np.asarray(x)
+    if array.dtype.kind not in "fiu" and array.size:
+        raise TypeError(f"cannot quantize a {type(x).__name__} of {array.dtype}; allowed: {ALLOWED}")
+    return array.astype(np.float64)
+
+
+def working_dtype(name: str) -> str:
+    """The type in which a dtype is computed: itself, or float32 for half precision; TypeError for all others."""
+    if name in ("float32", "float64"):
+        return name
+    if name in _HALVES:
+        return "float32"
+    hint = "; convert integers with .astype(np.float32) or .float()" if "int" in name else ""
+    raise TypeError(f"cannot quantize elements of type {name}; allowed: {ALLOWED}{hint}")
+
+
+def _quantize_array(fmt: Any, x: np.ndarray, rounding: Rounding, seed: int, out: Any, axis: int | None) -> np.ndarray:
+    work = np.dtype(working_dtype(x.dtype.name))
+    _check_out(x, out)
+    if fmt_is_blocked(fmt):
+        rows, undo = as_rows(np, x, axis)
+        result = undo(_quantize_rows(np.ascontiguousarray(rows, dtype=work), fmt.plan, rounding, seed))
+        return _deliver(result, x, out)
+    flat = np.ascontiguousarray(x, dtype=work).reshape(-1)
+    target = _target(x, out, work, flat)
+    run(flat, target, fmt.plan, rounding, seed)
+    if out is not None and np.may_share_memory(out, target):
+        return out
+    return _deliver(target.reshape(x.shape), x, out)
+
+
+def _check_out(x: np.ndarray, out: Any) -> None:
+    if out is None:
+        return
+    if not isinstance(out, np.ndarray) or out.shape != x.shape or out.dtype != x.dtype:
+        what = f"{out.dtype} array of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+        raise ValueError(f"out must be a numpy array of shape {x.shape} and dtype {x.dtype}, like x; got a {what}")
+
+
+def _target(x: np.ndarray, out: np.ndarray | None, work: np.dtype, flat: np.ndarray) -> np.ndarray:
+    """Where the flat result goes: straight into ``out`` if its memory allows, else into new memory."""
+    if out is not None and out.dtype == work and out.flags.c_contiguous and out.flags.writeable:
+        same_place = out.ctypes.data == flat.ctypes.data
+        if same_place or not np.may_share_memory(out, flat):
+            return out.reshape(-1)
+    return np.empty_like(flat)
+
+
+def _deliver(result: np.ndarray, x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    """The result in the dtype of x, in ``out`` if there is one."""
+    with np.errstate(over="ignore"):
+        if out is None:
+            return result.astype(x.dtype.newbyteorder("="), copy=False)
+        out[...] = result
+    return out
+
+
+def fmt_is_blocked(fmt: Any) -> bool:
+    """Whether numbers share scales in this format."""
+    return isinstance(fmt.plan, blocks.BlockPlan)
+
+
+def as_rows(xp: Any, x: Any, axis: int | None) -> tuple[Any, Any]:
+    """x as [rows, length] with ``axis`` last, and the function that puts a result back into place.
+
+    Raises:
+        ValueError: x has no such axis.
+    """
+    axis = -1 if axis is None else axis
+    dimensions = max(x.ndim, 1)
+    if not -dimensions <= axis < dimensions:
+        raise ValueError(f"axis must be from {-dimensions} to {dimensions - 1} for {x.ndim} dimensions, got {axis}")
+    wide = x.reshape(1) if x.ndim == 0 else x
+    moved = xp.moveaxis(wide, axis, -1)
+    rows = moved.reshape(-1, moved.shape[-1]) if moved.shape[-1] else moved.reshape(0, 0)
+
+    def undo(result: Any) -> Any:
+        return xp.moveaxis(result.reshape(moved.shape), -1, axis).reshape(x.shape)
+
+    return rows, undo
+
+
+def run(x: np.ndarray, out: np.ndarray, plan: Any, rounding: Rounding, seed: int) -> None:
+    """Round a flat array into another one (or into itself)."""
+    for start in range(0, x.size, STRETCH):
+        part = slice(start, start + STRETCH)
+        key = counter.keys(seed, start // STRETCH)
+        if not kernels.quantize(x[part], out[part], plan, rounding, key):
+            _run_arrays(x[part], out[part], plan, rounding, key)
+
+
+def _run_arrays(x: np.ndarray, out: np.ndarray, plan: Any, rounding: Rounding, key: tuple[int, int]) -> None:
+    for first in range(0, x.size, BLOCK):
+        part = x[first : first + BLOCK]
+        draws = counter.draws(np, key, first, part.size, rounding.random_bits) if rounding.is_stochastic else None
+        out[first : first + BLOCK] = arrays.quantize(np, part, plan, rounding, draws)
+
+
+def _quantize_rows(rows: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> np.ndarray:
+    """Round the blocks of [rows, length]."""
+    tensor_scale = blocks.tensor_scale(np, rows, plan)
+    done = kernels.quantize_blocks(rows, plan, rounding, counter.keys(seed), tensor_scale)
+    return blocks.quantize(np, rows, plan, rounding, seed, tensor_scale) if done is None else done

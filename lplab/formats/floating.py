@@ -1,0 +1,272 @@
+"""Floating point with any exponent and mantissa width, bias, radix 2 or 4, special codes, with or without subnormals."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lplab.formats.base import Format, whole
+from lplab.formats.plan import Grid, Table
+from lplab.formats.tables import table_of
+
+SPECIALS = {
+    "ieee": "the top exponent holds infinity and NaN",
+    "fn": "only the all-ones code is NaN, no infinity (OCP E4M3)",
+    "fnuz": "the code of −0 is NaN, no infinity, no −0",
+    "none": "every code is a number",
+    "p3109": "the code of −0 is NaN, the largest codes are ±infinity, no −0 (IEEE P3109, extended)",
+    "dlfloat": "the all-ones code is infinity and NaN in one, the lowest binade is normal except its first code, zero (IBM)",
+}
+_RESERVED = {"fn": 1, "fnuz": 0, "none": 0, "p3109": 1, "dlfloat": 1}  # codes above the largest finite one, per sign
+_INFINITE = ("ieee", "p3109", "dlfloat")
+LEAST_EXPONENT, GREATEST_EXPONENT = -1000, 1000  # float64, in which values are given, must hold all of them with room to spare
+
+
+@dataclass(frozen=True, repr=False)
+class FloatFormat(Format):
+    """A floating-point format: value = (−1)^sign · radix^(exponent − bias) · significand.
+
+    Args:
+        exponent_bits: 1 to 10.
+        mantissa_bits: 0 to 48. The significand of a normal number is 1 + f/2^m; in radix 4 it is 1 + 3f/2^m, so that a binade is still
+            cut into 2^m equal steps (with m = 0 the powers of 4 of Sun et al. 2020).
+        bias: exponent bias; None is the usual one, 2^(e−1) − 1 (one more for fnuz and p3109). Radix 4 takes halves: ½·4^(e−4) = 4^(e−4.5).
+        radix: 2 or 4.
+        subnormals: whether the exponent field 0 holds f/2^m · radix^(1 − bias) (gradual underflow). Without, results below
+            ``smallest_normal`` become zero *after* rounding, as hardware flushes them; the field 0 then holds zero alone (dlfloat: see there).
+        specials: which codes are not numbers: "ieee", "fn", "fnuz", "none", "p3109" or "dlfloat" (``lplab.formats.SPECIALS`` explains).
+        saturating: True: overflow and infinity become the largest value. False: infinity if the format has it, else NaN.
+            None: False for formats with an infinity, else True.
+        name: shown in figures and messages.
+
+    Raises:
+        ValueError: a field is out of range, or fields contradict each other; the message says what is allowed.
+
+    >>> hfp8 = FloatFormat(exponent_bits=4, mantissa_bits=3, bias=11, specials="fnuz")
+    >>> hfp8.max, hfp8.smallest_normal, hfp8.smallest_subnormal
+    (30.0, 0.0009765625, 0.0001220703125)
+    """
+
+    exponent_bits: int
+    mantissa_bits: int
+    bias: float | None = None
+    radix: int = 2
+    subnormals: bool = True
+    specials: str = "ieee"
+    saturating: bool | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        e = whole("exponent_bits", self.exponent_bits, 1, 10)
+        m = whole("mantissa_bits", self.mantissa_bits, 0, 48)
+        if self.radix not in (2, 4):
+            raise ValueError(f"radix must be 2 or 4, got {self.radix!r}")
+        if self.specials not in SPECIALS:
+            raise ValueError(f"unknown specials {self.specials!r}; allowed: {', '.join(SPECIALS)}")
+        if e == 1 and self.specials == "ieee":
+            raise ValueError("specials='ieee' needs exponent_bits of at least 2: the top exponent holds infinity and NaN")
+        if e == 1 and m == 0 and _RESERVED[self.specials]:
+            raise ValueError(f"exponent_bits=1, mantissa_bits=0 with specials={self.specials!r} leaves no number; use 'none'")
+        if self.specials == "p3109" and not self.subnormals:
+            raise ValueError("specials='p3109' always has subnormals; allowed without: ieee, fn, fnuz, none, dlfloat")
+        if self.specials == "dlfloat" and self.subnormals:
+            raise ValueError("specials='dlfloat' has no subnormals; pass subnormals=False")
+        if self.specials == "none" and self.saturating is False:
+            raise ValueError("specials='none' has no code to overflow to; saturating must be True or None")
+        if self.bias is None:
+            object.__setattr__(self, "bias", 2 ** (e - 1) - (0 if self.specials in ("fnuz", "p3109") else 1))
+        if self.saturating is None:
+            object.__setattr__(self, "saturating", self.specials not in _INFINITE)
+        self._check_bias()
+
+    def _check_bias(self) -> None:
+        steps = 1 if self.radix == 2 else 2  # binary exponents are steps · (field − bias)
+        if isinstance(self.bias, bool) or not isinstance(self.bias, int | float) or self.bias * steps % 1:
+            allowed = "an integer" if self.radix == 2 else "an integer or an integer plus one half"
+            raise ValueError(f"bias must be {allowed} in radix {self.radix}, got {self.bias!r}")
+        fields = 2**self.exponent_bits
+        low = fields - GREATEST_EXPONENT // steps
+        high = -LEAST_EXPONENT // steps - self.mantissa_bits
+        if not low <= self.bias <= high:
+            raise ValueError(
+                f"bias must be from {low} to {high} for {self.exponent_bits} exponent and {self.mantissa_bits} mantissa "
+                f"bits (all values must be float64 numbers), got {self.bias!r}"
+            )
+
+    # -- the numbers ------------------------------------------------------------------------------------------
+
+    @property
+    def bits(self) -> int:
+        """1 + exponent_bits + mantissa_bits."""
+        return 1 + self.exponent_bits + self.mantissa_bits
+
+    @property
+    def max(self) -> float:
+        """The largest finite value."""
+        return float(self.values_of(np.array([self._top_code]))[0])
+
+    @property
+    def lowest(self) -> float:
+        """−max."""
+        return -self.max
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest positive value with all mantissa bits."""
+        first = 1 if self.specials == "dlfloat" and self.mantissa_bits else 2**self.mantissa_bits
+        return float(self.values_of(np.array([min(first, self._top_code)]))[0])
+
+    @property
+    def smallest_subnormal(self) -> float:
+        """The smallest positive value: subnormal where there are subnormals."""
+        return float(self.values_of(np.array([1]))[0]) if self.subnormals else self.smallest_normal
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether a code stands for NaN."""
+        return self.specials not in ("none", "ieee") or (self.specials == "ieee" and self.mantissa_bits > 0)
+
+    @property
+    def has_infinity(self) -> bool:
+        """Whether codes stand for infinity."""
+        return self.specials in _INFINITE
+
+    @property
+    def has_negative_zero(self) -> bool:
+        """Whether −0 has a code."""
+        return self.specials not in ("fnuz", "p3109")
+
+    @property
+    def label(self) -> str:
+        """The name, or sign-exponent-mantissa bits and the bias, as in 1-4-3 (bias 11)."""
+        radix = "" if self.radix == 2 else " radix 4"
+        return self.name or f"1-{self.exponent_bits}-{self.mantissa_bits}{radix} (bias {self.bias:g})"
+
+    def bit_fields(self) -> tuple[tuple[str, int], ...]:
+        """Sign, exponent, mantissa."""
+        fields = (("sign", 1), ("exponent", self.exponent_bits), ("mantissa", self.mantissa_bits))
+        return tuple(field for field in fields if field[1])
+
+    # -- codes ------------------------------------------------------------------------------------------------
+
+    @property
+    def _top_code(self) -> int:
+        """The positive code of the largest finite value."""
+        all_ones = 2 ** (self.bits - 1) - 1
+        return all_ones - (2**self.mantissa_bits if self.specials == "ieee" else _RESERVED[self.specials])
+
+    @property
+    def _field_0_is_normal(self) -> bool:
+        return self.specials == "dlfloat"
+
+    def values_of(self, codes: np.ndarray) -> np.ndarray:
+        """Decode by the definition: sign, exponent field, mantissa field, special codes."""
+        m = self.mantissa_bits
+        sign_bit = 1 << (self.bits - 1)
+        magnitude_code = codes & (sign_bit - 1)
+        field, fraction = magnitude_code >> m, magnitude_code & ((1 << m) - 1)
+        value = self._number(field, fraction)
+        if self.specials == "ieee":
+            value = np.where(field == 2**self.exponent_bits - 1, np.where(fraction == 0, np.inf, np.nan), value)
+        elif self.specials == "fn":
+            value = np.where(magnitude_code == sign_bit - 1, np.nan, value)
+        elif self.has_infinity:
+            value = np.where(magnitude_code == sign_bit - 1, np.inf, value)
+        value = np.where(codes & sign_bit, -value, value)
+        return value if self.has_negative_zero else np.where(codes == sign_bit, np.nan, value)
+
+    def _number(self, field: np.ndarray, fraction: np.ndarray) -> np.ndarray:
+        """The magnitude that an exponent field and a mantissa field stand for, special codes aside."""
+        m = self.mantissa_bits
+        steps = 1 if self.radix == 2 else 2
+        hidden = 1 if self._field_0_is_normal else (field > 0)
+        significand = hidden * 2**m + (self.radix - 1) * fraction  # in units of 2^−m
+        if self.subnormals:
+            significand = np.where(field == 0, fraction, significand)
+        else:
+            is_zero = (field == 0) & (fraction == 0) if self._field_0_is_normal else field == 0
+            significand = np.where(is_zero, 0, significand)
+        exponent = steps * (np.where((field == 0) & self.subnormals, 1, field) - self.bias)
+        return np.ldexp(significand.astype(np.float64), exponent.astype(np.int64) - m)
+
+    def codes_of(self, values: np.ndarray) -> np.ndarray:
+        """Encode values of the format."""
+        if isinstance(self.plan, Table):
+            return self._with_specials(table_codes(values, self.plan), values)
+        magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
+        least = (0 if self._field_0_is_normal else 1) - int(self.bias or 0)
+        exponent = np.maximum(np.frexp(magnitude)[1] - 1, least)
+        significand = np.ldexp(magnitude, self.mantissa_bits - exponent).astype(np.int64)
+        # A significand with its leading one adds one to the exponent field by itself; only dlfloat's field 0 has that one already.
+        codes = ((exponent - least) << self.mantissa_bits) + significand
+        if self._field_0_is_normal:
+            codes = np.where(magnitude == 0, 0, codes - (1 << self.mantissa_bits))
+        elif not self.subnormals:
+            codes = np.where(magnitude == 0, 0, codes)
+        return self._with_specials(codes, values)
+
+    def _with_specials(self, codes: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Put the sign and the codes of infinity and NaN in."""
+        sign_bit = 1 << (self.bits - 1)
+        codes = np.where(np.isinf(values), self._top_code + 1, codes)
+        negative = np.signbit(values) & (self.has_negative_zero | (values != 0))
+        codes = np.where(negative, codes | sign_bit, codes & (sign_bit - 1))
+        nan = sign_bit - 1 if self.has_negative_zero else sign_bit
+        if self.specials == "ieee":
+            nan = self._top_code + 1 + (1 << max(self.mantissa_bits - 1, 0))  # the quiet NaN
+        return np.where(np.isnan(values), nan, codes)
+
+    # -- rounding ---------------------------------------------------------------------------------------------
+
+    @property
+    def overflow(self) -> str:
+        """What overflow becomes: "saturate", "infinity" or "nan"."""
+        if self.saturating:
+            return "saturate"
+        return "infinity" if self.has_infinity else "nan"
+
+    @cached_property
+    def plan(self) -> Grid | Table:
+        """A grid in radix 2, a table in radix 4."""
+        return self._grid() if self.radix == 2 else self._table()
+
+    def _grid(self) -> Grid:
+        least = (0 if self._field_0_is_normal else 1) - int(self.bias or 0)
+        return Grid(
+            mantissa_bits=self.mantissa_bits,
+            # Without subnormals one more binade is rounded to as if it existed; what lands there is then flushed.
+            min_exponent=least if self.subnormals else least - 1,
+            highest=self.max,
+            lowest=-self.max,
+            overflow=self.overflow,
+            smallest=0.0 if self.subnormals else self.smallest_normal,
+            negative_zero=self.has_negative_zero,
+            parity=int(self.bias or 0),
+        )
+
+    def _table(self) -> Table:
+        top = self._top_code
+        unbounded = self.max * 4 if self.mantissa_bits == 0 else 2 * self.max - float(self.values_of(np.array([top - 1]))[0])
+        return table_of(
+            self.values_of(np.arange(top + 1)),
+            symmetric=True,
+            overflow=None if self.saturating else unbounded,
+            infinite=None if self.saturating else (np.inf if self.has_infinity else np.nan),
+            flushed=None if self.subnormals else self.smallest_normal / 4,
+            negative_zero=self.has_negative_zero,
+        )
+
+
+def table_codes(values: np.ndarray, table: Table) -> np.ndarray:
+    """The codes of values that are in a table (special values get any code)."""
+    known = table.codes >= 0
+    order = np.searchsorted(table.values[known], values)
+    return table.codes[known][np.minimum(order, known.sum() - 1)]
+
+
+def with_name(fmt: FloatFormat, name: str) -> FloatFormat:
+    """The same format under a name."""
+    return dataclasses.replace(fmt, name=name)

@@ -1,0 +1,128 @@
+"""The slow, obvious rounding: what every faster path must reproduce bit for bit. Read this one first.
+
+Everything happens in float64, where each step is exact: take the exponent, count how many whole units of the spacing
+fit, look at what is left over, decide, put the number together again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lplab.formats.plan import Grid, Table
+from lplab.formats.rounding import NEAREST, Rounding, overflow_stays_finite, rounds_away
+
+
+def quantize(x: np.ndarray, plan: Grid | Table, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
+    """Round every element of a float32 or float64 array to the plan; the result is float64.
+
+    >>> from lplab.formats import get
+    >>> quantize(np.array([0.3, 500.0]), get("e4m3fn").plan, Rounding("nearest_even"))
+    array([3.125e-01, 4.480e+02])
+    """
+    round_to = round_to_grid if isinstance(plan, Grid) else round_to_table
+    return round_to(x, plan, rounding, draws)
+
+
+def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
+    """Round to a :class:`~lplab.formats.plan.Grid`.
+
+    With a ``step`` (integers with a scale) the division and the last product are single operations in the type of x, as
+    everywhere else in the field; all other steps are exact.
+    """
+    if grid.step != 1:
+        with np.errstate(over="ignore", under="ignore"):
+            x = x / x.dtype.type(grid.step)
+    negative = np.signbit(x)
+    magnitude = np.abs(x).astype(np.float64)
+    finite = np.isfinite(magnitude)
+    size = np.where(finite, magnitude, 0.0)
+
+    exponent = np.frexp(size)[1] - 1  # 2^exponent <= size < 2^(exponent + 1)
+    unit_exponent = np.maximum(exponent, grid.min_exponent) - grid.mantissa_bits
+    units = np.ldexp(size, -unit_exponent)  # exact: a power of two
+    kept = np.floor(units)
+    odd = code_is_odd(kept, unit_exponent, grid)
+    kept = kept + rounds_away(np, rounding, odd, units - kept, negative, draws)
+    result = np.ldexp(kept, unit_exponent)
+
+    result = np.where(result < grid.smallest, 0.0, result)
+    result = bounded(result, negative, grid, rounding)
+    result = np.where(finite, result, infinity_becomes(grid, negative))
+    result = np.where(np.isnan(magnitude), np.nan, result)
+    if not grid.negative_zero:
+        negative = negative & (result != 0)
+    result = np.where(negative, -result, result)
+    return result if grid.step == 1 else (result.astype(x.dtype) * x.dtype.type(grid.step)).astype(np.float64)
+
+
+def code_is_odd(kept: np.ndarray, unit_exponent: np.ndarray, grid: Grid) -> np.ndarray:
+    """The last bit of the code of ``kept`` units: of the mantissa if there is one, else of the exponent field."""
+    if grid.mantissa_bits:
+        return kept % 2 == 1
+    return (kept == 1) & ((unit_exponent + grid.parity) % 2 == 1)
+
+
+def bounded(result: np.ndarray, negative: np.ndarray, grid: Grid, rounding: Rounding) -> np.ndarray:
+    """Apply the overflow rule to rounded magnitudes; the bound depends on the sign (two's complement)."""
+    bound = np.where(negative, -grid.lowest, grid.highest)
+    if grid.overflow == "saturate":
+        return np.minimum(result, bound)
+    stays = np.where(negative, overflow_stays_finite(rounding, True), overflow_stays_finite(rounding, False))
+    return np.where(result > bound, np.where(stays, bound, grid.unbounded), result)
+
+
+def infinity_becomes(grid: Grid, negative: np.ndarray) -> Any:
+    """The magnitude of the result for an infinite input: infinity is exact, so no rounding mode changes it."""
+    return np.where(negative, -grid.lowest, grid.highest) if grid.overflow == "saturate" else grid.unbounded
+
+
+def round_to_table(x: np.ndarray, table: Table, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
+    """Round to a :class:`~lplab.formats.plan.Table`: find the two neighbours, then decide between them."""
+    x = x.astype(np.float64)
+    negative = np.signbit(x)
+    index = table_index(np, x, table, rounding, negative, draws)
+    result = table.values[index]
+    if table.infinite is not None:
+        result = np.where(np.isinf(x), np.where(negative, -table.infinite, table.infinite), result)
+    if table.only_positive:
+        result = np.where(x < 0, np.nan, result)
+    if table.negative_zero:
+        result = np.where((result == 0) & negative, -0.0, result)
+    return np.where(np.isnan(x), np.nan, result)
+
+
+def table_index(
+    xp: Any, x: Any, table: Table, rounding: Rounding, negative: Any, draws: Any = None, device: Any = None
+) -> Any:
+    """The index of the point that each element of a float64 array goes to; numpy or torch (``xp``)."""
+    points, cuts, odd = (_on(xp, a, device) for a in (table.points, table.cuts, table.odd))
+    last = len(table.points) - 1
+    lower = xp.clip(xp.searchsorted(points, x, side="right") - 1, 0, last - 1)
+    cut, low, high = cuts[lower], points[lower], points[lower + 1]
+    if rounding.mode in NEAREST:
+        tie_goes_up = {"nearest_even": odd[lower], "nearest_away": ~negative, "nearest_down": lower < 0}[rounding.mode]
+        up = (x > cut) | ((x == cut) & tie_goes_up)
+    else:
+        # Distances are measured from the neighbour nearer to zero, as rounds_away() expects.
+        inner, outer = xp.where(negative, high, low), xp.where(negative, low, high)
+        fraction = xp.clip((x - inner) / (outer - inner), 0.0, 1.0)
+        inner_is_odd = odd[xp.where(negative, lower + 1, lower)]
+        away = (fraction == 1) | ((fraction < 1) & rounds_away(xp, rounding, inner_is_odd, fraction, negative, draws))
+        up = away != negative
+    index = xp.where(up, lower + 1, lower)
+    if table.never_zero:
+        index = xp.where((points[index] == 0) & (x != 0), xp.where(negative, index - 1, index + 1), index)
+    if table.helpers:
+        index = xp.where(_overflow_kept_finite(xp, rounding, negative), xp.clip(index, 1, last - 1), index)
+    return index
+
+
+def _overflow_kept_finite(xp: Any, rounding: Rounding, negative: Any) -> Any:
+    positive_stays, negative_stays = overflow_stays_finite(rounding, False), overflow_stays_finite(rounding, True)
+    return (negative & negative_stays) | (~negative & positive_stays)
+
+
+def _on(xp: Any, array: np.ndarray, device: Any) -> Any:
+    return array if xp is np else xp.as_tensor(array, device=device)

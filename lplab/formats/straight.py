@@ -1,0 +1,40 @@
+"""Gradients through rounding: the straight-through estimator for torch tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lplab.formats import counter, engine
+from lplab.formats.rounding import Rounding
+
+
+def straight_through(
+    fmt: Any, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None, *, clip: bool = False, axis: int = -1
+) -> Any:
+    """Round a torch tensor; in the backward pass pretend that nothing happened (Bengio et al. 2013).
+
+    Rounding is flat almost everywhere, so its true gradient is zero and nothing would train.
+
+    Args:
+        fmt: any format of this package.
+        x: a torch tensor.
+        rounding, seed, axis: as in ``fmt.quantize``.
+        clip: let no gradient through where x lies outside the range of the format (the estimator of PACT and DoReFa).
+
+    Raises:
+        TypeError: x is not a torch tensor.
+
+    >>> import torch
+    >>> from lplab.formats import get
+    >>> x = torch.tensor([0.3, 1000.0], requires_grad=True)
+    >>> straight_through(get("e4m3fn"), x, clip=True).sum().backward()
+    >>> x.grad
+    tensor([1., 0.])
+    """
+    if not engine.is_torch(x):
+        raise TypeError(f"straight_through takes a torch tensor, got {type(x).__name__}; use fmt.quantize for other kinds")
+    from lplab.formats import tensors
+
+    rounding = rounding if isinstance(rounding, Rounding) else Rounding(rounding)
+    number = counter.seed_number(seed) if rounding.is_stochastic else 0
+    return tensors.StraightThrough.apply(x, fmt, rounding, number, axis, clip)

@@ -1,0 +1,71 @@
+"""Building :class:`~lplab.formats.plan.Table`: a finite set of numbers, ready to be rounded to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lplab.formats.plan import Table, midpoints
+
+
+def table_of(
+    values: np.ndarray,
+    *,
+    symmetric: bool = False,
+    codes: np.ndarray | None = None,
+    cuts: np.ndarray | None = None,
+    overflow: float | None = None,
+    infinite: float | None = None,
+    flushed: float | None = None,
+    negative_zero: bool = False,
+    never_zero: bool = False,
+    only_positive: bool = False,
+) -> Table:
+    """A table from the values of codes.
+
+    Args:
+        values: float64 [n]: values; each the number of its code, unless ``codes`` says otherwise. Finite.
+        symmetric: values are the non-negative half of a set in which every number has its negative, under the same code but for the sign.
+        codes: int64 [n]: the codes of the values; by default 0 … n − 1.
+        cuts: thresholds for the nearest modes, one fewer than values (after sorting, before mirroring); midpoints by default.
+        overflow: where the next larger number would lie, if exceeding the largest means leaving the set.
+        infinite: what infinity becomes, and with it every number beyond ``overflow``; None: the largest value.
+        flushed: where the binade lies that is rounded to and then flushed to zero, for formats without subnormals.
+        negative_zero, never_zero, only_positive: as in :class:`~lplab.formats.plan.Table`.
+    """
+    codes = np.arange(len(values)) if codes is None else codes
+    order = np.argsort(values, kind="stable")
+    points, codes = values[order], codes[order]
+    points, first = np.unique(points, return_index=True)  # a second code for the same value is never produced
+    codes = codes[first]
+    values, odd = points.copy(), codes % 2 == 1
+    cuts = midpoints(points) if cuts is None else cuts
+
+    if flushed is not None:  # between 0 and the smallest value
+        points, values = np.insert(points, 1, flushed), np.insert(values, 1, 0.0)
+        codes, odd = np.insert(codes, 1, -1), np.insert(odd, 1, False)
+        cuts = np.concatenate([midpoints(points[:3]), cuts[1:]])
+    if overflow is not None:
+        points, values = np.append(points, overflow), np.append(values, infinite)
+        codes, odd = np.append(codes, -1), np.append(odd, not odd[-1])
+        cuts = np.append(cuts, midpoints(points[-2:]))
+    if symmetric:
+        points, values = _mirror(points, -1), _mirror(values, -1)
+        codes, odd = _mirror(codes, 1), _mirror(odd, 1)
+        cuts = np.concatenate([-cuts[::-1], cuts])
+    return Table(
+        points=points,
+        values=values,
+        codes=codes.astype(np.int64),
+        cuts=cuts,
+        odd=odd,
+        helpers=overflow is not None,
+        negative_zero=negative_zero,
+        never_zero=never_zero,
+        only_positive=only_positive,
+        infinite=infinite,
+    )
+
+
+def _mirror(half: np.ndarray, sign: int) -> np.ndarray:
+    """The negative half in front of a half that starts with zero."""
+    return np.concatenate([sign * half[:0:-1], half])

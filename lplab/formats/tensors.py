@@ -1,0 +1,100 @@
+"""torch tensors: CPU memory is shared with numpy and the compiled kernels; other devices compute with torch itself. Imports torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from lplab.formats import arrays, blocks, counter, engine, kernels
+from lplab.formats.rounding import Rounding
+
+DEVICE_BLOCK = 2**24  # elements at a time on an accelerator: bounds the memory for intermediate results
+
+
+@torch.compiler.disable  # a compiler may not look inside: it drops casts and cannot see the kernels
+def quantize(fmt: Any, x: torch.Tensor, rounding: Rounding, seed: int, out: Any, axis: int | None) -> torch.Tensor:
+    """The work behind ``Format.quantize`` for a tensor; gradients pass straight through."""
+    engine.working_dtype(str(x.dtype).removeprefix("torch."))
+    _check_out(x, out)
+    if x.requires_grad and torch.is_grad_enabled():
+        if out is not None:
+            raise ValueError("out cannot be combined with a tensor that requires a gradient; use x.detach()")
+        return StraightThrough.apply(x, fmt, rounding, seed, axis, False)
+    return _quantize(fmt, x.detach(), rounding, seed, out, axis)
+
+
+class StraightThrough(torch.autograd.Function):
+    """Rounding in the forward pass, identity in the backward pass (optionally zero where the value was clipped)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, fmt: Any, rounding: Rounding, seed: int, axis: int | None, clip: bool) -> torch.Tensor:  # type: ignore[override]
+        """Round; remember which elements lie inside the range of the format."""
+        ctx.clip = clip
+        if clip:
+            ctx.save_for_backward((x >= fmt.lowest) & (x <= fmt.max))
+        return _quantize(fmt, x.detach(), rounding, seed, None, axis)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # type: ignore[override]
+        """The gradient itself, or zero outside the range."""
+        if ctx.clip:
+            gradient = gradient * ctx.saved_tensors[0]
+        return gradient, None, None, None, None, None
+
+
+def _quantize(fmt: Any, x: torch.Tensor, rounding: Rounding, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:
+    work = torch.float64 if x.dtype == torch.float64 else torch.float32
+    if engine.fmt_is_blocked(fmt):
+        rows, undo = engine.as_rows(torch, x.to(work), axis)
+        result = undo(_quantize_rows(rows.contiguous(), fmt.plan, rounding, seed))
+    else:
+        flat = x.to(work).contiguous().reshape(-1)
+        target = torch.empty_like(flat)
+        direct = out is not None and out.dtype == work and out.is_contiguous()
+        if direct and (out.data_ptr() == flat.data_ptr() or not _overlap(out, flat)):  # type: ignore[union-attr, arg-type]
+            target = out.detach().reshape(-1)  # type: ignore[union-attr]
+        _run(flat, target, fmt.plan, rounding, seed)
+        if out is not None and target.data_ptr() == out.data_ptr():
+            return out
+        result = target.reshape(x.shape)
+    if out is None:
+        return result.to(x.dtype)
+    with torch.no_grad():
+        return out.copy_(result)
+
+
+def _run(x: torch.Tensor, out: torch.Tensor, plan: Any, rounding: Rounding, seed: int) -> None:
+    on_cpu = x.device.type == "cpu"
+    if on_cpu and kernels.available():
+        engine.run(x.numpy(), out.numpy(), plan, rounding, seed)
+        return
+    block = engine.BLOCK if on_cpu else DEVICE_BLOCK
+    for first in range(0, x.numel(), block):
+        part = x[first : first + block]
+        draws = None
+        if rounding.is_stochastic:
+            key = counter.keys(seed, first // engine.STRETCH)
+            draws = counter.draws(torch, key, first % engine.STRETCH, part.numel(), rounding.random_bits, x.device)
+        out[first : first + block] = arrays.quantize(torch, part, plan, rounding, draws)
+
+
+def _quantize_rows(rows: torch.Tensor, plan: Any, rounding: Rounding, seed: int) -> torch.Tensor:
+    if rows.device.type == "cpu" and kernels.available():
+        return torch.from_numpy(engine._quantize_rows(rows.numpy(), plan, rounding, seed))
+    return blocks.quantize(torch, rows, plan, rounding, seed, blocks.tensor_scale(torch, rows, plan))
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two contiguous tensors share memory."""
+    start_a, start_b = a.data_ptr(), b.data_ptr()
+    return start_a < start_b + b.numel() * b.element_size() and start_b < start_a + a.numel() * a.element_size()
+
+
+def _check_out(x: torch.Tensor, out: Any) -> None:
+    if out is None:
+        return
+    if not isinstance(out, torch.Tensor) or out.shape != x.shape or out.dtype != x.dtype or out.device != x.device:
+        raise ValueError(f"out must be a torch tensor like x: shape {tuple(x.shape)}, {x.dtype}, on {x.device}")
+    if out.requires_grad and torch.is_grad_enabled():
+        raise ValueError("out must not require a gradient; use out.detach()")
