@@ -1,0 +1,8 @@
+"""Figures: data in, Plotly figure out. No widgets, no state; every figure in the house style, with alt text."""
+
+from lplab.figures import style
+from lplab.figures.live import show, update
+from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
+from lplab.figures.statistics import TensorStatistics, tensor_statistics
+
+__all__ = ["TensorStatistics", "magnitude_data", "magnitude_histogram", "show", "style", "tensor_statistics", "update"]

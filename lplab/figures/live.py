@@ -1,0 +1,89 @@
+"""Bringing a figure that is on the screen up to date, and showing one that stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures.style import CONFIG, themed
+
+_KEPT = ("template", "width", "autosize", "uirevision")  # what belongs to the live figure's place, not to the data
+
+
+def update(live: Any, new: go.Figure) -> Any:
+    """Make a live figure equal to a new one, in one ``batch_update`` that sends only what differs; returns ``live``.
+
+    Args:
+        live: a ``go.Figure``, a ``go.FigureWidget`` or a subclass, made by the same function of this package.
+        new: the figure as it should be now.
+
+    Raises:
+        ValueError: the traces differ in number or type, so that these are not two states of one figure.
+
+    >>> shown = go.Figure(go.Scatter(x=np.arange(3), y=np.arange(3)))
+    >>> update(shown, go.Figure(go.Scatter(x=np.arange(3), y=np.arange(3) ** 2))).data[0].y
+    array([0, 1, 4])
+    """
+    kinds, new_kinds = [t.type for t in live.data], [t.type for t in new.data]
+    if kinds != new_kinds:
+        raise ValueError(f"not two states of one figure: its traces are {kinds}, the new ones {new_kinds}")
+    with live.batch_update():
+        for trace, fresh in zip(live.data, new.data, strict=True):
+            _assign(trace, trace.to_plotly_json(), fresh.to_plotly_json(), ("type", "uid"))
+        _assign(live.layout, live.layout.to_plotly_json(), new.layout.to_plotly_json(), _KEPT)
+    return live
+
+
+def _assign(target: Any, old: dict[str, Any], new: dict[str, Any], kept: tuple[str, ...]) -> None:
+    """Set each property of a trace or a layout that differs; None where the new figure has none."""
+    for name in old.keys() | new.keys():
+        if name not in kept and not same(old.get(name), new.get(name)):
+            target[name] = new.get(name)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two property values are equal, arrays and NaN included.
+
+    >>> same({"y": np.array([1.0, np.nan])}, {"y": np.array([1.0, np.nan])}), same([1], [2])
+    (True, False)
+    """
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape and a.dtype == b.dtype):
+            return False
+        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return bool(a == b)
+
+
+class Static:
+    """A figure for the end of a notebook cell, without a widget: the picture, and its alt text where no picture can be shown.
+
+    The alt text is the plain-text form of the output (terminals, text browsers, the saved file) and part of its metadata.
+    """
+
+    def __init__(self, fig: go.Figure) -> None:
+        self.figure = fig
+        self.alt = str((fig.layout.meta or {}).get("alt", ""))
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        mime = "application/vnd.plotly.v1+json"
+        picture = self.figure.to_plotly_json() | {"config": CONFIG}
+        return {mime: picture, "text/plain": self.alt}, {mime: {"alt": self.alt}}
+
+
+def show(fig: go.Figure, theme: str = "light") -> Static:
+    """Show a figure that stays as it is in a notebook: as the last expression of a cell, in the ink of one theme, with its alt text.
+
+    >>> from lplab.figures.style import finish
+    >>> show(finish(go.Figure(), alt="An empty figure.", title="Nothing yet"))
+    An empty figure.
+    """
+    return Static(themed(fig, theme))

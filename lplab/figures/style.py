@@ -1,0 +1,235 @@
+"""The house style of every figure: colours with a fixed meaning, type, margins, alt text. One helper applies all: :func:`finish`.
+
+Figures have a transparent background and a grey ink that is readable on white and on near-black, so that one figure serves both
+themes; :func:`themed` gives the crisper ink of one theme, for files and for figures that are shown without a widget.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+BLUE = "#0072B2"  # normal numbers, the first format, elements that are kept
+VERMILION = "#D55E00"  # subnormal numbers, the second format, whatever is lost
+GREEN = "#009E73"  # the reference: fp32, the true value, elements that stay exact
+PINK = "#CC79A7"  # the fourth
+AMBER = "#E69F00"  # fills only: 2.3:1 on white
+GREY = "#7F7F7F"  # axes, reference lines
+INK = "#757575"  # text where the theme is not known: 4.6:1 on white, 4.1:1 on #111
+COLOURS = (BLUE, VERMILION, GREEN, PINK)
+DASHES = ("solid", "dash", "dot", "dashdot")  # the second sign beside the colour, in the same order
+SYMBOLS = ("circle", "square", "diamond", "triangle-up")
+
+NORMAL_RANGE = "rgba(0,114,178,.10)"
+SUBNORMAL_RANGE = "rgba(230,159,0,.22)"
+LOST_RANGE = "rgba(213,94,0,.14)"
+
+FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "DejaVu Sans", Arial, sans-serif'
+MONO = 'ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace'
+NOTE, TICK, BODY, TITLE = 11, 12, 13, 15  # font sizes in pixels
+MARKER_LIMIT = 600  # SVG markers in a figure; more make the whole page slow
+MINUS = "\N{MINUS SIGN}"
+
+CONFIG = {"displayModeBar": False, "displaylogo": False, "responsive": True}
+THEMES = {"light": ("#FFFFFF", "#222222"), "dark": ("#111111", "#E6E6E6")}  # background, ink
+
+_AXIS = {
+    "showgrid": True,
+    "gridcolor": "rgba(127,127,127,.22)",
+    "zeroline": False,
+    "showline": True,
+    "linecolor": GREY,
+    "ticks": "outside",
+    "ticklen": 4,
+    "tickcolor": GREY,
+    "tickangle": 0,
+    "tickfont": {"size": TICK},
+    "title": {"font": {"size": BODY}, "standoff": 8},
+    "automargin": True,
+    "fixedrange": True,
+}
+TEMPLATE = go.layout.Template(
+    layout={
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "colorway": COLOURS,
+        "font": {"family": FONT, "size": BODY, "color": INK},
+        "title": {
+            "font": {"size": TITLE},
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 14},
+        },
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "font": {"size": TICK},
+            "itemclick": False,
+            "itemdoubleclick": False,
+        },
+        "hoverlabel": {
+            "font": {"family": MONO, "size": TICK, "color": "#F2F2F2"},
+            "bgcolor": "#262626",
+            "bordercolor": GREY,
+            "align": "left",
+        },
+        "hovermode": "closest",
+        "dragmode": False,
+        "bargap": 0.04,
+        "uirevision": "constant",
+        "annotationdefaults": {"font": {"size": NOTE}, "showarrow": False},
+    }
+)
+
+
+def finish(fig: go.Figure, *, alt: str, title: str, height: int = 320, legend: bool = False, **margin: int) -> go.Figure:
+    """Dress a figure in the house style, in place, and return it. Every figure of lplab passes through here.
+
+    Args:
+        fig: the figure.
+        alt: one or two full sentences with the numbers, for those who cannot see the picture; kept in ``layout.meta["alt"]``.
+        title: the point that the figure makes, short (a narrow screen does not wrap it).
+        height: in pixels, 260 to 400 unless the figure has many rows.
+        legend: whether room for a horizontal legend is needed above the plot.
+        margin: l, r, t or b in pixels, where a figure needs others.
+
+    >>> fig = finish(go.Figure(), alt="An empty figure, for the example.", title="Nothing yet")
+    >>> fig.layout.meta["alt"], fig.layout.height
+    ('An empty figure, for the example.', 320)
+    """
+    if not alt.strip().endswith("."):
+        raise ValueError(f"alt text must be one or two full sentences, got {alt!r}")
+    fig.update_layout(
+        template=TEMPLATE,
+        title={"text": title},
+        meta={"alt": alt},
+        height=height,
+        showlegend=legend,
+        margin={"l": 64, "r": 16, "t": 76 if legend else 48, "b": 48} | margin,
+    )
+    return fig
+
+
+def themed(fig: go.Figure, theme: str) -> go.Figure:
+    """A copy with the background and the ink of one theme, ``"light"`` or ``"dark"``; ``"clear"`` leaves both as they are.
+
+    >>> themed(go.Figure(), "dark").layout.paper_bgcolor
+    '#111111'
+    """
+    if theme not in ("clear", *THEMES):
+        raise ValueError(f"unknown theme {theme!r}; allowed: clear, {', '.join(THEMES)}")
+    copy = go.Figure(fig)
+    if theme != "clear":
+        background, ink = THEMES[theme]
+        copy.update_layout(paper_bgcolor=background, font_color=ink)
+        copy.update_traces(cells_font_color=ink, header_font_color=ink, selector={"type": "table"})
+    return copy
+
+
+def note(text: str, *, x: float = 1, y: float = 1, **more: Any) -> dict[str, Any]:
+    """An annotation in the plot's own coordinates (0 to 1), right-aligned at its edge unless told otherwise."""
+    return {"text": text, "xref": "paper", "yref": "paper", "x": x, "y": y, "xanchor": "right", "yanchor": "bottom"} | more
+
+
+def region(low: float, high: float, fill: str, *, axis: str = "") -> dict[str, Any]:
+    """A shaded range of x as a layout shape below the data, over the whole height of one panel (``axis``: "", "2", "3" …)."""
+    return {
+        "type": "rect",
+        "layer": "below",
+        "line": {"width": 0},
+        "fillcolor": fill,
+        "xref": f"x{axis}",
+        "x0": low,
+        "x1": high,
+        "yref": f"y{axis} domain",
+        "y0": 0,
+        "y1": 1,
+        "visible": bool(high > low),
+    }
+
+
+def power(exponent: float, *, plain: bool = False) -> str:
+    """A power of two with a real minus sign, for tick labels (HTML) or for alt text (``plain``).
+
+    >>> power(-8), power(3, plain=True)
+    ('2<sup>−8</sup>', '2^3')
+    """
+    digits = f"{exponent:.4g}".replace("-", MINUS)
+    return f"2^{digits}" if plain else f"2<sup>{digits}</sup>"
+
+
+def power_ticks(low: float, high: float, most: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Tick positions and labels for an axis of log2 magnitudes, at most ``most`` of them, multiples of one step.
+
+    >>> positions, labels = power_ticks(-30, 12)
+    >>> positions.tolist(), str(labels[0])
+    ([-30, -24, -18, -12, -6, 0, 6, 12], '2<sup>−30</sup>')
+    """
+    step = next(s for s in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 512) if (high - low) / s < most or s == 512)
+    positions = np.arange(math.ceil(low / step) * step, math.floor(high) + 1, step)
+    return positions, np.array([power(e) for e in positions.tolist()], dtype=str)
+
+
+def power_axis(low: float, high: float, title: str, most: int = 8) -> dict[str, Any]:
+    """A linear axis over log2 of a magnitude, with labels like 2⁻⁸."""
+    positions, labels = power_ticks(low, high, most)
+    return {"range": [low, high], "tickvals": positions, "ticktext": labels, "title": {"text": title}}
+
+
+def percent(share: float) -> str:
+    """A share as text that never rounds something to nothing, or not quite all to all.
+
+    >>> percent(0.023), percent(0), percent(1e-5), percent(0.99999), percent(1)
+    ('2.3 %', '0 %', '<0.1 %', '>99.9 %', '100 %')
+    """
+    if math.isnan(share):
+        return "no share"
+    if share in (0, 1):
+        return f"{100 * share:.0f} %"
+    if share < 0.0005:
+        return "<0.1 %"
+    if share > 0.9995:
+        return ">99.9 %"
+    return f"{100 * share:.1f} %"
+
+
+def number(value: float, *, digits: int = 4, plain: bool = False) -> str:
+    """A value as short text: powers of two as such where the decimals say nothing, a real minus sign.
+
+    >>> number(448), number(2**-9), number(-0.1015625), number(3.4028e38), number(2**-9, plain=True)
+    ('448', '2<sup>−9</sup>', '−0.1016', '3.403×10<sup>38</sup>', '2^−9')
+    """
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("∞" if value > 0 else MINUS + "∞")
+    fraction, exponent = math.frexp(abs(value))
+    if fraction == 0.5 and not -6 <= exponent - 1 <= 13:
+        return (MINUS if value < 0 else "") + power(exponent - 1, plain=plain)
+    text = f"{value:.0f}" if abs(value) < 1e6 and value == int(value) else f"{value:.{digits}g}"
+    mantissa, _, tens = text.replace("-", MINUS).partition("e")
+    if not tens:
+        return mantissa
+    shown = str(int(tens.replace(MINUS, "-"))).replace("-", MINUS)
+    return f"{mantissa}×10^{shown}" if plain else f"{mantissa}×10<sup>{shown}</sup>"
+
+
+def decibels(value: float) -> str:
+    """A ratio in decibels as text.
+
+    >>> decibels(31.53), decibels(float("inf")), decibels(float("nan"))
+    ('31.5 dB', '∞ dB', 'undefined')
+    """
+    if math.isnan(value):
+        return "undefined"
+    return f"{number(round(value, 1), digits=3)} dB"
