@@ -96,7 +96,7 @@ def only_one():
     """Let one start.py at a time change .venv; the system takes the lock back even after a crash."""
     with open(__file__, "r+b") as handle:
         try:
-            if os.name == "nt":
+            if sys.platform == "win32":
                 import msvcrt
 
                 handle.seek(2**30)  # Windows hides locked bytes from readers: lock one beyond the end
@@ -168,7 +168,7 @@ def run(command: list[str], what: str) -> None:
     print(f"{what} ...", end="" if moving else "\n", flush=True)
     try:
         while process.poll() is None:
-            reader.join(0.2)
+            time.sleep(0.2)
             if moving:
                 news = lines[-1].split(" (from")[0].strip() if lines else ""
                 width = shutil.get_terminal_size().columns - 1
@@ -184,7 +184,7 @@ def run(command: list[str], what: str) -> None:
 
 def collect(stream, lines: list[str]) -> None:
     """Copy ``stream`` to the log and to ``lines``; when pip's last step begins, .venv is no longer what it was."""
-    with open(LOG, "a", encoding="utf-8") as log:
+    with open(LOG, "a", encoding="utf-8", buffering=1) as log:
         for line in stream:
             log.write(line)
             lines.append(line)

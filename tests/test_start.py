@@ -1,0 +1,363 @@
+"""start.py decides rightly: what to install, when to leave things alone, what to say when it cannot go on."""
+
+import _thread
+import ast
+import importlib.util
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+posix = pytest.mark.skipif(os.name == "nt", reason="the fake programs are shell scripts")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> ModuleType:
+    """A copy of start.py in a folder of its own, with spaces in its name."""
+    folder = tmp_path / "a folder with spaces"
+    folder.mkdir()
+    for name in ("start.py", "pyproject.toml", "constraints.txt"):
+        shutil.copy(PROJECT / name, folder)
+    spec = importlib.util.spec_from_file_location("start", folder / "start.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def fake_python(start: ModuleType, script: str = "exit 0") -> None:
+    """Put a shell script where .venv's Python belongs."""
+    start.PYTHON.parent.mkdir(parents=True, exist_ok=True)
+    start.PYTHON.write_text(f"#!/bin/sh\n{script}\n")
+    start.PYTHON.chmod(0o755)
+
+
+def complete(start: ModuleType, *extras: str) -> None:
+    """Make .venv look as a finished run leaves it."""
+    fake_python(start)
+    start.STAMP.write_text(json.dumps(start.wanted(set(extras))))
+
+
+@pytest.fixture
+def commands(start: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What start.py would run, instead of running it; the first command "makes" the virtual environment."""
+    seen: list[list[str]] = []
+
+    def record(command: list[str], what: str) -> None:
+        seen.append(command)
+        fake_python(start)
+
+    monkeypatch.setattr(start, "run", record)
+    monkeypatch.setattr(start, "cpu_torch_is_offered", lambda: False)
+    return seen
+
+
+# ---- an old Python ------------------------------------------------------------------------------------------------------
+
+
+def test_an_old_python_can_read_the_file_as_far_as_its_message():
+    tree = ast.parse((PROJECT / "start.py").read_text("utf-8"), feature_version=(3, 7))
+    first = [node for node in tree.body if not isinstance(node, ast.Expr)][:2]
+    assert [type(node) for node in first] == [ast.Import, ast.If]
+    assert "sys.exit" in ast.unparse(first[1])
+    assert not any(isinstance(node, ast.NamedExpr | ast.Match) for node in ast.walk(tree))
+
+
+def test_an_old_python_is_told_what_to_do_in_one_line():
+    script = f"import sys; sys.version_info = (3, 8); exec(open({str(PROJECT / 'start.py')!r}).read())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("lplab needs Python 3.11 or newer") and done.stderr.count("\n") == 1
+
+
+def test_it_needs_nothing_but_the_standard_library():
+    tree = ast.parse((PROJECT / "start.py").read_text("utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+    names = {alias.name.split(".")[0] for node in imports for alias in node.names}
+    names |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    assert names <= sys.stdlib_module_names
+
+
+# ---- when to install, and what ----------------------------------------------------------------------------------------
+
+
+def test_the_first_run_makes_an_environment_and_installs_into_it(start, commands):
+    start.prepare({"lab"})
+    venv, pip = commands
+    assert venv == [sys.executable, "-m", "venv", str(start.ROOT / ".venv")]
+    assert pip[:4] == [str(start.PYTHON), "-m", "pip", "install"]
+    assert pip[-2:] == ["--editable", f"{start.ROOT}[lab]"]
+    assert pip[pip.index("--constraint") + 1] == str(start.ROOT / "constraints.txt")
+    assert start.installed() == start.wanted({"lab"})
+
+
+def test_the_second_run_does_nothing(start, commands):
+    start.prepare({"lab"})
+    commands.clear()
+    start.prepare({"lab"})
+    assert commands == []
+
+
+def test_more_extras_are_added_to_the_ones_that_are_there_and_stay(start, commands):
+    complete(start, "lab")
+    start.prepare({"lab", "test"})
+    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]"]
+    commands.clear()
+    start.prepare({"lab"})
+    assert commands == []
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
+def test_changed_dependencies_are_installed_into_the_same_environment(start, commands, name):
+    complete(start, "lab", "test")
+    path = start.ROOT / name
+    path.write_text(path.read_text("utf-8").replace("plotly", "plotly2"), "utf-8")
+    start.prepare({"lab"})
+    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]"]
+
+
+def test_a_changed_lint_rule_installs_nothing(start, commands):
+    complete(start, "lab")
+    path = start.ROOT / "pyproject.toml"
+    path.write_text(path.read_text("utf-8").replace("line-length = 120", "line-length = 99"), "utf-8")
+    start.prepare({"lab"})
+    assert commands == []
+
+
+@pytest.mark.parametrize("key", ["python", "folder"])
+def test_another_python_or_a_moved_folder_makes_a_new_environment(start, commands, key):
+    complete(start, "lab")
+    start.STAMP.write_text(json.dumps({**start.installed(), key: "elsewhere"}))
+    start.prepare({"lab"})
+    assert commands[0][1:3] == ["-m", "venv"]
+
+
+@pytest.mark.parametrize("stamp", ["unfinished", "", "{}"])
+def test_an_interrupted_installation_is_made_anew(start, commands, stamp):
+    fake_python(start)
+    (start.VENV / "half a package").touch()
+    start.STAMP.write_text(stamp)
+    start.prepare({"lab"})
+    assert commands[0][1:3] == ["-m", "venv"] and not (start.VENV / "half a package").exists()
+    assert start.installed() == start.wanted({"lab"})
+
+
+def test_an_environment_without_its_python_is_made_anew(start, commands):
+    complete(start, "lab")
+    start.PYTHON.unlink()
+    start.prepare({"lab"})
+    assert commands[0][1:3] == ["-m", "venv"]
+
+
+def test_somebody_elses_environment_is_left_alone(start, commands):
+    fake_python(start)
+    with pytest.raises(start.Problem, match="was not made by start.py"):
+        start.prepare({"lab"})
+    assert start.PYTHON.exists() and commands == []
+
+
+def test_two_at_a_time_are_kept_apart(start):
+    with start.only_one():
+        with pytest.raises(start.Problem, match="Another start.py"):
+            start.prepare({"lab"})
+        assert not start.VENV.exists()
+
+
+def test_the_cpu_build_of_torch_is_installed_first_and_alone(start, commands, monkeypatch):
+    monkeypatch.setattr(start, "cpu_torch_is_offered", lambda: True)
+    complete(start)
+    start.prepare({"lab"})
+    torch, lplab = commands
+    assert torch[-4:] == ["--no-deps", "--index-url", start.CPU_INDEX, "torch"]
+    assert start.CPU_INDEX not in lplab
+
+
+@pytest.mark.parametrize(("platform", "gpu", "answer", "offered"), [
+    ("linux", None, 200, True), ("linux", "/usr/bin/nvidia-smi", 200, False), ("linux", None, OSError(), False),
+    ("darwin", None, 200, False), ("win32", None, 200, False),
+])  # fmt: skip
+def test_the_cpu_index_is_asked_once_on_linux_without_a_gpu(start, monkeypatch, platform, gpu, answer, offered):
+    limits = []
+
+    def urlopen(url, timeout):
+        limits.append(timeout)
+        if isinstance(answer, Exception):
+            raise answer
+        return SimpleNamespace(status=answer)
+
+    monkeypatch.setattr(start.sys, "platform", platform)
+    monkeypatch.setattr(start.shutil, "which", lambda name: gpu)
+    monkeypatch.setattr(start.urllib.request, "urlopen", urlopen)
+    assert start.cpu_torch_is_offered() is offered
+    assert limits == ([3] if platform == "linux" and not gpu else [])
+
+
+# ---- what can go wrong ------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_venv_module_names_the_package_to_install(start, monkeypatch):
+    monkeypatch.setattr(start.importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name)
+    with pytest.raises(start.Problem, match=r"sudo apt install python3\.\d+-venv$"):
+        start.prepare({"lab"})
+
+
+def test_a_full_disk_is_noticed_before_anything_is_made(start, monkeypatch):
+    monkeypatch.setattr(start.shutil, "disk_usage", lambda path: SimpleNamespace(free=1e9))
+    with pytest.raises(start.Problem, match=r"needs about 3 GB, .* has 1\.0 GB left"):
+        start.prepare({"lab"})
+    assert not start.VENV.exists()
+
+
+@posix
+@pytest.mark.parametrize(("said", "told"), [
+    ("ERROR: [Errno 28] No space left on device", "The disk is full"),
+    ("NewConnectionError: Temporary failure in name resolution", "No network"),
+    ("ERROR: something else", "ERROR: something else"),
+])  # fmt: skip
+def test_a_failed_installation_is_explained(start, said, told):
+    fake_python(start, f"echo '{said}'; exit 1")
+    with pytest.raises(start.Problem, match=f"(?s){told}".replace("[", r"\[")) as problem:
+        start.run([str(start.PYTHON)], "Trying")
+    assert said in start.LOG.read_text()
+    assert told.startswith("ERROR") or "\n" not in str(problem.value)
+
+
+@posix
+def test_offline_with_old_packages_the_lab_still_opens(start, monkeypatch, capsys):
+    complete(start, "lab")
+    fake_python(start, "echo Temporary failure in name resolution; exit 1")
+    stamp = {**start.installed(), "needs": "older"}
+    start.STAMP.write_text(json.dumps(stamp))
+    monkeypatch.setattr(start, "cpu_torch_is_offered", lambda: False)
+    start.prepare({"lab"})
+    assert "Going on with what was installed before" in capsys.readouterr().out
+    with pytest.raises(start.Problem, match="No network"):
+        start.prepare({"lab", "test"})
+    assert start.installed() == stamp
+
+
+@posix
+@pytest.mark.parametrize(("line", "spoiled"), [("Collecting numpy", False), ("Installing collected packages: x", True)])
+def test_an_interruption_spoils_the_environment_only_while_it_changes(start, monkeypatch, line, spoiled):
+    complete(start, "lab")
+    fake_python(start, f"echo '{line}'; exec sleep 60")
+    monkeypatch.setattr(start, "cpu_torch_is_offered", lambda: False)
+    threading.Timer(1, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        start.prepare({"lab", "test"})
+    assert line in start.LOG.read_text()
+    assert (start.installed() == {}) is spoiled
+
+
+def test_main_turns_problems_and_interruptions_into_one_line(start, monkeypatch, capsys):
+    def fail(error):
+        def prepare(extras):
+            raise error
+
+        monkeypatch.setattr(start, "prepare", prepare)
+        return start.main(["lab"])
+
+    assert fail(start.Problem("Do this.")) == 1
+    assert capsys.readouterr().err == "Do this.\n"
+    assert fail(KeyboardInterrupt()) == 130
+    assert capsys.readouterr().err.strip().count("\n") == 0
+
+
+@posix
+def test_progress_moves_on_a_terminal(start, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(start.sys, "stdout", screen)
+    fake_python(start, "echo Collecting numpy '(from x)'; sleep 0.5")
+    start.run([str(start.PYTHON)], "Installing")
+    shown = screen.getvalue()
+    assert shown.count("\r") >= 2 and "Collecting numpy" in shown and "(from" not in shown
+    assert shown.count("\n") == 1 and shown.endswith("\n")
+
+
+# ---- handing over -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def handed(start: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list:
+    """What start.py would become."""
+    seen: list = []
+    monkeypatch.setattr(start, "prepare", lambda extras: seen.append(extras))
+    monkeypatch.setattr(start, "find_browser", lambda: "/some/browser")
+    monkeypatch.setattr(start, "hand_over", lambda command, env: seen.extend((command, env)) or 7)
+    return seen
+
+
+def test_the_lab_opens_at_the_labs(start, handed):
+    assert start.main([]) == 7
+    extras, command, env = handed
+    assert extras == {"lab"}
+    assert command[:3] == [str(start.PYTHON), "-m", "jupyterlab"] and "--LabApp.default_url=/lab/tree/labs" in command
+    assert "--no-browser" not in command
+    assert env["PATH"].split(os.pathsep)[0] == str(start.PYTHON.parent)
+
+
+def test_the_labs_options_reach_jupyterlab(start, handed):
+    start.main(["--no-browser", "--port", "9001", "--ServerApp.ip=0.0.0.0"])
+    assert {"--no-browser", "--port=9001", "--ServerApp.ip=0.0.0.0"} <= set(handed[1])
+
+
+def test_what_follows_test_goes_to_pytest_in_order(start, handed):
+    assert start.main(["test", "-m", "slow or not slow", "tests/test_cli.py", "-q", "--lf"]) == 7
+    extras, command, env = handed
+    assert extras == {"lab", "test"} and env["LPLAB_BROWSER"] == "/some/browser"
+    assert command[1:] == ["-m", "pytest", "-m", "slow or not slow", "tests/test_cli.py", "-q", "--lf"]
+
+
+def test_an_unknown_command_is_refused_with_the_known_ones(start, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        start.main(["tset"])
+    assert "'lab', 'test'" in capsys.readouterr().err
+
+
+@posix
+def test_the_exit_code_and_the_last_line_are_the_other_programs(start):
+    complete(start, "lab", "test")
+    fake_python(start, 'echo "browser $LPLAB_BROWSER"; printf "<%s>" "$@"; exit 5')
+    env = {**os.environ, "LPLAB_BROWSER": "/bin/echo", "PYTHONPATH": "/elsewhere"}
+    command = [sys.executable, str(start.ROOT / "start.py"), "test", "-k", "a b"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/")
+    assert (done.returncode, done.stdout) == (5, "browser /bin/echo\n<-m><pytest><-k><a b>"), done.stderr
+
+
+@posix
+def test_a_browser_that_does_not_start_is_passed_over(start, monkeypatch, tmp_path):
+    for name, script in [("chromium", "exit 1"), ("google-chrome", "echo Chrome 1")]:
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
+    monkeypatch.setattr(start, "BROWSERS", ("chromium", "google-chrome"))
+    monkeypatch.delenv("LPLAB_BROWSER", raising=False)
+    assert start.find_browser() == str(tmp_path / "google-chrome")
+
+
+@posix
+@pytest.mark.parametrize("download", [True, False])
+def test_without_a_browser_playwright_is_asked_and_else_one_line_says_so(start, monkeypatch, capsys, download):
+    there = start.ROOT / "downloaded chromium"
+    fake_python(
+        start, f'case "$*" in *playwright*install*) {"" if download else "exit 1;"} ;; *) echo "{there}";; esac'
+    )
+    if download:
+        there.write_text("#!/bin/sh\necho Chromium 1\n")
+        there.chmod(0o755)
+    monkeypatch.setattr(start, "BROWSERS", ())
+    monkeypatch.delenv("LPLAB_BROWSER", raising=False)
+    assert start.find_browser() == (str(there) if download else "")
+    assert ("browser tests are skipped" in capsys.readouterr().out) is not download
