@@ -1,0 +1,250 @@
+"""Your own tensors from ``.npy .npz .pt .pth .safetensors`` files, without trusting the file.
+
+A tensor file from the internet may be huge, broken or hostile. So sizes are read from headers and summed before memory
+is taken, pickles are never run (numpy's object arrays are refused; torch's restricted ``weights_only`` reader builds
+tensors and plain containers alone), and whatever is wrong ends in one line that says what is allowed.
+"""
+
+import json
+import math
+import struct
+import warnings
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+__all__ = ["load_tensors"]
+
+MIB = 1 << 20
+FLOATS = {"float16", "float32", "float64"}
+MAX_HEADER = MIB  # of a .npy array
+MAX_DEPTH, MAX_ITEMS = 32, 1_000_000  # of nested containers: a small pickle can describe 2^60 of them
+
+
+def load_tensors(path: str | Path, max_bytes: int = 512 * MIB) -> dict[str, np.ndarray]:
+    """Read all real-valued tensors of a file: name → array, in the order of the file.
+
+    ``.npy`` holds one array, named like the file; ``.npz`` several; ``.pt`` and ``.pth`` a tensor or nested dicts and
+    lists of tensors, as ``torch.save(model.state_dict(), …)`` writes them (needs PyTorch ≥ 2.6), whose keys are joined
+    by dots; ``.safetensors`` several. float16, float32 and float64 stay what they are, in native byte order; bfloat16
+    and 8-bit floats become float32, which holds all their values. Integer, boolean and complex tensors are left out
+    with a warning that names them; numbers and strings beside the tensors are left out silently.
+
+    Raises FileNotFoundError, or ValueError when the file is no such file, is damaged, holds Python objects or no real
+    tensor, or when the file or its tensors in memory are larger than ``max_bytes``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(Path(folder, "mine.npy"), np.float32([1, 2]))
+    ...     load_tensors(Path(folder, "mine.npy"))
+    {'mine': array([1., 2.], dtype=float32)}
+    """
+    path = Path(path).expanduser()
+    read = _check_file(path, max_bytes)
+    room = _Room(path.name, max_bytes)
+    tensors: dict[str, np.ndarray] = {}
+    left_out: list[str] = []
+    try:
+        for name, found in read(path, room):
+            if name in tensors:
+                raise _Refusal(f"{path.name} holds two tensors named {name!r}")
+            if isinstance(found, str):
+                left_out.append(f"{name} ({found})")
+            else:
+                tensors[name] = found
+    except _Refusal as error:
+        raise ValueError(str(error)) from None
+    except Exception as error:  # a damaged or hostile file can provoke any error in a parser
+        raise ValueError(f"{path.name} is damaged or not a {path.suffix} file: {_first_line(error)}") from error
+    if not tensors:
+        raise ValueError(f"{path.name} holds no floating-point tensor" + _listing("; there are", left_out))
+    if left_out:
+        warnings.warn(f"{path.name}: no floating-point numbers in" + _listing("", left_out), stacklevel=2)
+    return tensors
+
+
+class _Refusal(Exception):
+    """What is wrong with the file, in one line for the user."""
+
+
+@dataclass
+class _Room:
+    """Counts the bytes that tensors will take in memory, before they take them."""
+
+    file: str
+    left: int
+
+    def take(self, name: str, shape: tuple[int, ...], itemsize: int) -> None:
+        if any(n < 0 for n in shape):
+            raise _Refusal(f"{self.file}: {name!r} has a negative size, {shape}")
+        self.left -= math.prod(shape) * itemsize
+        if self.left < 0:
+            raise _Refusal(f"{self.file}: with {name!r} the tensors need more than the allowed size; raise max_bytes")
+
+
+def _first_line(error: Exception) -> str:
+    return (next(iter(str(error).splitlines()), "") or type(error).__name__)[:120]
+
+
+def _listing(intro: str, names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{intro} {', '.join(names[:5])}{more}" if names else ""
+
+
+def _check_file(path: Path, max_bytes: int) -> Any:
+    """The reader for a file that exists, has an allowed name and an allowed size."""
+    if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes <= 0:
+        raise ValueError(f"max_bytes must be a positive number of bytes, got {max_bytes!r}")
+    if not path.exists():
+        raise FileNotFoundError(f"no file {path}")
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file; give one of {' '.join(READERS)}")
+    if path.suffix.lower() not in READERS:
+        raise ValueError(f"{path.name} cannot be read; allowed are {' '.join(READERS)}")
+    size = path.stat().st_size
+    if size == 0:
+        raise ValueError(f"{path.name} is empty")
+    if size > max_bytes:
+        raise ValueError(f"{path.name} has {size:,} bytes, allowed are {max_bytes:,}; raise max_bytes")
+    return READERS[path.suffix.lower()]
+
+
+# ---- numpy -----------------------------------------------------------------------------------------------------------
+
+
+def _read_npy_stream(stream: IO[bytes], name: str, size: int, room: _Room) -> np.ndarray | str:
+    """One .npy array of ``size`` bytes, header included; the name of its dtype where it is no float."""
+    version = np.lib.format.read_magic(stream)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        return "structured"  # version 3 exists for field names that are not latin-1
+    shape, fortran_order, dtype = readers[version](stream)
+    if dtype.hasobject:
+        raise _Refusal(f"{room.file}: {name!r} holds Python objects, which are never read; allowed are numbers")
+    if dtype.name not in FLOATS:
+        return dtype.name
+    room.take(name, shape, dtype.itemsize)
+    wanted = math.prod(shape) * dtype.itemsize
+    if size - stream.tell() < wanted:
+        raise _Refusal(f"{room.file}: {name!r} is cut off, its header promises {wanted:,} bytes of data")
+    array = np.frombuffer(stream.read(wanted), dtype=dtype)
+    array = array.astype(dtype.newbyteorder("="))  # also makes it writeable
+    return array.reshape(shape, order="F" if fortran_order else "C")
+
+
+def _read_npy(path: Path, room: _Room) -> Iterator[tuple[str, np.ndarray | str]]:
+    with path.open("rb") as stream:
+        yield path.stem, _read_npy_stream(stream, path.stem, path.stat().st_size, room)
+
+
+def _read_npz(path: Path, room: _Room) -> Iterator[tuple[str, np.ndarray | str]]:
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if not info.filename.endswith(".npy"):
+                raise _Refusal(f"{path.name} holds {info.filename!r}; allowed are .npy arrays alone")
+            name = info.filename.removesuffix(".npy")
+            if info.file_size > room.left + MAX_HEADER:
+                raise _Refusal(f"{path.name}: {name!r} unpacks to more than the allowed size; raise max_bytes")
+            with archive.open(info) as stream:  # inflates as it is read, never beyond file_size
+                yield name, _read_npy_stream(stream, name, info.file_size, room)
+
+
+# ---- safetensors -----------------------------------------------------------------------------------------------------
+
+SAFETENSORS_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "F8_E4M3": "|u1", "F8_E5M2": "|u1"}
+
+
+def _widen(codes: np.ndarray, kind: str) -> np.ndarray:
+    """Codes of bfloat16 or an 8-bit float → float32 values."""
+    if kind == "BF16":
+        return (codes.astype(np.uint32) << 16).view(np.float32)
+    from lplab import formats
+
+    return formats.get({"F8_E4M3": "e4m3fn", "F8_E5M2": "e5m2"}[kind]).decode(codes).astype(np.float32)
+
+
+def _read_safetensors(path: Path, room: _Room) -> Iterator[tuple[str, np.ndarray | str]]:
+    """The format is public and short: 8 bytes of header length, a JSON header, the data."""
+    with path.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
+        start = 8 + length
+        size = path.stat().st_size
+        if start > size:
+            raise _Refusal(f"{path.name} is cut off or not a .safetensors file: no room for its header")
+        if length > 100_000_000:  # the format's own limit
+            raise _Refusal(f"{path.name}: a header of {length:,} bytes; the format allows 100,000,000")
+        header = json.loads(stream.read(length))
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            kind, shape, (begin, end) = entry["dtype"], tuple(map(int, entry["shape"])), map(int, entry["data_offsets"])
+            if kind not in SAFETENSORS_FLOATS:
+                yield name, str(kind)
+                continue
+            dtype = np.dtype(SAFETENSORS_FLOATS[kind])
+            room.take(name, shape, dtype.itemsize if kind in ("F64", "F32", "F16") else 4)
+            if begin < 0 or end - begin != math.prod(shape) * dtype.itemsize or start + end > size:
+                raise _Refusal(f"{path.name}: the data of {name!r} do not fit its shape or the file; is it cut off?")
+            stream.seek(start + begin)
+            array = np.frombuffer(stream.read(end - begin), dtype=dtype).reshape(shape)
+            yield name, array.astype(dtype.newbyteorder("=")) if dtype.kind == "f" else _widen(array, kind)
+
+
+# ---- torch -----------------------------------------------------------------------------------------------------------
+
+
+def _read_torch(path: Path, room: _Room) -> Iterator[tuple[str, np.ndarray | str]]:
+    try:
+        import torch
+    except ImportError:
+        raise _Refusal(f"reading {path.suffix} files needs PyTorch: pip install 'lplab[torch]'") from None
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):
+        raise _Refusal(f"PyTorch {torch.__version__} can be made to run code by a file (CVE-2025-32434); 2.6 is needed")
+    if not zipfile.is_zipfile(path):
+        raise _Refusal(f"{path.name} is damaged, or saved by PyTorch before 1.6; save it again with torch.save")
+    with zipfile.ZipFile(path) as archive:
+        if sum(info.file_size for info in archive.infolist()) > room.left:
+            raise _Refusal(f"{path.name} unpacks to more than the allowed size; raise max_bytes")
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a hostile file provokes in the restricted reader: refuse the file
+        allowed = "allowed are tensors in dicts and lists, such as model.state_dict()"
+        raise _Refusal(f"{path.name} holds something else or is damaged; {allowed} ({_first_line(error)})") from error
+    for name, tensor in _flatten(saved, path.stem, torch.Tensor):
+        if not tensor.is_floating_point() or tensor.layout != torch.strided or tensor.device.type != "cpu":
+            yield name, str(tensor.dtype).removeprefix("torch.")
+            continue
+        narrow = tensor.dtype not in (torch.float16, torch.float32, torch.float64)
+        room.take(name, tuple(tensor.shape), 4 if narrow else tensor.element_size())
+        tensor = tensor.detach().to(torch.float32) if narrow else tensor.detach()
+        yield name, np.array(tensor.numpy())
+
+
+def _flatten(saved: Any, stem: str, leaf: type) -> Iterator[tuple[str, Any]]:
+    """The leaves of nested dicts and lists under dotted names; a leaf alone is called ``stem``."""
+    stack: list[tuple[str, Any, int]] = [("", saved, 0)]
+    items = 0
+    while stack:
+        name, value, depth = stack.pop()
+        items += 1
+        if depth > MAX_DEPTH or items > MAX_ITEMS:
+            raise _Refusal(f"containers are nested deeper than {MAX_DEPTH} or hold more than {MAX_ITEMS:,} items")
+        if isinstance(value, leaf):
+            yield name or stem, value
+        elif isinstance(value, dict | list | tuple):
+            inner = value.items() if isinstance(value, dict) else enumerate(value)
+            below = [(f"{name}.{key}" if name else str(key), item, depth + 1) for key, item in inner]
+            stack.extend(reversed(below))
+
+
+READERS = {
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".pt": _read_torch,
+    ".pth": _read_torch,
+    ".safetensors": _read_safetensors,
+}
