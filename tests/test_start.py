@@ -60,7 +60,7 @@ def commands(start: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[st
     return seen
 
 
-# ---- an old Python ------------------------------------------------------------------------------------------------------
+# ---- an old Python ---------------------------------------------------------------------------------------------------
 
 
 def test_an_old_python_can_read_the_file_as_far_as_its_message():
@@ -86,7 +86,7 @@ def test_it_needs_nothing_but_the_standard_library():
     assert names <= sys.stdlib_module_names
 
 
-# ---- when to install, and what ----------------------------------------------------------------------------------------
+# ---- when to install, and what ---------------------------------------------------------------------------------------
 
 
 def test_the_first_run_makes_an_environment_and_installs_into_it(start, commands):
@@ -200,7 +200,7 @@ def test_the_cpu_index_is_asked_once_on_linux_without_a_gpu(start, monkeypatch, 
     assert limits == ([3] if platform == "linux" and not gpu else [])
 
 
-# ---- what can go wrong ------------------------------------------------------------------------------------------------
+# ---- what can go wrong -----------------------------------------------------------------------------------------------
 
 
 def test_a_missing_venv_module_names_the_package_to_install(start, monkeypatch):
@@ -286,7 +286,7 @@ def test_progress_moves_on_a_terminal(start, monkeypatch):
     assert shown.count("\n") == 1 and shown.endswith("\n")
 
 
-# ---- handing over -----------------------------------------------------------------------------------------------------
+# ---- handing over ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -351,9 +351,7 @@ def test_a_browser_that_does_not_start_is_passed_over(start, monkeypatch, tmp_pa
 @pytest.mark.parametrize("download", [True, False])
 def test_without_a_browser_playwright_is_asked_and_else_one_line_says_so(start, monkeypatch, capsys, download):
     there = start.ROOT / "downloaded chromium"
-    fake_python(
-        start, f'case "$*" in *playwright*install*) {"" if download else "exit 1;"} ;; *) echo "{there}";; esac'
-    )
+    fake_python(start, f'case "$*" in *"playwright install"*) exit {int(not download)};; *) echo "{there}";; esac')
     if download:
         there.write_text("#!/bin/sh\necho Chromium 1\n")
         there.chmod(0o755)
