@@ -203,10 +203,8 @@ class FloatFormat(Format):
         # A significand with its leading one adds one to the exponent field by itself; only dlfloat's field 0 has that one already.
         codes = ((exponent - least) << self.mantissa_bits) + significand
         if self._field_0_is_normal:
-            codes = np.where(magnitude == 0, 0, codes - (1 << self.mantissa_bits))
-        elif not self.subnormals:
-            codes = np.where(magnitude == 0, 0, codes)
-        return self._with_specials(codes, values)
+            codes = codes - (1 << self.mantissa_bits)
+        return self._with_specials(np.where(magnitude == 0, 0, codes), values)
 
     def _with_specials(self, codes: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Put the sign and the codes of infinity and NaN in."""

@@ -1,0 +1,1 @@
+"""Tests of lplab.formats; the helpers are probes.py (inputs), exact.py (Fractions) and compare.py."""
