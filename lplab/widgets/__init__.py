@@ -3,6 +3,7 @@
 Nothing here computes: numbers come from `lplab.formats`, pictures from `lplab.figures`.
 """
 
+from .bit_panel import BitPanel
 from .live_figure import LiveFigure
 
-__all__ = ["LiveFigure"]
+__all__ = ["BitPanel", "LiveFigure"]

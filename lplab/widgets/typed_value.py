@@ -1,0 +1,87 @@
+"""What a person types into a box becomes a number, and what became of that number becomes a sentence."""
+
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_POWER = re.compile(rf"^(?:({_NUMBER})\s*[*×·]\s*)?([+-]?)2\s*(?:\^|\*\*)\s*\(?([+-]?\d{{1,4}})\)?$")
+_FRACTION = re.compile(rf"^({_NUMBER})\s*/\s*({_NUMBER})$")
+
+
+def parse_number(text: str) -> float:
+    """Read a number as people write it: 0.3, -1e-3, 1/3, 2^-7, 1.5 * 2^4, inf, nan, 0x1.8p3.
+
+    Raises:
+        ValueError: the text is none of these; the message says what is understood.
+
+    >>> parse_number("1/3"), parse_number("1.5 × 2^−4"), parse_number(" -inf ")
+    (0.3333333333333333, 0.09375, -inf)
+    >>> parse_number("0,3")
+    Traceback (most recent call last):
+    ...
+    ValueError: a decimal point, please: 0.3
+    """
+    clean = text.strip().replace("−", "-").replace("∞", "inf")
+    if not clean:
+        raise ValueError("type a number, such as 0.3, 1/3, 2^-7 or inf")
+    try:
+        return _read(clean)
+    except OverflowError:
+        raise ValueError(f"{text.strip()} is too large, even for a 64-bit float") from None
+    except ZeroDivisionError:
+        raise ValueError("a fraction needs a denominator other than 0") from None
+    except ValueError:
+        if re.fullmatch(r"[+-]?\d+,\d+", clean):
+            raise ValueError(f"a decimal point, please: {clean.replace(',', '.')}") from None
+        raise ValueError(f"{text.strip()[:40]!r} is no number; try 0.3, 1/3, 2^-7 or inf") from None
+
+
+def _read(clean: str) -> float:
+    if power := _POWER.match(clean):
+        factor, sign, exponent = power.groups()
+        return math.ldexp(float(factor or 1), int(exponent)) * (-1 if sign == "-" else 1)
+    if fraction := _FRACTION.match(clean):
+        return float(Fraction(fraction[1]) / Fraction(fraction[2]))
+    if clean.lower().startswith(("0x", "-0x", "+0x")):
+        return float.fromhex(clean)
+    value = float(clean)
+    if math.isinf(value) and "inf" not in clean.lower():
+        raise OverflowError
+    return value
+
+
+def shown(value: float) -> str:
+    """Return a value as text, up to nine digits, with a real minus sign.
+
+    >>> shown(-0.3125), shown(float("inf")), shown(2**-24)
+    ('−0.3125', '∞', '5.96046448e-8')
+    """
+    text = f"{value:.9g}".replace("inf", "∞").replace("nan", "NaN")
+    return re.sub(r"e([+-])0?", lambda found: "e" + found[1].replace("+", ""), text).replace(
+        "-", "−", text.startswith("-")
+    )
+
+
+def stored_as(typed: float, stored: float, fmt: Any) -> str:
+    """Say what a format made of a number.
+
+    >>> from lplab.formats import get
+    >>> stored_as(0.3, 0.3125, get("e4m3fn"))
+    '0.3 is stored as 0.3125, error +4.2 %'
+    >>> stored_as(1000.0, 448.0, get("e4m3fn"))
+    '1000 is stored as 448, the largest value: saturated'
+    """
+    if typed == stored or (math.isnan(typed) and math.isnan(stored)):
+        return f"{shown(typed)} is stored exactly"
+    start = f"{shown(typed)} is stored as {shown(stored)}"
+    if not math.isfinite(stored):
+        return f"{start}: " + ("overflow" if math.isfinite(typed) else "the format has nothing closer")
+    if typed > fmt.max or typed < fmt.lowest:
+        return f"{start}, the {'largest' if stored > 0 else 'lowest'} value: saturated"
+    if stored == 0:
+        return f"{start}: too small, flushed to zero"
+    if typed == 0:
+        return f"{start}: the format has no zero"
+    return f"{start}, error {100 * (stored - typed) / typed:+.2g} %".replace("-", "−")
