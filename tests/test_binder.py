@@ -1,0 +1,49 @@
+"""What other machines build from agrees with what is tested here."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+
+
+def pins(name: str) -> dict[str, str]:
+    """The ``package==version`` lines of a requirements file, without local suffixes such as +cpu."""
+    lines = (PROJECT / name).read_text("utf-8").splitlines()
+    found = [line.split("==") for line in lines if line[:1] not in ("#", "-", "")]
+    return {package: version.split("+")[0] for package, version in found}
+
+
+def test_binder_has_the_versions_that_are_tested():
+    tested, binder = pins("constraints.txt"), pins("binder/requirements.txt")
+    assert binder.items() <= tested.items()
+    assert {"torch", "jupyterlab", "ipywidgets", "plotly", "anywidget", "numba"} <= set(binder)
+
+
+def test_constraints_name_no_build_and_no_host():
+    text = (PROJECT / "constraints.txt").read_text("utf-8")
+    assert "+" not in text and "://" not in text
+    assert pins("constraints.txt").keys() >= {"numpy", "torch", "pytest", "ruff", "mypy"}
+
+
+def test_binder_takes_the_cpu_build_of_torch():
+    text = (PROJECT / "binder/requirements.txt").read_text("utf-8")
+    assert re.search(r"^torch==[\d.]+\+cpu$", text, re.MULTILINE) and "nvidia" not in text
+    assert "--extra-index-url https://download.pytorch.org/whl/cpu" in text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such bit")
+@pytest.mark.parametrize("name", ["binder/postBuild", "binder/start", ".ci/run"])
+def test_scripts_can_be_executed_and_stop_at_an_error(name):
+    path = PROJECT / name
+    assert os.access(path, os.X_OK)
+    assert re.search("^(set -e|exec )", path.read_text("utf-8"), re.MULTILINE)
+
+
+def test_the_devcontainer_uses_the_set_up_script():
+    config = json.loads((PROJECT / ".devcontainer/devcontainer.json").read_text("utf-8"))
+    assert config["postCreateCommand"].startswith("python3 start.py")
+    assert 8888 in config["forwardPorts"]
