@@ -3,6 +3,7 @@
 from lplab.figures import style
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
+from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
 
-__all__ = ["TensorStatistics", "magnitude_data", "magnitude_histogram", "show", "style", "tensor_statistics", "update"]
+__all__ = ["TensorStatistics", "magnitude_data", "magnitude_histogram", "number_line", "number_line_data", "show", "style", "tensor_statistics", "update"]

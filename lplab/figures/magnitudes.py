@@ -20,7 +20,6 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "flushed": {"color": style.VERMILION, "pattern": {"shape": "/", "fillmode": "replace", "size": 6, "solidity": 0.55}},
     "saturated": {"color": style.VERMILION, "pattern": {"shape": "x", "fillmode": "replace", "size": 7, "solidity": 0.5}},
 }
-_WORDS = {"exact": "exact", "rounded": "rounded", "flushed": "flushed to 0", "saturated": "saturated"}
 
 
 @dataclass(frozen=True)
@@ -116,8 +115,8 @@ def magnitude_histogram(
         height: in pixels.
 
     >>> fig = magnitude_histogram(np.array([1.0, 2.5, 1e-6]), "e4m3fn")
-    >>> fig.layout.title.text
-    'e4m3fn: 33.3 % flushed to zero'
+    >>> fig.layout.meta["title"]
+    'e4m3fn: 33.3 % flushed'
     """
     data = magnitude_data(tensor, fmt, rounding=rounding, seed=seed, octaves=octaves)
     name = "" if fmt is None else name_of(as_format(fmt))
@@ -132,10 +131,9 @@ def magnitude_histogram(
             "annotations": [_label(*r, span=high - low) for r in _regions(data)],
         },
     )
-    title = _title(name, data)
-    style.finish(fig, alt=_alt(name, data, what), title=title, height=height, legend=fmt is not None, t=96 if name else 66)
-    fig.layout.title.subtitle = {"text": _subtitle(data), "font": {"size": style.NOTE}}
-    return fig
+    return style.finish(
+        fig, alt=_alt(name, data, what), title=_title(name, data), subtitle=_subtitle(data), height=height, legend=fmt is not None
+    )
 
 
 def _bars(data: MagnitudeData) -> list[dict[str, Any]]:
@@ -149,8 +147,8 @@ def _bars(data: MagnitudeData) -> list[dict[str, Any]]:
             "width": np.full(len(share), 0.96),
             "customdata": count,
             "hovertext": ranges,
-            "hovertemplate": f"%{{hovertext}}<br>{_WORDS[fate]:<12} %{{y:.3g}} %<br>elements     %{{customdata:,}}<extra></extra>",
-            "name": f"{_WORDS[fate]} {style.percent(getattr(total, fate))}" if total else fate,
+            "hovertemplate": f"%{{hovertext}}<br>{fate:<9} %{{y:.3g}} %<br>elements  %{{customdata:,}}<extra></extra>",
+            "name": f"{fate} {style.percent(getattr(total, fate))}" if total else fate,
             "marker": {"line": {"width": 0}} | _LOOKS[fate],
             "visible": bool(total) or fate == "rounded",
         }
@@ -178,7 +176,7 @@ def _regions(data: MagnitudeData) -> list[tuple[str, float, float, str, float]]:
     return list(zip(_NAMES, starts, ends, _FILLS, (n.flushed, below_normal, kept, n.saturated), strict=True))
 
 
-_NAMES = ("→ 0", "subnormal", "normal", "overflow")
+_NAMES = ("to zero", "subnormal", "normal", "overflow")
 _FILLS = (style.LOST_RANGE, style.SUBNORMAL_RANGE, style.NORMAL_RANGE, style.LOST_RANGE)
 
 
@@ -203,7 +201,7 @@ def _title(name: str, data: MagnitudeData) -> str:
         return "How large the elements are"
     if not data.total:
         return f"{name}: no finite element"
-    lost = [f"{style.percent(n.flushed)} flushed to zero"] if n.flushed else []
+    lost = [f"{style.percent(n.flushed)} flushed"] if n.flushed else []
     lost += [f"{style.percent(n.saturated)} saturated"] if n.saturated else []
     return f"{name}: {', '.join(lost) or 'nothing flushed, nothing saturated'}"
 

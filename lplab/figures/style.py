@@ -76,6 +76,8 @@ TEMPLATE = go.layout.Template(
             "y": 1.02,
             "yanchor": "bottom",
             "font": {"size": TICK},
+            "entrywidth": 104,
+            "traceorder": "normal",
             "itemclick": False,
             "itemdoubleclick": False,
         },
@@ -94,13 +96,16 @@ TEMPLATE = go.layout.Template(
 )
 
 
-def finish(fig: go.Figure, *, alt: str, title: str, height: int = 320, legend: bool = False, **margin: int) -> go.Figure:
+def finish(
+    fig: go.Figure, *, alt: str, title: str, subtitle: str = "", height: int = 320, legend: bool = False, **margin: int
+) -> go.Figure:
     """Dress a figure in the house style, in place, and return it. Every figure of lplab passes through here.
 
     Args:
         fig: the figure.
         alt: one or two full sentences with the numbers, for those who cannot see the picture; kept in ``layout.meta["alt"]``.
         title: the point that the figure makes, short (a narrow screen does not wrap it).
+        subtitle: a smaller second line: what was counted, or the key to the colours (:func:`key`).
         height: in pixels, 260 to 400 unless the figure has many rows.
         legend: whether room for a horizontal legend is needed above the plot.
         margin: l, r, t or b in pixels, where a figure needs others.
@@ -113,13 +118,22 @@ def finish(fig: go.Figure, *, alt: str, title: str, height: int = 320, legend: b
         raise ValueError(f"alt text must be one or two full sentences, got {alt!r}")
     fig.update_layout(
         template=TEMPLATE,
-        title={"text": title},
-        meta={"alt": alt},
+        title={"text": title + (f"<br><span style='font-size:{NOTE}px'>{subtitle}</span>" if subtitle else "")},
+        meta={"alt": alt, "title": title, "subtitle": subtitle},
         height=height,
         showlegend=legend,
-        margin={"l": 64, "r": 16, "t": 76 if legend else 48, "b": 48} | margin,
+        margin={"l": 64, "r": 16, "t": 48 + 16 * bool(subtitle) + 40 * legend, "b": 48} | margin,
     )
     return fig
+
+
+def key(*entries: tuple[str, str, str]) -> str:
+    """A key for a subtitle: (colour, sign, word) each; stays on one line where a legend would wrap.
+
+    >>> key((BLUE, "┃", "normal"))
+    "<span style='color:#0072B2'>┃</span> normal"
+    """
+    return "    ".join(f"<span style='color:{colour}'>{sign}</span> {word}" for colour, sign, word in entries)
 
 
 def themed(fig: go.Figure, theme: str) -> go.Figure:
@@ -233,3 +247,14 @@ def decibels(value: float) -> str:
     if math.isnan(value):
         return "undefined"
     return f"{number(round(value, 1), digits=3)} dB"
+
+
+def signed_percent(ratio: float, digits: int = 3) -> str:
+    """A relative difference as text, with its sign.
+
+    >>> signed_percent(0.0417), signed_percent(-0.5), signed_percent(0.0), signed_percent(float("nan"))
+    ('+4.17 %', '−50 %', '0 %', 'undefined')
+    """
+    if math.isnan(ratio):
+        return "undefined"
+    return ("+" if ratio > 0 else "") + f"{100 * ratio:.{digits}g} %".replace("-", MINUS)

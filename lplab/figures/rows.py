@@ -1,0 +1,193 @@
+"""The rows of the number line: their data and their traces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lplab.figures import style
+from lplab.figures.grid import element_of, neighbours
+from lplab.figures.statistics import name_of
+
+Position = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one row of the number line shows.
+
+    Attributes:
+        format: the format.
+        values: float64: the values in view, or empty if they are too many.
+        edges: float64 [n + 1]: the bins of the ribbon in units of the axis (the value, or its log2), or empty if values are listed.
+        counts: float64 [n]: values in each bin.
+        normal: the smallest magnitude with full precision.
+        goes_on: (to the left, to the right): whether the format has values beyond the view.
+        nearest: the value that ``around`` is rounded to, or NaN.
+    """
+
+    format: Any
+    values: np.ndarray
+    edges: np.ndarray
+    counts: np.ndarray
+    normal: float
+    goes_on: tuple[bool, bool]
+    nearest: float
+
+
+def traces(rows: list[Row], scale: str, around: float | None, tick: int, half: float) -> list[dict[str, Any]]:
+    """Always the same eight: normal and subnormal ticks, zeros, two ribbons, arrows, the number itself, what it becomes.
+
+    Args:
+        rows: from the top; row i lies at y = −i.
+        scale: "linear" or "log".
+        around: the number to mark, or None.
+        tick: height of a tick in pixels.
+        half: half of this height in units of y.
+    """
+
+    def position(values: np.ndarray) -> np.ndarray:
+        return np.log2(values) if scale == "log" else values
+
+    found: dict[str, list[np.ndarray]] = {kind: [] for kind in _TICKS}
+    for row in rows:
+        values = row.values[row.values > 0] if scale == "log" else row.values
+        size = np.abs(values)
+        found["normal"].append(values[size >= row.normal])
+        found["subnormal"].append(values[(size < row.normal) & (size > 0)])
+        found["zero"].append(values[size == 0])
+    most = max((float(row.counts.max(initial=0)) for row in rows), default=0.0)
+    return [
+        *(_ticks(rows, kind, values, position, tick) for kind, values in found.items()),
+        _ribbon(rows, "normal", scale, most, half),
+        _ribbon(rows, "subnormal", scale, most, half),
+        _arrows(rows),
+        *_number(rows, around, position, half, tick),
+    ]
+
+
+_TICKS = {"normal": (style.BLUE, "line-ns", 1.0), "subnormal": (style.VERMILION, "line-ns", 0.6), "zero": (style.GREY, "circle-open", 0.4)}
+
+
+def _ticks(rows: list[Row], kind: str, found: list[np.ndarray], position: Position, tick: int) -> dict[str, Any]:
+    colour, symbol, size = _TICKS[kind]
+    texts = [text for row, values in zip(rows, found, strict=True) for text in _hover(row.format, values, kind)]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": kind,
+        "x": position(np.concatenate(found)),
+        "y": np.concatenate([np.full(len(values), -float(i)) for i, values in enumerate(found)]),
+        "hovertext": np.array(texts, dtype=str),
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "marker": {"symbol": symbol, "size": size * tick if size > 0.5 else 7, "color": colour, "line": {"width": 1.6, "color": colour}},
+        "visible": bool(texts),
+            }
+
+
+def _hover(fmt: Any, values: np.ndarray, kind: str) -> list[str]:
+    """Value, code and step of each value."""
+    if not len(values):
+        return []
+    element = element_of(fmt)
+    below, above = neighbours(element, values)
+    digits = -(-element.bits // 4)
+    codes = element.encode(values)
+    return [
+        f"{name_of(fmt)}  {kind}<br>value  {value:.6g}<br>code   0x{int(code):0{digits}X}<br>step   {step:.3g}".replace("-", style.MINUS)
+        for value, code, step in zip(values.tolist(), codes.tolist(), (above - below).tolist(), strict=True)
+    ]
+
+
+def _ribbon(rows: list[Row], kind: str, scale: str, most: float, half: float) -> dict[str, Any]:
+    """One outline for all ribbons of a kind: the thicker, the denser the values (logarithmic)."""
+    xs, ys = [], []
+    for i, row in enumerate(rows):
+        if not len(row.counts):
+            continue
+        centre = (row.edges[1:] + row.edges[:-1]) / 2
+        normal = (centre if scale == "log" else np.abs(centre)) >= (math.log2(row.normal) if scale == "log" else row.normal)
+        shown = (row.counts > 0) & (normal if kind == "normal" else ~normal)
+        thick = np.where(shown, half * np.maximum(np.log2(1 + row.counts) / math.log2(1 + most), 0.08), 0.0)
+        for start, end in _runs(shown):
+            x, y = np.repeat(row.edges[start : end + 1], 2)[1:-1], np.repeat(thick[start:end], 2)
+            xs += [np.concatenate([x, x[::-1], [x[0], np.nan]])]
+            ys += [np.concatenate([y - i, -y[::-1] - i, [y[0] - i, np.nan]])]
+    colour = _TICKS[kind][0]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{kind}, thick where dense",
+        "x": np.concatenate(xs) if xs else np.empty(0),
+        "y": np.concatenate(ys) if ys else np.empty(0),
+        "fill": "toself",
+        "fillcolor": colour,
+        "fillpattern": {"shape": "" if kind == "normal" else "/", "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.6},
+        "line": {"width": 0.8, "color": colour},
+        "hoverinfo": "skip",
+        "visible": bool(xs),
+            }
+
+
+def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
+    """Start and end of each stretch of True.
+
+    >>> _runs(np.array([False, True, True, False, True]))
+    [(1, 3), (4, 5)]
+    """
+    change = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in zip(change[::2], change[1::2], strict=True)]
+
+
+def _arrows(rows: list[Row]) -> dict[str, Any]:
+    """Small arrows at the edge where a format goes on beyond the view; positioned in shares of the axis by the figure."""
+    right = np.array([-float(i) for i, row in enumerate(rows) if row.goes_on[1]])
+    left = np.array([-float(i) for i, row in enumerate(rows) if row.goes_on[0]])
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "goes on",
+        "x": np.concatenate([np.ones(len(right)), np.zeros(len(left))]),
+        "y": np.concatenate([right, left]),
+        "xaxis": "x2",
+        "marker": {
+            "symbol": np.array(["triangle-right"] * len(right) + ["triangle-left"] * len(left), dtype=str),
+            "size": 9,
+            "color": style.GREY,
+        },
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+        "visible": bool(len(right) + len(left)),
+    }
+
+
+def _number(rows: list[Row], around: float | None, position: Position, half: float, tick: int) -> list[dict[str, Any]]:
+    """The number itself as a dashed line through all rows, and a ring where each format rounds it."""
+    there = around is not None and math.isfinite(around)
+    x = position(np.array([around if there else 1.0], dtype=np.float64)).repeat(2)
+    rings = [(-float(i), row.nearest) for i, row in enumerate(rows) if math.isfinite(row.nearest)] if there else []
+    line = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "the number itself",
+        "x": x,
+        "y": np.array([half * 1.3, 1 - len(rows) - half * 1.3]),
+        "line": {"width": 2, "dash": "dash", "color": style.GREEN},
+        "hoverinfo": "skip",
+        "visible": there,
+    }
+    ring = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "what it becomes",
+        "x": position(np.array([value for _, value in rings], dtype=np.float64)),
+        "y": np.array([y for y, _ in rings], dtype=np.float64),
+        "marker": {"symbol": "diamond-open", "size": 0.6 * tick, "color": style.PINK, "line": {"width": 2.5, "color": style.PINK}},
+        "hoverinfo": "skip",
+        "visible": bool(rings),
+    }
+    return [line, ring]
