@@ -152,25 +152,25 @@ def _to_grid(xp: Any, x: Any, c: Constants, word: Word, rounding: Rounding, draw
         exponent = xp.clip(capped & word.infinity, c.least, None)
         spacing = exponent - c.shift
         units = capped.view(real) * (c.inverse - spacing).view(real)
-        units = xp.where(magnitude < word.least_normal, _cast(xp, magnitude, real) * c.from_integer, units)
+        units = xp.where(magnitude < word.least_normal, cast(xp, magnitude, real) * c.from_integer, units)
         kept = xp.floor(units)
         odd = (kept - 2 * xp.floor(kept * 0.5)) != 0
         if c.no_mantissa:
             odd = odd & ((((exponent >> word.fraction_bits) + c.parity) & 1) != 0)
-        kept = kept + _cast(xp, rounds_away(xp, rounding, odd, units - kept, negative, draws), real)
+        kept = kept + cast(xp, rounds_away(xp, rounding, odd, units - kept, negative, draws), real)
         result = (kept * spacing.view(real)).view(integer)
     else:
         kept = magnitude >> c.cut
-        fraction = _cast(xp, magnitude & ((1 << c.cut) - 1), real) * 2.0**-c.cut
+        fraction = cast(xp, magnitude & ((1 << c.cut) - 1), real) * 2.0**-c.cut
         away = rounds_away(xp, rounding, (kept & 1) != 0, fraction, negative, draws)
-        result = (kept + _cast(xp, away, integer)) << c.cut
+        result = (kept + cast(xp, away, integer)) << c.cut
 
     result = xp.where(result < c.smallest, 0, result)
     result = xp.where(result > xp.where(negative, c.lowest, c.highest), xp.where(negative, c.below, c.above), result)
     special = xp.where(magnitude == word.infinity, xp.where(negative, c.minus_infinity, c.infinity), word.infinity + 1)
     result = xp.where(magnitude >= word.infinity, special, result)
     signed = negative if c.negative_zero else negative & (result != 0)
-    return _cast(xp, xp.where(signed, result | word.sign_bit, result), integer).view(real)
+    return cast(xp, xp.where(signed, result | word.sign_bit, result), integer).view(real)
 
 
 def _to_table(xp: Any, x: Any, table: Table, rounding: Rounding, draws: Any) -> Any:
@@ -204,11 +204,11 @@ def widen(xp: Any, x: Any) -> Any:
     bits = x.view(getattr(xp, word.integer))
     magnitude = bits & ~word.sign_bit
     if word.real == "float32":
-        wide = _cast(xp, x, xp.float64)
-        small = _cast(xp, magnitude, xp.float64) * 2.0**-149
+        wide = cast(xp, x, xp.float64)
+        small = cast(xp, magnitude, xp.float64) * 2.0**-149
     else:
         wide = x
-        small = xp.where(magnitude > 0, 2.0**-1022, 0.0)
+        small = cast(xp, magnitude > 0, xp.float64) * 2.0**-1022
     return xp.where(magnitude < word.least_normal, xp.where(bits < 0, -small, small), wide)
 
 
@@ -217,12 +217,12 @@ def narrow(xp: Any, wide: Any, like: Any) -> Any:
     if _real(xp, like) == "float64":
         return wide
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        result = _cast(xp, wide, xp.float32)
+        result = cast(xp, wide, xp.float32)
         size = abs(wide)
         small = size < 2.0**-126
-        bits = _cast(xp, xp.round(xp.where(small, size, 0.0) * 2.0**149), xp.int32)
+        bits = cast(xp, xp.round(xp.where(small, size, 0.0) * 2.0**149), xp.int32)
     bits = xp.where(xp.signbit(wide), bits | WORDS["float32"].sign_bit, bits)
-    return xp.where(small, _cast(xp, bits, xp.int32).view(xp.float32), result)
+    return xp.where(small, cast(xp, bits, xp.int32).view(xp.float32), result)
 
 
 @cache
@@ -234,5 +234,6 @@ def _real(xp: Any, x: Any) -> str:
     return str(x.dtype) if xp is np else str(x.dtype).removeprefix("torch.")
 
 
-def _cast(xp: Any, x: Any, dtype: Any) -> Any:
+def cast(xp: Any, x: Any, dtype: Any) -> Any:
+    """x as another type."""
     return x.astype(dtype) if xp is np else x.to(dtype)

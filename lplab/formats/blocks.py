@@ -64,62 +64,63 @@ def plan_of(fmt: BlockFormat) -> BlockPlan:
     return BlockPlan(grid, fmt.block_size, fmt.scale_rule, mantissa_bits, scale)
 
 
-def quantize(
-    xp: Any, rows: Any, plan: BlockPlan, rounding: Rounding, seed: int = 0, scale_of_tensor: Any = None
-) -> Any:
-    """Round [rows, length] block by block along the rows; the result has the same shape and type."""
+def quantize(xp: Any, rows: Any, plan: BlockPlan, rounding: Rounding, seed: int = 0) -> Any:
+    """Round [rows, length] block by block along the rows; the result has the same shape and type.
+
+    Random bits are counted over the rows as they are after the last block of each has been filled up.
+    """
+    split = in_blocks(xp, rows, plan.size)
     draws = None
     if rounding.is_stochastic:
-        draws = _draws(xp, rows, rounding, seed)
-    return _quantize(xp, rows, plan, rounding, draws, scale_of_tensor)
+        device = None if xp is np else rows.device
+        draws = counter.draws(xp, counter.keys(seed), 0, _size(split), rounding.random_bits, device)
+    return round_blocks(xp, split, plan, rounding, draws).reshape(rows.shape[0], -1)[:, : rows.shape[1]]
 
 
-def _draws(xp: Any, rows: Any, rounding: Rounding, seed: int) -> Any:
-    device = None if xp is np else rows.device
-    size = rows.shape[0] * rows.shape[1]
-    return counter.draws(xp, counter.keys(seed), 0, size, rounding.random_bits, device).reshape(rows.shape)
-
-
-def _quantize(xp: Any, rows: Any, plan: BlockPlan, rounding: Rounding, draws: Any, scale_of_tensor: Any) -> Any:
-    if rows.shape[0] * rows.shape[1] == 0:
-        return xp.zeros_like(rows)
-    split = in_blocks(xp, rows, plan.size)
-    draws = None if draws is None else in_blocks(xp, draws, plan.size)
-    scaled, factors = scaled_blocks(xp, split, plan, scale_of_tensor)
-    shape = scaled.shape
-    flat_draws = None if draws is None else draws.reshape(-1)
-    elements = arrays.quantize(xp, scaled.reshape(-1), plan.element, rounding, flat_draws).reshape(shape)
+def round_blocks(xp: Any, split: Any, plan: BlockPlan, rounding: Rounding, draws: Any = None) -> Any:
+    """Round blocks [..., size], given the random integers for all of their elements if the rounding needs them."""
+    if _size(split) == 0:
+        return split
+    scaled, factors = scaled_blocks(xp, split, plan)
+    elements = arrays.quantize(xp, scaled.reshape(-1), plan.element, rounding, draws).reshape(split.shape)
     for factor in factors:  # one at a time: the order of the products decides their rounding
         elements = elements * factor
-    result = arrays.narrow(xp, elements, rows) if plan.scale is None else arrays._cast(xp, elements, rows.dtype)
-    return result.reshape(rows.shape[0], -1)[:, : rows.shape[1]]
+    if plan.scale is None:
+        return arrays.narrow(xp, elements, split)
+    return elements.astype(split.dtype) if xp is np else elements.to(split.dtype)
+
+
+def _size(array: Any) -> int:
+    return math.prod(array.shape)
 
 
 def in_blocks(xp: Any, rows: Any, size: int) -> Any:
     """[rows, length] → [rows, blocks, size], the last block filled up with zeros."""
     count, length = rows.shape
-    number = -(-length // size)
-    if number * size != length:
-        fill = number * size - length
-        zeros = rows[:, :1] * 0 if rows.dtype in (xp.int32,) else xp.zeros_like(rows[:, :1])
-        rows = xp.concatenate([rows, *([zeros] * fill)], 1)
-    return rows.reshape(count, number, size)
+    fill = -length % size
+    if fill:
+        zeros = np.zeros((count, fill), rows.dtype) if xp is np else rows.new_zeros((count, fill))
+        rows = xp.concatenate([rows, zeros], 1)
+    return rows.reshape(count, (length + fill) // size, size)
 
 
-def scaled_blocks(xp: Any, split: Any, plan: BlockPlan, scale_of_tensor: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The blocks divided by their scales, and the factors [rows, blocks, 1] that undo it. Blocks with NaN or infinity become NaN."""
+def scaled_blocks(xp: Any, split: Any, plan: BlockPlan) -> tuple[Any, tuple[Any, ...]]:
+    """The blocks divided by their scales, and the factors [..., 1] that undo it, in order. Blocks with NaN or infinity become NaN."""
     if plan.scale is not None:
-        return _with_rounded_scales(xp, split, plan, scale_of_tensor)
+        split = arrays.cast(xp, split, xp.float32)
+        factors, scales, decode = rounded_scales(xp, xp.amax(abs(split), -1), plan)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return split * factors[..., None], (scales[..., None], decode)
     wide = arrays.widen(xp, split.reshape(-1)).reshape(split.shape)
     largest = xp.amax(abs(wide), -1)
     exponent = scale_exponents(xp, largest, plan)
-    up, down = _power_of_two(xp, exponent)[..., None], _power_of_two(xp, -exponent)[..., None]
     bad = ~xp.isfinite(largest)[..., None]
-    return xp.where(bad, np.nan, wide * down), (up,)
+    down = xp.where(bad, np.nan, _power_of_two(xp, -exponent)[..., None])
+    return wide * down, (_power_of_two(xp, exponent)[..., None],)
 
 
 def scale_exponents(xp: Any, largest: Any, plan: BlockPlan) -> Any:
-    """The exponents (int64) of power-of-two scales from the largest magnitudes (float64) of blocks: :data:`SCALE_RULES`."""
+    """The exponents (int64) of power-of-two scales from the largest magnitudes (float64) of blocks, by the plan's rule."""
     bits = largest.view(xp.int64)
     if plan.rule == "even":
         bits = bits + (1 << (51 - plan.mantissa_bits))
@@ -136,40 +137,28 @@ def _power_of_two(xp: Any, exponent: Any) -> Any:
     return ((exponent + 1023) << 52).view(xp.float64)
 
 
-def tensor_scale(xp: Any, x: Any, plan: BlockPlan) -> Any:
-    """(s_enc, s_dec) of NVFP4 as float32 numbers: 2688 / amax and its inverse; amax over the finite elements. None for MX."""
-    if plan.scale is None:
-        return None
-    size = abs(x[xp.isfinite(x)])
-    largest = np.float32(size.max() if xp is np else float(size.max())) if len(size) else np.float32(0)
-    if largest == 0:
-        return np.float32(1), np.float32(1)
-    with np.errstate(over="ignore"):
-        encode = np.float32(min(np.float32(plan.scale.highest * plan.element.highest) / largest, np.float32(LARGEST_FLOAT32)))
-    return encode, np.float32(1) / encode
+def rounded_scales(xp: Any, largest: Any, plan: BlockPlan) -> tuple[Any, Any, Any]:
+    """The scales of NVFP4 from the largest magnitudes (float32) of blocks.
 
-
-def rounded_scales(xp: Any, split: Any, plan: BlockPlan, scale_of_tensor: Any) -> Any:
-    """The block scales s_b of NVFP4, rounded to the scale format: float32 [rows, blocks, 1]."""
+    Returns:
+        What each block is multiplied with before rounding (NaN for blocks with NaN or infinity), the rounded block scales s_b, and the
+        tensor's scale s_dec; all float32. Step by step as in Transformer Engine's reference quantizer.
+    """
     assert plan.scale is not None
-    encode, _ = scale_of_tensor
-    largest = xp.amax(abs(split), -1)
+    good = xp.isfinite(largest)
+    amax = np.float32(largest[good].max()) if bool(good.any()) else np.float32(0)
+    encode = np.float32(1)
+    if amax > 0:
+        with np.errstate(over="ignore"):
+            encode = min(np.float32(plan.scale.highest * plan.element.highest) / amax, np.float32(LARGEST_FLOAT32))
+    decode = np.float32(1) / encode
     per_element = encode * (np.float32(1) / np.float32(plan.element.highest))
-    target = xp.clip(largest * _number(xp, per_element), None, plan.scale.highest)
-    rounded = arrays.quantize(xp, target.reshape(-1), plan.scale, Rounding())
-    return rounded.reshape(target.shape)[..., None]
-
-
-def _with_rounded_scales(xp: Any, split: Any, plan: BlockPlan, scale_of_tensor: Any) -> tuple[Any, tuple[Any, ...]]:
-    split = arrays._cast(xp, split, xp.float32)
-    bad = ~xp.isfinite(split).all(-1)[..., None]
-    split = xp.where(bad, 0.0, split)
-    decode = _number(xp, scale_of_tensor[1])
-    block = rounded_scales(xp, split, plan, scale_of_tensor)
+    target = xp.clip(xp.where(good, largest, 0.0) * _number(xp, per_element), None, plan.scale.highest)
+    target = arrays.cast(xp, target, xp.float32)
+    scales = arrays.quantize(xp, target.reshape(-1), plan.scale, Rounding()).reshape(target.shape)
     with np.errstate(divide="ignore", over="ignore"):
-        factor = xp.clip(1 / (block * decode), None, LARGEST_FLOAT32)
-        scaled = xp.clip(split * factor, plan.element.lowest, plan.element.highest)
-    return arrays._cast(xp, xp.where(bad, np.nan, scaled), xp.float32), (block, decode)
+        factors = xp.clip(1 / (scales * _number(xp, decode)), None, LARGEST_FLOAT32)
+    return arrays.cast(xp, xp.where(good, factors, np.nan), xp.float32), scales, _number(xp, decode)
 
 
 def _number(xp: Any, value: np.float32) -> Any:

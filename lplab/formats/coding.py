@@ -76,12 +76,11 @@ def encode_blocks(fmt: BlockFormat, x: Any, rounding: str | Rounding, seed: Any,
     work = array.astype(engine.working_dtype(array.dtype.name))
     rows, undo = engine.as_rows(np, work, axis)
     plan = fmt.plan
+    split = blocks.in_blocks(np, np.ascontiguousarray(rows), plan.size)
+    scaled, factors = blocks.scaled_blocks(np, split, plan)
     random = None
     if rounding.is_stochastic:
-        random = draws(np, keys(seed_number(seed)), 0, rows.size, rounding.random_bits).reshape(rows.shape)
-        random = blocks.in_blocks(np, random, plan.size).reshape(-1)
-    tensor_scale = blocks.tensor_scale(np, rows, plan)
-    scaled, factors = blocks.scaled_blocks(np, blocks.in_blocks(np, np.ascontiguousarray(rows), plan.size), plan, tensor_scale)
+        random = draws(np, keys(seed_number(seed)), 0, split.size, rounding.random_bits)
     bad = np.isnan(scaled).any(-1)
     if bad.any() and not (plan.scale is None or fmt.element.has_nan):
         raise ValueError(f"{fmt.label} has no code for NaN or infinity, and {int(bad.sum())} blocks hold one")
@@ -90,7 +89,7 @@ def encode_blocks(fmt: BlockFormat, x: Any, rounding: str | Rounding, seed: Any,
     codes = codes.reshape(rows.shape[0], -1)[:, : rows.shape[1]]
     scales = fmt._scale.codes_of(np.where(bad, np.nan, factors[0][..., 0].astype(np.float64)))
     scales = _like_axis(scales.astype(code_dtype(fmt._scale.bits)), array, axis)
-    return BlockCodes(undo(codes), scales, float(tensor_scale[1]) if tensor_scale else 1.0)
+    return BlockCodes(undo(codes), scales, float(factors[1]) if plan.scale is not None else 1.0)
 
 
 def decode_blocks(fmt: BlockFormat, codes: BlockCodes, axis: int) -> Any:

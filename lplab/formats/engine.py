@@ -73,9 +73,9 @@ def working_dtype(name: str) -> str:
 def _quantize_array(fmt: Any, x: np.ndarray, rounding: Rounding, seed: int, out: Any, axis: int | None) -> np.ndarray:
     work = np.dtype(working_dtype(x.dtype.name))
     _check_out(x, out)
-    if fmt_is_blocked(fmt):
+    if is_blocked(fmt):
         rows, undo = as_rows(np, x, axis)
-        result = undo(_quantize_rows(np.ascontiguousarray(rows, dtype=work), fmt.plan, rounding, seed))
+        result = undo(quantize_rows(np.ascontiguousarray(rows, dtype=work), fmt.plan, rounding, seed))
         return _deliver(result, x, out)
     flat = np.ascontiguousarray(x, dtype=work).reshape(-1)
     target = _target(x, out, work, flat)
@@ -111,7 +111,7 @@ def _deliver(result: np.ndarray, x: np.ndarray, out: np.ndarray | None) -> np.nd
     return out
 
 
-def fmt_is_blocked(fmt: Any) -> bool:
+def is_blocked(fmt: Any) -> bool:
     """Whether numbers share scales in this format."""
     return isinstance(fmt.plan, blocks.BlockPlan)
 
@@ -152,8 +152,7 @@ def _run_arrays(x: np.ndarray, out: np.ndarray, plan: Any, rounding: Rounding, k
         out[first : first + BLOCK] = arrays.quantize(np, part, plan, rounding, draws)
 
 
-def _quantize_rows(rows: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> np.ndarray:
+def quantize_rows(rows: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> np.ndarray:
     """Round the blocks of [rows, length]."""
-    tensor_scale = blocks.tensor_scale(np, rows, plan)
-    done = kernels.quantize_blocks(rows, plan, rounding, counter.keys(seed), tensor_scale)
-    return blocks.quantize(np, rows, plan, rounding, seed, tensor_scale) if done is None else done
+    done = kernels.quantize_blocks(rows, plan, rounding, seed)
+    return blocks.quantize(np, rows, plan, rounding, seed) if done is None else done

@@ -1,4 +1,203 @@
-"""stub"""
-def available(): return False
-def quantize(*a): return False
-def quantize_blocks(*a): return None
+"""Which compiled loop serves which format, and the tables that it needs. numba is imported when a large array first comes along.
+
+A loop that this process has not used yet is loaded from disk (or compiled, the first time on a machine: about half a second), so small
+arrays do not ask for it: they are computed by :mod:`lplab.formats.arrays` in microseconds, with the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from lplab.formats import arrays, blocks, counter, reference
+from lplab.formats.arrays import WORDS, Constants
+from lplab.formats.plan import Grid, Table
+from lplab.formats.rounding import Rounding
+
+LARGE = 2**15  # elements that are worth loading a loop for
+IN_PLACE_BLOCK = 2**13
+_loaded: set[tuple] = set()  # loops that this process has used; only speed depends on it
+_NOTHING = np.zeros(0, np.float32)
+_NO_SHIFTS = np.zeros(0, np.int32)
+
+
+def available() -> bool:
+    """Whether numba is installed and ``LPLAB_NO_NUMBA`` is not set.
+
+    >>> isinstance(available(), bool)
+    True
+    """
+    return _installed() and os.environ.get("LPLAB_NO_NUMBA", "") in ("", "0")
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("numba") is not None
+
+
+def quantize(x: np.ndarray, out: np.ndarray, plan: Grid | Table, rounding: Rounding, key: tuple[int, int]) -> bool:
+    """Round flat x into flat out and return True; or return False where no compiled loop serves.
+
+    x and out are contiguous, of the same type and either the same memory or disjoint.
+    """
+    if not available():
+        return False
+    if isinstance(plan, Table):
+        return _by_table(x, out, plan, rounding)
+    real = x.dtype.name
+    if plan.step != 1 and not _step_fits(plan, WORDS[real]):
+        return False
+    kind = arrays.kind_of(plan, WORDS[real])
+    spec = (real, rounding.code, kind, plan.mantissa_bits == 0, "step" if plan.step != 1 else "", 0)
+    if kind == "wide" or not _worth_it(spec, x.size):
+        return False
+    constants = arrays.constants(replace(plan, step=1.0) if plan.step != 1 else plan, rounding, real)
+    if plan.step != 1:  # the loop uses this number as the least quotient that is not zero
+        constants = replace(constants, smallest=WORDS[real].pattern(2.0**-100))
+    step = np.array([plan.step], x.dtype)
+    _by_blocks(x, out, spec, constants, rounding, key, (_NO_SHIFTS, step, step, step[0]))
+    return True
+
+
+def _step_fits(plan: Grid, word: arrays.Word) -> bool:
+    return plan.smallest == 0 and word.pattern(plan.step) > word.least_normal
+
+
+def _worth_it(spec: tuple, size: int) -> bool:
+    if spec not in _loaded:
+        if size < LARGE:
+            return False
+        _loaded.add(spec)
+    return True
+
+
+def _by_blocks(x: Any, out: Any, spec: tuple, constants: Constants, rounding: Rounding, key: Any, scaling: tuple) -> None:
+    if x.ctypes.data != out.ctypes.data:
+        _call(x, out, spec, constants, rounding, key, 0, scaling)
+        return
+    scratch = np.empty(IN_PLACE_BLOCK, x.dtype)  # the same memory would keep the loop from using vector instructions
+    for first in range(0, x.size, IN_PLACE_BLOCK):
+        part = x[first : first + IN_PLACE_BLOCK]
+        scratch[: part.size] = part
+        _call(scratch[: part.size], part, spec, constants, rounding, key, first, scaling)
+
+
+def _call(x: Any, out: Any, spec: tuple, c: Constants, rounding: Rounding, key: Any, first: int, scaling: tuple) -> None:
+    from lplab.formats import compiled
+
+    real = spec[0]
+    word = WORDS[real]
+    before = compiled.scalars(real, (c.cut, c.cap, c.least, c.shift, c.inverse))
+    after = (c.parity, c.highest, c.lowest, c.above, c.below, c.infinity, c.minus_infinity, c.smallest)
+    random = (np.int32(rounding.random_bits), np.uint32(first), np.uint32(key[0]), np.uint32(key[1]))
+    compiled.grid_loop(*spec)(
+        x.view(word.integer),
+        out.view(word.integer),
+        *before,
+        np.dtype(real).type(c.from_integer),
+        *compiled.scalars(real, after),
+        c.negative_zero,
+        *random,
+        *scaling,
+    )
+
+
+# -- tables ---------------------------------------------------------------------------------------------------
+
+
+def _by_table(x: np.ndarray, out: np.ndarray, table: Table, rounding: Rounding) -> bool:
+    if x.dtype != np.float32 or rounding.is_stochastic or not _worth_it(("table", id(table), rounding.mode), x.size):
+        return False
+    lookup = _lookup(table, rounding)
+    if lookup is None:
+        return False
+    from lplab.formats import compiled
+
+    compiled.table_loop()(x.view(np.int32), out.view(np.int32), *lookup)
+    return True
+
+
+@cache
+def _lookup(table: Table, rounding: Rounding) -> tuple[np.ndarray, np.ndarray] | None:
+    """For each upper half of a float32 pattern: from which lower half on the second result holds (int32 [65536]), and the patterns of both
+    results (int32 [131072]). None if the table is too fine: more than one change among 65,536 neighbouring patterns.
+    """
+    upper = np.arange(2**16, dtype=np.int64) << 16
+
+    def result(lower: np.ndarray) -> np.ndarray:
+        patterns = (upper + lower).astype(np.uint32).view(np.float32)
+        with np.errstate(invalid="ignore"):
+            values = reference.round_to_table(patterns, table, rounding).astype(np.float32)
+        return np.where(np.isnan(values), np.float32(np.nan), values).view(np.int32)
+
+    low, high = np.zeros(2**16, np.int64), np.full(2**16, 2**16 - 1)
+    first, last = result(low), result(high)
+    while (high - low > 1).any():  # bisect for the first pattern whose result is no longer the first one
+        middle = (low + high) // 2
+        same = result(middle) == first
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    if (result(high) != last).any():
+        return None
+    cuts = np.where(first == last, 2**16, high).astype(np.int32)
+    return cuts, np.stack([first, last], axis=1).reshape(-1)
+
+
+# -- blocks ---------------------------------------------------------------------------------------------------
+
+
+def quantize_blocks(
+    rows: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int
+) -> np.ndarray | None:
+    """Round float32 [rows, length] block by block; None where no compiled loop serves."""
+    kind = "shift" if plan.scale is None else "factor"
+    spec = ("float32", rounding.code, "scaled", False, kind, plan.size)
+    served = available() and rows.dtype == np.float32 and plan.element.mantissa_bits > 0 and plan.element_exponent >= 0
+    if not served or not _worth_it(spec, rows.size):
+        return None
+    count, length = rows.shape
+    whole = -length % plan.size == 0
+    x = (rows if whole else np.pad(rows, ((0, 0), (0, -length % plan.size)))).reshape(-1)
+    out = (_by_powers_of_two if plan.scale is None else _by_rounded_scales)(x, plan, rounding, seed, spec)
+    return out.reshape(count, -1)[:, :length]
+
+
+def _by_powers_of_two(x: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int, spec: tuple) -> np.ndarray:
+    from lplab.formats import compiled
+
+    exponents, out = np.empty(x.size // plan.size, np.int32), np.empty_like(x)
+    add = 1 << (22 - plan.mantissa_bits) if plan.rule == "even" else 0
+    limit = {"ceil": 0, "rceil": int((plan.element_fraction - 1) * 2.0**23)}.get(plan.rule, 2**23)
+    compiled.exponent_loop(plan.size)(x.view(np.int32), exponents, np.int32(add), np.int32(limit), plan.element_exponent)
+
+    c = arrays.constants(plan.element, rounding, "float32")
+    c = replace(c, from_integer=2.0**-107)  # a subnormal x is far below the spacing in all blocks that the loop does
+    _call(x, out, spec, c, rounding, counter.keys(seed), 0, (exponents, _NOTHING, _NOTHING, np.float32(1)))
+    # Scales near the ends of float32, and blocks with NaN or infinity, are left to the array path.
+    least = -100 - plan.element.min_exponent + plan.element.mantissa_bits
+    hard = np.flatnonzero((exponents < least) | (exponents > 123 - plan.element_exponent))
+    if hard.size:
+        _redo(x, out, hard, plan, rounding, seed)
+    return out
+
+
+def _redo(x: np.ndarray, out: np.ndarray, hard: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> None:
+    draws = None
+    if rounding.is_stochastic:
+        draws = counter.draws(np, counter.keys(seed), 0, x.size, rounding.random_bits).reshape(-1, plan.size)[hard].reshape(-1)
+    out.reshape(-1, plan.size)[hard] = blocks.round_blocks(np, x.reshape(-1, plan.size)[hard], plan, rounding, draws)
+
+
+def _by_rounded_scales(x: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int, spec: tuple) -> np.ndarray:
+    from lplab.formats import compiled
+
+    largest, out = np.empty(x.size // plan.size, np.int32), np.empty_like(x)
+    compiled.largest_loop(plan.size)(x.view(np.int32), largest)
+    factors, scales, decode = blocks.rounded_scales(np, largest.view(np.float32), plan)
+    c = arrays.constants(plan.element, rounding, "float32")
+    _call(x, out, spec, c, rounding, counter.keys(seed), 0, (_NO_SHIFTS, factors, scales, np.float32(decode)))
+    return out

@@ -49,8 +49,8 @@ def table_of(
         codes, odd = np.append(codes, -1), np.append(odd, not odd[-1])
         cuts = np.append(cuts, midpoints(points[-2:]))
     if symmetric:
-        points, values = _mirror(points, -1), _mirror(values, -1)
-        codes, odd = _mirror(codes, 1), _mirror(odd, 1)
+        points, values = _mirror(-points, points), _mirror(-values, values)
+        codes, odd = _mirror(codes, codes), _mirror(odd, odd)
         cuts = np.concatenate([-cuts[::-1], cuts])
     return Table(
         points=points,
@@ -66,6 +66,6 @@ def table_of(
     )
 
 
-def _mirror(half: np.ndarray, sign: int) -> np.ndarray:
-    """The negative half in front of a half that starts with zero."""
-    return np.concatenate([sign * half[:0:-1], half])
+def _mirror(negative: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """The negative half, from the outside in, in front of the positive half, which starts with zero."""
+    return np.concatenate([negative[:0:-1], positive])

@@ -45,7 +45,7 @@ class StraightThrough(torch.autograd.Function):
 
 def _quantize(fmt: Any, x: torch.Tensor, rounding: Rounding, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
-    if engine.fmt_is_blocked(fmt):
+    if engine.is_blocked(fmt):
         rows, undo = engine.as_rows(torch, x.to(work), axis)
         result = undo(_quantize_rows(rows.contiguous(), fmt.plan, rounding, seed))
     else:
@@ -81,8 +81,8 @@ def _run(x: torch.Tensor, out: torch.Tensor, plan: Any, rounding: Rounding, seed
 
 def _quantize_rows(rows: torch.Tensor, plan: Any, rounding: Rounding, seed: int) -> torch.Tensor:
     if rows.device.type == "cpu" and kernels.available():
-        return torch.from_numpy(engine._quantize_rows(rows.numpy(), plan, rounding, seed))
-    return blocks.quantize(torch, rows, plan, rounding, seed, blocks.tensor_scale(torch, rows, plan))
+        return torch.from_numpy(engine.quantize_rows(rows.numpy(), plan, rounding, seed))
+    return blocks.quantize(torch, rows, plan, rounding, seed)
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
