@@ -1,0 +1,176 @@
+"""Every lab keeps the rules, and its checks can fail: a wrong number in the library turns nbval red.
+
+That the labs run and print what they say is tested by nbval itself, which collects labs/*.ipynb (see pyproject.toml).
+"""
+
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.labs import notebooks
+
+PROJECT = Path(__file__).parents[2]
+LABS = sorted((PROJECT / "labs").glob("*.ipynb"))
+
+# For each lab a constant of the library on which its facts stand: file, text, and what a mistake would make of it.
+BIAS = (
+    "formats/catalogue.py",
+    '_float("e4m3fn", 4, 3, specials="fn")',
+    '_float("e4m3fn", 4, 3, bias=8, specials="fn")',
+)
+MUTATIONS = {"01": BIAS}
+
+
+def code(text: str, output: str = "") -> dict:
+    """A code cell; with an output it has been run."""
+    outputs = [{"output_type": "stream", "name": "stdout", "text": output + "\n"}] if output else []
+    count = 1 if output else None
+    return {"cell_type": "code", "source": text, "outputs": outputs, "execution_count": count, "metadata": {}}
+
+
+def prose(text: str) -> dict:
+    return {"cell_type": "markdown", "source": text, "metadata": {}}
+
+
+@pytest.fixture
+def good() -> dict:
+    """A small notebook that keeps every rule and states three facts of a number format."""
+    facts = {"print(f.max)": "448.0", "print(f.smallest_normal)": "0.015625", "print(f.quantize(0.3))": "0.3125"}
+    return {
+        "nbformat": 4,
+        "nbformat_minor": 4,
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+        "cells": [
+            prose("# Few bits (2022)\nEight bits are enough. 20 min"),
+            code("from lplab import formats\n\nf = formats.get('e4m3fn')\nassert f.bits == 8"),
+            *[code(f"{notebooks.MARK}\n{text}", output) for text, output in facts.items()],
+            *[prose(f"## {heading}") for heading in notebooks.HEADINGS],
+        ],
+    }
+
+
+# ---- the labs --------------------------------------------------------------------------------------------------------
+
+
+def test_there_are_labs():
+    assert LABS, "labs/ has no notebook"
+
+
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def test_a_lab_keeps_the_rules(path):
+    assert notebooks.problems(json.loads(path.read_text("utf-8")), path.name) == []
+
+
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def test_a_lab_turns_red_when_the_library_is_wrong(path, tmp_path):
+    result = nbval(path, spoiled_library(tmp_path, *MUTATIONS[path.name[:2]]))
+    assert re.search(r"\d+ failed", result), result
+    assert "mismatch" in result or "AssertionError" in result, result
+
+
+# ---- nbval can fail --------------------------------------------------------------------------------------------------
+
+
+def spoiled_library(folder: Path, file: str, right: str, wrong: str) -> Path:
+    """A copy of the package in which one constant is wrong."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "lplab", folder / "lplab", ignore=ignore)
+    shutil.copytree(PROJECT / "data", folder / "data", ignore=ignore)
+    text = (folder / "lplab" / file).read_text("utf-8")
+    assert text.count(right) == 1, f"{right} is not in {file}: the mutation needs to be written anew"
+    (folder / "lplab" / file).write_text(text.replace(right, wrong), "utf-8")
+    return folder
+
+
+def nbval(path: Path, library: Path = PROJECT) -> str:
+    """What pytest says of one notebook whose kernel imports lplab from ``library``."""
+    command = [sys.executable, "-m", "pytest", "-c", str(PROJECT / "pyproject.toml"), "-p", "no:cacheprovider", "-q"]
+    env = {**os.environ, "PYTHONPATH": str(library), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([*command, str(path)], env=env, cwd=path.parent, capture_output=True, text=True)
+    return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+
+
+def test_nbval_passes_right_numbers_and_fails_wrong_ones(good, tmp_path):
+    path = tmp_path / "01_small.ipynb"
+    path.write_text(json.dumps(good))
+    assert "4 passed" in nbval(path)
+    wrong = nbval(path, spoiled_library(tmp_path / "wrong", *BIAS))
+    assert "2 failed" in wrong and "mismatch" in wrong, wrong  # max and smallest normal; 0.3125 is a value of both
+
+
+# ---- the rules are rules ---------------------------------------------------------------------------------------------
+
+
+def test_a_good_notebook_breaks_no_rule(good):
+    assert notebooks.problems(good, "01_small.ipynb") == []
+
+
+def rule_breakers():
+    """Ways to spoil a good notebook, and what is said about each."""
+
+    def cell(number, **changes):
+        return lambda book: book["cells"][number].update(changes)
+
+    long = "\n".join(["x = 1"] * 16)
+    error = [{"output_type": "error", "ename": "E", "evalue": "", "traceback": []}]
+    path = code("", "/home/somebody/x")["outputs"]
+    yield "no output", cell(2, outputs=[]), "nbval would pass whatever it prints"
+    yield "no count", cell(2, execution_count=None), "nbval would pass whatever it prints"
+    yield "two checks", lambda book: book["cells"].pop(2), "2 cells marked"
+    yield "mark inside a string", cell(2, source=f"print('{notebooks.MARK}')"), "2 cells marked"
+    yield "unchecked output", cell(1, outputs=path), "nothing compares"
+    yield "error", cell(2, outputs=error), "is an error"
+    yield "path", cell(2, outputs=path), "has a path"
+    yield "skipped", cell(1, source="# NBVAL_SKIP\n1 / 0"), "no test runs"
+    yield "long cell", cell(1, source=long), "16 lines, more than 15"
+    yield "much code", lambda book: book["cells"].extend(code(long[:-6]) for _ in range(8)), "more than 120"
+    yield "many words", lambda book: book["cells"].append(prose("word " * 2001)), "more than 2000"
+    yield "no title", cell(0, source="Few bits (2022), 20 min"), "no title"
+    yield "no year", cell(0, source="# Few bits, 20 min"), "lacks the year"
+    yield "no limits", lambda book: book["cells"].remove(prose("## Limits")), "no heading with Limits"
+    yield "widget state", lambda book: book["metadata"].update(widgets={}), "saved widget state"
+    yield "kernel", lambda book: book["metadata"].update(kernelspec={"name": "my-env"}), "not python3"
+
+
+@pytest.mark.parametrize(("spoil", "said"), [pytest.param(s, t, id=name) for name, s, t in rule_breakers()])
+def test_a_broken_rule_is_noticed(good, spoil, said):
+    spoil(good)
+    assert any(said in problem for problem in notebooks.problems(good, "01_small.ipynb"))
+
+
+def test_a_wrong_file_name_is_noticed(good):
+    assert any("NN_title" in problem for problem in notebooks.problems(good, "Untitled.ipynb"))
+
+
+# ---- the tool --------------------------------------------------------------------------------------------------------
+
+
+def test_stripping_keeps_what_nbval_compares_and_nothing_else(good):
+    messy = copy.deepcopy(good)
+    messy["metadata"]["widgets"] = {"state": {}}
+    messy["cells"][1].update(code("", "noise"), source=good["cells"][1]["source"], metadata={"collapsed": True})
+    notebooks.strip(messy)
+    assert messy == good
+    notebooks.strip(messy)
+    assert messy == good
+
+
+def test_the_tool_runs_strips_and_reports(good, tmp_path, capsys):
+    path = tmp_path / "01_small.ipynb"
+    fresh = copy.deepcopy(good)
+    for cell in fresh["cells"]:
+        if cell["cell_type"] == "code":
+            cell.update(outputs=[], execution_count=None)
+    path.write_text(json.dumps(fresh))
+    assert notebooks.main([str(path)]) == 1
+    assert capsys.readouterr().out.count("nbval would pass whatever it prints") == 3
+    assert notebooks.main(["--run", str(path)]) == 0
+    outputs = ["".join(cell["outputs"][0]["text"]) for cell in json.loads(path.read_text())["cells"][2:5]]
+    assert outputs == ["448.0\n", "0.015625\n", "0.3125\n"]
