@@ -2,7 +2,8 @@
 
     python data/capture.py            (needs PyTorch; some 40 seconds on two cores)
 
-writes data/captured/resnet.npz, transformer.npz and captured.json. A tensor is called model/step/layer/role:
+writes data/captured/resnet.npz, transformer.npz and captured.json, and prints the tables of data/README.md. A tensor is
+called model/step/layer/role:
 
 - ``weight``           the layer's weight before the update of that step;
 - ``activation``       the layer's input: the left operand of its forward product;
@@ -29,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lplab import datasets, models
-from lplab.captured import ROLES
+from lplab.captured import ROLES, Captured
 
 LIMIT = 8192  # elements kept of an activation or a gradient: what a live figure draws in one frame
 HERE = Path(__file__).parent / "captured"
@@ -227,7 +228,30 @@ def main(folder: Path = HERE) -> None:
         tensors, whole, history = train(run)
         np.savez_compressed(folder / f"{run.name}.npz", **tensors)
         about[run.name] = {"recipe": run.recipe, "measure": run.measure, "history": history, "whole_shapes": whole}
-    (folder / "captured.json").write_text(json.dumps(about) + "\n")
+    (folder / "captured.json").write_bytes(json.dumps(about).encode() + b"\n")
+    print(*readme_rows(Captured(folder)), sep="\n")
+
+
+def readme_rows(captured: Captured) -> list[str]:
+    """Lines of the tables in data/README.md: how the training went, and the octaves of what was kept."""
+    rows = []
+    for model in captured.models:
+        course = captured.history(model)
+        what = f"{captured.recipe(model)} | {course['step'][-1]:,} | {captured.measure(model)}"
+        rows.append(f"| {model} | {what} | {course['test'][0]:.2f} | {course['test'][-1]:.2f} |")
+    for model in captured.models:
+        for step in captured.steps_of(model):
+            octaves = [octave_range(captured, model, step, role) for role in captured.roles]
+            rows.append(f"| {model} | {step:,} | " + " | ".join(octaves) + " |")
+    return rows
+
+
+def octave_range(captured: Captured, model: str, step: int, role: str) -> str:
+    """Floor of log2 of the smallest, median and largest magnitude, zeros left out."""
+    values = np.concatenate([captured[name].ravel() for name in captured.select(model, step, role=role)])
+    magnitudes = np.sort(np.abs(values[values != 0]))
+    chosen = magnitudes[[0, len(magnitudes) // 2, -1]]
+    return " · ".join(str(exponent - 1).replace("-", "−") for exponent in np.frexp(chosen)[1])
 
 
 if __name__ == "__main__":

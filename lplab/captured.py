@@ -14,9 +14,9 @@ import numpy as np
 ROLES = ("weight", "activation", "gradient", "weight_gradient")
 
 
-@dataclass(frozen=True, eq=False)
-class Captured(Mapping[str, np.ndarray]):
-    """The tensors in ``folder``: a read-only mapping from name to float32 array. See :func:`lplab.datasets.captured`.
+@dataclass(frozen=True, repr=False)
+class Captured:
+    """The tensors in ``folder``: float32 arrays by name, read-only. See :func:`lplab.datasets.captured`.
 
     A name reads ``model/step/layer/role``. The roles are those of the three products of a layer in training:
     ``weight``; ``activation``, its input; ``gradient``, that of the loss with respect to its output;
@@ -51,6 +51,9 @@ class Captured(Mapping[str, np.ndarray]):
         with np.load(self._files[name], allow_pickle=False) as stored:
             return stored[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._files
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._files)
 
@@ -58,7 +61,7 @@ class Captured(Mapping[str, np.ndarray]):
         return len(self._files)
 
     def __repr__(self) -> str:
-        runs = ", ".join(f"{m} (steps {', '.join(map(str, self.select_steps(m)))})" for m in self.models)
+        runs = ", ".join(f"{m} (steps {', '.join(map(str, self.steps_of(m)))})" for m in self.models)
         return f"Captured({len(self)} tensors of {len(self.models)} models: {runs}; roles: {', '.join(self.roles)})"
 
     def names(self) -> list[str]:
@@ -88,8 +91,13 @@ class Captured(Mapping[str, np.ndarray]):
         """What a tensor is to its layer: weight, activation, gradient or weight_gradient."""
         return tuple(role for role in ROLES if role in self._parts(3))
 
-    def select_steps(self, model: str) -> tuple[int, ...]:
-        """Training steps at which tensors of ``model`` were kept, ascending."""
+    def steps_of(self, model: str) -> tuple[int, ...]:
+        """Training steps at which tensors of ``model`` were kept, ascending.
+
+        >>> from lplab.datasets import captured
+        >>> captured().steps_of("transformer")
+        (0, 50, 1000)
+        """
         return tuple(sorted({int(name.split("/")[1].removeprefix("step")) for name in self.select(model=model)}))
 
     def select(
@@ -138,6 +146,16 @@ class Captured(Mapping[str, np.ndarray]):
         """
         self.select(model=model)  # raises for an unknown model
         return MappingProxyType({key: np.array(values) for key, values in self._about[model]["history"].items()})
+
+    def recipe(self, model: str) -> str:
+        """How the network was trained.
+
+        >>> from lplab.datasets import captured
+        >>> captured().recipe("resnet").split(",")[0]
+        'SGD'
+        """
+        self.select(model=model)
+        return self._about[model]["recipe"]
 
     def measure(self, model: str) -> str:
         """What ``history(model)["test"]`` measures.

@@ -116,8 +116,16 @@ def _check_file(path: Path, max_bytes: int) -> Any:
 # ---- numpy -----------------------------------------------------------------------------------------------------------
 
 
-def _read_npy_stream(stream: IO[bytes], name: str, size: int, room: _Room) -> np.ndarray | str:
-    """One .npy array of ``size`` bytes, header included; the name of its dtype where it is no float."""
+def _fill(stream: IO[bytes], name: str, count: int, dtype: np.dtype, room: _Room) -> np.ndarray:
+    """Read ``count`` numbers into a new array of native byte order."""
+    array = np.empty(count, dtype)
+    if stream.readinto(array.view(np.uint8)) != array.nbytes:  # type: ignore[attr-defined]
+        raise _Refusal(f"{room.file}: {name!r} is cut off, its header promises {array.nbytes:,} bytes of data")
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _read_npy_stream(stream: IO[bytes], name: str, room: _Room) -> np.ndarray | str:
+    """One .npy array; the name of its dtype where it is no float."""
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
@@ -128,17 +136,13 @@ def _read_npy_stream(stream: IO[bytes], name: str, size: int, room: _Room) -> np
     if dtype.name not in FLOATS:
         return dtype.name
     room.take(name, shape, dtype.itemsize)
-    wanted = math.prod(shape) * dtype.itemsize
-    if size - stream.tell() < wanted:
-        raise _Refusal(f"{room.file}: {name!r} is cut off, its header promises {wanted:,} bytes of data")
-    array = np.frombuffer(stream.read(wanted), dtype=dtype)
-    array = array.astype(dtype.newbyteorder("="))  # also makes it writeable
+    array = _fill(stream, name, math.prod(shape), dtype, room)
     return array.reshape(shape, order="F" if fortran_order else "C")
 
 
 def _read_npy(path: Path, room: _Room) -> Iterator[tuple[str, np.ndarray | str]]:
     with path.open("rb") as stream:
-        yield path.stem, _read_npy_stream(stream, path.stem, path.stat().st_size, room)
+        yield path.stem, _read_npy_stream(stream, path.stem, room)
 
 
 def _read_npz(path: Path, room: _Room) -> Iterator[tuple[str, np.ndarray | str]]:
@@ -150,7 +154,7 @@ def _read_npz(path: Path, room: _Room) -> Iterator[tuple[str, np.ndarray | str]]
             if info.file_size > room.left + MAX_HEADER:
                 raise _Refusal(f"{path.name}: {name!r} unpacks to more than the allowed size; raise max_bytes")
             with archive.open(info) as stream:  # inflates as it is read, never beyond file_size
-                yield name, _read_npy_stream(stream, name, info.file_size, room)
+                yield name, _read_npy_stream(stream, name, room)
 
 
 # ---- safetensors -----------------------------------------------------------------------------------------------------
@@ -190,8 +194,8 @@ def _read_safetensors(path: Path, room: _Room) -> Iterator[tuple[str, np.ndarray
             if begin < 0 or end - begin != math.prod(shape) * dtype.itemsize or start + end > size:
                 raise _Refusal(f"{path.name}: the data of {name!r} do not fit its shape or the file; is it cut off?")
             stream.seek(start + begin)
-            array = np.frombuffer(stream.read(end - begin), dtype=dtype).reshape(shape)
-            yield name, array.astype(dtype.newbyteorder("=")) if dtype.kind == "f" else _widen(array, kind)
+            array = _fill(stream, name, math.prod(shape), dtype, room).reshape(shape)
+            yield name, array if dtype.kind == "f" else _widen(array, kind)
 
 
 # ---- torch -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,434 @@
+"""load_tensors: what it reads, what it refuses, and that no file makes it run code or take memory it may not take."""
+
+import io
+import json
+import os
+import pickle
+import struct
+import tracemalloc
+import warnings
+import zipfile
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+import safetensors.torch
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lplab.datasets import load_tensors
+
+MIB = 1 << 20
+SUFFIXES = [".npy", ".npz", ".pt", ".pth", ".safetensors"]
+
+
+class Payload:
+    """Unpickling this creates a file: the proof that something was unpickled."""
+
+    def __init__(self, target: Path):
+        self.target = target
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.target),))
+
+
+def write(path: Path, tensors: dict[str, np.ndarray]) -> Path:
+    """Write float arrays with the packages that people use; .npy takes the first."""
+    match path.suffix:
+        case ".npy":
+            np.save(path, next(iter(tensors.values())))
+        case ".npz":
+            np.savez_compressed(path, **tensors)
+        case ".safetensors":
+            safetensors.numpy.save_file(tensors, path)
+        case _:
+            torch.save({name: torch.from_numpy(array) for name, array in tensors.items()}, path)
+    return path
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == np.ascontiguousarray(b).tobytes()
+
+
+# ---- what it reads ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_floats_come_back_bit_for_bit(tmp_path, suffix, dtype):
+    values = np.array([[1.5, -0.0, np.nan], [np.inf, 6e-8, -3]], dtype=dtype)
+    found = load_tensors(write(tmp_path / f"mine{suffix}", {"mine": values}))
+    assert list(found) == ["mine"] and same(found["mine"], values)
+    assert found["mine"].flags.writeable
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1,), (2, 3, 4)])
+def test_every_shape(tmp_path, suffix, shape):
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    assert same(load_tensors(write(tmp_path / f"mine{suffix}", {"mine": values}))["mine"], values)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".pt", ".safetensors"])
+def test_several_tensors(tmp_path, suffix):
+    tensors = {"layer.weight": np.ones((3, 2), np.float32), "layer.bias": np.zeros(3, np.float64)}
+    found = load_tensors(str(write(tmp_path / f"mine{suffix}", tensors)))
+    assert found.keys() == tensors.keys() and all(same(found[name], tensors[name]) for name in tensors)
+
+
+def test_fortran_order_and_foreign_byte_order(tmp_path):
+    values = np.asfortranarray(np.arange(6, dtype=">f4").reshape(2, 3))
+    np.save(tmp_path / "mine.npy", values)
+    found = load_tensors(tmp_path / "mine.npy")["mine"]
+    assert found.dtype.isnative and np.array_equal(found, values)
+
+
+def test_nested_state_dicts_get_dotted_names(tmp_path):
+    state = {"model": {"a": torch.ones(2), "list": [torch.zeros(1), torch.ones(1)]}, "epoch": 3, "note": "hello"}
+    torch.save(state, tmp_path / "mine.pt")
+    assert list(load_tensors(tmp_path / "mine.pt")) == ["model.a", "model.list.0", "model.list.1"]
+
+
+def test_a_tensor_alone_is_named_like_its_file(tmp_path):
+    torch.save(torch.nn.Parameter(torch.arange(3.0)), tmp_path / "mine.pth")
+    assert load_tensors(tmp_path / "mine.pth")["mine"].tolist() == [0, 1, 2]
+
+
+def test_strided_views_and_shared_storage(tmp_path):
+    base = torch.arange(12.0).reshape(3, 4)
+    torch.save({"whole": base, "transposed": base.T, "column": base[:, 1]}, tmp_path / "mine.pt")
+    found = load_tensors(tmp_path / "mine.pt")
+    assert np.array_equal(found["transposed"], found["whole"].T) and np.array_equal(found["column"], [1, 5, 9])
+
+
+def test_state_dict_of_a_real_model(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2))
+    torch.save(model.state_dict(), tmp_path / "mine.pt")
+    with pytest.warns(UserWarning, match=r"no floating-point numbers in 1.num_batches_tracked \(int64\)"):
+        found = load_tensors(tmp_path / "mine.pt")
+    assert set(found) == set(model.state_dict()) - {"1.num_batches_tracked"}
+
+
+BFLOAT16 = torch.tensor([1.0, -2.5, float("inf"), float("nan"), 1e-40, 3.0e38]).to(torch.bfloat16)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_bfloat16_becomes_float32_exactly(tmp_path, suffix):
+    path = tmp_path / f"mine{suffix}"
+    (torch.save if suffix == ".pt" else safetensors.torch.save_file)({"b": BFLOAT16}, path)
+    assert same(load_tensors(path)["b"], BFLOAT16.float().numpy())
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_float8_becomes_float32_exactly(tmp_path, suffix, kind):
+    codes = torch.arange(256, dtype=torch.uint8)
+    path = tmp_path / f"mine{suffix}"
+    (torch.save if suffix == ".pt" else safetensors.torch.save_file)({"b": codes.view(kind)}, path)
+    expected = codes.numpy().view(ml_dtypes.float8_e4m3fn if kind == torch.float8_e4m3fn else ml_dtypes.float8_e5m2)
+    np.testing.assert_array_equal(load_tensors(path)["b"], expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".pt", ".safetensors"])
+def test_integers_are_left_out_with_a_warning(tmp_path, suffix):
+    tensors = {"w": np.ones(2, np.float32), "ids": np.arange(3), "mask": np.array([True])}
+    path = write(tmp_path / f"mine{suffix}", tensors)
+    with pytest.warns(UserWarning, match=r"ids \((int64|I64)\), mask \((bool|BOOL)\)|mask .*, ids .*"):
+        assert list(load_tensors(path)) == ["w"]
+
+
+def test_only_integers_is_an_error(tmp_path):
+    np.save(tmp_path / "ids.npy", np.arange(3))
+    with pytest.raises(ValueError, match=r"ids.npy holds no floating-point tensor; there are ids \(int64\)"):
+        load_tensors(tmp_path / "ids.npy")
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+@pytest.mark.parametrize(
+    "odd",
+    [
+        lambda: torch.sparse_coo_tensor(torch.tensor([[0]]), torch.tensor([1.0]), (2,)),
+        lambda: torch.ones(2, device="meta"),
+        lambda: torch.ones(2, dtype=torch.complex64),
+    ],
+    ids=["sparse", "meta", "complex"],
+)
+def test_tensors_without_plain_numbers_are_left_out(tmp_path, odd):
+    torch.save({"plain": torch.ones(1), "odd": odd()}, tmp_path / "mine.pt")
+    with pytest.warns(UserWarning, match="no floating-point numbers in odd"):
+        assert list(load_tensors(tmp_path / "mine.pt")) == ["plain"]
+
+
+# ---- nothing is unpickled --------------------------------------------------------------------------------------------
+
+
+def hostile_npy(target: Path) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.array([Payload(target)], dtype=object), allow_pickle=True)
+    return stream.getvalue()
+
+
+def hostile_file(path: Path, target: Path) -> None:
+    if path.suffix == ".npy":
+        path.write_bytes(hostile_npy(target))
+    elif path.suffix == ".npz":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("evil.npy", hostile_npy(target))
+    elif path.suffix == ".pt":
+        torch.save({"evil": Payload(target)}, path)
+    else:  # a pickle as older torch wrote it, or under a wrong name
+        path.write_bytes(pickle.dumps(Payload(target)))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_no_payload_is_run(tmp_path, suffix):
+    target = tmp_path / "made by the payload"
+    hostile_file(tmp_path / f"evil{suffix}", target)
+    with pytest.raises(ValueError, match="evil"):
+        load_tensors(tmp_path / f"evil{suffix}")
+    assert not target.exists()
+
+
+def test_the_payload_would_work(tmp_path):
+    """Otherwise the test above proves nothing."""
+    target = tmp_path / "made by the payload"
+    hostile_file(tmp_path / "evil.pt", target)
+    torch.load(tmp_path / "evil.pt", weights_only=False)
+    assert target.exists()
+
+
+def test_a_whole_module_is_refused_with_advice(tmp_path):
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "mine.pt")
+    with pytest.raises(ValueError, match="allowed are tensors in dicts and lists, such as model.state_dict()"):
+        load_tensors(tmp_path / "mine.pt")
+
+
+# ---- size limits -----------------------------------------------------------------------------------------------------
+
+
+def peak_of_refusal(path: Path, limit: int, match: str) -> int:
+    """Refuses the file; the bytes that Python and numpy took at the peak."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=match):
+            load_tensors(path, max_bytes=limit)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_limit_counts_tensors_in_memory(tmp_path, suffix):
+    path = write(tmp_path / f"mine{suffix}", {"a": np.zeros(1 << 18, np.float32)})
+    room = max(MIB, path.stat().st_size)
+    assert load_tensors(path, max_bytes=room)["a" if suffix != ".npy" else "mine"].nbytes == MIB
+    with pytest.raises(ValueError, match="raise max_bytes"):
+        load_tensors(path, max_bytes=MIB - 1)
+
+
+def test_zip_bomb(tmp_path):
+    np.savez_compressed(tmp_path / "bomb.npz", **{f"a{i}": np.zeros(8 * MIB, np.float32) for i in range(2)})
+    assert (tmp_path / "bomb.npz").stat().st_size < MIB
+    assert peak_of_refusal(tmp_path / "bomb.npz", MIB, "unpacks to more than the allowed size") < MIB
+
+
+def test_many_small_members_add_up(tmp_path):
+    np.savez_compressed(tmp_path / "many.npz", **{f"a{i}": np.zeros(MIB // 16, np.float32) for i in range(40)})
+    assert peak_of_refusal(tmp_path / "many.npz", 4 * MIB, "raise max_bytes") < 6 * MIB
+
+
+def test_zip_bomb_in_a_pt_file(tmp_path):
+    torch.save({"a": torch.zeros(4 * MIB)}, tmp_path / "plain.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "plain.pt") as plain,
+        zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as bomb,
+    ):
+        for info in plain.infolist():
+            bomb.writestr(info.filename, plain.read(info))
+    assert (tmp_path / "bomb.pt").stat().st_size < MIB
+    assert peak_of_refusal(tmp_path / "bomb.pt", MIB, "unpacks to more than the allowed size") < MIB
+
+
+def test_a_header_may_lie_about_the_size(tmp_path):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)})
+    (tmp_path / "huge.npy").write_bytes(stream.getvalue())
+    assert peak_of_refusal(tmp_path / "huge.npy", MIB, "more than the allowed size") < MIB
+
+
+def test_a_huge_header_in_a_zip(tmp_path):
+    header = b"\x93NUMPY\x02\x00" + struct.pack("<I", 64 * MIB) + b" " * (64 * MIB)
+    with zipfile.ZipFile(tmp_path / "header.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", header)
+    assert peak_of_refusal(tmp_path / "header.npz", MIB, "unpacks to more") < 4 * MIB
+
+
+def test_expanded_tensors_count_in_full(tmp_path):
+    torch.save({"a": torch.ones(1).expand(1 << 40)}, tmp_path / "stretched.pt")  # 4 bytes on disk
+    assert peak_of_refusal(tmp_path / "stretched.pt", MIB, "more than the allowed size") < MIB
+
+
+def test_containers_that_multiply(tmp_path):
+    tree: object = torch.ones(1)
+    for _ in range(25):
+        tree = [tree, tree]  # 2^25 leaves, a few hundred bytes
+    torch.save(tree, tmp_path / "laughs.pt")
+    with pytest.raises(ValueError, match="hold more than 1,000,000 items"):
+        load_tensors(tmp_path / "laughs.pt")
+
+
+def test_containers_that_hold_themselves(tmp_path):
+    loop: list = []
+    loop.append(loop)
+    torch.save(loop, tmp_path / "loop.pt")
+    with pytest.raises(ValueError, match="nested deeper than 32"):
+        load_tensors(tmp_path / "loop.pt")
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "1 GB"])
+def test_bad_limits(tmp_path, limit):
+    with pytest.raises(ValueError, match="max_bytes must be a positive number of bytes"):
+        load_tensors(tmp_path / "any.npy", max_bytes=limit)
+
+
+# ---- files that are something else -----------------------------------------------------------------------------------
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file .*absent.npy"):
+        load_tensors(tmp_path / "absent.npy")
+
+
+def test_directory(tmp_path):
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(ValueError, match=r"folder.npz is not a file; give one of .npy .npz .pt .pth .safetensors"):
+        load_tensors(tmp_path / "folder.npz")
+
+
+@pytest.mark.parametrize("name", ["weights.bin", "weights", "weights.pkl", "weights.h5"])
+def test_unknown_suffix(tmp_path, name):
+    (tmp_path / name).write_bytes(b"anything")
+    with pytest.raises(ValueError, match=r"cannot be read; allowed are .npy .npz .pt .pth .safetensors"):
+        load_tensors(tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_empty_file(tmp_path, suffix):
+    (tmp_path / f"mine{suffix}").touch()
+    with pytest.raises(ValueError, match="is empty"):
+        load_tensors(tmp_path / f"mine{suffix}")
+
+
+@pytest.mark.parametrize("real", SUFFIXES)
+@pytest.mark.parametrize("named", SUFFIXES)
+def test_wrong_suffix(tmp_path, real, named):
+    if {real, named} <= {".pt", ".pth"} or real == named:
+        named = ".npy" if real != ".npy" else ".npz"
+    write(tmp_path / f"mine{real}", {"mine": np.ones(3, np.float32)}).rename(tmp_path / f"mine{named}")
+    with pytest.raises(ValueError, match="mine") as caught:
+        load_tensors(tmp_path / f"mine{named}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_truncation_is_refused(tmp_path, suffix):
+    path = write(tmp_path / f"whole{suffix}", {"a": np.arange(40, dtype=np.float32)})
+    whole = path.read_bytes()
+    for length in sorted({*range(1, min(len(whole), 200), 7), *range(200, len(whole), 97), len(whole) - 1}):
+        (tmp_path / f"cut{suffix}").write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="cut") as caught:
+            load_tensors(tmp_path / f"cut{suffix}")
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_bytes_end_in_a_value_error_or_in_tensors(tmp_path, suffix, data):
+    path = write(tmp_path / f"mine{suffix}", {"a": np.arange(8, dtype=np.float32)})
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(raw)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = load_tensors(path, max_bytes=MIB)
+        except ValueError as error:
+            assert "\n" not in str(error)
+        else:
+            assert all(array.dtype.kind == "f" for array in found.values())
+
+
+def test_foreign_member_in_an_npz(tmp_path):
+    with zipfile.ZipFile(tmp_path / "mine.npz", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(ValueError, match=r"holds 'readme.txt'; allowed are .npy arrays alone"):
+        load_tensors(tmp_path / "mine.npz")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_members_of_one_name(tmp_path):
+    stream = io.BytesIO()
+    np.save(stream, np.ones(1, np.float32))
+    with zipfile.ZipFile(tmp_path / "mine.npz", "w") as archive:
+        for _ in range(2):
+            archive.writestr("a.npy", stream.getvalue())
+    with pytest.raises(ValueError, match="holds two tensors named 'a'"):
+        load_tensors(tmp_path / "mine.npz")
+
+
+def safetensors_file(path: Path, header: object, data: bytes = b"") -> Path:
+    raw = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(raw)) + raw + data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [0, 800]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]},
+        {"dtype": "F32", "shape": [-2], "data_offsets": [0, -8]},
+        {"dtype": "F32", "shape": [200], "data_offsets": [0, 800]},
+        {"dtype": "F32", "shape": [1 << 50], "data_offsets": [0, 1 << 52]},
+        {"dtype": "F32", "shape": "2", "data_offsets": [0]},
+        {"shape": [2]},
+        "nonsense",
+        None,
+    ],
+)
+def test_inconsistent_safetensors_headers(tmp_path, entry):
+    path = safetensors_file(tmp_path / "mine.safetensors", {"a": entry}, b"12345678")
+    with pytest.raises(ValueError, match="mine.safetensors"):
+        load_tensors(path, max_bytes=MIB)
+
+
+def test_safetensors_metadata_is_no_tensor(tmp_path):
+    safetensors.numpy.save_file({"a": np.ones(1, np.float32)}, tmp_path / "mine.safetensors", metadata={"format": "pt"})
+    assert list(load_tensors(tmp_path / "mine.safetensors")) == ["a"]
+
+
+def test_safetensors_header_nested_too_deep(tmp_path):
+    raw = b'{"a":' + b"[" * 200_000
+    (tmp_path / "deep.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw)
+    with pytest.raises(ValueError, match=r"deep.safetensors is damaged"):
+        load_tensors(tmp_path / "deep.safetensors")
+
+
+def test_old_torch_format_is_refused(tmp_path):
+    torch.save({"a": torch.ones(1)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    with pytest.raises(ValueError, match="saved by PyTorch before 1.6"):
+        load_tensors(tmp_path / "old.pt")
+
+
+def test_torchscript_is_refused(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), tmp_path / "script.pt")
+        with pytest.raises(ValueError, match="script.pt"):
+            load_tensors(tmp_path / "script.pt")
