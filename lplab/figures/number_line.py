@@ -15,7 +15,7 @@ from lplab.figures.rows import Row, traces
 from lplab.figures.statistics import as_formats, name_of
 
 SCALES = ("linear", "log")
-_TICK_PIXELS = 22
+_TICK_PIXELS = 28
 _TOP, _BOTTOM = 62, 46
 _MARGINS = _TOP + _BOTTOM
 
@@ -121,7 +121,7 @@ def number_line(
     """
     chosen = as_formats(formats)
     (low, high), rows = number_line_data(chosen, scale=scale, around=around, limits=limits, rounding=rounding)
-    height = height or max(260, (76 if len(rows) <= 4 else 66) * len(rows) + _MARGINS)
+    height = height or max(260, (76 if len(rows) <= 3 else 73) * len(rows) + _MARGINS)
     pitch = (height - _MARGINS) / len(rows)
     tick = 84 if len(rows) == 1 else _TICK_PIXELS
     captions = [row_caption(r.format, -i, around, r.nearest, tick / 2 + 4, len(r.counts) > 0) for i, r in enumerate(rows)]

@@ -84,7 +84,8 @@ def _ticks(rows: list[Row], kind: str, found: list[np.ndarray], position: Positi
         "y": np.concatenate([np.full(len(values), -float(i)) for i, values in enumerate(found)]),
         "hovertext": np.array(texts, dtype=str),
         "hovertemplate": "%{hovertext}<extra></extra>",
-        "marker": {"symbol": symbol, "size": size * tick if size > 0.5 else 7, "color": colour, "line": {"width": 1.6, "color": colour}},
+        # line-ns is 1.4 times as long as its size says
+        "marker": {"symbol": symbol, "size": size * tick / 1.4 if size > 0.5 else 7, "color": colour, "line": {"width": 1.6, "color": colour}},
         "visible": bool(texts),
             }
 

@@ -1,0 +1,234 @@
+"""How wrong is a number after rounding, and where? The sawtooth of the relative error over the magnitudes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style
+from lplab.figures.grid import element_of, neighbours, values_between
+from lplab.figures.statistics import as_formats, name_of
+from lplab.figures.window import Window, window
+
+WIDEST = 22  # octaves in one view
+LISTED = 600  # steps in view up to which every tooth is drawn; beyond, the outline of the teeth
+_TOPS = (28.0, 3.0, 0.3, 0.03, 0.003, 0.0003)  # a few fixed scales, so that a small change does not move the axis
+
+
+@dataclass(frozen=True)
+class ErrorCurve:
+    """The relative error of one format.
+
+    Attributes:
+        name: the format's.
+        log2_x: float64 [n], rising.
+        percent: float64 [n]: 100·|q − x| / x; NaN where x becomes infinity or NaN.
+        is_outline: True if the teeth are too many, and only their tips are connected.
+        worst: the largest error, in percent, from the smallest normal to the largest value, as far as in view.
+        window: the magnitudes that survive.
+    """
+
+    name: str
+    log2_x: np.ndarray
+    percent: np.ndarray
+    is_outline: bool
+    worst: float
+    window: Window
+
+
+def error_curve_data(fmt: Any, low: float, high: float, *, rounding: str = "nearest_even") -> ErrorCurve:
+    """The relative error for x from 2^low to 2^high, by really quantizing; with stochastic rounding the expected error.
+
+    The points are chosen by the format: each value, both sides of each threshold, and some between.
+
+    >>> from lplab import formats
+    >>> round(error_curve_data(formats.get("e4m3fn"), -5, 5).worst, 3)
+    5.882
+    """
+    element = element_of(fmt)
+    values = values_between(element, 2.0**low, 2.0**high, LISTED)
+    if values is not None:
+        ends = np.unique(np.concatenate([[2.0**low], values, [2.0**high]]))
+        x = _inside(ends[:-1], ends[1:], more=int(np.clip(1200 / len(ends), 2, 24)))
+        log2_x, error = np.log2(x), _error(element, x, rounding)
+    else:
+        edges = np.linspace(low, high, 321)
+        probes = np.exp2(edges[:-1, None] + np.diff(edges)[:, None] * np.array([0.05, 0.35, 0.65, 0.95]))
+        below, above = neighbours(element, probes.ravel())
+        known = np.isfinite(below) & (below > 0)
+        below, above = np.where(known, below, probes.ravel()), np.where(known, above, probes.ravel() * (1 + 1e-12))
+        x = _inside(below, above, more=0).reshape(len(edges) - 1, -1)
+        error = _error(element, x.ravel(), rounding).reshape(x.shape)
+        log2_x, error = (edges[:-1] + edges[1:]) / 2, np.max(error, axis=1)
+    inside = (log2_x >= math.log2(element.smallest_normal)) & (log2_x <= math.log2(element.max)) & np.isfinite(error)
+    worst = float(error[inside].max()) if inside.any() else math.nan
+    return ErrorCurve(name_of(fmt), log2_x, error, values is None, worst, window(element, rounding))
+
+
+def _inside(starts: np.ndarray, ends: np.ndarray, more: int) -> np.ndarray:
+    """Points of each interval: the start, both sides of the middle, ``more`` between, the end from within."""
+    tiny = 1e-9
+    at = np.unique(np.concatenate([[0.0, 0.5 - tiny, 0.5 + tiny, 1 - tiny], np.linspace(0, 1, more + 2)[1:-1]]))
+    return (starts[:, None] + (ends - starts)[:, None] * at).ravel()
+
+
+def _error(fmt: Any, x: np.ndarray, rounding: str) -> np.ndarray:
+    if rounding == "stochastic":
+        below, above = neighbours(fmt, x)
+        up = (x - below) / (above - below)
+        expected = 2 * up * (1 - up) * (above - below)  # of |q − x|, if it goes up with probability ``up``
+        error = np.where(np.isfinite(expected), expected, np.abs(np.asarray(fmt.quantize(x, "toward_zero")) - x))
+    else:
+        error = np.abs(np.asarray(fmt.quantize(x, rounding), np.float64) - x)
+    return 100 * np.where(np.isfinite(error), error, np.nan) / x
+
+
+def view_of(formats: list[Any]) -> tuple[float, float]:
+    """The octaves to show: all that the formats hold and a bit more, but at most 22, around 1 if that is among them.
+
+    >>> from lplab import formats
+    >>> view_of([formats.get("e2m1")]), view_of([formats.get("fp16")])
+    ((-3, 5), (-11, 11))
+    """
+    elements = [element_of(f) for f in formats]
+    low = math.floor(min(math.log2(e.smallest_subnormal) for e in elements)) - 2
+    high = math.ceil(max(math.log2(e.max) for e in elements)) + 2
+    if high - low <= WIDEST:
+        return low, high
+    centre = min(max(0, low + WIDEST // 2), high - WIDEST // 2)
+    return centre - WIDEST // 2, centre + WIDEST // 2
+
+
+def error_curve(
+    formats: Any,
+    *,
+    rounding: str = "nearest_even",
+    octaves: tuple[float, float] | None = None,
+    panels: bool = True,
+    top: float | None = None,
+    height: int | None = None,
+) -> go.Figure:
+    """Relative error against magnitude, for one or several formats.
+
+    Args:
+        formats: a format, a name, or a list of them. Of block formats the error of an element (before scaling) is shown.
+        rounding: one of ``lplab.formats.ROUNDINGS``; with "stochastic" the expected error is drawn.
+        octaves: the view as exponents of two; by default :func:`view_of` the formats. Give it to keep the axis while a format changes.
+        panels: one panel a format (else all in one, at most four).
+        top: end of the error axis in percent; by default one of a few fixed scales.
+        height: in pixels.
+
+    >>> error_curve(["e4m3fn", "e5m2"]).layout.meta["title"]
+    'Worst case: e4m3fn 5.88 %, e5m2 11.1 %'
+    """
+    chosen = as_formats(formats)
+    if not panels and len(chosen) > len(style.COLOURS):
+        raise ValueError(f"at most {len(style.COLOURS)} formats can share one panel, got {len(chosen)}; use panels=True")
+    low, high = octaves or view_of(chosen)
+    curves = [error_curve_data(f, low, high, rounding=rounding) for f in chosen]
+    top = top or _top([c.worst for c in curves])
+    rows = len(curves) if panels else 1
+    height = height or max(300, min(400, 120 * rows + 100), 84 * rows + 64)
+    fig = go.Figure(data=_traces(curves, low, high, panels), layout=_layout(curves, low, high, top, rows, height))
+    names = [(colour, {"solid": "━", "dash": "╍", "dot": "┅", "dashdot": "┉"}[dash], c.name) for colour, dash, c in _looks(curves, panels)]
+    subtitle = "" if panels else style.key(*names)
+    return style.finish(fig, alt=_alt(curves, rounding, low, high), title=_title(curves), subtitle=subtitle, height=height, t=66)
+
+
+def _top(worst: list[float]) -> float:
+    known = [w for w in worst if math.isfinite(w)]
+    return min(t for t in _TOPS if t >= min(1.2 * max(known, default=28.0), 28.0) or t == 28.0)
+
+
+def _looks(curves: list[ErrorCurve], panels: bool) -> list[tuple[str, str, ErrorCurve]]:
+    colours = style.COLOURS if len(curves) <= len(style.COLOURS) else (style.BLUE,) * len(curves)
+    dashes = ("solid",) * len(curves) if panels else style.DASHES
+    return [(colour, dash, c) for colour, dash, c in zip(colours, dashes, curves, strict=False)]
+
+
+def _traces(curves: list[ErrorCurve], low: float, high: float, panels: bool) -> list[dict[str, Any]]:
+    """Two a format: the curve, and the worst case as a dashed line."""
+    traces: list[dict[str, Any]] = []
+    for i, (colour, dash, curve) in enumerate(_looks(curves, panels)):
+        axis = str(i + 1) if panels and i else ""
+        red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": curve.name,
+                "x": curve.log2_x,
+                "y": curve.percent,
+                "yaxis": f"y{axis}",
+                "line": {"width": 1.5, "color": colour, "dash": dash},
+                "fill": "tozeroy" if panels else "none",
+                "fillcolor": f"rgba({red},{green},{blue},{0.55 if curve.is_outline else 0.12})",
+                "hovertemplate": f"{curve.name}<br>x      2<sup>%{{x:.2f}}</sup><br>error  %{{y:.3g}} %<extra></extra>",
+            }
+        )
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": f"{curve.name}, worst case",
+                "x": np.array([low, high], dtype=np.float64),
+                "y": np.full(2, curve.worst),
+                "yaxis": f"y{axis}",
+                "line": {"width": 1.3, "color": style.GREY, "dash": "dash"},
+                "hoverinfo": "skip",
+                "visible": panels and math.isfinite(curve.worst),
+            }
+        )
+    return traces
+
+
+def _layout(curves: list[ErrorCurve], low: float, high: float, top: float, rows: int, height: int) -> dict[str, Any]:
+    gap = 26 / (height - 114)  # the room for a panel's caption, as a share of the plot
+    each = (1 - (rows - 1) * gap) / rows
+    layout: dict[str, Any] = {"xaxis": style.power_axis(low, high, "|x| (powers of two)"), "shapes": [], "annotations": []}
+    layout["xaxis"]["anchor"] = f"y{rows if rows > 1 else ''}"
+    for i, curve in enumerate(curves[:rows] if rows > 1 or len(curves) == 1 else curves):
+        axis = str(i + 1) if i and rows > 1 else ""
+        start = 1 - min(i, rows - 1) * (each + gap) - each
+        title = {"text": "error (%)", "font": {"size": style.BODY if rows < 3 else style.NOTE}}
+        layout[f"yaxis{axis}"] = {"range": [0, top], "nticks": 4, "domain": [max(start, 0), start + each], "title": title}
+        shown = rows > 1 or len(curves) == 1
+        layout["shapes"] += _regions(curve.window, low, high, axis) if shown else []
+        caption = f"<b>{curve.name}</b>  {_worst_text(curve)}"
+        layout["annotations"] += [style.note(caption, x=0, y=start + each, xanchor="left", font={"size": style.TICK}, visible=shown)]
+    return layout
+
+
+def _worst_text(curve: ErrorCurve) -> str:
+    return f"worst case {curve.worst:.3g} %" if math.isfinite(curve.worst) else "no normal number in view"
+
+
+def _regions(w: Window, low: float, high: float, axis: str) -> list[dict[str, Any]]:
+    flush, normal, end = (min(max(math.log2(v) if v > 0 else low, low), high) for v in (w.flush, w.normal, w.high))
+    start = normal if w.normal <= w.smallest else flush
+    return [
+        style.region(low, flush, style.LOST_RANGE, axis=axis),
+        style.region(start, normal, style.SUBNORMAL_RANGE, axis=axis),
+        style.region(end, high, style.LOST_RANGE, axis=axis),
+    ]
+
+
+def _title(curves: list[ErrorCurve]) -> str:
+    known = sorted((c for c in curves if math.isfinite(c.worst)), key=lambda c: c.worst)
+    if len(curves) == 1:
+        return f"{curves[0].name}: relative error, {_worst_text(curves[0])}"
+    if len(curves) == 2 and len(known) == 2:
+        return "Worst case: " + ", ".join(f"{c.name} {c.worst:.3g} %" for c in curves)
+    return f"Worst case from {known[0].worst:.3g} to {known[-1].worst:.3g} %" if known else "Relative error"
+
+
+def _alt(curves: list[ErrorCurve], rounding: str, low: float, high: float) -> str:
+    each = "; ".join(f"{c.name}: {_worst_text(c)}" for c in curves)
+    return (
+        f"Relative rounding error with {rounding} for magnitudes from {style.power(low, plain=True)} to {style.power(high, plain=True)}, "
+        f"a sawtooth in each octave of the normal range, larger below it and beyond the largest value; {each}."
+    )
