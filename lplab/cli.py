@@ -29,7 +29,17 @@ COLUMNS = {  # of `lplab formats`: heading, key of Format.describe()
     "octaves": "dynamic_range_octaves",
     "wasted codes": "wasted_codes",
 }
-PACKAGES = ("numpy", "numba", "torch", "plotly", "jupyterlab", "ipywidgets", "anywidget")
+PURPOSES = {  # of what `lplab doctor` looks for, and how to get it
+    "numpy": "everything",
+    "numba": "compiled kernels; pip install 'lplab[fast]'",
+    "torch": "tensors that train; pip install 'lplab[torch]'",
+    "plotly": "figures; pip install 'lplab[lab]'",
+    "jupyterlab": "the labs; pip install 'lplab[lab]'",
+    "ipywidgets": "the labs' controls; pip install 'lplab[lab]'",
+    "anywidget": "live figures; pip install 'lplab[lab]'",
+    "browser": "the browser tests; install Chromium, Chrome or Edge",
+    "data": "the labs; install lplab again",
+}
 BROWSERS = (
     "chromium",
     "chromium-browser",
@@ -189,7 +199,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     else:
         width = max(map(len, found))
         for key, value in found.items():
-            print(f"  {key:<{width}}  {value or 'missing'}")
+            print(f"  {key:<{width}}  {value or f'missing, needed for {PURPOSES[key]}'}")
     return 0 if found["data"] else 1
 
 
@@ -207,7 +217,7 @@ def findings() -> dict[str, str | None]:
         "lplab": lplab.__version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "system": platform.platform(),
-        **{name: version(name) for name in PACKAGES},
+        **{name: version(name) for name in PURPOSES if name not in ("browser", "data")},
         "kernels": "compiled (numba)"
         if kernels.available()
         else "array operations (no numba, or LPLAB_NO_NUMBA is set)",

@@ -75,10 +75,12 @@ def test_the_version_is_the_packages(capsys):
 
 def test_doctor_tells_versions_and_what_is_missing(capsys, monkeypatch):
     monkeypatch.setenv("LPLAB_BROWSER", "/opt/browser")
-    monkeypatch.setattr(cli, "PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setitem(cli.PURPOSES, "no-such-package", "nothing; pip install it")
     assert cli.main(["doctor"]) == 0
     lines = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
-    assert lines["no-such-package"] == "missing" and lines["browser"] == "/opt/browser"
+    assert (
+        lines["no-such-package"] == "missing, needed for nothing; pip install it" and lines["browser"] == "/opt/browser"
+    )
     assert lines["python"].startswith(".".join(map(str, sys.version_info[:3])))
     assert Path(lines["data"]).is_dir()
 
