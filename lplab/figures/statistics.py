@@ -113,7 +113,7 @@ def statistics_of(result: Quantized, fmt: Any, rounding: str) -> TensorStatistic
     signal, noise, total = float(x @ x), float(error @ error), float(np.abs(x).sum())
     return TensorStatistics(
         format=name_of(fmt),
-        rounding=rounding,
+        rounding=rounding_text(rounding),
         count=result.count,
         nan=result.nan,
         infinite=result.infinite,
@@ -131,6 +131,17 @@ def statistics_of(result: Quantized, fmt: Any, rounding: str) -> TensorStatistic
         smallest=float(size[size > 0].min()) if size.any() else math.nan,
         largest=float(size.max()) if n else math.nan,
     )
+
+
+def rounding_text(rounding: Any) -> str:
+    """The name of a rounding, given by name or as a ``formats.Rounding``.
+
+    >>> rounding_text(formats.Rounding("stochastic", random_bits=4))
+    'stochastic (4 random bits)'
+    """
+    if not isinstance(rounding, formats.Rounding):
+        return str(rounding)
+    return f"stochastic ({rounding.random_bits} random bits)" if rounding.is_stochastic else rounding.mode
 
 
 def _decibels(signal: float, noise: float) -> float:

@@ -56,6 +56,7 @@ def window(fmt: Any, rounding: str = "nearest_even") -> Window:
     >>> window(formats.get("e4m3fn"))
     Window(flush=0.0009765625, smallest=0.001953125, normal=0.015625, low=-464.0, high=464.0)
     """
+    rounding = getattr(rounding, "mode", rounding)  # a formats.Rounding will do, too
     if hasattr(fmt, "element"):
         return window(fmt.element, rounding)
     smallest, high, low = fmt.smallest_subnormal, fmt.max, fmt.lowest
