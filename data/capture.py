@@ -56,7 +56,7 @@ class Run:
 
 
 def resnet_run(seed: int = 0) -> Run:
-    """Residual net on the first 1,437 digits; tested on the last 360, most of them by other writers."""
+    """Residual net on the first 1,437 digits; tested on the last 360."""
     images, labels = datasets.digits()
     x, y = torch.from_numpy(images)[:, None], torch.from_numpy(labels)
     train = len(y) - 360

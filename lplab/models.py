@@ -132,7 +132,7 @@ class TransformerBlock(nn.Module):
 class CharacterTransformer(nn.Module):
     """Predicts the next character: embeddings, ``blocks``, layer norm, linear ``head``.
 
-    ``vocabulary`` is the number of symbols, ``context`` the longest sequence. The default has 165 thousand parameters.
+    ``vocabulary`` is the number of symbols, ``context`` the longest sequence. The default has 164 thousand parameters.
 
     >>> model = CharacterTransformer(vocabulary=75)
     >>> model(torch.zeros(2, 64, dtype=torch.long)).shape

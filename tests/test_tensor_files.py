@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import struct
+import sys
 import tracemalloc
 import warnings
 import zipfile
@@ -418,6 +419,20 @@ def test_safetensors_header_nested_too_deep(tmp_path):
     (tmp_path / "deep.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw)
     with pytest.raises(ValueError, match=r"deep.safetensors is damaged"):
         load_tensors(tmp_path / "deep.safetensors")
+
+
+def test_a_torch_that_can_be_fooled_is_not_used(tmp_path, monkeypatch):
+    path = write(tmp_path / "mine.pt", {"a": np.ones(1, np.float32)})
+    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
+    with pytest.raises(ValueError, match=r"PyTorch 2.5.1\+cpu can be made to run code by a file .*; 2.6 is needed"):
+        load_tensors(path)
+
+
+def test_without_torch(tmp_path, monkeypatch):
+    path = write(tmp_path / "mine.pt", {"a": np.ones(1, np.float32)})
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ValueError, match=r"reading .pt files needs PyTorch: pip install 'lplab\[torch\]'"):
+        load_tensors(path)
 
 
 def test_old_torch_format_is_refused(tmp_path):
