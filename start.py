@@ -170,16 +170,28 @@ def run(command: list[str], what: str) -> None:
         while process.poll() is None:
             time.sleep(0.2)
             if moving:
-                news = lines[-1].split(" (from")[0].strip() if lines else ""
-                width = shutil.get_terminal_size().columns - 1
-                text = f"{what} ... {time.monotonic() - start:.0f} s  {news}"[:width]
-                print("\r" + text.ljust(width), end="", flush=True)
+                show(f"{what} ... {time.monotonic() - start:.0f} s  {latest(lines)}")
     finally:
         process.terminate()
         reader.join(5)
-        print(end="\n" if moving else "")
+        if moving:
+            show(f"{what} ... {time.monotonic() - start:.0f} s")
+            print()
     if process.returncode:
         raise Problem(explain(lines))
+
+
+def show(text: str) -> None:
+    """Write ``text`` over the line that the cursor is in."""
+    width = shutil.get_terminal_size().columns - 1
+    print("\r" + text[:width].ljust(width), end="", flush=True)
+
+
+def latest(lines: list[str]) -> str:
+    """What pip was doing when it said ``lines``, without its details."""
+    steps = ("Collecting", "Processing", "Downloading", "Preparing", "Installing")
+    last = next((line for line in reversed(lines) if line.lstrip().startswith(steps)), "")
+    return last.strip().split(" (")[0].split(": ")[0]
 
 
 def collect(stream, lines: list[str]) -> None:
