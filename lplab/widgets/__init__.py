@@ -4,6 +4,8 @@ Nothing here computes: numbers come from `lplab.formats`, pictures from `lplab.f
 """
 
 from .bit_panel import BitPanel
+from .explorer import FormatExplorer
+from .explorer_state import ExplorerState
 from .live_figure import LiveFigure
 
-__all__ = ["BitPanel", "LiveFigure"]
+__all__ = ["BitPanel", "ExplorerState", "FormatExplorer", "LiveFigure"]

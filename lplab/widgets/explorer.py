@@ -1,0 +1,184 @@
+"""The format explorer: move the bits of a format and see what it holds, how wrong it is, and what it does to a tensor."""
+
+from typing import Any
+
+import ipywidgets
+import traitlets
+
+from lplab import figures
+from lplab import formats as F
+
+from . import explorer_state as st
+from .controls import Helper, guarded, line, say
+from .explorer_state import ExplorerState
+from .explorer_view import View, view_of
+from .live_figure import LiveFigure
+from .tensor_chooser import TensorChooser
+from .tensor_library import TensorLibrary
+
+_FIGURES = ("line", "error", "histogram")
+
+
+def _format_controls() -> dict[str, Any]:
+    w = ipywidgets
+    return {
+        "preset": w.Dropdown(options=[st.OWN, *st.presets()], description="preset"),
+        "exponent_bits": w.IntSlider(min=st.EXPONENT_BITS[0], max=st.EXPONENT_BITS[1], description="exponent bits"),
+        "mantissa_bits": w.IntSlider(min=st.MANTISSA_BITS[0], max=st.MANTISSA_BITS[1], description="mantissa bits"),
+        "bias_shift": w.FloatSlider(min=st.BIAS_SHIFT[0], max=st.BIAS_SHIFT[1], step=1, readout_format="+.1f"),
+        "radix": w.ToggleButtons(options=[("2", 2), ("4", 4)], description="radix"),
+        "subnormals": w.Checkbox(description="subnormals", indent=False),
+        "specials": w.Dropdown(options=list(F.SPECIALS), description="specials"),
+    }
+
+
+def _rounding_controls() -> dict[str, Any]:
+    names = [(name.replace("_", " "), name) for name in F.ROUNDINGS]
+    return {
+        "rounding": ipywidgets.Dropdown(options=names, description="rounding"),
+        "random_bits": ipywidgets.IntSlider(min=st.RANDOM_BITS[0], max=st.RANDOM_BITS[1], description="random bits"),
+        "line": ipywidgets.ToggleButtons(
+            options=[("powers of two", "log"), ("linear", "linear")], description="number line"
+        ),
+    }
+
+
+class FormatExplorer(ipywidgets.VBox):
+    """Sliders for every field of a format, linked to three live figures with one common axis of magnitudes.
+
+    Args:
+        tensor: name of a captured tensor, "weights", "activations" or "gradients", or an array or tensor of one's own.
+        preset: a catalogue name to begin with; Reset comes back to it.
+        **controls: other fields of `ExplorerState`, such as ``rounding="stochastic"``.
+
+    The trait `state` is the whole state: set it, or observe it. `set` moves controls by name, as notebooks under test do.
+
+    >>> explorer = FormatExplorer("weights", preset="e5m2")
+    >>> explorer.set(mantissa_bits=3)
+    >>> explorer.format.label, explorer.controls["preset"].value
+    ('1-5-3 (bias 15)', '(own format)')
+    """
+
+    state = traitlets.Instance(ExplorerState, help="The position of every control.")
+
+    def __init__(self, tensor: Any = "gradients", preset: str = "e4m3fn", **controls: Any) -> None:
+        self.library = TensorLibrary()
+        start = st.with_preset(ExplorerState(tensor=self.library.resolve(tensor)), preset)
+        for name, value in controls.items():
+            start = st.changed(start, name, value)
+        self._start, self._setting = start, False
+        view = view_of(start, self.library)
+        if view.problem:
+            raise ValueError(view.problem)
+        self._build(view)
+        super().__init__([self.summary, self._columns, self.error_line, self._helper], state=start)
+        self.add_class("lp-controls")
+        self._set_controls(start)
+        self.observe(lambda change: self._react(change["new"]), "state")
+        for name, control in self.controls.items():
+            control.observe(guarded(self.error_line, lambda change, name=name: self._moved(name, change)), "value")
+        self.chooser.observe(guarded(self.error_line, lambda change: self._moved("tensor", change)), "name")
+        self.reset_button.on_click(guarded(self.error_line, lambda _: self.reset()))
+        self.copy_button.on_click(guarded(self.error_line, lambda _: self._helper.copy(self.code)))
+        self._helper.observe(lambda change: self._tell_copied(change["new"]), "copied")
+
+    # -- what a notebook may use ----------------------------------------------------------------------------------
+
+    @property
+    def format(self) -> Any:
+        """The format that the controls describe (ValueError while they contradict each other)."""
+        return st.format_of(self.state)
+
+    @property
+    def code(self) -> str:
+        """Python that makes the format."""
+        return st.code_of(self.state)
+
+    def set(self, **controls: Any) -> None:
+        """Move controls by name: the fields of `ExplorerState`, and "preset"."""
+        state = self.state
+        for name, value in controls.items():
+            state = st.changed(state, name, self.library.resolve(value) if name == "tensor" else value)
+        self.state = state
+
+    def reset(self) -> None:
+        """Put every control back to where it was at first."""
+        self.state = self._start
+
+    # -- display --------------------------------------------------------------------------------------------------
+
+    def _build(self, view: View) -> None:
+        self.controls = _format_controls() | _rounding_controls()
+        self.chooser = TensorChooser(self.library, self._start.tensor)
+        self.figures = {name: LiveFigure(getattr(view, name).figure) for name in _FIGURES}
+        self.statements = {name: line(getattr(view, name).statement, "lp-quiet") for name in _FIGURES}
+        self.summary = line(view.summary, "lp-summary", "lp-live")
+        self.error_line = line("", "lp-error", "lp-live")
+        say(self.error_line, "")
+        self.reset_button = ipywidgets.Button(description="Reset", tooltip="back to where it was at first")
+        self.copy_button = ipywidgets.Button(description="Copy as code", tooltip="Python that makes this format")
+        self.code_line = line(view.code, "lp-code")
+        self._helper = Helper()
+        buttons = ipywidgets.HBox([self.reset_button, self.copy_button])
+        buttons.add_class("lp-row")
+        side = ipywidgets.VBox(
+            [
+                *list(self.controls.values())[:7],
+                line("Rounding and view", "lp-heading"),
+                *list(self.controls.values())[7:],
+                line("Tensor", "lp-heading"),
+                self.chooser,
+                buttons,
+                self.code_line,
+            ]
+        )
+        main = ipywidgets.VBox([part for name in _FIGURES for part in (self.figures[name], self.statements[name])])
+        self._columns = ipywidgets.Box([side, main])
+        for box, name in ((side, "lp-side"), (main, "lp-main"), (self._columns, "lp-columns")):
+            box.add_class(name)
+
+    def _moved(self, control: str, change: Any) -> None:
+        if not self._setting:
+            self.state = st.changed(self.state, control, change["new"])
+
+    def _react(self, state: ExplorerState) -> None:
+        self._set_controls(state)
+        self._show(view_of(state, self.library))
+
+    def _set_controls(self, state: ExplorerState) -> None:
+        """Put the controls where the state says, without their calling back."""
+        self._setting = True
+        try:
+            for name, control in self.controls.items():
+                if name == "preset":
+                    control.value = state.other or st.preset_of(state)
+                elif name == "bias_shift":
+                    control.step = 1 if state.radix == 2 else 0.5
+                    control.value = state.bias_shift
+                    control.description = f"bias {st.bias(state):g}"
+                else:
+                    control.value = getattr(state, name)
+            self.chooser.name = state.tensor
+            self.controls["random_bits"].layout.display = None if state.rounding == "stochastic" else "none"
+        finally:
+            self._setting = False
+
+    def _show(self, view: View) -> None:
+        """Bring lines and figures up to date; a problem is said where the summary was, and the figures fade."""
+        say(
+            self.summary,
+            f"Not possible: {view.problem}. The figures show the last format." if view.problem else view.summary,
+        )
+        (self.summary.add_class if view.problem else self.summary.remove_class)("lp-error")
+        (self._columns.add_class if view.problem else self._columns.remove_class)("lp-stale")
+        if view.problem:
+            return
+        say(self.code_line, view.code)
+        self.copy_button.description = "Copy as code"
+        for name in _FIGURES:
+            shown = getattr(view, name)
+            figures.update(self.figures[name], shown.figure)
+            say(self.statements[name], shown.statement)
+
+    def _tell_copied(self, copied: dict[str, Any]) -> None:
+        self.copy_button.description = "Copied" if copied.get("done") else "Select it below"

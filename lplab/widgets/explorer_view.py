@@ -1,0 +1,130 @@
+"""What the format explorer shows for a state: figures and sentences. Pure functions, no widgets."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab import figures
+from lplab.figures import style
+
+from .explorer_state import ExplorerState, code_of, format_of, rounding_of
+from .tensor_library import TensorLibrary
+
+LEFT, RIGHT = 60, 16  # margins of all three figures, so that a magnitude has the same place in each
+HEIGHTS = {"line": 260, "error": 250, "histogram": 310}
+ERROR_TOP = 28.0  # percent, on the axis of the error; fixed, so that a bit more is seen to halve the error
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One figure, and one line that says in words what it shows."""
+
+    figure: go.Figure
+    statement: str
+
+
+@dataclass(frozen=True)
+class View:
+    """All that follows from a state.
+
+    Attributes:
+        problem: why there is no such format, or "".
+        summary: the format in one line.
+        code: Python that makes it.
+        line: the number line.
+        error: relative error against magnitude.
+        histogram: magnitudes of the tensor in the format's window.
+    """
+
+    problem: str = ""
+    summary: str = ""
+    code: str = ""
+    line: Shown | None = None
+    error: Shown | None = None
+    histogram: Shown | None = None
+
+
+def view_of(state: ExplorerState, library: TensorLibrary) -> View:
+    """Return what is shown for a state; for controls that contradict each other only the problem.
+
+    >>> view_of(ExplorerState(), TensorLibrary()).summary
+    'e4m3fn: 8 bits, max 448, smallest normal 0.015625, smallest subnormal 2^−9, 17.8 octaves, gap above 1: 0.125'
+    >>> view_of(ExplorerState(specials="dlfloat"), TensorLibrary()).problem
+    "specials='dlfloat' has no subnormals; pass subnormals=False"
+    """
+    try:
+        fmt = format_of(state)
+    except ValueError as error:
+        return View(problem=str(error))
+    tensor = library.live(state.tensor)
+    octaves = octaves_of(tensor)
+    return View(
+        summary=summary_of(fmt),
+        code=code_of(state),
+        line=_shown(_number_line(fmt, state.line, octaves)),
+        error=_shown(
+            figures.error_curve(fmt, rounding=state.rounding, octaves=octaves, top=ERROR_TOP, height=HEIGHTS["error"])
+        ),
+        histogram=_shown(_histogram(state, fmt, tensor, octaves), library.note(state.tensor)),
+    )
+
+
+def octaves_of(tensor: np.ndarray) -> tuple[int, int]:
+    """Return the octaves that all figures show: they follow from the tensor alone, so that no control moves an axis.
+
+    >>> octaves_of(np.array([0.001, 0.5]))
+    (-20, 12)
+    """
+    size = np.abs(tensor[np.isfinite(tensor) & (tensor != 0)])
+    low, high = (math.frexp(float(v))[1] for v in (size.min(), size.max())) if size.size else (0, 0)
+    low, high = max(low, high - 40), min(high, 120)
+    return 4 * math.floor((min(low, -16) - 2) / 4), 4 * math.ceil((max(high, 8) + 2) / 4)
+
+
+def summary_of(fmt: Any) -> str:
+    """Return the numbers that people ask for, in one line."""
+    parts = [f"{fmt.bits:g} bits", f"max {_number(fmt.max)}"]
+    if fmt.smallest_normal > fmt.smallest_subnormal:
+        parts.append(f"smallest normal {_number(fmt.smallest_normal)}")
+        parts.append(f"smallest subnormal {_number(fmt.smallest_subnormal)}")
+    else:
+        parts.append(f"smallest positive {_number(fmt.smallest_normal)}")
+    parts.append(f"{fmt.dynamic_range_octaves:.1f} octaves")
+    epsilon = getattr(fmt, "epsilon", math.nan)
+    if math.isfinite(epsilon):
+        parts.append(f"gap above 1: {_number(epsilon)}")
+    return f"{fmt.label}: {', '.join(parts)}"
+
+
+def _number(value: float) -> str:
+    return style.number(value, digits=6, plain=True)
+
+
+def what_of(state: ExplorerState) -> str:
+    """Return what the elements are, for an axis.
+
+    >>> what_of(ExplorerState(tensor="resnet/step0/stem/weight_gradient")), what_of(ExplorerState(tensor="own/x"))
+    ('|weight gradient|', '|x|')
+    """
+    role = state.tensor.rsplit("/", 1)[-1].replace("_", " ")
+    return f"|{role}|" if role in ("weight", "activation", "gradient", "weight gradient") else "|x|"
+
+
+def _number_line(fmt: Any, scale: str, octaves: tuple[int, int]) -> go.Figure:
+    limits = (2.0 ** octaves[0], 2.0 ** octaves[1]) if scale == "log" else None
+    return figures.number_line(fmt, scale=scale, limits=limits, height=HEIGHTS["line"])
+
+
+def _histogram(state: ExplorerState, fmt: Any, tensor: np.ndarray, octaves: tuple[int, int]) -> go.Figure:
+    how = rounding_of(state)
+    what, height = what_of(state), HEIGHTS["histogram"]
+    return figures.magnitude_histogram(tensor, fmt, rounding=how, octaves=octaves, what=what, height=height)
+
+
+def _shown(figure: go.Figure, note: str = "") -> Shown:
+    figure.update_layout(margin_l=LEFT, margin_r=RIGHT)
+    alt = str(figure.layout.meta["alt"])
+    return Shown(figure, f"{alt} {note}".strip())

@@ -1,0 +1,47 @@
+// Two small things that every group of controls needs. An invisible view of this widget lies inside the group.
+//
+// 1. Keys. JupyterLab takes keys from whatever has the focus in command mode: an arrow on a dropdown moves to another
+//    cell, "b" inserts one, "d d" deletes one. Plain keys that go to a control of this group stay in the group.
+// 2. Copying text: Python sets `clipboard`, the browser copies it and says so in `copied`.
+
+const CONTROL = "input, select, textarea, button, [role=slider]";
+const isShortcut = (event) => event.ctrlKey || event.metaKey || event.altKey || event.key === "Escape" || (event.shiftKey && event.key === "Enter");
+
+export function keepKeys(group) {
+  const keep = (event) => {
+    if (event.target.matches?.(CONTROL) && !isShortcut(event)) event.stopPropagation();
+  };
+  const mark = (event) => event.target.matches?.(CONTROL) && event.target.setAttribute("data-lm-suppress-shortcuts", "true");
+  group.addEventListener("keydown", keep);
+  group.addEventListener("focusin", mark);
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // no permission, or no secure context: the text is there to be selected
+  }
+}
+
+export default {
+  render({ model, el }) {
+    el.style.display = "none";
+    let patience = 100;
+    const enter = () => {
+      const group = el.closest(".lp-controls");
+      if (group) keepKeys(group);
+      else if (patience--) setTimeout(enter, 50); // not yet in the page
+    };
+    enter();
+    const onCopy = async () => {
+      const { text, count } = model.get("clipboard");
+      if (!text) return;
+      model.set("copied", { count, done: await copy(text) });
+      model.save_changes();
+    };
+    model.on("change:clipboard", onCopy);
+    return () => model.off("change:clipboard", onCopy);
+  },
+};
