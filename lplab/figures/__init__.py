@@ -1,10 +1,37 @@
-"""Figures: data in, Plotly figure out. No widgets, no state; every figure in the house style, with alt text."""
+"""Figures: data in, Plotly figure out. No widgets, no state; every figure in the house style, with alt text.
+
+>>> from lplab import figures
+>>> figures.number_line("e2m1").layout.meta["title"]
+"Half of e2m1's numbers lie within ±2"
+"""
 
 from lplab.figures import style
+from lplab.figures.compare import compare
 from lplab.figures.error_curve import error_curve, error_curve_data
+from lplab.figures.errors import error_histogram
+from lplab.figures.export import export
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.number_line import number_line, number_line_data
+from lplab.figures.scatter import quantized_scatter
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
+from lplab.figures.table import codebook_table
 
-__all__ = ["TensorStatistics", "error_curve", "error_curve_data", "magnitude_data", "magnitude_histogram", "number_line", "number_line_data", "show", "style", "tensor_statistics", "update"]
+__all__ = [
+    "TensorStatistics",
+    "codebook_table",
+    "compare",
+    "error_curve",
+    "error_curve_data",
+    "error_histogram",
+    "export",
+    "magnitude_data",
+    "magnitude_histogram",
+    "number_line",
+    "number_line_data",
+    "quantized_scatter",
+    "show",
+    "style",
+    "tensor_statistics",
+    "update",
+]

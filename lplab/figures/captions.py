@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.figures import style
+from lplab.figures import style, words
 from lplab.figures.grid import LISTED_BITS, element_of
 from lplab.figures.statistics import name_of
 
@@ -20,7 +20,11 @@ def count_text(fmt: Any, *, plain: bool = False) -> str:
     ('15 values', '2<sup>32</sup> codes')
     """
     element = element_of(fmt)
-    return f"{len(element.values):,} values" if element.bits <= LISTED_BITS else f"{style.power(element.bits, plain=plain)} codes"
+    return (
+        f"{len(element.values):,} values"
+        if element.bits <= LISTED_BITS
+        else f"{words.power(element.bits, plain=plain)} codes"
+    )
 
 
 def specials_text(fmt: Any) -> str:
@@ -32,7 +36,9 @@ def specials_text(fmt: Any) -> str:
     """
     element = element_of(fmt)
     if element.bits > LISTED_BITS:
-        return f"{'NaN' if element.has_nan else 'no NaN'}, {'±∞' if getattr(element, 'has_infinity', False) else 'no ∞'}"
+        return (
+            f"{'NaN' if element.has_nan else 'no NaN'}, {'±∞' if getattr(element, 'has_infinity', False) else 'no ∞'}"
+        )
     book = element.codebook()
     nan, infinite = int(np.isnan(book).sum()), int(np.isinf(book).sum())
     return f"{nan or 'no'} NaN, {'±∞' if infinite else 'no ∞'}"
@@ -61,7 +67,7 @@ def steps_text(fmt: Any, *, plain: bool = False) -> str:
     >>> steps_text(formats.get("e4m3fn"), plain=True), steps_text(formats.get("int8"))
     ('steps 2^−9 to 32', 'steps of 1')
     """
-    least, greatest = (style.number(s, plain=plain) for s in steps(fmt))
+    least, greatest = (words.number(s, plain=plain) for s in steps(fmt))
     return f"steps of {least}" if least == greatest else f"steps {least} to {greatest}"
 
 
@@ -70,9 +76,9 @@ def row_caption(fmt: Any, y: float, around: float | None, nearest: float, pixels
     element = element_of(fmt)
     if around is not None:
         main = f"<b>{name_of(fmt)}</b> · {_rounding_text(around, nearest)}"
-        more = f"{count_text(fmt)} · max {style.number(element.max)}"
+        more = f"{count_text(fmt)} · max {words.number(element.max)}"
     else:
-        main = f"<b>{name_of(fmt)}</b> · {count_text(fmt)} · max {style.number(element.max)}"
+        main = f"<b>{name_of(fmt)}</b> · {count_text(fmt)} · max {words.number(element.max)}"
         more = f"{steps_text(fmt)} · {specials_text(fmt)}"
     if element is not fmt:
         more = f"an element's grid, × a scale for each {fmt.block_size}"
@@ -92,6 +98,6 @@ def row_caption(fmt: Any, y: float, around: float | None, nearest: float, pixels
 
 def _rounding_text(x: float, nearest: float) -> str:
     if not math.isfinite(nearest):
-        return f"{style.number(x)} becomes {style.number(nearest)}"
-    error = f" ({style.signed_percent((nearest - x) / abs(x))})" if x else ""
-    return f"{style.number(x)} becomes {style.number(nearest, digits=6)}{error}"
+        return f"{words.number(x)} becomes {words.number(nearest)}"
+    error = f" ({words.signed_percent((nearest - x) / abs(x))})" if x else ""
+    return f"{words.number(x)} becomes {words.number(nearest, digits=6)}{error}"

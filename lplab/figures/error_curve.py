@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import style, words
 from lplab.figures.grid import element_of, neighbours, values_between
 from lplab.figures.statistics import as_formats, name_of
 from lplab.figures.window import Window, window
 
 WIDEST = 22  # octaves in one view
 LISTED = 600  # steps in view up to which every tooth is drawn; beyond, the outline of the teeth
-_TOPS = (28.0, 3.0, 0.3, 0.03, 0.003, 0.0003)  # a few fixed scales, so that a small change does not move the axis
+_TOPS = (28.0, *(a * 10.0**-k for k in range(8) for a in (10, 3)))  # fixed scales, so that a small change moves no axis
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class ErrorCurve:
         is_outline: True if the teeth are too many, and only their tips are connected.
         worst: the largest error, in percent, from the smallest normal to the largest value, as far as in view.
         window: the magnitudes that survive.
+        normal: log2 of the smallest normal and of the largest value.
     """
 
     name: str
@@ -38,35 +39,55 @@ class ErrorCurve:
     is_outline: bool
     worst: float
     window: Window
+    normal: tuple[float, float]
 
 
-def error_curve_data(fmt: Any, low: float, high: float, *, rounding: str = "nearest_even") -> ErrorCurve:
+def error_curve_data(
+    fmt: Any, low: float, high: float, *, rounding: str = "nearest_even", octaves: bool = False
+) -> ErrorCurve:
     """The relative error for x from 2^low to 2^high, by really quantizing; with stochastic rounding the expected error.
 
-    The points are chosen by the format: each value, both sides of each threshold, and some between.
+    The points are chosen by the format: each value, both sides of each threshold, and some between. With ``octaves`` only the
+    largest error of each octave is kept.
 
     >>> from lplab import formats
     >>> round(error_curve_data(formats.get("e4m3fn"), -5, 5).worst, 3)
     5.882
     """
     element = element_of(fmt)
-    values = values_between(element, 2.0**low, 2.0**high, LISTED)
+    values = None if octaves else values_between(element, 2.0**low, 2.0**high, LISTED)
     if values is not None:
         ends = np.unique(np.concatenate([[2.0**low], values, [2.0**high]]))
         x = _inside(ends[:-1], ends[1:], more=int(np.clip(1200 / len(ends), 2, 24)))
         log2_x, error = np.log2(x), _error(element, x, rounding)
+        worst = _worst(element, x, error)
     else:
-        edges = np.linspace(low, high, 321)
-        probes = np.exp2(edges[:-1, None] + np.diff(edges)[:, None] * np.array([0.05, 0.35, 0.65, 0.95]))
-        below, above = neighbours(element, probes.ravel())
-        known = np.isfinite(below) & (below > 0)
-        below, above = np.where(known, below, probes.ravel()), np.where(known, above, probes.ravel() * (1 + 1e-12))
-        x = _inside(below, above, more=0).reshape(len(edges) - 1, -1)
-        error = _error(element, x.ravel(), rounding).reshape(x.shape)
-        log2_x, error = (edges[:-1] + edges[1:]) / 2, np.max(error, axis=1)
-    inside = (log2_x >= math.log2(element.smallest_normal)) & (log2_x <= math.log2(element.max)) & np.isfinite(error)
-    worst = float(error[inside].max()) if inside.any() else math.nan
-    return ErrorCurve(name_of(fmt), log2_x, error, values is None, worst, window(element, rounding))
+        edges = np.arange(math.floor(low), math.ceil(high) + 1.0) if octaves else np.linspace(low, high, 321)
+        log2_x = (edges[:-1] + edges[1:]) / 2
+        error, worst = _largest(element, edges, rounding, probes=64 if octaves else 4)
+    normal = (math.log2(element.smallest_normal), math.log2(element.max))
+    return ErrorCurve(name_of(fmt), log2_x, error, values is None, worst, window(element, rounding), normal)
+
+
+def _worst(fmt: Any, x: np.ndarray, error: np.ndarray) -> float:
+    """The largest error among the normal numbers."""
+    inside = (x >= fmt.smallest_normal) & (x <= fmt.max) & np.isfinite(error)
+    return float(error[inside].max()) if inside.any() else math.nan
+
+
+def _largest(fmt: Any, edges: np.ndarray, rounding: str, probes: int) -> tuple[np.ndarray, float]:
+    """The largest error in each bin of log2 x, taken at the tips of the teeth around some probes; and among the normal numbers."""
+    x = np.exp2(edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(probes) + 0.5) / probes).ravel()
+    below, above = neighbours(fmt, x)
+    known = np.isfinite(below) & (below > 0)
+    below, above = np.where(known, below, x), np.where(known, above, x * (1 + 1e-12))
+    tips = _inside(below, above, more=0)
+    error = _error(fmt, tips, rounding)
+    inside = tips.reshape(len(edges) - 1, -1) < np.exp2(
+        edges[1:, None]
+    )  # the last probe's step may reach into the next bin
+    inside[np.diff(edges) < 1] = True  # narrow bins: several may lie in one step and all show its tip
+    return np.max(np.where(inside, error.reshape(inside.shape), 0), axis=1), _worst(fmt, tips, error)
 
 
 def _inside(starts: np.ndarray, ends: np.ndarray, more: int) -> np.ndarray:
@@ -118,7 +139,7 @@ def error_curve(
         formats: a format, a name, or a list of them. Of block formats the error of an element (before scaling) is shown.
         rounding: one of ``lplab.formats.ROUNDINGS``; with "stochastic" the expected error is drawn.
         octaves: the view as exponents of two; by default :func:`view_of` the formats. Give it to keep the axis while a format changes.
-        panels: one panel a format (else all in one, at most four).
+        panels: one panel a format; or all in one, at most four, as the largest error in each octave.
         top: end of the error axis in percent; by default one of a few fixed scales.
         height: in pixels.
 
@@ -127,16 +148,24 @@ def error_curve(
     """
     chosen = as_formats(formats)
     if not panels and len(chosen) > len(style.COLOURS):
-        raise ValueError(f"at most {len(style.COLOURS)} formats can share one panel, got {len(chosen)}; use panels=True")
+        raise ValueError(
+            f"at most {len(style.COLOURS)} formats can share one panel, got {len(chosen)}; use panels=True"
+        )
     low, high = octaves or view_of(chosen)
-    curves = [error_curve_data(f, low, high, rounding=rounding) for f in chosen]
+    curves = [error_curve_data(f, low, high, rounding=rounding, octaves=not panels) for f in chosen]
     top = top or _top([c.worst for c in curves])
     rows = len(curves) if panels else 1
     height = height or max(300, min(400, 120 * rows + 100), 84 * rows + 64)
-    fig = go.Figure(data=_traces(curves, low, high, panels), layout=_layout(curves, low, high, top, rows, height))
-    names = [(colour, {"solid": "━", "dash": "╍", "dot": "┅", "dashdot": "┉"}[dash], c.name) for colour, dash, c in _looks(curves, panels)]
+    fig = go.Figure(data=_traces(curves, low, high, top, panels), layout=_layout(curves, low, high, top, rows, height))
+    names = [
+        (colour, {"solid": "━", "dash": "╍", "dot": "┅", "dashdot": "┉"}[dash], c.name)
+        for colour, dash, c in _looks(curves, panels)
+    ]
     subtitle = "" if panels else style.key(*names)
-    return style.finish(fig, alt=_alt(curves, rounding, low, high), title=_title(curves), subtitle=subtitle, height=height, t=66)
+    alt = _alt(curves, rounding, low, high)
+    return style.finish(
+        fig, alt=alt, title=_title(curves), subtitle=subtitle, height=height, t=66 if rows > 1 or subtitle else 48
+    )
 
 
 def _top(worst: list[float]) -> float:
@@ -150,23 +179,29 @@ def _looks(curves: list[ErrorCurve], panels: bool) -> list[tuple[str, str, Error
     return [(colour, dash, c) for colour, dash, c in zip(colours, dashes, curves, strict=False)]
 
 
-def _traces(curves: list[ErrorCurve], low: float, high: float, panels: bool) -> list[dict[str, Any]]:
+def _traces(curves: list[ErrorCurve], low: float, high: float, top: float, panels: bool) -> list[dict[str, Any]]:
     """Two a format: the curve, and the worst case as a dashed line."""
     traces: list[dict[str, Any]] = []
     for i, (colour, dash, curve) in enumerate(_looks(curves, panels)):
         axis = str(i + 1) if panels and i else ""
         red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+        outline = panels and curve.is_outline
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines",
                 "name": curve.name,
                 "x": curve.log2_x,
-                "y": curve.percent,
+                "y": np.where(curve.percent > 2 * top, np.nan, curve.percent) if outline else curve.percent,
                 "yaxis": f"y{axis}",
-                "line": {"width": 1.5, "color": colour, "dash": dash},
-                "fill": "tozeroy" if panels else "none",
-                "fillcolor": f"rgba({red},{green},{blue},{0.55 if curve.is_outline else 0.12})",
+                "line": {
+                    "width": 1.5 if panels else 2,
+                    "color": colour,
+                    "dash": dash,
+                    "shape": "linear" if panels else "hvh",
+                },
+                "fill": "tozeroy" if outline else "none",
+                "fillcolor": f"rgba({red},{green},{blue},.55)",
                 "hovertemplate": f"{curve.name}<br>x      2<sup>%{{x:.2f}}</sup><br>error  %{{y:.3g}} %<extra></extra>",
             }
         )
@@ -175,7 +210,7 @@ def _traces(curves: list[ErrorCurve], low: float, high: float, panels: bool) -> 
                 "type": "scatter",
                 "mode": "lines",
                 "name": f"{curve.name}, worst case",
-                "x": np.array([low, high], dtype=np.float64),
+                "x": np.clip(curve.normal, low, high),
                 "y": np.full(2, curve.worst),
                 "yaxis": f"y{axis}",
                 "line": {"width": 1.3, "color": style.GREY, "dash": "dash"},
@@ -189,17 +224,29 @@ def _traces(curves: list[ErrorCurve], low: float, high: float, panels: bool) -> 
 def _layout(curves: list[ErrorCurve], low: float, high: float, top: float, rows: int, height: int) -> dict[str, Any]:
     gap = 26 / (height - 114)  # the room for a panel's caption, as a share of the plot
     each = (1 - (rows - 1) * gap) / rows
-    layout: dict[str, Any] = {"xaxis": style.power_axis(low, high, "|x| (powers of two)"), "shapes": [], "annotations": []}
+    layout: dict[str, Any] = {
+        "xaxis": style.power_axis(low, high, "|x| (powers of two)"),
+        "shapes": [],
+        "annotations": [],
+    }
     layout["xaxis"]["anchor"] = f"y{rows if rows > 1 else ''}"
     for i, curve in enumerate(curves[:rows] if rows > 1 or len(curves) == 1 else curves):
         axis = str(i + 1) if i and rows > 1 else ""
         start = 1 - min(i, rows - 1) * (each + gap) - each
         title = {"text": "error (%)", "font": {"size": style.BODY if rows < 3 else style.NOTE}}
-        layout[f"yaxis{axis}"] = {"range": [0, top], "nticks": 4, "domain": [max(start, 0), start + each], "title": title}
+        layout[f"yaxis{axis}"] = {
+            "range": [0, top],
+            "nticks": 4,
+            "domain": [max(start, 0), start + each],
+            "title": title,
+        }
         shown = rows > 1 or len(curves) == 1
-        layout["shapes"] += _regions(curve.window, low, high, axis) if shown else []
+        layout["shapes"] += _regions(curve, low, high, axis) if shown else []
         caption = f"<b>{curve.name}</b>  {_worst_text(curve)}"
-        layout["annotations"] += [style.note(caption, x=0, y=start + each, xanchor="left", font={"size": style.TICK}, visible=shown)]
+        layout["annotations"] += [
+            style.note(caption, x=0, y=start + each, xanchor="left", font={"size": style.TICK}, visible=rows > 1)
+        ]
+        layout["annotations"] += _region_names(curve, low, high, axis) if shown else []
     return layout
 
 
@@ -207,20 +254,33 @@ def _worst_text(curve: ErrorCurve) -> str:
     return f"worst case {curve.worst:.3g} %" if math.isfinite(curve.worst) else "no normal number in view"
 
 
-def _regions(w: Window, low: float, high: float, axis: str) -> list[dict[str, Any]]:
+def _edges(curve: ErrorCurve, low: float, high: float) -> list[tuple[str, float, float, str]]:
+    """Name, start, end and fill of the ranges where a format is worse than its normal self."""
+    w = curve.window
     flush, normal, end = (min(max(math.log2(v) if v > 0 else low, low), high) for v in (w.flush, w.normal, w.high))
     start = normal if w.normal <= w.smallest else flush
+    lost, gradual = style.LOST_RANGE, style.SUBNORMAL_RANGE
+    return [("to zero", low, flush, lost), ("subnormal", start, normal, gradual), ("overflow", end, high, lost)]
+
+
+def _regions(curve: ErrorCurve, low: float, high: float, axis: str) -> list[dict[str, Any]]:
+    return [style.region(start, end, fill, axis=axis) for _, start, end, fill in _edges(curve, low, high)]
+
+
+def _region_names(curve: ErrorCurve, low: float, high: float, axis: str) -> list[dict[str, Any]]:
     return [
-        style.region(low, flush, style.LOST_RANGE, axis=axis),
-        style.region(start, normal, style.SUBNORMAL_RANGE, axis=axis),
-        style.region(end, high, style.LOST_RANGE, axis=axis),
+        style.region_name(name, start, end, high - low, axis=axis) for name, start, end, _ in _edges(curve, low, high)
     ]
 
 
 def _title(curves: list[ErrorCurve]) -> str:
     known = sorted((c for c in curves if math.isfinite(c.worst)), key=lambda c: c.worst)
     if len(curves) == 1:
-        return f"{curves[0].name}: relative error, {_worst_text(curves[0])}"
+        return (
+            f"{curves[0].name}: relative error up to {curves[0].worst:.3g} %"
+            if known
+            else f"{curves[0].name}: relative error"
+        )
     if len(curves) == 2 and len(known) == 2:
         return "Worst case: " + ", ".join(f"{c.name} {c.worst:.3g} %" for c in curves)
     return f"Worst case from {known[0].worst:.3g} to {known[-1].worst:.3g} %" if known else "Relative error"
@@ -229,6 +289,6 @@ def _title(curves: list[ErrorCurve]) -> str:
 def _alt(curves: list[ErrorCurve], rounding: str, low: float, high: float) -> str:
     each = "; ".join(f"{c.name}: {_worst_text(c)}" for c in curves)
     return (
-        f"Relative rounding error with {rounding} for magnitudes from {style.power(low, plain=True)} to {style.power(high, plain=True)}, "
+        f"Relative rounding error with {rounding} for magnitudes from {words.power(low, plain=True)} to {words.power(high, plain=True)}, "
         f"a sawtooth in each octave of the normal range, larger below it and beyond the largest value; {each}."
     )

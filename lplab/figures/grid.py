@@ -59,7 +59,9 @@ def neighbours(fmt: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x = np.asarray(x, np.float64)
     inside = (x >= fmt.lowest) & (x <= fmt.max)
     probe = np.where(inside, x, fmt.max)
-    below = np.asarray(fmt.quantize(np.where(probe == fmt.max, np.nextafter(probe, -np.inf), probe), "down"), np.float64)
+    below = np.asarray(
+        fmt.quantize(np.where(probe == fmt.max, np.nextafter(probe, -np.inf), probe), "down"), np.float64
+    )
     above = np.asarray(fmt.quantize(np.where(probe == below, np.nextafter(probe, np.inf), probe), "up"), np.float64)
     return np.where(inside, below, np.nan), np.where(inside, above, np.nan)
 

@@ -9,17 +9,20 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
-from lplab.figures.statistics import FATES, Quantized, TensorStatistics, as_array, as_format, name_of, quantized, statistics_of
+from lplab.figures import style, words
+from lplab.figures.statistics import (
+    FATES,
+    Quantized,
+    TensorStatistics,
+    as_array,
+    as_format,
+    name_of,
+    quantized,
+    statistics_of,
+)
 from lplab.figures.window import Window, window
 
 WIDEST = 40  # octaves; what lies further below the largest element is counted in the leftmost bar
-_LOOKS: dict[str, dict[str, Any]] = {
-    "exact": {"color": style.GREEN, "pattern": {"shape": ".", "fgcolor": "#FFFFFF", "fillmode": "overlay", "size": 5}},
-    "rounded": {"color": style.BLUE},
-    "flushed": {"color": style.VERMILION, "pattern": {"shape": "/", "fillmode": "replace", "size": 6, "solidity": 0.55}},
-    "saturated": {"color": style.VERMILION, "pattern": {"shape": "x", "fillmode": "replace", "size": 7, "solidity": 0.5}},
-}
 
 
 @dataclass(frozen=True)
@@ -128,16 +131,24 @@ def magnitude_histogram(
             "xaxis": style.power_axis(low, high, f"{what} (powers of two)"),
             "yaxis": {"range": [0, _top(data)], "title": {"text": "share of elements (%)"}, "nticks": 6},
             "shapes": [style.region(a, b, fill) for _, a, b, fill, _ in _regions(data)],
-            "annotations": [_label(*r, span=high - low) for r in _regions(data)],
+            "annotations": [
+                style.region_name(f"{region}<br><b>{words.percent(share)}</b>", a, b, high - low)
+                for region, a, b, _, share in _regions(data)
+            ],
         },
     )
     return style.finish(
-        fig, alt=_alt(name, data, what), title=_title(name, data), subtitle=_subtitle(data), height=height, legend=fmt is not None
+        fig,
+        alt=_alt(name, data, what),
+        title=_title(name, data),
+        subtitle=_subtitle(data),
+        height=height,
+        legend=fmt is not None,
     )
 
 
 def _bars(data: MagnitudeData) -> list[dict[str, Any]]:
-    ranges = np.array([f"{style.power(k)} … {style.power(k + 1)}" for k in data.octaves.tolist()], dtype=str)
+    ranges = np.array([f"{words.power(k)} … {words.power(k + 1)}" for k in data.octaves.tolist()], dtype=str)
     total = data.numbers
     return [
         {
@@ -148,8 +159,8 @@ def _bars(data: MagnitudeData) -> list[dict[str, Any]]:
             "customdata": count,
             "hovertext": ranges,
             "hovertemplate": f"%{{hovertext}}<br>{fate:<9} %{{y:.3g}} %<br>elements  %{{customdata:,}}<extra></extra>",
-            "name": f"{fate} {style.percent(getattr(total, fate))}" if total else fate,
-            "marker": {"line": {"width": 0}} | _LOOKS[fate],
+            "name": f"{fate} {words.percent(getattr(total, fate))}" if total else fate,
+            "marker": style.FATE_LOOKS[fate],
             "visible": bool(total) or fate == "rounded",
         }
         for fate, share, count in zip(FATES, data.shares, data.counts, strict=True)
@@ -167,7 +178,9 @@ def _regions(data: MagnitudeData) -> list[tuple[str, float, float, str, float]]:
     if data.window is None or data.numbers is None:
         return [("", low, low, fill, 0.0) for fill in _FILLS]
     w, n = data.window, data.numbers
-    edges = np.clip([_log2(e) for e in (w.flush, w.normal if w.normal > w.smallest else w.flush, w.magnitude)], low, high)
+    edges = np.clip(
+        [_log2(e) for e in (w.flush, w.normal if w.normal > w.smallest else w.flush, w.magnitude)], low, high
+    )
     below_normal = float(data.counts[:2, data.octaves < math.floor(_log2(w.normal))].sum()) / max(data.total, 1)
     if w.normal <= w.smallest:
         below_normal = 0.0
@@ -184,48 +197,39 @@ def _log2(value: float) -> float:
     return math.log2(value) if value > 0 else -math.inf
 
 
-def _label(name: str, start: float, end: float, fill: str, share: float, *, span: int) -> dict[str, Any]:
-    return {
-        "text": f"{name}<br><b>{style.percent(share)}</b>",
-        "x": (start + end) / 2,
-        "y": 1,
-        "yref": "y domain",
-        "yanchor": "top",
-        "visible": bool(end - start >= 0.1 * span),
-    }
-
-
 def _title(name: str, data: MagnitudeData) -> str:
     n = data.numbers
     if n is None:
         return "How large the elements are"
     if not data.total:
         return f"{name}: no finite element"
-    lost = [f"{style.percent(n.flushed)} flushed"] if n.flushed else []
-    lost += [f"{style.percent(n.saturated)} saturated"] if n.saturated else []
+    lost = [f"{words.percent(n.flushed)} flushed"] if n.flushed else []
+    lost += [f"{words.percent(n.saturated)} saturated"] if n.saturated else []
     return f"{name}: {', '.join(lost) or 'nothing flushed, nothing saturated'}"
 
 
 def _subtitle(data: MagnitudeData) -> str:
     zeros = data.total - int(data.counts.sum())
     parts = [f"{data.total:,} finite elements" if data.nan or data.infinite else f"{data.total:,} elements"]
-    parts += [f"{style.percent(zeros / data.total)} are zero"] if zeros else []
+    parts += [f"{words.percent(zeros / data.total)} are zero"] if zeros else []
     parts += [f"<b>{data.nan:,} NaN</b>"] if data.nan else []
     parts += [f"<b>{data.infinite:,} infinite</b>"] if data.infinite else []
     if data.numbers:
-        parts += [f"SQNR {style.decibels(data.numbers.sqnr_db)}"]
+        parts += [f"SQNR {words.decibels(data.numbers.sqnr_db)}"]
     return " · ".join(parts)
 
 
 def _alt(name: str, data: MagnitudeData, what: str) -> str:
-    n, text = data.numbers, style.percent
-    odd = f" {data.nan:,} NaN and {data.infinite:,} infinite elements are left out." if data.nan or data.infinite else ""
+    n, text = data.numbers, words.percent
+    odd = (
+        f" {data.nan:,} NaN and {data.infinite:,} infinite elements are left out." if data.nan or data.infinite else ""
+    )
     if not data.total:
         return f"An empty histogram of {what}: the tensor has no finite element.{odd}"
     filled = data.octaves[data.counts.sum(axis=0) > 0]
     extent = "all of them zero"
     if len(filled):
-        extent = f"between {style.power(int(filled[0]), plain=True)} and {style.power(int(filled[-1]) + 1, plain=True)}"
+        extent = f"between {words.power(int(filled[0]), plain=True)} and {words.power(int(filled[-1]) + 1, plain=True)}"
     head = f"Histogram of {what} for {data.total:,} finite elements, {extent}"
     if n is None:
         return f"{head}.{odd}"

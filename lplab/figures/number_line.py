@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import style, words
 from lplab.figures.captions import count_text, row_caption, specials_text, steps_text
 from lplab.figures.grid import LISTED_BITS, density, element_of, neighbours, values_between
 from lplab.figures.rows import Row, traces
@@ -74,7 +74,9 @@ def _around(formats: list[Any], x: float) -> tuple[float, float]:
     return x - reach, x + reach
 
 
-def _row(fmt: Any, values: np.ndarray | None, low: float, high: float, scale: str, around: float | None, rounding: str) -> Row:
+def _row(
+    fmt: Any, values: np.ndarray | None, low: float, high: float, scale: str, around: float | None, rounding: str
+) -> Row:
     element = element_of(fmt)
     edges = counts = np.empty(0)
     if values is None:
@@ -124,21 +126,35 @@ def number_line(
     height = height or max(260, (76 if len(rows) <= 3 else 73) * len(rows) + _MARGINS)
     pitch = (height - _MARGINS) / len(rows)
     tick = 84 if len(rows) == 1 else _TICK_PIXELS
-    captions = [row_caption(r.format, -i, around, r.nearest, tick / 2 + 4, len(r.counts) > 0) for i, r in enumerate(rows)]
+    captions = [
+        row_caption(r.format, -i, around, r.nearest, tick / 2 + 4, len(r.counts) > 0) for i, r in enumerate(rows)
+    ]
     fig = go.Figure(
         data=traces(rows, scale, around, tick, tick / 2 / pitch),
         layout={
             "xaxis": _x_axis(low, high, scale),
             "xaxis2": {"range": [0, 1], "overlaying": "x", "visible": False, "fixedrange": True},
-            "yaxis": {"range": [1 - len(rows) - (tick / 2 + 8) / pitch, (pitch - tick / 2 - 8) / pitch], "visible": False},
+            "yaxis": {
+                "range": [1 - len(rows) - (tick / 2 + 8) / pitch, (pitch - tick / 2 - 8) / pitch],
+                "visible": False,
+            },
             "annotations": captions,
         },
     )
     key = [(style.BLUE, "┃", "normal"), (style.VERMILION, "╻", "subnormal")]
     if around is not None:
-        key += [(style.GREEN, "┇", style.number(around)), (style.PINK, "◇", "what it becomes")]
+        key += [(style.GREEN, "┇", words.number(around)), (style.PINK, "◇", "what it becomes")]
     alt = _alt(rows, scale, around)
-    return style.finish(fig, alt=alt, title=_title(rows, scale, around), subtitle=style.key(*key), height=height, l=16, t=_TOP, b=_BOTTOM)
+    return style.finish(
+        fig,
+        alt=alt,
+        title=_title(rows, scale, around),
+        subtitle=style.key(*key),
+        height=height,
+        l=16,
+        t=_TOP,
+        b=_BOTTOM,
+    )
 
 
 def _x_axis(low: float, high: float, scale: str) -> dict[str, Any]:
@@ -152,24 +168,30 @@ def _title(rows: list[Row], scale: str, around: float | None) -> str:
     first = element_of(rows[0].format)
     if around is not None:
         known = len(rows) == 1 and math.isfinite(rows[0].nearest)
-        return f"{style.number(around)} becomes {style.number(rows[0].nearest, digits=6)}" if known else f"Where {style.number(around)} goes"
+        return (
+            f"{words.number(around)} becomes {words.number(rows[0].nearest, digits=6)}"
+            if known
+            else f"Where {words.number(around)} goes"
+        )
     if scale == "log" or first.bits > LISTED_BITS:
         reach = sorted((element_of(r.format).dynamic_range_octaves, name_of(r.format)) for r in rows)
         text = f"{reach[-1][1]} spans {reach[-1][0]:.0f} octaves"
         return text if len(rows) == 1 else f"{text}, {reach[0][1]} {reach[0][0]:.0f}"
     if first.lowest >= 0:
-        return f"Half of {name_of(rows[0].format)}'s numbers lie below {style.number(float(np.median(first.values)))}"
+        return f"Half of {name_of(rows[0].format)}'s numbers lie below {words.number(float(np.median(first.values)))}"
     middle = float(np.quantile(np.abs(first.values), 0.5, method="higher"))
-    return f"Half of {name_of(rows[0].format)}'s numbers lie within ±{style.number(middle)}"
+    return f"Half of {name_of(rows[0].format)}'s numbers lie within ±{words.number(middle)}"
 
 
 def _alt(rows: list[Row], scale: str, around: float | None) -> str:
-    words = []
+    parts = []
     for row in rows:
         fmt = row.format
-        text = f"{name_of(fmt)} has {count_text(fmt, plain=True)} up to {style.number(element_of(fmt).max, plain=True)}"
+        text = f"{name_of(fmt)} has {count_text(fmt, plain=True)} up to {words.number(element_of(fmt).max, plain=True)}"
         text += f", {steps_text(fmt, plain=True)}, {specials_text(fmt)}"
         if around is not None:
-            text += f", and {style.number(around, plain=True)} becomes {style.number(row.nearest, digits=6, plain=True)}"
-        words.append(text)
-    return f"{'Linear' if scale == 'linear' else 'Logarithmic'} number line: {'; '.join(words)}."
+            text += (
+                f", and {words.number(around, plain=True)} becomes {words.number(row.nearest, digits=6, plain=True)}"
+            )
+        parts.append(text)
+    return f"{'Linear' if scale == 'linear' else 'Logarithmic'} number line: {'; '.join(parts)}."

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.figures import style
+from lplab.figures import style, words
 from lplab.figures.grid import element_of, neighbours
 from lplab.figures.statistics import name_of
 
@@ -70,7 +70,11 @@ def traces(rows: list[Row], scale: str, around: float | None, tick: int, half: f
     ]
 
 
-_TICKS = {"normal": (style.BLUE, "line-ns", 1.0), "subnormal": (style.VERMILION, "line-ns", 0.6), "zero": (style.GREY, "circle-open", 0.4)}
+_TICKS = {
+    "normal": (style.BLUE, "line-ns", 1.0),
+    "subnormal": (style.VERMILION, "line-ns", 0.6),
+    "zero": (style.GREY, "circle-open", 0.4),
+}
 
 
 def _ticks(rows: list[Row], kind: str, found: list[np.ndarray], position: Position, tick: int) -> dict[str, Any]:
@@ -85,9 +89,14 @@ def _ticks(rows: list[Row], kind: str, found: list[np.ndarray], position: Positi
         "hovertext": np.array(texts, dtype=str),
         "hovertemplate": "%{hovertext}<extra></extra>",
         # line-ns is 1.4 times as long as its size says
-        "marker": {"symbol": symbol, "size": size * tick / 1.4 if size > 0.5 else 7, "color": colour, "line": {"width": 1.6, "color": colour}},
+        "marker": {
+            "symbol": symbol,
+            "size": size * tick / 1.4 if size > 0.5 else 7,
+            "color": colour,
+            "line": {"width": 1.6, "color": colour},
+        },
         "visible": bool(texts),
-            }
+    }
 
 
 def _hover(fmt: Any, values: np.ndarray, kind: str) -> list[str]:
@@ -99,7 +108,9 @@ def _hover(fmt: Any, values: np.ndarray, kind: str) -> list[str]:
     digits = -(-element.bits // 4)
     codes = element.encode(values)
     return [
-        f"{name_of(fmt)}  {kind}<br>value  {value:.6g}<br>code   0x{int(code):0{digits}X}<br>step   {step:.3g}".replace("-", style.MINUS)
+        f"{name_of(fmt)}  {kind}<br>value  {value:.6g}<br>code   0x{int(code):0{digits}X}<br>step   {step:.3g}".replace(
+            "-", words.MINUS
+        )
         for value, code, step in zip(values.tolist(), codes.tolist(), (above - below).tolist(), strict=True)
     ]
 
@@ -111,7 +122,9 @@ def _ribbon(rows: list[Row], kind: str, scale: str, most: float, half: float) ->
         if not len(row.counts):
             continue
         centre = (row.edges[1:] + row.edges[:-1]) / 2
-        normal = (centre if scale == "log" else np.abs(centre)) >= (math.log2(row.normal) if scale == "log" else row.normal)
+        normal = (centre if scale == "log" else np.abs(centre)) >= (
+            math.log2(row.normal) if scale == "log" else row.normal
+        )
         shown = (row.counts > 0) & (normal if kind == "normal" else ~normal)
         thick = np.where(shown, half * np.maximum(np.log2(1 + row.counts) / math.log2(1 + most), 0.08), 0.0)
         for start, end in _runs(shown):
@@ -127,11 +140,17 @@ def _ribbon(rows: list[Row], kind: str, scale: str, most: float, half: float) ->
         "y": np.concatenate(ys) if ys else np.empty(0),
         "fill": "toself",
         "fillcolor": colour,
-        "fillpattern": {"shape": "" if kind == "normal" else "/", "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.6},
+        "fillpattern": {
+            "shape": "" if kind == "normal" else "/",
+            "fgcolor": colour,
+            "bgcolor": "rgba(0,0,0,0)",
+            "size": 6,
+            "solidity": 0.6,
+        },
         "line": {"width": 0.8, "color": colour},
         "hoverinfo": "skip",
         "visible": bool(xs),
-            }
+    }
 
 
 def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
@@ -187,7 +206,12 @@ def _number(rows: list[Row], around: float | None, position: Position, half: flo
         "name": "what it becomes",
         "x": position(np.array([value for _, value in rings], dtype=np.float64)),
         "y": np.array([y for y, _ in rings], dtype=np.float64),
-        "marker": {"symbol": "diamond-open", "size": 0.6 * tick, "color": style.PINK, "line": {"width": 2.5, "color": style.PINK}},
+        "marker": {
+            "symbol": "diamond-open",
+            "size": 0.6 * tick,
+            "color": style.PINK,
+            "line": {"width": 2.5, "color": style.PINK},
+        },
         "hoverinfo": "skip",
         "visible": bool(rings),
     }

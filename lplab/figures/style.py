@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from lplab.figures import words
+
 BLUE = "#0072B2"  # normal numbers, the first format, elements that are kept
 VERMILION = "#D55E00"  # subnormal numbers, the second format, whatever is lost
 GREEN = "#009E73"  # the reference: fp32, the true value, elements that stay exact
@@ -27,11 +29,30 @@ NORMAL_RANGE = "rgba(0,114,178,.10)"
 SUBNORMAL_RANGE = "rgba(230,159,0,.22)"
 LOST_RANGE = "rgba(213,94,0,.14)"
 
+_BAR = {"line": {"width": 0}}
+FATE_LOOKS: dict[str, dict[str, Any]] = {  # bars by what became of the elements: colour and pattern
+    "exact": {
+        **_BAR,
+        "color": GREEN,
+        "pattern": {"shape": ".", "fgcolor": "#FFFFFF", "fillmode": "overlay", "size": 5},
+    },
+    "rounded": {**_BAR, "color": BLUE},
+    "flushed": {
+        **_BAR,
+        "color": VERMILION,
+        "pattern": {"shape": "/", "fillmode": "replace", "size": 6, "solidity": 0.55},
+    },
+    "saturated": {
+        **_BAR,
+        "color": VERMILION,
+        "pattern": {"shape": "x", "fillmode": "replace", "size": 7, "solidity": 0.5},
+    },
+}
+
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "DejaVu Sans", Arial, sans-serif'
 MONO = 'ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace'
 NOTE, TICK, BODY, TITLE = 11, 12, 13, 15  # font sizes in pixels
 MARKER_LIMIT = 600  # SVG markers in a figure; more make the whole page slow
-MINUS = "\N{MINUS SIGN}"
 
 CONFIG = {"displayModeBar": False, "displaylogo": False, "responsive": True}
 THEMES = {"light": ("#FFFFFF", "#222222"), "dark": ("#111111", "#E6E6E6")}  # background, ink
@@ -154,17 +175,25 @@ def themed(fig: go.Figure, theme: str) -> go.Figure:
 
 def note(text: str, *, x: float = 1, y: float = 1, **more: Any) -> dict[str, Any]:
     """An annotation in the plot's own coordinates (0 to 1), right-aligned at its edge unless told otherwise."""
-    return {"text": text, "xref": "paper", "yref": "paper", "x": x, "y": y, "xanchor": "right", "yanchor": "bottom"} | more
+    return {
+        "text": text,
+        "xref": "paper",
+        "yref": "paper",
+        "x": x,
+        "y": y,
+        "xanchor": "right",
+        "yanchor": "bottom",
+    } | more
 
 
 def region(low: float, high: float, fill: str, *, axis: str = "") -> dict[str, Any]:
-    """A shaded range of x as a layout shape below the data, over the whole height of one panel (``axis``: "", "2", "3" …)."""
+    """A shaded range of x as a layout shape below the data, over the height of the panel with y axis ``axis`` ("", "2", "3" …)."""
     return {
         "type": "rect",
         "layer": "below",
         "line": {"width": 0},
         "fillcolor": fill,
-        "xref": f"x{axis}",
+        "xref": "x",
         "x0": low,
         "x1": high,
         "yref": f"y{axis} domain",
@@ -174,14 +203,16 @@ def region(low: float, high: float, fill: str, *, axis: str = "") -> dict[str, A
     }
 
 
-def power(exponent: float, *, plain: bool = False) -> str:
-    """A power of two with a real minus sign, for tick labels (HTML) or for alt text (``plain``).
-
-    >>> power(-8), power(3, plain=True)
-    ('2<sup>−8</sup>', '2^3')
-    """
-    digits = f"{exponent:.4g}".replace("-", MINUS)
-    return f"2^{digits}" if plain else f"2<sup>{digits}</sup>"
+def region_name(text: str, low: float, high: float, span: float, *, axis: str = "") -> dict[str, Any]:
+    """The name of a shaded range, at its top; hidden where the range is narrower than a tenth of the axis (``span``)."""
+    return {
+        "text": text,
+        "x": (low + high) / 2,
+        "y": 1,
+        "yref": f"y{axis} domain",
+        "yanchor": "top",
+        "visible": bool(high - low >= 0.1 * span),
+    }
 
 
 def power_ticks(low: float, high: float, most: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -193,68 +224,10 @@ def power_ticks(low: float, high: float, most: int = 8) -> tuple[np.ndarray, np.
     """
     step = next(s for s in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 512) if (high - low) / s < most or s == 512)
     positions = np.arange(math.ceil(low / step) * step, math.floor(high) + 1, step)
-    return positions, np.array([power(e) for e in positions.tolist()], dtype=str)
+    return positions, np.array([words.power(e) for e in positions.tolist()], dtype=str)
 
 
 def power_axis(low: float, high: float, title: str, most: int = 8) -> dict[str, Any]:
     """A linear axis over log2 of a magnitude, with labels like 2⁻⁸."""
     positions, labels = power_ticks(low, high, most)
     return {"range": [low, high], "tickvals": positions, "ticktext": labels, "title": {"text": title}}
-
-
-def percent(share: float) -> str:
-    """A share as text that never rounds something to nothing, or not quite all to all.
-
-    >>> percent(0.023), percent(0), percent(1e-5), percent(0.99999), percent(1)
-    ('2.3 %', '0 %', '<0.1 %', '>99.9 %', '100 %')
-    """
-    if math.isnan(share):
-        return "no share"
-    if share in (0, 1):
-        return f"{100 * share:.0f} %"
-    if share < 0.0005:
-        return "<0.1 %"
-    if share > 0.9995:
-        return ">99.9 %"
-    return f"{100 * share:.1f} %"
-
-
-def number(value: float, *, digits: int = 4, plain: bool = False) -> str:
-    """A value as short text: powers of two as such where the decimals say nothing, a real minus sign.
-
-    >>> number(448), number(2**-9), number(-0.1015625), number(3.4028e38), number(2**-9, plain=True)
-    ('448', '2<sup>−9</sup>', '−0.1016', '3.403×10<sup>38</sup>', '2^−9')
-    """
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("∞" if value > 0 else MINUS + "∞")
-    fraction, exponent = math.frexp(abs(value))
-    if fraction == 0.5 and not -6 <= exponent - 1 <= 13:
-        return (MINUS if value < 0 else "") + power(exponent - 1, plain=plain)
-    text = f"{value:.0f}" if abs(value) < 1e6 and value == int(value) else f"{value:.{digits}g}"
-    mantissa, _, tens = text.replace("-", MINUS).partition("e")
-    if not tens:
-        return mantissa
-    shown = str(int(tens.replace(MINUS, "-"))).replace("-", MINUS)
-    return f"{mantissa}×10^{shown}" if plain else f"{mantissa}×10<sup>{shown}</sup>"
-
-
-def decibels(value: float) -> str:
-    """A ratio in decibels as text.
-
-    >>> decibels(31.53), decibels(float("inf")), decibels(float("nan"))
-    ('31.5 dB', '∞ dB', 'undefined')
-    """
-    if math.isnan(value):
-        return "undefined"
-    return f"{number(round(value, 1), digits=3)} dB"
-
-
-def signed_percent(ratio: float, digits: int = 3) -> str:
-    """A relative difference as text, with its sign.
-
-    >>> signed_percent(0.0417), signed_percent(-0.5), signed_percent(0.0), signed_percent(float("nan"))
-    ('+4.17 %', '−50 %', '0 %', 'undefined')
-    """
-    if math.isnan(ratio):
-        return "undefined"
-    return ("+" if ratio > 0 else "") + f"{100 * ratio:.{digits}g} %".replace("-", MINUS)

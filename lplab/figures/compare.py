@@ -1,0 +1,220 @@
+"""Formats side by side, as small multiples on a common axis: their range and precision, or what they do to one tensor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.figures.grid import density, element_of
+from lplab.figures.magnitudes import MagnitudeData, magnitude_data
+from lplab.figures.statistics import FATES, as_formats, name_of
+from lplab.figures.window import Window, window
+
+_FULL = 0.72  # the height of a row's tallest bar, in rows; the rest is for the caption
+_TOP, _BOTTOM = 66, 48
+
+
+def compare(
+    formats: Any,
+    tensor: Any = None,
+    *,
+    rounding: str = "nearest_even",
+    seed: int = 0,
+    octaves: tuple[int, int] | None = None,
+    height: int | None = None,
+) -> go.Figure:
+    """Small multiples: one row a format.
+
+    Without a tensor a row shows how many values the format has in each octave, as bits of precision; with a tensor it
+    shows the histogram of its magnitudes, by what the format does to them.
+
+    Args:
+        formats: a format, a name, or a list of them.
+        tensor: float numpy array or torch tensor, or None.
+        rounding: one of ``lplab.formats.ROUNDINGS``.
+        seed: for stochastic rounding.
+        octaves: fixed range (first, last + 1) as exponents of two.
+        height: in pixels; by default 260 to 400 for up to four formats, more for more.
+
+    >>> compare(["e4m3fn", "e5m2"], np.array([1e-4, 1.0])).layout.meta["title"]
+    'Lost: e4m3fn 50.0 %, e5m2 0 %'
+    """
+    chosen = as_formats(formats)
+    height = height or max(260, 84 * len(chosen) + _TOP + _BOTTOM - 50 * (len(chosen) == 4))
+    if tensor is None:
+        first, last = octaves or _union(chosen)
+        rows = [precision_data(f, first, last, rounding) for f in chosen]
+        bars, captions = _precision_bars(chosen, rows, first, last), [_precision_caption(f) for f in chosen]
+        title, alt = _precision_title(chosen), _precision_alt(chosen)
+        key = style.key((style.BLUE, "■", "normal"), (style.VERMILION, "▨", "subnormal"))
+        axis, windows = "magnitude (powers of two)", [window(element_of(f), rounding) for f in chosen]
+    else:
+        data = [magnitude_data(tensor, f, rounding=rounding, seed=seed, octaves=octaves) for f in chosen]
+        first, last = int(data[0].octaves[0]), int(data[0].octaves[-1]) + 1
+        bars, captions = _tensor_bars(data), [_tensor_caption(f, d) for f, d in zip(chosen, data, strict=True)]
+        title, alt = _tensor_title(chosen, data), _tensor_alt(chosen, data, rounding)
+        key = style.key((style.BLUE, "■", "rounded"), (style.GREEN, "▦", "exact"), (style.VERMILION, "▨", "lost"))
+        axis, windows = "|x| (powers of two)", [d.window for d in data if d.window]
+    fig = go.Figure(
+        data=bars,
+        layout={
+            "barmode": "overlay",
+            "xaxis": style.power_axis(first, last, axis),
+            "yaxis": {"range": [0.97 - len(chosen), 1.0], "visible": False},
+            "shapes": [shape for i, w in enumerate(windows) for shape in _shades(w, -i, first, last)],
+            "annotations": [_caption(text, -i) for i, text in enumerate(captions)],
+        },
+    )
+    return style.finish(fig, alt=alt, title=title, subtitle=key, height=height, l=16, t=_TOP, b=_BOTTOM)
+
+
+def _caption(text: str, row: float) -> dict[str, Any]:
+    return style.note(text, x=0, y=row + _FULL + 0.02, yref="y", xanchor="left", font={"size": style.TICK})
+
+
+def _shades(w: Window, row: int, first: float, last: float) -> list[dict[str, Any]]:
+    """The lost, subnormal and normal ranges of one row."""
+    edges = [w.flush, w.normal if w.normal > w.smallest else w.flush, w.magnitude]
+    marks = [first, *(min(max(math.log2(e) if e > 0 else first, first), last) for e in edges), last]
+    fills = (style.LOST_RANGE, style.SUBNORMAL_RANGE, style.NORMAL_RANGE, style.LOST_RANGE)
+    ends = {"yref": "y", "y0": row, "y1": row + _FULL}
+    return [style.region(a, b, fill) | ends for a, b, fill in zip(marks[:-1], marks[1:], fills, strict=True)]
+
+
+def _bar(x: np.ndarray, base: np.ndarray, size: np.ndarray, look: str, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "x": x,
+        "y": size,
+        "base": base,
+        "width": np.full(len(x), 0.94),
+        "marker": style.FATE_LOOKS[look],
+        "visible": bool(len(x)),
+    } | more
+
+
+# -- without a tensor: precision over range ----------------------------------------------------------------------------
+
+
+def _union(formats: list[Any]) -> tuple[int, int]:
+    elements = [element_of(f) for f in formats]
+    low = min(math.log2(e.smallest_subnormal) for e in elements)
+    return math.floor(low) - 1, math.floor(max(math.log2(e.max) for e in elements)) + 2
+
+
+def precision_data(fmt: Any, first: int, last: int, rounding: str = "nearest_even") -> tuple[np.ndarray, np.ndarray]:
+    """Octaves (int64) in which the format has values, and how many in each, counted from the step in its middle.
+
+    >>> precision_data("e2m1", -3, 4)
+    (array([-1,  0,  1,  2]), array([1., 2., 2., 2.]))
+    """
+    element = element_of(as_formats(fmt)[0])
+    octaves = np.arange(first, last)
+    low, top = math.floor(math.log2(element.smallest_subnormal)), math.floor(math.log2(element.max))
+    octaves = octaves[(octaves >= low) & (octaves <= top)]
+    start = np.exp2(octaves.astype(np.float64))
+    middle = np.minimum(1.5 * start, element.max)
+    return octaves, np.maximum(density(element, middle, start), 1.0)
+
+
+def _precision_bars(
+    formats: list[Any], rows: list[tuple[np.ndarray, np.ndarray]], first: int, last: int
+) -> list[dict[str, Any]]:
+    """Two traces for all rows: octaves of normal and of subnormal numbers; two more stay empty, as with a tensor there are four."""
+    most = max((float(np.log2(count).max(initial=0)) for _, count in rows), default=0.0) + 1
+    traces = []
+    for name, look, wanted in (("normal", "rounded", True), ("subnormal", "flushed", False)):
+        x, base, bits = [], [], []
+        for i, (fmt, (octaves, count)) in enumerate(zip(formats, rows, strict=True)):
+            mine = (octaves >= math.floor(math.log2(element_of(fmt).smallest_normal))) == wanted
+            x.append(octaves[mine] + 0.5)
+            base.append(np.full(int(mine.sum()), -float(i)))
+            bits.append(np.log2(count[mine]) + 1)
+        size = np.concatenate(bits)
+        hover = f"octave of 2<sup>%{{x:.1f}}</sup><br>{name}<br>precision  %{{customdata:.3g}} bits<extra></extra>"
+        where, bases = np.concatenate(x), np.concatenate(base)
+        traces.append(_bar(where, bases, size / most * _FULL, look, name=name, customdata=size, hovertemplate=hover))
+    empty = np.empty(0)
+    return [*traces, *(_bar(empty, empty, empty, look, name=look) for look in ("exact", "saturated"))]
+
+
+def _bits(fmt: Any) -> float:
+    """Bits of precision where the format has most: 1 + log2 of its values in an octave."""
+    low, top = (math.floor(math.log2(v)) for v in (element_of(fmt).smallest_subnormal, element_of(fmt).max))
+    return float(np.log2(precision_data(fmt, low, top + 1)[1]).max()) + 1
+
+
+def _precision_caption(fmt: Any) -> str:
+    return f"<b>{name_of(fmt)}</b> · {_bits(fmt):.3g} bits · {element_of(fmt).dynamic_range_octaves:.0f} octaves"
+
+
+def _precision_title(formats: list[Any]) -> str:
+    if len(formats) == 1:
+        return f"{name_of(formats[0])}: {_bits(formats[0]):.3g} bits of precision"
+    return "Range against precision"
+
+
+def _precision_alt(formats: list[Any]) -> str:
+    each = "; ".join(
+        f"{name_of(f)} reaches {_bits(f):.3g} bits of precision and spans {element_of(f).dynamic_range_octaves:.0f} octaves"
+        for f in formats
+    )
+    return f"Bits of precision in each octave of magnitude, one row a format: {each}."
+
+
+# -- with a tensor -----------------------------------------------------------------------------------------------------
+
+
+def _tensor_bars(data: list[MagnitudeData]) -> list[dict[str, Any]]:
+    """Four traces for all rows, one a fate, stacked by their bases."""
+    top = max(float(data[0].shares.sum(axis=0).max(initial=0)), 1e-9)
+    traces = []
+    for k, fate in enumerate(FATES):
+        x, base, size, share = [], [], [], []
+        for i, d in enumerate(data):
+            filled = d.counts[k] > 0
+            x.append(d.octaves[filled] + 0.5)
+            base.append(d.shares[:k].sum(axis=0)[filled] / top * _FULL - i)
+            size.append(d.shares[k][filled] / top * _FULL)
+            share.append(d.shares[k][filled])
+        hover = f"octave of 2<sup>%{{x:.1f}}</sup><br>{fate:<9} %{{customdata:.3g}} %<extra></extra>"
+        where, bases, sizes = (np.concatenate(part) for part in (x, base, size))
+        traces.append(_bar(where, bases, sizes, fate, name=fate, customdata=np.concatenate(share), hovertemplate=hover))
+    return traces
+
+
+def _tensor_caption(fmt: Any, d: MagnitudeData) -> str:
+    n = d.numbers
+    if n is None or not d.total:
+        return f"<b>{name_of(fmt)}</b> · no finite element"
+    return (
+        f"<b>{name_of(fmt)}</b> · {words.decibels(n.sqnr_db)} · {words.percent(n.flushed)} to zero"
+        f" · {words.percent(n.saturated)} saturated"
+    )
+
+
+def _tensor_title(formats: list[Any], data: list[MagnitudeData]) -> str:
+    lost = [d.numbers.flushed + d.numbers.saturated for d in data if d.numbers]
+    if len(formats) <= 2:
+        return "Lost: " + ", ".join(f"{name_of(f)} {words.percent(x)}" for f, x in zip(formats, lost, strict=True))
+    best = max(range(len(data)), key=lambda i: np.nan_to_num(data[i].numbers.sqnr_db, nan=-1e9))  # type: ignore[union-attr]
+    return f"{name_of(formats[best])} keeps most: {words.decibels(data[best].numbers.sqnr_db)}"  # type: ignore[union-attr]
+
+
+def _tensor_alt(formats: list[Any], data: list[MagnitudeData], rounding: str) -> str:
+    each = "; ".join(
+        f"{name_of(f)}: SQNR {words.decibels(d.numbers.sqnr_db)}, {words.percent(d.numbers.flushed)} flushed to zero, "
+        f"{words.percent(d.numbers.saturated)} saturated"
+        for f, d in zip(formats, data, strict=True)
+        if d.numbers
+    )
+    odd = (
+        f" {data[0].nan:,} NaN and {data[0].infinite:,} infinite elements are left out."
+        if data[0].nan + data[0].infinite
+        else ""
+    )
+    return f"Histograms of the magnitudes of {data[0].total:,} finite elements, one row a format with rounding {rounding}: {each}.{odd}"

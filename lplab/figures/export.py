@@ -1,0 +1,115 @@
+"""Figures as files: PNG, SVG, HTML that needs nothing else, and the data as CSV."""
+
+from __future__ import annotations
+
+import csv
+import html
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures.style import CONFIG, themed
+
+KINDS = (".png", ".svg", ".html", ".csv")
+
+
+def export(fig: go.Figure, path: str | Path, *, theme: str = "light", width: int = 900, scale: float = 2) -> Path:
+    """Write a figure to a file; the ending of the name says as what. The alt text goes along (not into CSV).
+
+    Args:
+        fig: the figure.
+        path: ends in .png, .svg, .html (with plotly.js inside, opens without a network) or .csv (one line a data point).
+        theme: "light", "dark", or "clear" for a transparent background.
+        width: in pixels; the height is the figure's own. HTML follows the width of its window.
+        scale: pixels of the PNG per pixel of the figure.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: another ending. RuntimeError: a picture is wanted, but kaleido or a browser is missing.
+
+    >>> import tempfile
+    >>> fig = go.Figure(go.Scatter(x=np.array([1.0, 2.0]), y=np.array([3.0, 4.0]), name="line"))
+    >>> print(export(fig, Path(tempfile.mkdtemp()) / "data.csv").read_text())
+    trace,name,x,y
+    0,line,1.0,3.0
+    0,line,2.0,4.0
+    """
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in KINDS:
+        raise ValueError(f"cannot write {path.name!r}; the name must end in {', '.join(KINDS)}")
+    if kind == ".csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(_table(fig))
+        return path
+    alt = str((fig.layout.meta or {}).get("alt", ""))
+    dressed = themed(fig, theme)
+    if kind == ".html":
+        path.write_text(_page(dressed, alt), encoding="utf-8")
+    else:
+        picture = _picture(dressed, kind[1:], width, scale)
+        path.write_bytes(_described_svg(picture, alt) if kind == ".svg" else _described_png(picture, alt))
+    return path
+
+
+def _picture(fig: go.Figure, kind: str, width: int, scale: float) -> bytes:
+    """Draw with kaleido, which drives an installed Chrome or Chromium."""
+    try:
+        return bytes(fig.to_image(format=kind, width=width, scale=scale if kind == "png" else 1))
+    except (
+        Exception
+    ) as error:  # kaleido and its browser driver raise a dozen types, ValueError and RuntimeError among them
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise RuntimeError(
+            f"{kind.upper()} needs the package kaleido (pip install kaleido) and Chrome or Chromium, found through the "
+            f"environment variable BROWSER_PATH or the usual places; HTML and CSV need neither. Kaleido said: {reason}"
+        ) from error
+
+
+def _page(fig: go.Figure, alt: str) -> str:
+    title = html.escape(str((fig.layout.meta or {}).get("title", "lplab figure")))
+    figure = fig.to_html(full_html=False, include_plotlyjs=True, config=CONFIG)
+    background = fig.layout.paper_bgcolor or "transparent"
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"></head>\n'
+        f'<body style="margin:0;background:{background}">\n'
+        f'<figure style="margin:0" role="img" aria-label="{html.escape(alt, quote=True)}">{figure}</figure>\n</body></html>\n'
+    )
+
+
+def _described_svg(picture: bytes, alt: str) -> bytes:
+    """The alt text as the picture's description, for screen readers."""
+    start, _, rest = picture.decode().partition(">")
+    return f'{start} role="img"><desc>{html.escape(alt)}</desc>{rest}'.encode()
+
+
+def _described_png(picture: bytes, alt: str) -> bytes:
+    """The alt text as an iTXt chunk "Description" behind the header chunk (33 bytes into the file)."""
+    body = b"iTXtDescription\0\0\0\0\0" + alt.encode()
+    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    return picture[:33] + chunk + picture[33:]
+
+
+def _table(fig: go.Figure) -> Iterator[list[Any]]:
+    """The data of the visible traces, one line a point; of a table its rows."""
+    if fig.data and fig.data[0].type == "table":
+        yield [str(v).removeprefix("<b>").removesuffix("</b>") for v in fig.data[0].header["values"]]
+        yield from (list(row) for row in zip(*fig.data[0].cells["values"], strict=True))
+        return
+    yield ["trace", "name", "x", "y"]
+    for i, trace in enumerate(fig.data):
+        if trace.visible is not False:
+            for x, y in zip(_column(trace.x), _column(trace.y), strict=True):
+                yield [i, trace.name, x, y]
+
+
+def _column(values: Any) -> list[Any]:
+    return np.asarray(values).tolist() if values is not None else []

@@ -1,0 +1,165 @@
+"""Every element before and after: original against quantized, on top of the staircase that the format is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.figures.statistics import (
+    EXACT,
+    FLUSHED,
+    ROUNDED,
+    SATURATED,
+    Quantized,
+    TensorStatistics,
+    as_format,
+    name_of,
+    quantized,
+    statistics_of,
+)
+
+SHOWN = 480  # elements drawn; together with the rest this stays below 600 SVG markers
+_KINDS = (
+    ("kept", (EXACT, ROUNDED), style.BLUE, "circle", 6),
+    ("flushed", (FLUSHED,), style.VERMILION, "x", 7),
+    ("saturated", (SATURATED,), style.VERMILION, "triangle-up", 8),
+)
+
+
+def quantized_scatter(
+    tensor: Any,
+    fmt: Any,
+    *,
+    rounding: str = "nearest_even",
+    seed: int = 0,
+    scale: str = "linear",
+    limit: float | None = None,
+    height: int = 380,
+) -> go.Figure:
+    """Original value against quantized value, for at most 480 elements spread evenly over the ranks.
+
+    Args:
+        tensor: float numpy array or torch tensor.
+        fmt: a format or its name.
+        rounding: one of ``lplab.formats.ROUNDINGS``.
+        seed: for stochastic rounding.
+        scale: "linear", or "log" for magnitudes by powers of two (elements that become zero lie on the line marked 0).
+        limit: end of the axes; by default from the tensor, so that a change of format moves nothing.
+        height: in pixels.
+
+    >>> fig = quantized_scatter(np.array([-1.0, 0.3, 1e-6]), "e4m3fn")
+    >>> [len(trace.x) for trace in fig.data[2:]]
+    [2, 1, 0]
+    """
+    if scale not in ("linear", "log"):
+        raise ValueError(f"unknown scale {scale!r}; allowed: linear, log")
+    fmt = as_format(fmt)
+    result = quantized(tensor, fmt, rounding, seed)
+    numbers = statistics_of(result, fmt, rounding)
+    low, high = _view(numbers, scale, limit)
+    log = scale == "log"
+    fig = go.Figure(
+        data=[
+            _line("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash"),
+            _staircase(fmt, rounding, low, high, log),
+            *_points(result, low, high, log),
+        ],
+        layout={"xaxis": _axis(low, high, log, "original"), "yaxis": _axis(low, high, log, "quantized", zero=True)},
+    )
+    chosen = len(_sample(result))
+    key = style.key(*((colour, sign, name) for (name, _, colour, *_), sign in zip(_KINDS, "●✕▲", strict=True)))
+    subtitle = f"{key}    <span style='color:{style.GREEN}'>╍</span> unchanged    {chosen:,} of {numbers.count:,} shown"
+    title = (
+        f"{name_of(fmt)}: SQNR {words.decibels(numbers.sqnr_db)}"
+        if len(result.x)
+        else f"{name_of(fmt)}: no finite element"
+    )
+    return style.finish(fig, alt=_alt(numbers), title=title, subtitle=subtitle, height=height)
+
+
+def _view(numbers: TensorStatistics, scale: str, limit: float | None) -> tuple[float, float]:
+    largest = limit or (numbers.largest if numbers.largest > 0 else 1.0)
+    if scale == "linear":
+        return -1.06 * largest, 1.06 * largest
+    smallest = numbers.smallest if numbers.smallest > 0 else largest / 2**16
+    high = math.ceil(math.log2(largest)) + 1.0
+    return max(math.floor(math.log2(smallest)) - 2.0, high - 40), high
+
+
+def _axis(low: float, high: float, log: bool, title: str, zero: bool = False) -> dict[str, Any]:
+    if not log:
+        return {"range": [low, high], "nticks": 7, "title": {"text": title}}
+    axis = style.power_axis(low, high, f"|{title}|")
+    if zero:  # the lowest line of the plot stands for zero
+        keep = axis["tickvals"] > low + 1
+        axis["tickvals"] = np.append(low, axis["tickvals"][keep])
+        axis["ticktext"] = np.append("0", axis["ticktext"][keep])
+    return axis
+
+
+def _sample(result: Quantized) -> np.ndarray:
+    """Which elements are drawn: evenly spread over the ranks, the extremes among them."""
+    n = len(result.x)
+    return np.argsort(result.x, kind="stable")[np.unique(np.linspace(0, n - 1, min(n, SHOWN)).astype(np.int64))]
+
+
+def _points(result: Quantized, low: float, high: float, log: bool) -> list[dict[str, Any]]:
+    chosen = _sample(result)
+    x, q, fate = result.x[chosen], result.q[chosen], result.fate[chosen]
+    traces = []
+    for name, fates, colour, symbol, size in _KINDS:
+        mine = np.isin(fate, fates) & np.isfinite(q) & ((x != 0) | (not log))
+        a, b = x[mine], q[mine]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": name,
+                "x": np.log2(np.abs(a)) if log else a,
+                "y": np.where(b == 0, low, np.log2(np.abs(np.where(b == 0, 1, b)))) if log else b,
+                "customdata": np.stack([a, b, b - a], axis=1),
+                "hovertemplate": "original   %{customdata[0]:.6g}<br>quantized  %{customdata[1]:.6g}"
+                "<br>error      %{customdata[2]:.3g}<extra></extra>",
+                "marker": {"symbol": symbol, "size": size, "color": colour, "opacity": 0.8},
+                "visible": bool(len(a)),
+            }
+        )
+    return traces
+
+
+def _staircase(fmt: Any, rounding: str, low: float, high: float, log: bool) -> dict[str, Any]:
+    """What the format makes of every number in view; hidden where that depends on neighbours (blocks) or on chance."""
+    x = np.linspace(low, high, 2001)
+    if hasattr(fmt, "block_size") or rounding == "stochastic":
+        return _line("the format", x[:0], x[:0], style.GREY, "solid")
+    q = np.asarray(fmt.quantize(np.exp2(x) if log else x, rounding), np.float64)
+    q = np.where(np.isfinite(q), q, np.nan)
+    if log:
+        q = np.where(q > 0, np.log2(np.where(q > 0, q, 1)), low)
+    return _line("the format", x, q, style.GREY, "solid")
+
+
+def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": x,
+        "y": y,
+        "line": {"width": 1.5, "color": colour, "dash": dash},
+        "hoverinfo": "skip",
+        "visible": bool(len(x)),
+    }
+
+
+def _alt(n: TensorStatistics) -> str:
+    text = words.percent
+    return (
+        f"Scatter of original against quantized values in {n.format} with rounding {n.rounding}: {text(n.exact)} unchanged on the "
+        f"diagonal, {text(n.rounded)} on the steps beside it, {text(n.flushed)} flushed to zero, {text(n.saturated)} saturated; "
+        f"SQNR {words.decibels(n.sqnr_db)}, {n.nan:,} NaN and {n.infinite:,} infinite elements left out."
+    )

@@ -1,0 +1,139 @@
+"""All codes of a format as a table; of wide formats the landmarks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.figures.captions import specials_text
+from lplab.figures.grid import LISTED_BITS, element_of, neighbours
+from lplab.figures.statistics import as_format, name_of
+
+LIMIT = 256  # codes listed one by one; wider formats show their landmarks
+_KIND_COLOUR = {"normal": style.BLUE, "subnormal": style.VERMILION}
+HEADER = ("code", "bits", "value", "kind", "step above")
+
+
+def codebook_table_data(fmt: Any, limit: int = LIMIT) -> np.ndarray:
+    """The cells as text: shape [5, rows], one column each for code, bits by field, value, kind and the step to the next value.
+
+    >>> codebook_table_data("e2m1")[:, 3].tolist()
+    ['0x3', '0 01 1', '1.5', 'normal', '0.5']
+    """
+    element = element_of(as_format(fmt))
+    codes = np.arange(2**element.bits) if 2**element.bits <= limit else _landmarks(element)
+    values = np.asarray(element.decode(codes), np.float64)
+    finite = np.isfinite(values)
+    below, above = neighbours(element, np.where(finite, values, 0.0))
+    step = np.where(finite & (values < element.max), above - below, np.nan)
+    digits = -(-element.bits // 4)
+    rows = [
+        (f"0x{code:0{digits}X}", _bits(code, element), _value(value), kind(value, element), _step(gap))
+        for code, value, gap in zip(codes.tolist(), values.tolist(), step.tolist(), strict=True)
+    ]
+    return np.array(rows, dtype=str).T
+
+
+def _landmarks(fmt: Any) -> np.ndarray:
+    """Codes worth knowing: the ends of the ranges, the neighbours of 1, the special codes."""
+    below_normal = float(fmt.quantize(float(np.nextafter(fmt.smallest_normal, 0.0)), "toward_zero"))
+    points = [0.0, fmt.smallest_subnormal, below_normal, fmt.smallest_normal, fmt.max, fmt.lowest]
+    if fmt.lowest <= 1 <= fmt.max:
+        below, above = neighbours(fmt, np.array([float(np.nextafter(1.0, 0.0)), 1.0]))
+        points += [float(below[0]), float(above[0]), float(above[1])]
+    values = np.unique(np.array(points))
+    codes = np.asarray(fmt.encode(values)).astype(np.int64)
+    if fmt.bits <= LISTED_BITS:  # one code of each special value, and where each run of them starts
+        book = fmt.codebook()
+        special = np.flatnonzero(~np.isfinite(book) | ((book == 0) & np.signbit(book)))
+        codes = np.concatenate([codes, special[np.diff(special, prepend=-2) > 1]])
+    return np.unique(codes)
+
+
+def _bits(code: int, fmt: Any) -> str:
+    """The bits of a code, a space between the fields."""
+    text, parts = f"{code:0{fmt.bits}b}", []
+    for _, width in fmt.bit_fields():
+        parts.append(text[:width])
+        text = text[width:]
+    return " ".join(parts)
+
+
+def _value(value: float) -> str:
+    return f"{words.MINUS}0" if value == 0 and math.copysign(1, value) < 0 else words.number(value, digits=7)
+
+
+def _step(gap: float) -> str:
+    return words.number(gap, digits=3) if math.isfinite(gap) else "–"
+
+
+def kind(value: float, fmt: Any) -> str:
+    """What a value is: normal, subnormal, zero, infinity or NaN.
+
+    >>> from lplab import formats
+    >>> kind(0.001953125, formats.get("e4m3fn"))
+    'subnormal'
+    """
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "infinity"
+    if value == 0:
+        return "zero"
+    return "normal" if abs(value) >= fmt.smallest_normal else "subnormal"
+
+
+def codebook_table(fmt: Any, *, limit: int = LIMIT, height: int = 400) -> go.Figure:
+    """A table of all codes, or of the landmarks if there are more than ``limit``; it scrolls.
+
+    Args:
+        fmt: a format or its name; of a block format its element.
+        limit: codes listed one by one.
+        height: in pixels.
+
+    >>> codebook_table("e4m3fn").layout.meta["title"]
+    'e4m3fn: 256 codes, 253 numbers'
+    """
+    fmt = as_format(fmt)
+    element = element_of(fmt)
+    cells = codebook_table_data(fmt, limit)
+    rows = cells.shape[1]
+    stripes = np.where(np.arange(rows) % 2, "rgba(127,127,127,.10)", "rgba(127,127,127,0)")
+    kinds = np.array([_KIND_COLOUR.get(k, style.INK) for k in cells[3].tolist()], dtype=str)
+    plain = np.full(rows, style.INK)
+    fig = go.Figure(
+        go.Table(
+            columnwidth=np.array([0.8, 1.4, 1.4, 1.1, 1.1]),
+            header={
+                "values": np.array([f"<b>{title}</b>" for title in HEADER], dtype=str),
+                "align": "left",
+                "height": 28,
+                "fill": {"color": "rgba(127,127,127,.20)"},
+                "line": {"width": 0},
+                "font": {"size": style.TICK, "color": style.INK},
+            },
+            cells={
+                "values": cells,
+                "align": "left",
+                "height": 24,
+                "fill": {"color": [stripes]},
+                "line": {"width": 0},
+                "font": {"size": style.TICK, "family": style.MONO, "color": [plain, plain, plain, kinds, plain]},
+            },
+        )
+    )
+    count = f"{2**element.bits:,}" if element.bits <= 20 else words.power(element.bits)
+    listed = len(element.values) if element.bits <= LISTED_BITS else None
+    title = f"{name_of(fmt)}: {count} codes" + (f", {listed:,} numbers" if listed else "")
+    what = "all of them" if rows == 2**element.bits else f"{rows} landmarks"
+    alt = (
+        f"Table of the codes of {name_of(fmt)}, {what}: code, bits, value, kind and step; from "
+        f"{words.number(element.lowest, plain=True)} to {words.number(element.max, plain=True)}, smallest positive value "
+        f"{words.number(element.smallest_subnormal, plain=True)}, {specials_text(fmt)}."
+    )
+    subtitle = "" if rows == 2**element.bits else f"{rows} landmarks"
+    return style.finish(fig, alt=alt, title=title, subtitle=subtitle, height=height, l=8, r=8, b=8)
