@@ -12,7 +12,7 @@ from lplab.figures import style, words
 from lplab.figures.grid import density, element_of
 from lplab.figures.magnitudes import MagnitudeData, magnitude_data
 from lplab.figures.statistics import FATES, as_formats, name_of
-from lplab.figures.window import Window, window
+from lplab.figures.window import Window
 
 _FULL = 0.72  # the height of a row's tallest bar, in rows; the rest is for the caption
 _TOP, _BOTTOM = 66, 48
@@ -47,11 +47,11 @@ def compare(
     height = height or max(260, 84 * len(chosen) + _TOP + _BOTTOM - 50 * (len(chosen) == 4))
     if tensor is None:
         first, last = octaves or _union(chosen)
-        rows = [precision_data(f, first, last, rounding) for f in chosen]
+        rows = [precision_data(f, first, last) for f in chosen]
         bars, captions = _precision_bars(chosen, rows, first, last), [_precision_caption(f) for f in chosen]
         title, alt = _precision_title(chosen), _precision_alt(chosen)
         key = style.key((style.BLUE, "■", "normal"), (style.VERMILION, "▨", "subnormal"))
-        axis, windows = "magnitude (powers of two)", [window(element_of(f), rounding) for f in chosen]
+        axis, windows = "magnitude (powers of two)", []
     else:
         data = [magnitude_data(tensor, f, rounding=rounding, seed=seed, octaves=octaves) for f in chosen]
         first, last = int(data[0].octaves[0]), int(data[0].octaves[-1]) + 1
@@ -91,7 +91,7 @@ def _bar(x: np.ndarray, base: np.ndarray, size: np.ndarray, look: str, **more: A
         "x": x,
         "y": size,
         "base": base,
-        "width": np.full(len(x), 0.94),
+        "width": 0.94,
         "marker": style.FATE_LOOKS[look],
         "visible": bool(len(x)),
     } | more
@@ -106,7 +106,7 @@ def _union(formats: list[Any]) -> tuple[int, int]:
     return math.floor(low) - 1, math.floor(max(math.log2(e.max) for e in elements)) + 2
 
 
-def precision_data(fmt: Any, first: int, last: int, rounding: str = "nearest_even") -> tuple[np.ndarray, np.ndarray]:
+def precision_data(fmt: Any, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
     """Octaves (int64) in which the format has values, and how many in each, counted from the step in its middle.
 
     >>> precision_data("e2m1", -3, 4)
@@ -118,7 +118,8 @@ def precision_data(fmt: Any, first: int, last: int, rounding: str = "nearest_eve
     octaves = octaves[(octaves >= low) & (octaves <= top)]
     start = np.exp2(octaves.astype(np.float64))
     middle = np.minimum(1.5 * start, element.max)
-    return octaves, np.maximum(density(element, middle, start), 1.0)
+    lonely = element.max < 1.5 * start  # the top octave of a posit holds one value
+    return octaves, np.where(lonely, 1.0, np.maximum(density(element, middle, start), 1.0))
 
 
 def _precision_bars(
@@ -126,6 +127,7 @@ def _precision_bars(
 ) -> list[dict[str, Any]]:
     """Two traces for all rows: octaves of normal and of subnormal numbers; two more stay empty, as with a tensor there are four."""
     most = max((float(np.log2(count).max(initial=0)) for _, count in rows), default=0.0) + 1
+    width = 0.94 if last - first <= 64 else 1.0
     traces = []
     for name, look, wanted in (("normal", "rounded", True), ("subnormal", "flushed", False)):
         x, base, bits = [], [], []
@@ -155,7 +157,11 @@ def _precision_caption(fmt: Any) -> str:
 def _precision_title(formats: list[Any]) -> str:
     if len(formats) == 1:
         return f"{name_of(formats[0])}: {_bits(formats[0]):.3g} bits of precision"
-    return "Range against precision"
+    finest = max(formats, key=_bits)
+    widest = max(formats, key=lambda f: element_of(f).dynamic_range_octaves)
+    if finest is widest:
+        return f"{name_of(finest)} is finest and reaches furthest"
+    return f"{name_of(finest)} is finest, {name_of(widest)} reaches furthest"
 
 
 def _precision_alt(formats: list[Any]) -> str:

@@ -20,7 +20,7 @@ from lplab.figures.statistics import (
 )
 
 BINS = 61
-_LIMITS = tuple(a * 10.0**k for k in range(-9, 4) for a in (1, 3))  # percent; fixed scales, so that axes seldom move
+_LIMITS = tuple(a * 10.0**k for k in range(-9, 4) for a in (1, 2, 5))  # percent; fixed scales, so that axes seldom move
 _TOPS = (3.0, 10.0, 25.0, 50.0, 105.0)
 
 
@@ -92,10 +92,10 @@ def error_histogram(
 
 
 def _limit(result: Quantized, rms: float) -> float:
-    """The smallest of the fixed scales that holds 99.8 % of the errors."""
+    """The smallest of the fixed scales that holds 99 % of the errors."""
     error = np.abs(result.q - result.x)
     error = error[np.isfinite(error)]
-    needed = 100 * float(np.quantile(error, 0.998)) / rms if len(error) and rms else 0.0
+    needed = 100 * float(np.quantile(error, 0.99)) / rms if len(error) and rms else 0.0
     return next((limit for limit in _LIMITS if limit >= needed > 0), 10.0)
 
 

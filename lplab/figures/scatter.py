@@ -60,7 +60,7 @@ def quantized_scatter(
     fmt = as_format(fmt)
     result = quantized(tensor, fmt, rounding, seed)
     numbers = statistics_of(result, fmt, rounding)
-    low, high = _view(numbers, scale, limit)
+    low, high = _view(result, numbers, scale, limit)
     log = scale == "log"
     fig = go.Figure(
         data=[
@@ -81,8 +81,11 @@ def quantized_scatter(
     return style.finish(fig, alt=_alt(numbers), title=title, subtitle=subtitle, height=height)
 
 
-def _view(numbers: TensorStatistics, scale: str, limit: float | None) -> tuple[float, float]:
+def _view(result: Quantized, numbers: TensorStatistics, scale: str, limit: float | None) -> tuple[float, float]:
+    """The axes: all of the tensor; on the linear scale a few outliers may lie outside."""
     largest = limit or (numbers.largest if numbers.largest > 0 else 1.0)
+    if scale == "linear" and limit is None and len(result.x):
+        largest = min(largest, 2.5 * float(np.quantile(np.abs(result.x), 0.99)) or largest)
     if scale == "linear":
         return -1.06 * largest, 1.06 * largest
     smallest = numbers.smallest if numbers.smallest > 0 else largest / 2**16

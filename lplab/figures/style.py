@@ -94,8 +94,8 @@ TEMPLATE = go.layout.Template(
             "orientation": "h",
             "x": 0,
             "xanchor": "left",
-            "y": 1.02,
-            "yanchor": "bottom",
+            "yref": "container",  # below the title; a second row on narrow screens grows into the room left for it
+            "yanchor": "top",
             "font": {"size": TICK},
             "entrywidth": 104,
             "traceorder": "normal",
@@ -143,6 +143,7 @@ def finish(
         meta={"alt": alt, "title": title, "subtitle": subtitle},
         height=height,
         showlegend=legend,
+        legend={"y": 1 - (38 + 16 * bool(subtitle)) / height},
         margin={"l": 64, "r": 16, "t": 48 + 16 * bool(subtitle) + 40 * legend, "b": 48} | margin,
     )
     return fig

@@ -14,7 +14,7 @@ from lplab.figures.grid import LISTED_BITS, element_of, neighbours
 from lplab.figures.statistics import as_format, name_of
 
 LIMIT = 256  # codes listed one by one; wider formats show their landmarks
-_KIND_COLOUR = {"normal": style.BLUE, "subnormal": style.VERMILION}
+_RAISED = str.maketrans("0123456789" + words.MINUS, "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 HEADER = ("code", "bits", "value", "kind", "step above")
 
 
@@ -47,10 +47,10 @@ def _landmarks(fmt: Any) -> np.ndarray:
         points += [float(below[0]), float(above[0]), float(above[1])]
     values = np.unique(np.array(points))
     codes = np.asarray(fmt.encode(values)).astype(np.int64)
-    if fmt.bits <= LISTED_BITS:  # one code of each special value, and where each run of them starts
+    if fmt.bits <= LISTED_BITS:  # the first code of each special value
         book = fmt.codebook()
-        special = np.flatnonzero(~np.isfinite(book) | ((book == 0) & np.signbit(book)))
-        codes = np.concatenate([codes, special[np.diff(special, prepend=-2) > 1]])
+        special = (np.isnan(book), book == np.inf, book == -np.inf, (book == 0) & np.signbit(book))
+        codes = np.concatenate([codes, *(np.flatnonzero(mask)[:1] for mask in special)])
     return np.unique(codes)
 
 
@@ -64,11 +64,25 @@ def _bits(code: int, fmt: Any) -> str:
 
 
 def _value(value: float) -> str:
-    return f"{words.MINUS}0" if value == 0 and math.copysign(1, value) < 0 else words.number(value, digits=7)
+    return (
+        f"{words.MINUS}0"
+        if value == 0 and math.copysign(1, value) < 0
+        else _raised(words.number(value, digits=7, plain=True))
+    )
+
+
+def _raised(text: str) -> str:
+    """Powers with raised digits: a table would shift the line of a <sup>.
+
+    >>> _raised("3×10^−5")
+    '3×10⁻⁵'
+    """
+    base, _, exponent = text.partition("^")
+    return base + exponent.translate(_RAISED)
 
 
 def _step(gap: float) -> str:
-    return words.number(gap, digits=3) if math.isfinite(gap) else "–"
+    return _raised(words.number(gap, digits=3, plain=True)) if math.isfinite(gap) else "–"
 
 
 def kind(value: float, fmt: Any) -> str:
@@ -103,8 +117,6 @@ def codebook_table(fmt: Any, *, limit: int = LIMIT, height: int = 400) -> go.Fig
     cells = codebook_table_data(fmt, limit)
     rows = cells.shape[1]
     stripes = np.where(np.arange(rows) % 2, "rgba(127,127,127,.10)", "rgba(127,127,127,0)")
-    kinds = np.array([_KIND_COLOUR.get(k, style.INK) for k in cells[3].tolist()], dtype=str)
-    plain = np.full(rows, style.INK)
     fig = go.Figure(
         go.Table(
             columnwidth=np.array([0.8, 1.4, 1.4, 1.1, 1.1]),
@@ -122,7 +134,7 @@ def codebook_table(fmt: Any, *, limit: int = LIMIT, height: int = 400) -> go.Fig
                 "height": 24,
                 "fill": {"color": [stripes]},
                 "line": {"width": 0},
-                "font": {"size": style.TICK, "family": style.MONO, "color": [plain, plain, plain, kinds, plain]},
+                "font": {"size": style.TICK, "family": style.MONO, "color": style.INK},
             },
         )
     )
