@@ -22,7 +22,7 @@ import numpy as np
 
 from lplab.formats.plan import Grid, Table
 from lplab.formats.reference import table_index
-from lplab.formats.rounding import Rounding, overflow_stays_finite, rounds_away
+from lplab.formats.rounding import SOMETHING, Rounding, overflow_stays_finite, rounds_away
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,11 @@ class Word:
     def infinity(self) -> int:
         """The pattern of infinity: all exponent bits."""
         return (2 * self.bias + 1) << self.fraction_bits
+
+    @property
+    def nan(self) -> int:
+        """The pattern of a quiet NaN: a signaling one would make later operations warn."""
+        return self.infinity + (self.least_normal >> 1)
 
     @property
     def least_normal(self) -> int:
@@ -88,7 +93,9 @@ def kind_of(grid: Grid, word: Word) -> str:
     if _is_own_grid(grid, word):
         return "pattern"
     lowest_spacing = grid.min_exponent - grid.mantissa_bits
-    in_reach = lowest_spacing > -word.bias and math.frexp(max(grid.highest, -grid.lowest))[1] <= word.bias + 1
+    highest_exponent = math.frexp(max(grid.highest, -grid.lowest))[1] - 1
+    highest_spacing = min(highest_exponent + 2, word.bias) - grid.mantissa_bits  # x is cut to 4 times the largest value
+    in_reach = lowest_spacing > -word.bias and highest_exponent <= word.bias and highest_spacing < word.bias
     return "scaled" if in_reach else "wide"
 
 
@@ -131,7 +138,8 @@ def constants(grid: Grid, rounding: Rounding, real: str) -> Constants:
 def quantize(xp: Any, x: Any, plan: Grid | Table, rounding: Rounding, draws: Any = None) -> Any:
     """Round a contiguous float32 or float64 array of at least one dimension; the result is a new array of the same type."""
     if isinstance(plan, Table):
-        return narrow(xp, _to_table(xp, widen(xp, x), plan, rounding, draws), x)
+        with np.errstate(over="ignore", invalid="ignore"):  # distances from infinity and NaN
+            return narrow(xp, _to_table(xp, widen(xp, x), plan, rounding, draws), x)
     if plan.step != 1:
         units = quantize(xp, divide(xp, x, plan.step), _without_step(plan), rounding, draws)
         return units * plan.step
@@ -153,6 +161,7 @@ def _to_grid(xp: Any, x: Any, c: Constants, word: Word, rounding: Rounding, draw
         spacing = exponent - c.shift
         units = capped.view(real) * (c.inverse - spacing).view(real)
         units = xp.where(magnitude < word.least_normal, cast(xp, magnitude, real) * c.from_integer, units)
+        units = xp.where((units < SOMETHING) & (magnitude != 0), SOMETHING, units)
         kept = xp.floor(units)
         odd = (kept - 2 * xp.floor(kept * 0.5)) != 0
         if c.no_mantissa:
@@ -167,7 +176,7 @@ def _to_grid(xp: Any, x: Any, c: Constants, word: Word, rounding: Rounding, draw
 
     result = xp.where(result < c.smallest, 0, result)
     result = xp.where(result > xp.where(negative, c.lowest, c.highest), xp.where(negative, c.below, c.above), result)
-    special = xp.where(magnitude == word.infinity, xp.where(negative, c.minus_infinity, c.infinity), word.infinity + 1)
+    special = xp.where(magnitude == word.infinity, xp.where(negative, c.minus_infinity, c.infinity), word.nan)
     result = xp.where(magnitude >= word.infinity, special, result)
     signed = negative if c.negative_zero else negative & (result != 0)
     return cast(xp, xp.where(signed, result | word.sign_bit, result), integer).view(real)
@@ -191,10 +200,10 @@ def _to_table(xp: Any, x: Any, table: Table, rounding: Rounding, draws: Any) -> 
 def divide(xp: Any, x: Any, step: float) -> Any:
     """x / step, a single operation; a quotient too small for a normal number becomes 2^−100, which rounds the same way in every mode."""
     word = WORDS[_real(xp, x)]
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         bits = (x / step).view(getattr(xp, word.integer))
-    small = ((bits & ~word.sign_bit) < word.pattern(2.0**-100)) & ((x.view(bits.dtype) & ~word.sign_bit) != 0)
-    bits = xp.where(small, (x.view(bits.dtype) & word.sign_bit) | word.pattern(2.0**-100), bits)
+    small = ((bits & ~word.sign_bit) < word.pattern(SOMETHING)) & ((x.view(bits.dtype) & ~word.sign_bit) != 0)
+    bits = xp.where(small, (x.view(bits.dtype) & word.sign_bit) | word.pattern(SOMETHING), bits)
     return bits.view(x.dtype)
 
 
@@ -204,7 +213,8 @@ def widen(xp: Any, x: Any) -> Any:
     bits = x.view(getattr(xp, word.integer))
     magnitude = bits & ~word.sign_bit
     if word.real == "float32":
-        wide = cast(xp, x, xp.float64)
+        with np.errstate(invalid="ignore"):  # signaling NaNs
+            wide = cast(xp, x, xp.float64)
         small = cast(xp, magnitude, xp.float64) * 2.0**-149
     else:
         wide = x

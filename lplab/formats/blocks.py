@@ -8,6 +8,7 @@ NVIDIA's reference quantizer, in its order, because on ties their rounding decid
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -137,7 +138,7 @@ def _power_of_two(xp: Any, exponent: Any) -> Any:
     return ((exponent + 1023) << 52).view(xp.float64)
 
 
-def rounded_scales(xp: Any, largest: Any, plan: BlockPlan) -> tuple[Any, Any, Any]:
+def rounded_scales(xp: Any, largest: Any, plan: BlockPlan, round_to: Callable = arrays.quantize) -> tuple[Any, Any, Any]:
     """The scales of NVFP4 from the largest magnitudes (float32) of blocks.
 
     Returns:
@@ -155,7 +156,7 @@ def rounded_scales(xp: Any, largest: Any, plan: BlockPlan) -> tuple[Any, Any, An
     per_element = encode * (np.float32(1) / np.float32(plan.element.highest))
     target = xp.clip(xp.where(good, largest, 0.0) * _number(xp, per_element), None, plan.scale.highest)
     target = arrays.cast(xp, target, xp.float32)
-    scales = arrays.quantize(xp, target.reshape(-1), plan.scale, Rounding()).reshape(target.shape)
+    scales = round_to(xp, target.reshape(-1), plan.scale, Rounding()).reshape(target.shape)
     with np.errstate(divide="ignore", over="ignore"):
         factors = xp.clip(1 / (scales * _number(xp, decode)), None, LARGEST_FLOAT32)
     return arrays.cast(xp, xp.where(good, factors, np.nan), xp.float32), scales, _number(xp, decode)

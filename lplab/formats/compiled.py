@@ -37,33 +37,40 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
     Args:
         real: "float32" or "float64".
         code: ``Rounding.code``.
-        kind: "scaled" or "pattern" (see :mod:`lplab.formats.arrays`).
+        kind: "scaled" or "pattern" (see :mod:`lplab.formats.arrays`), or "even": scaled, with one spacing throughout.
         no_mantissa: ties look at the exponent field.
         scaling: "" none; "step": divide by ``factors[0]``, then multiply; "shift": the grid of block b is larger by 2^shifts[b];
             "factor": multiply block b by ``factors[b]``, afterwards by ``scales[b]`` and ``scale``.
-        size: elements a block, or 0 for one block of everything.
+        size: elements a block: a constant lets the compiler unroll; 0 for one block of everything.
+
+    The loop takes the patterns as [blocks, size]: an index that counts from zero needs no check for being negative.
     """
     word = WORDS[real]
     F, I = (np.float32, np.int32) if real == "float32" else (np.float64, np.int64)  # noqa: E741
     U = np.uint32
     BITS = I(word.fraction_bits)
     SIGN = I(word.sign_bit)
-    INFINITY, LEAST_NORMAL = I(word.infinity), I(word.least_normal)
+    INFINITY, NAN, LEAST_NORMAL = I(word.infinity), I(word.nan), I(word.least_normal)
     ZERO, ONE, HALF = I(0), I(1), F(0.5)
     M1, M2, S15, S16 = U(MULTIPLY_1), U(MULTIPLY_2), U(15), U(16)
-    scaled, rint_suffices = kind == "scaled", code == "nearest_even" and kind == "scaled" and not no_mantissa
-    stochastic, variant = code.startswith("stochastic"), code[-1]
+    scaled, even = kind != "pattern", kind == "even"
+    rint_suffices = code == "nearest_even" and scaled and not no_mantissa
+    adds_half = code == "nearest_even" and not scaled
+    keeps_tiny = code in ("up", "down", "to_odd")  # modes that see a quotient however small
+    variant = code[-1]
     step, shifted, factored = scaling == "step", scaling == "shift", scaling == "factor"
 
     def loop(
         x, out, cut, cap, least, shift, inverse, from_integer, parity, highest, lowest, above, below, infinity, minus_infinity,
         smallest, negative_zero, random_bits, first, key_1, key_2, shifts, factors, scales, scale,
     ):  # fmt: skip
-        block = size if size else x.size
+        block = size if size else x.shape[1]
         levels = F(ONE << I(random_bits))
         draw_shift = U(32 - random_bits)
-        for start in range(0, x.size, max(block, 1)):
-            b = start // max(block, 1)
+        unit = I(ONE << cut)  # pattern: the last bit that is kept
+        odd_bit = ONE if cut > ZERO else ZERO
+        half_unit, per_low_bit = I(ONE << I(max(cut - ONE, ZERO))), F(F(1) / F(unit))
+        for b in range(x.shape[0]):
             if shifted:
                 up = I(I(shifts[b]) << BITS)
                 block_cap, block_least = I(cap + up), I(least + up)
@@ -71,11 +78,10 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
             else:
                 block_cap, block_least, high, low, over, under = cap, least, highest, lowest, above, below
             for j in range(block):
-                i = start + j
-                bits = x[i]
+                bits = x[b, j]
                 if step:
                     quotient = I(F(I(bits).view(F) / factors[0]).view(I))
-                    if I(quotient & ~SIGN) < smallest and I(bits & ~SIGN) != ZERO:
+                    if keeps_tiny and I(quotient & ~SIGN) < smallest and I(bits & ~SIGN) != ZERO:
                         quotient = I(I(bits & SIGN) | smallest)
                     bits = quotient
                 elif factored:
@@ -86,40 +92,41 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
                 # split |x| into whole units of the spacing and a fraction
                 if scaled:
                     capped = I(min(magnitude, block_cap))
-                    exponent = I(max(I(capped & INFINITY), block_least))
+                    exponent = block_least if even else I(max(I(capped & INFINITY), block_least))
                     spacing = I(exponent - shift)
                     units = F(I(capped).view(F) * I(inverse - spacing).view(F))
                     if magnitude < LEAST_NORMAL:
                         units = F(F(magnitude) * from_integer)
                     kept = np.rint(units) if rint_suffices else np.floor(units)
                     fraction = F(units - kept)
+                    tail, more, tie = fraction > F(0), fraction > HALF, fraction == HALF
                     odd = I(I(kept) & ONE) != ZERO
                     if no_mantissa:
                         odd = odd and I(I(I(exponent >> BITS) + parity) & ONE) != ZERO
                 else:
-                    spacing = ZERO
-                    whole = I(magnitude >> cut)
-                    kept = F(0)
-                    fraction = F(F(I(magnitude - I(whole << cut))) / F(I(ONE << cut)))
-                    odd = I(whole & ONE) != ZERO
+                    spacing, kept = ZERO, F(0)
+                    low_bits = I(magnitude & I(unit - ONE))
+                    fraction = F(F(low_bits) * per_low_bit)
+                    tail, more, tie = low_bits > ZERO, low_bits > half_unit, low_bits == half_unit
+                    odd = I(magnitude & unit) != ZERO
 
                 # decide; the same lines as rounding.rounds_away
-                if rint_suffices or code == "toward_zero":
+                if rint_suffices or adds_half or code == "toward_zero":
                     away = False
                 elif code == "nearest_even":
-                    away = fraction > HALF or (fraction == HALF and odd)
+                    away = more or (tie and odd)
                 elif code == "nearest_away":
-                    away = fraction >= HALF
+                    away = more or tie
                 elif code == "nearest_down":
-                    away = fraction > HALF or (fraction == HALF and negative)
+                    away = more or (tie and negative)
                 elif code == "up":
-                    away = fraction > F(0) and not negative
+                    away = tail and not negative
                 elif code == "down":
-                    away = fraction > F(0) and negative
+                    away = tail and negative
                 elif code == "to_odd":
-                    away = fraction > F(0) and not odd
+                    away = tail and not odd
                 else:
-                    h = U(U(first + U(i)) + key_1)
+                    h = U(U(first + U(b * block + j)) + key_1)
                     h = U(U(h ^ U(h >> S16)) * M1)
                     h = U(U(h ^ U(h >> S15)) + key_2)
                     h = U(h * M2)
@@ -137,8 +144,11 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
                 if scaled:
                     kept = F(kept + F(1)) if away else kept
                     result = I(F(kept * I(spacing).view(F)).view(I))
+                elif adds_half:  # the carry does the comparing: just under half a unit, and one more where the last kept bit is 1
+                    carry = I(I(half_unit - ONE) + I(I(magnitude >> cut) & odd_bit))
+                    result = I(I(magnitude + carry) & I(-unit))
                 else:
-                    result = I(I(whole + ONE) << cut) if away else I(whole << cut)
+                    result = I(I(magnitude - low_bits) + (unit if away else ZERO))
                 if not step and result < smallest:
                     result = ZERO
                 if result > (low if negative else high):
@@ -146,7 +156,7 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
                 if magnitude >= INFINITY:
                     result = minus_infinity if negative else infinity
                     if magnitude > INFINITY:
-                        result = I(INFINITY + ONE)
+                        result = NAN
                     elif shifted:
                         result = under if negative else over
                 if negative and (negative_zero or result != ZERO):
@@ -155,37 +165,39 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
                     result = I(F(I(result).view(F) * factors[0]).view(I))
                 elif factored:
                     result = I(F(F(I(result).view(F) * scales[b]) * scale).view(I))
-                out[i] = result
+                out[b, j] = result
 
-    del stochastic
     return _compile(loop)
 
 
 @cache
-def largest_loop(size: int) -> Callable:
-    """The loop that finds the pattern of the largest magnitude of each block of float32 (NaN above infinity above all)."""
+def largest_loop() -> Callable:
+    """The loop that finds the pattern of the largest magnitude of each block [blocks, size] (NaN above infinity above all).
+
+    Here the size is no constant: a short loop of known length is unrolled before it could become vector instructions.
+    """
     I, MAGNITUDE = np.int32, np.int32(0x7FFFFFFF)  # noqa: E741
 
-    def loop(x, largest):
+    def loop(x, largest, size):
         for b in range(largest.size):
             top = I(0)
             for j in range(size):
-                top = I(max(top, I(x[b * size + j] & MAGNITUDE)))
+                top = I(max(top, I(x[b, j] & MAGNITUDE)))
             largest[b] = top
 
     return _compile(loop)
 
 
 @cache
-def exponent_loop(size: int) -> Callable:
+def exponent_loop() -> Callable:
     """The loop that finds the exponent of each block's power-of-two scale; 128 marks a block with NaN or infinity."""
     I, MAGNITUDE = np.int32, np.int32(0x7FFFFFFF)  # noqa: E741
 
-    def loop(x, exponents, add, limit, element_exponent):
+    def loop(x, exponents, size, add, limit, element_exponent):
         for b in range(exponents.size):
             top = I(0)
             for j in range(size):
-                top = I(max(top, I(x[b * size + j] & MAGNITUDE)))
+                top = I(max(top, I(x[b, j] & MAGNITUDE)))
             rounded = I(top + add)
             exponent = (rounded >> 23) - 127 - element_exponent
             if (rounded & 0x7FFFFF) > limit:
@@ -201,14 +213,16 @@ def exponent_loop(size: int) -> Callable:
 
 @cache
 def table_loop() -> Callable:
-    """The loop that rounds float32 by looking up the upper 16 bits of the pattern; the lower 16 decide between two results."""
-    I = np.int32  # noqa: E741
+    """The loop that rounds float32 by looking up the upper bits of the pattern; the lower bits decide between two results."""
+    U = np.uint32  # unsigned: an index needs no check for being negative
 
-    def loop(x, out, cuts, results):
+    def loop(x, out, low_bits, cuts, results):
+        mask = U(U(U(1) << low_bits) - U(1))
         for i in range(x.size):
-            bucket = I(I(x[i] >> I(16)) & I(0xFFFF))
-            past = I(x[i] & I(0xFFFF)) >= cuts[bucket]
-            out[i] = results[2 * bucket + (1 if past else 0)]
+            bits = U(x[i])
+            bucket = U(bits >> low_bits)
+            past = U(bits & mask) >= cuts[bucket]
+            out[i] = results[U(U(bucket << U(1)) + U(past))]
 
     return _compile(loop)
 

@@ -75,13 +75,14 @@ def _quantize_array(fmt: Any, x: np.ndarray, rounding: Rounding, seed: int, out:
     _check_out(x, out)
     if is_blocked(fmt):
         rows, undo = as_rows(np, x, axis)
-        result = undo(quantize_rows(np.ascontiguousarray(rows, dtype=work), fmt.plan, rounding, seed))
-        return _deliver(result, x, out)
+        rows = np.ascontiguousarray(rows, dtype=work)
+        in_order = axis in (None, -1, x.ndim - 1)
+        target = _target(out if in_order else None, rows)
+        quantize_rows(rows, target, fmt.plan, rounding, seed)
+        return _deliver(undo(target), x, out)
     flat = np.ascontiguousarray(x, dtype=work).reshape(-1)
-    target = _target(x, out, work, flat)
+    target = _target(out, flat)
     run(flat, target, fmt.plan, rounding, seed)
-    if out is not None and np.may_share_memory(out, target):
-        return out
     return _deliver(target.reshape(x.shape), x, out)
 
 
@@ -93,21 +94,23 @@ def _check_out(x: np.ndarray, out: Any) -> None:
         raise ValueError(f"out must be a numpy array of shape {x.shape} and dtype {x.dtype}, like x; got a {what}")
 
 
-def _target(x: np.ndarray, out: np.ndarray | None, work: np.dtype, flat: np.ndarray) -> np.ndarray:
-    """Where the flat result goes: straight into ``out`` if its memory allows, else into new memory."""
-    if out is not None and out.dtype == work and out.flags.c_contiguous and out.flags.writeable:
-        same_place = out.ctypes.data == flat.ctypes.data
-        if same_place or not np.may_share_memory(out, flat):
-            return out.reshape(-1)
-    return np.empty_like(flat)
+def _target(out: np.ndarray | None, x: np.ndarray) -> np.ndarray:
+    """Where the result for contiguous x goes: straight into ``out`` if its memory allows, else into new memory."""
+    if out is not None and out.dtype == x.dtype and out.flags.c_contiguous and out.flags.writeable:
+        same_place = out.ctypes.data == x.ctypes.data
+        if same_place or not np.may_share_memory(out, x):
+            return out.reshape(x.shape)
+    return np.empty_like(x)
 
 
 def _deliver(result: np.ndarray, x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
     """The result in the dtype of x, in ``out`` if there is one."""
-    with np.errstate(over="ignore"):
-        if out is None:
+    if out is None:
+        with np.errstate(over="ignore"):
             return result.astype(x.dtype.newbyteorder("="), copy=False)
-        out[...] = result
+    if not np.may_share_memory(out, result):
+        with np.errstate(over="ignore"):
+            out[...] = result
     return out
 
 
@@ -152,7 +155,7 @@ def _run_arrays(x: np.ndarray, out: np.ndarray, plan: Any, rounding: Rounding, k
         out[first : first + BLOCK] = arrays.quantize(np, part, plan, rounding, draws)
 
 
-def quantize_rows(rows: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> np.ndarray:
-    """Round the blocks of [rows, length]."""
-    done = kernels.quantize_blocks(rows, plan, rounding, seed)
-    return blocks.quantize(np, rows, plan, rounding, seed) if done is None else done
+def quantize_rows(rows: np.ndarray, out: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> None:
+    """Round the blocks of contiguous [rows, length] into another array (or into themselves)."""
+    if not kernels.quantize_blocks(rows, out, plan, rounding, seed):
+        out[...] = blocks.quantize(np, rows, plan, rounding, seed)

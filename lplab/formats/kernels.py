@@ -17,7 +17,7 @@ import numpy as np
 from lplab.formats import arrays, blocks, counter, reference
 from lplab.formats.arrays import WORDS, Constants
 from lplab.formats.plan import Grid, Table
-from lplab.formats.rounding import Rounding
+from lplab.formats.rounding import SOMETHING, Rounding
 
 LARGE = 2**15  # elements that are worth loading a loop for
 IN_PLACE_BLOCK = 2**13
@@ -52,16 +52,22 @@ def quantize(x: np.ndarray, out: np.ndarray, plan: Grid | Table, rounding: Round
     real = x.dtype.name
     if plan.step != 1 and not _step_fits(plan, WORDS[real]):
         return False
-    kind = arrays.kind_of(plan, WORDS[real])
+    kind = _kind(plan, WORDS[real])
     spec = (real, rounding.code, kind, plan.mantissa_bits == 0, "step" if plan.step != 1 else "", 0)
     if kind == "wide" or not _worth_it(spec, x.size):
         return False
     constants = arrays.constants(replace(plan, step=1.0) if plan.step != 1 else plan, rounding, real)
     if plan.step != 1:  # the loop uses this number as the least quotient that is not zero
-        constants = replace(constants, smallest=WORDS[real].pattern(2.0**-100))
+        constants = replace(constants, smallest=WORDS[real].pattern(SOMETHING))
     step = np.array([plan.step], x.dtype)
     _by_blocks(x, out, spec, constants, rounding, key, (_NO_SHIFTS, step, step, step[0]))
     return True
+
+
+def _kind(plan: Grid, word: arrays.Word) -> str:
+    kind = arrays.kind_of(plan, word)
+    one_spacing = max(plan.highest, -plan.lowest) < 2.0 ** (plan.min_exponent - 1)
+    return "even" if kind == "scaled" and one_spacing else kind
 
 
 def _step_fits(plan: Grid, word: arrays.Word) -> bool:
@@ -96,8 +102,8 @@ def _call(x: Any, out: Any, spec: tuple, c: Constants, rounding: Rounding, key: 
     after = (c.parity, c.highest, c.lowest, c.above, c.below, c.infinity, c.minus_infinity, c.smallest)
     random = (np.int32(rounding.random_bits), np.uint32(first), np.uint32(key[0]), np.uint32(key[1]))
     compiled.grid_loop(*spec)(
-        x.view(word.integer),
-        out.view(word.integer),
+        x.view(word.integer).reshape(-1, spec[-1] or x.size),
+        out.view(word.integer).reshape(-1, spec[-1] or x.size),
         *before,
         np.dtype(real).type(c.from_integer),
         *compiled.scalars(real, after),
@@ -123,11 +129,21 @@ def _by_table(x: np.ndarray, out: np.ndarray, table: Table, rounding: Rounding) 
 
 
 @cache
-def _lookup(table: Table, rounding: Rounding) -> tuple[np.ndarray, np.ndarray] | None:
-    """For each upper half of a float32 pattern: from which lower half on the second result holds (int32 [65536]), and the patterns of both
-    results (int32 [131072]). None if the table is too fine: more than one change among 65,536 neighbouring patterns.
+def _lookup(table: Table, rounding: Rounding) -> tuple[np.uint32, np.ndarray, np.ndarray] | None:
+    """For the upper bits of a float32 pattern: how many lower bits there are, from which lower bits on the second result holds (uint32 [n]),
+    and the patterns of both results (int32 [2n]). As few upper bits as possible, so that it stays in the fastest cache; None if even 16 are too
+    few: more than one change among the patterns that share them.
     """
-    upper = np.arange(2**16, dtype=np.int64) << 16
+    for upper_bits in range(9, 17):
+        found = _split(table, rounding, upper_bits)
+        if found is not None:
+            return np.uint32(32 - upper_bits), *found
+    return None
+
+
+def _split(table: Table, rounding: Rounding, upper_bits: int) -> tuple[np.ndarray, np.ndarray] | None:
+    low_bits = 32 - upper_bits
+    upper = np.arange(2**upper_bits, dtype=np.int64) << low_bits
 
     def result(lower: np.ndarray) -> np.ndarray:
         patterns = (upper + lower).astype(np.uint32).view(np.float32)
@@ -135,7 +151,7 @@ def _lookup(table: Table, rounding: Rounding) -> tuple[np.ndarray, np.ndarray] |
             values = reference.round_to_table(patterns, table, rounding).astype(np.float32)
         return np.where(np.isnan(values), np.float32(np.nan), values).view(np.int32)
 
-    low, high = np.zeros(2**16, np.int64), np.full(2**16, 2**16 - 1)
+    low, high = np.zeros(2**upper_bits, np.int64), np.full(2**upper_bits, 2**low_bits - 1)
     first, last = result(low), result(high)
     while (high - low > 1).any():  # bisect for the first pattern whose result is no longer the first one
         middle = (low + high) // 2
@@ -143,36 +159,40 @@ def _lookup(table: Table, rounding: Rounding) -> tuple[np.ndarray, np.ndarray] |
         low, high = np.where(same, middle, low), np.where(same, high, middle)
     if (result(high) != last).any():
         return None
-    cuts = np.where(first == last, 2**16, high).astype(np.int32)
+    cuts = np.where(first == last, 2**low_bits, high).astype(np.uint32)
     return cuts, np.stack([first, last], axis=1).reshape(-1)
 
 
 # -- blocks ---------------------------------------------------------------------------------------------------
 
 
-def quantize_blocks(
-    rows: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int
-) -> np.ndarray | None:
-    """Round float32 [rows, length] block by block; None where no compiled loop serves."""
+def quantize_blocks(rows: np.ndarray, out: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> bool:
+    """Round contiguous float32 [rows, length] block by block into ``out`` and return True; False where no compiled loop serves."""
     kind = "shift" if plan.scale is None else "factor"
     spec = ("float32", rounding.code, "scaled", False, kind, plan.size)
     served = available() and rows.dtype == np.float32 and plan.element.mantissa_bits > 0 and plan.element_exponent >= 0
     if not served or not _worth_it(spec, rows.size):
-        return None
-    count, length = rows.shape
-    whole = -length % plan.size == 0
-    x = (rows if whole else np.pad(rows, ((0, 0), (0, -length % plan.size)))).reshape(-1)
-    out = (_by_powers_of_two if plan.scale is None else _by_rounded_scales)(x, plan, rounding, seed, spec)
-    return out.reshape(count, -1)[:, :length]
+        return False
+    round_blocks = _by_powers_of_two if plan.scale is None else _by_rounded_scales
+    length = rows.shape[1]
+    if length % plan.size == 0 and not np.may_share_memory(rows, out):
+        round_blocks(rows.reshape(-1), out.reshape(-1), plan, rounding, seed, spec)
+        return True
+    filled = np.pad(rows, ((0, 0), (0, -length % plan.size)))
+    target = np.empty_like(filled)
+    round_blocks(filled.reshape(-1), target.reshape(-1), plan, rounding, seed, spec)
+    out[...] = target[:, :length]
+    return True
 
 
-def _by_powers_of_two(x: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int, spec: tuple) -> np.ndarray:
+def _by_powers_of_two(x: Any, out: Any, plan: blocks.BlockPlan, rounding: Rounding, seed: int, spec: tuple) -> None:
     from lplab.formats import compiled
 
-    exponents, out = np.empty(x.size // plan.size, np.int32), np.empty_like(x)
+    exponents = np.empty(x.size // plan.size, np.int32)
     add = 1 << (22 - plan.mantissa_bits) if plan.rule == "even" else 0
     limit = {"ceil": 0, "rceil": int((plan.element_fraction - 1) * 2.0**23)}.get(plan.rule, 2**23)
-    compiled.exponent_loop(plan.size)(x.view(np.int32), exponents, np.int32(add), np.int32(limit), plan.element_exponent)
+    patterns = x.view(np.int32).reshape(-1, plan.size)
+    compiled.exponent_loop()(patterns, exponents, plan.size, np.int32(add), np.int32(limit), plan.element_exponent)
 
     c = arrays.constants(plan.element, rounding, "float32")
     c = replace(c, from_integer=2.0**-107)  # a subnormal x is far below the spacing in all blocks that the loop does
@@ -182,7 +202,6 @@ def _by_powers_of_two(x: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding,
     hard = np.flatnonzero((exponents < least) | (exponents > 123 - plan.element_exponent))
     if hard.size:
         _redo(x, out, hard, plan, rounding, seed)
-    return out
 
 
 def _redo(x: np.ndarray, out: np.ndarray, hard: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> None:
@@ -192,12 +211,16 @@ def _redo(x: np.ndarray, out: np.ndarray, hard: np.ndarray, plan: blocks.BlockPl
     out.reshape(-1, plan.size)[hard] = blocks.round_blocks(np, x.reshape(-1, plan.size)[hard], plan, rounding, draws)
 
 
-def _by_rounded_scales(x: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int, spec: tuple) -> np.ndarray:
+def _round_scales(xp: Any, x: np.ndarray, plan: Grid, rounding: Rounding) -> np.ndarray:
+    out = np.empty_like(x)
+    return out if quantize(x, out, plan, rounding, (0, 0)) else arrays.quantize(xp, x, plan, rounding)
+
+
+def _by_rounded_scales(x: Any, out: Any, plan: blocks.BlockPlan, rounding: Rounding, seed: int, spec: tuple) -> None:
     from lplab.formats import compiled
 
-    largest, out = np.empty(x.size // plan.size, np.int32), np.empty_like(x)
-    compiled.largest_loop(plan.size)(x.view(np.int32), largest)
-    factors, scales, decode = blocks.rounded_scales(np, largest.view(np.float32), plan)
+    largest = np.empty(x.size // plan.size, np.int32)
+    compiled.largest_loop()(x.view(np.int32).reshape(-1, plan.size), largest, plan.size)
+    factors, scales, decode = blocks.rounded_scales(np, largest.view(np.float32), plan, _round_scales)
     c = arrays.constants(plan.element, rounding, "float32")
     _call(x, out, spec, c, rounding, counter.keys(seed), 0, (_NO_SHIFTS, factors, scales, np.float32(decode)))
-    return out

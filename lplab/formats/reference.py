@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lplab.formats.plan import Grid, Table
-from lplab.formats.rounding import NEAREST, Rounding, overflow_stays_finite, rounds_away
+from lplab.formats.rounding import NEAREST, SOMETHING, Rounding, overflow_stays_finite, rounds_away
 
 
 def quantize(x: np.ndarray, plan: Grid | Table, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
@@ -22,7 +22,8 @@ def quantize(x: np.ndarray, plan: Grid | Table, rounding: Rounding, draws: np.nd
     array([3.125e-01, 4.480e+02])
     """
     round_to = round_to_grid if isinstance(plan, Grid) else round_to_table
-    return round_to(x, plan, rounding, draws)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # NaN in, NaN out, and no fuss about it
+        return round_to(x, plan, rounding, draws)
 
 
 def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
@@ -32,8 +33,7 @@ def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarr
     everywhere else in the field; all other steps are exact.
     """
     if grid.step != 1:
-        with np.errstate(over="ignore", under="ignore"):
-            x = x / x.dtype.type(grid.step)
+        x = not_quite_zero(x / x.dtype.type(grid.step), x)
     negative = np.signbit(x)
     magnitude = np.abs(x).astype(np.float64)
     finite = np.isfinite(magnitude)
@@ -42,6 +42,7 @@ def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarr
     exponent = np.frexp(size)[1] - 1  # 2^exponent <= size < 2^(exponent + 1)
     unit_exponent = np.maximum(exponent, grid.min_exponent) - grid.mantissa_bits
     units = np.ldexp(size, -unit_exponent)  # exact: a power of two
+    units = not_quite_zero(units, size)
     kept = np.floor(units)
     odd = code_is_odd(kept, unit_exponent, grid)
     kept = kept + rounds_away(np, rounding, odd, units - kept, negative, draws)
@@ -57,6 +58,11 @@ def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarr
     return result if grid.step == 1 else (result.astype(x.dtype) * x.dtype.type(grid.step)).astype(np.float64)
 
 
+def not_quite_zero(units: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The same units, but a number that is not zero remains one however small: a mode like "up" must see it."""
+    return np.where((np.abs(units) < SOMETHING) & (x != 0), np.copysign(units.dtype.type(SOMETHING), x), units)
+
+
 def code_is_odd(kept: np.ndarray, unit_exponent: np.ndarray, grid: Grid) -> np.ndarray:
     """The last bit of the code of ``kept`` units: of the mantissa if there is one, else of the exponent field."""
     if grid.mantissa_bits:
@@ -66,7 +72,7 @@ def code_is_odd(kept: np.ndarray, unit_exponent: np.ndarray, grid: Grid) -> np.n
 
 def bounded(result: np.ndarray, negative: np.ndarray, grid: Grid, rounding: Rounding) -> np.ndarray:
     """Apply the overflow rule to rounded magnitudes; the bound depends on the sign (two's complement)."""
-    bound = np.where(negative, -grid.lowest, grid.highest)
+    bound = np.where(negative, abs(grid.lowest), grid.highest)
     if grid.overflow == "saturate":
         return np.minimum(result, bound)
     stays = np.where(negative, overflow_stays_finite(rounding, True), overflow_stays_finite(rounding, False))
@@ -75,7 +81,7 @@ def bounded(result: np.ndarray, negative: np.ndarray, grid: Grid, rounding: Roun
 
 def infinity_becomes(grid: Grid, negative: np.ndarray) -> Any:
     """The magnitude of the result for an infinite input: infinity is exact, so no rounding mode changes it."""
-    return np.where(negative, -grid.lowest, grid.highest) if grid.overflow == "saturate" else grid.unbounded
+    return np.where(negative, abs(grid.lowest), grid.highest) if grid.overflow == "saturate" else grid.unbounded
 
 
 def round_to_table(x: np.ndarray, table: Table, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
@@ -108,6 +114,8 @@ def table_index(
         # Distances are measured from the neighbour nearer to zero, as rounds_away() expects.
         inner, outer = xp.where(negative, high, low), xp.where(negative, low, high)
         fraction = xp.clip((x - inner) / (outer - inner), 0.0, 1.0)
+        between = (low < x) & (x < high)  # the quotient may have been rounded to 0 or 1, but is neither
+        fraction = xp.where(between, xp.clip(fraction, SOMETHING, 1 - 2.0**-53), fraction)
         inner_is_odd = odd[xp.where(negative, lower + 1, lower)]
         away = (fraction == 1) | ((fraction < 1) & rounds_away(xp, rounding, inner_is_odd, fraction, negative, draws))
         up = away != negative

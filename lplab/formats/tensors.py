@@ -47,21 +47,30 @@ def _quantize(fmt: Any, x: torch.Tensor, rounding: Rounding, seed: int, out: tor
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
     if engine.is_blocked(fmt):
         rows, undo = engine.as_rows(torch, x.to(work), axis)
-        result = undo(_quantize_rows(rows.contiguous(), fmt.plan, rounding, seed))
+        rows = rows.contiguous()
+        in_order = axis in (None, -1, x.ndim - 1)
+        target = _target(out if in_order else None, rows)
+        _run_rows(rows, target, fmt.plan, rounding, seed)
+        result = undo(target)
     else:
         flat = x.to(work).contiguous().reshape(-1)
-        target = torch.empty_like(flat)
-        direct = out is not None and out.dtype == work and out.is_contiguous()
-        if direct and (out.data_ptr() == flat.data_ptr() or not _overlap(out, flat)):  # type: ignore[union-attr, arg-type]
-            target = out.detach().reshape(-1)  # type: ignore[union-attr]
+        target = _target(out, flat)
         _run(flat, target, fmt.plan, rounding, seed)
-        if out is not None and target.data_ptr() == out.data_ptr():
-            return out
         result = target.reshape(x.shape)
+    if out is not None and target.data_ptr() == out.data_ptr():
+        return out
     if out is None:
         return result.to(x.dtype)
     with torch.no_grad():
         return out.copy_(result)
+
+
+def _target(out: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
+    """Where the result for contiguous x goes: straight into ``out`` if its memory allows, else into new memory."""
+    if out is not None and out.dtype == x.dtype and out.is_contiguous():
+        if out.data_ptr() == x.data_ptr() or not _overlap(out, x):
+            return out.detach().reshape(x.shape)
+    return torch.empty_like(x)
 
 
 def _run(x: torch.Tensor, out: torch.Tensor, plan: Any, rounding: Rounding, seed: int) -> None:
@@ -79,10 +88,11 @@ def _run(x: torch.Tensor, out: torch.Tensor, plan: Any, rounding: Rounding, seed
         out[first : first + block] = arrays.quantize(torch, part, plan, rounding, draws)
 
 
-def _quantize_rows(rows: torch.Tensor, plan: Any, rounding: Rounding, seed: int) -> torch.Tensor:
+def _run_rows(rows: torch.Tensor, out: torch.Tensor, plan: Any, rounding: Rounding, seed: int) -> None:
     if rows.device.type == "cpu" and kernels.available():
-        return torch.from_numpy(engine.quantize_rows(rows.numpy(), plan, rounding, seed))
-    return blocks.quantize(torch, rows, plan, rounding, seed)
+        engine.quantize_rows(rows.numpy(), out.numpy(), plan, rounding, seed)
+    else:
+        out.copy_(blocks.quantize(torch, rows, plan, rounding, seed))
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
