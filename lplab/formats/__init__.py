@@ -1,7 +1,8 @@
 """Number formats: which numbers exist, how any number becomes one of them, which bits stand for it.
 
-Start with :func:`get` and :func:`names`, or describe a format of your own with one of the classes. To read the code, begin with
-``reference.py`` (how rounding works), then ``floating.py`` (what a format is), then ``arrays.py`` and ``kernels.py`` (the same, fast).
+Start with :func:`get` and :func:`names`, or describe a format of your own with one of the classes. To read the code,
+begin with ``reference.py`` (how rounding works), then ``floating.py`` (what a format is), then ``arrays.py`` and
+``kernels.py`` (the same, fast).
 
 >>> from lplab import formats as F
 >>> F.get("e4m3fn").quantize(0.3)

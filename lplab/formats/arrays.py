@@ -1,14 +1,15 @@
 """The rounding of :mod:`lplab.formats.reference` as whole-array operations that numpy and torch share (CPU and CUDA).
 
-It works on the bit patterns of float32 (or float64). The pattern of |x| already contains the exponent, so the spacing around
-x is one masked copy of it; x / spacing is exact, its integer part is what is kept, and the rest decides. Two kinds of grid:
+It works on the bit patterns of float32 (or float64). The pattern of |x| already contains the exponent, so the
+spacing around x is one masked copy of it; x / spacing is exact, its integer part is what is kept, and the rest
+decides. Two kinds of grid:
 
 * *scaled*: the spacing is a power of two that is a normal number; multiply, split, multiply back;
-* *pattern*: the grid's lowest binade is that of the word itself (bfloat16, tf32): cutting the pattern's low bits rounds normal and
-  subnormal numbers alike.
+* *pattern*: the grid's lowest binade is that of the word itself (bfloat16, tf32): cutting the pattern's low bits
+  rounds normal and subnormal numbers alike.
 
-Whatever fits neither in float32 is done in float64. No step depends on how the processor treats subnormal numbers: their patterns are
-converted as integers, because ``torch.set_flush_denormal(True)`` makes arithmetic see zeros.
+Whatever fits neither in float32 is done in float64. No step depends on how the processor treats subnormal numbers:
+their patterns are converted as integers, because ``torch.set_flush_denormal(True)`` makes arithmetic see zeros.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def _to_table(xp: Any, x: Any, table: Table, rounding: Rounding, draws: Any) -> 
 
 
 def divide(xp: Any, x: Any, step: float) -> Any:
-    """x / step, a single operation; a quotient too small for a normal number becomes 2^−100, which rounds the same way in every mode."""
+    """X / step, a single operation; a quotient too small for a normal number becomes 2^−100, which rounds the same way in every mode."""
     word = WORDS[_real(xp, x)]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         bits = (x / step).view(getattr(xp, word.integer))
@@ -208,7 +209,7 @@ def divide(xp: Any, x: Any, step: float) -> Any:
 
 
 def widen(xp: Any, x: Any) -> Any:
-    """x in float64; subnormal numbers converted as integers. Subnormal float64 become the smallest normal number of their sign."""
+    """X in float64; subnormal numbers converted as integers. Subnormal float64 become the smallest normal number of their sign."""
     word = WORDS[_real(xp, x)]
     bits = x.view(getattr(xp, word.integer))
     magnitude = bits & ~word.sign_bit
@@ -245,5 +246,5 @@ def _real(xp: Any, x: Any) -> str:
 
 
 def cast(xp: Any, x: Any, dtype: Any) -> Any:
-    """x as another type."""
+    """X as another type."""
     return x.astype(dtype) if xp is np else x.to(dtype)

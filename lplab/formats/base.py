@@ -20,8 +20,8 @@ CODEBOOK_BITS = 20  # the widest format whose codes are listed one by one (8 MiB
 class Format(ABC):
     """A number format: which values exist, how a number becomes one of them, which bits stand for it.
 
-    Subclasses describe themselves by fields; they provide ``bits``, ``plan``, ``bit_fields()``, ``values_of(codes)`` and
-    ``codes_of(values)``, and everything else follows.
+    Subclasses describe themselves by fields; they provide ``bits``, ``plan``, ``bit_fields()``, ``values_of(codes)``
+    and ``codes_of(values)``, and everything else follows.
     """
 
     # -- what a subclass provides -----------------------------------------------------------------------------
@@ -94,20 +94,23 @@ class Format(ABC):
         """Round x to values of this format.
 
         Args:
-            x: numpy array or torch tensor (CPU or CUDA) of float16, bfloat16, float32 or float64, of any shape, stride and byte order;
-                or a Python number, or a (nested) list of them. Integer arrays are refused: say ``.astype(np.float32)`` if you mean it.
+            x: numpy array or torch tensor (CPU or CUDA) of float16, bfloat16, float32 or float64, of any shape,
+                stride and byte order; or a Python number, or a (nested) list of them. Integer arrays are refused:
+                say ``.astype(np.float32)`` if you mean it.
             rounding: one of ``lplab.formats.ROUNDINGS`` or a :class:`~lplab.formats.Rounding`.
-            seed: for stochastic rounding: an integer or a numpy Generator; None takes fresh entropy. Element i (in C order) gets the
-                same random bits from the same seed on every path, device and thread count.
-            out: where the result goes; same kind, shape and dtype as x. May be x itself. Saves the allocation, which costs more than the rounding.
+            seed: for stochastic rounding: an integer or a numpy Generator; None takes fresh entropy. Element i (in C
+                order) gets the same random bits from the same seed on every path, device and thread count.
+            out: where the result goes; same kind, shape and dtype as x. May be x itself. Saves the allocation, which
+                costs more than the rounding.
             random_bits: random bits an element for ``rounding="stochastic"``, 1 to 24.
             variant: "A" (biased), "B" or "C" of P3109 for ``rounding="stochastic"``.
 
         Returns:
-            The same kind, shape, dtype and device as x (lists give float64 arrays). Half precision is computed in float32. A value of
-            this format that the dtype of x cannot hold is rounded to that dtype as a cast would (65504 in bfloat16 is 65536).
-            NaN stays NaN in every format, also in those without a code for it: hiding it would be worse (``encode`` refuses it).
-            A torch tensor that requires a gradient gets it straight through (see :func:`lplab.formats.straight_through`).
+            The same kind, shape, dtype and device as x (lists give float64 arrays). Half precision is computed in
+            float32. A value of this format that the dtype of x cannot hold is rounded to that dtype as a cast would
+            (65504 in bfloat16 is 65536). NaN stays NaN in every format, also in those without a code for it: hiding
+            it would be worse (``encode`` refuses it). A torch tensor that requires a gradient gets it straight
+            through (see :func:`lplab.formats.straight_through`).
 
         Raises:
             TypeError: x is of another type. ValueError: unknown rounding, or an ``out`` that does not fit.
@@ -126,8 +129,8 @@ class Format(ABC):
         """Round x to this format and return the codes.
 
         Returns:
-            For numpy (and lists) the smallest unsigned integer dtype that holds ``bits``; for torch uint8, int32 or int64; for a
-            Python number an int.
+            For numpy (and lists) the smallest unsigned integer dtype that holds ``bits``; for torch uint8, int32 or
+            int64; for a Python number an int.
 
         Raises:
             ValueError: x holds NaN and the format has no code for it; or as :meth:`quantize`.
@@ -179,7 +182,7 @@ class Format(ABC):
     def epsilon(self) -> float:
         """The gap between 1 and the next larger value; NaN where 1 is not a value of the format or the largest."""
         above = self.quantize(np.array([np.nextafter(1.0, 2.0)]), "up")[0] - 1.0
-        return float(above) if self.quantize(1.0) == 1.0 and 1.0 < self.max and above > 0 else math.nan
+        return float(above) if self.quantize(1.0) == 1.0 and self.max > 1.0 and above > 0 else math.nan
 
     @property
     def dynamic_range_octaves(self) -> float:

@@ -28,7 +28,8 @@ class BlockCodes(NamedTuple):
 
     Attributes:
         elements: codes of the elements, in the shape of the tensor.
-        scales: codes of the blocks' scales: the tensor's shape with the last axis divided by the block size, rounded up.
+        scales: codes of the blocks' scales: the tensor's shape with the last axis divided by the block size, rounded
+            up.
         tensor_scale: the factor of the whole tensor (NVFP4: amax / 2688 in float32), or 1.0.
     """
 
@@ -42,8 +43,8 @@ class BlockFormat:
     """``block_size`` neighbours along one axis share a scale.
 
     Args:
-        element: the format of the scaled elements: a saturating radix-2 float with at least one mantissa bit, or integers with a
-            power of two as scale.
+        element: the format of the scaled elements: a saturating radix-2 float with at least one mantissa bit, or
+            integers with a power of two as scale.
         scale: E8M0 for powers of two (MX), a FloatFormat for a rounded amax (NVFP4: E4M3).
         block_size: 2 to 1024; 32 in MX, 16 in NVFP4. A last, shorter block is a block too.
         scale_rule: "floor", "even", "ceil" or "rceil", for power-of-two scales (``SCALE_RULES`` explains).
@@ -84,8 +85,20 @@ class BlockFormat:
     def _element_fits(self) -> bool:
         e = self.element
         if isinstance(e, FloatFormat):
-            return e.radix == 2 and 1 <= e.mantissa_bits <= 10 and e.subnormals and e.saturating is True and 2.0**-30 < e.max < 2.0**30
-        return isinstance(e, IntFormat) and e.bits <= 12 and e.plan.step == 1 and e.zero_point == 0 and 2.0**-30 < e.max < 2.0**30
+            return (
+                e.radix == 2
+                and 1 <= e.mantissa_bits <= 10
+                and e.subnormals
+                and e.saturating is True
+                and 2.0**-30 < e.max < 2.0**30
+            )
+        return (
+            isinstance(e, IntFormat)
+            and e.bits <= 12
+            and e.plan.step == 1
+            and e.zero_point == 0
+            and 2.0**-30 < e.max < 2.0**30
+        )
 
     @property
     def bits(self) -> float:
@@ -138,7 +151,9 @@ class BlockFormat:
         Raises:
             ValueError: always; it says where to look.
         """
-        raise ValueError(f"{self.label} has a grid for each block; its elements' is .element.codebook(), its scales' .scale.codebook()")
+        raise ValueError(
+            f"{self.label} has a grid for each block; its elements' is .element.codebook(), its scales' .scale.codebook()"
+        )
 
     def bit_fields(self) -> tuple[tuple[str, int], ...]:
         """The parts of an element."""
@@ -146,9 +161,23 @@ class BlockFormat:
 
     def describe(self) -> dict[str, Any]:
         """The numbers that people ask for, by name."""
-        names = ("bits", "max", "lowest", "smallest_normal", "smallest_subnormal", "dynamic_range_octaves", "dynamic_range_db")
+        names = (
+            "bits",
+            "max",
+            "lowest",
+            "smallest_normal",
+            "smallest_subnormal",
+            "dynamic_range_octaves",
+            "dynamic_range_db",
+        )
         numbers = {name: getattr(self, name) for name in names}
-        return {"name": self.label, **numbers, "block_size": self.block_size, "element": self.element.label, "scale": self._scale.label}
+        return {
+            "name": self.label,
+            **numbers,
+            "block_size": self.block_size,
+            "element": self.element.label,
+            "scale": self._scale.label,
+        }
 
     def quantize(
         self,
@@ -173,7 +202,9 @@ class BlockFormat:
             rounding = Rounding(rounding, random_bits, variant)
         return engine.quantize(self, x, rounding, seed, out, axis=axis)
 
-    def encode(self, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None, *, axis: int = -1) -> BlockCodes:
+    def encode(
+        self, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None, *, axis: int = -1
+    ) -> BlockCodes:
         """Round x block by block along ``axis`` and return the codes of elements and scales.
 
         Raises:
@@ -191,7 +222,11 @@ class BlockFormat:
         return blocks.plan_of(self)
 
     def __repr__(self) -> str:
-        shown = [f"{self.element!r}", f"scale={self.scale!r}" if self.scale != E8M0 else "", f"block_size={self.block_size}"]
+        shown = [
+            f"{self.element!r}",
+            f"scale={self.scale!r}" if self.scale != E8M0 else "",
+            f"block_size={self.block_size}",
+        ]
         shown += [f"scale_rule={self.scale_rule!r}" if self.scale_rule != "floor" else ""]
         shown += ["tensor_scale=True" if self.tensor_scale else "", f"name={self.name!r}" if self.name else ""]
         return f"BlockFormat({', '.join(s for s in shown if s)})"

@@ -1,8 +1,8 @@
 """Rounding numbers that share a scale, as whole-array operations for numpy and torch.
 
-MX (OCP): the scale is a power of two that follows from the exponent of the block's largest magnitude; everything is exact, computed in
-float64. NVFP4: the block's scale is a rounded E4M3 number under one float32 scale for the tensor; the float32 operations are those of
-NVIDIA's reference quantizer, in its order, because on ties their rounding decides.
+MX (OCP): the scale is a power of two that follows from the exponent of the block's largest magnitude; everything is
+exact, computed in float64. NVFP4: the block's scale is a rounded E4M3 number under one float32 scale for the tensor;
+the float32 operations are those of NVIDIA's reference quantizer, in its order, because on ties their rounding decides.
 """
 
 from __future__ import annotations
@@ -138,12 +138,15 @@ def _power_of_two(xp: Any, exponent: Any) -> Any:
     return ((exponent + 1023) << 52).view(xp.float64)
 
 
-def rounded_scales(xp: Any, largest: Any, plan: BlockPlan, round_to: Callable = arrays.quantize) -> tuple[Any, Any, Any]:
+def rounded_scales(
+    xp: Any, largest: Any, plan: BlockPlan, round_to: Callable = arrays.quantize
+) -> tuple[Any, Any, Any]:
     """The scales of NVFP4 from the largest magnitudes (float32) of blocks.
 
     Returns:
-        What each block is multiplied with before rounding (NaN for blocks with NaN or infinity), the rounded block scales s_b, and the
-        tensor's scale s_dec; all float32. Step by step as in Transformer Engine's reference quantizer.
+        What each block is multiplied with before rounding (NaN for blocks with NaN or infinity), the rounded block
+        scales s_b, and the tensor's scale s_dec; all float32. Step by step as in Transformer Engine's reference
+        quantizer.
     """
     assert plan.scale is not None
     good = xp.isfinite(largest)

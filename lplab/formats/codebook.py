@@ -18,11 +18,12 @@ from lplab.formats.tables import table_of
 class CodebookFormat(Format):
     """The values of all codes, one by one: learned codebooks, and scale formats such as E8M0.
 
-    Rounds to the nearest value (ties of ``nearest_even`` to the even code) and saturates. If all values are positive, negative numbers
-    become NaN.
+    Rounds to the nearest value (ties of ``nearest_even`` to the even code) and saturates. If all values are
+    positive, negative numbers become NaN.
 
     Args:
-        codebook_values: the value of every code, in code order; NaN where a code is none. A power of two of them, at least 2.
+        codebook_values: the value of every code, in code order; NaN where a code is none. A power of two of them, at
+            least 2.
         name: shown in figures and messages.
 
     >>> CodebookFormat((-1.0, 0.0, 1.0, 4.0)).quantize([-7.0, 0.4, 2.5, 2.6])
@@ -37,7 +38,9 @@ class CodebookFormat(Format):
         object.__setattr__(self, "codebook_values", tuple(float(v) for v in self.codebook_values))
         count = len(self.codebook_values)
         if count < 2 or count & (count - 1) or count > 2**CODEBOOK_BITS:
-            raise ValueError(f"a codebook needs 2, 4, 8, … 2^{CODEBOOK_BITS} values (NaN for unused codes), got {count}")
+            raise ValueError(
+                f"a codebook needs 2, 4, 8, … 2^{CODEBOOK_BITS} values (NaN for unused codes), got {count}"
+            )
         if any(math.isinf(v) for v in self.codebook_values) or not any(v > 0 for v in self.codebook_values):
             raise ValueError("the values of a codebook must be finite or NaN, and at least one of them positive")
         if len(self.values) < 2:

@@ -39,7 +39,7 @@ def encode(fmt: Format, x: Any, rounding: str | Rounding, seed: Any) -> Any:
 
 
 def _exact(x: np.ndarray, fmt: Format) -> np.ndarray:
-    """x in a type that holds all values of the format: float64, unless the format divides by a scale in the type of x."""
+    """X in a type that holds all values of the format: float64, unless the format divides by a scale in the type of x."""
     work = np.ascontiguousarray(x, dtype=engine.working_dtype(x.dtype.name)).reshape(x.shape)
     if getattr(fmt.plan, "step", 1.0) != 1:
         return work
@@ -57,7 +57,9 @@ def decode(fmt: Format, codes: Any) -> Any:
         raise TypeError(f"codes must be integers, got {array.dtype}")
     array = array.astype(np.int64)
     if array.size and not 0 <= array.min() <= array.max() < 2**fmt.bits:
-        raise ValueError(f"codes of {fmt.label} must be from 0 to {2**fmt.bits - 1}, got {array.min()} to {array.max()}")
+        raise ValueError(
+            f"codes of {fmt.label} must be from 0 to {2**fmt.bits - 1}, got {array.min()} to {array.max()}"
+        )
     values = fmt.values_of(array)
     return float(values) if isinstance(codes, int) else values
 
@@ -84,7 +86,9 @@ def encode_blocks(fmt: BlockFormat, x: Any, rounding: str | Rounding, seed: Any,
     bad = np.isnan(scaled).any(-1)
     if bad.any() and not (plan.scale is None or fmt.element.has_nan):
         raise ValueError(f"{fmt.label} has no code for NaN or infinity, and {int(bad.sum())} blocks hold one")
-    elements = arrays.quantize(np, np.where(bad[..., None], 0.0, scaled).astype(scaled.dtype).reshape(-1), plan.element, rounding, random)
+    elements = arrays.quantize(
+        np, np.where(bad[..., None], 0.0, scaled).astype(scaled.dtype).reshape(-1), plan.element, rounding, random
+    )
     codes = fmt.element.codes_of(elements.astype(np.float64)).astype(code_dtype(fmt.element.bits))
     codes = codes.reshape(rows.shape[0], -1)[:, : rows.shape[1]]
     scales = fmt._scale.codes_of(np.where(bad, np.nan, factors[0][..., 0].astype(np.float64)))

@@ -1,10 +1,12 @@
 """The inner loops, compiled by numba: the arithmetic of :mod:`lplab.formats.arrays`, element by element, in one pass.
 
-Serial and without fast-math on purpose: one thread already runs at the speed of memory, results must not depend on contraction, and
-numba's parallel layer would change torch's thread count and kill forked workers. Each loop is compiled for one word, one rounding mode and
-one way of scaling, given as constants in the enclosing function; numba keeps the machine code on disk.
+Serial and without fast-math on purpose: one thread already runs at the speed of memory, results must not depend on
+contraction, and numba's parallel layer would change torch's thread count and kill forked workers. Each loop is
+compiled for one word, one rounding mode and one way of scaling, given as constants in the enclosing function; numba
+keeps the machine code on disk.
 
-Integer results are wrapped in ``I(...)`` throughout, as numba would widen them to 64 bits and the loop would not use vector instructions.
+Integer results are wrapped in ``I(...)`` throughout, as numba would widen them to 64 bits and the loop would not use
+vector instructions.
 """
 
 from __future__ import annotations
@@ -18,8 +20,6 @@ from numba import njit
 
 from lplab.formats.arrays import WORDS
 from lplab.formats.counter import MULTIPLY_1, MULTIPLY_2
-
-# ruff: noqa: N806  (one-letter capitals stand for types here)
 
 
 def _compile(loop: Callable) -> Callable:
@@ -39,8 +39,8 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
         code: ``Rounding.code``.
         kind: "scaled" or "pattern" (see :mod:`lplab.formats.arrays`), or "even": scaled, with one spacing throughout.
         no_mantissa: ties look at the exponent field.
-        scaling: "" none; "step": divide by ``factors[0]``, then multiply; "shift": the grid of block b is larger by 2^shifts[b];
-            "factor": multiply block b by ``factors[b]``, afterwards by ``scales[b]`` and ``scale``.
+        scaling: "" none; "step": divide by ``factors[0]``, then multiply; "shift": the grid of block b is larger by
+            2^shifts[b]; "factor": multiply block b by ``factors[b]``, afterwards by ``scales[b]`` and ``scale``.
         size: elements a block: a constant lets the compiler unroll; 0 for one block of everything.
 
     The loop takes the patterns as [blocks, size]: an index that counts from zero needs no check for being negative.
@@ -144,7 +144,9 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
                 if scaled:
                     kept = F(kept + F(1)) if away else kept
                     result = I(F(kept * I(spacing).view(F)).view(I))
-                elif adds_half:  # the carry does the comparing: just under half a unit, and one more where the last kept bit is 1
+                elif (
+                    adds_half
+                ):  # the carry does the comparing: just under half a unit, and one more where the last kept bit is 1
                     carry = I(I(half_unit - ONE) + I(I(magnitude >> cut) & odd_bit))
                     result = I(I(magnitude + carry) & I(-unit))
                 else:

@@ -1,9 +1,9 @@
 """Random bits from a counter: element i of a tensor always gets the same bits from the same seed.
 
 A generator with a state would make the result depend on the order of the work: on threads, blocks, the device. Here the
-bits of element i are a hash of (seed, i), so every path can compute any element alone. Two rounds of multiply and xorshift
-(the constants of Wellons' ``lowbias32``, in the public domain, chosen by search for the least bias) with one half of
-the seed's key before each round.
+bits of element i are a hash of (seed, i), so every path can compute any element alone. Two rounds of multiply and
+xorshift (the constants of Wellons' ``lowbias32``, in the public domain, chosen by search for the least bias) with
+one half of the seed's key before each round.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From what users pass (numbers, lists, numpy arrays, torch tensors) to contiguous arrays and back.
 
-Here it is decided which path computes: the compiled kernels where numba is installed, else whole-array operations. The choice never
-changes a bit of the result. ``LPLAB_NO_NUMBA=1`` switches the kernels off.
+Here it is decided which path computes: the compiled kernels where numba is installed, else whole-array operations.
+The choice never changes a bit of the result. ``LPLAB_NO_NUMBA=1`` switches the kernels off.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def is_blocked(fmt: Any) -> bool:
 
 
 def as_rows(xp: Any, x: Any, axis: int | None) -> tuple[Any, Any]:
-    """x as [rows, length] with ``axis`` last, and the function that puts a result back into place.
+    """X as [rows, length] with ``axis`` last, and the function that puts a result back into place.
 
     Raises:
         ValueError: x has no such axis.

@@ -22,7 +22,10 @@ SPECIALS = {
 }
 _RESERVED = {"fn": 1, "fnuz": 0, "none": 0, "p3109": 1, "dlfloat": 1}  # codes above the largest finite one, per sign
 _INFINITE = ("ieee", "p3109", "dlfloat")
-LEAST_EXPONENT, GREATEST_EXPONENT = -1000, 1000  # float64, in which values are given, must hold all of them with room to spare
+LEAST_EXPONENT, GREATEST_EXPONENT = (
+    -1000,
+    1000,
+)  # float64, in which values are given, must hold all of them with room to spare
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,14 +34,18 @@ class FloatFormat(Format):
 
     Args:
         exponent_bits: 1 to 10.
-        mantissa_bits: 0 to 48. The significand of a normal number is 1 + f/2^m; in radix 4 it is 1 + 3f/2^m, so that a binade is still
-            cut into 2^m equal steps (with m = 0 the powers of 4 of Sun et al. 2020).
-        bias: exponent bias; None is the usual one, 2^(e−1) − 1 (one more for fnuz and p3109). Radix 4 takes halves: ½·4^(e−4) = 4^(e−4.5).
+        mantissa_bits: 0 to 48. The significand of a normal number is 1 + f/2^m; in radix 4 it is 1 + 3f/2^m, so that
+            a binade is still cut into 2^m equal steps (with m = 0 the powers of 4 of Sun et al. 2020).
+        bias: exponent bias; None is the usual one, 2^(e−1) − 1 (one more for fnuz and p3109). Radix 4 takes halves:
+            ½·4^(e−4) = 4^(e−4.5).
         radix: 2 or 4.
-        subnormals: whether the exponent field 0 holds f/2^m · radix^(1 − bias) (gradual underflow). Without, results below
-            ``smallest_normal`` become zero *after* rounding, as hardware flushes them; the field 0 then holds zero alone (dlfloat: see there).
-        specials: which codes are not numbers: "ieee", "fn", "fnuz", "none", "p3109" or "dlfloat" (``lplab.formats.SPECIALS`` explains).
-        saturating: True: overflow and infinity become the largest value. False: infinity if the format has it, else NaN.
+        subnormals: whether the exponent field 0 holds f/2^m · radix^(1 − bias) (gradual underflow). Without, results
+            below ``smallest_normal`` become zero *after* rounding, as hardware flushes them; the field 0 then holds
+            zero alone (dlfloat: see there).
+        specials: which codes are not numbers: "ieee", "fn", "fnuz", "none", "p3109" or "dlfloat"
+            (``lplab.formats.SPECIALS`` explains).
+        saturating: True: overflow and infinity become the largest value. False: infinity if the format has it, else
+            NaN.
             None: False for formats with an infinity, else True.
         name: shown in figures and messages.
 
@@ -67,9 +74,13 @@ class FloatFormat(Format):
         if self.specials not in SPECIALS:
             raise ValueError(f"unknown specials {self.specials!r}; allowed: {', '.join(SPECIALS)}")
         if e == 1 and self.specials == "ieee":
-            raise ValueError("specials='ieee' needs exponent_bits of at least 2: the top exponent holds infinity and NaN")
+            raise ValueError(
+                "specials='ieee' needs exponent_bits of at least 2: the top exponent holds infinity and NaN"
+            )
         if e == 1 and m == 0 and _RESERVED[self.specials]:
-            raise ValueError(f"exponent_bits=1, mantissa_bits=0 with specials={self.specials!r} leaves no number; use 'none'")
+            raise ValueError(
+                f"exponent_bits=1, mantissa_bits=0 with specials={self.specials!r} leaves no number; use 'none'"
+            )
         if self.specials == "p3109" and not self.subnormals:
             raise ValueError("specials='p3109' always has subnormals; allowed without: ieee, fn, fnuz, none, dlfloat")
         if self.specials == "dlfloat" and self.subnormals:
@@ -247,7 +258,9 @@ class FloatFormat(Format):
 
     def _table(self) -> Table:
         top = self._top_code
-        unbounded = self.max * 4 if self.mantissa_bits == 0 else 2 * self.max - float(self.values_of(np.array([top - 1]))[0])
+        unbounded = (
+            self.max * 4 if self.mantissa_bits == 0 else 2 * self.max - float(self.values_of(np.array([top - 1]))[0])
+        )
         return table_of(
             self.values_of(np.arange(top + 1)),
             symmetric=True,

@@ -17,8 +17,8 @@ from lplab.formats.plan import Grid
 class IntFormat(Format):
     """Affine integers: round(x / scale) + zero_point, clamped to the range of the integer.
 
-    The division by ``scale`` and the product with it are single operations in the type of x (as in ONNX QuantizeLinear);
-    a product with the reciprocal, as in torch.fake_quantize, gives other results on ties.
+    The division by ``scale`` and the product with it are single operations in the type of x (as in ONNX
+    QuantizeLinear); a product with the reciprocal, as in torch.fake_quantize, gives other results on ties.
 
     Args:
         bits: 2 to 32 (1 to 32 if unsigned).
@@ -63,12 +63,12 @@ class IntFormat(Format):
 
     @property
     def max(self) -> float:
-        """scale · (largest integer − zero_point)."""
+        """Scale · (largest integer − zero_point)."""
         return (self.range[1] - self.zero_point) * float(self.scale)
 
     @property
     def lowest(self) -> float:
-        """scale · (smallest integer − zero_point)."""
+        """Scale · (smallest integer − zero_point)."""
         return (self.range[0] - self.zero_point) * float(self.scale)
 
     @property
@@ -97,7 +97,7 @@ class IntFormat(Format):
         return (("sign", 1), ("integer", self.bits - 1)) if self.signed else (("integer", self.bits),)
 
     def values_of(self, codes: np.ndarray) -> np.ndarray:
-        """scale · (integer − zero_point); the code that ``symmetric`` leaves out is NaN."""
+        """Scale · (integer − zero_point); the code that ``symmetric`` leaves out is NaN."""
         integers = signed_codes(codes, self.bits) if self.signed else codes
         values = (integers - self.zero_point) * float(self.scale)
         return np.where(integers < self.range[0], np.nan, values)

@@ -82,7 +82,9 @@ def _worth_it(spec: tuple, size: int) -> bool:
     return True
 
 
-def _by_blocks(x: Any, out: Any, spec: tuple, constants: Constants, rounding: Rounding, key: Any, scaling: tuple) -> None:
+def _by_blocks(
+    x: Any, out: Any, spec: tuple, constants: Constants, rounding: Rounding, key: Any, scaling: tuple
+) -> None:
     if x.ctypes.data != out.ctypes.data:
         _call(x, out, spec, constants, rounding, key, 0, scaling)
         return
@@ -93,7 +95,9 @@ def _by_blocks(x: Any, out: Any, spec: tuple, constants: Constants, rounding: Ro
         _call(scratch[: part.size], part, spec, constants, rounding, key, first, scaling)
 
 
-def _call(x: Any, out: Any, spec: tuple, c: Constants, rounding: Rounding, key: Any, first: int, scaling: tuple) -> None:
+def _call(
+    x: Any, out: Any, spec: tuple, c: Constants, rounding: Rounding, key: Any, first: int, scaling: tuple
+) -> None:
     from lplab.formats import compiled
 
     real = spec[0]
@@ -131,7 +135,8 @@ def _by_table(x: np.ndarray, out: np.ndarray, table: Table, rounding: Rounding) 
 @cache
 def _lookup(table: Table, rounding: Rounding) -> tuple[np.uint32, np.ndarray, np.ndarray] | None:
     """For the upper bits of a float32 pattern: how many lower bits there are, from which lower bits on the second result holds (uint32 [n]),
-    and the patterns of both results (int32 [2n]). As few upper bits as possible, so that it stays in the fastest cache; None if even 16 are too
+    and the patterns of both results (int32 [2n]). As few upper bits as possible, so that it stays in the fastest
+    cache; None if even 16 are too
     few: more than one change among the patterns that share them.
     """
     for upper_bits in range(9, 17):
@@ -204,10 +209,16 @@ def _by_powers_of_two(x: Any, out: Any, plan: blocks.BlockPlan, rounding: Roundi
         _redo(x, out, hard, plan, rounding, seed)
 
 
-def _redo(x: np.ndarray, out: np.ndarray, hard: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> None:
+def _redo(
+    x: np.ndarray, out: np.ndarray, hard: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int
+) -> None:
     draws = None
     if rounding.is_stochastic:
-        draws = counter.draws(np, counter.keys(seed), 0, x.size, rounding.random_bits).reshape(-1, plan.size)[hard].reshape(-1)
+        draws = (
+            counter.draws(np, counter.keys(seed), 0, x.size, rounding.random_bits)
+            .reshape(-1, plan.size)[hard]
+            .reshape(-1)
+        )
     out.reshape(-1, plan.size)[hard] = blocks.round_blocks(np, x.reshape(-1, plan.size)[hard], plan, rounding, draws)
 
 

@@ -18,13 +18,14 @@ from lplab.formats.tables import table_of
 class LogFormat(Format):
     """A logarithmic number system: ±2^(k / 2^fraction_bits) with a two's-complement k; products are sums of codes.
 
-    The most negative k stands for zero; with the sign bit set it is NaN. Values are irrational in general; the format holds them *rounded to
-    float32*, so that a float32 tensor carries them exactly. The nearest modes choose the nearest value (the arithmetic midpoint), not
-    the nearest logarithm.
+    The most negative k stands for zero; with the sign bit set it is NaN. Values are irrational in general; the
+    format holds them *rounded to float32*, so that a float32 tensor carries them exactly. The nearest modes choose
+    the nearest value (the arithmetic midpoint), not the nearest logarithm.
 
     Args:
         bits: 3 to 16, the sign included.
-        fraction_bits: of the logarithm; 2^fraction_bits values an octave. At most bits − 2, and the range must fit in float32.
+        fraction_bits: of the logarithm; 2^fraction_bits values an octave. At most bits − 2, and the range must fit
+            in float32.
         name: shown in figures and messages.
 
     >>> LogFormat(4, 0).codebook()[:8].tolist()
@@ -72,7 +73,11 @@ class LogFormat(Format):
 
     def bit_fields(self) -> tuple[tuple[str, int], ...]:
         """Sign, integer and fraction of the logarithm."""
-        fields = (("sign", 1), ("log integer", self.bits - 1 - self.fraction_bits), ("log fraction", self.fraction_bits))
+        fields = (
+            ("sign", 1),
+            ("log integer", self.bits - 1 - self.fraction_bits),
+            ("log fraction", self.fraction_bits),
+        )
         return tuple(field for field in fields if field[1])
 
     @cached_property

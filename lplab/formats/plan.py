@@ -1,6 +1,7 @@
 """What rounding needs to know about a format, and nothing else: a :class:`Grid` or a :class:`Table`.
 
-The classes of this package describe formats in the words of papers and standards. Each of them boils down to one of two plans:
+The classes of this package describe formats in the words of papers and standards. Each of them boils down to one of
+two plans:
 
 * a **grid**: evenly spaced numbers within each power of two (floating point), or throughout (fixed point, integers);
   rounding is arithmetic;
@@ -23,11 +24,14 @@ class Grid:
         min_exponent: all numbers below 2^min_exponent share one spacing (subnormals; everything, in fixed point).
         highest: the largest finite value; in units of ``step``.
         lowest: the most negative finite value; in units of ``step``.
-        overflow: what a finite number beyond the bounds becomes: "saturate", "infinity" or "nan". Infinity in goes the same way.
+        overflow: what a finite number beyond the bounds becomes: "saturate", "infinity" or "nan". Infinity in goes
+            the same way.
         smallest: smaller results become zero (formats without subnormals); 0 keeps all.
         negative_zero: whether −0 exists; otherwise it becomes +0.
-        parity: with mantissa_bits = 0 the last bit of a code is the last bit of its exponent field: field = exponent + parity.
-        step: the number that one unit stands for: integers with a scale. Not a power of two, as those are folded into the rest.
+        parity: with mantissa_bits = 0 the last bit of a code is the last bit of its exponent field: field = exponent
+            + parity.
+        step: the number that one unit stands for: integers with a scale. Not a power of two, as those are folded
+            into the rest.
     """
 
     mantissa_bits: int
@@ -51,8 +55,9 @@ class Table:
     """A finite set of numbers in rising order, with the thresholds between neighbours.
 
     Attributes:
-        points: float64 [n], rising: where the numbers lie for the purpose of rounding. Besides the values of the format it may hold
-            helpers at the ends: the next value that overflow would have, and the binade that is flushed to zero.
+        points: float64 [n], rising: where the numbers lie for the purpose of rounding. Besides the values of the
+            format it may hold helpers at the ends: the next value that overflow would have, and the binade that is
+                flushed to zero.
         values: float64 [n]: what each point becomes.
         codes: int64 [n]: the code of each value (−1 for helpers without one).
         cuts: float64 [n − 1]: the threshold between point i and i + 1 for the nearest modes.

@@ -1,7 +1,7 @@
 """Posits: a run of equal bits (the regime) counts powers of 2^(2^es); exponent and fraction get the bits that are left.
 
-Source: the posit standard (2022, es = 2 for every width) and its 2017 forerunner (es = 1 for 16 bits); value tables for tests from
-the `universal` library.
+Source: the posit standard (2022, es = 2 for every width) and its 2017 forerunner (es = 1 for 16 bits); value tables
+for tests from the `universal` library.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def posit_values(codes: np.ndarray, bits: int, exponent_size: int) -> np.ndarray
     fraction_bits = left - exponent_bits
     exponent = (tail >> fraction_bits) << (exponent_size - exponent_bits)  # bits that are cut off read as 0
     fraction = tail & ((1 << fraction_bits) - 1)
-    value = np.ldexp((1 << fraction_bits) + fraction.astype(np.float64), regime * 2**exponent_size + exponent - fraction_bits)
+    value = np.ldexp(
+        (1 << fraction_bits) + fraction.astype(np.float64), regime * 2**exponent_size + exponent - fraction_bits
+    )
     value = np.where(negative, -value, value)
     value = np.where(codes == 0, 0.0, value)
     return np.where(codes == 1 << (bits - 1), np.nan, value)
@@ -48,8 +50,8 @@ def posit_values(codes: np.ndarray, bits: int, exponent_size: int) -> np.ndarray
 class PositFormat(Format):
     """A posit: tapered precision, no infinity, one NaN-like code (NaR).
 
-    Nearest rounding is that of the standard: to nearest even *as bit strings* (where exponent bits are cut off this is not the
-    arithmetic midpoint), never to zero, never beyond the largest value.
+    Nearest rounding is that of the standard: to nearest even *as bit strings* (where exponent bits are cut off this
+    is not the arithmetic midpoint), never to zero, never beyond the largest value.
 
     Args:
         bits: 3 to 16.

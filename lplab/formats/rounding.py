@@ -22,7 +22,9 @@ ROUNDINGS = (
 )
 VARIANTS = ("A", "B", "C")
 NEAREST = ROUNDINGS[:3]
-SOMETHING = 2.0**-100  # of a unit: smaller fractions count as this one; no mode needs to know more than that something is left
+SOMETHING = (
+    2.0**-100
+)  # of a unit: smaller fractions count as this one; no mode needs to know more than that something is left
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,9 @@ def straight_through(
     tensor([1., 0.])
     """
     if not engine.is_torch(x):
-        raise TypeError(f"straight_through takes a torch tensor, got {type(x).__name__}; use fmt.quantize for other kinds")
+        raise TypeError(
+            f"straight_through takes a torch tensor, got {type(x).__name__}; use fmt.quantize for other kinds"
+        )
     from lplab.formats import tensors
 
     rounding = rounding if isinstance(rounding, Rounding) else Rounding(rounding)

@@ -24,9 +24,11 @@ def table_of(
 
     Args:
         values: float64 [n]: values; each the number of its code, unless ``codes`` says otherwise. Finite.
-        symmetric: values are the non-negative half of a set in which every number has its negative, under the same code but for the sign.
+        symmetric: values are the non-negative half of a set in which every number has its negative, under the same
+            code but for the sign.
         codes: int64 [n]: the codes of the values; by default 0 … n − 1.
-        cuts: thresholds for the nearest modes, one fewer than values (after sorting, before mirroring); midpoints by default.
+        cuts: thresholds for the nearest modes, one fewer than values (after sorting, before mirroring); midpoints by
+            default.
         overflow: where the next larger number would lie, if exceeding the largest means leaving the set.
         infinite: what infinity becomes, and with it every number beyond ``overflow``; None: the largest value.
         flushed: where the binade lies that is rounded to and then flushed to zero, for formats without subnormals.

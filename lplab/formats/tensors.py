@@ -28,7 +28,9 @@ class StraightThrough(torch.autograd.Function):
     """Rounding in the forward pass, identity in the backward pass (optionally zero where the value was clipped)."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, fmt: Any, rounding: Rounding, seed: int, axis: int | None, clip: bool) -> torch.Tensor:  # type: ignore[override]
+    def forward(
+        ctx: Any, x: torch.Tensor, fmt: Any, rounding: Rounding, seed: int, axis: int | None, clip: bool
+    ) -> torch.Tensor:  # type: ignore[override]
         """Round; remember which elements lie inside the range of the format."""
         ctx.clip = clip
         if clip:
@@ -43,7 +45,9 @@ class StraightThrough(torch.autograd.Function):
         return gradient, None, None, None, None, None
 
 
-def _quantize(fmt: Any, x: torch.Tensor, rounding: Rounding, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:
+def _quantize(
+    fmt: Any, x: torch.Tensor, rounding: Rounding, seed: int, out: torch.Tensor | None, axis: int | None
+) -> torch.Tensor:
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
     if engine.is_blocked(fmt):
         rows, undo = engine.as_rows(torch, x.to(work), axis)
