@@ -1,4 +1,4 @@
-"""Formats side by side, as small multiples on a common axis: their range and precision, or what they do to one tensor."""
+"""Formats side by side, as small multiples on one axis: their range and precision, or what they do to a tensor."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def precision_data(fmt: Any, first: int, last: int) -> tuple[np.ndarray, np.ndar
 def _precision_bars(
     formats: list[Any], rows: list[tuple[np.ndarray, np.ndarray]], first: int, last: int
 ) -> list[dict[str, Any]]:
-    """Two traces for all rows: octaves of normal and of subnormal numbers; two more stay empty, as with a tensor there are four."""
+    """Four traces, as with a tensor: octaves of normal and of subnormal numbers, for all rows at once; two stay empty."""
     most = max((float(np.log2(count).max(initial=0)) for _, count in rows), default=0.0) + 1
     width = 0.94 if last - first <= 64 else 1.0
     traces = []
@@ -139,7 +139,9 @@ def _precision_bars(
         size = np.concatenate(bits)
         hover = f"octave of 2<sup>%{{x:.1f}}</sup><br>{name}<br>precision  %{{customdata:.3g}} bits<extra></extra>"
         where, bases = np.concatenate(x), np.concatenate(base)
-        traces.append(_bar(where, bases, size / most * _FULL, look, name=name, customdata=size, hovertemplate=hover))
+        traces.append(
+            _bar(where, bases, size / most * _FULL, look, name=name, width=width, customdata=size, hovertemplate=hover)
+        )
     empty = np.empty(0)
     return [*traces, *(_bar(empty, empty, empty, look, name=look) for look in ("exact", "saturated"))]
 
@@ -165,9 +167,10 @@ def _precision_title(formats: list[Any]) -> str:
 
 
 def _precision_alt(formats: list[Any]) -> str:
+    spans = [element_of(f).dynamic_range_octaves for f in formats]
     each = "; ".join(
-        f"{name_of(f)} reaches {_bits(f):.3g} bits of precision and spans {element_of(f).dynamic_range_octaves:.0f} octaves"
-        for f in formats
+        f"{name_of(f)} reaches {_bits(f):.3g} bits of precision and spans {span:.0f} octaves"
+        for f, span in zip(formats, spans, strict=True)
     )
     return f"Bits of precision in each octave of magnitude, one row a format: {each}."
 
@@ -223,4 +226,7 @@ def _tensor_alt(formats: list[Any], data: list[MagnitudeData], rounding: str) ->
         if data[0].nan + data[0].infinite
         else ""
     )
-    return f"Histograms of the magnitudes of {data[0].total:,} finite elements, one row a format with rounding {rounding}: {each}.{odd}"
+    head = (
+        f"Histograms of the magnitudes of {data[0].total:,} finite elements, one row a format with rounding {rounding}"
+    )
+    return f"{head}: {each}.{odd}"

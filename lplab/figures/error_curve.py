@@ -47,8 +47,8 @@ def error_curve_data(
 ) -> ErrorCurve:
     """The relative error for x from 2^low to 2^high, by really quantizing; with stochastic rounding the expected error.
 
-    The points are chosen by the format: each value, both sides of each threshold, and some between. With ``octaves`` only the
-    largest error of each octave is kept.
+    The points are chosen by the format: each value, both sides of each threshold, and some between. With ``octaves``
+    only the largest error of each octave is kept.
 
     >>> from lplab import formats
     >>> round(error_curve_data(formats.get("e4m3fn"), -5, 5).worst, 3)
@@ -76,7 +76,7 @@ def _worst(fmt: Any, x: np.ndarray, error: np.ndarray) -> float:
 
 
 def _largest(fmt: Any, edges: np.ndarray, rounding: str, probes: int) -> tuple[np.ndarray, float]:
-    """The largest error in each bin of log2 x, taken at the tips of the teeth around some probes; and among the normal numbers."""
+    """The largest error in each bin of log2 x, at the tips of the teeth around some probes; and among the normal numbers."""
     x = np.exp2(edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(probes) + 0.5) / probes).ravel()
     below, above = neighbours(fmt, x)
     known = np.isfinite(below) & (below > 0)
@@ -136,9 +136,10 @@ def error_curve(
     """Relative error against magnitude, for one or several formats.
 
     Args:
-        formats: a format, a name, or a list of them. Of block formats the error of an element (before scaling) is shown.
+        formats: a format, a name, or a list of them. Of block formats an element before scaling is shown.
         rounding: one of ``lplab.formats.ROUNDINGS``; with "stochastic" the expected error is drawn.
-        octaves: the view as exponents of two; by default :func:`view_of` the formats. Give it to keep the axis while a format changes.
+        octaves: the view as exponents of two; by default :func:`view_of` the formats. Give it to keep the axis in
+            place while a format changes.
         panels: one panel a format; or all in one, at most four, as the largest error in each octave.
         top: end of the error axis in percent; by default one of a few fixed scales.
         height: in pixels.
@@ -288,7 +289,8 @@ def _title(curves: list[ErrorCurve]) -> str:
 
 def _alt(curves: list[ErrorCurve], rounding: str, low: float, high: float) -> str:
     each = "; ".join(f"{c.name}: {_worst_text(c)}" for c in curves)
+    ends = f"{words.power(low, plain=True)} to {words.power(high, plain=True)}"
     return (
-        f"Relative rounding error with {rounding} for magnitudes from {words.power(low, plain=True)} to {words.power(high, plain=True)}, "
+        f"Relative rounding error with {rounding} for magnitudes from {ends}, "
         f"a sawtooth in each octave of the normal range, larger below it and beyond the largest value; {each}."
     )

@@ -25,7 +25,7 @@ _TOPS = (3.0, 10.0, 25.0, 50.0, 105.0)
 
 
 def error_histogram_data(result: Quantized, limit: float) -> tuple[np.ndarray, np.ndarray]:
-    """Centres of 61 bins from −limit to limit (percent of the tensor's RMS), and the share of elements in each by fate, in percent.
+    """Centres of 61 bins from −limit to limit (percent of the tensor's RMS), and percent of elements in each, by fate.
 
     What lies beyond is counted in the outermost bins.
 
@@ -42,7 +42,7 @@ def error_histogram_data(result: Quantized, limit: float) -> tuple[np.ndarray, n
 
 
 def _rms(result: Quantized) -> float:
-    return math.sqrt(float(result.x @ result.x) / len(result.x)) if len(result.x) else 0.0
+    return math.sqrt(float(np.square(result.x).sum()) / len(result.x)) if len(result.x) else 0.0
 
 
 def error_histogram(

@@ -23,7 +23,7 @@ def export(fig: go.Figure, path: str | Path, *, theme: str = "light", width: int
 
     Args:
         fig: the figure.
-        path: ends in .png, .svg, .html (with plotly.js inside, opens without a network) or .csv (one line a data point).
+        path: ends in .png, .svg, .html (plotly.js inside, needs no network) or .csv (one line a data point).
         theme: "light", "dark", or "clear" for a transparent background.
         width: in pixels; the height is the figure's own. HTML follows the width of its window.
         scale: pixels of the PNG per pixel of the figure.
@@ -76,12 +76,13 @@ def _picture(fig: go.Figure, kind: str, width: int, scale: float) -> bytes:
 def _page(fig: go.Figure, alt: str) -> str:
     title = html.escape(str((fig.layout.meta or {}).get("title", "lplab figure")))
     figure = fig.to_html(full_html=False, include_plotlyjs=True, config=CONFIG)
+    label = html.escape(alt, quote=True)
     background = fig.layout.paper_bgcolor or "transparent"
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"></head>\n'
         f'<body style="margin:0;background:{background}">\n'
-        f'<figure style="margin:0" role="img" aria-label="{html.escape(alt, quote=True)}">{figure}</figure>\n</body></html>\n'
+        f'<figure style="margin:0" role="img" aria-label="{label}">{figure}</figure>\n</body></html>\n'
     )
 
 

@@ -1,4 +1,4 @@
-"""The values of a format on a stretch of the number line: one by one while they are few, as a density when they are many."""
+"""The values of a format on a stretch of the number line: one by one while few, as a density when many."""
 
 from __future__ import annotations
 

@@ -61,9 +61,9 @@ def same(a: Any, b: Any) -> bool:
 
 
 class Static:
-    """A figure for the end of a notebook cell, without a widget: the picture, and its alt text where no picture can be shown.
+    """A figure for the end of a notebook cell, without a widget: picture and alt text.
 
-    The alt text is the plain-text form of the output (terminals, text browsers, the saved file) and part of its metadata.
+    The alt text is the plain-text form of the output (terminals, text browsers) and part of its metadata.
     """
 
     def __init__(self, fig: go.Figure) -> None:
@@ -80,7 +80,7 @@ class Static:
 
 
 def show(fig: go.Figure, theme: str = "light") -> Static:
-    """Show a figure that stays as it is in a notebook: as the last expression of a cell, in the ink of one theme, with its alt text.
+    """Show a figure that stays as it is in a notebook, in the ink of one theme: ``show(fig)`` as the last line of a cell.
 
     >>> from lplab.figures.style import finish
     >>> show(finish(go.Figure(), alt="An empty figure.", title="Nothing yet"))

@@ -31,7 +31,7 @@ class MagnitudeData:
 
     Attributes:
         octaves: int64 [n]: a bar holds the magnitudes from 2^octave up to the next power of two.
-        counts: int64 [4, n]: elements of each octave by fate (``statistics.FATES``); without a format all are "rounded".
+        counts: int64 [4, n]: elements of each octave by fate (``statistics.FATES``); all "rounded" without a format.
         total: finite elements of the tensor, zeros included: what the shares are of.
         window: the magnitudes that survive; None without a format.
         numbers: the statistics; None without a format.
@@ -106,11 +106,11 @@ def magnitude_histogram(
     what: str = "|x|",
     height: int = 340,
 ) -> go.Figure:
-    """Histogram of log2|v| with the format's window behind it and the shares exact, rounded, flushed and saturated as text.
+    """Histogram of log2|v| with the format's window behind it, and the four shares as text.
 
     Args:
         tensor: float numpy array or torch tensor; NaN and infinities are counted in the subtitle, zeros too.
-        fmt: a format, its name, or None for the tensor alone. For a block format the window is that of the median block scale.
+        fmt: a format, its name, or None for the tensor alone. The window of a block format is that of its median scale.
         rounding: one of ``lplab.formats.ROUNDINGS``; the lower edge of the window follows it.
         seed: for stochastic rounding.
         octaves: fixed range (first, last + 1) as exponents of two; by default from the tensor.

@@ -1,4 +1,4 @@
-"""Which numbers does a format hold? One row a format: a tick for each value, a ribbon of density where they are too many."""
+"""Which numbers does a format hold? One row a format: a tick for each value, a ribbon where they are too many."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def number_line_data(
     limits: tuple[float, float] | None = None,
     rounding: str = "nearest_even",
 ) -> tuple[tuple[float, float], list[Row]]:
-    """The view (low, high) as values, and the rows. Rows with the most values become ribbons until at most 600 ticks are left.
+    """The view (low, high) as values, and the rows; those with the most values as ribbons, so that at most 600 ticks are left.
 
     >>> view, rows = number_line_data("e2m1")
     >>> rows[0].values[-3:]
@@ -91,7 +91,7 @@ def _row(
 
 
 def _bins(low: float, high: float, scale: str) -> np.ndarray:
-    """Bins of the ribbon: whole octaves (eighths in a narrow view) on the log scale, where every binade then counts the same."""
+    """Bins of the ribbon: on the log scale whole octaves (eighths in a narrow view), so that every binade counts the same."""
     if scale == "linear":
         return np.linspace(low, high, 241)
     first, last = math.floor(math.log2(low)), math.ceil(math.log2(high))

@@ -23,7 +23,7 @@ class Row:
     Attributes:
         format: the format.
         values: float64: the values in view, or empty if they are too many.
-        edges: float64 [n + 1]: the bins of the ribbon in units of the axis (the value, or its log2), or empty if values are listed.
+        edges: float64 [n + 1]: the bins of the ribbon, in units of the axis; empty if values are listed.
         counts: float64 [n]: values in each bin.
         normal: the smallest magnitude with full precision.
         goes_on: (to the left, to the right): whether the format has values beyond the view.
@@ -40,7 +40,7 @@ class Row:
 
 
 def traces(rows: list[Row], scale: str, around: float | None, tick: int, half: float) -> list[dict[str, Any]]:
-    """Always the same eight: normal and subnormal ticks, zeros, two ribbons, arrows, the number itself, what it becomes.
+    """Always the same eight: normal and subnormal ticks, zeros, two ribbons, arrows, the number, what it becomes.
 
     Args:
         rows: from the top; row i lies at y = −i.
@@ -164,7 +164,7 @@ def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _arrows(rows: list[Row]) -> dict[str, Any]:
-    """Small arrows at the edge where a format goes on beyond the view; positioned in shares of the axis by the figure."""
+    """Small arrows at the edges beyond which a format goes on; the x axis 2 runs from 0 to 1 over the view."""
     right = np.array([-float(i) for i, row in enumerate(rows) if row.goes_on[1]])
     left = np.array([-float(i) for i, row in enumerate(rows) if row.goes_on[0]])
     return {

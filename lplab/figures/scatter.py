@@ -62,17 +62,20 @@ def quantized_scatter(
     numbers = statistics_of(result, fmt, rounding)
     low, high = _view(result, numbers, scale, limit)
     log = scale == "log"
+    shown = f" ({len(_sample(result)):,} of {numbers.count:,} elements)"
     fig = go.Figure(
         data=[
             _line("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash"),
             _staircase(fmt, rounding, low, high, log),
             *_points(result, low, high, log),
         ],
-        layout={"xaxis": _axis(low, high, log, "original"), "yaxis": _axis(low, high, log, "quantized", zero=True)},
+        layout={
+            "xaxis": _axis(low, high, log, "original", more=shown),
+            "yaxis": _axis(low, high, log, "quantized", zero=True),
+        },
     )
-    chosen = len(_sample(result))
     key = style.key(*((colour, sign, name) for (name, _, colour, *_), sign in zip(_KINDS, "●✕▲", strict=True)))
-    subtitle = f"{key}    <span style='color:{style.GREEN}'>╍</span> unchanged    {chosen:,} of {numbers.count:,} shown"
+    subtitle = f"{key}    {style.key((style.GREEN, '╍', 'unchanged'))}"
     title = (
         f"{name_of(fmt)}: SQNR {words.decibels(numbers.sqnr_db)}"
         if len(result.x)
@@ -93,10 +96,10 @@ def _view(result: Quantized, numbers: TensorStatistics, scale: str, limit: float
     return max(math.floor(math.log2(smallest)) - 2.0, high - 40), high
 
 
-def _axis(low: float, high: float, log: bool, title: str, zero: bool = False) -> dict[str, Any]:
+def _axis(low: float, high: float, log: bool, title: str, zero: bool = False, more: str = "") -> dict[str, Any]:
     if not log:
-        return {"range": [low, high], "nticks": 7, "title": {"text": title}}
-    axis = style.power_axis(low, high, f"|{title}|")
+        return {"range": [low, high], "nticks": 7, "title": {"text": title + more}}
+    axis = style.power_axis(low, high, f"|{title}|{more}")
     if zero:  # the lowest line of the plot stands for zero
         keep = axis["tickvals"] > low + 1
         axis["tickvals"] = np.append(low, axis["tickvals"][keep])
@@ -162,7 +165,8 @@ def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> di
 def _alt(n: TensorStatistics) -> str:
     text = words.percent
     return (
-        f"Scatter of original against quantized values in {n.format} with rounding {n.rounding}: {text(n.exact)} unchanged on the "
-        f"diagonal, {text(n.rounded)} on the steps beside it, {text(n.flushed)} flushed to zero, {text(n.saturated)} saturated; "
+        f"Scatter of original against quantized values in {n.format} with rounding {n.rounding}: {text(n.exact)} "
+        f"unchanged on the diagonal, {text(n.rounded)} on the steps beside it, {text(n.flushed)} flushed to zero, "
+        f"{text(n.saturated)} saturated; "
         f"SQNR {words.decibels(n.sqnr_db)}, {n.nan:,} NaN and {n.infinite:,} infinite elements left out."
     )

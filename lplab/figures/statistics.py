@@ -110,7 +110,7 @@ def statistics_of(result: Quantized, fmt: Any, rounding: str) -> TensorStatistic
     stays = np.isfinite(result.q)
     x, q = result.x[stays], result.q[stays]
     error, size = q - x, np.abs(result.x)
-    signal, noise, total = float(x @ x), float(error @ error), float(np.abs(x).sum())
+    signal, noise, total = float(np.square(x).sum()), float(np.square(error).sum()), float(np.abs(x).sum())
     return TensorStatistics(
         format=name_of(fmt),
         rounding=rounding_text(rounding),
@@ -169,7 +169,7 @@ def quantized(tensor: Any, fmt: Any, rounding: str = "nearest_even", seed: int =
 
 
 def _bounds(array: np.ndarray, fmt: Any, rounding: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """Beyond which numbers each element saturates: the same for all, or for a block format after the scale of each block."""
+    """Beyond which numbers each element saturates: the same for all, or by the scale of each block; and the median scale."""
     edges = window(fmt, rounding)
     low, high = np.float64(edges.low), np.float64(edges.high)
     if not hasattr(fmt, "block_size") or not array.size:

@@ -1,7 +1,7 @@
-"""The house style of every figure: colours with a fixed meaning, type, margins, alt text. One helper applies all: :func:`finish`.
+"""The house style of every figure: colours with a fixed meaning, type, margins, alt text; :func:`finish` applies it.
 
-Figures have a transparent background and a grey ink that is readable on white and on near-black, so that one figure serves both
-themes; :func:`themed` gives the crisper ink of one theme, for files and for figures that are shown without a widget.
+Figures have a transparent background and a grey ink that can be read on white and on near-black, so that one figure
+serves both themes; :func:`themed` gives the crisper ink of one theme, for files and for figures without a widget.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def finish(
 
     Args:
         fig: the figure.
-        alt: one or two full sentences with the numbers, for those who cannot see the picture; kept in ``layout.meta["alt"]``.
+        alt: one or two full sentences with the numbers, for those who cannot see the picture; kept in
+            ``layout.meta["alt"]``.
         title: the point that the figure makes, short (a narrow screen does not wrap it).
         subtitle: a smaller second line: what was counted, or the key to the colours (:func:`key`).
         height: in pixels, 260 to 400 unless the figure has many rows.
@@ -159,7 +160,7 @@ def key(*entries: tuple[str, str, str]) -> str:
 
 
 def themed(fig: go.Figure, theme: str) -> go.Figure:
-    """A copy with the background and the ink of one theme, ``"light"`` or ``"dark"``; ``"clear"`` leaves both as they are.
+    """A copy with the background and the ink of one theme, "light" or "dark"; "clear" leaves both as they are.
 
     >>> themed(go.Figure(), "dark").layout.paper_bgcolor
     '#111111'
@@ -188,7 +189,7 @@ def note(text: str, *, x: float = 1, y: float = 1, **more: Any) -> dict[str, Any
 
 
 def region(low: float, high: float, fill: str, *, axis: str = "") -> dict[str, Any]:
-    """A shaded range of x as a layout shape below the data, over the height of the panel with y axis ``axis`` ("", "2", "3" …)."""
+    """A shaded range of x as a shape below the data, over the height of the panel with y axis ``axis`` ("", "2" …)."""
     return {
         "type": "rect",
         "layer": "below",
@@ -205,7 +206,7 @@ def region(low: float, high: float, fill: str, *, axis: str = "") -> dict[str, A
 
 
 def region_name(text: str, low: float, high: float, span: float, *, axis: str = "") -> dict[str, Any]:
-    """The name of a shaded range, at its top; hidden where the range is narrower than a tenth of the axis (``span``)."""
+    """The name of a shaded range, at its top; hidden where it is narrower than a tenth of the axis (``span``)."""
     return {
         "text": text,
         "x": (low + high) / 2,

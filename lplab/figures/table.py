@@ -15,11 +15,11 @@ from lplab.figures.statistics import as_format, name_of
 
 LIMIT = 256  # codes listed one by one; wider formats show their landmarks
 _RAISED = str.maketrans("0123456789" + words.MINUS, "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-HEADER = ("code", "bits", "value", "kind", "step above")
+HEADER = ("code", "bits", "value", "kind", "step")
 
 
 def codebook_table_data(fmt: Any, limit: int = LIMIT) -> np.ndarray:
-    """The cells as text: shape [5, rows], one column each for code, bits by field, value, kind and the step to the next value.
+    """The cells as text, shape [5, rows]: code, bits by field, value, kind, and the step to the next value.
 
     >>> codebook_table_data("e2m1")[:, 3].tolist()
     ['0x3', '0 01 1', '1.5', 'normal', '0.5']
@@ -119,7 +119,7 @@ def codebook_table(fmt: Any, *, limit: int = LIMIT, height: int = 400) -> go.Fig
     stripes = np.where(np.arange(rows) % 2, "rgba(127,127,127,.10)", "rgba(127,127,127,0)")
     fig = go.Figure(
         go.Table(
-            columnwidth=np.array([0.8, 1.4, 1.4, 1.1, 1.1]),
+            columnwidth=np.array([0.8, 1.6, 1.5, 1.2, 0.9]),
             header={
                 "values": np.array([f"<b>{title}</b>" for title in HEADER], dtype=str),
                 "align": "left",
@@ -144,8 +144,8 @@ def codebook_table(fmt: Any, *, limit: int = LIMIT, height: int = 400) -> go.Fig
     what = "all of them" if rows == 2**element.bits else f"{rows} landmarks"
     alt = (
         f"Table of the codes of {name_of(fmt)}, {what}: code, bits, value, kind and step; from "
-        f"{words.number(element.lowest, plain=True)} to {words.number(element.max, plain=True)}, smallest positive value "
-        f"{words.number(element.smallest_subnormal, plain=True)}, {specials_text(fmt)}."
+        f"{words.number(element.lowest, plain=True)} to {words.number(element.max, plain=True)}, smallest positive "
+        f"value {words.number(element.smallest_subnormal, plain=True)}, {specials_text(fmt)}."
     )
     subtitle = "" if rows == 2**element.bits else f"{rows} landmarks"
     return style.finish(fig, alt=alt, title=title, subtitle=subtitle, height=height, l=8, r=8, b=8)

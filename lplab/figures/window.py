@@ -32,7 +32,7 @@ class Window:
 
     @property
     def magnitude(self) -> float:
-        """The magnitude from which something saturates, whatever the sign (formats without a sign: positive numbers)."""
+        """The magnitude from which something saturates, whatever the sign (without signs: positive numbers)."""
         return min(self.high, -self.low) if self.low < 0 < self.high else max(self.high, -self.low)
 
     def scaled(self, factor: float) -> Window:
@@ -48,9 +48,9 @@ class Window:
 def window(fmt: Any, rounding: str = "nearest_even") -> Window:
     """The window of a format, or for a block format that of its elements before scaling.
 
-    The lower edge is measured, not derived: bisection on the bits of float64 with ``fmt.quantize`` as judge. With the nearest modes
-    a number saturates from half a step above the largest value, as then it would have gone to a value that does not exist;
-    with the others from the largest value itself.
+    The lower edge is measured, not derived: bisection on the bits of float64 with ``fmt.quantize`` as judge. With the
+    nearest modes a number saturates from half a step above the largest value, as then it would have gone to a value
+    that does not exist; with the others from the largest value itself.
 
     >>> from lplab import formats
     >>> window(formats.get("e4m3fn"))
@@ -76,7 +76,7 @@ def _step_inside(fmt: Any, end: float) -> float:
 
 
 def _largest_zero(fmt: Any, rounding: str, sign: int) -> float:
-    """The largest magnitude of one sign that is rounded to zero, or 0: a search with 257 probes a round over float64 bits."""
+    """The largest magnitude of one sign that becomes zero, or 0: a search over float64 bits, 257 probes a round."""
     low, high = 0, int(np.float64(fmt.smallest_subnormal).view(np.int64))
     while high - low > 1:
         probes = np.unique(np.linspace(low, high, 257).astype(np.int64))

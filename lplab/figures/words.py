@@ -1,4 +1,4 @@
-"""Numbers as the words of titles, captions and alt texts: short, with real minus signs, never rounding something to nothing."""
+"""Numbers as words for titles, captions and alt texts: short, with real minus signs, nothing rounded to nothing."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def decibels(value: float) -> str:
 def signed_percent(ratio: float, digits: int = 3) -> str:
     """A relative difference as text, with its sign.
 
-    >>> signed_percent(0.0417), signed_percent(-0.5), signed_percent(0.0), signed_percent(1e-9), signed_percent(float("nan"))
-    ('+4.17 %', '−50 %', '0 %', 'about 0 %', 'undefined')
+    >>> signed_percent(0.0417), signed_percent(-0.5), signed_percent(0.0), signed_percent(1e-9)
+    ('+4.17 %', '−50 %', '0 %', 'about 0 %')
     """
     if math.isnan(ratio):
         return "undefined"
