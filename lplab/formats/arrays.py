@@ -137,7 +137,7 @@ def constants(grid: Grid, rounding: Rounding, real: str) -> Constants:
 
 
 def quantize(xp: Any, x: Any, plan: Grid | Table, rounding: Rounding, draws: Any = None) -> Any:
-    """Round a contiguous float32 or float64 array of at least one dimension; the result is a new array of the same type."""
+    """Round a contiguous float32 or float64 array of at least one dimension into a new array of the same type."""
     if isinstance(plan, Table):
         with np.errstate(over="ignore", invalid="ignore"):  # distances from infinity and NaN
             return narrow(xp, _to_table(xp, widen(xp, x), plan, rounding, draws), x)
@@ -209,7 +209,10 @@ def divide(xp: Any, x: Any, step: float) -> Any:
 
 
 def widen(xp: Any, x: Any) -> Any:
-    """X in float64; subnormal numbers converted as integers. Subnormal float64 become the smallest normal number of their sign."""
+    """Float64 of x, subnormal numbers converted as integers.
+
+    Subnormal float64 become the smallest normal number of their sign: they round the same way.
+    """
     word = WORDS[_real(xp, x)]
     bits = x.view(getattr(xp, word.integer))
     magnitude = bits & ~word.sign_bit

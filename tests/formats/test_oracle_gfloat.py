@@ -59,8 +59,12 @@ def info(fmt: F.FloatFormat) -> FormatInfo:
 
 
 def inputs(fmt: F.FloatFormat) -> np.ndarray:
-    """float64, because gfloat works in the type of its input. NaN only where the format has one: gfloat raises."""
+    """float64, because gfloat works in the type of its input. NaN only where the format has one: gfloat raises.
+
+    Subnormal float64 numbers are left out: gfloat's ldexp flushes them before it looks at what was cut off.
+    """
     x = np.concatenate([boundary(fmt, "float64"), boundary(fmt).astype(np.float64), common()[::7], specials("float64")])
+    x = x[~((x != 0) & (np.abs(x) < 2.0**-1022))]
     return x if fmt.has_nan else x[~np.isnan(x)]
 
 
@@ -82,8 +86,11 @@ def test_every_mode(fmt, saturating):
 @pytest.mark.parametrize("bits", [1, 3, 8, 16, 24])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_stochastic_with_our_draws(variant, bits):
+    """float32 numbers: with 53 bits gfloat's sum of fraction and random bits is itself rounded (variants A and B)."""
     for fmt in FORMATS[::3]:
-        x = inputs(fmt)
+        with np.errstate(invalid="ignore"):
+            x = np.concatenate([boundary(fmt), common()[::7]]).astype(np.float64)
+        x = x if fmt.has_nan else x[~np.isnan(x)]
         draws = counter.draws(np, counter.keys(bits), 0, x.size, bits).astype(np.int64)
         saturating = bool(fmt.saturating)
         with np.errstate(all="ignore"):
@@ -106,7 +113,7 @@ def test_decode_and_encode(fmt):
     codes = np.arange(2**fmt.bits)
     values = np.array([gfloat.decode_float(info(fmt), int(c)).fval for c in codes])
     assert_same(fmt.decode(codes), values, codes)
-    number = ~np.isnan(values)
+    number = np.isfinite(values)
     np.testing.assert_array_equal(fmt.encode(values[number]), gfloat.encode_ndarray(info(fmt), values[number]))
 
 
