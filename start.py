@@ -161,7 +161,7 @@ def run(command: list[str], what: str) -> None:
     """Run ``command`` with one moving line on the screen and its output in the log; raise Problem if it fails."""
     lines: list[str] = []
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
-                               errors="replace", env=environment(), cwd=ROOT)  # fmt: skip
+                               errors="replace", env=environment(PIP_RETRIES="2"), cwd=ROOT)  # fmt: skip
     reader = threading.Thread(target=collect, args=(process.stdout, lines), daemon=True)
     reader.start()
     start, moving = time.monotonic(), sys.stdout.isatty()
