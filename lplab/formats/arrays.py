@@ -199,7 +199,10 @@ def _to_table(xp: Any, x: Any, table: Table, rounding: Rounding, draws: Any) -> 
 
 
 def divide(xp: Any, x: Any, step: float) -> Any:
-    """X / step, a single operation; a quotient too small for a normal number becomes 2^−100, which rounds the same way in every mode."""
+    """The quotient x / step, a single operation.
+
+    A quotient too small for a normal number becomes 2^−100, which rounds the same way in every mode.
+    """
     word = WORDS[_real(xp, x)]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         bits = (x / step).view(getattr(xp, word.integer))

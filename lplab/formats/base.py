@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Format(ABC):
 
     @abstractmethod
     def codes_of(self, values: np.ndarray) -> np.ndarray:
-        """The int64 codes of float64 values that are already values of the format (NaN and infinity as far as they exist)."""
+        """The int64 codes of float64 values of the format (and of NaN and infinity, if it has them)."""
 
     @abstractmethod
     def bit_fields(self) -> tuple[tuple[str, int], ...]:
@@ -71,7 +71,7 @@ class Format(ABC):
 
     @property
     def smallest_normal(self) -> float:
-        """The smallest positive value with full precision; the smallest positive value where that makes no difference."""
+        """The smallest positive value with full precision; where precision never drops, the smallest positive value."""
         return self.smallest_subnormal
 
     @property
@@ -142,7 +142,7 @@ class Format(ABC):
         return coding.encode(self, x, rounding, seed)
 
     def decode(self, codes: Any) -> Any:
-        """The float64 values of codes (numpy or torch integers, a Python int, or a list); the inverse of :meth:`encode`.
+        """The float64 values of codes (numpy or torch integers, a Python int, a list); the inverse of :meth:`encode`.
 
         Raises:
             TypeError: codes are not integers. ValueError: a code is outside 0 … 2**bits − 1.
@@ -212,7 +212,7 @@ class Format(ABC):
 
     def __repr__(self) -> str:
         """The constructor call, with the fields that differ from their defaults."""
-        shown = (f for f in fields(self) if getattr(self, f.name) != f.default)
+        shown = (f for f in fields(cast(Any, self)) if getattr(self, f.name) != f.default)
         return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from lplab.formats.integer import IntFormat
 from lplab.formats.rounding import Rounding
 
 SCALE_RULES = {
-    "floor": "2^(⌊log2 amax⌋ − e), e the exponent of the element's largest value: the OCP rule; clips up to 25 % of a block's largest value",
+    "floor": "2^(⌊log2 amax⌋ − e), e the exponent of the largest element: the OCP rule; may clip",
     "even": "as floor, after rounding amax to the element's mantissa width",
     "ceil": "2^(⌈log2 amax⌉ − e)",
     "rceil": "the smallest power of two that is at least amax / largest element: clips nothing",
@@ -74,8 +74,8 @@ class BlockFormat:
             raise ValueError(f"unknown scale_rule {self.scale_rule!r}; allowed: {', '.join(SCALE_RULES)}")
         if not self._element_fits():
             raise ValueError(
-                "element must be a saturating FloatFormat of radix 2 with 1 to 10 mantissa bits and subnormals, or an IntFormat of at most "
-                f"12 bits with a power of two as scale and zero point 0, got {self.element!r}"
+                "element must be a saturating FloatFormat of radix 2 with 1 to 10 mantissa bits and subnormals, or an "
+                f"IntFormat of at most 12 bits with a power of two as scale and zero point 0, got {self.element!r}"
             )
         if self.tensor_scale and not isinstance(self.scale, FloatFormat):
             raise ValueError("tensor_scale=True needs a FloatFormat as scale, as in NVFP4 (E4M3)")
@@ -102,7 +102,7 @@ class BlockFormat:
 
     @property
     def bits(self) -> float:
-        """Bits a value: those of the element and its share of the block's scale (a tensor's scale counts for nothing)."""
+        """Bits a value: the element's and its share of the block's scale (a tensor's scale counts for nothing)."""
         return self.element.bits + self._scale.bits / self.block_size
 
     @property
@@ -151,9 +151,7 @@ class BlockFormat:
         Raises:
             ValueError: always; it says where to look.
         """
-        raise ValueError(
-            f"{self.label} has a grid for each block; its elements' is .element.codebook(), its scales' .scale.codebook()"
-        )
+        raise ValueError(f"{self.label} has a grid for each block; use .element.codebook() and .scale.codebook()")
 
     def bit_fields(self) -> tuple[tuple[str, int], ...]:
         """The parts of an element."""
@@ -232,7 +230,8 @@ class BlockFormat:
         return f"BlockFormat({', '.join(s for s in shown if s)})"
 
     def __str__(self) -> str:
-        return f"{self.label}: {self.bits:g} bits a value, blocks of {self.block_size} × {self.element.label} with a scale in {self._scale.label}"
+        parts = f"blocks of {self.block_size} × {self.element.label} with a scale in {self._scale.label}"
+        return f"{self.label}: {self.bits:g} bits a value, {parts}"
 
 
 E8M0 = CodebookFormat((*(2.0**k for k in range(-127, 128)), math.nan), name="e8m0")

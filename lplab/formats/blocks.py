@@ -106,7 +106,10 @@ def in_blocks(xp: Any, rows: Any, size: int) -> Any:
 
 
 def scaled_blocks(xp: Any, split: Any, plan: BlockPlan) -> tuple[Any, tuple[Any, ...]]:
-    """The blocks divided by their scales, and the factors [..., 1] that undo it, in order. Blocks with NaN or infinity become NaN."""
+    """The blocks divided by their scales, and the factors [..., 1] that undo it, in order.
+
+    Blocks with NaN or infinity become NaN.
+    """
     if plan.scale is not None:
         split = arrays.cast(xp, split, xp.float32)
         factors, scales, decode = rounded_scales(xp, xp.amax(abs(split), -1), plan)
@@ -121,7 +124,7 @@ def scaled_blocks(xp: Any, split: Any, plan: BlockPlan) -> tuple[Any, tuple[Any,
 
 
 def scale_exponents(xp: Any, largest: Any, plan: BlockPlan) -> Any:
-    """The exponents (int64) of power-of-two scales from the largest magnitudes (float64) of blocks, by the plan's rule."""
+    """The exponents (int64) of power-of-two scales from the largest magnitudes (float64) of blocks."""
     bits = largest.view(xp.int64)
     if plan.rule == "even":
         bits = bits + (1 << (51 - plan.mantissa_bits))

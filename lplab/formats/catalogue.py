@@ -94,13 +94,13 @@ def get(name: str) -> Any:
         ValueError: no such name; the message has the closest ones.
 
     >>> get("bf16")
-    FloatFormat(exponent_bits=8, mantissa_bits=7, bias=127, name='bf16')
+    FloatFormat(exponent_bits=8, mantissa_bits=7, bias=127, saturating=False, name='bf16')
     >>> get("q8.8").max
     127.99609375
     >>> get("e4m3nf")
     Traceback (most recent call last):
     ...
-    ValueError: unknown format 'e4m3nf'; closest: e4m3fn, e4m3, e4m3fnuz. lplab.formats.names() lists all; qI.F is fixed point
+    ValueError: unknown format 'e4m3nf'; closest: e4m3fn, e4m3, e4m3fnuz. See lplab.formats.names(); qI.F is fixed point
     """
     if name in _CATALOGUE:
         return _CATALOGUE[name]
@@ -109,4 +109,4 @@ def get(name: str) -> Any:
         return FixedFormat(int(fixed[1]), int(fixed[2]))
     close = difflib.get_close_matches(str(name).lower(), _CATALOGUE, n=3, cutoff=0.4)
     hint = f"closest: {', '.join(close)}. " if close else ""
-    raise ValueError(f"unknown format {name!r}; {hint}lplab.formats.names() lists all; qI.F is fixed point")
+    raise ValueError(f"unknown format {name!r}; {hint}See lplab.formats.names(); qI.F is fixed point")

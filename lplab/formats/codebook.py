@@ -76,6 +76,11 @@ class CodebookFormat(Format):
         """The name, or how many values."""
         return self.name or f"codebook of {len(self.values)} values"
 
+    def __repr__(self) -> str:
+        """The constructor call; a long codebook is abbreviated."""
+        values = repr(self.codebook_values) if self.bits <= 4 else f"<{len(self.codebook_values)} values>"
+        return f"CodebookFormat({values}{f', name={self.name!r}' if self.name else ''})"
+
     def bit_fields(self) -> tuple[tuple[str, int], ...]:
         """One field: the code."""
         return (("code", self.bits),)

@@ -39,7 +39,7 @@ def encode(fmt: Format, x: Any, rounding: str | Rounding, seed: Any) -> Any:
 
 
 def _exact(x: np.ndarray, fmt: Format) -> np.ndarray:
-    """X in a type that holds all values of the format: float64, unless the format divides by a scale in the type of x."""
+    """Float64, which holds all values of all formats; but x as it is if the format divides by a scale in its type."""
     work = np.ascontiguousarray(x, dtype=engine.working_dtype(x.dtype.name)).reshape(x.shape)
     if getattr(fmt.plan, "step", 1.0) != 1:
         return work
@@ -89,11 +89,11 @@ def encode_blocks(fmt: BlockFormat, x: Any, rounding: str | Rounding, seed: Any,
     elements = arrays.quantize(
         np, np.where(bad[..., None], 0.0, scaled).astype(scaled.dtype).reshape(-1), plan.element, rounding, random
     )
-    codes = fmt.element.codes_of(elements.astype(np.float64)).astype(code_dtype(fmt.element.bits))
-    codes = codes.reshape(rows.shape[0], -1)[:, : rows.shape[1]]
+    element_codes = fmt.element.codes_of(elements.astype(np.float64)).astype(code_dtype(fmt.element.bits))
+    element_codes = element_codes.reshape(rows.shape[0], -1)[:, : rows.shape[1]]
     scales = fmt._scale.codes_of(np.where(bad, np.nan, factors[0][..., 0].astype(np.float64)))
     scales = _like_axis(scales.astype(code_dtype(fmt._scale.bits)), array, axis)
-    return BlockCodes(undo(codes), scales, float(factors[1]) if plan.scale is not None else 1.0)
+    return BlockCodes(undo(element_codes), scales, float(factors[1]) if plan.scale is not None else 1.0)
 
 
 def decode_blocks(fmt: BlockFormat, codes: BlockCodes, axis: int) -> Any:
@@ -103,8 +103,8 @@ def decode_blocks(fmt: BlockFormat, codes: BlockCodes, axis: int) -> Any:
 
         from lplab.formats.block import BlockCodes
 
-        host = BlockCodes(codes.elements.cpu().numpy(), codes.scales.cpu().numpy(), codes.tensor_scale)
-        return torch.from_numpy(decode_blocks(fmt, host, axis)).to(codes.elements.device)
+        host_codes = BlockCodes(codes.elements.cpu().numpy(), codes.scales.cpu().numpy(), codes.tensor_scale)
+        return torch.from_numpy(decode_blocks(fmt, host_codes, axis)).to(codes.elements.device)
     rows, undo = engine.as_rows(np, np.asarray(codes.elements), axis)
     scale_rows, _ = engine.as_rows(np, np.asarray(codes.scales), axis)
     scales = np.repeat(fmt._scale.decode(scale_rows), fmt.block_size, axis=1)[:, : rows.shape[1]]

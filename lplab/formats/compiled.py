@@ -9,6 +9,9 @@ Integer results are wrapped in ``I(...)`` throughout, as numba would widen them 
 vector instructions.
 """
 
+# mypy: ignore-errors
+# (numba gives the types in these loops a stricter meaning than Python's)
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -60,10 +63,12 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
     variant = code[-1]
     step, shifted, factored = scaling == "step", scaling == "shift", scaling == "factor"
 
+    # fmt: off
     def loop(
-        x, out, cut, cap, least, shift, inverse, from_integer, parity, highest, lowest, above, below, infinity, minus_infinity,
-        smallest, negative_zero, random_bits, first, key_1, key_2, shifts, factors, scales, scale,
-    ):  # fmt: skip
+        x, out, cut, cap, least, shift, inverse, from_integer, parity, highest, lowest, above, below, infinity,
+        minus_infinity, smallest, negative_zero, random_bits, first, key_1, key_2, shifts, factors, scales, scale,
+    ):
+        # fmt: on
         block = size if size else x.shape[1]
         levels = F(ONE << I(random_bits))
         draw_shift = U(32 - random_bits)
@@ -99,7 +104,8 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
                         units = F(F(magnitude) * from_integer)
                     kept = np.rint(units) if rint_suffices else np.floor(units)
                     fraction = F(units - kept)
-                    tail, more, tie = fraction > F(0), fraction > HALF, fraction == HALF
+                    tail = fraction > F(0) or (units == F(0) and magnitude != ZERO)  # the product may underflow
+                    more, tie = fraction > HALF, fraction == HALF
                     odd = I(I(kept) & ONE) != ZERO
                     if no_mantissa:
                         odd = odd and I(I(I(exponent >> BITS) + parity) & ONE) != ZERO
@@ -174,7 +180,7 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, scaling: str, 
 
 @cache
 def largest_loop() -> Callable:
-    """The loop that finds the pattern of the largest magnitude of each block [blocks, size] (NaN above infinity above all).
+    """The loop that finds the pattern of the largest magnitude in each of [blocks, size]; NaN exceeds infinity.
 
     Here the size is no constant: a short loop of known length is unrolled before it could become vector instructions.
     """
@@ -215,7 +221,7 @@ def exponent_loop() -> Callable:
 
 @cache
 def table_loop() -> Callable:
-    """The loop that rounds float32 by looking up the upper bits of the pattern; the lower bits decide between two results."""
+    """The loop that looks results up by the upper bits of a float32 pattern; the lower bits decide between two."""
     U = np.uint32  # unsigned: an index needs no check for being negative
 
     def loop(x, out, low_bits, cuts, results):

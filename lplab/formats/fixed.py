@@ -12,7 +12,7 @@ from lplab.formats.plan import Grid
 
 
 def even_grid(spacing_exponent: int, lowest: int, highest: int, step: float = 1.0) -> Grid:
-    """The grid of the integers lowest … highest in units of 2^spacing_exponent: floating point that is subnormal everywhere."""
+    """The integers lowest … highest in units of 2^spacing_exponent: a float grid that is subnormal everywhere."""
     width = max(abs(lowest), abs(highest)).bit_length()
     unit = 2.0**spacing_exponent
     return Grid(
@@ -36,7 +36,7 @@ def signed_codes(codes: np.ndarray, bits: int) -> np.ndarray:
 
 @dataclass(frozen=True, repr=False)
 class FixedFormat(Format):
-    """Gupta's ⟨IL, FL⟩: a two's-complement integer of IL + FL bits in units of 2^−FL; saturates, no NaN, no infinity, no −0.
+    """Gupta's ⟨IL, FL⟩: a two's-complement integer of IL + FL bits in units of 2^−FL; saturates; no NaN, no −0.
 
     Args:
         integer_bits: IL, the sign included: 1 to 32.

@@ -1,4 +1,4 @@
-"""Floating point with any exponent and mantissa width, bias, radix 2 or 4, special codes, with or without subnormals."""
+"""Floating point with any exponent and mantissa width, bias, radix 2 or 4, special codes, subnormals on or off."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPECIALS = {
     "fnuz": "the code of −0 is NaN, no infinity, no −0",
     "none": "every code is a number",
     "p3109": "the code of −0 is NaN, the largest codes are ±infinity, no −0 (IEEE P3109, extended)",
-    "dlfloat": "the all-ones code is infinity and NaN in one, the lowest binade is normal except its first code, zero (IBM)",
+    "dlfloat": "the all-ones code is infinity and NaN in one; only zero in its lowest binade is not normal (IBM)",
 }
 _RESERVED = {"fn": 1, "fnuz": 0, "none": 0, "p3109": 1, "dlfloat": 1}  # codes above the largest finite one, per sign
 _INFINITE = ("ieee", "p3109", "dlfloat")
@@ -103,8 +103,8 @@ class FloatFormat(Format):
         high = -LEAST_EXPONENT // steps - self.mantissa_bits
         if not low <= self.bias <= high:
             raise ValueError(
-                f"bias must be from {low} to {high} for {self.exponent_bits} exponent and {self.mantissa_bits} mantissa "
-                f"bits (all values must be float64 numbers), got {self.bias!r}"
+                f"bias must be from {low} to {high} for {self.exponent_bits} exponent and {self.mantissa_bits} "
+                f"mantissa bits (all values must be float64 numbers), got {self.bias!r}"
             )
 
     # -- the numbers ------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class FloatFormat(Format):
         least = (0 if self._field_0_is_normal else 1) - int(self.bias or 0)
         exponent = np.maximum(np.frexp(magnitude)[1] - 1, least)
         significand = np.ldexp(magnitude, self.mantissa_bits - exponent).astype(np.int64)
-        # A significand with its leading one adds one to the exponent field by itself; only dlfloat's field 0 has that one already.
+        # The leading one of a significand adds one to the exponent field by itself; dlfloat's field 0 has it already.
         codes = ((exponent - least) << self.mantissa_bits) + significand
         if self._field_0_is_normal:
             codes = codes - (1 << self.mantissa_bits)

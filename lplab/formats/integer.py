@@ -34,7 +34,7 @@ class IntFormat(Format):
     array([ -5. ,   0.5, 122.5])
     """
 
-    bits: int = 8  # type: ignore[assignment]  # a field where the base has a property
+    bits: int = 8
     symmetric: bool = False
     signed: bool = True
     scale: float = 1.0

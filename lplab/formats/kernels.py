@@ -1,7 +1,8 @@
-"""Which compiled loop serves which format, and the tables that it needs. numba is imported when a large array first comes along.
+"""Which compiled loop serves which format, and the tables that it needs.
 
-A loop that this process has not used yet is loaded from disk (or compiled, the first time on a machine: about half a second), so small
-arrays do not ask for it: they are computed by :mod:`lplab.formats.arrays` in microseconds, with the same bits.
+numba is imported when a large array first comes along. A loop that this process has not used yet is loaded from disk
+(or compiled, the first time on a machine: half a second), so small arrays do not ask for it: they are computed by
+:mod:`lplab.formats.arrays` in microseconds, with the same bits.
 """
 
 from __future__ import annotations
@@ -134,10 +135,11 @@ def _by_table(x: np.ndarray, out: np.ndarray, table: Table, rounding: Rounding) 
 
 @cache
 def _lookup(table: Table, rounding: Rounding) -> tuple[np.uint32, np.ndarray, np.ndarray] | None:
-    """For the upper bits of a float32 pattern: how many lower bits there are, from which lower bits on the second result holds (uint32 [n]),
-    and the patterns of both results (int32 [2n]). As few upper bits as possible, so that it stays in the fastest
-    cache; None if even 16 are too
-    few: more than one change among the patterns that share them.
+    """What :func:`compiled.table_loop` looks up: how many lower bits there are, the cuts and the results.
+
+    ``cuts`` (uint32 [n]) has for each value of the upper bits from which lower bits on the second result holds;
+    ``results`` (int32 [2n]) has the patterns of both. As few upper bits as possible are used, so that all stays in the
+    fastest cache; None if even 16 are too few: more than one change among the patterns that share them.
     """
     for upper_bits in range(9, 17):
         found = _split(table, rounding, upper_bits)
@@ -172,7 +174,7 @@ def _split(table: Table, rounding: Rounding, upper_bits: int) -> tuple[np.ndarra
 
 
 def quantize_blocks(rows: np.ndarray, out: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> bool:
-    """Round contiguous float32 [rows, length] block by block into ``out`` and return True; False where no compiled loop serves."""
+    """Round contiguous float32 [rows, length] block by block into ``out``; False where no compiled loop serves."""
     kind = "shift" if plan.scale is None else "factor"
     spec = ("float32", rounding.code, "scaled", False, kind, plan.size)
     served = available() and rows.dtype == np.float32 and plan.element.mantissa_bits > 0 and plan.element_exponent >= 0

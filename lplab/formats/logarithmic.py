@@ -32,7 +32,7 @@ class LogFormat(Format):
     [1.0, 2.0, 4.0, 8.0, 0.0, 0.125, 0.25, 0.5]
     """
 
-    bits: int  # type: ignore[assignment]
+    bits: int
     fraction_bits: int
     name: str = ""
     saturating = True

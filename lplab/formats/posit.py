@@ -62,7 +62,7 @@ class PositFormat(Format):
     (4096.0, 0.000244140625)
     """
 
-    bits: int  # type: ignore[assignment]
+    bits: int
     exponent_size: int
     name: str = ""
     saturating = True

@@ -21,9 +21,10 @@ def quantize(x: np.ndarray, plan: Grid | Table, rounding: Rounding, draws: np.nd
     >>> quantize(np.array([0.3, 500.0]), get("e4m3fn").plan, Rounding("nearest_even"))
     array([3.125e-01, 4.480e+02])
     """
-    round_to = round_to_grid if isinstance(plan, Grid) else round_to_table
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # NaN in, NaN out, and no fuss about it
-        return round_to(x, plan, rounding, draws)
+        if isinstance(plan, Grid):
+            return round_to_grid(x, plan, rounding, draws)
+        return round_to_table(x, plan, rounding, draws)
 
 
 def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:

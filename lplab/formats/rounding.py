@@ -41,10 +41,10 @@ class Rounding:
 
     >>> Rounding("stochastic", random_bits=8, variant="A")
     Rounding(mode='stochastic', random_bits=8, variant='A')
-    >>> Rounding("neerest")
+    >>> Rounding("neerest")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: unknown rounding 'neerest'; allowed: nearest_even, nearest_away, nearest_down, toward_zero, up, down, to_odd, stochastic
+    ValueError: unknown rounding 'neerest'; allowed: nearest_even, nearest_away, nearest_down, toward_zero, up, ...
     """
 
     mode: str = "nearest_even"
@@ -93,7 +93,8 @@ def rounds_away(xp: Any, rounding: Rounding, odd: Any, fraction: Any, negative: 
         draws: int array of uniform random integers below 2**random_bits, for stochastic rounding alone.
 
     >>> import numpy as np
-    >>> rounds_away(np, Rounding("nearest_even"), np.array([False, True]), np.array([0.5, 0.5]), np.array([False, False]))
+    >>> odd, negative = np.array([False, True]), np.array([False, False])
+    >>> rounds_away(np, Rounding("nearest_even"), odd, np.array([0.5, 0.5]), negative)
     array([False,  True])
     """
     match rounding.code:
@@ -111,7 +112,7 @@ def rounds_away(xp: Any, rounding: Rounding, odd: Any, fraction: Any, negative: 
             return (fraction > 0) & negative
         case "to_odd":
             return (fraction > 0) & ~odd
-    # Stochastic: the fraction in whole steps of 2^−N, against as many of the 2^N equally likely draws. Everything is exact in float32.
+    # Stochastic: the fraction, in steps of 2^−N, against one of 2^N equally likely draws. All exact in float32.
     steps = fraction * 2**rounding.random_bits
     if rounding.variant == "A":
         steps = xp.floor(steps)

@@ -46,7 +46,7 @@ def table_of(
         points, values = np.insert(points, 1, flushed), np.insert(values, 1, 0.0)
         codes, odd = np.insert(codes, 1, -1), np.insert(odd, 1, False)
         cuts = np.concatenate([midpoints(points[:3]), cuts[1:]])
-    if overflow is not None:
+    if overflow is not None and infinite is not None:
         points, values = np.append(points, overflow), np.append(values, infinite)
         codes, odd = np.append(codes, -1), np.append(odd, not odd[-1])
         cuts = np.append(cuts, midpoints(points[-2:]))

@@ -1,4 +1,7 @@
-"""torch tensors: CPU memory is shared with numpy and the compiled kernels; other devices compute with torch itself. Imports torch."""
+"""torch tensors: CPU memory is shared with numpy and the compiled kernels; other devices compute with torch.
+
+This module imports torch; nobody imports it before a tensor has come along.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class StraightThrough(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x: torch.Tensor, fmt: Any, rounding: Rounding, seed: int, axis: int | None, clip: bool
-    ) -> torch.Tensor:  # type: ignore[override]
+    ) -> torch.Tensor:
         """Round; remember which elements lie inside the range of the format."""
         ctx.clip = clip
         if clip:
@@ -38,7 +41,7 @@ class StraightThrough(torch.autograd.Function):
         return _quantize(fmt, x.detach(), rounding, seed, None, axis)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         """The gradient itself, or zero outside the range."""
         if ctx.clip:
             gradient = gradient * ctx.saved_tensors[0]
@@ -71,9 +74,9 @@ def _quantize(
 
 def _target(out: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
     """Where the result for contiguous x goes: straight into ``out`` if its memory allows, else into new memory."""
-    if out is not None and out.dtype == x.dtype and out.is_contiguous():
-        if out.data_ptr() == x.data_ptr() or not _overlap(out, x):
-            return out.detach().reshape(x.shape)
+    fits = out is not None and out.dtype == x.dtype and out.is_contiguous()
+    if out is not None and fits and (out.data_ptr() == x.data_ptr() or not _overlap(out, x)):
+        return out.detach().reshape(x.shape)
     return torch.empty_like(x)
 
 
