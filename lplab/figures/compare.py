@@ -125,7 +125,7 @@ def precision_data(fmt: Any, first: int, last: int) -> tuple[np.ndarray, np.ndar
 def _precision_bars(
     formats: list[Any], rows: list[tuple[np.ndarray, np.ndarray]], first: int, last: int
 ) -> list[dict[str, Any]]:
-    """Four traces, as with a tensor: octaves of normal and of subnormal numbers, for all rows at once; two stay empty."""
+    """Four traces, as with a tensor: octaves of normal and of subnormal numbers, all rows at once; two stay empty."""
     most = max((float(np.log2(count).max(initial=0)) for _, count in rows), default=0.0) + 1
     width = 0.94 if last - first <= 64 else 1.0
     traces = []

@@ -76,7 +76,7 @@ def _worst(fmt: Any, x: np.ndarray, error: np.ndarray) -> float:
 
 
 def _largest(fmt: Any, edges: np.ndarray, rounding: str, probes: int) -> tuple[np.ndarray, float]:
-    """The largest error in each bin of log2 x, at the tips of the teeth around some probes; and among the normal numbers."""
+    """The largest error in each bin of log2 x, at the tips of the teeth around some probes; and of normal numbers."""
     x = np.exp2(edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(probes) + 0.5) / probes).ravel()
     below, above = neighbours(fmt, x)
     known = np.isfinite(below) & (below > 0)

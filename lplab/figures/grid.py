@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lplab.figures.window import just_above
+
 LISTED_BITS = 16  # formats up to this width are listed through their codebook; wider ones are probed
 
 
@@ -36,13 +38,13 @@ def values_between(fmt: Any, low: float, high: float, limit: int) -> np.ndarray 
 
 def _walk(fmt: Any, low: float, high: float, limit: int) -> np.ndarray | None:
     """Go from value to value, each time to the next one above."""
-    value = float(fmt.quantize(low, "up"))
-    values = []
-    while value <= high:
-        values.append(value)
-        if len(values) > limit or value == fmt.max:
+    value = np.array([fmt.quantize(low, "up")])
+    values: list[float] = []
+    while value[0] <= high and len(values) <= limit:
+        values.append(float(value[0]))
+        if value[0] == fmt.max:
             break
-        value = float(fmt.quantize(float(np.nextafter(value, np.inf)), "up"))
+        value = neighbours(fmt, value)[1]
     return np.array(values) if len(values) <= limit else None
 
 
@@ -59,10 +61,11 @@ def neighbours(fmt: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x = np.asarray(x, np.float64)
     inside = (x >= fmt.lowest) & (x <= fmt.max)
     probe = np.where(inside, x, fmt.max)
-    below = np.asarray(
-        fmt.quantize(np.where(probe == fmt.max, np.nextafter(probe, -np.inf), probe), "down"), np.float64
-    )
-    above = np.asarray(fmt.quantize(np.where(probe == below, np.nextafter(probe, np.inf), probe), "up"), np.float64)
+    below = np.asarray(fmt.quantize(np.where(probe == fmt.max, -just_above(-probe), probe), "down"), np.float64)
+    above = np.asarray(fmt.quantize(np.where(probe == below, just_above(probe), probe), "up"), np.float64)
+    stuck = above <= below  # without subnormals even "up" flushes small numbers to zero
+    above = np.where(stuck & (probe >= 0), fmt.smallest_subnormal, above)
+    below = np.where(stuck & (probe < 0), -fmt.smallest_subnormal, below)
     return np.where(inside, below, np.nan), np.where(inside, above, np.nan)
 
 

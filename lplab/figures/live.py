@@ -80,7 +80,7 @@ class Static:
 
 
 def show(fig: go.Figure, theme: str = "light") -> Static:
-    """Show a figure that stays as it is in a notebook, in the ink of one theme: ``show(fig)`` as the last line of a cell.
+    """Show a figure that stays as it is in a notebook, in the ink of one theme: the last line of a cell.
 
     >>> from lplab.figures.style import finish
     >>> show(finish(go.Figure(), alt="An empty figure.", title="Nothing yet"))

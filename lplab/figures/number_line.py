@@ -28,7 +28,7 @@ def number_line_data(
     limits: tuple[float, float] | None = None,
     rounding: str = "nearest_even",
 ) -> tuple[tuple[float, float], list[Row]]:
-    """The view (low, high) as values, and the rows; those with the most values as ribbons, so that at most 600 ticks are left.
+    """The view (low, high) as values, and the rows; those with most values as ribbons, so that 600 ticks are left.
 
     >>> view, rows = number_line_data("e2m1")
     >>> rows[0].values[-3:]
@@ -91,7 +91,7 @@ def _row(
 
 
 def _bins(low: float, high: float, scale: str) -> np.ndarray:
-    """Bins of the ribbon: on the log scale whole octaves (eighths in a narrow view), so that every binade counts the same."""
+    """Bins of the ribbon: on the log scale whole octaves (eighths in a narrow view), so that binades are level."""
     if scale == "linear":
         return np.linspace(low, high, 241)
     first, last = math.floor(math.log2(low)), math.ceil(math.log2(high))

@@ -169,7 +169,7 @@ def quantized(tensor: Any, fmt: Any, rounding: str = "nearest_even", seed: int =
 
 
 def _bounds(array: np.ndarray, fmt: Any, rounding: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """Beyond which numbers each element saturates: the same for all, or by the scale of each block; and the median scale."""
+    """Beyond which numbers elements saturate: one pair for all, or one by each block's scale; and the median scale."""
     edges = window(fmt, rounding)
     low, high = np.float64(edges.low), np.float64(edges.high)
     if not hasattr(fmt, "block_size") or not array.size:

@@ -19,6 +19,7 @@ VERMILION = "#D55E00"  # subnormal numbers, the second format, whatever is lost
 GREEN = "#009E73"  # the reference: fp32, the true value, elements that stay exact
 PINK = "#CC79A7"  # the fourth
 AMBER = "#E69F00"  # fills only: 2.3:1 on white
+PAPER = "#FFFFFF"  # dots inside a coloured bar
 GREY = "#7F7F7F"  # axes, reference lines
 INK = "#757575"  # text where the theme is not known: 4.6:1 on white, 4.1:1 on #111
 COLOURS = (BLUE, VERMILION, GREEN, PINK)
@@ -34,7 +35,7 @@ FATE_LOOKS: dict[str, dict[str, Any]] = {  # bars by what became of the elements
     "exact": {
         **_BAR,
         "color": GREEN,
-        "pattern": {"shape": ".", "fgcolor": "#FFFFFF", "fillmode": "overlay", "size": 5},
+        "pattern": {"shape": ".", "fgcolor": PAPER, "fillmode": "overlay", "size": 5},
     },
     "rounded": {**_BAR, "color": BLUE},
     "flushed": {

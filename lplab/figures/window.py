@@ -12,6 +12,15 @@ import numpy as np
 NEAREST = ("nearest_even", "nearest_away", "nearest_down")
 
 
+def just_above(x: np.ndarray) -> np.ndarray:
+    """The float64 a hair above: eight units in the last place, as one is lost when integers divide by their scale.
+
+    >>> just_above(np.array([1.0])) - 1
+    array([1.77635684e-15])
+    """
+    return x + 8 * np.spacing(np.abs(x))
+
+
 @dataclass(frozen=True)
 class Window:
     """The magnitudes that survive in a format with one rounding.
@@ -71,7 +80,7 @@ def _step_inside(fmt: Any, end: float) -> float:
     """The distance between the outermost value and its neighbour towards zero."""
     if end == 0:
         return _step_inside(fmt, fmt.max) if not math.isinf(fmt.max) else 0.0
-    inside = fmt.quantize(np.array([np.nextafter(end, 0.0)]), "toward_zero")[0]
+    inside = fmt.quantize(just_above(np.array([-abs(end)])) * -np.sign(end), "toward_zero")[0]
     return abs(end - float(inside)) if np.isfinite(inside) else 0.0
 
 
