@@ -266,9 +266,17 @@ class FloatFormat(Format):
             symmetric=True,
             overflow=None if self.saturating else unbounded,
             infinite=None if self.saturating else (np.inf if self.has_infinity else np.nan),
-            flushed=None if self.subnormals else self.smallest_normal / 4,
+            flushed=None if self.subnormals else self._flushed_values(),
             negative_zero=self.has_negative_zero,
         )
+
+    def _flushed_values(self) -> np.ndarray:
+        """What rounding goes to below ``smallest_normal`` before it is flushed: one binade more (dlfloat: and zero's place)."""
+        field = 0 if self._field_0_is_normal else 1
+        significands = 1 + 3 * np.arange(2**self.mantissa_bits) / 2**self.mantissa_bits
+        binade = np.ldexp(significands, int(2 * (field - float(self.bias or 0))))
+        values = np.concatenate([binade / 4, binade[:1]])
+        return values[values < self.smallest_normal]
 
 
 def table_codes(values: np.ndarray, table: Table) -> np.ndarray:

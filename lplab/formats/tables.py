@@ -15,7 +15,7 @@ def table_of(
     cuts: np.ndarray | None = None,
     overflow: float | None = None,
     infinite: float | None = None,
-    flushed: float | None = None,
+    flushed: np.ndarray | None = None,
     negative_zero: bool = False,
     never_zero: bool = False,
     only_positive: bool = False,
@@ -31,7 +31,7 @@ def table_of(
             default.
         overflow: where the next larger number would lie, if exceeding the largest means leaving the set.
         infinite: what infinity becomes, and with it every number beyond ``overflow``; None: the largest value.
-        flushed: where the binade lies that is rounded to and then flushed to zero, for formats without subnormals.
+        flushed: the binade that is rounded to and then flushed to zero, for formats without subnormals: its numbers in rising order.
         negative_zero, never_zero, only_positive: as in :class:`~lplab.formats.plan.Table`.
     """
     codes = np.arange(len(values)) if codes is None else codes
@@ -43,9 +43,11 @@ def table_of(
     cuts = midpoints(points) if cuts is None else cuts
 
     if flushed is not None:  # between 0 and the smallest value
-        points, values = np.insert(points, 1, flushed), np.insert(values, 1, 0.0)
-        codes, odd = np.insert(codes, 1, -1), np.insert(odd, 1, False)
-        cuts = np.concatenate([midpoints(points[:3]), cuts[1:]])
+        places = np.ones(len(flushed), int)
+        points, values = np.insert(points, places, flushed), np.insert(values, places, 0.0)
+        odd = np.insert(odd, places, (codes[1] - np.arange(len(flushed), 0, -1)) % 2 == 1)
+        codes = np.insert(codes, places, -1)
+        cuts = np.concatenate([midpoints(points[: len(flushed) + 2]), cuts[1:]])
     if overflow is not None and infinite is not None:
         points, values = np.append(points, overflow), np.append(values, infinite)
         codes, odd = np.append(codes, -1), np.append(odd, not odd[-1])

@@ -27,6 +27,9 @@ EXOTIC = {
     "radix 4 with mantissa": F.FloatFormat(4, 3, radix=4),
     "radix 4, half bias": F.FloatFormat(3, 2, bias=3.5, radix=4, specials="fnuz", saturating=False),
     "radix 4, no subnormals": F.FloatFormat(3, 1, radix=4, subnormals=False),
+    "radix 4, dlfloat": F.FloatFormat(3, 2, radix=4, subnormals=False, specials="dlfloat"),
+    "radix 4, dlfloat, no mantissa": F.FloatFormat(3, 0, radix=4, subnormals=False, specials="dlfloat"),
+    "radix 4, no mantissa, ieee": F.FloatFormat(3, 0, radix=4, specials="ieee"),
     "dlfloat, no mantissa": F.FloatFormat(5, 0, subnormals=False, specials="dlfloat"),
     "dlfloat 8 bits": F.FloatFormat(4, 3, bias=9, subnormals=False, specials="dlfloat"),
     "dlfloat 8 exponent bits": F.FloatFormat(8, 7, subnormals=False, specials="dlfloat"),
@@ -54,7 +57,7 @@ EXOTIC = {
     "posit3_0": F.PositFormat(3, 0),
     "lns16": F.LogFormat(16, 8),
     "lns3": F.LogFormat(3, 0),
-    "nf4-like": F.CodebookFormat(tuple(np.tanh(np.linspace(-2, 2, 16)).tolist())),
+    "nf4-like": F.CodebookFormat(tuple(np.tanh(np.linspace(-2, 2, 16)).astype("f4").tolist())),
     "codebook out of order": F.CodebookFormat((0.5, -3.0, float("nan"), 7.0)),
 }
 
