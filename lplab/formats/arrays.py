@@ -253,4 +253,4 @@ def _real(xp: Any, x: Any) -> str:
 
 def cast(xp: Any, x: Any, dtype: Any) -> Any:
     """X as another type."""
-    return x.astype(dtype) if xp is np else x.to(dtype)
+    return x.astype(dtype, copy=False) if xp is np else x.to(dtype)

@@ -70,6 +70,8 @@ def quantize(xp: Any, rows: Any, plan: BlockPlan, rounding: Rounding, seed: int 
 
     Random bits are counted over the rows as they are after the last block of each has been filled up.
     """
+    if _size(rows) == 0:
+        return rows
     split = in_blocks(xp, rows, plan.size)
     draws = None
     if rounding.is_stochastic:
@@ -112,9 +114,11 @@ def scaled_blocks(xp: Any, split: Any, plan: BlockPlan) -> tuple[Any, tuple[Any,
     """
     if plan.scale is not None:
         split = arrays.cast(xp, split, xp.float32)
-        factors, scales, decode = rounded_scales(xp, xp.amax(abs(split), -1), plan)
+        largest = xp.amax(abs(split), -1)
+        of_tensor = tensor_scales(xp, largest, plan)
+        factors, scales = rounded_scales(xp, largest, plan, of_tensor)
         with np.errstate(invalid="ignore", over="ignore"):
-            return split * factors[..., None], (scales[..., None], decode)
+            return split * factors[..., None], (scales[..., None], _number(xp, of_tensor[1]))
     wide = arrays.widen(xp, split.reshape(-1)).reshape(split.shape)
     largest = xp.amax(abs(wide), -1)
     exponent = scale_exponents(xp, largest, plan)
@@ -141,31 +145,42 @@ def _power_of_two(xp: Any, exponent: Any) -> Any:
     return ((exponent + 1023) << 52).view(xp.float64)
 
 
-def rounded_scales(
-    xp: Any, largest: Any, plan: BlockPlan, round_to: Callable = arrays.quantize
-) -> tuple[Any, Any, Any]:
-    """The scales of NVFP4 from the largest magnitudes (float32) of blocks.
+def tensor_scales(xp: Any, largest: Any, plan: BlockPlan) -> tuple[np.float32, np.float32]:
+    """(s_enc, s_dec) of NVFP4 from the largest magnitudes (float32) of all blocks: 2688 / amax and its inverse.
 
-    Returns:
-        What each block is multiplied with before rounding (NaN for blocks with NaN or infinity), the rounded block
-        scales s_b, and the tensor's scale s_dec; all float32. Step by step as in Transformer Engine's reference
-        quantizer.
+    Blocks with NaN or infinity have no say; a tensor of zeros has the scale 1.
     """
     assert plan.scale is not None
-    good = xp.isfinite(largest)
-    amax = np.float32(largest[good].max()) if bool(good.any()) else np.float32(0)
+    amax = np.float32(xp.where(xp.isfinite(largest), largest, 0.0).max()) if _size(largest) else np.float32(0)
     encode = np.float32(1)
     if amax > 0:
         with np.errstate(over="ignore"):
             encode = min(np.float32(plan.scale.highest * plan.element.highest) / amax, np.float32(LARGEST_FLOAT32))
-    decode = np.float32(1) / encode
+    return encode, np.float32(1) / encode
+
+
+def rounded_scales(
+    xp: Any,
+    largest: Any,
+    plan: BlockPlan,
+    of_tensor: tuple[np.float32, np.float32],
+    round_to: Callable = arrays.quantize,
+) -> tuple[Any, Any]:
+    """The scales of NVFP4 blocks from their largest magnitudes (float32).
+
+    Returns:
+        What each block is multiplied with before rounding (NaN for blocks with NaN or infinity) and the rounded block
+        scales s_b, both float32. Step by step as in Transformer Engine's reference quantizer.
+    """
+    assert plan.scale is not None
+    good = xp.isfinite(largest)
+    encode, decode = of_tensor
     per_element = encode * (np.float32(1) / np.float32(plan.element.highest))
     target = xp.clip(xp.where(good, largest, 0.0) * _number(xp, per_element), None, plan.scale.highest)
-    target = arrays.cast(xp, target, xp.float32)
     scales = round_to(xp, target.reshape(-1), plan.scale, Rounding()).reshape(target.shape)
     with np.errstate(divide="ignore", over="ignore"):
         factors = xp.clip(1 / (scales * _number(xp, decode)), None, LARGEST_FLOAT32)
-    return arrays.cast(xp, xp.where(good, factors, np.nan), xp.float32), scales, _number(xp, decode)
+    return arrays.cast(xp, xp.where(good, factors, np.nan), xp.float32), scales
 
 
 def _number(xp: Any, value: np.float32) -> Any:

@@ -21,7 +21,7 @@ from lplab.formats.plan import Grid, Table
 from lplab.formats.rounding import SOMETHING, Rounding
 
 LARGE = 2**15  # elements that are worth loading a loop for
-IN_PLACE_BLOCK = 2**13
+CACHED = 2**13  # elements of a scratch copy
 _loaded: set[tuple] = set()  # loops that this process has used; only speed depends on it
 _NOTHING = np.zeros(0, np.float32)
 _NO_SHIFTS = np.zeros(0, np.int32)
@@ -89,9 +89,9 @@ def _by_blocks(
     if x.ctypes.data != out.ctypes.data:
         _call(x, out, spec, constants, rounding, key, 0, scaling)
         return
-    scratch = np.empty(IN_PLACE_BLOCK, x.dtype)  # the same memory would keep the loop from using vector instructions
-    for first in range(0, x.size, IN_PLACE_BLOCK):
-        part = x[first : first + IN_PLACE_BLOCK]
+    scratch = np.empty(CACHED, x.dtype)  # the same memory would keep the loop from using vector instructions
+    for first in range(0, x.size, CACHED):
+        part = x[first : first + CACHED]
         scratch[: part.size] = part
         _call(scratch[: part.size], part, spec, constants, rounding, key, first, scaling)
 
@@ -234,6 +234,11 @@ def _by_rounded_scales(x: Any, out: Any, plan: blocks.BlockPlan, rounding: Round
 
     largest = np.empty(x.size // plan.size, np.int32)
     compiled.largest_loop()(x.view(np.int32).reshape(-1, plan.size), largest, plan.size)
-    factors, scales, decode = blocks.rounded_scales(np, largest.view(np.float32), plan, _round_scales)
+    sizes = largest.view(np.float32)
+    of_tensor = blocks.tensor_scales(np, sizes, plan)
+    factors, scales = np.empty_like(sizes), np.empty_like(sizes)
+    for first in range(0, sizes.size, LARGE):  # in parts that stay in the cache
+        part = slice(first, first + LARGE)
+        factors[part], scales[part] = blocks.rounded_scales(np, sizes[part], plan, of_tensor, _round_scales)
     c = arrays.constants(plan.element, rounding, "float32")
-    _call(x, out, spec, c, rounding, counter.keys(seed), 0, (_NO_SHIFTS, factors, scales, np.float32(decode)))
+    _call(x, out, spec, c, rounding, counter.keys(seed), 0, (_NO_SHIFTS, factors, scales, of_tensor[1]))

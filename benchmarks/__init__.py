@@ -1,0 +1,1 @@
+"""Speed, always as ratios within one run. ``python -m benchmarks`` runs all of it."""

@@ -1,0 +1,203 @@
+"""How fast rounding is, as ratios to a memory copy timed in the same run.
+
+``python -m benchmarks`` (``--quick`` for a taste). Every repetition times copy, candidate, copy on one thread in CPU
+seconds, and takes the ratio within the repetition; the table has the median. So a busy machine changes the seconds, not
+the ratios. Peers are timed beside lplab where they are installed; a bar is what lplab promises. The exit code is 1 if
+one is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+
+import numpy as np
+
+from lplab import formats as F
+
+ELEMENTS = 2**24
+COLD_IMPORT_BAR_SECONDS = 0.3
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something to time: what it does, whose it is, what it may cost in copies (None: no promise, a peer)."""
+
+    work: str
+    who: str
+    run: Callable[[], object]
+    bar: float | None = None
+    share: float = 1.0  # of the elements that it works on, for peers too slow for all of them
+
+
+@dataclass(frozen=True)
+class Result:
+    """The median ratio to a copy of as many elements, and its quartiles."""
+
+    work: str
+    who: str
+    ratio: float
+    low: float
+    high: float
+    bar: float | None
+
+    @property
+    def verdict(self) -> str:
+        """How the ratio stands to the bar."""
+        return "" if self.bar is None else ("within" if self.ratio <= self.bar else "MISSED")
+
+
+def samples(count: int = ELEMENTS) -> np.ndarray:
+    """Normal numbers times 2^(4·normal): exponents spread over ±16, subnormals and overflow both occur."""
+    rng = np.random.default_rng(2015)
+    return (rng.standard_normal(count) * 2.0 ** (4 * rng.standard_normal(count))).astype(np.float32)
+
+
+def ours(x: np.ndarray, out: np.ndarray) -> Iterator[Candidate]:
+    """lplab, with the bars of the project."""
+
+    def row(fmt: F.Format, work: str, bar: float | None, rounding: str = "nearest_even") -> Candidate:
+        return Candidate(work, "lplab", lambda: fmt.quantize(x, rounding, seed=1, out=out), bar)
+
+    for name in ("e4m3fn", "e5m2", "hfp8_forward", "e2m1", "fp16", "bf16", "dlfloat16", "q4.12", "int8", "int4"):
+        yield row(F.get(name), name, 1.3)
+    yield row(F.IntFormat(8, scale=0.013, zero_point=3), "int8, scale 0.013", 1.3)
+    for name in ("e4m3fn", "e5m2", "bf16", "dlfloat16", "q4.12", "int8"):
+        yield row(F.get(name), f"{name} stochastic", 2.2, "stochastic")
+    for rounding in F.ROUNDINGS[1:-1]:
+        yield row(F.get("e4m3fn"), f"e4m3fn {rounding}", 2.5, rounding)
+        yield row(F.get("bf16"), f"bf16 {rounding}", 2.5, rounding)
+    yield row(F.get("radix4_fp4_even"), "radix4_fp4_even", 2.5)
+    for name in ("mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "mxint8"):
+        yield row(F.get(name), name, 4.0)
+    yield row(F.get("nvfp4"), "nvfp4", 5.0)
+    for name in ("posit8_1", "lns8"):
+        yield row(F.get(name), name, None)  # tables; no promise
+
+
+def peers(x: np.ndarray) -> Iterator[Candidate]:
+    """Others doing the same work, where they are installed."""
+    few = x[: x.size // 16]
+    if find_spec("ml_dtypes"):
+        import ml_dtypes
+
+        part, dtype = x[: x.size // 4], ml_dtypes.float8_e4m3fn
+        yield Candidate("e4m3fn", "ml_dtypes", lambda: part.astype(dtype).astype(np.float32), share=1 / 4)
+    if find_spec("torch"):
+        import torch
+
+        torch.set_num_threads(1)
+        tensor = torch.from_numpy(x)
+        yield Candidate("e4m3fn", "torch", lambda: tensor.to(torch.float8_e4m3fn).to(torch.float32))
+        yield Candidate("bf16", "torch", lambda: tensor.to(torch.bfloat16).to(torch.float32))
+        fake = torch.fake_quantize_per_tensor_affine
+        yield Candidate("int8, scale 0.013", "torch", lambda: fake(tensor, 0.013, 3, -128, 127))
+    if find_spec("gfloat"):
+        import gfloat.formats
+
+        info = gfloat.formats.format_info_ocp_e4m3
+        yield Candidate("e4m3fn", "gfloat", lambda: gfloat.round_ndarray(info, few), share=1 / 16)
+    if find_spec("qtorch"):
+        import qtorch.quant
+        import torch
+
+        quantize, tensor = qtorch.quant.float_quantize, torch.from_numpy(x)
+        yield Candidate("hfp8_forward", "qtorch", lambda: quantize(tensor, 4, 3, "nearest"))
+        yield Candidate("e4m3fn stochastic", "qtorch", lambda: quantize(tensor, 4, 3, "stochastic"))
+    if find_spec("torch") and find_spec("torchao"):
+        yield from torchao(few)
+
+
+def torchao(few: np.ndarray) -> Iterator[Candidate]:
+    """PyTorch's MX, a prototype whose names move; left out, with a word, when they have moved again."""
+    import torch
+
+    try:
+        from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
+    except ImportError as reason:
+        print(f"torchao left out: {reason}", file=sys.stderr)
+        return
+    tensor, element = torch.from_numpy(few), torch.float8_e4m3fn
+
+    def round_trip() -> object:
+        scale, codes = to_mx(tensor, element, 32)
+        return to_dtype(codes, scale, element, 32, torch.float32)
+
+    yield Candidate("mxfp8_e4m3", "torchao", round_trip, share=1 / 16)
+
+
+def measure(candidate: Candidate, x: np.ndarray, out: np.ndarray, repetitions: int) -> Result:
+    """Time copy, candidate, copy; first once without counting, which also loads compiled code."""
+    candidate.run()
+    ratios = []
+    for _ in range(repetitions):
+        stamps = [time.process_time()]
+        for step in (lambda: np.copyto(out, x), candidate.run, lambda: np.copyto(out, x)):
+            step()
+            stamps.append(time.process_time())
+        before, work, after = np.diff(stamps)
+        ratios.append(work / (candidate.share * (before + after) / 2))
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return Result(candidate.work, candidate.who, middle, low, high, candidate.bar)
+
+
+def cold_import() -> float:
+    """Seconds that ``import lplab`` and its formats take in a new process: the least of five."""
+    code = "import time; t = time.perf_counter(); import lplab; lplab.formats; print(time.perf_counter() - t)"
+    runs = (subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5))
+    return min(float(run.stdout) for run in runs)
+
+
+def first_use() -> float:
+    """Seconds for the first large tensor of a new process: numba's import and compiled code from disk."""
+    code = (
+        "import time, numpy as np; from lplab import formats as F; x = np.ones(2**20, np.float32); "
+        "t = time.perf_counter(); F.get('e4m3fn').quantize(x); print(time.perf_counter() - t)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(run.stdout)
+
+
+def show(result: Result) -> None:
+    """One line of the table."""
+    spread = f"{result.low:.2f}–{result.high:.2f}"
+    bar = "" if result.bar is None else f"{result.bar:.1f}"
+    print(f"{result.work:24} {result.who:10} {result.ratio:8.2f} {spread:>13} {bar:>5}  {result.verdict}", flush=True)
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description="Rounding speed as ratios to a memory copy. Example: formats.py --quick"
+    )
+    parser.add_argument("--quick", action="store_true", help="5 repetitions instead of 15, no peers")
+    parser.add_argument("--json", metavar="FILE", help="write the results there, too")
+    options = parser.parse_args()
+    repetitions = 5 if options.quick else 15
+    x = samples()
+    out = np.empty_like(x)
+    print(f"{ELEMENTS:,} float32, one thread, × a memory copy\n")
+    print(f"{'work':24} {'who':10} {'× copy':>8} {'quartiles':>13} {'bar':>5}")
+    results = []
+    for candidate in (*ours(x, out), *(() if options.quick else peers(x))):
+        results.append(measure(candidate, x, out, repetitions if candidate.share > 0.1 else 3))
+        show(results[-1])
+    seconds = cold_import()
+    slow = seconds > COLD_IMPORT_BAR_SECONDS
+    print(f"\ncold import of lplab: {seconds:.2f} s (bar {COLD_IMPORT_BAR_SECONDS}) {'MISSED' if slow else 'within'}")
+    print(f"first large tensor of a process: {first_use():.2f} s")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"import_seconds": seconds, "ratios": [asdict(r) for r in results]}, file, indent=1)
+    return int(slow or any(r.verdict == "MISSED" for r in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
