@@ -270,7 +270,6 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--port", type=int, default=8888, help="JupyterLab's port (default: 8888 or the next free)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the address")
     args, more = parser.parse_known_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         if args.command == "test":
             prepare({"lab", "test"})
@@ -290,4 +289,5 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # end pip too
     sys.exit(main(sys.argv[1:]))
