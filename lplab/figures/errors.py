@@ -35,7 +35,7 @@ def error_histogram_data(result: Quantized, limit: float) -> tuple[np.ndarray, n
     """
     edges = np.linspace(-limit, limit, BINS + 1)
     there = np.isfinite(result.q)
-    error = 100 * (result.q - result.x)[there] / (_rms(result) or 1.0)
+    error = np.nan_to_num(100 * (result.q - result.x)[there] / (_rms(result) or 1.0))
     column = np.clip(np.floor((error + limit) / (2 * limit) * BINS), 0, BINS - 1).astype(np.int64)
     counts = np.bincount(result.fate[there] * BINS + column, minlength=4 * BINS).reshape(4, BINS)
     return (edges[1:] + edges[:-1]) / 2, 100 * counts / max(len(result.x), 1)

@@ -90,6 +90,7 @@ def _view(result: Quantized, numbers: TensorStatistics, scale: str, limit: float
     if scale == "linear" and limit is None and len(result.x):
         largest = min(largest, 2.5 * float(np.quantile(np.abs(result.x), 0.99)) or largest)
     if scale == "linear":
+        largest = min(largest, 8e307)  # float64 must hold the length of the axis
         return -1.06 * largest, 1.06 * largest
     smallest = numbers.smallest if numbers.smallest > 0 else largest / 2**16
     high = math.ceil(math.log2(largest)) + 1.0

@@ -174,7 +174,8 @@ def _bounds(array: np.ndarray, fmt: Any, rounding: str) -> tuple[np.ndarray, np.
     low, high = np.float64(edges.low), np.float64(edges.high)
     if not hasattr(fmt, "block_size") or not array.size:
         return np.asarray(low), np.asarray(high), 1.0
-    codes = fmt.encode(np.where(np.isfinite(array), array, 0), rounding, seed=0)
+    usable = np.abs(array) <= np.finfo(np.float32).max  # block scales are computed in float32
+    codes = fmt.encode(np.where(usable, array, 0), rounding, seed=0)
     scales = np.asarray(fmt.scale.decode(codes.scales)) * codes.tensor_scale
     used = scales[np.isfinite(scales) & (scales > 0)]
     spread = np.repeat(scales, fmt.block_size, axis=-1)[..., : array.shape[-1] if array.ndim else 1].ravel()

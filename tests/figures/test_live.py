@@ -1,0 +1,82 @@
+"""Updating a figure in place gives the figure that would have been drawn anew; showing keeps the alt text."""
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from lplab import figures
+from tests.figures.test_every_format import DRAW
+
+CHAIN = ["e4m3fn", "int4", "fp16", "posit8_1", "mxfp4", "e8m0", "radix4_fp4_odd", "e4m3fn"]
+
+
+class Counting(go.Figure):
+    """A figure that notes what a widget would send."""
+
+    sent: list[Any]
+
+    def _perform_plotly_relayout(self, relayout_data: Any) -> Any:
+        return super()._perform_plotly_relayout(relayout_data)
+
+
+def tree(fig: Any) -> Any:
+    """What a figure holds, apart from the ids of its traces."""
+    content = go.Figure(fig).to_plotly_json()
+    for trace in content["data"]:
+        trace.pop("uid", None)
+    return content
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_update_equals_drawing_anew(name: str) -> None:
+    draw = DRAW[name]
+    live = draw(CHAIN[0])
+    for fmt in CHAIN[1:]:
+        fresh = draw(fmt)
+        assert figures.update(live, fresh) is live
+        assert figures.live.same(tree(live), tree(fresh)), fmt
+
+
+def test_update_of_a_widget() -> None:
+    widget = go.FigureWidget(DRAW["magnitude_histogram"]("e4m3fn"))
+    traces = widget.data
+    fresh = DRAW["magnitude_histogram"]("e2m1")
+    figures.update(widget, fresh)
+    assert widget.data == traces, "the same trace objects"
+    assert widget.layout.title == fresh.layout.title and widget.layout.meta == fresh.layout.meta
+    assert np.array_equal(widget.data[2].y, fresh.data[2].y)
+
+
+def test_update_sends_only_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    widget = go.FigureWidget(DRAW["error_curve"]("e4m3fn"))
+    sent: list[Any] = []
+    monkeypatch.setattr(type(widget), "_send_update_msg", lambda self, **message: sent.append(message), raising=True)
+    figures.update(widget, DRAW["error_curve"]("e4m3fn"))
+    assert sent == []
+    figures.update(widget, DRAW["error_curve"]("e5m2"))
+    assert len(sent) == 1, "one message"
+    assert not any("template" in key for key in sent[0]["relayout_data"])
+
+
+def test_update_refuses_another_figure() -> None:
+    with pytest.raises(ValueError, match="not two states of one figure"):
+        figures.update(figures.number_line("e2m1"), figures.codebook_table("e2m1"))
+
+
+def test_same() -> None:
+    same = figures.live.same
+    assert same(np.array([1.0, np.nan]), np.array([1.0, np.nan]))
+    assert not same(np.array([1.0]), np.array([1.0, 2.0])) and not same(np.array([1.0]), [1.0])
+    assert same(np.array(["a"]), np.array(["a"])) and not same({"a": 1}, {"b": 1}) and not same((1, 2), (1, 3))
+
+
+def test_show_has_the_alt_text_as_its_plain_form() -> None:
+    fig = figures.number_line("e2m1")
+    shown = figures.show(fig, theme="dark")
+    data, metadata = shown._repr_mimebundle_()
+    alt = fig.layout.meta["alt"]
+    assert repr(shown) == data["text/plain"] == alt
+    assert metadata["application/vnd.plotly.v1+json"]["alt"] == alt
+    assert data["application/vnd.plotly.v1+json"]["layout"]["paper_bgcolor"] == "#111111"

@@ -1,0 +1,197 @@
+"""The numbers behind the figures, against counts and searches that share no code with them."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lplab import figures, formats
+from lplab.figures.statistics import as_array
+from lplab.figures.window import window
+
+RANDOM = np.random.default_rng(7)
+SMALL = [n for n in formats.names() if not hasattr(formats.get(n), "block_size") and formats.get(n).bits <= 8]
+
+
+def spread(fmt: Any, n: int = 3000) -> np.ndarray:
+    """Numbers of both signs over all octaves of a format and beyond, some of them its own values, some zero."""
+    low, high = math.log2(fmt.smallest_subnormal) - 4, math.log2(fmt.max) + 2
+    x = 2 ** RANDOM.uniform(low, high, n) * RANDOM.choice([-1.0, 1.0], n)
+    x[::10] = RANDOM.choice(fmt.values, len(x[::10]))
+    x[::97] = 0
+    return x
+
+
+def fate_by_hand(x: float, values: list[float], least: float) -> str:
+    """What happens to one number, from the sorted values alone (ties aside); below ``least`` it becomes zero."""
+    if x in values:
+        return "exact"
+    if x > values[-1] + (values[-1] - values[-2]) / 2:
+        return "saturated"
+    if x < (values[0] - (values[1] - values[0]) / 2 if values[0] < 0 else 0):
+        return "saturated"
+    return "flushed" if abs(x) < least else "rounded"
+
+
+def finite_values(fmt: Any) -> list[float]:
+    return sorted({float(v) + 0.0 for v in fmt.codebook() if math.isfinite(v)})
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_shares_against_a_count_by_hand(name: str) -> None:
+    fmt = formats.get(name)
+    x = spread(fmt)
+    least = fmt.smallest_subnormal / 2
+    if name.startswith("posit") or name == "e8m0":
+        least = 0.0  # these have no way to zero
+    if not getattr(fmt, "subnormals", True):
+        least = (fmt.smallest_normal + fmt.smallest_normal / fmt.radix) / 2  # flushed after rounding to one more binade
+    fates = [fate_by_hand(v, finite_values(fmt), least) for v in x.tolist()]
+    n = figures.tensor_statistics(x, fmt)
+    for fate in ("exact", "rounded", "flushed", "saturated"):
+        assert getattr(n, fate) == fates.count(fate) / len(x), fate
+    assert n.exact + n.rounded + n.flushed + n.saturated == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", ["mxfp4", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8"])
+def test_shares_of_blocks_against_a_count_by_hand(name: str) -> None:
+    fmt = formats.get(name)
+    x = RANDOM.standard_t(2, (7, 100)).astype(np.float32)
+    values = finite_values(fmt.element)
+    top_exponent = math.floor(math.log2(values[-1]))
+    fates = []
+    for row in x.astype(np.float64):
+        for start in range(0, 100, 32):
+            block = row[start : start + 32]
+            scale = 2.0 ** (math.floor(math.log2(np.abs(block).max())) - top_exponent)
+            fates += [fate_by_hand(v / scale, values, fmt.element.smallest_subnormal / 2) for v in block.tolist()]
+    n = figures.tensor_statistics(x, fmt)
+    for fate in ("exact", "rounded", "flushed", "saturated"):
+        assert getattr(n, fate) == fates.count(fate) / x.size, fate
+
+
+@pytest.mark.parametrize("rounding", [r for r in formats.ROUNDINGS if r != "stochastic"])
+@pytest.mark.parametrize("name", [n for n in formats.names() if not hasattr(formats.get(n), "block_size")])
+def test_lower_edge_against_brute_force(name: str, rounding: str) -> None:
+    fmt = formats.get(name)
+    edge = window(fmt, rounding).flush
+    x = np.linspace(0, 1.5 * fmt.smallest_subnormal, 3001)[1:]
+    x = np.concatenate([x, [edge, np.nextafter(edge, np.inf)]])
+    zero = (fmt.quantize(x, rounding) == 0) | (fmt.quantize(-x, rounding) == 0)
+    assert np.array_equal(zero[x > 0], (x <= edge)[x > 0])
+
+
+@pytest.mark.parametrize("name", [n for n in formats.names() if not getattr(formats.get(n), "saturating", True)])
+def test_upper_edge_against_overflow(name: str) -> None:
+    fmt = formats.get(name)
+    high = window(fmt).high
+    assert np.isfinite(fmt.quantize(float(np.nextafter(high, 0))))
+    assert not np.isfinite(fmt.quantize(float(np.nextafter(high, np.inf))))
+
+
+def test_numbers_against_the_definitions() -> None:
+    x = RANDOM.normal(size=999)
+    q = formats.get("e5m2").quantize(x)
+    n = figures.tensor_statistics(x, "e5m2")
+    assert n.sqnr_db == pytest.approx(10 * math.log10(np.mean(x**2) / np.mean((q - x) ** 2)))
+    assert n.bias == pytest.approx(np.mean(q - x))
+    assert n.relative_bias == pytest.approx(np.sum(abs(q)) / np.sum(abs(x)) - 1)
+    assert n.rms_error == pytest.approx(np.sqrt(np.mean((q - x) ** 2)))
+    assert n.max_error == np.max(np.abs(q - x))
+    assert (n.smallest, n.largest, n.count) == (np.abs(x).min(), np.abs(x).max(), 999)
+
+
+def test_what_is_not_finite_is_counted_apart() -> None:
+    x = np.array([1.0, np.nan, np.inf, -np.inf, 1e9, 0.0])
+    n = figures.tensor_statistics(x, "e5m2")
+    assert (n.count, n.nan, n.infinite, n.overflowed) == (6, 1, 2, 1)
+    assert (n.exact, n.saturated, n.zero) == (2 / 3, 1 / 3, 1 / 3)
+    assert n.sqnr_db == math.inf  # of the two that stay
+    saturating = figures.tensor_statistics(x, "e4m3fn")
+    assert saturating.overflowed == 0 and saturating.sqnr_db < 1
+
+
+def test_stochastic_repeats_itself_with_its_seed() -> None:
+    x = RANDOM.normal(size=1000).astype(np.float32)
+    one, same, other = (figures.tensor_statistics(x, "e2m1", "stochastic", seed=s) for s in (1, 1, 2))
+    assert one == same != other
+    assert one.flushed > 0
+
+
+EDGE_CASES = {
+    "empty": np.empty(0, np.float32),
+    "empty 2-d": np.empty((0, 32), np.float32),
+    "one": np.array(0.3),
+    "zeros": np.zeros((4, 32), np.float32),
+    "nothing finite": np.array([np.nan, np.inf]),
+    "some not finite": np.array([np.nan, np.inf, 1.0, -2.5], np.float32),
+    "tiny": np.full(5, 1e-45, np.float32),
+    "huge": np.array([3e38, -3e38], np.float32),
+    "half": np.array([0.1, 6e-8, 65504], np.float16),
+    "torch": torch.linspace(-1, 1, 70).reshape(2, 35),
+    "torch bfloat16": torch.linspace(-1, 1, 70).to(torch.bfloat16),
+    "torch with gradient": torch.linspace(-1, 1, 70).requires_grad_(),
+    "not contiguous": np.arange(24.0).reshape(4, 6)[:, ::2],
+}
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "e5m2", "e8m0", "int8", "posit8_1", "lns8", "mxfp4", "nvfp4", "fp32"])
+@pytest.mark.parametrize("tensor", EDGE_CASES.values(), ids=EDGE_CASES.keys())
+@pytest.mark.filterwarnings("error")
+def test_every_tensor_in_every_figure(name: str, tensor: Any) -> None:
+    n = figures.tensor_statistics(tensor, name)
+    array = as_array(tensor)
+    assert (n.count, n.nan, n.infinite) == (array.size, int(np.isnan(array).sum()), int(np.isinf(array).sum()))
+    for draw in (
+        lambda: figures.magnitude_histogram(tensor),
+        lambda: figures.magnitude_histogram(tensor, name),
+        lambda: figures.quantized_scatter(tensor, name),
+        lambda: figures.quantized_scatter(tensor, name, scale="log"),
+        lambda: figures.error_histogram(tensor, name),
+        lambda: figures.compare([name, "bf16"], tensor),
+    ):
+        fig = draw()
+        odd = f"{n.nan:,} NaN and {n.infinite:,} infinite"
+        assert (odd in fig.layout.meta["alt"]) or not (n.nan or n.infinite)
+        low, high = fig.layout.xaxis.range
+        assert math.isfinite(low) and math.isfinite(high) and low < high
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "fp32", "mxfp4", "nvfp4", "posit8_1"])
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid", "ignore:divide")
+def test_the_ends_of_float64_do_not_break_figures(name: str) -> None:
+    for tensor in (np.array([1.7e308, -1.7e308]), np.full(3, 5e-324)):
+        for draw in (figures.magnitude_histogram, figures.quantized_scatter, figures.error_histogram):
+            assert draw(tensor, name).layout.meta["alt"]
+
+
+def test_histogram_counts_every_element_once() -> None:
+    x = np.concatenate([RANDOM.standard_cauchy(5000), np.zeros(11), [1e-300, np.nan]])
+    data = figures.magnitude_data(x, "e4m3fn")
+    assert data.counts.sum() == 5001 and data.total == 5012 and data.nan == 1
+    k = int(np.argmax(data.counts.sum(axis=0)))
+    low = 2.0 ** float(data.octaves[k])
+    assert data.counts[:, k].sum() == np.sum((abs(x) >= low) & (abs(x) < 2 * low))
+
+
+def test_axes_do_not_move_with_the_format() -> None:
+    x = RANDOM.normal(size=500)
+    for draw in (figures.magnitude_histogram, figures.quantized_scatter):
+        one, other = draw(x, "e4m3fn"), draw(x, "int4")
+        assert one.layout.xaxis.range == other.layout.xaxis.range
+        assert one.layout.yaxis.range == other.layout.yaxis.range
+
+
+def test_bad_input_says_what_is_allowed() -> None:
+    with pytest.raises(TypeError, match="real numbers"):
+        figures.tensor_statistics(np.array(["a"]), "e4m3fn")
+    with pytest.raises(ValueError, match="e4m3fn"):
+        figures.tensor_statistics(np.ones(3), "e4m3fm")
+    with pytest.raises(ValueError, match="linear, log"):
+        figures.number_line("e2m1", scale="cubic")
+    with pytest.raises(ValueError, match="linear, log"):
+        figures.quantized_scatter(np.ones(3), "e2m1", scale="cubic")
+    with pytest.raises(ValueError, match="limits must rise"):
+        figures.number_line("e2m1", limits=(1, 1))

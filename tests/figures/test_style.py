@@ -1,0 +1,80 @@
+"""The house style: contrast on both themes, words, ticks."""
+
+import math
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from lplab import figures
+from lplab.figures import style, words
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance after WCAG 2.2."""
+    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("background", ["#FFFFFF", "#111111"])
+def test_contrast(background: str) -> None:
+    for colour in (*style.COLOURS, style.GREY):
+        assert contrast(colour, background) >= 3, colour  # WCAG: graphics
+    assert contrast(style.INK, background) >= 4
+
+
+def test_contrast_of_themed_text() -> None:
+    for background, ink in style.THEMES.values():
+        assert contrast(ink, background) >= 12
+
+
+def test_finish_wants_sentences() -> None:
+    with pytest.raises(ValueError, match="full sentences"):
+        style.finish(go.Figure(), alt="a plot", title="Nothing")
+    fig = style.finish(go.Figure(), alt="Nothing.", title="Point", subtitle="note", legend=True, l=10)
+    assert (fig.layout.meta["title"], fig.layout.margin.l, fig.layout.margin.r) == ("Point", 10, 16)
+    assert "note" in fig.layout.title.text and fig.layout.showlegend
+
+
+def test_every_series_has_a_second_sign() -> None:
+    assert len(set(style.DASHES)) == len(set(style.SYMBOLS)) == len(style.COLOURS)
+    looks = style.FATE_LOOKS.values()
+    assert len({(look["color"], look.get("pattern", {}).get("shape")) for look in looks}) == len(looks)
+    assert len({look.get("pattern", {}).get("shape") for look in looks}) == len(looks)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-3, 5), (-30, 12), (-150, 128), (0, 1), (-1074, 1024)])
+def test_power_ticks_fit_and_are_few(low: float, high: float) -> None:
+    positions, labels = style.power_ticks(low, high)
+    assert 1 <= len(positions) == len(labels) <= 8
+    assert positions[0] >= low and positions[-1] <= high
+    assert "-" not in "".join(labels.tolist())
+
+
+def test_words_never_round_to_nothing() -> None:
+    for share in (1e-9, 0.0004, 0.9996, 1 - 1e-9):
+        assert words.percent(share) not in ("0.0 %", "0 %", "100.0 %", "100 %")
+    assert words.percent(math.nan) == "no share"
+    assert words.number(float("-inf")) == "−∞" and words.number(math.nan) == "NaN" and words.number(0.0) == "0"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark", "clear"])
+def test_themed_is_a_copy(theme: str) -> None:
+    for fig in (figures.codebook_table("e2m1"), figures.number_line("e2m1")):
+        before = fig.to_json()
+        assert style.themed(fig, theme) is not fig
+        assert fig.to_json() == before
+    with pytest.raises(ValueError, match="light, dark"):
+        style.themed(fig, "sepia")
+
+
+def test_region_is_hidden_when_empty() -> None:
+    assert not style.region(2.0, 2.0, style.LOST_RANGE)["visible"]
+    assert not style.region_name("x", 0, 1, span=11)["visible"]
+    assert style.region_name("x", 0, 2, span=11)["visible"] and np.isclose(style.region_name("x", 0, 2, 11)["x"], 1)
