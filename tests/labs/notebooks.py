@@ -33,8 +33,8 @@ def is_checked(cell: dict[str, Any]) -> bool:
 
 
 def strip(notebook: dict[str, Any]) -> None:
-    """Drop, in place, every output and execution count but those of checked cells, and saved widget states."""
-    notebook["metadata"].pop("widgets", None)
+    """Drop, in place, every output and execution count but those of checked cells, widget states and Python's version."""
+    notebook["metadata"] = {key: value for key, value in notebook["metadata"].items() if key == "kernelspec"}
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":
             continue

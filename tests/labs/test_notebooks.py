@@ -154,7 +154,7 @@ def test_a_wrong_file_name_is_noticed(good):
 
 def test_stripping_keeps_what_nbval_compares_and_nothing_else(good):
     messy = copy.deepcopy(good)
-    messy["metadata"]["widgets"] = {"state": {}}
+    messy["metadata"].update(widgets={"state": {}}, language_info={"name": "python", "version": "3.11.7"})
     messy["cells"][1].update(code("", "noise"), source=good["cells"][1]["source"], metadata={"collapsed": True})
     notebooks.strip(messy)
     assert messy == good
