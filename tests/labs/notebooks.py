@@ -33,7 +33,7 @@ def is_checked(cell: dict[str, Any]) -> bool:
 
 
 def strip(notebook: dict[str, Any]) -> None:
-    """Drop, in place, every output and execution count but those of checked cells, widget states and Python's version."""
+    """Drop, in place, what nothing compares: outputs and counts of unchecked cells, widget states, versions."""
     notebook["metadata"] = {key: value for key, value in notebook["metadata"].items() if key == "kernelspec"}
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":
