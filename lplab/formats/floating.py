@@ -209,7 +209,7 @@ class FloatFormat(Format):
             return self._with_specials(table_codes(values, self.plan), values)
         magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
         least = (0 if self._field_0_is_normal else 1) - int(self.bias or 0)
-        exponent = np.maximum(np.frexp(magnitude)[1] - 1, least)
+        exponent = np.maximum(np.frexp(magnitude)[1].astype(np.int64) - 1, least)
         significand = np.ldexp(magnitude, self.mantissa_bits - exponent).astype(np.int64)
         # The leading one of a significand adds one to the exponent field by itself; dlfloat's field 0 has it already.
         codes = ((exponent - least) << self.mantissa_bits) + significand
