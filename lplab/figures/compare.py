@@ -45,20 +45,21 @@ def compare(
     """
     chosen = as_formats(formats)
     height = height or max(260, 84 * len(chosen) + _TOP + _BOTTOM - 50 * (len(chosen) == 4))
+    windows: list[Window | None] = [None] * len(chosen)
     if tensor is None:
         first, last = octaves or _union(chosen)
         rows = [precision_data(f, first, last) for f in chosen]
         bars, captions = _precision_bars(chosen, rows, first, last), [_precision_caption(f) for f in chosen]
         title, alt = _precision_title(chosen), _precision_alt(chosen)
         key = style.key((style.BLUE, "■", "normal"), (style.VERMILION, "▨", "subnormal"))
-        axis, windows = "magnitude (powers of two)", []
+        axis = "magnitude (powers of two)"
     else:
         data = [magnitude_data(tensor, f, rounding=rounding, seed=seed, octaves=octaves) for f in chosen]
         first, last = int(data[0].octaves[0]), int(data[0].octaves[-1]) + 1
         bars, captions = _tensor_bars(data), [_tensor_caption(f, d) for f, d in zip(chosen, data, strict=True)]
         title, alt = _tensor_title(chosen, data), _tensor_alt(chosen, data, rounding)
         key = style.key((style.BLUE, "■", "rounded"), (style.GREEN, "▦", "exact"), (style.VERMILION, "▨", "lost"))
-        axis, windows = "|x| (powers of two)", [d.window for d in data if d.window]
+        axis, windows = "|x| (powers of two)", [d.window for d in data]
     fig = go.Figure(
         data=bars,
         layout={
@@ -76,12 +77,14 @@ def _caption(text: str, row: float) -> dict[str, Any]:
     return style.note(text, x=0, y=row + _FULL + 0.02, yref="y", xanchor="left", font={"size": style.TICK})
 
 
-def _shades(w: Window, row: int, first: float, last: float) -> list[dict[str, Any]]:
-    """The lost, subnormal and normal ranges of one row."""
+def _shades(w: Window | None, row: int, first: float, last: float) -> list[dict[str, Any]]:
+    """The ground of one row: its lost, subnormal and normal ranges, or plain grey."""
+    ends = {"yref": "y", "y0": row, "y1": row + _FULL}
+    if w is None:
+        return [style.region(first, last, "rgba(127,127,127,.08)") | ends]
     edges = [w.flush, w.normal if w.normal > w.smallest else w.flush, w.magnitude]
     marks = [first, *(min(max(math.log2(e) if e > 0 else first, first), last) for e in edges), last]
     fills = (style.LOST_RANGE, style.SUBNORMAL_RANGE, style.NORMAL_RANGE, style.LOST_RANGE)
-    ends = {"yref": "y", "y0": row, "y1": row + _FULL}
     return [style.region(a, b, fill) | ends for a, b, fill in zip(marks[:-1], marks[1:], fills, strict=True)]
 
 
@@ -153,12 +156,12 @@ def _bits(fmt: Any) -> float:
 
 
 def _precision_caption(fmt: Any) -> str:
-    return f"<b>{name_of(fmt)}</b> · {_bits(fmt):.3g} bits · {element_of(fmt).dynamic_range_octaves:.0f} octaves"
+    return f"<b>{name_of(fmt)}</b> · {_bits(fmt):.2g} bits · {element_of(fmt).dynamic_range_octaves:.0f} octaves"
 
 
 def _precision_title(formats: list[Any]) -> str:
     if len(formats) == 1:
-        return f"{name_of(formats[0])}: {_bits(formats[0]):.3g} bits of precision"
+        return f"{name_of(formats[0])}: {_bits(formats[0]):.2g} bits of precision"
     finest = max(formats, key=_bits)
     widest = max(formats, key=lambda f: element_of(f).dynamic_range_octaves)
     if finest is widest:
@@ -169,7 +172,7 @@ def _precision_title(formats: list[Any]) -> str:
 def _precision_alt(formats: list[Any]) -> str:
     spans = [element_of(f).dynamic_range_octaves for f in formats]
     each = "; ".join(
-        f"{name_of(f)} reaches {_bits(f):.3g} bits of precision and spans {span:.0f} octaves"
+        f"{name_of(f)} reaches {_bits(f):.2g} bits of precision and spans {span:.0f} octaves"
         for f, span in zip(formats, spans, strict=True)
     )
     return f"Bits of precision in each octave of magnitude, one row a format: {each}."

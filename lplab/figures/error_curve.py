@@ -16,7 +16,7 @@ from lplab.figures.window import Window, window
 
 WIDEST = 22  # octaves in one view
 LISTED = 600  # steps in view up to which every tooth is drawn; beyond, the outline of the teeth
-_TOPS = (28.0, *(a * 10.0**-k for k in range(8) for a in (10, 3)))  # fixed scales, so that a small change moves no axis
+_TOPS = (28.0, *(a * 10.0**-k for k in range(8) for a in (3, 1)))  # fixed scales, so that a small change moves no axis
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from lplab.figures.statistics import (
 
 BINS = 61
 _LIMITS = tuple(a * 10.0**k for k in range(-9, 4) for a in (1, 2, 5))  # percent; fixed scales, so that axes seldom move
-_TOPS = (3.0, 10.0, 25.0, 50.0, 105.0)
+_TOPS = (3.0, 10.0, 15.0, 25.0, 50.0, 105.0)
 
 
 def error_histogram_data(result: Quantized, limit: float) -> tuple[np.ndarray, np.ndarray]:
@@ -82,6 +82,7 @@ def error_histogram(
             "barmode": "stack",
             "xaxis": {"range": [-limit, limit], "nticks": 7, "title": {"text": "error q − x (% of the tensor's RMS)"}},
             "yaxis": {"range": [0, top], "nticks": 6, "title": {"text": "share of elements (%)"}},
+            "annotations": [_bias_label(bias, limit)],
         },
     )
     title = f"{name_of(fmt)}: SQNR {words.decibels(numbers.sqnr_db)}, bias {words.signed_percent(bias / 100, 2)}"
@@ -125,7 +126,15 @@ def _bias_line(bias: float, limit: float, top: float) -> dict[str, Any]:
         "line": {"width": 2, "color": style.PINK, "dash": "dash"},
         "hovertemplate": f"bias  {bias:.3g} % of RMS<extra></extra>".replace("-", words.MINUS),
         "visible": math.isfinite(bias),
+        "showlegend": False,
     }
+
+
+def _bias_label(bias: float, limit: float) -> dict[str, Any]:
+    """The word beside the line, on the side of the middle."""
+    there = float(np.clip(bias, -limit, limit)) if math.isfinite(bias) else 0.0
+    side = {"x": there, "xanchor": "right" if there > 0 else "left", "xshift": -4 if there > 0 else 4}
+    return {"text": "bias", "y": 1, "yref": "y domain", "yanchor": "top", "visible": math.isfinite(bias)} | side
 
 
 def _subtitle(n: TensorStatistics) -> str:
@@ -133,7 +142,9 @@ def _subtitle(n: TensorStatistics) -> str:
     parts += [f"<b>{n.nan:,} NaN</b>"] if n.nan else []
     parts += [f"<b>{n.infinite:,} infinite</b>"] if n.infinite else []
     parts += [f"<b>{n.overflowed:,} became ∞ or NaN</b>"] if n.overflowed else []
-    parts += [f"Σ|q| against Σ|x|: {words.signed_percent(n.relative_bias, 2)}"]
+    if math.isfinite(n.relative_bias):
+        change = words.percent(abs(n.relative_bias))
+        parts += [f"magnitudes {'grow' if n.relative_bias > 0 else 'shrink'} by {change} on average"]
     return " · ".join(parts)
 
 

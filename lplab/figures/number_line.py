@@ -38,6 +38,8 @@ def number_line_data(
         raise ValueError(f"unknown scale {scale!r}; allowed: {', '.join(SCALES)}")
     chosen = as_formats(formats)
     low, high = limits or (_around(chosen, around) if around is not None else _everything(chosen, scale))
+    if scale == "log" and limits is None and around is not None and around > 0:
+        low = max(low, around / 8)
     if not low < high or (scale == "log" and low <= 0):
         raise ValueError(f"limits must rise{', from a positive number,' if scale == 'log' else ''} got {(low, high)}")
     listed = [values_between(f, low, high, style.MARKER_LIMIT - 2 * len(chosen)) for f in chosen]

@@ -186,17 +186,18 @@ def _arrows(rows: list[Row]) -> dict[str, Any]:
 
 
 def _number(rows: list[Row], around: float | None, position: Position, half: float, tick: int) -> list[dict[str, Any]]:
-    """The number itself as a dashed line through all rows, and a ring where each format rounds it."""
+    """The number itself as a dashed line in each row, and a diamond where the format rounds it."""
     there = around is not None and math.isfinite(around)
-    x = position(np.array([around if there else 1.0], dtype=np.float64)).repeat(2)
+    x = position(np.array([around if there else 1.0], dtype=np.float64)).repeat(3 * len(rows))
+    ends = np.array([half * 1.1, -half * 1.1, np.nan])
     rings = [(-float(i), row.nearest) for i, row in enumerate(rows) if math.isfinite(row.nearest)] if there else []
     line = {
         "type": "scatter",
         "mode": "lines",
         "name": "the number itself",
         "x": x,
-        "y": np.array([half * 1.3, 1 - len(rows) - half * 1.3]),
-        "line": {"width": 2, "dash": "dash", "color": style.GREEN},
+        "y": np.concatenate([ends - i for i in range(len(rows))]),
+        "line": {"width": 2.5, "dash": "5px,3px", "color": style.GREEN},
         "hoverinfo": "skip",
         "visible": there,
     }

@@ -25,7 +25,7 @@ from lplab.figures.statistics import (
 SHOWN = 480  # elements drawn; together with the rest this stays below 600 SVG markers
 _KINDS = (
     ("kept", (EXACT, ROUNDED), style.BLUE, "circle", 6),
-    ("flushed", (FLUSHED,), style.VERMILION, "x", 7),
+    ("flushed", (FLUSHED,), style.VERMILION, "x", 5),
     ("saturated", (SATURATED,), style.VERMILION, "triangle-up", 8),
 )
 

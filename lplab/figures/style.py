@@ -84,10 +84,8 @@ TEMPLATE = go.layout.Template(
             "x": 0,
             "xref": "paper",
             "xanchor": "left",
-            "y": 1,
             "yref": "container",
             "yanchor": "top",
-            "pad": {"t": 14},
         },
         "xaxis": _AXIS,
         "yaxis": _AXIS,
@@ -141,7 +139,10 @@ def finish(
         raise ValueError(f"alt text must be one or two full sentences, got {alt!r}")
     fig.update_layout(
         template=TEMPLATE,
-        title={"text": title + (f"<br><span style='font-size:{NOTE}px'>{subtitle}</span>" if subtitle else "")},
+        title={
+            "y": 1 - (28 if subtitle else 14) / height,  # plotly hangs two lines up by the second
+            "text": title + (f"<br><span style='font-size:{NOTE}px'>{subtitle}</span>" if subtitle else ""),
+        },
         meta={"alt": alt, "title": title, "subtitle": subtitle},
         height=height,
         showlegend=legend,
@@ -208,6 +209,8 @@ def region(low: float, high: float, fill: str, *, axis: str = "") -> dict[str, A
 
 def region_name(text: str, low: float, high: float, span: float, *, axis: str = "") -> dict[str, Any]:
     """The name of a shaded range, at its top; hidden where it is narrower than a tenth of the axis (``span``)."""
+    if high - low < 0.16 * span:
+        text = text.replace("subnormal", "sub-<br>normal")
     return {
         "text": text,
         "x": (low + high) / 2,
