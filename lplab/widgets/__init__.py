@@ -7,5 +7,6 @@ from .bit_panel import BitPanel
 from .explorer import FormatExplorer
 from .explorer_state import ExplorerState
 from .live_figure import LiveFigure
+from .prediction import Outcome, Prediction
 
-__all__ = ["BitPanel", "ExplorerState", "FormatExplorer", "LiveFigure"]
+__all__ = ["BitPanel", "ExplorerState", "FormatExplorer", "LiveFigure", "Outcome", "Prediction"]

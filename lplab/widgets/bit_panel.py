@@ -13,7 +13,7 @@ from .typed_value import parse_number, shown, stored_as
 
 _STATIC = Path(__file__).parent / "static"
 MAX_BITS = 32  # what a row of switches can show, and what JavaScript's numbers decode exactly
-_OWN_NUMBERS = {
+_OWN_NUMBERS: dict[Any, tuple[str, tuple[str, ...]]] = {
     F.FloatFormat: ("float", ("exponent_bits", "mantissa_bits", "bias", "radix", "subnormals", "specials")),
     F.FixedFormat: ("fixed", ("integer_bits", "fraction_bits")),
     F.IntFormat: ("integer", ("signed", "scale", "zero_point")),

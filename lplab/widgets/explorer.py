@@ -1,4 +1,4 @@
-"""The format explorer: move the bits of a format and see what it holds, how wrong it is, and what it does to a tensor."""
+"""The format explorer: move the bits of a format; see what it holds, how wrong it is, what it does to a tensor."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ class FormatExplorer(ipywidgets.VBox):
         preset: a catalogue name to begin with; Reset comes back to it.
         **controls: other fields of `ExplorerState`, such as ``rounding="stochastic"``.
 
-    The trait `state` is the whole state: set it, or observe it. `set` moves controls by name, as notebooks under test do.
+    The trait `state` is the whole state: set it, or observe it. `set` moves controls by name, from code.
 
     >>> explorer = FormatExplorer("weights", preset="e5m2")
     >>> explorer.set(mantissa_bits=3)
@@ -79,7 +79,7 @@ class FormatExplorer(ipywidgets.VBox):
             control.observe(guarded(self.error_line, lambda change, name=name: self._moved(name, change)), "value")
         self.chooser.observe(guarded(self.error_line, lambda change: self._moved("tensor", change)), "name")
         self.reset_button.on_click(guarded(self.error_line, lambda _: self.reset()))
-        self.copy_button.on_click(guarded(self.error_line, lambda _: self._helper.copy(self.code)))
+        self.copy_button.on_click(guarded(self.error_line, lambda _: self.copy_code()))
         self._helper.observe(lambda change: self._tell_copied(change["new"]), "copied")
 
     # -- what a notebook may use ----------------------------------------------------------------------------------
@@ -105,6 +105,11 @@ class FormatExplorer(ipywidgets.VBox):
         """Put every control back to where it was at first."""
         self.state = self._start
 
+    def copy_code(self) -> None:
+        """Show the format as Python, and copy it to the clipboard."""
+        say(self.code_line, self.code)
+        self._helper.copy(self.code)
+
     # -- display --------------------------------------------------------------------------------------------------
 
     def _build(self, view: View) -> None:
@@ -117,7 +122,8 @@ class FormatExplorer(ipywidgets.VBox):
         say(self.error_line, "")
         self.reset_button = ipywidgets.Button(description="Reset", tooltip="back to where it was at first")
         self.copy_button = ipywidgets.Button(description="Copy as code", tooltip="Python that makes this format")
-        self.code_line = line(view.code, "lp-code")
+        self.code_line = line("", "lp-code")
+        say(self.code_line, "")
         self._helper = Helper()
         buttons = ipywidgets.HBox([self.reset_button, self.copy_button])
         buttons.add_class("lp-row")
@@ -173,8 +179,9 @@ class FormatExplorer(ipywidgets.VBox):
         (self._columns.add_class if view.problem else self._columns.remove_class)("lp-stale")
         if view.problem:
             return
-        say(self.code_line, view.code)
-        self.copy_button.description = "Copy as code"
+        if self.code_line.value:
+            say(self.code_line, view.code)
+            self.copy_button.description = "Copy as code"
         for name in _FIGURES:
             shown = getattr(view, name)
             figures.update(self.figures[name], shown.figure)

@@ -16,6 +16,7 @@ MANTISSA_BITS = (0, 23)
 BIAS_SHIFT = (-16.0, 16.0)
 RANDOM_BITS = (1, 24)
 RADICES = (2, 4)
+RADIX_4_BITS = 16
 LINES = ("log", "linear")
 _FORMAT_FIELDS = ("exponent_bits", "mantissa_bits", "bias_shift", "radix", "subnormals", "specials", "saturating")
 
@@ -32,6 +33,7 @@ class ExplorerState:
         subnormals: whether there are subnormal numbers.
         specials: one of ``lplab.formats.SPECIALS``.
         saturating: as in FloatFormat; None is the usual behaviour of the specials.
+        preset: the catalogue name chosen last: tells apart formats that are equal, as hfp8_backward and fp8_152.
         other: a catalogue name when a format without these controls is shown (posit, integers, blocks ...), else "".
         rounding: one of ``lplab.formats.ROUNDINGS``.
         random_bits: for stochastic rounding.
@@ -46,6 +48,7 @@ class ExplorerState:
     subnormals: bool = True
     specials: str = "fn"
     saturating: bool | None = None
+    preset: str = ""
     other: str = ""
     rounding: str = "nearest_even"
     random_bits: int = 16
@@ -90,6 +93,10 @@ def format_of(state: ExplorerState) -> Any:
     """
     if state.other:
         return presets()[state.other]
+    if state.radix == 4 and 1 + state.exponent_bits + state.mantissa_bits > RADIX_4_BITS:
+        raise ValueError(
+            f"radix 4 is rounded with a table of all codes; at most {RADIX_4_BITS} bits in total are shown"
+        )
     own = F.FloatFormat(
         exponent_bits=state.exponent_bits,
         mantissa_bits=state.mantissa_bits,
@@ -99,7 +106,8 @@ def format_of(state: ExplorerState) -> Any:
         specials=state.specials,
         saturating=state.saturating,
     )
-    return next((f for f in presets().values() if isinstance(f, F.FloatFormat) and replace(f, name="") == own), own)
+    same = [f for f in presets().values() if isinstance(f, F.FloatFormat) and replace(f, name="") == own]
+    return next((f for f in same if f.name == state.preset), same[0] if same else own)
 
 
 def preset_of(state: ExplorerState) -> str:
@@ -131,11 +139,12 @@ def with_preset(state: ExplorerState, name: str) -> ExplorerState:
         state,
         exponent_bits=fmt.exponent_bits,
         mantissa_bits=fmt.mantissa_bits,
-        bias_shift=float(fmt.bias - usual.bias),
+        bias_shift=float((fmt.bias or 0) - (usual.bias or 0)),
         radix=fmt.radix,
         subnormals=fmt.subnormals,
         specials=fmt.specials,
         saturating=None if fmt.saturating == usual.saturating else fmt.saturating,
+        preset=name,
         other="",
     )
 

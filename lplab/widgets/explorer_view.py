@@ -8,10 +8,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import figures
-from lplab.figures import style
+from lplab.figures.words import number
 
 from .explorer_state import ExplorerState, code_of, format_of, rounding_of
 from .tensor_library import TensorLibrary
+from .typed_value import raised
 
 LEFT, RIGHT = 60, 16  # margins of all three figures, so that a magnitude has the same place in each
 HEIGHTS = {"line": 260, "error": 250, "histogram": 310}
@@ -51,7 +52,7 @@ def view_of(state: ExplorerState, library: TensorLibrary) -> View:
     """Return what is shown for a state; for controls that contradict each other only the problem.
 
     >>> view_of(ExplorerState(), TensorLibrary()).summary
-    'e4m3fn: 8 bits, max 448, smallest normal 0.015625, smallest subnormal 2^−9, 17.8 octaves, gap above 1: 0.125'
+    'e4m3fn: 8 bits, max 448, smallest normal 0.015625, smallest subnormal 2⁻⁹, 17.8 octaves, gap above 1: 0.125'
     >>> view_of(ExplorerState(specials="dlfloat"), TensorLibrary()).problem
     "specials='dlfloat' has no subnormals; pass subnormals=False"
     """
@@ -100,7 +101,7 @@ def summary_of(fmt: Any) -> str:
 
 
 def _number(value: float) -> str:
-    return style.number(value, digits=6, plain=True)
+    return raised(number(value, digits=6, plain=True))
 
 
 def what_of(state: ExplorerState) -> str:
@@ -127,4 +128,4 @@ def _histogram(state: ExplorerState, fmt: Any, tensor: np.ndarray, octaves: tupl
 def _shown(figure: go.Figure, note: str = "") -> Shown:
     figure.update_layout(margin_l=LEFT, margin_r=RIGHT)
     alt = str(figure.layout.meta["alt"])
-    return Shown(figure, f"{alt} {note}".strip())
+    return Shown(figure, raised(f"{alt} {note}".strip()))

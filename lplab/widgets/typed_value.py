@@ -7,6 +7,7 @@ from typing import Any
 
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _POWER = re.compile(rf"^(?:({_NUMBER})\s*[*×·]\s*)?([+-]?)2\s*(?:\^|\*\*)\s*\(?([+-]?\d{{1,4}})\)?$")
+_RAISED = str.maketrans("−0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FRACTION = re.compile(rf"^({_NUMBER})\s*/\s*({_NUMBER})$")
 
 
@@ -56,12 +57,22 @@ def shown(value: float) -> str:
     """Return a value as text, up to nine digits, with a real minus sign.
 
     >>> shown(-0.3125), shown(float("inf")), shown(2**-24)
-    ('−0.3125', '∞', '5.96046448e-8')
+    ('−0.3125', '∞', '5.96046448 × 10⁻⁸')
     """
-    text = f"{value:.9g}".replace("inf", "∞").replace("nan", "NaN")
-    return re.sub(r"e([+-])0?", lambda found: "e" + found[1].replace("+", ""), text).replace(
-        "-", "−", text.startswith("-")
+    text = f"{value:.9g}".replace("inf", "∞").replace("nan", "NaN").replace("-", "−")
+    mantissa, _, exponent = text.partition("e")
+    return (
+        f"{mantissa} × 10{exponent.lstrip('+').replace('−0', '−').lstrip('0').translate(_RAISED)}" if exponent else text
     )
+
+
+def raised(text: str) -> str:
+    """Return a text with its powers written as people write them.
+
+    >>> raised("from 2^−9 to 2^8")
+    'from 2⁻⁹ to 2⁸'
+    """
+    return re.sub(r"\^(−?\d+)", lambda found: found[1].translate(_RAISED), text)
 
 
 def stored_as(typed: float, stored: float, fmt: Any) -> str:

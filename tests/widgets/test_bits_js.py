@@ -1,4 +1,4 @@
-"""The decoder of the bit panel (static/bits.js) against Python, under node where there is one; tests/browser does it in a browser."""
+"""The decoder of the bit panel (static/bits.js) against Python, under node where there is one."""
 
 import json
 import shutil

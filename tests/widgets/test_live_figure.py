@@ -23,6 +23,7 @@ def figure():
         "package_data/widgetbundle.js",
         "widgetbundle.js: default export is a factory",
         "gd._responsiveChartHandler",
+        "FigureView reports defaults",
         "BaseFigureWidget._config",
         "BaseFigureWidget is an AnyWidget",
     ],

@@ -16,6 +16,15 @@ export function keepKeys(group) {
   group.addEventListener("focusin", mark);
 }
 
+/** Names for screen readers that ipywidgets leaves out, and lines that are read when they change. */
+export function nameControls(group) {
+  for (const row of group.querySelectorAll(".widget-inline-hbox")) {
+    const label = row.querySelector(".widget-label");
+    for (const control of row.querySelectorAll("[role=slider]")) control.setAttribute("aria-label", label?.textContent ?? "");
+  }
+  for (const line of group.querySelectorAll(".lp-live")) line.setAttribute("aria-live", "polite");
+}
+
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -31,8 +40,11 @@ export default {
     let patience = 100;
     const enter = () => {
       const group = el.closest(".lp-controls");
-      if (group) keepKeys(group);
-      else if (patience--) setTimeout(enter, 50); // not yet in the page
+      if (group) {
+        keepKeys(group);
+        setTimeout(() => nameControls(group), 500); // when its other members are there
+        group.addEventListener("focusin", () => nameControls(group));
+      } else if (patience--) setTimeout(enter, 50); // not yet in the page
     };
     enter();
     const onCopy = async () => {

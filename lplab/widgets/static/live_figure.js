@@ -1,8 +1,10 @@
-// The browser's half of LiveFigure: plotly's own figure view, with three things added.
+// The browser's half of LiveFigure: plotly's own figure view, with four things changed.
 //
 // 1. plotly's 5 MB module arrives once per page, gzipped, in a widget that all figures share (LiveFigure._bundle).
 // 2. The figure takes the width of whatever holds it, and follows when that changes.
 // 3. Its alt text becomes the label that a screen reader reads.
+// 4. It does not tell Python, after every change, all the defaults that plotly filled in: nobody asks for them, they cost
+//    as much as the change itself, and plotly's Python half stumbles over arrays in them.
 
 /** The shared plotly module; one promise per plotly version, kept on the page. */
 function plotlyModule(model) {
@@ -23,7 +25,11 @@ async function importGzipped(model) {
   const source = new Blob([await new Response(unzipped).arrayBuffer()], { type: "text/javascript" });
   const url = URL.createObjectURL(source);
   try {
-    return (await import(url)).default;
+    const { default: figure, FigureView } = await import(url);
+    for (const report of ["_sendTraceDeltas", "_sendLayoutDelta"]) {
+      if (FigureView?.prototype[report]) FigureView.prototype[report] = () => {};
+    }
+    return figure;
   } finally {
     URL.revokeObjectURL(url);
   }
@@ -74,13 +80,19 @@ function labelled(model, el) {
 }
 
 export default () => {
-  let plotly; // one plotly figure model per LiveFigure
+  let ready; // one plotly figure model per LiveFigure, and what plotly wants called at the end
   return {
-    async initialize(context) {
-      plotly = (await plotlyModule(context.model))();
-      return plotly.initialize(context);
+    // anywidget gives up on a model that takes two seconds to initialize; a slow machine needs longer to load plotly.
+    // So initialize only begins, and render waits.
+    initialize(context) {
+      ready = plotlyModule(context.model).then(async (create) => {
+        const plotly = create();
+        return { plotly, end: await plotly.initialize(context) };
+      });
+      return () => ready.then(({ end }) => end?.());
     },
     async render(context) {
+      const { plotly } = await ready;
       const { model, el } = context;
       el.style.width = "100%";
       await whenWide(el);

@@ -1,0 +1,161 @@
+"""A prediction: say what you expect, and only then see what is true, both side by side."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ipywidgets
+import traitlets
+
+from .controls import Helper, guarded, line, say
+from .typed_value import parse_number, shown
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A guess and the truth, once the guess is locked: text for a choice, a number otherwise."""
+
+    guess: str | float
+    truth: str | float
+    unit: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the guess is the truth (numbers: to within one percent of it)."""
+        if isinstance(self.guess, str) or isinstance(self.truth, str):
+            return self.guess == self.truth
+        return math.isclose(self.guess, self.truth, rel_tol=0.01)
+
+    def sentence(self) -> str:
+        """Say both together.
+
+        >>> Outcome("half of them", "almost all").sentence()
+        'You said: half of them. It is: almost all.'
+        >>> Outcome(12.0, 6.0, "%").sentence()
+        'You said 12 %. It is 6 %: you were 2 times too high.'
+        """
+        if isinstance(self.guess, str) or isinstance(self.truth, str):
+            return f"You said: {self.guess}. " + ("So it is." if self.is_right else f"It is: {self.truth}.")
+        unit = f" {self.unit}" if self.unit else ""
+        said = f"You said {_short(self.guess)}{unit}. "
+        return said + ("So it is." if self.is_right else f"It is {_short(self.truth)}{unit}{self._distance()}.")
+
+    def _distance(self) -> str:
+        guess, truth = float(self.guess), float(self.truth)
+        if not (math.isfinite(guess) and math.isfinite(truth) and guess * truth > 0):
+            return ""
+        high = abs(guess) > abs(truth)
+        ratio = guess / truth if high else truth / guess
+        return (
+            f": you were {_short(ratio)} times too {'high' if high else 'low'}" if ratio >= 1.1 else ", you were close"
+        )
+
+
+def _short(value: float) -> str:
+    return shown(float(f"{value:.3g}")) if 0.001 <= abs(value) < 1e6 and value != int(value) else shown(value)
+
+
+class Prediction(ipywidgets.VBox):
+    """A question that is answered before the truth is shown.
+
+    Args:
+        question: one sentence.
+        choices: the possible answers; without them a number is asked for.
+        answer: the truth: one of the choices, a number, or a function that computes it when it is needed.
+        unit: of the number, such as "%".
+        because: a sentence shown with the truth.
+        on_reveal: called with guess and truth once the guess is locked, so that a figure can draw both.
+
+    `outcome` is None until the guess is locked; it never changes after that.
+
+    >>> prediction = Prediction("How many codes of e4m3fn are NaN?", answer=2)
+    >>> prediction.lock("12")
+    >>> prediction.outcome
+    Outcome(guess=12.0, truth=2.0, unit='')
+    >>> prediction.lock("2"), prediction.outcome.guess
+    (None, 12.0)
+    """
+
+    outcome = traitlets.Instance(Outcome, allow_none=True, help="Guess and truth, once the guess is locked.")
+
+    def __init__(
+        self,
+        question: str,
+        choices: Sequence[str] | None = None,
+        *,
+        answer: Any,
+        unit: str = "",
+        because: str = "",
+        on_reveal: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
+        if choices is not None and not callable(answer) and answer not in choices:
+            raise ValueError(f"answer must be one of the choices, got {answer!r}")
+        if choices is None and not callable(answer) and not isinstance(answer, int | float):
+            raise ValueError(f"answer must be a number where there are no choices, got {answer!r}")
+        self.question, self.choices, self.unit, self.because = question, choices, unit, because
+        self._answer = answer
+        self._watchers = [on_reveal] if on_reveal else []
+        self._build()
+        super().__init__([self.title, self.row, self.result, self.error_line, self._helper])
+        self.add_class("lp-controls")
+        self.add_class("lp-prediction")
+
+    @property
+    def guess(self) -> Any:
+        """The locked guess, or None."""
+        return self.outcome.guess if self.outcome else None
+
+    @property
+    def truth(self) -> Any:
+        """The truth, or None before the guess is locked."""
+        return self.outcome.truth if self.outcome else None
+
+    def on_reveal(self, watcher: Callable[[Any, Any], Any]) -> None:
+        """Call a function with guess and truth when the guess is locked, or at once if it is."""
+        self._watchers.append(watcher)
+        if self.outcome:
+            watcher(self.outcome.guess, self.outcome.truth)
+
+    def lock(self, guess: Any = None) -> None:
+        """Lock a guess, by default what the controls hold, and show the truth; a second guess is ignored."""
+        if self.outcome:
+            return
+        try:
+            value = self._read(self.box.value if guess is None else guess)
+        except ValueError as error:
+            say(self.result, str(error))
+            self.result.add_class("lp-error")
+            return
+        truth = self._answer() if callable(self._answer) else self._answer
+        self.result.remove_class("lp-error")
+        self.box.value = value if isinstance(value, str) else shown(value)
+        self.box.disabled = self.button.disabled = True
+        self.outcome = Outcome(value, truth if isinstance(truth, str) else float(truth), self.unit)
+        say(self.result, f"{self.outcome.sentence()} {self.because}".strip())
+        for watcher in self._watchers:
+            watcher(self.outcome.guess, self.outcome.truth)
+
+    def _build(self) -> None:
+        self.title = line(self.question, "lp-question")
+        self.result = line("", "lp-live", "lp-result")
+        say(self.result, "")
+        self._helper = Helper()
+        if self.choices is None:
+            self.box = ipywidgets.Text(placeholder="a number", continuous_update=True)
+            unit = [ipywidgets.Label(self.unit)] if self.unit else []
+        else:
+            self.box, unit = ipywidgets.RadioButtons(options=list(self.choices), value=None), []
+        self.button = ipywidgets.Button(description="Lock my guess", tooltip="the guess cannot be changed after this")
+        self.error_line = line("", "lp-error", "lp-live")
+        say(self.error_line, "")
+        self.button.on_click(guarded(self.error_line, lambda _: self.lock()))
+        self.row = ipywidgets.Box([self.box, *unit, self.button])
+        self.row.add_class("lp-row")
+
+    def _read(self, guess: Any) -> str | float:
+        if self.choices is None:
+            return parse_number(guess) if isinstance(guess, str) else float(guess)
+        if guess not in self.choices:
+            raise ValueError("choose one of the answers first")
+        return str(guess)

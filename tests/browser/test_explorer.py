@@ -1,0 +1,157 @@
+"""The format explorer in JupyterLab: with the mouse, with the keyboard alone, in both themes, on narrow screens."""
+
+import re
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+CELLS = (
+    "from lplab.widgets import FormatExplorer",
+    "explorer = FormatExplorer('weights', preset='e4m3fn'); explorer",
+)
+
+
+@pytest.fixture(scope="module")
+def notebook(open_notebook):
+    notebook = open_notebook(*CELLS)
+    notebook.page.wait_for_function("() => document.querySelectorAll('.lp-fig .cartesianlayer .subplot').length === 3")
+    notebook.page.locator("[role=slider][aria-label='exponent bits']").wait_for()
+    return notebook
+
+
+@pytest.fixture
+def page(notebook):
+    notebook.python("explorer.reset()")
+    notebook.page.locator(".lp-summary", has_text="e4m3fn: 8 bits").wait_for()
+    return notebook.page
+
+
+def bars(page):
+    """The outline of all bars of the histogram."""
+    return (
+        page.locator(".js-plotly-plot")
+        .nth(2)
+        .locator(".bars path")
+        .evaluate_all("all => all.map(e => e.getAttribute('d')).join()")
+    )
+
+
+def test_slider_by_keyboard_changes_all_figures(notebook, page):
+    labels = [page.locator(".js-plotly-plot").nth(k) for k in range(3)]
+    before = [label.get_attribute("aria-label") for label in labels]
+    page.locator("[aria-label='mantissa bits']").focus()
+    page.keyboard.press("ArrowLeft")
+    page.locator(".lp-summary", has_text="1-4-2 (bias 7): 7 bits").wait_for()
+    notebook.becomes("explorer.state.mantissa_bits", 2)
+    for label, old in zip(labels, before, strict=True):
+        page.wait_for_function("([e, old]) => e.getAttribute('aria-label') !== old", arg=[label.element_handle(), old])
+    assert "1-4-2" in page.locator(".lp-quiet").nth(3).inner_text() or "1-4-2" in page.locator(".lp-main").inner_text()
+
+
+def test_slider_by_mouse(notebook, page):
+    track = page.locator(".widget-inline-hbox", has=page.locator("[aria-label='exponent bits']")).locator(
+        ".noUi-target"
+    )
+    box = track.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.99, box["y"] + box["height"] / 2)
+    notebook.becomes("explorer.state.exponent_bits", 8)
+
+
+def test_every_control_is_reached_by_tab_and_keeps_its_keys(notebook, page):
+    seen = []
+    page.locator(".lp-controls select").first.focus()
+    for _ in range(25):
+        seen.append(
+            page.evaluate(
+                "() => document.activeElement.closest('.widget-inline-hbox, button')?.innerText.split('\\n')[0]"
+            )
+        )
+        page.keyboard.press("Tab")
+    wanted = {
+        "preset",
+        "exponent bits",
+        "mantissa bits",
+        "radix",
+        "subnormals",
+        "specials",
+        "rounding",
+        "Reset",
+        "Copy as code",
+    }
+    missing = {name for name in wanted if not any(name in (text or "") for text in seen)}
+    assert not missing, seen
+    cells = page.locator(".jp-Cell").count()
+    rounding = page.get_by_label("rounding")
+    rounding.focus()
+    page.keyboard.press("ArrowDown")
+    notebook.becomes("explorer.state.rounding", "nearest_away")
+    page.keyboard.type("b")  # "b" alone would insert a cell
+    page.get_by_label("preset").focus()
+    page.keyboard.press("End")
+    notebook.becomes("explorer.state.other", "nvfp4")
+    assert page.locator(".jp-Cell").count() == cells
+
+
+def test_preset_checkbox_and_buttons_by_mouse(notebook, page):
+    page.get_by_label("preset").select_option("e5m2")
+    notebook.becomes("explorer.format.label", "e5m2")
+    page.get_by_role("checkbox", name="subnormals").click()
+    notebook.becomes("explorer.state.subnormals", False)
+    page.get_by_role("button", name="4", exact=True).click()
+    notebook.becomes("explorer.state.radix", 4)
+    page.get_by_role("button", name="Reset").click()
+    notebook.becomes("explorer.format.label", "e4m3fn")
+
+
+def test_impossible_combination_is_said_and_nothing_dies(notebook, page):
+    page.get_by_label("specials").select_option("dlfloat")
+    message = page.locator(".lp-summary.lp-error", has_text="Not possible")
+    message.wait_for()
+    assert page.locator(".lp-columns.lp-stale").count() == 1
+    page.get_by_role("checkbox", name="subnormals").click()
+    page.locator(".lp-summary", has_text="dlfloat").or_(page.locator(".lp-summary", has_text="1-4-3")).first.wait_for()
+    assert message.count() == 0
+
+
+def test_tensor_changes_the_histogram(notebook, page):
+    before = bars(page)
+    page.get_by_label("role").select_option("gradient")
+    notebook.becomes("explorer.state.tensor", "resnet/step200/layer2.conv1/gradient")
+    page.locator(".js-plotly-plot[aria-label*='|gradient|']").wait_for()
+    assert bars(page) != before
+
+
+def test_own_file_that_is_not_there(notebook, page):
+    box = page.get_by_label("your file")
+    box.fill("nowhere.npz")
+    box.press("Enter")
+    page.locator(".lp-side .lp-error", has_text=re.compile("nowhere.npz")).wait_for()
+
+
+def test_code_is_shown(notebook, page):
+    page.get_by_role("button", name="Copy as code").click()
+    page.locator(".lp-code", has_text='F.get("e4m3fn")').wait_for()
+
+
+@pytest.mark.parametrize("width", [1440, 820, 390])
+def test_nothing_is_cut_off(notebook, page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_timeout(500)
+    inner, outer = page.locator(".lp-controls").first.evaluate("e => [e.scrollWidth, e.clientWidth]")
+    plots = page.locator(".js-plotly-plot .main-svg").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().width)"
+    )
+    page.set_viewport_size({"width": 1440, "height": 1000})
+    assert inner <= outer + 1
+    assert max(plots) <= outer
+    assert min(plots) >= min(240, outer / 2)
+
+
+def test_dark_theme_has_light_ink(notebook, page):
+    notebook.theme("Dark")
+    ink = page.locator(".xtitle").first.evaluate("e => getComputedStyle(e).fill")
+    background = page.locator(".main-svg").first.evaluate("e => getComputedStyle(e).backgroundColor")
+    notebook.theme("Light")
+    assert min(int(v) for v in re.findall(r"\d+", ink)[:3]) > 180
+    assert background == "rgba(0, 0, 0, 0)"

@@ -1,0 +1,69 @@
+"""What people type becomes a number, and a sentence says what a format made of it."""
+
+import math
+
+import pytest
+
+from lplab import formats as F
+from lplab.widgets import BitPanel
+from lplab.widgets.typed_value import parse_number, shown, stored_as
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.3", 0.3),
+        (" .5 ", 0.5),
+        ("-1e-3", -0.001),
+        ("−2", -2.0),
+        ("1/3", 1 / 3),
+        ("-7/4", -1.75),
+        ("2^-7", 2**-7),
+        ("2**10", 1024.0),
+        ("-2^3", -8.0),
+        ("1.5*2^4", 24.0),
+        ("3 × 2^(−2)", 0.75),
+        ("inf", math.inf),
+        ("-∞", -math.inf),
+        ("0x1.8p3", 12.0),
+        ("-0", -0.0),
+    ],
+)
+def test_numbers_as_people_write_them(text, value):
+    assert parse_number(text) == value
+    assert math.copysign(1, parse_number(text)) == math.copysign(1, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "type a number"),
+        ("abc", "'abc' is no number"),
+        ("0,3", "a decimal point"),
+        ("1/0", "denominator"),
+        ("1e999", "too large"),
+        ("2^9999", "too large"),
+        ("__import__('os')", "is no number"),
+        ("9" * 5000, "too large"),
+    ],
+)
+def test_bad_text_has_one_clear_line(text, message):
+    with pytest.raises(ValueError, match=message) as error:
+        parse_number(text)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("typed", [0.0, -0.0, 1e-300, 0.3, 448.0, -1e9, math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("name", F.names())
+def test_every_format_says_what_it_stored(name, typed):
+    panel = BitPanel(name)
+    panel.type(repr(typed))
+    assert panel.note["text"]
+    assert panel.note["tone"] in ("info", "error")
+    if panel.note["tone"] == "info":
+        fmt = panel.format
+        assert panel.note["text"] == stored_as(typed, float(fmt.decode(panel.pattern)), fmt)
+
+
+def test_shown_numbers():
+    assert [shown(v) for v in (0.0, -0.0, 1e10, -1e-9, math.nan)] == ["0", "−0", "1 × 10¹⁰", "−1 × 10⁻⁹", "NaN"]
