@@ -14,7 +14,7 @@ from lplab.formats.plan import Table
 from lplab.formats.tables import table_of
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CodebookFormat(Format):
     """The values of all codes, one by one: learned codebooks, and scale formats such as E8M0.
 
@@ -45,6 +45,17 @@ class CodebookFormat(Format):
             raise ValueError("the values of a codebook must be finite or NaN, and at least one of them positive")
         if len(self.values) < 2:
             raise ValueError("a codebook needs at least two different values")
+
+    @cached_property
+    def _key(self) -> tuple:
+        """What makes two codebooks equal: NaN is not equal to itself, so it is replaced."""
+        return self.name, tuple(None if math.isnan(v) else v for v in self.codebook_values)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, CodebookFormat) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     @property
     def bits(self) -> int:

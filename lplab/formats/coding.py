@@ -122,7 +122,7 @@ def _like_axis(scales: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
 
 def _from_torch(x: Any) -> np.ndarray:
     engine.working_dtype(str(x.dtype).removeprefix("torch."))
-    x = x.detach().cpu()
+    x = x.detach().cpu().resolve_neg()
     return (x.float() if x.element_size() == 2 else x).numpy()
 
 

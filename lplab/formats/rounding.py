@@ -54,7 +54,8 @@ class Rounding:
     def __post_init__(self) -> None:
         if self.mode not in ROUNDINGS:
             raise ValueError(f"unknown rounding {self.mode!r}; allowed: {', '.join(ROUNDINGS)}")
-        if not isinstance(self.random_bits, int) or not 1 <= self.random_bits <= 24:
+        is_integer = isinstance(self.random_bits, int) and not isinstance(self.random_bits, bool)
+        if not is_integer or not 1 <= self.random_bits <= 24:
             raise ValueError(f"random_bits must be an integer from 1 to 24, got {self.random_bits!r}")
         if self.variant not in VARIANTS:
             raise ValueError(f"unknown stochastic variant {self.variant!r}; allowed: {', '.join(VARIANTS)}")

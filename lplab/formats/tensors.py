@@ -52,6 +52,7 @@ def _quantize(
     fmt: Any, x: torch.Tensor, rounding: Rounding, seed: int, out: torch.Tensor | None, axis: int | None
 ) -> torch.Tensor:
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
+    x = x.resolve_neg()  # views such as z.conj().imag carry a minus sign that memory does not know of
     if engine.is_blocked(fmt):
         rows, undo = engine.as_rows(torch, x.to(work), axis)
         rows = rows.contiguous()
@@ -74,7 +75,7 @@ def _quantize(
 
 def _target(out: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
     """Where the result for contiguous x goes: straight into ``out`` if its memory allows, else into new memory."""
-    fits = out is not None and out.dtype == x.dtype and out.is_contiguous()
+    fits = out is not None and out.dtype == x.dtype and out.is_contiguous() and not out.is_neg()
     if out is not None and fits and (out.data_ptr() == x.data_ptr() or not _overlap(out, x)):
         return out.detach().reshape(x.shape)
     return torch.empty_like(x)

@@ -1,0 +1,420 @@
+"""Whatever a user hands in: shapes, strides, types, places for the result, and one clear error for what makes no sense."""
+
+import dataclasses
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+from lplab import formats as F
+
+from .probes import BLOCKED, ELEMENTWISE, assert_same, bfloat16_patterns
+
+E4M3 = F.get("e4m3fn")
+
+
+def numbers(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return (np.random.default_rng(1).standard_normal(shape) * 20).astype(dtype)
+
+
+# -- shapes, strides, byte order -----------------------------------------------------------------------------------
+
+
+VIEWS = {
+    "0-d": lambda: np.array(numbers(1)[0]),
+    "empty": lambda: numbers(0),
+    "empty 2-d": lambda: numbers(3, 0),
+    "one": lambda: numbers(1),
+    "5-d": lambda: numbers(2, 3, 4, 5, 2),
+    "every third": lambda: numbers(100)[::3],
+    "backwards": lambda: numbers(100)[::-1],
+    "transposed": lambda: numbers(30, 40).T,
+    "Fortran order": lambda: np.asfortranarray(numbers(30, 40)),
+    "broadcast": lambda: np.broadcast_to(numbers(40), (30, 40)),
+    "column": lambda: numbers(30, 40)[:, 7],
+    "unaligned": lambda: np.frombuffer(b"\0" + numbers(50).tobytes(), np.float32, offset=1),
+    "large, strided": lambda: numbers(2**10, 2**7)[:, ::2],
+    "large, transposed": lambda: numbers(2**9, 2**8).T,
+}
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "posit8_1", "int8", "mxfp4"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", ">f4", ">f8", "bfloat16"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_any_view(view, dtype, name):
+    """The same as on a plain copy; shape kept, dtype kept (in native byte order), the input not touched."""
+    fmt = F.get(name)
+    x = VIEWS[view]()
+    x = np.asarray(x, ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    before = x.copy()
+    got = fmt.quantize(x)
+    want = fmt.quantize(np.array(x, np.float64 if "8" in dtype or dtype == "float64" else np.float32, order="C"))
+    assert isinstance(got, np.ndarray) and got.shape == x.shape and got.dtype == x.dtype.newbyteorder("=")
+    assert_same(got.astype(np.float64), want.astype(got.dtype).astype(np.float64), np.asarray(x, np.float64))
+    np.testing.assert_array_equal(x, before)
+
+
+TORCH_VIEWS = {
+    "0-d": lambda x: x[0, 0],
+    "empty": lambda x: x[:0],
+    "transposed": lambda x: x.T,
+    "every third": lambda x: x[:, ::3],
+    "expanded": lambda x: x[:, :1].expand(-1, 50),
+    "channels last": lambda x: x.reshape(2, 4, 8, 16).contiguous(memory_format=torch.channels_last),
+}
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "posit8_1", "mxfp4"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("view", TORCH_VIEWS)
+def test_any_torch_view(view, dtype, name):
+    fmt = F.get(name)
+    x = TORCH_VIEWS[view](torch.from_numpy(numbers(16, 64)).to(dtype))
+    got = fmt.quantize(x)
+    assert got.shape == x.shape and got.dtype == x.dtype and got.device == x.device and not got.requires_grad
+    wide = x.double() if dtype == torch.float64 else x.float()
+    want = torch.from_numpy(np.asarray(fmt.quantize(wide.contiguous().numpy()))).to(dtype)
+    assert torch.equal(got, want)
+    codes = F.get("e4m3fn").encode(x)
+    assert codes.shape == x.shape and codes.dtype == torch.uint8
+
+
+def test_lazily_negated_tensor():
+    """torch keeps the minus sign of a conjugate's imaginary part in a flag, and .numpy() refuses the view."""
+    x = torch.from_numpy(numbers(64))
+    view = torch.complex(x, x).conj().imag
+    assert view.is_neg() and torch.equal(E4M3.quantize(view), E4M3.quantize(-x))
+    assert torch.equal(E4M3.encode(view), E4M3.encode(-x))
+    assert E4M3.quantize(view, out=view) is view and torch.equal(view, E4M3.quantize(-x))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_half_precision_input(name, dtype):
+    """Every number of the type: computed in float32, then cast as a cast would."""
+    kind = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
+    x = np.arange(2**16, dtype=np.uint16).view(kind)
+    with np.errstate(over="ignore", invalid="ignore"):
+        want = F.get(name).quantize(x.astype(np.float32)).astype(kind)
+        got = F.get(name).quantize(x)
+    assert got.dtype == kind
+    assert_same(got.astype(np.float32), want.astype(np.float32), bfloat16_patterns())
+    in_torch = torch.from_numpy(x.view(np.int16)).view(getattr(torch, dtype))
+    assert_same(F.get(name).quantize(in_torch).float().numpy(), want.astype(np.float32), bfloat16_patterns())
+
+
+def test_scalars_and_lists():
+    assert E4M3.quantize(0.3) == 0.3125 and type(E4M3.quantize(0.3)) is float
+    assert E4M3.quantize(3) == 3.0 and type(E4M3.quantize(3)) is float
+    assert type(E4M3.quantize(np.float32(0.3))) is np.float32 and type(E4M3.quantize(np.float64(0.3))) is np.float64
+    assert type(E4M3.quantize(np.float16(0.3))) is np.float16
+    assert E4M3.quantize([0.3, 1000]).tolist() == [0.3125, 448] and E4M3.quantize([]).shape == (0,)
+    assert E4M3.quantize([[1, 2.0], (3.3, 4)]).shape == (2, 2) and E4M3.quantize((1.05,)).dtype == np.float64
+    assert type(E4M3.encode(0.3)) is int and E4M3.encode([0.3]).dtype == np.uint8
+    assert type(E4M3.decode(42)) is float and E4M3.decode([42]).tolist() == [0.3125]
+    assert E4M3.decode(np.uint8(42)) == 0.3125 and E4M3.decode([]).shape == (0,)
+    assert F.get("fp16").encode([1.0]).dtype == np.uint16 and F.get("tf32").encode([1.0]).dtype == np.uint32
+    for bits, dtype in ((8, torch.uint8), (16, torch.int32), (32, torch.int64)):
+        fmt = F.IntFormat(bits, signed=False)
+        assert fmt.encode(torch.tensor([1.0])).dtype == dtype
+        assert fmt.decode(fmt.encode(torch.tensor([200.0]))).tolist() == [200.0]
+
+
+def test_subclasses_of_ndarray():
+    assert E4M3.quantize(np.ma.array([0.3, 0.5], mask=[True, False])).tolist()[1] == 0.5
+    matrix = numbers(4, 4).view(np.recarray)
+    assert_same(E4M3.quantize(matrix), E4M3.quantize(np.asarray(matrix)), np.asarray(matrix))
+
+
+# -- out -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [100, 2**16 + 3])
+@pytest.mark.parametrize("name", ["e4m3fn", "bf16", "posit8_1", "posit16_1", "int8", "mxfp4", "nvfp4"])
+def test_out(name, count):
+    """A given place, in place, a strided place, a place that overlaps: always out itself comes back, always the same bits."""
+    fmt, x = F.get(name), numbers(count)
+    want = fmt.quantize(x)
+    for make in (np.empty_like, lambda v: np.empty(2 * v.size, v.dtype)[::2], lambda v: np.empty(v.size, v.dtype)[::-1]):
+        out = make(x)
+        assert fmt.quantize(x, out=out) is out
+        assert_same(out, want, x)
+    here = x.copy()
+    assert fmt.quantize(here, out=here) is here
+    assert_same(here, want, x)
+    for shift in (1, 7, -1, -7):
+        buffer = np.concatenate([np.zeros(7, np.float32), x, np.zeros(7, np.float32)])
+        out = buffer[7 + shift : 7 + shift + count]
+        assert fmt.quantize(buffer[7 : 7 + count], out=out) is out
+        assert_same(out, want, x)
+    for seed_mode in ("stochastic",):
+        here = x.copy()
+        fmt.quantize(here, seed_mode, seed=1, out=here)
+        assert_same(here, fmt.quantize(x, seed_mode, seed=1), x)
+
+
+@pytest.mark.parametrize("count", [100, 2**16 + 3])
+@pytest.mark.parametrize("name", ["e4m3fn", "posit8_1", "mxfp4"])
+def test_torch_out(name, count):
+    fmt, x = F.get(name), torch.from_numpy(numbers(count))
+    want = fmt.quantize(x)
+    for make in (torch.empty_like, lambda v: torch.empty(2 * v.numel())[::2]):
+        out = make(x)
+        assert fmt.quantize(x, out=out) is out and torch.equal(out, want)
+    here = x.clone()
+    assert fmt.quantize(here, out=here) is here and torch.equal(here, want)
+    buffer = torch.cat([torch.zeros(3), x])
+    fmt.quantize(buffer[3:], out=buffer[1 : 1 + count])
+    assert torch.equal(buffer[1 : 1 + count], want)
+    half = x.to(torch.bfloat16)
+    assert fmt.quantize(half, out=half) is half and torch.equal(half, fmt.quantize(x.to(torch.bfloat16)))
+
+
+def test_out_of_other_byte_order_and_type():
+    x = numbers(50).astype(">f4")
+    out = np.empty_like(x)
+    assert E4M3.quantize(x, out=out) is out
+    assert_same(out.astype("f4"), E4M3.quantize(x.astype("f4")), x)
+    half = numbers(50).astype(np.float16)
+    assert E4M3.quantize(half, out=half) is half
+
+
+@pytest.mark.parametrize(
+    ("x", "out"),
+    [
+        (np.zeros(3), np.zeros(4)),
+        (np.zeros(3), np.zeros(3, np.float32)),
+        (np.zeros(3), [0, 0, 0]),
+        (np.zeros(3), torch.zeros(3)),
+        (1.0, np.zeros(1)),
+        ([1.0], np.zeros(1)),
+        (torch.zeros(3), torch.zeros(4)),
+        (torch.zeros(3), torch.zeros(3, dtype=torch.float64)),
+        (torch.zeros(3), np.zeros(3, np.float32)),
+        (torch.zeros(3, requires_grad=True), torch.zeros(3)),
+        (torch.zeros(3), torch.zeros(3, requires_grad=True)),
+    ],
+)
+def test_out_that_does_not_fit(x, out):
+    with pytest.raises((ValueError, TypeError), match="out"):
+        E4M3.quantize(x, out=out)
+
+
+def test_read_only():
+    x = numbers(10)
+    x.flags.writeable = False
+    assert_same(E4M3.quantize(x), E4M3.quantize(x.copy()), x)
+    with pytest.raises(ValueError, match="read-only|writeable"):
+        E4M3.quantize(x, out=x)
+
+
+# -- gradients -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "posit8_1", "mxfp4", "nvfp4", "int8"])
+def test_gradients_pass_straight_through(name):
+    fmt = F.get(name)
+    x = torch.from_numpy(numbers(64)).requires_grad_()
+    for y in (fmt.quantize(x), F.straight_through(fmt, x)):
+        assert torch.equal(y, fmt.quantize(x.detach())) and y.requires_grad
+        weight = torch.arange(64.0)
+        (gradient,) = torch.autograd.grad((y * weight).sum(), x)
+        assert torch.equal(gradient, weight)
+    with torch.no_grad():
+        assert not fmt.quantize(x).requires_grad
+
+
+def test_clipped_gradients():
+    x = torch.tensor([-500.0, -448, -0.3, 0, 448, 460, float("nan")], requires_grad=True)
+    F.straight_through(E4M3, x, clip=True).sum().backward()
+    assert x.grad.tolist() == [0, 1, 1, 1, 1, 0, 0]
+
+
+def test_straight_through_keeps_seed_and_double_backward():
+    x = torch.from_numpy(numbers(1000)).requires_grad_()
+    a, b = (F.straight_through(E4M3, x, "stochastic", seed=4) for _ in range(2))
+    assert torch.equal(a, b) and torch.equal(a, E4M3.quantize(x.detach(), "stochastic", seed=4))
+    (first,) = torch.autograd.grad((F.straight_through(E4M3, x) ** 2).sum(), x, create_graph=True)
+    assert first.requires_grad
+    with pytest.raises(TypeError, match="torch tensor"):
+        F.straight_through(E4M3, numbers(3))
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+
+WRONG = {
+    "int array": np.arange(3),
+    "bool array": np.array([True]),
+    "complex array": np.array([1j]),
+    "string array": np.array(["1"]),
+    "object array": np.array([None]),
+    "datetime array": np.array(["2026-11-21"], "M8[D]"),
+    "int scalar of numpy": np.int64(3),
+    "int tensor": torch.arange(3),
+    "bool tensor": torch.tensor([True]),
+    "complex tensor": torch.tensor([1j]),
+    "float8 tensor": torch.zeros(2).to(torch.float8_e4m3fn),
+    "list of strings": ["1.0"],
+    "list of complex": [1j],
+    "list of bool": [True],
+    "list of None": [None],
+    "None": None,
+    "string": "1.0",
+    "bool": True,
+    "complex": 1j,
+    "dict": {"x": 1.0},
+    "set": {1.0},
+}
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "posit8_1", "mxfp4"])
+@pytest.mark.parametrize("kind", WRONG)
+def test_wrong_types(kind, name):
+    """One TypeError that names what is allowed."""
+    for verb in ("quantize", "encode"):
+        with pytest.raises(TypeError, match="allowed: numpy arrays and torch tensors of float16, bfloat16, float32 or float64"):
+            getattr(F.get(name), verb)(WRONG[kind])
+
+
+def test_ragged_list():
+    with pytest.raises((TypeError, ValueError)):
+        E4M3.quantize([[1.0], [1.0, 2.0]])
+
+
+def test_long_double_is_refused():
+    if np.longdouble is not np.float64:
+        with pytest.raises(TypeError, match="allowed"):
+            E4M3.quantize(np.zeros(3, np.longdouble))
+
+
+@pytest.mark.parametrize("codes", [[-1], [256], np.array([300]), 256, -1, torch.tensor([256])])
+def test_codes_out_of_range(codes):
+    with pytest.raises(ValueError, match="must be from 0 to 255"):
+        E4M3.decode(codes)
+
+
+@pytest.mark.parametrize("codes", [1.0, [1.0], np.zeros(2), None, "1", [True], True, torch.zeros(2)])
+def test_codes_of_a_wrong_type(codes):
+    with pytest.raises(TypeError, match="codes must be integers"):
+        E4M3.decode(codes)
+
+
+@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if not F.get(n).has_nan])
+def test_nan_without_a_code(name):
+    """It stays NaN when quantized, since hiding it would be worse; but it has no code."""
+    fmt = F.get(name)
+    assert np.isnan(fmt.quantize(np.float32(np.nan)))
+    with pytest.raises(ValueError, match="no code for NaN, and 1 "):
+        fmt.encode([1.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"),
+    [("e4m3nf", "e4m3fn"), ("E4M3FN", "e4m3fn"), ("mxfp5", "mxfp4"), ("bfloat16", "bf16"), ("posit81", "posit8_1"), ("int9", "int8")],
+)
+def test_unknown_names_have_neighbours(name, closest):
+    with pytest.raises(ValueError, match=f"unknown format '{name}'.*closest: .*{closest}"):
+        F.get(name)
+
+
+@pytest.mark.parametrize("name", ["", "zzzzzz", "q", "q4", None, 7, "q-1.2"])
+def test_unknown_names_without(name):
+    with pytest.raises(ValueError, match="unknown format"):
+        F.get(name)
+
+
+def test_fixed_point_names():
+    assert F.get("q8.8") == F.FixedFormat(8, 8) and F.get("q1.31").bits == 32
+    for name in ("q0.4", "q40.2", "q1.0", "q33.0"):
+        with pytest.raises(ValueError, match="must be"):
+            F.get(name)
+
+
+CONSTRUCTORS = [
+    (lambda: F.FloatFormat(0, 3), "exponent_bits must be an integer from 1 to 10, got 0"),
+    (lambda: F.FloatFormat(11, 3), "exponent_bits must be an integer from 1 to 10"),
+    (lambda: F.FloatFormat(4, -1), "mantissa_bits must be an integer from 0 to 48"),
+    (lambda: F.FloatFormat(4, 49), "mantissa_bits must be an integer from 0 to 48"),
+    (lambda: F.FloatFormat(4.0, 3), "exponent_bits must be an integer"),
+    (lambda: F.FloatFormat(True, 3), "exponent_bits must be an integer"),
+    (lambda: F.FloatFormat(4, "3"), "mantissa_bits must be an integer"),
+    (lambda: F.FloatFormat(4, 3, bias=10**6), "bias must be from"),
+    (lambda: F.FloatFormat(4, 3, bias=-(10**6)), "bias must be from"),
+    (lambda: F.FloatFormat(4, 3, bias=0.5), "bias must be an integer in radix 2"),
+    (lambda: F.FloatFormat(4, 3, bias=0.25, radix=4), "bias must be an integer or an integer plus one half"),
+    (lambda: F.FloatFormat(4, 3, bias=float("nan")), "bias must be"),
+    (lambda: F.FloatFormat(4, 3, bias=float("inf")), "bias must be"),
+    (lambda: F.FloatFormat(4, 3, bias="7"), "bias must be an integer"),
+    (lambda: F.FloatFormat(4, 3, bias=True), "bias must be an integer"),
+    (lambda: F.FloatFormat(4, 3, radix=10), "radix must be 2 or 4"),
+    (lambda: F.FloatFormat(4, 3, specials="iee"), "unknown specials 'iee'; allowed: ieee, fn"),
+    (lambda: F.FloatFormat(1, 3), "needs exponent_bits of at least 2"),
+    (lambda: F.FloatFormat(1, 0, specials="fn"), "leaves no number"),
+    (lambda: F.FloatFormat(4, 3, specials="p3109", subnormals=False), "always has subnormals"),
+    (lambda: F.FloatFormat(4, 3, specials="dlfloat"), "pass subnormals=False"),
+    (lambda: F.FloatFormat(4, 3, specials="none", saturating=False), "no code to overflow to"),
+    (lambda: F.FixedFormat(0, 4), "integer_bits must be an integer from 1 to 32"),
+    (lambda: F.FixedFormat(4, -1), "fraction_bits must be an integer from 0 to 31"),
+    (lambda: F.FixedFormat(20, 20), "must be from 2 to 32, got 40"),
+    (lambda: F.FixedFormat(1, 0), "must be from 2 to 32, got 1"),
+    (lambda: F.IntFormat(1), "bits must be an integer from 2 to 32"),
+    (lambda: F.IntFormat(33), "bits must be an integer from 2 to 32"),
+    (lambda: F.IntFormat(8, scale=0), "scale must be a positive number"),
+    (lambda: F.IntFormat(8, scale=-1.0), "scale must be a positive number"),
+    (lambda: F.IntFormat(8, scale=float("nan")), "scale must be a positive number"),
+    (lambda: F.IntFormat(8, scale="1"), "scale must be a positive number"),
+    (lambda: F.IntFormat(8, symmetric=True, zero_point=1), "zero_point must be an integer from 0 to 0"),
+    (lambda: F.IntFormat(8, zero_point=128), "zero_point must be an integer from -128 to 127"),
+    (lambda: F.IntFormat(8, symmetric=True, signed=False), "symmetric=True needs signed=True"),
+    (lambda: F.PositFormat(2, 0), "bits must be an integer from 3 to 16"),
+    (lambda: F.PositFormat(17, 1), "bits must be an integer from 3 to 16"),
+    (lambda: F.PositFormat(8, 4), "exponent_size must be an integer from 0 to 3"),
+    (lambda: F.LogFormat(2, 0), "bits must be an integer from 3 to 16"),
+    (lambda: F.LogFormat(8, 7), "fraction_bits must be an integer from 0 to 6"),
+    (lambda: F.LogFormat(16, 3), "fraction_bits must be an integer from 8 to 14"),
+    (lambda: F.CodebookFormat((1.0,)), "needs 2, 4, 8"),
+    (lambda: F.CodebookFormat((1.0, 2.0, 3.0)), "needs 2, 4, 8"),
+    (lambda: F.CodebookFormat((0.0, float("inf"))), "finite or NaN"),
+    (lambda: F.CodebookFormat((0.0, -1.0)), "at least one of them positive"),
+    (lambda: F.CodebookFormat((1.0, 1.0)), "at least two different"),
+    (lambda: F.BlockFormat(F.get("posit8_1")), "element must be"),
+    (lambda: F.BlockFormat(F.get("e5m2")), "element must be a saturating"),
+    (lambda: F.BlockFormat("e2m1"), "element must be"),
+    (lambda: F.BlockFormat(F.get("e2m1"), block_size=1), "block_size must be an integer from 2 to 1024"),
+    (lambda: F.BlockFormat(F.get("e2m1"), block_size=2.5), "block_size must be an integer"),
+    (lambda: F.BlockFormat(F.get("e2m1"), scale_rule="round"), "unknown scale_rule 'round'; allowed: floor, even, ceil, rceil"),
+    (lambda: F.BlockFormat(F.get("e2m1"), scale=F.get("e4m3fn")), "must be E8M0"),
+    (lambda: F.BlockFormat(F.get("e2m1"), tensor_scale=True), "needs a FloatFormat as scale"),
+    (lambda: F.Rounding("nearest"), "unknown rounding 'nearest'; allowed: nearest_even"),
+    (lambda: F.Rounding("stochastic", 0), "random_bits must be an integer from 1 to 24, got 0"),
+    (lambda: F.Rounding("stochastic", 25), "random_bits must be an integer from 1 to 24"),
+    (lambda: F.Rounding("stochastic", True), "random_bits must be an integer from 1 to 24"),
+    (lambda: F.Rounding("stochastic", 8, "D"), "unknown stochastic variant 'D'; allowed: A, B, C"),
+    (lambda: E4M3.quantize(1.0, "up "), "unknown rounding 'up '; allowed"),
+    (lambda: E4M3.quantize(1.0, None), "unknown rounding None; allowed"),
+    (lambda: E4M3.quantize(1.0, "stochastic", random_bits=99), "random_bits must be"),
+    (lambda: F.get("fp32").codebook(), "codebook\\(\\) lists at most 2\\^20"),
+    (lambda: dataclasses.replace(E4M3, bias=5000), "bias must be from"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), CONSTRUCTORS, ids=[message for _, message in CONSTRUCTORS])
+def test_one_clear_error(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("name", [*ELEMENTWISE, *BLOCKED])
+def test_formats_are_values(name):
+    """Frozen, hashable, equal to their copies, picklable, and copied after use."""
+    import copy
+    import pickle
+
+    fmt = F.get(name)
+    fmt.quantize(1.0)
+    for twin in (pickle.loads(pickle.dumps(fmt)), copy.deepcopy(fmt), dataclasses.replace(fmt)):
+        assert twin == fmt and hash(twin) == hash(fmt) and twin.quantize(1.3) == fmt.quantize(1.3)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        fmt.name = "other"
+    assert fmt.label and str(fmt) and fmt.describe()["name"] == fmt.label == name
