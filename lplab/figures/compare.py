@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 from lplab.figures import style, words
 from lplab.figures.grid import density, element_of
 from lplab.figures.magnitudes import MagnitudeData, magnitude_data
-from lplab.figures.statistics import FATES, as_formats, name_of
-from lplab.figures.window import Window
+from lplab.figures.statistics import FATES, as_formats, name_of, rounding_text
+from lplab.figures.window import AnyRounding, Window
 
 _FULL = 0.72  # the height of a row's tallest bar, in rows; the rest is for the caption
 _TOP, _BOTTOM = 66, 48
@@ -22,7 +22,7 @@ def compare(
     formats: Any,
     tensor: Any = None,
     *,
-    rounding: str = "nearest_even",
+    rounding: AnyRounding = "nearest_even",
     seed: int = 0,
     octaves: tuple[int, int] | None = None,
     height: int | None = None,
@@ -217,7 +217,7 @@ def _tensor_title(formats: list[Any], data: list[MagnitudeData]) -> str:
     return f"{name_of(formats[best])} keeps most: {words.decibels(data[best].numbers.sqnr_db)}"  # type: ignore[union-attr]
 
 
-def _tensor_alt(formats: list[Any], data: list[MagnitudeData], rounding: str) -> str:
+def _tensor_alt(formats: list[Any], data: list[MagnitudeData], rounding: AnyRounding) -> str:
     each = "; ".join(
         f"{name_of(f)}: SQNR {words.decibels(d.numbers.sqnr_db)}, {words.percent(d.numbers.flushed)} flushed to zero, "
         f"{words.percent(d.numbers.saturated)} saturated"
@@ -229,7 +229,5 @@ def _tensor_alt(formats: list[Any], data: list[MagnitudeData], rounding: str) ->
         if data[0].nan + data[0].infinite
         else ""
     )
-    head = (
-        f"Histograms of the magnitudes of {data[0].total:,} finite elements, one row a format with rounding {rounding}"
-    )
-    return f"{head}: {each}.{odd}"
+    how = f"one row a format, with rounding {rounding_text(rounding)}"
+    return f"Histograms of the magnitudes of {data[0].total:,} finite elements, {how}: {each}.{odd}"

@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 
 from lplab.figures import style, words
 from lplab.figures.grid import element_of, neighbours, values_between
-from lplab.figures.statistics import as_formats, name_of
-from lplab.figures.window import Window, window
+from lplab.figures.statistics import as_formats, name_of, rounding_text
+from lplab.figures.window import AnyRounding, Window, mode_of, window
 
 WIDEST = 22  # octaves in one view
 LISTED = 600  # steps in view up to which every tooth is drawn; beyond, the outline of the teeth
@@ -43,7 +43,7 @@ class ErrorCurve:
 
 
 def error_curve_data(
-    fmt: Any, low: float, high: float, *, rounding: str = "nearest_even", octaves: bool = False
+    fmt: Any, low: float, high: float, *, rounding: AnyRounding = "nearest_even", octaves: bool = False
 ) -> ErrorCurve:
     """The relative error for x from 2^low to 2^high, by really quantizing; with stochastic rounding the expected error.
 
@@ -75,7 +75,7 @@ def _worst(fmt: Any, x: np.ndarray, error: np.ndarray) -> float:
     return float(error[inside].max()) if inside.any() else math.nan
 
 
-def _largest(fmt: Any, edges: np.ndarray, rounding: str, probes: int) -> tuple[np.ndarray, float]:
+def _largest(fmt: Any, edges: np.ndarray, rounding: AnyRounding, probes: int) -> tuple[np.ndarray, float]:
     """The largest error in each bin of log2 x, at the tips of the teeth around some probes; and of normal numbers."""
     x = np.exp2(edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(probes) + 0.5) / probes).ravel()
     below, above = neighbours(fmt, x)
@@ -97,8 +97,8 @@ def _inside(starts: np.ndarray, ends: np.ndarray, more: int) -> np.ndarray:
     return (starts[:, None] + (ends - starts)[:, None] * at).ravel()
 
 
-def _error(fmt: Any, x: np.ndarray, rounding: str) -> np.ndarray:
-    if rounding == "stochastic":
+def _error(fmt: Any, x: np.ndarray, rounding: AnyRounding) -> np.ndarray:
+    if mode_of(rounding) == "stochastic":
         below, above = neighbours(fmt, x)
         up = (x - below) / (above - below)
         expected = 2 * up * (1 - up) * (above - below)  # of |q − x|, if it goes up with probability ``up``
@@ -127,7 +127,7 @@ def view_of(formats: list[Any]) -> tuple[float, float]:
 def error_curve(
     formats: Any,
     *,
-    rounding: str = "nearest_even",
+    rounding: AnyRounding = "nearest_even",
     octaves: tuple[float, float] | None = None,
     panels: bool = True,
     top: float | None = None,
@@ -287,10 +287,10 @@ def _title(curves: list[ErrorCurve]) -> str:
     return f"Worst case from {known[0].worst:.3g} to {known[-1].worst:.3g} %" if known else "Relative error"
 
 
-def _alt(curves: list[ErrorCurve], rounding: str, low: float, high: float) -> str:
+def _alt(curves: list[ErrorCurve], rounding: AnyRounding, low: float, high: float) -> str:
     each = "; ".join(f"{c.name}: {_worst_text(c)}" for c in curves)
     ends = f"{words.power(low, plain=True)} to {words.power(high, plain=True)}"
     return (
-        f"Relative rounding error with {rounding} for magnitudes from {ends}, "
+        f"Relative rounding error with {rounding_text(rounding)} for magnitudes from {ends}, "
         f"a sawtooth in each octave of the normal range, larger below it and beyond the largest value; {each}."
     )

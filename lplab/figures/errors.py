@@ -18,6 +18,7 @@ from lplab.figures.statistics import (
     quantized,
     statistics_of,
 )
+from lplab.figures.window import AnyRounding
 
 BINS = 61
 _LIMITS = tuple(a * 10.0**k for k in range(-9, 4) for a in (1, 2, 5))  # percent; fixed scales, so that axes seldom move
@@ -49,7 +50,7 @@ def error_histogram(
     tensor: Any,
     fmt: Any,
     *,
-    rounding: str = "nearest_even",
+    rounding: AnyRounding = "nearest_even",
     seed: int = 0,
     limit: float | None = None,
     height: int = 340,

@@ -75,7 +75,8 @@ class Static:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         mime = "application/vnd.plotly.v1+json"
-        picture = self.figure.to_plotly_json() | {"config": CONFIG}
+        # A responsive figure takes the height of its box, and the box of a static output has none.
+        picture = self.figure.to_plotly_json() | {"config": {**CONFIG, "responsive": False}}
         return {mime: picture, "text/plain": self.alt}, {mime: {"alt": self.alt}}
 
 

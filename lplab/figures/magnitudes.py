@@ -20,7 +20,7 @@ from lplab.figures.statistics import (
     quantized,
     statistics_of,
 )
-from lplab.figures.window import Window, window
+from lplab.figures.window import AnyRounding, Window, window
 
 WIDEST = 40  # octaves; what lies further below the largest element is counted in the leftmost bar
 
@@ -57,7 +57,7 @@ def magnitude_data(
     tensor: Any,
     fmt: Any = None,
     *,
-    rounding: str = "nearest_even",
+    rounding: AnyRounding = "nearest_even",
     seed: int = 0,
     octaves: tuple[int, int] | None = None,
 ) -> MagnitudeData:
@@ -100,7 +100,7 @@ def magnitude_histogram(
     tensor: Any,
     fmt: Any = None,
     *,
-    rounding: str = "nearest_even",
+    rounding: AnyRounding = "nearest_even",
     seed: int = 0,
     octaves: tuple[int, int] | None = None,
     what: str = "|x|",

@@ -13,6 +13,7 @@ from lplab.figures.captions import count_text, row_caption, specials_text, steps
 from lplab.figures.grid import LISTED_BITS, density, element_of, neighbours, values_between
 from lplab.figures.rows import Row, traces
 from lplab.figures.statistics import as_formats, name_of
+from lplab.figures.window import AnyRounding
 
 SCALES = ("linear", "log")
 _TICK_PIXELS = 28
@@ -26,7 +27,7 @@ def number_line_data(
     scale: str = "linear",
     around: float | None = None,
     limits: tuple[float, float] | None = None,
-    rounding: str = "nearest_even",
+    rounding: AnyRounding = "nearest_even",
 ) -> tuple[tuple[float, float], list[Row]]:
     """The view (low, high) as values, and the rows; those with most values as ribbons, so that 600 ticks are left.
 
@@ -77,7 +78,13 @@ def _around(formats: list[Any], x: float) -> tuple[float, float]:
 
 
 def _row(
-    fmt: Any, values: np.ndarray | None, low: float, high: float, scale: str, around: float | None, rounding: str
+    fmt: Any,
+    values: np.ndarray | None,
+    low: float,
+    high: float,
+    scale: str,
+    around: float | None,
+    rounding: AnyRounding,
 ) -> Row:
     element = element_of(fmt)
     edges = counts = np.empty(0)
@@ -106,7 +113,7 @@ def number_line(
     scale: str = "linear",
     around: float | None = None,
     limits: tuple[float, float] | None = None,
-    rounding: str = "nearest_even",
+    rounding: AnyRounding = "nearest_even",
     height: int | None = None,
 ) -> go.Figure:
     """The values of one or several formats on a common line, with their steps and special codes.

@@ -21,6 +21,7 @@ from lplab.figures.statistics import (
     quantized,
     statistics_of,
 )
+from lplab.figures.window import AnyRounding, mode_of
 
 SHOWN = 480  # elements drawn; together with the rest this stays below 600 SVG markers
 _KINDS = (
@@ -34,7 +35,7 @@ def quantized_scatter(
     tensor: Any,
     fmt: Any,
     *,
-    rounding: str = "nearest_even",
+    rounding: AnyRounding = "nearest_even",
     seed: int = 0,
     scale: str = "linear",
     limit: float | None = None,
@@ -138,10 +139,10 @@ def _points(result: Quantized, low: float, high: float, log: bool) -> list[dict[
     return traces
 
 
-def _staircase(fmt: Any, rounding: str, low: float, high: float, log: bool) -> dict[str, Any]:
+def _staircase(fmt: Any, rounding: AnyRounding, low: float, high: float, log: bool) -> dict[str, Any]:
     """What the format makes of every number in view; hidden where that depends on neighbours (blocks) or on chance."""
     x = np.linspace(low, high, 2001)
-    if hasattr(fmt, "block_size") or rounding == "stochastic":
+    if hasattr(fmt, "block_size") or mode_of(rounding) == "stochastic":
         return _line("the format", x[:0], x[:0], style.GREY, "solid")
     q = np.asarray(fmt.quantize(np.exp2(x) if log else x, rounding), np.float64)
     q = np.where(np.isfinite(q), q, np.nan)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lplab import formats
-from lplab.figures.window import window
+from lplab.figures.window import AnyRounding, window
 
 FATES = ("exact", "rounded", "flushed", "saturated")
 EXACT, ROUNDED, FLUSHED, SATURATED = range(4)
@@ -85,7 +85,7 @@ class Quantized:
     scale: float = 1.0
 
 
-def tensor_statistics(tensor: Any, fmt: Any, rounding: str = "nearest_even", seed: int = 0) -> TensorStatistics:
+def tensor_statistics(tensor: Any, fmt: Any, rounding: AnyRounding = "nearest_even", seed: int = 0) -> TensorStatistics:
     """Quantize a tensor and count what happened.
 
     Args:
@@ -103,7 +103,7 @@ def tensor_statistics(tensor: Any, fmt: Any, rounding: str = "nearest_even", see
     return statistics_of(quantized(tensor, fmt, rounding, seed), fmt, rounding)
 
 
-def statistics_of(result: Quantized, fmt: Any, rounding: str) -> TensorStatistics:
+def statistics_of(result: Quantized, fmt: Any, rounding: AnyRounding) -> TensorStatistics:
     """The numbers of a tensor that is quantized already (several figures can share one)."""
     n = len(result.x)
     shares = np.bincount(result.fate, minlength=4) / n if n else np.full(4, math.nan)
@@ -133,7 +133,7 @@ def statistics_of(result: Quantized, fmt: Any, rounding: str) -> TensorStatistic
     )
 
 
-def rounding_text(rounding: Any) -> str:
+def rounding_text(rounding: AnyRounding) -> str:
     """The name of a rounding, given by name or as a ``formats.Rounding``.
 
     >>> rounding_text(formats.Rounding("stochastic", random_bits=4))
@@ -150,7 +150,7 @@ def _decibels(signal: float, noise: float) -> float:
     return 10 * math.log10(signal / noise) if noise else math.inf
 
 
-def quantized(tensor: Any, fmt: Any, rounding: str = "nearest_even", seed: int = 0) -> Quantized:
+def quantized(tensor: Any, fmt: Any, rounding: AnyRounding = "nearest_even", seed: int = 0) -> Quantized:
     """Quantize a tensor and say for each finite element what became of it."""
     fmt = as_format(fmt)
     array = as_array(tensor)
@@ -168,7 +168,7 @@ def quantized(tensor: Any, fmt: Any, rounding: str = "nearest_even", seed: int =
     return Quantized(x, q, fate, array.size, nan, int(array.size - finite.sum() - nan), scale)
 
 
-def _bounds(array: np.ndarray, fmt: Any, rounding: str) -> tuple[np.ndarray, np.ndarray, float]:
+def _bounds(array: np.ndarray, fmt: Any, rounding: AnyRounding) -> tuple[np.ndarray, np.ndarray, float]:
     """Beyond which numbers elements saturate: one pair for all, or one by each block's scale; and the median scale."""
     edges = window(fmt, rounding)
     low, high = np.float64(edges.low), np.float64(edges.high)

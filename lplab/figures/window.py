@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from lplab.formats import Rounding
+
+AnyRounding = str | Rounding
 NEAREST = ("nearest_even", "nearest_away", "nearest_down")
+
+
+def mode_of(rounding: AnyRounding) -> str:
+    """The name of a rounding, given as a name or as a Rounding with its random bits.
+
+    >>> mode_of("up"), mode_of(Rounding("stochastic", random_bits=4))
+    ('up', 'stochastic')
+    """
+    return rounding.mode if isinstance(rounding, Rounding) else rounding
 
 
 def just_above(x: np.ndarray) -> np.ndarray:
@@ -54,7 +66,7 @@ class Window:
 
 
 @lru_cache(maxsize=512)
-def window(fmt: Any, rounding: str = "nearest_even") -> Window:
+def window(fmt: Any, rounding: AnyRounding = "nearest_even") -> Window:
     """The window of a format, or for a block format that of its elements before scaling.
 
     The lower edge is measured, not derived: bisection on the bits of float64 with ``fmt.quantize`` as judge. With the
@@ -69,10 +81,12 @@ def window(fmt: Any, rounding: str = "nearest_even") -> Window:
     if hasattr(fmt, "element"):
         return window(fmt.element, rounding)
     smallest, high, low = fmt.smallest_subnormal, fmt.max, fmt.lowest
-    if rounding in NEAREST:
+    if mode_of(rounding) in NEAREST:
         high += _step_inside(fmt, high) / 2
         low -= _step_inside(fmt, low) / 2
-    flush = smallest if rounding == "stochastic" else max(_largest_zero(fmt, rounding, sign) for sign in (1, -1))
+    flush = smallest
+    if mode_of(rounding) != "stochastic":
+        flush = max(_largest_zero(fmt, rounding, sign) for sign in (1, -1))
     return Window(flush, smallest, fmt.smallest_normal, min(low, 0.0), high)
 
 
@@ -84,7 +98,7 @@ def _step_inside(fmt: Any, end: float) -> float:
     return abs(end - float(inside)) if np.isfinite(inside) else 0.0
 
 
-def _largest_zero(fmt: Any, rounding: str, sign: int) -> float:
+def _largest_zero(fmt: Any, rounding: AnyRounding, sign: int) -> float:
     """The largest magnitude of one sign that becomes zero, or 0: a search over float64 bits, 257 probes a round."""
     low, high = 0, int(np.float64(fmt.smallest_subnormal).view(np.int64))
     while high - low > 1:

@@ -120,6 +120,24 @@ def test_stochastic_repeats_itself_with_its_seed() -> None:
     assert one.flushed > 0
 
 
+def test_a_rounding_with_its_random_bits() -> None:
+    x = RANDOM.normal(size=1000).astype(np.float32)
+    coin = formats.Rounding("stochastic", random_bits=2, variant="A")
+    n = figures.tensor_statistics(x, "e2m1", coin, seed=5)
+    assert n.rounding == "stochastic (2 random bits)"
+    assert n.bias == pytest.approx(np.mean(formats.get("e2m1").quantize(x, coin, seed=5) - x), rel=1e-4)
+    assert window(formats.get("e2m1"), coin) == window(formats.get("e2m1"), "stochastic")
+    for fig in (
+        figures.magnitude_histogram(x, "e2m1", rounding=coin),
+        figures.quantized_scatter(x, "e2m1", rounding=coin),
+        figures.error_histogram(x, "e2m1", rounding=coin),
+        figures.error_curve("e2m1", rounding=coin),
+        figures.number_line("e2m1", around=0.3, rounding=coin),
+        figures.compare("e2m1", x, rounding=coin),
+    ):
+        assert "Rounding(" not in fig.layout.meta["alt"]
+
+
 EDGE_CASES = {
     "empty": np.empty(0, np.float32),
     "empty 2-d": np.empty((0, 32), np.float32),
