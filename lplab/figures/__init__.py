@@ -7,12 +7,13 @@
 
 from lplab.figures import style
 from lplab.figures.compare import compare
-from lplab.figures.error_curve import error_curve, error_curve_data
+from lplab.figures.error_curve import error_curve
 from lplab.figures.errors import error_histogram
 from lplab.figures.export import export
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.number_line import number_line, number_line_data
+from lplab.figures.relative_error import error_curve_data
 from lplab.figures.scatter import quantized_scatter
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
 from lplab.figures.table import codebook_table

@@ -14,7 +14,6 @@ from lplab.figures.grid import LISTED_BITS, element_of, neighbours
 from lplab.figures.statistics import as_format, name_of
 
 LIMIT = 256  # codes listed one by one; wider formats show their landmarks
-_RAISED = str.maketrans("0123456789" + words.MINUS, "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 HEADER = ("code", "bits", "value", "kind", "step")
 
 
@@ -67,22 +66,12 @@ def _value(value: float) -> str:
     return (
         f"{words.MINUS}0"
         if value == 0 and math.copysign(1, value) < 0
-        else _raised(words.number(value, digits=7, plain=True))
+        else words.raised(words.number(value, digits=7, plain=True))
     )
 
 
-def _raised(text: str) -> str:
-    """Powers with raised digits: a table would shift the line of a <sup>.
-
-    >>> _raised("3×10^−5")
-    '3×10⁻⁵'
-    """
-    base, _, exponent = text.partition("^")
-    return base + exponent.translate(_RAISED)
-
-
 def _step(gap: float) -> str:
-    return _raised(words.number(gap, digits=3, plain=True)) if math.isfinite(gap) else "–"
+    return words.raised(words.number(gap, digits=3, plain=True)) if math.isfinite(gap) else "–"
 
 
 def kind(value: float, fmt: Any) -> str:

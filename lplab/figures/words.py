@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 
 MINUS = "\N{MINUS SIGN}"
+_RAISED = str.maketrans("0123456789" + MINUS, "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def power(exponent: float, *, plain: bool = False) -> str:
@@ -75,3 +77,12 @@ def signed_percent(ratio: float, digits: int = 3) -> str:
     if 0 < abs(ratio) < 1e-6:
         return "about 0 %"
     return ("+" if ratio > 0 else "") + f"{100 * ratio:.{digits}g} %".replace("-", MINUS)
+
+
+def raised(text: str) -> str:
+    """Powers with raised digits, for places that know no HTML, or in which <sup> would shift the line.
+
+    >>> raised("from 2^−9 to 3×10^8")
+    'from 2⁻⁹ to 3×10⁸'
+    """
+    return re.sub(r"\^(−?\d+)", lambda found: found[1].translate(_RAISED), text)

@@ -12,15 +12,6 @@ from tests.figures.test_every_format import DRAW
 CHAIN = ["e4m3fn", "int4", "fp16", "posit8_1", "mxfp4", "e8m0", "radix4_fp4_odd", "e4m3fn"]
 
 
-class Counting(go.Figure):
-    """A figure that notes what a widget would send."""
-
-    sent: list[Any]
-
-    def _perform_plotly_relayout(self, relayout_data: Any) -> Any:
-        return super()._perform_plotly_relayout(relayout_data)
-
-
 def tree(fig: Any) -> Any:
     """What a figure holds, apart from the ids of its traces."""
     content = go.Figure(fig).to_plotly_json()
