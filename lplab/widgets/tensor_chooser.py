@@ -32,19 +32,20 @@ class TensorChooser(ipywidgets.VBox):
             description="your file", placeholder=".npy .npz .pt .safetensors", continuous_update=False
         )
         self.load = ipywidgets.Button(description="Load", tooltip="load the tensors of this file")
-        self.message = line("", "lp-error")
+        self.message, self.error_line = line("", "lp-error", "lp-live"), line("", "lp-error", "lp-live")
         say(self.message, "")
+        say(self.error_line, "")
         self._setting = False
         row = ipywidgets.HBox([self.path, self.load])
         row.add_class("lp-row")
-        super().__init__([self.source, *self.parts.values(), self.plain, row, self.message], name=name)
+        super().__init__([self.source, *self.parts.values(), self.plain, row, self.message, self.error_line], name=name)
         self._show(name)
         self.observe(lambda change: self._show(change["new"]), "name")
         self._watch(self.source, self._choose_source)
         self._watch(self.plain, lambda value: self._choose(f"{group_of(self.name)}/{value}"))
         for position, part in enumerate(_PARTS, start=1):
             self._watch(self.parts[part], lambda value, position=position: self._choose_part(position, value))
-        self.load.on_click(guarded(self.message, lambda _: self.load_file(self.path.value)))
+        self.load.on_click(guarded(self.error_line, lambda _: self.load_file(self.path.value)))
         self._watch(self.path, lambda path: self.load_file(path) if path.strip() else None)
 
     def load_file(self, path: str) -> None:
@@ -63,7 +64,7 @@ class TensorChooser(ipywidgets.VBox):
             if not self._setting and change["new"] is not None:
                 function(change["new"])
 
-        widget.observe(guarded(self.message, react), "value")
+        widget.observe(guarded(self.error_line, react), "value")
 
     def _choose(self, name: str) -> None:
         self.name = name

@@ -124,7 +124,7 @@ class Notebook:
         self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 1000}, **context})
         self.context.route(lambda url: not url.startswith((lab.url, "data:", "blob:")), self._refuse)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(10_000)
         self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         name = f"{secrets.token_hex(4)}.ipynb"

@@ -6,7 +6,8 @@ pytestmark = pytest.mark.browser
 
 CELLS = (
     "from lplab.widgets import Prediction\nseen = []",
-    "choice = Prediction('Which?', ['few', 'half', 'most'], answer='most', on_reveal=lambda *pair: seen.append(pair)); choice",
+    "choice = Prediction('Which?', ['few', 'half', 'most'], answer='most')\n"
+    "choice.on_reveal(lambda *pair: seen.append(pair))\nchoice",
     "number = Prediction('How much?', answer=5.88, unit='%'); number",
 )
 

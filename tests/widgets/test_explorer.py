@@ -224,7 +224,7 @@ def test_own_file_and_its_errors(explorer, tmp_path):
     assert "20,000" not in explorer.statements["line"].value
     assert "An even sample of 19,968 of 30,000 elements is shown." in explorer.statements["histogram"].value
     (tmp_path / "bad.npy").write_bytes(b"nothing")
-    explorer.chooser.load_file(str(tmp_path / "bad.npy"))
+    explorer.chooser.path.value = str(tmp_path / "bad.npy")
     assert "bad.npy" in explorer.chooser.message.value
     explorer.chooser.load_file(str(tmp_path / "absent.npy"))
     assert explorer.chooser.message.value

@@ -16,11 +16,17 @@ export function keepKeys(group) {
   group.addEventListener("focusin", mark);
 }
 
+let radioGroups = 0;
+
 /** Names for screen readers that ipywidgets leaves out, and lines that are read when they change. */
 export function nameControls(group) {
   for (const row of group.querySelectorAll(".widget-inline-hbox")) {
     const label = row.querySelector(".widget-label");
     for (const control of row.querySelectorAll("[role=slider]")) control.setAttribute("aria-label", label?.textContent ?? "");
+  }
+  for (const box of group.querySelectorAll(".widget-radio-box")) {
+    const name = (box.dataset.lpName ??= `lp-radio-${++radioGroups}`); // one name makes them one tab stop
+    for (const radio of box.querySelectorAll("input")) radio.name = name;
   }
   for (const line of group.querySelectorAll(".lp-live")) line.setAttribute("aria-live", "polite");
 }
