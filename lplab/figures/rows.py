@@ -209,7 +209,7 @@ def _number(rows: list[Row], around: float | None, position: Position, half: flo
         "y": np.array([y for y, _ in rings], dtype=np.float64),
         "marker": {
             "symbol": "diamond-open",
-            "size": 0.6 * tick,
+            "size": min(0.6 * tick, 20),
             "color": style.PINK,
             "line": {"width": 2.5, "color": style.PINK},
         },

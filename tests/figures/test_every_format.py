@@ -14,7 +14,7 @@ from lplab.figures import style, words
 from lplab.figures.grid import element_of
 
 NAMES = formats.names()
-TENSOR = (np.random.default_rng(1).standard_t(3, 4000) * 0.05).astype(np.float32)
+TENSOR = (np.random.default_rng(1).standard_t(3, 20_000) * 0.05).astype(np.float32)
 WIDE_CODEBOOK = formats.CodebookFormat(tuple(np.linspace(-1, 1, 2**16)), name="65,536 values")
 OTHERS = {
     "3 codes": formats.CodebookFormat((-1.0, 0.0, 1.0, float("nan")), name="ternary"),

