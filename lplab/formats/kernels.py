@@ -54,15 +54,22 @@ def quantize(x: np.ndarray, out: np.ndarray, plan: Grid | Table, rounding: Round
     if plan.step != 1 and not _step_fits(plan, WORDS[real]):
         return False
     kind = _kind(plan, WORDS[real])
-    spec = (real, rounding.code, kind, plan.mantissa_bits == 0, "step" if plan.step != 1 else "", 0)
-    if kind == "wide" or not _worth_it(spec, x.size):
+    if kind == "wide":
         return False
     constants = arrays.constants(replace(plan, step=1.0) if plan.step != 1 else plan, rounding, real)
+    scaling = "step" if plan.step != 1 else ""
+    spec = (real, rounding.code, kind, plan.mantissa_bits == 0, _is_plain(constants), scaling, 0)
+    if not _worth_it(spec, x.size):
+        return False
     if plan.step != 1:  # the loop uses this number as the least quotient that is not zero
         constants = replace(constants, smallest=WORDS[real].pattern(SOMETHING))
     step = np.array([plan.step], x.dtype)
     _by_blocks(x, out, spec, constants, rounding, key, (_NO_SHIFTS, step, step, step[0]))
     return True
+
+
+def _is_plain(c: Constants) -> bool:
+    return c.smallest == 0 and (c.above, c.below) == (c.infinity, c.minus_infinity)
 
 
 def _kind(plan: Grid, word: arrays.Word) -> str:
@@ -176,7 +183,7 @@ def _split(table: Table, rounding: Rounding, upper_bits: int) -> tuple[np.ndarra
 def quantize_blocks(rows: np.ndarray, out: np.ndarray, plan: blocks.BlockPlan, rounding: Rounding, seed: int) -> bool:
     """Round contiguous float32 [rows, length] block by block into ``out``; False where no compiled loop serves."""
     kind = "shift" if plan.scale is None else "factor"
-    spec = ("float32", rounding.code, "scaled", False, kind, plan.size)
+    spec = ("float32", rounding.code, "scaled", False, True, kind, plan.size)  # elements saturate and are never flushed
     served = available() and rows.dtype == np.float32 and plan.element.mantissa_bits > 0 and plan.element_exponent >= 0
     if not served or not _worth_it(spec, rows.size):
         return False
