@@ -53,12 +53,15 @@ def quantize(x: np.ndarray, out: np.ndarray, plan: Grid | Table, rounding: Round
     real = x.dtype.name
     if plan.step != 1 and not _step_fits(plan, WORDS[real]):
         return False
-    kind = _kind(plan, WORDS[real])
+    kind = arrays.kind_of(plan, WORDS[real])
     if kind == "wide":
         return False
     constants = arrays.constants(replace(plan, step=1.0) if plan.step != 1 else plan, rounding, real)
     scaling = "step" if plan.step != 1 else ""
-    spec = (real, rounding.code, kind, plan.mantissa_bits == 0, _is_plain(constants), scaling, 0)
+    plain = False
+    if real == "float32":  # the special loops are for speed: float64 makes do with the general ones, fewer to compile
+        kind, plain = "even" if kind == "scaled" and _has_one_spacing(plan) else kind, _is_plain(constants)
+    spec = (real, rounding.code, kind, plan.mantissa_bits == 0, plain, scaling, 0)
     if not _worth_it(spec, x.size):
         return False
     if plan.step != 1:  # the loop uses this number as the least quotient that is not zero
@@ -72,10 +75,8 @@ def _is_plain(c: Constants) -> bool:
     return c.smallest == 0 and (c.above, c.below) == (c.infinity, c.minus_infinity)
 
 
-def _kind(plan: Grid, word: arrays.Word) -> str:
-    kind = arrays.kind_of(plan, word)
-    one_spacing = max(plan.highest, -plan.lowest) < 2.0 ** (plan.min_exponent - 1)
-    return "even" if kind == "scaled" and one_spacing else kind
+def _has_one_spacing(plan: Grid) -> bool:
+    return max(plan.highest, -plan.lowest) < 2.0 ** (plan.min_exponent - 1)
 
 
 def _step_fits(plan: Grid, word: arrays.Word) -> bool:
