@@ -143,8 +143,14 @@ def _layout(curves: list[ErrorCurve], low: float, high: float, top: float, rows:
     return layout
 
 
-def _worst_text(curve: ErrorCurve) -> str:
-    return f"worst case {curve.worst:.3g} %" if math.isfinite(curve.worst) else "no normal number in view"
+def _worst_text(curve: ErrorCurve, *, plain: bool = False) -> str:
+    if not math.isfinite(curve.worst):
+        return "no normal number in view"
+    return f"worst case {_percent(curve, plain=plain)}"
+
+
+def _percent(curve: ErrorCurve, *, plain: bool = False) -> str:
+    return f"{words.number(curve.worst, digits=3, plain=plain)} %"
 
 
 def _edges(curve: ErrorCurve, low: float, high: float) -> list[tuple[str, float, float, str]]:
@@ -170,19 +176,22 @@ def _title(curves: list[ErrorCurve]) -> str:
     known = sorted((c for c in curves if math.isfinite(c.worst)), key=lambda c: c.worst)
     if len(curves) == 1:
         return (
-            f"{curves[0].name}: relative error up to {curves[0].worst:.3g} %"
+            f"{curves[0].name}: relative error up to {_percent(curves[0])}"
             if known
             else f"{curves[0].name}: relative error"
         )
     if len(curves) == 2 and len(known) == 2:
-        return "Worst case: " + ", ".join(f"{c.name} {c.worst:.3g} %" for c in curves)
-    return f"Worst case from {known[0].worst:.3g} to {known[-1].worst:.3g} %" if known else "Relative error"
+        return "Worst case: " + ", ".join(f"{c.name} {_percent(c)}" for c in curves)
+    return f"Worst case from {_percent(known[0])} to {_percent(known[-1])}" if known else "Relative error"
 
 
 def _alt(curves: list[ErrorCurve], rounding: AnyRounding, low: float, high: float) -> str:
-    each = "; ".join(f"{c.name}: {_worst_text(c)}" for c in curves)
     ends = f"{words.power(low, plain=True)} to {words.power(high, plain=True)}"
-    return (
-        f"Relative rounding error with {rounding_text(rounding)} for magnitudes from {ends}, "
-        f"a sawtooth in each octave of the normal range, larger below it and beyond the largest value; {each}."
-    )
+    each = "; ".join(f"{c.name}: {_worst_text(c, plain=True)}, {_limits_text(c)}" for c in curves)
+    return f"Relative rounding error with {rounding_text(rounding)} for magnitudes from {ends}: {each}."
+
+
+def _limits_text(curve: ErrorCurve) -> str:
+    flush, high = curve.window.flush, words.number(curve.window.magnitude, digits=3, plain=True)
+    below = f"to zero up to {words.number(flush, digits=3, plain=True)}" if flush else "nothing to zero"
+    return f"{below}, overflow above {high}"
