@@ -113,12 +113,14 @@ def scaled_blocks(xp: Any, split: Any, plan: BlockPlan) -> tuple[Any, tuple[Any,
     Blocks with NaN or infinity become NaN.
     """
     if plan.scale is not None:
-        split = arrays.cast(xp, split, xp.float32)
+        with np.errstate(over="ignore"):  # NVFP4 is defined on float32: what lies beyond is infinity, and its block NaN
+            split = arrays.cast(xp, split, xp.float32)
         largest = xp.amax(abs(split), -1)
         of_tensor = tensor_scales(xp, largest, plan)
         factors, scales = rounded_scales(xp, largest, plan, of_tensor)
         with np.errstate(invalid="ignore", over="ignore"):
-            return split * factors[..., None], (scales[..., None], _number(xp, of_tensor[1]))
+            scaled = arrays.not_quite_zero(xp, split * factors[..., None], split)
+            return scaled, (scales[..., None], _number(xp, of_tensor[1]))
     wide = arrays.widen(xp, split.reshape(-1)).reshape(split.shape)
     largest = xp.amax(abs(wide), -1)
     exponent = scale_exponents(xp, largest, plan)
