@@ -199,16 +199,17 @@ def _to_table(xp: Any, x: Any, table: Table, rounding: Rounding, draws: Any) -> 
 
 
 def divide(xp: Any, x: Any, step: float) -> Any:
-    """The quotient x / step, a single operation.
-
-    A quotient too small for a normal number becomes 2^−100, which rounds the same way in every mode.
-    """
-    word = WORDS[_real(xp, x)]
+    """The quotient x / step, a single operation."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        bits = (x / step).view(getattr(xp, word.integer))
-    small = ((bits & ~word.sign_bit) < word.pattern(SOMETHING)) & ((x.view(bits.dtype) & ~word.sign_bit) != 0)
-    bits = xp.where(small, (x.view(bits.dtype) & word.sign_bit) | word.pattern(SOMETHING), bits)
-    return bits.view(x.dtype)
+        return not_quite_zero(xp, x / step, x)
+
+
+def not_quite_zero(xp: Any, units: Any, x: Any) -> Any:
+    """The same units; where x is not zero and they are too small for a normal number, 2^−100, which rounds the same way."""
+    word = WORDS[_real(xp, x)]
+    bits, before = (array.view(getattr(xp, word.integer)) for array in (units, x))
+    small = ((bits & ~word.sign_bit) < word.pattern(SOMETHING)) & ((before & ~word.sign_bit) != 0)
+    return xp.where(small, (before & word.sign_bit) | word.pattern(SOMETHING), bits).view(x.dtype)
 
 
 def widen(xp: Any, x: Any) -> Any:

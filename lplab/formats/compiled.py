@@ -91,7 +91,10 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
                         quotient = I(I(bits & SIGN) | smallest)
                     bits = quotient
                 elif factored:
-                    bits = I(F(I(bits).view(F) * factors[b]).view(I))
+                    product = I(F(I(bits).view(F) * factors[b]).view(I))
+                    if keeps_tiny and I(product & ~SIGN) < LEAST_NORMAL and I(bits & ~SIGN) != ZERO:
+                        product = I(I(bits & SIGN) | LEAST_NORMAL)
+                    bits = product
                 magnitude = I(bits & ~SIGN)
                 negative = bits < ZERO
 

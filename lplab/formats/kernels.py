@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.formats import arrays, blocks, counter, reference
+from lplab.formats import arrays, blocks, counter
 from lplab.formats.arrays import WORDS, Constants
 from lplab.formats.plan import Grid, Table
 from lplab.formats.rounding import SOMETHING, Rounding
@@ -162,8 +162,7 @@ def _split(table: Table, rounding: Rounding, upper_bits: int) -> tuple[np.ndarra
 
     def result(lower: np.ndarray) -> np.ndarray:
         patterns = (upper + lower).astype(np.uint32).view(np.float32)
-        with np.errstate(invalid="ignore"):
-            values = reference.round_to_table(patterns, table, rounding).astype(np.float32)
+        values = arrays.quantize(np, patterns, table, rounding)  # not the reference: subnormals may be flushed just now
         return np.where(np.isnan(values), np.float32(np.nan), values).view(np.int32)
 
     low, high = np.zeros(2**upper_bits, np.int64), np.full(2**upper_bits, 2**low_bits - 1)
