@@ -124,7 +124,7 @@ class Notebook:
         self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 1000}, **context})
         self.context.route(lambda url: not url.startswith((lab.url, "data:", "blob:")), self._refuse)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(60_000)  # a machine with two cores and other work
         self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         name = f"{secrets.token_hex(4)}.ipynb"
@@ -150,7 +150,7 @@ class Notebook:
         assert answer["status"] == "ok", answer
         return ast.literal_eval(ast.literal_eval(answer["data"]["text/plain"]))
 
-    def becomes(self, expression: str, value: Any, seconds: float = 8) -> None:
+    def becomes(self, expression: str, value: Any, seconds: float = 30) -> None:
         """Wait until the Python expression has that value: a click needs a moment to reach the kernel."""
         end = time.monotonic() + seconds
         while (now := self.python(expression)) != value:
