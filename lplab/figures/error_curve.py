@@ -49,7 +49,8 @@ def error_curve(
     top = top or _top([c.worst for c in curves])
     rows = len(curves) if panels else 1
     height = height or max(300, min(400, 120 * rows + 100), 84 * rows + 64)
-    fig = go.Figure(data=_traces(curves, low, high, top, panels), layout=_layout(curves, low, high, top, rows, height))
+    layout = _layout(curves, low, high, top, rows, height)
+    fig = style.figure(data=_traces(curves, low, high, top, panels), layout=layout)
     names = [
         (colour, {"solid": "━", "dash": "╍", "dot": "┅", "dashdot": "┉"}[dash], c.name)
         for colour, dash, c in _looks(curves, panels)

@@ -124,7 +124,7 @@ def magnitude_histogram(
     data = magnitude_data(tensor, fmt, rounding=rounding, seed=seed, octaves=octaves)
     name = "" if fmt is None else name_of(as_format(fmt))
     low, high = int(data.octaves[0]), int(data.octaves[-1]) + 1
-    fig = go.Figure(
+    fig = style.figure(
         data=_bars(data),
         layout={
             "barmode": "stack",

@@ -138,7 +138,7 @@ def number_line(
     captions = [
         row_caption(r.format, -i, around, r.nearest, tick / 2 + 4, len(r.counts) > 0) for i, r in enumerate(rows)
     ]
-    fig = go.Figure(
+    fig = style.figure(
         data=traces(rows, scale, around, tick, tick / 2 / pitch),
         layout={
             "xaxis": _x_axis(low, high, scale),

@@ -12,7 +12,7 @@ from . import explorer_state as st
 from .controls import Helper, guarded, line, say
 from .explorer_state import ExplorerState
 from .explorer_view import View, view_of
-from .live_figure import LiveFigure
+from .live_figure import LiveFigure, one_frame
 from .tensor_chooser import TensorChooser
 from .tensor_library import TensorLibrary
 
@@ -183,9 +183,10 @@ class FormatExplorer(ipywidgets.VBox):
             say(self.code_line, view.code)
             self.copy_button.description = "Copy as code"
         for name in _FIGURES:
-            shown = getattr(view, name)
-            figures.update(self.figures[name], shown.figure)
-            say(self.statements[name], shown.statement)
+            say(self.statements[name], getattr(view, name).statement)
+        with one_frame():  # last, as it takes the browser longest
+            for name in _FIGURES:
+                figures.update(self.figures[name], getattr(view, name).figure)
 
     def _tell_copied(self, copied: dict[str, Any]) -> None:
         self.copy_button.description = "Copied" if copied.get("done") else "Select it below"

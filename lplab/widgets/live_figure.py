@@ -10,7 +10,12 @@ which looks poorer and works the same.
 
 import gzip
 import re
+import uuid
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +25,7 @@ import plotly
 import plotly.graph_objects as go
 import traitlets
 from plotly.basewidget import BaseFigureWidget
+from plotly.serializers import custom_serializers
 
 _STATIC = Path(__file__).parent / "static"
 _BUNDLE_PATH = Path(plotly.__file__).parent / "package_data" / "widgetbundle.js"
@@ -28,9 +34,10 @@ _REPORTS = ("_sendTraceDeltas(", "_sendLayoutDelta(")  # methods of plotly's vie
 
 
 class _Bundle(ipywidgets.Widget):
-    """Plotly's JavaScript on its way to the browser: a model without a view."""
+    """What all figures of a kernel share, a model without a view: plotly's JavaScript, and frames of several."""
 
     data = traitlets.Bytes().tag(sync=True)
+    frame = traitlets.Dict().tag(sync=True, **custom_serializers)
 
 
 _the_bundle: _Bundle | None = None
@@ -81,6 +88,31 @@ def _usable() -> bool:
     return not _missing
 
 
+_open_frame: ContextVar[dict[str, Any] | None] = ContextVar("open_frame", default=None)
+
+
+@contextmanager
+def one_frame() -> Iterator[None]:
+    """Redraw all live figures that change inside together: one message, and one frame in the browser.
+
+    >>> first, second = LiveFigure(go.Figure(go.Scatter(y=[1]))), LiveFigure(go.Figure(go.Scatter(y=[1])))
+    >>> with one_frame():
+    ...     first.data[0].y = [2]
+    ...     with second.batch_update():
+    ...         second.data[0].y = [3]
+    >>> second._bundle.frame[second._key]["style_data"]
+    {'y': [[3]]}
+    """
+    collected: dict[str, Any] = {}
+    token = _open_frame.set(collected)
+    try:
+        yield
+    finally:
+        _open_frame.reset(token)
+        if collected:
+            _shared_bundle().frame = collected
+
+
 class LiveFigure(go.FigureWidget):
     """A figure shown in the notebook whose traces and layout can be changed in place.
 
@@ -104,6 +136,7 @@ class LiveFigure(go.FigureWidget):
     # Plotly counts its messages in these two, for the reports that live_figure.js silences: no need to send them.
     _last_layout_edit_id = traitlets.Integer(0)
     _last_trace_edit_id = traitlets.Integer(0)
+    _key = traitlets.Unicode().tag(sync=True)
     alt = traitlets.Unicode(help="What the figure shows, in words; kept equal to layout.meta['alt'].").tag(sync=True)
 
     def __init__(self, data: Any = None, layout: Any = None, **kwargs: Any) -> None:
@@ -114,6 +147,10 @@ class LiveFigure(go.FigureWidget):
         self._config = {"responsive": True, "displaylogo": False, "displayModeBar": False}
         self.layout.on_change(self._read_alt, "meta")
         self._read_alt(self.layout, self.layout.meta)
+
+    @traitlets.default("_key")
+    def _new_key(self) -> str:
+        return uuid.uuid4().hex
 
     @traitlets.default("_bundle")
     def _find_bundle(self) -> _Bundle | None:
@@ -132,10 +169,20 @@ class LiveFigure(go.FigureWidget):
             "layout_edit_id": self._last_layout_edit_id,
             "source_view_id": source_view_id,
         }
+        frame = _open_frame.get()
         with self.hold_sync():
-            self._py2js_update = message
+            if frame is None or self._bundle is None or self._key in frame:
+                self._py2js_update = message
+            else:
+                frame[self._key] = message
             if "meta" in relayout_data:
                 self._read_alt(self.layout, relayout_data["meta"])
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
+        """Give a page that is loaded anew the figure as it is now; plotly gives it as it was made."""
+        if key is None and self.comm is not None:
+            self._trait_values |= {"_widget_data": deepcopy(self._data), "_widget_layout": deepcopy(self._layout)}
+        return super().get_state(key, drop_defaults)
 
     def _read_alt(self, _layout: Any, meta: Any) -> None:
         self.alt = str(meta.get("alt", "")) if isinstance(meta, dict) else ""

@@ -37,7 +37,7 @@ def plots(notebook):
 
 def test_one_copy_of_plotly_serves_all_figures(notebook):
     assert notebook.python("first._bundle is second._bundle")
-    assert notebook.page.evaluate("() => globalThis.__lplabPlotly.size") == 1
+    assert notebook.page.evaluate("() => globalThis.__lplab.plotly.size") == 1
 
 
 def test_figure_follows_the_width_of_its_container(notebook):

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from lplab import formats as F
@@ -266,3 +267,16 @@ def test_error_in_a_callback_is_shown_and_raised(explorer, monkeypatch):
 def test_bad_arguments_have_one_clear_line(arguments, message):
     with pytest.raises(ValueError, match=message):
         FormatExplorer(**arguments)
+
+
+def test_quick_figures_are_valid_ones(library):
+    """The live figures are made without plotly's checks: so check them here."""
+    for state in (
+        ExplorerState(),
+        ExplorerState(radix=4, line="linear"),
+        ExplorerState(mantissa_bits=20, exponent_bits=8),
+    ):
+        view = view_of(state, library)
+        for shown in (view.line, view.error, view.histogram):
+            made = shown.figure.to_plotly_json()
+            assert go.Figure(made).to_plotly_json().keys() == made.keys()

@@ -6,22 +6,38 @@
 // 4. It does not tell Python, after every change, all the defaults that plotly filled in: nobody asks for them, they cost
 //    as much as the change itself, and plotly's Python half stumbles over arrays in them.
 
-/** The shared plotly module; one promise per plotly version, kept on the page. */
-function plotlyModule(model) {
-  const shelf = (globalThis.__lplabPlotly ??= new Map());
-  const version = model.get("_plotly_version");
-  if (!shelf.has(version)) {
-    const loading = importGzipped(model);
-    loading.catch(() => shelf.delete(version)); // a later figure may try again
-    shelf.set(version, loading);
+const page = (globalThis.__lplab ??= { plotly: new Map(), bundles: new WeakSet(), figures: new Map() });
+
+/** The model that all figures of a kernel share; the first figure that asks makes it draw frames. */
+async function sharedModel(model) {
+  const bundle = await model.widget_manager.get_model(model.get("_bundle").replace(/^IPY_MODEL_/, ""));
+  if (!page.bundles.has(bundle)) {
+    page.bundles.add(bundle);
+    bundle.on("change:frame", () => drawFrame(bundle.get("frame")));
   }
-  return shelf.get(version);
+  return bundle;
 }
 
-async function importGzipped(model) {
-  const id = model.get("_bundle").replace(/^IPY_MODEL_/, "");
-  const bundle = await model.widget_manager.get_model(id);
-  const unzipped = new Blob([bundle.get("data")]).stream().pipeThrough(new DecompressionStream("gzip"));
+/** Hands several figures their updates at once, so that the browser paints them in one frame. */
+function drawFrame(updates) {
+  for (const [key, update] of Object.entries(updates)) {
+    page.figures.get(key)?.set("_py2js_update", update); // as if it had come from Python by itself
+    page.figures.get(key)?.set("_py2js_update", null);
+  }
+}
+
+/** Plotly's module; one promise per plotly version, kept on the page. */
+function plotlyModule(bundle, version) {
+  if (!page.plotly.has(version)) {
+    const loading = importGzipped(bundle.get("data"));
+    loading.catch(() => page.plotly.delete(version)); // a later figure may try again
+    page.plotly.set(version, loading);
+  }
+  return page.plotly.get(version);
+}
+
+async function importGzipped(data) {
+  const unzipped = new Blob([data]).stream().pipeThrough(new DecompressionStream("gzip"));
   const source = new Blob([await new Response(unzipped).arrayBuffer()], { type: "text/javascript" });
   const url = URL.createObjectURL(source);
   try {
@@ -79,16 +95,28 @@ function labelled(model, el) {
   return () => model.off("change:alt", tell);
 }
 
+async function begin(context) {
+  const { model } = context;
+  const create = await plotlyModule(await sharedModel(model), model.get("_plotly_version"));
+  const plotly = create();
+  const close = await plotly.initialize(context);
+  page.figures.set(model.get("_key"), model);
+  return {
+    plotly,
+    end() {
+      page.figures.delete(model.get("_key"));
+      close?.();
+    },
+  };
+}
+
 export default () => {
   let ready; // one plotly figure model per LiveFigure, and what plotly wants called at the end
   return {
     // anywidget gives up on a model that takes two seconds to initialize; a slow machine needs longer to load plotly.
     // So initialize only begins, and render waits.
     initialize(context) {
-      ready = plotlyModule(context.model).then(async (create) => {
-        const plotly = create();
-        return { plotly, end: await plotly.initialize(context) };
-      });
+      ready = begin(context);
       return () => ready.then(({ end }) => end?.());
     },
     async render(context) {
