@@ -149,3 +149,17 @@ def test_dark_theme_has_light_ink(notebook, page):
     notebook.theme("Light")
     assert min(int(v) for v in re.findall(r"\d+", ink)[:3]) > 180
     assert background == "rgba(0, 0, 0, 0)"
+
+
+def test_page_loaded_anew_shows_the_figures_as_they_are_now(notebook, page):
+    """Last in this file: it loads the page again, with the kernel still running."""
+    page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    notebook.python("explorer.set(mantissa_bits=1)")
+    page.wait_for_timeout(500)
+    page.reload(wait_until="domcontentloaded")
+    page.wait_for_function(DRAWN, timeout=30_000)
+    titles = page.locator(".js-plotly-plot .gtitle").all_text_contents()
+    assert all("1-4-1" in title for title in titles), titles
+    page.locator("[aria-label='mantissa bits']").focus()
+    page.keyboard.press("ArrowRight")
+    page.locator(".gtitle", has_text="1-4-2").first.wait_for()
