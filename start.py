@@ -211,7 +211,8 @@ def explain(lines: list[str]) -> str:
         return f"The disk is full: lplab needs about {NEEDED_GB} GB in {ROOT}, and some room for temporary files."
     offline = ("name resolution", "getaddrinfo failed", "nodename nor servname", "Name or service not known",
                "NewConnectionError", "ConnectTimeout", "ProxyError", "Network is unreachable")  # fmt: skip
-    if any(sign in output for sign in offline):
+    unfound = ("No matching distribution", "Max retries exceeded")  # a lost connection that came back does no harm
+    if any(sign in output for sign in offline) and any(sign in output for sign in unfound):
         return "No network, which an installation needs: check the connection (and pip's proxy), then run this again."
     return f"The installation failed. The end of its log, {LOG}:\n    {'    '.join(lines[-15:])}"
 

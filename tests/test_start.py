@@ -219,7 +219,8 @@ def test_a_full_disk_is_noticed_before_anything_is_made(start, monkeypatch):
 @posix
 @pytest.mark.parametrize(("said", "told"), [
     ("ERROR: [Errno 28] No space left on device", "The disk is full"),
-    ("NewConnectionError: Temporary failure in name resolution", "No network"),
+    ("Retrying after Temporary failure in name resolution; ERROR: No matching distribution found", "No network"),
+    ("Retrying after Temporary failure in name resolution; ERROR: something else", "ERROR: something else"),
     ("ERROR: something else", "ERROR: something else"),
 ])  # fmt: skip
 def test_a_failed_installation_is_explained(start, said, told):
@@ -233,7 +234,7 @@ def test_a_failed_installation_is_explained(start, said, told):
 @posix
 def test_offline_with_old_packages_the_lab_still_opens(start, monkeypatch, capsys):
     complete(start, "lab")
-    fake_python(start, "echo Temporary failure in name resolution; exit 1")
+    fake_python(start, "echo Temporary failure in name resolution, No matching distribution; exit 1")
     stamp = {**start.installed(), "needs": "older"}
     start.STAMP.write_text(json.dumps(stamp))
     monkeypatch.setattr(start, "cpu_torch_is_offered", lambda: False)
