@@ -205,7 +205,7 @@ def divide(xp: Any, x: Any, step: float) -> Any:
 
 
 def not_quite_zero(xp: Any, units: Any, x: Any) -> Any:
-    """The same units; where x is not zero and they are too small for a normal number, 2^−100, which rounds the same way."""
+    """The same units; where they are tiny though x is not zero, 2^−100, which rounds the same way in every mode."""
     word = WORDS[_real(xp, x)]
     bits, before = (array.view(getattr(xp, word.integer)) for array in (units, x))
     small = ((bits & ~word.sign_bit) < word.pattern(SOMETHING)) & ((before & ~word.sign_bit) != 0)

@@ -271,7 +271,7 @@ class FloatFormat(Format):
         )
 
     def _flushed_values(self) -> np.ndarray:
-        """What rounding goes to below ``smallest_normal`` before it is flushed: one binade more (dlfloat: and zero's place)."""
+        """What is rounded to below ``smallest_normal`` and then flushed: a binade more (dlfloat: and zero's place)."""
         field = 0 if self._field_0_is_normal else 1
         significands = 1 + 3 * np.arange(2**self.mantissa_bits) / 2**self.mantissa_bits
         binade = np.ldexp(significands, int(2 * (field - float(self.bias or 0))))

@@ -31,7 +31,7 @@ def table_of(
             default.
         overflow: where the next larger number would lie, if exceeding the largest means leaving the set.
         infinite: what infinity becomes, and with it every number beyond ``overflow``; None: the largest value.
-        flushed: the binade that is rounded to and then flushed to zero, for formats without subnormals: its numbers in rising order.
+        flushed: for formats without subnormals, the numbers that are rounded to and then flushed to zero, rising.
         negative_zero, never_zero, only_positive: as in :class:`~lplab.formats.plan.Table`.
     """
     codes = np.arange(len(values)) if codes is None else codes

@@ -1,6 +1,7 @@
 """Rounding by definition, in rational numbers: written from the papers, sharing no line with lplab.formats.
 
-A format is the list of its values with the parity of their codes; rounding finds the two neighbours and applies one sentence.
+A format is the list of its values with the parity of their codes; rounding finds the two neighbours and applies
+one sentence.
 """
 
 from bisect import bisect_right
@@ -14,7 +15,7 @@ from lplab import formats as F
 
 @dataclass(frozen=True)
 class Ruler:
-    """The non-negative values of a format in rising order, the parity of each code, and what lies beyond the last one."""
+    """The non-negative values of a format in rising order, the parity of each code, and what lies beyond."""
 
     values: list[Fraction]
     odd: list[bool]
@@ -49,7 +50,9 @@ def float_ruler(f: F.FloatFormat) -> Ruler:
         first = power(radix, 1 - bias)
         if f.specials == "dlfloat":  # the lowest binade is normal but for its first number, whose code is that of zero
             first = power(radix, -bias)
-        extra = [first / radix * (1 + (radix - 1) * Fraction(k, 2**m)) for k in range(2**m)] + [first] * (first < smallest)
+        extra = [first / radix * (1 + (radix - 1) * Fraction(k, 2**m)) for k in range(2**m)] + [first] * (
+            first < smallest
+        )
         keep = [i for i, v in enumerate(values) if v]
         extra_odd = [odd[keep[0]] ^ ((len(extra) - k) % 2 == 1) for k in range(len(extra))]  # codes go on downwards
         values, odd = [Fraction(0), *extra, *(values[i] for i in keep)], [False, *extra_odd, *(odd[i] for i in keep)]

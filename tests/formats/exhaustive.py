@@ -1,4 +1,4 @@
-"""Compare one format with ml_dtypes on a share of all 2^32 float32 patterns: python exhaustive.py NAME THEIRS PART PARTS."""
+"""One format against ml_dtypes on a share of all 2^32 float32 patterns: exhaustive.py NAME THEIRS PART PARTS."""
 
 import dataclasses
 import sys

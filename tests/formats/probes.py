@@ -1,4 +1,4 @@
-"""Inputs on which number formats go wrong: values, midpoints, their neighbours, specials, whole sets of bit patterns."""
+"""Inputs on which number formats go wrong: values, midpoints, their neighbours, specials, sets of bit patterns."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ BLOCKED = [name for name in F.names() if hasattr(F.get(name), "block_size")]
 
 
 def codes_of_interest(bits: int) -> np.ndarray:
-    """All codes of a narrow format; of a wide one both ends, every exponent's first and last codes, and random neighbours."""
+    """All codes of a narrow format; of a wide one the ends, each exponent's first and last codes, and random ones."""
     if bits <= LISTED_BITS:
         return np.arange(2**bits)
     corners = np.arange(2**LISTED_BITS) << (bits - LISTED_BITS)
@@ -29,13 +29,15 @@ def with_neighbours(x: np.ndarray) -> np.ndarray:
 
 
 def boundary(fmt: F.Format, dtype: str = "float32") -> np.ndarray:
-    """Every value of interest, the points half and a quarter between neighbours, the binades beyond the largest; with neighbours and signs."""
+    """Values, points half and a quarter between them, binades beyond the largest; with neighbours and signs."""
     values = fmt.decode(codes_of_interest(fmt.bits))
     values = np.unique(np.abs(values[np.isfinite(values)]))
     middles = values[:-1] + np.diff(values) / 2
     quarters = values[:-1] + np.diff(values) / 4
     last_gap = values[-1] - values[-2]
-    beyond = [values[-1] + last_gap * k for k in (0.25, 0.5, 0.75, 1, 1.5)] + [values[-1] * k for k in (1.25, 1.5, 2, 3, 4)]
+    beyond = [values[-1] + last_gap * k for k in (0.25, 0.5, 0.75, 1, 1.5)] + [
+        values[-1] * k for k in (1.25, 1.5, 2, 3, 4)
+    ]
     below = values[values > 0][0] * 2.0 ** -np.arange(1, 27)
     with np.errstate(over="ignore", under="ignore"):
         points = np.concatenate([values, middles, quarters, beyond, below]).astype(dtype)
@@ -44,7 +46,7 @@ def boundary(fmt: F.Format, dtype: str = "float32") -> np.ndarray:
 
 
 def specials(dtype: str = "float32") -> np.ndarray:
-    """Zeros, infinities, NaNs, the subnormal numbers of the type itself, all powers of two; with neighbours and signs."""
+    """Zeros, infinities, NaN, the ends of the type itself, all powers of two; with neighbours and signs."""
     info = np.finfo(dtype)
     least, most = int(np.log2(float(info.smallest_subnormal))), info.maxexp
     powers = np.ldexp(np.ones(1, dtype), np.arange(least, most))
@@ -86,10 +88,8 @@ def assert_same(got: np.ndarray, want: np.ndarray, x: np.ndarray) -> None:
     got, want = np.asarray(got), np.asarray(want)
     assert got.shape == want.shape
     differ = ~((got == want) & (np.signbit(got) == np.signbit(want)) | np.isnan(got) & np.isnan(want))
-    assert not differ.any(), (
-        f"{differ.sum()} of {differ.size} differ; (x, got, want): "
-        f"{[(float(a), float(b), float(c)) for a, b, c in zip(x[differ][:5], got[differ][:5], want[differ][:5], strict=True)]}"
-    )
+    first = [tuple(map(float, row)) for row in zip(x[differ][:5], got[differ][:5], want[differ][:5], strict=True)]
+    assert not differ.any(), f"{differ.sum()} of {differ.size} differ; (x, got, want): {first}"
 
 
 def _integer(dtype: str) -> str:

@@ -1,4 +1,4 @@
-"""The same bits in every environment: without numba, with flushed subnormals, in forked workers, threads, under torch.compile, on CUDA."""
+"""The same bits without numba, with flushed subnormals, in forked workers, in threads, under torch.compile, on CUDA."""
 
 import ast
 import hashlib
@@ -23,7 +23,7 @@ MODES = ["nearest_even", "up", "to_odd", "stochastic"]
 
 @cache
 def inputs(name: str) -> np.ndarray:
-    """Some 50,000 numbers; enough for the compiled loops. Made before subnormal numbers are flushed, hence the cache."""
+    """Some 50,000 numbers, enough for the compiled loops; made before subnormals are flushed, hence the cache."""
     near = boundary(F.get(name)) if name in ELEMENTWISE else boundary(F.get(name).element)
     return np.concatenate([near[::3], common()[::4]])
 
@@ -102,7 +102,9 @@ class Quantized(torch.utils.data.Dataset):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         x = torch.from_numpy(np.random.default_rng(index).standard_normal(2**16).astype(np.float32))
-        return torch.stack([F.get(name).quantize(x, "stochastic", seed=index) for name in ("e4m3fn", "posit8_1", "mxfp4")])
+        return torch.stack(
+            [F.get(name).quantize(x, "stochastic", seed=index) for name in ("e4m3fn", "posit8_1", "mxfp4")]
+        )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -198,7 +200,11 @@ print(F.get("e4m3fn").quantize(np.full(2**17, 0.3, np.float32)).mean())
 
 def test_no_place_for_the_cache(tmp_path):
     """A home that cannot be written to: compiled in each process, the same bits."""
-    code = "import numpy as np; from lplab import formats as F; print(F.get('e4m3fn').quantize(np.full(2**17, .3, 'f4')).mean())"
+    code = """
+import numpy as np
+from lplab import formats as F
+print(F.get("e4m3fn").quantize(np.full(2**17, 0.3, np.float32)).mean())
+"""
     blocker = tmp_path / "file"
     blocker.write_text("")
     assert in_a_new_process(code, NUMBA_CACHE_DIR=str(blocker / "below")) == "0.3125"

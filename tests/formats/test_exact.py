@@ -35,7 +35,7 @@ def rulers(fmt: F.Format) -> tuple[exact.Ruler, exact.Ruler]:
     return tuple(exact.value_ruler(fmt, [unit * k for k in range(n + 1)]) for n in (high, -low))
 
 
-def thinned(fmt: F.Format, count: int = 1500) -> np.ndarray:
+def thinned(fmt: F.Format, count: int = 700) -> np.ndarray:
     """float64 numbers: some of the boundary in both types, all specials."""
     parts = [boundary(fmt).astype(np.float64), boundary(fmt, "float64")]
     parts = [part[:: max(1, part.size // count)] for part in parts]
@@ -46,7 +46,9 @@ def thinned(fmt: F.Format, count: int = 1500) -> np.ndarray:
 IRREGULAR = (F.LogFormat, F.CodebookFormat)  # below
 
 
-@pytest.mark.parametrize("name", [n for n, f in LISTED.items() if not isinstance(f, IRREGULAR) and getattr(f, "scale", 1) == 1])
+@pytest.mark.parametrize(
+    "name", [n for n, f in LISTED.items() if not isinstance(f, IRREGULAR) and getattr(f, "scale", 1) == 1]
+)
 def test_values_and_rounding(name):
     fmt = LISTED[name]
     positive, negative = rulers(fmt)
@@ -79,7 +81,9 @@ def test_irregular_sets(name):
             return high if np.signbit(v) else low
         if from_low != from_high:
             return low if from_low < from_high else high
-        tie_goes_up = {"nearest_down": False, "nearest_away": not np.signbit(v), "nearest_even": codes[low] % 2 == 1}[mode]
+        tie_goes_up = {"nearest_down": False, "nearest_away": not np.signbit(v), "nearest_even": codes[low] % 2 == 1}[
+            mode
+        ]
         return high if tie_goes_up else low
 
     for mode in MODES:

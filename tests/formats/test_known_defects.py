@@ -1,4 +1,4 @@
-"""Faults that were measured in other libraries (shared/peers/formats.md, section 3): ours must not have them. Each name says whose."""
+"""Faults measured in other libraries (notes on peers, section 3), which ours must not have. Each name says whose."""
 
 import dataclasses
 
@@ -87,7 +87,11 @@ def test_microxcaling_even_just_under_half_the_least_subnormal():
 
 def test_microxcaling_nearest_is_ties_away():
     """Here the names say which."""
-    assert (E4M3.quantize(1.0625), E4M3.quantize(1.0625, "nearest_away"), E4M3.quantize(1.0625, "nearest_down")) == (1, 1.125, 1)
+    assert (E4M3.quantize(1.0625), E4M3.quantize(1.0625, "nearest_away"), E4M3.quantize(1.0625, "nearest_down")) == (
+        1,
+        1.125,
+        1,
+    )
 
 
 def test_unit_scaling_ties_toward_zero():
@@ -129,7 +133,7 @@ def test_torchao_least_nvfp4_block_scale():
 
 
 def test_torch_compile_drops_half_precision_casts():
-    """On the CPU, inductor turns x.half().float() into x. Ours rounds under it, too (test_environment.py drives inductor)."""
+    """On the CPU, inductor turns x.half().float() into x. Ours rounds under it, too ."""
     x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
     torch._dynamo.reset()
     rounded = torch.compile(lambda v: F.get("fp16").quantize(v), backend="eager")(x)

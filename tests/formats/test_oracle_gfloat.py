@@ -63,7 +63,9 @@ def inputs(fmt: F.FloatFormat) -> np.ndarray:
 
     Subnormal float64 numbers are left out: gfloat's ldexp flushes them before it looks at what was cut off.
     """
-    x = np.concatenate([boundary(fmt, "float64"), boundary(fmt).astype(np.float64), common()[::7], specials("float64")])
+    with np.errstate(invalid="ignore"):
+        narrow = np.concatenate([boundary(fmt), common()[::7]]).astype(np.float64)
+    x = np.concatenate([boundary(fmt, "float64"), narrow, specials("float64")])
     x = x[~((x != 0) & (np.abs(x) < 2.0**-1022))]
     return x if fmt.has_nan else x[~np.isnan(x)]
 
@@ -139,4 +141,6 @@ def test_e8m0():
     x = x[(x >= 2.0**-127) & (x < 1.5 * 2.0**127)]
     for ours, theirs in MODES.items():
         inside = x[x <= 2.0**127] if ours in ("up", "nearest_away") else x
-        assert_same(F.get("e8m0").quantize(inside, ours), gfloat.round_ndarray(format_info_ocp_e8m0, inside, theirs), inside)
+        assert_same(
+            F.get("e8m0").quantize(inside, ours), gfloat.round_ndarray(format_info_ocp_e8m0, inside, theirs), inside
+        )

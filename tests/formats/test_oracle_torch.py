@@ -1,4 +1,4 @@
-"""torch's own casts and numpy's float16. torch's overflow to float8 changed in 2.12, so float8 is compared in range only."""
+"""torch's casts and numpy's float16. torch's overflow to float8 changed in 2.12: float8 is compared in range only."""
 
 import dataclasses
 

@@ -58,7 +58,9 @@ def other_formats(draw) -> F.Format:
 
 
 FORMATS = st.one_of(float_formats(), other_formats())
-NUMBERS = st.lists(st.floats(width=64) | st.floats(-1e3, 1e3) | st.floats(width=32), min_size=1, max_size=20).map(np.array)
+NUMBERS = st.lists(st.floats(width=64) | st.floats(-1e3, 1e3) | st.floats(width=32), min_size=1, max_size=20).map(
+    np.array
+)
 
 
 @given(FORMATS, NUMBERS, st.sampled_from(MODES))
@@ -82,7 +84,13 @@ def test_monotone(fmt, x, mode):
 def test_odd(fmt, x):
     """−x gives −q(x) where the format has every number's negative; directed modes swap."""
     assume(fmt.lowest == -fmt.max and not isinstance(fmt, F.CodebookFormat))
-    for mode, mirrored in [("nearest_even",) * 2, ("nearest_away",) * 2, ("toward_zero",) * 2, ("to_odd",) * 2, ("up", "down")]:
+    for mode, mirrored in [
+        ("nearest_even",) * 2,
+        ("nearest_away",) * 2,
+        ("toward_zero",) * 2,
+        ("to_odd",) * 2,
+        ("up", "down"),
+    ]:
         np.testing.assert_array_equal(fmt.quantize(-x, mirrored), -fmt.quantize(x, mode))
 
 
@@ -111,7 +119,9 @@ def test_every_code_decodes_and_encodes_to_itself(fmt):
     values = fmt.decode(codes)
     distinct = np.isfinite(values) if fmt.has_nan else ~np.isnan(values)
     if isinstance(fmt, F.FloatFormat):
-        distinct &= ~((values == 0) & (codes & (2 ** (fmt.bits - 1) - 1) != 0))  # without subnormals field 0 is zero throughout
+        distinct &= ~(
+            (values == 0) & (codes & (2 ** (fmt.bits - 1) - 1) != 0)
+        )  # without subnormals field 0 is zero throughout
         distinct |= np.isinf(values) & (not fmt.saturating)
     np.testing.assert_array_equal(fmt.encode(values[distinct]), codes[distinct])
 
@@ -157,8 +167,11 @@ def test_the_numbers_describe_the_values(fmt):
         assert math.isnan(fmt.epsilon)
     assert sum(width for _, width in fmt.bit_fields()) == fmt.bits
     assert fmt.describe()["max"] == fmt.max and str(fmt)
-    names = {k: getattr(F, k) for k in ("FloatFormat", "FixedFormat", "IntFormat", "PositFormat", "LogFormat", "CodebookFormat")}
-    assert eval(repr(fmt), names) == fmt  # noqa: S307
+    names = {
+        k: getattr(F, k)
+        for k in ("FloatFormat", "FixedFormat", "IntFormat", "PositFormat", "LogFormat", "CodebookFormat")
+    }
+    assert eval(repr(fmt), names) == fmt
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
