@@ -22,7 +22,11 @@ __all__ = ["datasets", "figures", "formats", "models", "widgets"]
 def __getattr__(name: str) -> Any:
     """Import a submodule the first time that somebody asks for it (PEP 562)."""
     if name in __all__:
-        return import_module(f"lplab.{name}")
+        try:
+            return import_module(f"lplab.{name}")
+        except ModuleNotFoundError as error:
+            hint = f"lplab.{name} needs {error.name}, which is not installed: pip install 'lplab[lab]'"
+            raise ModuleNotFoundError(hint, name=error.name) from error
     raise AttributeError(f"module 'lplab' has no attribute {name!r}; it has {', '.join(__all__)}")
 
 
