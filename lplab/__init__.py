@@ -25,7 +25,8 @@ def __getattr__(name: str) -> Any:
         try:
             return import_module(f"lplab.{name}")
         except ModuleNotFoundError as error:
-            hint = f"lplab.{name} needs {error.name}, which is not installed: pip install 'lplab[lab]'"
+            missing = str(error.name).partition(".")[0]
+            hint = f"lplab.{name} needs {missing}, which is not installed: pip install 'lplab[lab]'"
             raise ModuleNotFoundError(hint, name=error.name) from error
     raise AttributeError(f"module 'lplab' has no attribute {name!r}; it has {', '.join(__all__)}")
 
