@@ -37,9 +37,7 @@ def _rounding_controls() -> dict[str, Any]:
     return {
         "rounding": ipywidgets.Dropdown(options=names, description="rounding"),
         "random_bits": ipywidgets.IntSlider(min=st.RANDOM_BITS[0], max=st.RANDOM_BITS[1], description="random bits"),
-        "line": ipywidgets.ToggleButtons(
-            options=[("powers of two", "log"), ("linear", "linear")], description="number line"
-        ),
+        "line": ipywidgets.ToggleButtons(options=["log", "linear"], description="number line"),
     }
 
 
