@@ -113,19 +113,25 @@ def table_index(
         up = (x > cut) | ((x == cut) & tie_goes_up)
     else:
         # Distances are measured from the neighbour nearer to zero, as rounds_away() expects.
-        inner, outer = xp.where(negative, high, low), xp.where(negative, low, high)
+        inner_is_high = xp.where((low < 0) & (high > 0), _high_is_nearer_zero(low, high, negative), negative)
+        inner, outer = xp.where(inner_is_high, high, low), xp.where(inner_is_high, low, high)
         fraction = xp.clip((x - inner) / (outer - inner), 0.0, 1.0)
         between = (low < x) & (x < high)  # the quotient may have been rounded to 0 or 1, but is neither
         fraction = xp.where(between, xp.clip(fraction, SOMETHING, 1 - 2.0**-53), fraction)
-        inner_is_odd = odd[xp.where(negative, lower + 1, lower)]
-        away = (fraction == 1) | ((fraction < 1) & rounds_away(xp, rounding, inner_is_odd, fraction, negative, draws))
-        up = away != negative
+        inner_is_odd = odd[xp.where(inner_is_high, lower + 1, lower)]
+        goes = rounds_away(xp, rounding, inner_is_odd, fraction, inner_is_high, draws)
+        up = ((fraction == 1) | ((fraction < 1) & goes)) != inner_is_high
     index = xp.where(up, lower + 1, lower)
     if table.never_zero:
         index = xp.where((points[index] == 0) & (x != 0), xp.where(negative, index - 1, index + 1), index)
     if table.helpers:
         index = xp.where(_overflow_kept_finite(xp, rounding, negative), xp.clip(index, 1, last - 1), index)
     return index
+
+
+def _high_is_nearer_zero(low: Any, high: Any, negative: Any) -> Any:
+    """For neighbours on both sides of zero (a codebook without zero); at equal distance the one with the sign of x."""
+    return (high < -low) | ((high == -low) & ~negative)
 
 
 def _overflow_kept_finite(xp: Any, rounding: Rounding, negative: Any) -> Any:

@@ -78,6 +78,8 @@ def test_irregular_sets(name):
         if mode in ("up", "down"):
             return high if mode == "up" else low
         if mode == "toward_zero":
+            if low < 0 < high:  # a codebook without zero
+                return high if high < -low or (high == -low and not np.signbit(v)) else low
             return high if np.signbit(v) else low
         if from_low != from_high:
             return low if from_low < from_high else high

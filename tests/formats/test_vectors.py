@@ -1,4 +1,4 @@
-"""Every vector printed in the paper notes on sections 0 to 4, and the tables of formats; section 6: test_vectors_modern.py."""
+"""Every vector printed in sections 0 to 4 of the paper notes, and their tables; section 6 has its own file."""
 
 import numpy as np
 import pytest
