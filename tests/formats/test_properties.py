@@ -5,12 +5,12 @@ import math
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 
 from lplab import formats as F
 from lplab.formats import counter, reference
 
-from .probes import ELEMENTWISE, assert_same, boundary, probes
+from .probes import ELEMENTWISE, assert_same, boundary, common, probes, random_patterns
 from .test_paths import EXOTIC
 
 MODES = [mode for mode in F.ROUNDINGS if mode != "stochastic"]
@@ -198,3 +198,17 @@ def test_codes_of_the_boundary(fmt):
     codes = fmt.encode(x)
     assert codes.dtype.kind == "u" and int(codes.max()) < 2**fmt.bits
     assert_same(fmt.decode(codes), fmt.quantize(x), x)
+
+
+@given(FORMATS, st.sampled_from(F.ROUNDINGS), st.sampled_from(["float32", "float64"]))
+@settings(max_examples=60)
+def test_compiled_loops_of_any_format(fmt, mode, dtype):
+    """Large arrays around the values of a drawn format, through the public path, against the reference."""
+    x = common(dtype)[::5]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        near = random_patterns(dtype)[2**15 :] * x.dtype.type(min(fmt.max, 1e30))
+        x = np.concatenate([x, near, boundary(fmt, dtype) if fmt.bits <= 12 else near])
+        rounding = F.Rounding(mode)
+        draws = counter.draws(np, counter.keys(1), 0, x.size, 16) if rounding.is_stochastic else None
+        want = reference.quantize(x, fmt.plan, rounding, draws).astype(dtype)
+    assert_same(fmt.quantize(x, mode, seed=1), want, x)
