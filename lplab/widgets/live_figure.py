@@ -169,14 +169,15 @@ class LiveFigure(go.FigureWidget):
             "layout_edit_id": self._last_layout_edit_id,
             "source_view_id": source_view_id,
         }
+        alt = alt_of(relayout_data["meta"]) if "meta" in relayout_data else self.alt
         frame = _open_frame.get()
-        with self.hold_sync():
-            if frame is None or self._bundle is None or self._key in frame:
-                self._py2js_update = message
-            else:
-                frame[self._key] = message
-            if "meta" in relayout_data:
-                self._read_alt(self.layout, relayout_data["meta"])
+        if frame is not None and self._bundle is not None and self._key not in frame:
+            frame[self._key] = message | {"alt": alt}
+            with self._lock_property(alt=alt):  # it travels with the frame
+                self.alt = alt
+        else:
+            with self.hold_sync():
+                self._py2js_update, self.alt = message, alt
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         """Give a page that is loaded anew the figure as it is now; plotly gives it as it was made."""
@@ -185,4 +186,13 @@ class LiveFigure(go.FigureWidget):
         return super().get_state(key, drop_defaults)
 
     def _read_alt(self, _layout: Any, meta: Any) -> None:
-        self.alt = str(meta.get("alt", "")) if isinstance(meta, dict) else ""
+        self.alt = alt_of(meta)
+
+
+def alt_of(meta: Any) -> str:
+    """Return the alt text in a layout's meta, or "".
+
+    >>> alt_of({"alt": "a line"}), alt_of(None)
+    ('a line', '')
+    """
+    return str(meta.get("alt", "")) if isinstance(meta, dict) else ""

@@ -20,9 +20,11 @@ async function sharedModel(model) {
 
 /** Hands several figures their updates at once, so that the browser paints them in one frame. */
 function drawFrame(updates) {
-  for (const [key, update] of Object.entries(updates)) {
-    page.figures.get(key)?.set("_py2js_update", update); // as if it had come from Python by itself
-    page.figures.get(key)?.set("_py2js_update", null);
+  for (const [key, { alt, ...update }] of Object.entries(updates)) {
+    const model = page.figures.get(key);
+    model?.set("alt", alt);
+    model?.set("_py2js_update", update); // as if it had come from Python by itself
+    model?.set("_py2js_update", null);
   }
 }
 
