@@ -90,3 +90,38 @@ def test_css_knows_the_ink_of_the_house():
     ink = importlib.import_module("lplab.figures.style").INK
     rgb = ", ".join(str(int(ink[k : k + 2], 16)) for k in (1, 3, 5))
     assert f"rgb({rgb})" in (module._STATIC / "live_figure.css").read_text()
+
+
+def test_one_frame_is_one_message(figure):
+    first, second = LiveFigure(figure), LiveFigure(figure)
+    sent = []
+    first._bundle.observe(lambda change: sent.append(change["new"]), "frame")
+    with module.one_frame():
+        for live in (first, second):
+            with live.batch_update():
+                live.data[0].y = np.full(3, 7.0)
+                live.layout.meta = {"alt": "all alike"}
+        assert not sent
+    assert [set(frame) for frame in sent] == [{first._key, second._key}]
+    assert sent[0][second._key]["alt"] == second.alt == "all alike"
+    assert not first._py2js_update
+    first.data[0].y = np.zeros(3)
+    assert len(sent) == 1
+
+
+def test_one_frame_without_the_bundle_sends_each_figure(figure, monkeypatch):
+    monkeypatch.setattr(module, "_missing", ("something",))
+    live = LiveFigure(figure)
+    with module.one_frame(), live.batch_update():
+        live.data[0].y = np.full(3, 7.0)
+    assert live._py2js_update["style_data"]["y"][0].tolist() == [7.0, 7.0, 7.0]
+
+
+def test_page_loaded_anew_gets_the_figure_as_it_is(figure):
+    live = LiveFigure(figure)
+    with live.batch_update():
+        live.data[0].y = np.full(3, 7.0)
+        live.layout.title.text = "now"
+    state = live.get_state()
+    assert state["_widget_layout"]["title"]["text"] == "now"
+    assert list(np.frombuffer(state["_widget_data"][0]["y"]["buffer"])) == [7.0, 7.0, 7.0]
