@@ -200,8 +200,10 @@ def _to_table(xp: Any, x: Any, table: Table, rounding: Rounding, draws: Any) -> 
 
 def divide(xp: Any, x: Any, step: float) -> Any:
     """The quotient x / step, a single operation."""
+    # torch on CUDA multiplies by the inverse of a scalar divisor, which rounds twice; it really divides by a tensor.
+    divisor = step if xp is np else xp.full((1,), step, dtype=x.dtype, device=x.device)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return not_quite_zero(xp, x / step, x)
+        return not_quite_zero(xp, x / divisor, x)
 
 
 def not_quite_zero(xp: Any, units: Any, x: Any) -> Any:
