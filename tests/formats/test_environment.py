@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import threading
 from functools import cache
 
@@ -144,7 +145,11 @@ print(all((r == results[0]).all() for r in results))
 
 # -- torch.compile ------------------------------------------------------------------------------------------------
 
-BACKENDS = ["eager", pytest.param("inductor", marks=pytest.mark.skipif(not shutil.which("g++"), reason="no compiler"))]
+# inductor hands its paths to the compiler unquoted
+HEADER = os.path.join(sysconfig.get_path("include"), "Python.h")
+CAN_COMPILE = shutil.which("g++") and os.path.exists(HEADER) and " " not in torch.__file__
+NEEDS = "inductor needs a C++ compiler, Python's headers, and no space in the path of torch"
+BACKENDS = ["eager", pytest.param("inductor", marks=pytest.mark.skipif(not CAN_COMPILE, reason=NEEDS))]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
