@@ -22,6 +22,7 @@ SPECIALS = {
 }
 _RESERVED = {"fn": 1, "fnuz": 0, "none": 0, "p3109": 1, "dlfloat": 1}  # codes above the largest finite one, per sign
 _INFINITE = ("ieee", "p3109", "dlfloat")
+RADIX_4_BITS = 16
 LEAST_EXPONENT, GREATEST_EXPONENT = (
     -1000,
     1000,
@@ -38,7 +39,7 @@ class FloatFormat(Format):
             a binade is still cut into 2^m equal steps (with m = 0 the powers of 4 of Sun et al. 2020).
         bias: exponent bias; None is the usual one, 2^(e−1) − 1 (one more for fnuz and p3109). Radix 4 takes halves:
             ½·4^(e−4) = 4^(e−4.5).
-        radix: 2 or 4.
+        radix: 2, or 4 for formats of at most 16 bits.
         subnormals: whether the exponent field 0 holds f/2^m · radix^(1 − bias) (gradual underflow). Without, results
             below ``smallest_normal`` become zero *after* rounding, as hardware flushes them; the field 0 then holds
             zero alone (dlfloat: see there).
@@ -71,6 +72,8 @@ class FloatFormat(Format):
         m = whole("mantissa_bits", self.mantissa_bits, 0, 48)
         if self.radix not in (2, 4):
             raise ValueError(f"radix must be 2 or 4, got {self.radix!r}")
+        if self.radix == 4 and self.bits > RADIX_4_BITS:
+            raise ValueError(f"radix 4 rounds by a table, so it has at most {RADIX_4_BITS} bits, got {self.bits}")
         if self.specials not in SPECIALS:
             raise ValueError(f"unknown specials {self.specials!r}; allowed: {', '.join(SPECIALS)}")
         if e == 1 and self.specials == "ieee":

@@ -16,7 +16,6 @@ MANTISSA_BITS = (0, 23)
 BIAS_SHIFT = (-16.0, 16.0)
 RANDOM_BITS = (1, 24)
 RADICES = (2, 4)
-RADIX_4_BITS = 16
 LINES = ("log", "linear")
 _FORMAT_FIELDS = ("exponent_bits", "mantissa_bits", "bias_shift", "radix", "subnormals", "specials", "saturating")
 
@@ -93,10 +92,6 @@ def format_of(state: ExplorerState) -> Any:
     """
     if state.other:
         return presets()[state.other]
-    if state.radix == 4 and 1 + state.exponent_bits + state.mantissa_bits > RADIX_4_BITS:
-        raise ValueError(
-            f"radix 4 is rounded with a table of all codes; at most {RADIX_4_BITS} bits in total are shown"
-        )
     own = F.FloatFormat(
         exponent_bits=state.exponent_bits,
         mantissa_bits=state.mantissa_bits,

@@ -127,6 +127,7 @@ CONSTRUCTORS = [
     (lambda: F.FloatFormat(4, 3, bias="7"), "bias must be an integer"),
     (lambda: F.FloatFormat(4, 3, bias=True), "bias must be an integer"),
     (lambda: F.FloatFormat(4, 3, radix=10), "radix must be 2 or 4"),
+    (lambda: F.FloatFormat(8, 23, radix=4), "radix 4 rounds by a table, so it has at most 16 bits, got 32"),
     (lambda: F.FloatFormat(4, 3, specials="iee"), "unknown specials 'iee'; allowed: ieee, fn"),
     (lambda: F.FloatFormat(1, 3), "needs exponent_bits of at least 2"),
     (lambda: F.FloatFormat(1, 0, specials="fn"), "leaves no number"),
