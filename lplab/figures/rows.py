@@ -62,7 +62,7 @@ def traces(rows: list[Row], scale: str, around: float | None, tick: int, half: f
         found["zero"].append(values[size == 0])
     most = max((float(row.counts.max(initial=0)) for row in rows), default=0.0)
     return [
-        *(_ticks(rows, kind, values, position, tick) for kind, values in found.items()),
+        *(_ticks(rows, kind, values, position, half) for kind, values in found.items()),
         _ribbon(rows, "normal", scale, most, half),
         _ribbon(rows, "subnormal", scale, most, half),
         _arrows(rows),
@@ -70,32 +70,35 @@ def traces(rows: list[Row], scale: str, around: float | None, tick: int, half: f
     ]
 
 
-_TICKS = {
-    "normal": (style.BLUE, "line-ns", 1.0),
-    "subnormal": (style.VERMILION, "line-ns", 0.6),
-    "zero": (style.GREY, "circle-open", 0.4),
+_TICKS = {  # colour and share of the row's height; 0 is a ring
+    "normal": (style.BLUE, 1.0),
+    "subnormal": (style.VERMILION, 0.6),
+    "zero": (style.GREY, 0.0),
 }
 
 
-def _ticks(rows: list[Row], kind: str, found: list[np.ndarray], position: Position, tick: int) -> dict[str, Any]:
-    colour, symbol, size = _TICKS[kind]
+def _ticks(rows: list[Row], kind: str, found: list[np.ndarray], position: Position, half: float) -> dict[str, Any]:
+    colour, share = _TICKS[kind]
     texts = [text for row, values in zip(rows, found, strict=True) for text in _hover(row.format, values, kind)]
-    return {
+    x = position(np.concatenate(found))
+    y = np.concatenate([np.full(len(values), -float(i)) for i, values in enumerate(found)])
+    trace = {
         "type": "scatter",
-        "mode": "markers",
         "name": kind,
-        "x": position(np.concatenate(found)),
-        "y": np.concatenate([np.full(len(values), -float(i)) for i, values in enumerate(found)]),
-        "hovertext": np.array(texts, dtype=str),
         "hovertemplate": "%{hovertext}<extra></extra>",
-        # line-ns is 1.4 times as long as its size says
-        "marker": {
-            "symbol": symbol,
-            "size": size * tick / 1.4 if size > 0.5 else 7,
-            "color": colour,
-            "line": {"width": 1.6, "color": colour},
-        },
         "visible": bool(texts),
+    }
+    if not share:
+        ring = {"symbol": "circle-open", "size": 7, "color": colour, "line": {"width": 1.6, "color": colour}}
+        return trace | {"mode": "markers", "x": x, "y": y, "hovertext": np.array(texts, dtype=str), "marker": ring}
+    # One line with gaps is a single element of the page; as many markers would be drawn one by one.
+    ends = half * share * np.array([-1.0, 1.0, np.nan])
+    return trace | {
+        "mode": "lines",
+        "x": np.repeat(x, 3),
+        "y": (y[:, None] + ends).reshape(-1),
+        "hovertext": np.repeat(np.array(texts, dtype=str), 3),
+        "line": {"width": 1.6, "color": colour, "simplify": False},
     }
 
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from lplab.formats.plan import Grid, Table
 from lplab.formats.reference import table_index
-from lplab.formats.rounding import SOMETHING, Rounding, overflow_stays_finite, rounds_away
+from lplab.formats.rounding import LEAST_FRACTION, Rounding, overflow_stays_finite, rounds_away
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _is_own_grid(grid: Grid, word: Word) -> bool:
     return grid.min_exponent == 1 - word.bias and grid.mantissa_bits > 0 and not grid.smallest
 
 
-@cache
+@lru_cache(maxsize=1024)
 def constants(grid: Grid, rounding: Rounding, real: str) -> Constants:
     """Work out the :class:`Constants`."""
     word = WORDS[real]
@@ -162,7 +162,7 @@ def _to_grid(xp: Any, x: Any, c: Constants, word: Word, rounding: Rounding, draw
         spacing = exponent - c.shift
         units = capped.view(real) * (c.inverse - spacing).view(real)
         units = xp.where(magnitude < word.least_normal, cast(xp, magnitude, real) * c.from_integer, units)
-        units = xp.where((units < SOMETHING) & (magnitude != 0), SOMETHING, units)
+        units = xp.where((units < LEAST_FRACTION) & (magnitude != 0), LEAST_FRACTION, units)
         kept = xp.floor(units)
         odd = (kept - 2 * xp.floor(kept * 0.5)) != 0
         if c.no_mantissa:
@@ -210,8 +210,8 @@ def not_quite_zero(xp: Any, units: Any, x: Any) -> Any:
     """The same units; where they are tiny though x is not zero, 2^−100, which rounds the same way in every mode."""
     word = WORDS[_real(xp, x)]
     bits, before = (array.view(getattr(xp, word.integer)) for array in (units, x))
-    small = ((bits & ~word.sign_bit) < word.pattern(SOMETHING)) & ((before & ~word.sign_bit) != 0)
-    return xp.where(small, (before & word.sign_bit) | word.pattern(SOMETHING), bits).view(x.dtype)
+    small = ((bits & ~word.sign_bit) < word.pattern(LEAST_FRACTION)) & ((before & ~word.sign_bit) != 0)
+    return xp.where(small, (before & word.sign_bit) | word.pattern(LEAST_FRACTION), bits).view(x.dtype)
 
 
 def widen(xp: Any, x: Any) -> Any:
@@ -245,7 +245,7 @@ def narrow(xp: Any, wide: Any, like: Any) -> Any:
     return xp.where(small, cast(xp, bits, xp.int32).view(xp.float32), result)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _without_step(grid: Grid) -> Grid:
     return replace(grid, step=1.0)
 

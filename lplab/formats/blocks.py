@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class BlockPlan:
         return self.element.highest / 2.0**self.element_exponent
 
 
-@cache
+@lru_cache(maxsize=1024)
 def plan_of(fmt: BlockFormat) -> BlockPlan:
     """The plan of a block format."""
     grid = fmt.element.plan

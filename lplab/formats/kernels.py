@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from lplab.formats import arrays, blocks, counter
 from lplab.formats.arrays import WORDS, Constants
 from lplab.formats.plan import Grid, Table
-from lplab.formats.rounding import SOMETHING, Rounding
+from lplab.formats.rounding import LEAST_FRACTION, Rounding
 
 LARGE = 2**15  # elements that are worth loading a loop for
 CACHED = 2**13  # elements of a scratch copy
@@ -65,7 +65,7 @@ def quantize(x: np.ndarray, out: np.ndarray, plan: Grid | Table, rounding: Round
     if not _worth_it(spec, x.size):
         return False
     if plan.step != 1:  # the loop uses this number as the least quotient that is not zero
-        constants = replace(constants, smallest=WORDS[real].pattern(SOMETHING))
+        constants = replace(constants, smallest=WORDS[real].pattern(LEAST_FRACTION))
     step = np.array([plan.step], x.dtype)
     _by_blocks(x, out, spec, constants, rounding, key, (_NO_SHIFTS, step, step, step[0]))
     return True
@@ -141,7 +141,7 @@ def _by_table(x: np.ndarray, out: np.ndarray, table: Table, rounding: Rounding) 
     return True
 
 
-@cache
+@lru_cache(maxsize=64)
 def _lookup(table: Table, rounding: Rounding) -> tuple[np.uint32, np.ndarray, np.ndarray] | None:
     """What :func:`compiled.table_loop` looks up: how many lower bits there are, the cuts and the results.
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lplab.formats.plan import Grid, Table
-from lplab.formats.rounding import NEAREST, SOMETHING, Rounding, overflow_stays_finite, rounds_away
+from lplab.formats.rounding import NEAREST, LEAST_FRACTION, Rounding, overflow_stays_finite, rounds_away
 
 
 def quantize(x: np.ndarray, plan: Grid | Table, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
@@ -61,7 +61,9 @@ def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarr
 
 def not_quite_zero(units: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The same units, but a number that is not zero remains one however small: a mode like "up" must see it."""
-    return np.where((np.abs(units) < SOMETHING) & (x != 0), np.copysign(units.dtype.type(SOMETHING), x), units)
+    return np.where(
+        (np.abs(units) < LEAST_FRACTION) & (x != 0), np.copysign(units.dtype.type(LEAST_FRACTION), x), units
+    )
 
 
 def code_is_odd(kept: np.ndarray, unit_exponent: np.ndarray, grid: Grid) -> np.ndarray:
@@ -117,7 +119,7 @@ def table_index(
         inner, outer = xp.where(inner_is_high, high, low), xp.where(inner_is_high, low, high)
         fraction = xp.clip((x - inner) / (outer - inner), 0.0, 1.0)
         between = (low < x) & (x < high)  # the quotient may have been rounded to 0 or 1, but is neither
-        fraction = xp.where(between, xp.clip(fraction, SOMETHING, 1 - 2.0**-53), fraction)
+        fraction = xp.where(between, xp.clip(fraction, LEAST_FRACTION, 1 - 2.0**-53), fraction)
         inner_is_odd = odd[xp.where(inner_is_high, lower + 1, lower)]
         goes = rounds_away(xp, rounding, inner_is_odd, fraction, inner_is_high, draws)
         up = ((fraction == 1) | ((fraction < 1) & goes)) != inner_is_high

@@ -22,9 +22,8 @@ ROUNDINGS = (
 )
 VARIANTS = ("A", "B", "C")
 NEAREST = ROUNDINGS[:3]
-SOMETHING = (
-    2.0**-100
-)  # of a unit: smaller fractions count as this one; no mode needs to know more than that something is left
+# Of a unit; smaller fractions count as this one: no mode needs to know more than that something is left.
+LEAST_FRACTION = 2.0**-100
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def test_number_line_lists_every_value() -> None:
     fig = figures.number_line("e4m3fn")
     drawn = np.concatenate([t.x for t in fig.data[:3]])
     assert np.array_equal(np.unique(drawn), values)
-    assert len(fig.data[1].x) == 14  # the subnormals of both signs
+    assert len(fig.data[1].x) == 3 * 14  # the subnormals of both signs: two ends of a tick and a gap
 
 
 def test_error_curve_worst_case_is_the_formula() -> None:
