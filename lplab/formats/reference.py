@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lplab.formats.plan import Grid, Table
-from lplab.formats.rounding import NEAREST, LEAST_FRACTION, Rounding, overflow_stays_finite, rounds_away
+from lplab.formats.rounding import LEAST_FRACTION, NEAREST, Rounding, overflow_stays_finite, rounds_away
 
 
 def quantize(x: np.ndarray, plan: Grid | Table, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
