@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from lplab.formats.plan import Grid, Table
-from lplab.formats.reference import table_index
+from lplab.formats.reference import round_to_table
 from lplab.formats.rounding import LEAST_FRACTION, Rounding, overflow_stays_finite, rounds_away
 
 
@@ -140,7 +140,7 @@ def quantize(xp: Any, x: Any, plan: Grid | Table, rounding: Rounding, draws: Any
     """Round a contiguous float32 or float64 array of at least one dimension into a new array of the same type."""
     if isinstance(plan, Table):
         with np.errstate(over="ignore", invalid="ignore"):  # distances from infinity and NaN
-            return narrow(xp, _to_table(xp, widen(xp, x), plan, rounding, draws), x)
+            return narrow(xp, round_to_table(widen(xp, x), plan, rounding, draws, xp), x)
     if plan.step != 1:
         units = quantize(xp, divide(xp, x, plan.step), _without_step(plan), rounding, draws)
         return units * plan.step
@@ -181,21 +181,6 @@ def _to_grid(xp: Any, x: Any, c: Constants, word: Word, rounding: Rounding, draw
     result = xp.where(magnitude >= word.infinity, special, result)
     signed = negative if c.negative_zero else negative & (result != 0)
     return cast(xp, xp.where(signed, result | word.sign_bit, result), integer).view(real)
-
-
-def _to_table(xp: Any, x: Any, table: Table, rounding: Rounding, draws: Any) -> Any:
-    """As reference.round_to_table; x is float64 without subnormal numbers (see :func:`widen`)."""
-    device = None if xp is np else x.device
-    values = table.values if xp is np else xp.as_tensor(table.values, device=device)
-    negative = xp.signbit(x)
-    result = values[table_index(xp, x, table, rounding, negative, draws, device)]
-    if table.infinite is not None:
-        result = xp.where(xp.isinf(x), xp.where(negative, -table.infinite, table.infinite), result)
-    if table.only_positive:
-        result = xp.where(x < 0, np.nan, result)
-    if table.negative_zero:
-        result = xp.where((result == 0) & negative, -0.0, result)
-    return xp.where(xp.isnan(x), np.nan, result)
 
 
 def divide(xp: Any, x: Any, step: float) -> Any:

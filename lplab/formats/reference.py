@@ -87,19 +87,22 @@ def infinity_becomes(grid: Grid, negative: np.ndarray) -> Any:
     return np.where(negative, abs(grid.lowest), grid.highest) if grid.overflow == "saturate" else grid.unbounded
 
 
-def round_to_table(x: np.ndarray, table: Table, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
-    """Round to a :class:`~lplab.formats.plan.Table`: find the two neighbours, then decide between them."""
-    x = x.astype(np.float64)
-    negative = np.signbit(x)
-    index = table_index(np, x, table, rounding, negative, draws)
-    result = table.values[index]
+def round_to_table(x: Any, table: Table, rounding: Rounding, draws: Any = None, xp: Any = np) -> Any:
+    """Round to a :class:`~lplab.formats.plan.Table`: find the two neighbours, then decide between them.
+
+    Nothing is to be gained from another way to search, so this is the array path, too: torch (``xp``) gives float64.
+    """
+    x = x.astype(np.float64) if xp is np else x
+    device = None if xp is np else x.device
+    negative = xp.signbit(x)
+    result = _on(xp, table.values, device)[table_index(xp, x, table, rounding, negative, draws, device)]
     if table.infinite is not None:
-        result = np.where(np.isinf(x), np.where(negative, -table.infinite, table.infinite), result)
+        result = xp.where(xp.isinf(x), xp.where(negative, -table.infinite, table.infinite), result)
     if table.only_positive:
-        result = np.where(x < 0, np.nan, result)
+        result = xp.where(x < 0, np.nan, result)
     if table.negative_zero:
-        result = np.where((result == 0) & negative, -0.0, result)
-    return np.where(np.isnan(x), np.nan, result)
+        result = xp.where((result == 0) & negative, -0.0, result)
+    return xp.where(xp.isnan(x), np.nan, result)
 
 
 def table_index(
