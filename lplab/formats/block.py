@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from lplab.formats import blocks, coding, engine
 from lplab.formats.base import Format, whole
+from lplab.formats.blocks import BlockCodes
 from lplab.formats.codebook import CodebookFormat
 from lplab.formats.floating import FloatFormat
 from lplab.formats.integer import IntFormat
@@ -21,21 +22,6 @@ SCALE_RULES = {
     "ceil": "2^(⌈log2 amax⌉ − e)",
     "rceil": "the smallest power of two that is at least amax / largest element: clips nothing",
 }
-
-
-class BlockCodes(NamedTuple):
-    """A tensor in a block format, as codes.
-
-    Attributes:
-        elements: codes of the elements, in the shape of the tensor.
-        scales: codes of the blocks' scales: the tensor's shape with the last axis divided by the block size, rounded
-            up.
-        tensor_scale: the factor of the whole tensor (NVFP4: amax / 2688 in float32), or 1.0.
-    """
-
-    elements: Any
-    scales: Any
-    tensor_scale: float
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 
 LEAST_SCALE, GREATEST_SCALE = -127, 127  # exponents of E8M0
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+class BlockCodes(NamedTuple):
+    """A tensor in a block format, as codes.
+
+    Attributes:
+        elements: codes of the elements, in the shape of the tensor.
+        scales: codes of the blocks' scales: the tensor's shape with the last axis divided by the block size, rounded
+            up.
+        tensor_scale: the factor of the whole tensor (NVFP4: amax / 2688 in float32), or 1.0.
+    """
+
+    elements: Any
+    scales: Any
+    tensor_scale: float
 
 
 @dataclass(frozen=True)

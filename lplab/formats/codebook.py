@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from lplab.formats.base import CODEBOOK_BITS, Format
-from lplab.formats.floating import table_codes
 from lplab.formats.plan import Table
-from lplab.formats.tables import table_of
+from lplab.formats.tables import table_codes, table_of
 
 
 @dataclass(frozen=True, repr=False, eq=False)

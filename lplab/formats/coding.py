@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.formats import arrays, blocks, engine
+from lplab.formats.blocks import BlockCodes
+from lplab.formats.counter import draws, keys, seed_number
 from lplab.formats.rounding import Rounding
 
 if TYPE_CHECKING:
     from lplab.formats.base import Format
-    from lplab.formats.block import BlockCodes, BlockFormat
+    from lplab.formats.block import BlockFormat
 
 
 def code_dtype(bits: int) -> np.dtype:
@@ -66,9 +68,6 @@ def decode(fmt: Format, codes: Any) -> Any:
 
 def encode_blocks(fmt: BlockFormat, x: Any, rounding: str | Rounding, seed: Any, axis: int) -> BlockCodes:
     """The work behind ``BlockFormat.encode``: see there."""
-    from lplab.formats.block import BlockCodes
-    from lplab.formats.counter import draws, keys, seed_number
-
     if engine.is_torch(x):
         codes = encode_blocks(fmt, _from_torch(x), rounding, seed, axis)
         elements = _codes_to_torch(codes.elements, fmt.element.bits, x.device)
@@ -100,8 +99,6 @@ def decode_blocks(fmt: BlockFormat, codes: BlockCodes, axis: int) -> Any:
     """The work behind ``BlockFormat.decode``: see there."""
     if engine.is_torch(codes.elements):
         import torch
-
-        from lplab.formats.block import BlockCodes
 
         host_codes = BlockCodes(codes.elements.cpu().numpy(), codes.scales.cpu().numpy(), codes.tensor_scale)
         return torch.from_numpy(decode_blocks(fmt, host_codes, axis)).to(codes.elements.device)

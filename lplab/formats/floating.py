@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from lplab.formats.base import Format, whole
 from lplab.formats.plan import Grid, Table
-from lplab.formats.tables import table_of
+from lplab.formats.tables import table_codes, table_of
 
 SPECIALS = {
     "ieee": "the top exponent holds infinity and NaN",
@@ -280,15 +279,3 @@ class FloatFormat(Format):
         binade = np.ldexp(significands, int(2 * (field - float(self.bias or 0))))
         values = np.concatenate([binade / 4, binade[:1]])
         return values[values < self.smallest_normal]
-
-
-def table_codes(values: np.ndarray, table: Table) -> np.ndarray:
-    """The codes of values that are in a table (special values get any code)."""
-    known = table.codes >= 0
-    order = np.searchsorted(table.values[known], values)
-    return table.codes[known][np.minimum(order, known.sum() - 1)]
-
-
-def with_name(fmt: FloatFormat, name: str) -> FloatFormat:
-    """The same format under a name."""
-    return dataclasses.replace(fmt, name=name)

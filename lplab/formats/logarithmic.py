@@ -9,9 +9,8 @@ import numpy as np
 
 from lplab.formats.base import Format, whole
 from lplab.formats.fixed import signed_codes
-from lplab.formats.floating import table_codes
 from lplab.formats.plan import Table
-from lplab.formats.tables import table_of
+from lplab.formats.tables import table_codes, table_of
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,9 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from lplab.formats.base import Format, whole
-from lplab.formats.floating import table_codes
 from lplab.formats.plan import Table
-from lplab.formats.tables import table_of
+from lplab.formats.tables import table_codes, table_of
 
 
 def posit_values(codes: np.ndarray, bits: int, exponent_size: int) -> np.ndarray:

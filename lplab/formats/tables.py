@@ -73,3 +73,10 @@ def table_of(
 def _mirror(negative: np.ndarray, positive: np.ndarray) -> np.ndarray:
     """The negative half, from the outside in, in front of the positive half, which starts with zero."""
     return np.concatenate([negative[:0:-1], positive])
+
+
+def table_codes(values: np.ndarray, table: Table) -> np.ndarray:
+    """The codes of values that are in a table (special values get any code)."""
+    known = table.codes >= 0
+    order = np.searchsorted(table.values[known], values)
+    return table.codes[known][np.minimum(order, known.sum() - 1)]
