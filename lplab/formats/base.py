@@ -12,7 +12,7 @@ import numpy as np
 
 from lplab.formats import coding, engine
 from lplab.formats.plan import Grid, Table
-from lplab.formats.rounding import Rounding
+from lplab.formats.rounding import Rounding, as_rounding
 
 CODEBOOK_BITS = 20  # the widest format whose codes are listed one by one (8 MiB of float64)
 
@@ -121,9 +121,7 @@ class Format(ABC):
         >>> get("q4.12").quantize(0.1, rounding="up")
         0.10009765625
         """
-        if not isinstance(rounding, Rounding):
-            rounding = Rounding(rounding, random_bits, variant)
-        return engine.quantize(self, x, rounding, seed, out)
+        return engine.quantize(self, x, as_rounding(rounding, random_bits, variant), seed, out)
 
     def encode(self, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None) -> Any:
         """Round x to this format and return the codes.

@@ -14,7 +14,7 @@ from lplab.formats.blocks import BlockCodes
 from lplab.formats.codebook import CodebookFormat
 from lplab.formats.floating import FloatFormat
 from lplab.formats.integer import IntFormat
-from lplab.formats.rounding import Rounding
+from lplab.formats.rounding import Rounding, as_rounding
 
 SCALE_RULES = {
     "floor": "2^(⌊log2 amax⌋ − e), e the exponent of the largest element: the OCP rule; may clip",
@@ -182,9 +182,7 @@ class BlockFormat:
         >>> get("mxint8").quantize([0.1, 0.2, 100.0])
         array([  0.,   0., 100.])
         """
-        if not isinstance(rounding, Rounding):
-            rounding = Rounding(rounding, random_bits, variant)
-        return engine.quantize(self, x, rounding, seed, out, axis=axis)
+        return engine.quantize(self, x, as_rounding(rounding, random_bits, variant), seed, out, axis=axis)
 
     def encode(
         self, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None, *, axis: int = -1

@@ -9,7 +9,7 @@ import numpy as np
 from lplab.formats import arrays, blocks, engine
 from lplab.formats.blocks import BlockCodes
 from lplab.formats.counter import draws, keys, seed_number
-from lplab.formats.rounding import Rounding
+from lplab.formats.rounding import Rounding, as_rounding
 
 if TYPE_CHECKING:
     from lplab.formats.base import Format
@@ -72,7 +72,7 @@ def encode_blocks(fmt: BlockFormat, x: Any, rounding: str | Rounding, seed: Any,
         codes = encode_blocks(fmt, _from_torch(x), rounding, seed, axis)
         elements = _codes_to_torch(codes.elements, fmt.element.bits, x.device)
         return BlockCodes(elements, _codes_to_torch(codes.scales, fmt._scale.bits, x.device), codes.tensor_scale)
-    rounding = rounding if isinstance(rounding, Rounding) else Rounding(rounding)
+    rounding = as_rounding(rounding)
     array = np.asarray(x) if isinstance(x, np.ndarray) else engine.as_float_array(x)
     work = array.astype(engine.working_dtype(array.dtype.name))
     rows, undo = engine.as_rows(np, work, axis)

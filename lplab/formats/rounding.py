@@ -70,6 +70,15 @@ class Rounding:
         return f"stochastic_{self.variant}" if self.is_stochastic else self.mode
 
 
+def as_rounding(rounding: str | Rounding, random_bits: int = 16, variant: str = "C") -> Rounding:
+    """A rounding given by name, with its random bits, or as it is.
+
+    >>> as_rounding("up").mode, as_rounding(Rounding("down")).mode
+    ('up', 'down')
+    """
+    return rounding if isinstance(rounding, Rounding) else Rounding(rounding, random_bits, variant)
+
+
 def overflow_stays_finite(rounding: Rounding, negative: bool) -> bool:
     """Whether a finite number beyond the largest value becomes that value, although the format has an infinity.
 

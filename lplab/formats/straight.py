@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lplab.formats import counter, engine
-from lplab.formats.rounding import Rounding
+from lplab.formats.rounding import Rounding, as_rounding
 
 
 def straight_through(
@@ -37,6 +37,6 @@ def straight_through(
         )
     from lplab.formats import tensors
 
-    rounding = rounding if isinstance(rounding, Rounding) else Rounding(rounding)
+    rounding = as_rounding(rounding)
     number = counter.seed_number(seed) if rounding.is_stochastic else 0
     return tensors.StraightThrough.apply(x, fmt, rounding, number, axis, clip)

@@ -8,11 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import figures
-from lplab.figures.words import number
+from lplab.figures.words import number, raised
 
 from .explorer_state import ExplorerState, code_of, format_of, rounding_of
 from .tensor_library import TensorLibrary
-from .typed_value import raised
 
 LEFT, RIGHT = 60, 16  # margins of all three figures, so that a magnitude has the same place in each
 HEIGHTS = {"line": 260, "error": 250, "histogram": 310}

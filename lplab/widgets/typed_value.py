@@ -66,15 +66,6 @@ def shown(value: float) -> str:
     )
 
 
-def raised(text: str) -> str:
-    """Return a text with its powers written as people write them.
-
-    >>> raised("from 2^−9 to 2^8")
-    'from 2⁻⁹ to 2⁸'
-    """
-    return re.sub(r"\^(−?\d+)", lambda found: found[1].translate(_RAISED), text)
-
-
 def stored_as(typed: float, stored: float, fmt: Any) -> str:
     """Say what a format made of a number.
 
