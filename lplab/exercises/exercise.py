@@ -1,0 +1,197 @@
+"""An exercise as data: what the student reads, what the check compares, which mistakes it knows.
+
+Everything else comes from this one value: the notebook cell, the check, the solution, the row in the report, the page of
+the documentation and the test that proves the check. Add an exercise by adding a value to one of the ``labNN`` modules.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from .forms import Form
+
+SHARES = {"form": 0, "named examples": 0, "boundary set": 1 / 3, "properties": 2 / 3}  # of the points, by the ring that failed
+RINGS = tuple(SHARES)
+
+Args = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One call with a reason why it was chosen; the reason is shown when the answer misses it."""
+
+    args: Args
+    why: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Another way to write the solution: its source with some pieces replaced, or a source of its own.
+
+    Args:
+        name: what it does, in words that complete "your answers coincide with: ...".
+        edits: pairs (old, new); each old text must occur exactly once in the solution.
+        source: the whole function instead, where it shares too little with the solution.
+        equivalent: for a mutant that gives the same answers everywhere: why; then no check can catch it.
+    """
+
+    name: str
+    edits: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+    equivalent: str = ""
+
+    def apply(self, solution: str) -> str:
+        """The source of this variant of ``solution``; ValueError if an edit does not fit."""
+        text = self.source or solution
+        for old, new in self.edits:
+            if text.count(old) != 1:
+                raise ValueError(f"variant {self.name!r}: {old!r} must occur once in the solution, not {text.count(old)} times")
+            text = text.replace(old, new)
+        return text
+
+
+def mutant(name: str, *edits: str, equivalent: str = "") -> Variant:
+    """A typical mistake as a change of the solution: old text, new text, and so on in pairs.
+
+    >>> mutant("ties go up", "round(x)", "math.floor(x + 0.5)").apply("return round(x)")
+    'return math.floor(x + 0.5)'
+    """
+    return Variant(name, tuple(zip(edits[::2], edits[1::2], strict=True)), equivalent=equivalent)
+
+
+def wrong(name: str, source: str) -> Variant:
+    """A typical mistake as a function of its own."""
+    return Variant(name, source=textwrap.dedent(source).strip() + "\n")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a property found wrong: one sentence with both numbers, and the call that shows it."""
+
+    sentence: str
+    args: Args = ()
+    yours: Any = None
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something that must hold for many calls together.
+
+    Args:
+        name: what must hold, such as "rounding a number of the format changes nothing".
+        calls: makes the arguments of all calls; from fixed seeds, so that the same answer always gets the same verdict.
+        look: gets calls and results; returns None, or what it found.
+    """
+
+    name: str
+    calls: Callable[[], Sequence[Args]]
+    look: Callable[[Sequence[Args], Sequence[Any]], Finding | None]
+
+
+def nothing_special(args: Args, expected: Any) -> str:
+    """The explanation where there is nothing to explain."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """All that is known of one exercise.
+
+    Args:
+        id: lab and number, such as "01.2"; reports and marks are keyed by it.
+        version: raised whenever the same answer may be judged otherwise.
+        title, goal, minutes, difficulty: the box above the stub; the goal is one of the lab's, difficulty is 1 to 3.
+        statement: Markdown.
+        stub: Python that defines the function and does nothing yet.
+        reference: the solution; its source is what a student sees. Only numpy, math and the like may be used in it.
+        form: what a result must look like.
+        examples: 5 to 8 calls, each with its reason.
+        boundary: makes the arguments of the boundary set.
+        properties: what must hold beyond that.
+        mutants: typical mistakes, each named as the misconception that it stands for.
+        conventions: other legal readings; an answer must keep to one of them throughout.
+        hints: at most three: the failing case, the concept, the skeleton.
+        why: says, for arguments and expected result, what is special about this case.
+        kind: a plural for what kind of case the arguments are ("ties"), or "" for an ordinary one.
+        elements: position of an array argument whose elements correspond to the result's, where a miss is one element.
+        line: the number format, made from the arguments, on whose line a miss can be drawn.
+        signed_zero: whether −0 differs from 0.
+        modules: what the answer may import beside Python's harmless modules.
+        points: for a pass; a third and two thirds of them for all but the boundary set or the properties.
+    """
+
+    id: str
+    version: int
+    title: str
+    goal: str
+    minutes: int
+    difficulty: int
+    statement: str
+    stub: str
+    reference: Callable[..., Any]
+    form: Form
+    examples: tuple[Example, ...]
+    mutants: tuple[Variant, ...]
+    hints: tuple[str, ...]
+    boundary: Callable[[], Sequence[Args]] = tuple
+    properties: tuple[Property, ...] = ()
+    conventions: tuple[Variant, ...] = ()
+    why: Callable[[Args, Any], str] = nothing_special
+    kind: Callable[[Args], str] = lambda args: ""
+    elements: int | None = None
+    line: Callable[[Args], Any] | None = None
+    signed_zero: bool = True
+    modules: tuple[str, ...] = ("math", "numpy")
+    points: int = 6
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"\d\d\.\d", self.id):
+            raise ValueError(f"an exercise's id is lab and number such as '01.2', got {self.id!r}")
+        if not 1 <= self.difficulty <= 3:
+            raise ValueError(f"exercise {self.id}: difficulty is 1, 2 or 3, got {self.difficulty}")
+        if not 1 <= len(self.hints) <= 3:
+            raise ValueError(f"exercise {self.id}: one to three hints, got {len(self.hints)}")
+        if f"def {self.name}(" not in self.stub:
+            raise ValueError(f"exercise {self.id}: its stub must define {self.name}")
+        if self.points % 3:
+            raise ValueError(f"exercise {self.id}: points must be a multiple of 3, got {self.points}")
+
+    @property
+    def lab(self) -> str:
+        """The lab's number, such as "01"."""
+        return self.id[:2]
+
+    @property
+    def name(self) -> str:
+        """The function that the student writes."""
+        return self.reference.__name__
+
+    @cached_property
+    def solution(self) -> str:
+        """The source of the solution, as a student could have written it (modules are imported on top)."""
+        return "".join(f"{line}\n" for line in self._imports) + "\n\n" + textwrap.dedent(inspect.getsource(self.reference))
+
+    @property
+    def _imports(self) -> list[str]:
+        source = inspect.getsource(self.reference)
+        known = {"math": "import math", "np": "import numpy as np"}
+        return [line for name, line in known.items() if re.search(rf"\b{name}\.", source)]
+
+    @property
+    def cell(self) -> str:
+        """The notebook cell: stub and check."""
+        return f'{self.stub.strip()}\n\n\ncheck("{self.id}", {self.name})'
+
+    @property
+    def box(self) -> str:
+        """The Markdown above the cell: goal, minutes, difficulty, statement."""
+        dots = "●" * self.difficulty + "○" * (3 - self.difficulty)
+        head = f"### Exercise {self.id}: {self.title}\n\n"
+        facts = f"*{self.goal} · about {self.minutes} minutes · difficulty {dots} ({self.difficulty} of 3)*\n\n"
+        return head + facts + textwrap.dedent(self.statement).strip()
