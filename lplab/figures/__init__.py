@@ -7,6 +7,7 @@
 
 from lplab.figures import style
 from lplab.figures.compare import compare
+from lplab.figures.counterexample import counterexample
 from lplab.figures.error_curve import error_curve
 from lplab.figures.errors import error_histogram
 from lplab.figures.export import export
@@ -22,6 +23,7 @@ __all__ = [
     "TensorStatistics",
     "codebook_table",
     "compare",
+    "counterexample",
     "error_curve",
     "error_curve_data",
     "error_histogram",

@@ -79,7 +79,7 @@ _TICKS = {  # colour and share of the row's height; 0 is a ring
 
 def _ticks(rows: list[Row], kind: str, found: list[np.ndarray], position: Position, half: float) -> dict[str, Any]:
     colour, share = _TICKS[kind]
-    texts = [text for row, values in zip(rows, found, strict=True) for text in _hover(row.format, values, kind)]
+    texts = [text for row, values in zip(rows, found, strict=True) for text in hover(row.format, values, kind)]
     x = position(np.concatenate(found))
     y = np.concatenate([np.full(len(values), -float(i)) for i, values in enumerate(found)])
     trace = {
@@ -102,8 +102,13 @@ def _ticks(rows: list[Row], kind: str, found: list[np.ndarray], position: Positi
     }
 
 
-def _hover(fmt: Any, values: np.ndarray, kind: str) -> list[str]:
-    """Value, code and step of each value."""
+def hover(fmt: Any, values: np.ndarray, kind: str) -> list[str]:
+    """Value, code and step of each value, for the box that follows the mouse.
+
+    >>> from lplab import formats
+    >>> hover(formats.get("e2m1"), np.array([1.5]), "normal")
+    ['e2m1  normal<br>value  1.5<br>code   0x3<br>step   0.5']
+    """
     if not len(values):
         return []
     element = element_of(fmt)

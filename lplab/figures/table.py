@@ -31,7 +31,7 @@ def codebook_table_data(fmt: Any, limit: int = LIMIT) -> np.ndarray:
     step = np.where(finite & (values < element.max), above - below, np.nan)
     digits = -(-element.bits // 4)
     rows = [
-        (f"0x{code:0{digits}X}", _bits(code, element), _value(value), kind(value, element), _step(gap))
+        (f"0x{code:0{digits}X}", bits_text(code, element), _value(value), kind(value, element), _step(gap))
         for code, value, gap in zip(codes.tolist(), values.tolist(), step.tolist(), strict=True)
     ]
     return np.array(rows, dtype=str).T
@@ -53,8 +53,13 @@ def _landmarks(fmt: Any) -> np.ndarray:
     return np.unique(codes)
 
 
-def _bits(code: int, fmt: Any) -> str:
-    """The bits of a code, a space between the fields."""
+def bits_text(code: int, fmt: Any) -> str:
+    """The bits of a code, a space between the fields.
+
+    >>> from lplab import formats
+    >>> bits_text(0x3C00, formats.get("fp16"))
+    '0 01111 0000000000'
+    """
     text, parts = f"{code:0{fmt.bits}b}", []
     for _, width in fmt.bit_fields():
         parts.append(text[:width])

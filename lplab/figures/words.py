@@ -55,6 +55,21 @@ def number(value: float, *, digits: int = 4, plain: bool = False) -> str:
     return f"{mantissa}×10^{shown}" if plain else f"{mantissa}×10<sup>{shown}</sup>"
 
 
+def decimal(value: float) -> str:
+    """A number in full where it is short, else to ten digits.
+
+    >>> decimal(0.001953125), decimal(-448.0), decimal(0.1), decimal(1 + 2**-23), decimal(3.4028234e38)
+    ('0.001953125', '−448', '0.1', '1.000000119', '3.4028234×10³⁸')
+    """
+    if not math.isfinite(value):
+        return number(value)
+    text = next((t for t in (f"{value:.{d}g}" for d in range(1, 13)) if float(t) == value), f"{value:.10g}")
+    if "e" in text and 1e-4 <= abs(value) < 1e9:
+        text = f"{value:.0f}" if value == int(value) else text
+    mantissa, _, tens = text.replace("-", MINUS).partition("e")
+    return mantissa + (raised(f"×10^{int(text.partition('e')[2])}".replace("-", MINUS)) if tens else "")
+
+
 def decibels(value: float) -> str:
     """A ratio in decibels as text.
 
