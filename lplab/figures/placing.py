@@ -12,7 +12,7 @@ import numpy as np
 from lplab.figures import words
 from lplab.figures.grid import element_of
 from lplab.figures.statistics import name_of
-from lplab.figures.surroundings import Surroundings, surroundings
+from lplab.figures.surroundings import Surroundings
 from lplab.figures.table import bits_text
 
 LANES = (60.0, 40.0, 20.0)  # pixels above the line: x is in the first if that can be had
@@ -41,6 +41,7 @@ def marks_of(fmt: Any, values: dict[str, float], around: Surroundings | None) ->
     """The three signs, in lanes and with their words on sides where no stem crosses the words, if that can be had.
 
     >>> from lplab import formats
+    >>> from lplab.figures.surroundings import surroundings
     >>> e2m1 = formats.get("e2m1")
     >>> marks = marks_of(e2m1, {"x": 2.2, "expected": 2.0, "yours": 2.2}, surroundings(e2m1, 2.2))
     >>> [(mark.text, mark.lane, mark.left) for mark in marks][:2]
@@ -98,6 +99,7 @@ def labels_of(fmt: Any, around: Surroundings | None) -> tuple[np.ndarray, np.nda
     """Value and code below the ticks, the neighbours of x first, and none that would touch another.
 
     >>> from lplab import formats
+    >>> from lplab.figures.surroundings import surroundings
     >>> labels_of(formats.get("e2m1"), surroundings(formats.get("e2m1"), 2.2))[1][:2].tolist()
     ['2<br>0 10 0', '3<br>0 10 1']
     """
