@@ -115,13 +115,18 @@ class Exercise:
         boundary: makes the arguments of the boundary set.
         properties: what must hold beyond that.
         mutants: typical mistakes, each named as the misconception that it stands for.
-        conventions: other legal readings; an answer must keep to one of them throughout.
+        conventions: the legal ways, where there are several, that of the solution first (without edits); an answer must
+            keep to one of them throughout, and the check says to which.
         hints: at most three: the failing case, the concept, the skeleton.
+        accept: where many results are right: says for arguments and result what is wrong, in one sentence, or "". Then
+            nothing is compared with the reference.
+        show: the arguments in words; by default "x = 0.3, fraction_bits = 4".
         why: says, for arguments and expected result, what is special about this case.
         kind: a plural for what kind of case the arguments are ("ties"), or "" for an ordinary one.
         elements: position of an array argument whose elements correspond to the result's, where a miss is one element.
         line: the number format, made from the arguments, on whose line a miss can be drawn.
         signed_zero: whether −0 differs from 0.
+        starts_broken: whether the stub is a wrong function to be repaired, which is judged, and not an empty one.
         modules: what the answer may import beside Python's harmless modules.
         points: for a pass; a third and two thirds of them for all but the boundary set or the properties.
     """
@@ -142,11 +147,14 @@ class Exercise:
     boundary: Callable[[], Sequence[Args]] = tuple
     properties: tuple[Property, ...] = ()
     conventions: tuple[Variant, ...] = ()
+    accept: Callable[[Args, Any], str] | None = None
+    show: Callable[[Args], str] | None = None
     why: Callable[[Args, Any], str] = nothing_special
     kind: Callable[[Args], str] = lambda args: ""
     elements: int | None = None
     line: Callable[[Args], Any] | None = None
     signed_zero: bool = True
+    starts_broken: bool = False
     modules: tuple[str, ...] = ("math", "numpy")
     points: int = 6
 
@@ -175,18 +183,19 @@ class Exercise:
     @cached_property
     def solution(self) -> str:
         """The source of the solution, as a student could have written it (modules are imported on top)."""
-        return "".join(f"{line}\n" for line in self._imports) + "\n\n" + textwrap.dedent(inspect.getsource(self.reference))
+        source = textwrap.dedent(inspect.getsource(self.reference))
+        return "\n".join(self._imports) + "\n\n\n" + source if self._imports else source
 
     @property
     def _imports(self) -> list[str]:
-        source = inspect.getsource(self.reference)
+        source = inspect.getsource(self.reference)  # what a mutant uses beyond this it finds all the same
         known = {"math": "import math", "np": "import numpy as np"}
         return [line for name, line in known.items() if re.search(rf"\b{name}\.", source)]
 
     @property
     def cell(self) -> str:
         """The notebook cell: stub and check."""
-        return f'{self.stub.strip()}\n\n\ncheck("{self.id}", {self.name})'
+        return f'{textwrap.dedent(self.stub).strip()}\n\n\ncheck("{self.id}", {self.name})'
 
     @property
     def box(self) -> str:

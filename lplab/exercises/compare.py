@@ -1,0 +1,61 @@
+"""Compare results exactly: bit by bit where numbers lie on a grid, the sign of zero included."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .exercise import Exercise
+from .verdict import Miss
+
+
+def same(a: Any, b: Any, *, signed_zero: bool = True) -> bool:
+    """Whether two results are the same numbers: NaN equals NaN, −0 differs from 0 unless told otherwise.
+
+    >>> same(0.0, -0.0), same(0.0, -0.0, signed_zero=False), same(2, 2.0), same((1, 2), [1, 3])
+    (False, True, True, False)
+    """
+    try:
+        a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    except (TypeError, ValueError):  # not numbers
+        return False
+    return a.shape == b.shape and bool(_equal(a, b, signed_zero).all())
+
+
+def _equal(a: np.ndarray, b: np.ndarray, signed_zero: bool) -> np.ndarray:
+    equal = (a == b) | (np.isnan(a) & np.isnan(b))
+    if signed_zero:
+        equal &= (np.signbit(a) == np.signbit(b)) | np.isnan(a)
+    return equal
+
+
+def misses(exercise: Exercise, args: tuple[Any, ...], yours: Any, expected: Any) -> tuple[list[Miss], int]:
+    """The misses of one call and how many values were compared: elements where the exercise says so, else one."""
+    if exercise.elements is None:
+        right = same(yours, expected, signed_zero=exercise.signed_zero)
+        return ([] if right else [Miss(args, yours, expected)]), 1
+    a, b = np.asarray(yours, dtype=float).ravel(), np.asarray(expected, dtype=float).ravel()
+    wrong = np.flatnonzero(~_equal(a, b, exercise.signed_zero))
+    return [Miss(element(exercise, args, i), float(a[i]), float(b[i])) for i in wrong.tolist()], a.size
+
+
+def element(exercise: Exercise, args: tuple[Any, ...], index: int) -> tuple[Any, ...]:
+    """The arguments with one element instead of the array."""
+    position = exercise.elements or 0
+    return tuple(float(np.ravel(value)[index]) if i == position else value for i, value in enumerate(args))
+
+
+def smallest(found: list[Miss]) -> Miss:
+    """The miss that is easiest to think about: smallest magnitude, finite before infinite before NaN."""
+    return min(found, key=lambda miss: list(_sizes(miss.args)))
+
+
+def _sizes(args: tuple[Any, ...]) -> Iterator[tuple[bool, float, bool]]:
+    for value in args:
+        if isinstance(value, int | float):
+            yield math.isnan(value), 0.0 if math.isnan(value) else abs(value), value < 0
+        elif isinstance(value, np.ndarray | list | tuple):
+            yield False, float(np.size(value)), False

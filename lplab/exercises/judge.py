@@ -1,0 +1,209 @@
+"""Judge an answer: four rings, cheapest first; only the first that fails is reported.
+
+The student's code runs in a child process (`isolation`), which gets nothing but arguments. All comparing happens here.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import feedback
+from .answers import Answer
+from .compare import misses, smallest
+from .exercise import RINGS, Args, Exercise, Finding, Variant
+from .feedback import Trouble
+from .isolation import Limits, Outcome, Raised, Unusable, run_isolated
+from .variants import Failure, answers, function_of
+from .verdict import Miss, Verdict
+
+FORM, EXAMPLES, BOUNDARY, PROPERTIES = RINGS
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Some calls and how to look at their results."""
+
+    name: str
+    calls: tuple[Args, ...]
+    look: Callable[[Sequence[Any]], Trouble | None]
+    size: int  # of values compared
+
+
+def judge(exercise: Exercise, answer: Answer, limits: Limits | None = None) -> Verdict:
+    """The verdict on one answer. Nothing that a student does raises an error here.
+
+    Args:
+        exercise: what is checked.
+        answer: the student's source and the name of the function.
+        limits: of time, memory and print; the default suits every exercise.
+    """
+    if is_stub(exercise, answer):
+        return feedback.not_yet(exercise)
+    compared = (*[example.args for example in exercise.examples], *exercise.boundary())
+    calls = (*compared, *[args for rule in exercise.properties for args in rule.calls()])
+    outcome = run_isolated(answer, calls, limits=limits or Limits(), allowed=exercise.modules)
+    convention = _convention(exercise, compared, outcome)
+    expected = answers(function_of(exercise, convention), list(compared))
+    rings = _rings(exercise, compared, expected)
+    trouble = _first_trouble(exercise, rings, outcome)
+    if trouble is None:
+        return feedback.passed(exercise, rings, convention, outcome)
+    if trouble.not_started:
+        return feedback.not_yet(exercise)
+    return feedback.failed(exercise, trouble, _misconception(exercise, trouble, calls, outcome), convention, outcome)
+
+
+def is_stub(exercise: Exercise, answer: Answer) -> bool:
+    """Whether the function is still as it came, comments, layout and docstring apart."""
+    return not exercise.starts_broken and _body(answer.source, answer.name) in (_body(exercise.stub, exercise.name), "", "Pass()", "Expr(value=Constant(value=Ellipsis))")
+
+
+def _body(source: str, name: str) -> str:
+    """The statements of one function as text; unlike anything else if the source cannot be read."""
+    try:
+        tree = ast.parse(textwrap.dedent(source))
+    except (SyntaxError, ValueError):  # the child will say where
+        return "unreadable"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return "\n".join(ast.dump(part) for part in node.body if not _is_docstring(part))
+    return "no function"
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+# ---- the rings ---------------------------------------------------------------------------------------------------------
+
+
+def _rings(exercise: Exercise, compared: tuple[Args, ...], expected: list[Any]) -> list[Ring]:
+    split = len(exercise.examples)
+    whys = [example.why for example in exercise.examples]
+    rings = [_comparison(exercise, EXAMPLES, compared[:split], expected[:split], whys)]
+    if compared[split:]:
+        rings.append(_comparison(exercise, BOUNDARY, compared[split:], expected[split:], []))
+    return rings + [_property(rule) for rule in exercise.properties]
+
+
+def _comparison(exercise: Exercise, name: str, calls: tuple[Args, ...], expected: list[Any], whys: list[str]) -> Ring:
+    """A ring in which every result is compared with the expected one, or accepted by the exercise's own rule."""
+    size = sum(_size(exercise, result) for result in expected)
+
+    def look(results: Sequence[Any]) -> Trouble | None:
+        for i, (args, result) in enumerate(zip(calls, results, strict=False)):
+            sentence = exercise.accept(args, result) if exercise.accept else ""
+            if sentence:
+                return Trouble(name, sentence=sentence, miss=Miss(args, result, None), why=whys[i] if whys else "", right=i, total=size)
+        if exercise.accept:
+            return None
+        found = [
+            (miss, i)
+            for i, (args, yours, wanted) in enumerate(zip(calls, results, expected, strict=False))
+            for miss in misses(exercise, args, yours, wanted)[0]
+        ]
+        if not found:
+            return None
+        first = smallest([miss for miss, _ in found]) if not whys else found[0][0]
+        why = whys[found[0][1]] if whys else exercise.why(first.args, first.expected)
+        return Trouble(name, miss=first, why=why, misses=tuple(miss for miss, _ in found), right=size - len(found), total=size)
+
+    return Ring(name, calls, look, size)
+
+
+def _size(exercise: Exercise, result: Any) -> int:
+    return 1 if exercise.elements is None or exercise.accept else int(getattr(result, "size", 1))
+
+
+def _property(rule: Any) -> Ring:
+    calls = tuple(rule.calls())
+
+    def look(results: Sequence[Any]) -> Trouble | None:
+        finding: Finding | None = rule.look(calls, results)
+        if finding is None:
+            return None
+        miss = Miss(finding.args, finding.yours, None) if finding.args else None
+        return Trouble(PROPERTIES, sentence=finding.sentence, rule=rule.name, miss=miss)
+
+    return Ring(PROPERTIES, calls, look, 0)
+
+
+def _first_trouble(exercise: Exercise, rings: list[Ring], outcome: Outcome) -> Trouble | None:
+    position = 0
+    if outcome.stopped and outcome.stopped.reason in ("syntax", "import", "tampering"):
+        return Trouble(FORM, sentence=outcome.stopped.sentence)
+    for ring in rings:
+        results = outcome.values[position : position + len(ring.calls)]
+        for i, (args, result) in enumerate(zip(ring.calls, results, strict=False)):
+            trouble = _form(exercise, args, result, position + i in outcome.changed)
+            if trouble:
+                return trouble
+        trouble = ring.look(results) if len(results) == len(ring.calls) or ring.name != PROPERTIES else None
+        if trouble:
+            return trouble
+        if len(results) < len(ring.calls):
+            assert outcome.stopped is not None, "run_isolated says why calls are missing"
+            return Trouble(FORM, sentence=outcome.stopped.sentence, miss=Miss(ring.calls[len(results)], None, None))
+        position += len(ring.calls)
+    return None
+
+
+def _form(exercise: Exercise, args: Args, result: Any, changed: bool) -> Trouble | None:
+    """What is wrong with the form of one result, if anything."""
+    miss = Miss(args, result, None)
+    if isinstance(result, Raised):
+        if result.type == "NotImplementedError":
+            return Trouble(FORM, not_started=True)
+        return Trouble(FORM, sentence=feedback.raised(exercise, result), miss=miss)
+    if isinstance(result, Unusable):
+        return Trouble(FORM, sentence=f"{exercise.name} returns {result.sentence}", miss=miss)
+    if result is None:
+        return Trouble(FORM, sentence=f"{exercise.name} returns None: a return statement is missing, or is not reached.", miss=miss)
+    problem = exercise.form.problem(args, result)
+    if problem:
+        return Trouble(FORM, sentence=f"{exercise.name} {problem}.", miss=miss)
+    if changed:
+        return Trouble(FORM, sentence=f"{exercise.name} changes its input in place: work on a copy of it.", miss=miss)
+    return None
+
+
+# ---- which reading, which mistake ----------------------------------------------------------------------------------------
+
+
+def _convention(exercise: Exercise, compared: tuple[Args, ...], outcome: Outcome) -> Variant | None:
+    """The legal reading with which most answers agree; all must, where agreeing decides nothing but the name."""
+    if not exercise.conventions:
+        return None
+    counts = [_disagreements(exercise, reading, compared, outcome) for reading in exercise.conventions]
+    best = counts.index(min(counts))
+    return exercise.conventions[best] if counts[best] == 0 or not exercise.accept else None
+
+
+def _disagreements(exercise: Exercise, variant: Variant, calls: Sequence[Args], outcome: Outcome) -> int:
+    expected = answers(function_of(exercise, variant), list(calls))
+    return sum(not _agrees(exercise, *triple) for triple in zip(calls, outcome.values, expected, strict=False))
+
+
+def _agrees(exercise: Exercise, args: Args, yours: Any, theirs: Any) -> bool:
+    if isinstance(theirs, Failure) or isinstance(yours, Raised | Unusable) or yours is None:
+        return False
+    if exercise.form.problem(args, yours) or exercise.form.problem(args, theirs):
+        return False
+    return not misses(exercise, args, yours, theirs)[0]
+
+
+def _misconception(exercise: Exercise, trouble: Trouble, calls: Sequence[Args], outcome: Outcome) -> str:
+    """The known mistake that gives the same answers for every call, else for every missed one; "" if none does."""
+    if trouble.ring == FORM:
+        return ""
+    wrong_calls = [(miss.args, miss.yours) for miss in trouble.misses] if exercise.elements is None else []
+    for pairs in (list(zip(calls, outcome.values, strict=False)), wrong_calls):
+        for mistake in exercise.mutants if pairs else ():
+            theirs = answers(function_of(exercise, mistake), [args for args, _ in pairs])
+            if all(_agrees(exercise, args, yours, other) for (args, yours), other in zip(pairs, theirs, strict=True)):
+                return mistake.name
+    return ""

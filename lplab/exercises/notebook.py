@@ -1,0 +1,84 @@
+"""What a lab calls: check an answer, open a hint, see a solution, predict, look at one's progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import catalogue, feedback, progress
+from .answers import answer_of
+from .judge import judge
+from .verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text that shows itself as it is, in a notebook and in a terminal."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def check(exercise_id: str, function: Callable[..., Any]) -> Verdict:
+    """Check an answer, note the attempt in the progress file, and return what was found (it displays itself).
+
+    Args:
+        exercise_id: lab and number, such as "01.2".
+        function: the student's function. Its source is run in a process of its own; see `isolation`.
+
+    Raises:
+        ValueError: there is no such exercise.
+
+    >>> check("00.1", lambda low, high: low)  # doctest: +ELLIPSIS
+    Exercise 00.1: ...
+    """
+    exercise = catalogue.get(exercise_id)
+    try:
+        answer = answer_of(function)
+    except ValueError as problem:
+        return feedback.unreadable(exercise, str(problem))
+    verdict = judge(exercise, answer)
+    progress.record(verdict, answer)
+    return verdict
+
+
+def hint(exercise_id: str) -> Text:
+    """The next hint of an exercise; after the last one, all of them again.
+
+    >>> hint("00.1")
+    Hint 1 of 3: Read the second line of the answer: for low = 0 and high = 2 nothing goes wrong. For which call does it?
+    """
+    exercise = catalogue.get(exercise_id)
+    opened = progress.hints_opened(exercise_id)
+    if opened >= len(exercise.hints):
+        return Text("\n".join(_hint(exercise_id, number) for number in range(len(exercise.hints))))
+    return Text(next_hint(exercise_id, opened))
+
+
+def next_hint(exercise_id: str, number: int) -> str:
+    """Hint ``number`` (from 0) as text; it is noted as opened."""
+    progress.open_hint(exercise_id, number + 1)
+    return _hint(exercise_id, number)
+
+
+def _hint(exercise_id: str, number: int) -> str:
+    hints = catalogue.get(exercise_id).hints
+    return f"Hint {number + 1} of {len(hints)}: {hints[number]}"
+
+
+def solution(exercise_id: str, anyway: bool = False) -> Text:
+    """A solution, once the exercise is passed, or on request (``anyway=True``, which the report tells).
+
+    >>> print(solution("00.1", anyway=True))
+    def midpoint(low, high):
+        \"\"\"The number halfway between two neighbours: midpoint(1.0, 1.125) is 1.0625.\"\"\"
+        return (low + high) / 2
+    """
+    exercise = catalogue.get(exercise_id)
+    if not anyway and not progress.has_passed(exercise_id):
+        return Text(f"Exercise {exercise_id} is not passed yet. To see a solution all the same: solution({exercise_id!r}, anyway=True).")
+    progress.solution_seen(exercise_id)
+    return Text(exercise.solution.strip())

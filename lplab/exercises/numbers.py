@@ -1,0 +1,64 @@
+"""Numbers in the words of a check: exact decimals, powers of two, real minus signs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+MINUS = "\N{MINUS SIGN}"
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def decimal(value: Any) -> str:
+    """A number exactly, as Python would print it, without a needless ".0".
+
+    >>> decimal(0.0029296875), decimal(-448.0), decimal(-0.0), decimal(float("nan")), decimal(7)
+    ('0.0029296875', '−448', '−0', 'NaN', '7')
+    """
+    value = value.item() if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0 else value
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return several(value) if isinstance(value, list | tuple | np.ndarray) else repr(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "inf" if value > 0 else MINUS + "inf"
+    text = repr(value).removesuffix(".0")
+    return text.replace("-", MINUS)
+
+
+def several(values: Any) -> str:
+    """A sequence of numbers, shortened beyond six.
+
+    >>> several((1.0, 2.5)), several(np.arange(10))
+    ('(1, 2.5)', '(0, 1, 2, 3, 4, 5, … 10 values)')
+    """
+    values = list(values)
+    shown = [decimal(value) for value in values[:6]]
+    return "(" + ", ".join([*shown, f"… {len(values)} values"] if len(values) > 6 else shown) + ")"
+
+
+def with_power(value: Any) -> str:
+    """A number with its form m × 2ᵉ, where that is short and says more than the decimals.
+
+    >>> with_power(0.0029296875), with_power(1.5), with_power(2.0**-10), with_power(0.1)
+    ('0.0029296875 (1.5 × 2⁻⁹)', '1.5', '0.0009765625 (2⁻¹⁰)', '0.1')
+    """
+    text = decimal(value)
+    if not isinstance(value, float) or not math.isfinite(value) or len(text) < 7:
+        return text
+    fraction, exponent = math.frexp(value)
+    mantissa = decimal(2 * fraction)
+    if len(mantissa) > 8:
+        return text
+    power = "2" + str(exponent - 1).translate(_RAISED)
+    times = {"1": "", MINUS + "1": MINUS}.get(mantissa, f"{mantissa} × ")
+    return f"{text} ({times}{power})"
+
+
+def count(number: int) -> str:
+    """A count with its thousands apart.
+
+    >>> count(1284)
+    '1,284'
+    """
+    return f"{number:,}"
