@@ -1,0 +1,198 @@
+"""Runs a student's function in a process of its own. ``isolation.py`` starts this file by its path; nobody imports it.
+
+In on stdin, as lines of JSON: the request, then the arguments of each call, then an empty line. Out on stdout, as
+lines of JSON: ``ready``; ``value``, ``unusable`` or ``raised`` for each call as soon as it is made; at the end
+``done``, or ``stopped`` with a reason. What student code prints goes to stderr. The pipe on stdin stays open: when it
+closes, the parent is gone, and this process ends.
+
+Standard library, numpy and two files beside this one; nothing of lplab, whose answers must not be within reach.
+"""
+
+import builtins
+import importlib.util
+import json
+import math
+import os
+import random
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+if __name__ == "__main__":  # where the parent found numpy; last, so that nothing there hides the standard library
+    sys.path.extend(sys.argv[1:])
+
+import numpy  # noqa: E402
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+FILE = "<answer>"  # the name of the student's source in tracebacks and warnings
+LONGEST_MESSAGE = 500  # characters
+
+
+def neighbour(name: str) -> types.ModuleType:
+    """The module in the file beside this one. This folder stays off the path: files in it would hide Python's own."""
+    spec = importlib.util.spec_from_file_location(f"lplab_{name}", os.path.join(HERE, f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+guards, wire = neighbour("guards"), neighbour("wire")
+
+
+def main() -> None:
+    """Read the request, obey it, and leave without waiting for threads that student code may have started."""
+    requests, results = private_channels()
+    request, *calls = [json.loads(line) for line in iter(requests.readline, b"\n")]
+    threading.Thread(target=leave_with_parent, args=(requests,), daemon=True).start()
+
+    def send(*message: Any) -> None:
+        results.write(json.dumps(message).encode("ascii") + b"\n")
+        results.flush()
+
+    if "random" in request["source"]:  # loading numpy.random takes time, and most answers do without
+        random.seed(0)
+        numpy.random.seed(0)
+    originals = guards.snapshot(numpy, math, builtins)
+    sys.addaudithook(guards.audit)
+    guards.limit(request["cpu_seconds"], request["memory_mb"])
+    send("ready", time.process_time())
+    obey(request, calls, send)
+    if name := guards.tampered(originals):
+        send("stopped", "tampering", f"your code replaced {name}; leave what you import as it is")
+    sys.stderr.flush()
+    send("done")
+    os._exit(0)
+
+
+def private_channels() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes on stdin and stdout, moved out of the way: stdin is empty now, and stdout goes where stderr goes."""
+    requests, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr  # one stream keeps the order of what is printed
+    return requests, results
+
+
+def leave_with_parent(requests: BinaryIO) -> None:
+    """Wait for the end of the pipe from the parent, then end this process."""
+    requests.read(1)
+    os._exit(1)
+
+
+def obey(request: dict, calls: Sequence[list], send: Callable) -> None:
+    """Define the function and make the calls, sending a line for each; stop where going on makes no sense."""
+    try:
+        function = define(request["source"], request["name"], request["allowed"])
+    except BaseException as error:  # SystemExit too
+        kind, *report = explain(error, request)
+        send("stopped", *(report if kind == "stopped" else undefined(*report)))
+        return
+    for forms in calls:
+        try:
+            message = call(function, forms)
+        except BaseException as error:
+            message = explain(error, request)
+        send(*message)
+        if message[0] == "stopped":
+            return
+
+
+def define(source: str, name: str, allowed: Sequence[str]) -> Callable:
+    """Run the source in a module of its own and return the function ``name`` of it."""
+    try:
+        code = compile(source, FILE, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line, text = place(error, source)
+        raise guards.RefusedError("syntax", at(line, text) + (getattr(error, "msg", None) or words(error))) from None
+    module = sys.modules["answer"] = types.ModuleType("answer")  # dataclasses look it up by its name
+    vars(module)["__builtins__"] = vars(builtins) | {"__import__": guards.importer(allowed)}
+    exec(code, vars(module))
+    function = vars(module).get(name)
+    if function is None:
+        raise guards.RefusedError("definition", f"there is no function `{name}` in your code")
+    if not callable(function):
+        raise guards.RefusedError("definition", f"`{name}` is no function but of type {type(function).__name__}")
+    return function
+
+
+def call(function: Callable, forms: list) -> tuple:
+    """The message about one call: the result, and whether the arguments were changed in place."""
+    arguments = [wire.decode(form) for form in forms]
+    value = function(*arguments)
+    try:
+        kind, result = "value", wire.encode(value)
+        if len(json.dumps(result)) > 2 * wire.LARGEST:
+            raise wire.CannotTravelError(f"a {type(value).__name__} of more than {wire.LARGEST // 10**6} MB")
+    except wire.CannotTravelError as error:
+        kind, result = "unusable", str(error)
+    return kind, result, any(map(changed, forms, arguments))
+
+
+def changed(form: Any, argument: Any) -> bool:
+    """Whether ``argument`` is no longer what ``form`` was decoded to; a random generator may change."""
+    if not isinstance(form, dict | list) or "seeded" in form:
+        return False
+    try:
+        return json.dumps(wire.encode(argument)) != json.dumps(form)  # as text, in which NaN equals NaN
+    except wire.CannotTravelError:
+        return True
+
+
+# ---- what went wrong -------------------------------------------------------------------------------------------------
+
+
+def explain(error: BaseException, request: dict) -> tuple:
+    """The message about an exception that student code raised."""
+    if isinstance(error, MemoryError):
+        guards.lift_memory_limit()
+    line, text = place(error, request["source"])
+    if isinstance(error, guards.RefusedError):
+        return "stopped", error.reason, error.sentence
+    if isinstance(error, SystemExit):
+        return "stopped", "exit", at(line, text) + "this ends Python; use return to end a function"
+    if isinstance(error, MemoryError):
+        megabytes = request["memory_mb"]
+        return "stopped", "memory", at(line, text) + f"this needs more than the {megabytes:,} MB of memory allowed"
+    return "raised", type(error).__name__, words(error), line, text
+
+
+def undefined(kind: str, message: str, line: int | None, text: str) -> tuple[str, str]:
+    """The reason and sentence where an exception came up before the function was there to be called."""
+    return "definition", f"{at(line, text)}{kind}: {message}"
+
+
+def place(error: BaseException, source: str) -> tuple[int | None, str]:
+    """The last line of the student's source that ``error`` passed through, and its text."""
+    line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == FILE:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    lines = source.splitlines()
+    return line, lines[line - 1].strip() if line and line <= len(lines) else ""
+
+
+def at(line: int | None, text: str) -> str:
+    """The place as the beginning of a sentence; empty if unknown."""
+    if line is None:
+        return ""
+    return f"line {line}, `{text}`: " if text else f"line {line}: "
+
+
+def words(error: BaseException) -> str:
+    """The message of an exception, which may be of the student's own make."""
+    try:
+        return str(error)[:LONGEST_MESSAGE]
+    except Exception:
+        return "(its message cannot be read)"
+
+
+if __name__ == "__main__":
+    main()

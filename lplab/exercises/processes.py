@@ -1,0 +1,132 @@
+"""A child process that runs student code: started, fed, watched and, in every case, ended. See :mod:`.isolation`."""
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+CHILD = Path(__file__).with_name("child.py")
+LOOK = 0.1  # seconds between two looks at the child
+PATIENCE = 2.0  # seconds for a process that was killed to be gone
+LONGEST_LINE = 64_000_000  # bytes; the child sends none that is longer
+SHOWN = 2_000  # bytes of what is printed that are kept
+PASSED_ON = ("PATH", "SYSTEMROOT", "WINDIR", "TEMP", "TMP", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+FIXED = {"PYTHONHASHSEED": "0"} | {
+    f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMBA")
+}
+
+
+class Child:
+    """A context manager: ``child.py`` at work on ``request`` in ``folder``; after it no process of it is left.
+
+    ``path`` are folders appended to the child's module path. The child's environment holds nothing but where to find
+    programs and libraries, and what makes the same input give the same result.
+    """
+
+    def __init__(self, request: bytes, folder: str, path: Sequence[str]) -> None:
+        self.printed = b""  # its beginning
+        self.printed_bytes = 0
+        self._request = request
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._over = threading.Event()
+        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | FIXED
+        # What -I does, which would ignore PYTHONHASHSEED: neither this folder nor the user's packages are on the path.
+        command = [sys.executable, "-s", "-P", "-X", "utf8", str(CHILD), *path]
+        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self._process: Any = subprocess.Popen(command, cwd=folder, env=environment, **pipes, **_own_group())
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._feed, self._hear, self._drain)]
+
+    def __enter__(self) -> "Child":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kill the child and its descendants, and wait until it is gone and its pipes are read."""
+        _kill_family(self._process.pid)
+        self._process.wait()
+        self._over.set()
+        for thread in self._threads:  # they end with the pipes, unless a process that ran away holds one open
+            thread.join(PATIENCE)
+
+    def lines(self) -> Iterator[bytes]:
+        """What the child sends, line by line, until it sends no more; now and then an empty one, as time for a look."""
+        look = time.monotonic()
+        while True:
+            if time.monotonic() >= look:
+                yield b""
+                look = time.monotonic() + LOOK
+            try:
+                line = self._lines.get(timeout=max(0.0, look - time.monotonic()))
+            except queue.Empty:
+                if self._process.poll() is None:
+                    continue
+                return  # a process of its own making may still hold the pipe open
+            if line is None:
+                return
+            yield line
+
+    def used(self) -> tuple[float, int]:
+        """Seconds of computing so far and bytes of memory now; zeros when the child is gone."""
+        try:
+            child = psutil.Process(self._process.pid)
+            times = child.cpu_times()
+            return times.user + times.system, child.memory_info().rss
+        except psutil.Error:
+            return 0.0, 0
+
+    def exit_code(self) -> int | None:
+        """As of :class:`subprocess.Popen`, negative for a signal; None when the child lives on."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(PATIENCE)
+        return self._process.returncode
+
+    # ---- threads: one for each pipe, which also closes it ------------------------------------------------------------
+
+    def _feed(self) -> None:
+        with contextlib.suppress(OSError), self._process.stdin as pipe:  # a child that died says why by its exit code
+            pipe.write(self._request)
+            pipe.flush()
+            self._over.wait()
+
+    def _hear(self) -> None:
+        with self._process.stdout as pipe:
+            while line := pipe.readline(LONGEST_LINE):
+                self._lines.put(line)
+        self._lines.put(None)
+
+    def _drain(self) -> None:
+        with self._process.stderr as pipe:
+            while chunk := pipe.read1(65536):
+                self.printed += chunk[: SHOWN - len(self.printed)]
+                self.printed_bytes += len(chunk)
+
+
+def _own_group() -> dict[str, Any]:
+    """Arguments of Popen: the child hears no Ctrl-C of the terminal, and can be killed with its descendants."""
+    if sys.platform == "win32":
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
+    return {"start_new_session": True}
+
+
+def _kill_family(pid: int) -> None:
+    try:
+        child = psutil.Process(pid)
+        family = [*child.children(recursive=True), child]
+    except psutil.NoSuchProcess:
+        family = []
+    if sys.platform != "win32":  # those whose parents ended before them
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS: only zombies are left
+            os.killpg(pid, signal.SIGKILL)
+    for process in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
