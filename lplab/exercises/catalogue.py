@@ -1,20 +1,37 @@
-"""All exercises by id. A new lab is a module ``labNN`` with a tuple EXERCISES and its name here."""
+"""All exercises and questions by id. A new lab is a module ``labNN`` with tuples EXERCISES and QUESTIONS, named here."""
 
 from __future__ import annotations
 
 import difflib
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 from .exercise import Exercise
+from .questions import Question
 
 LABS = ("00", "01", "02")
 
 
 @cache
 def _all() -> dict[str, Exercise]:
-    modules = [import_module(f"{__package__}.lab{lab}") for lab in LABS]
-    return {exercise.id: exercise for module in modules for exercise in module.EXERCISES}
+    return {exercise.id: exercise for module in _modules() for exercise in module.EXERCISES}
+
+
+@cache
+def _questions() -> dict[str, Question]:
+    return {question.id: question for module in _modules() for question in module.QUESTIONS}
+
+
+def _modules() -> list[Any]:
+    return [import_module(f"{__package__}.lab{lab}") for lab in LABS]
+
+
+def _found(table: dict[str, Any], wanted: str, what: str) -> Any:
+    if wanted in table:
+        return table[wanted]
+    close = difflib.get_close_matches(str(wanted), list(table), n=3, cutoff=0.3) or list(table)
+    raise ValueError(f"there is no {what} {wanted!r}; did you mean {' or '.join(close)}?")
 
 
 def names() -> list[str]:
@@ -32,10 +49,16 @@ def get(exercise_id: str) -> Exercise:
     >>> get("01.2").name
     'round_e4m3'
     """
-    if exercise_id in _all():
-        return _all()[exercise_id]
-    close = difflib.get_close_matches(str(exercise_id), names(), n=3, cutoff=0.3) or names()
-    raise ValueError(f"there is no exercise {exercise_id!r}; did you mean {' or '.join(close)}?")
+    return _found(_all(), exercise_id, "exercise")
+
+
+def question(question_id: str) -> Question:
+    """The question with this id; ValueError with the closest ids if there is none.
+
+    >>> question("01.a").truth()
+    55
+    """
+    return _found(_questions(), question_id, "question")
 
 
 def of_lab(lab: str) -> list[Exercise]:

@@ -62,7 +62,9 @@ def _buttons(verdict: Verdict) -> list[Any]:
 
     def more(_: Any) -> None:
         shown.append(notebook.next_hint(verdict.exercise, len(shown)))
-        text.value = '<div class="lp-hints" role="status">' + "".join(f"<p>{html.escape(line)}</p>" for line in shown) + "</div>"
+        text.value = (
+            '<div class="lp-hints" role="status">' + "".join(f"<p>{html.escape(line)}</p>" for line in shown) + "</div>"
+        )
         hint.disabled = len(shown) == len(exercise.hints)
 
     def give(_: Any) -> None:

@@ -16,7 +16,12 @@ from typing import Any
 
 from .forms import Form
 
-SHARES = {"form": 0, "named examples": 0, "boundary set": 1 / 3, "properties": 2 / 3}  # of the points, by the ring that failed
+SHARES = {
+    "form": 0,
+    "named examples": 0,
+    "boundary set": 1 / 3,
+    "properties": 2 / 3,
+}  # of the points, by the ring that failed
 RINGS = tuple(SHARES)
 
 Args = tuple[Any, ...]
@@ -51,7 +56,9 @@ class Variant:
         text = self.source or solution
         for old, new in self.edits:
             if text.count(old) != 1:
-                raise ValueError(f"variant {self.name!r}: {old!r} must occur once in the solution, not {text.count(old)} times")
+                raise ValueError(
+                    f"variant {self.name!r}: {old!r} must occur once in the solution, not {text.count(old)} times"
+                )
             text = text.replace(old, new)
         return text
 
@@ -72,11 +79,12 @@ def wrong(name: str, source: str) -> Variant:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a property found wrong: one sentence with both numbers, and the call that shows it."""
+    """What a property found wrong: one sentence with both numbers, the call that shows it, the mistake if it is certain."""
 
     sentence: str
     args: Args = ()
     yours: Any = None
+    mistake: str = ""
 
 
 @dataclass(frozen=True)
@@ -193,9 +201,14 @@ class Exercise:
         return [line for name, line in known.items() if re.search(rf"\b{name}\.", source)]
 
     @property
+    def stub_source(self) -> str:
+        """The function as the student finds it."""
+        return textwrap.dedent(self.stub).strip() + "\n"
+
+    @property
     def cell(self) -> str:
         """The notebook cell: stub and check."""
-        return f'{textwrap.dedent(self.stub).strip()}\n\n\ncheck("{self.id}", {self.name})'
+        return f'{self.stub_source}\n\ncheck("{self.id}", {self.name})'
 
     @property
     def box(self) -> str:

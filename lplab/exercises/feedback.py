@@ -26,6 +26,7 @@ class Trouble:
     misses: tuple[Miss, ...] = ()
     right: int = 0
     total: int = 0
+    mistake: str = ""
     not_started: bool = False
 
 
@@ -33,7 +34,7 @@ def not_yet(exercise: Exercise) -> Verdict:
     """For a stub that nobody has filled in."""
     lines = (
         f"Exercise {exercise.id}: not yet. Replace the line with `raise` in {exercise.name} and run the cell again.",
-        f"If you do not know how to begin: hint(\"{exercise.id}\").",
+        f'If you do not know how to begin: hint("{exercise.id}").',
     )
     return Verdict(exercise.id, exercise.version, exercise.title, NOT_YET, "", lines, 0, exercise.points)
 
@@ -60,12 +61,19 @@ def passed(exercise: Exercise, rings: Sequence[Any], convention: Variant | None,
     )  # fmt: skip
 
 
-def failed(exercise: Exercise, trouble: Trouble, misconception: str, convention: Variant | None, outcome: Outcome) -> Verdict:
+def failed(
+    exercise: Exercise, trouble: Trouble, misconception: str, convention: Variant | None, outcome: Outcome
+) -> Verdict:
     """The message about the first failing ring."""
-    lines = [_headline(exercise, trouble), *_body(exercise, trouble), *_pattern(exercise, trouble, misconception), *_printed(outcome)]
+    lines = [
+        _headline(exercise, trouble),
+        *_body(exercise, trouble),
+        *_pattern(exercise, trouble, misconception),
+        *_printed(outcome),
+    ]
     if convention and not exercise.accept:
         lines.append(f"Compared with the legal way nearest to yours: {convention.name}.")
-    lines.append(f"Next: change the function and run the cell again, or open a hint with hint(\"{exercise.id}\").")
+    lines.append(f'Next: change the function and run the cell again, or open a hint with hint("{exercise.id}").')
     return Verdict(
         exercise.id, exercise.version, exercise.title, FAILED, trouble.ring, tuple(lines),
         round(exercise.points * SHARES[trouble.ring]), exercise.points, trouble.right, trouble.total, misconception,
@@ -85,7 +93,9 @@ def arguments(exercise: Exercise, args: Args) -> str:
     if exercise.show:
         return exercise.show(args)
     names = inspect.signature(exercise.reference).parameters
-    return ", ".join(f"{name} = {with_power(value)}" for name, value in zip(names, args, strict=True) if not hasattr(value, "seed"))
+    return ", ".join(
+        f"{name} = {with_power(value)}" for name, value in zip(names, args, strict=True) if not hasattr(value, "seed")
+    )
 
 
 def _headline(exercise: Exercise, trouble: Trouble) -> str:
@@ -95,9 +105,14 @@ def _headline(exercise: Exercise, trouble: Trouble) -> str:
     if trouble.rule:
         return name + f"nearly. All single values are right, but one rule does not hold: {trouble.rule}."
     if not trouble.misses:
-        return name + ("not yet right." if not trouble.right else f"{count(trouble.right)} of {count(trouble.total)} hold.")
+        return name + (
+            "not yet right." if not trouble.right else f"{count(trouble.right)} of {count(trouble.total)} hold."
+        )
     tone = "nearly. " if trouble.right >= 0.9 * trouble.total else ""
-    return name + f"{tone}{count(trouble.right)} of {count(trouble.total)} {'examples' if trouble.ring == RINGS[1] else 'values'} right."
+    return (
+        name
+        + f"{tone}{count(trouble.right)} of {count(trouble.total)} {'examples' if trouble.ring == RINGS[1] else 'values'} right."
+    )
 
 
 def _body(exercise: Exercise, trouble: Trouble) -> list[str]:

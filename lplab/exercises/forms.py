@@ -31,7 +31,11 @@ def kind_of(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"a {type(value).__name__} of {len(value)}"
     article = "an" if type(value).__name__[0] in "aeiou" else "a"
-    return f"{article} {type(value).__name__} ({value!r})" if isinstance(value, str | bool) else f"{article} {type(value).__name__}"
+    return (
+        f"{article} {type(value).__name__} ({value!r})"
+        if isinstance(value, str | bool)
+        else f"{article} {type(value).__name__}"
+    )
 
 
 def is_number(value: Any) -> bool:
@@ -103,7 +107,11 @@ class Numbers:
         if values is None or not self._fits(len(values)):
             return f"returns {kind_of(result)}: return {self.describe()}"
         odd = next((value for value in values if not is_number(value)), None)
-        return "" if odd is None and all(map(is_number, values)) else f"returns {kind_of(odd)} among its values: return {self.describe()}"
+        return (
+            ""
+            if odd is None and all(map(is_number, values))
+            else f"returns {kind_of(odd)} among its values: return {self.describe()}"
+        )
 
     def _fits(self, length: int) -> bool:
         return length == self.count if self.count is not None else 1 <= length <= (self.most or length)

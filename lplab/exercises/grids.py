@@ -34,7 +34,9 @@ def boundary_values(fmt: Any, *, specials: bool = True) -> np.ndarray:
     """
     numbers = grid(fmt)
     middles = (numbers[:-1] + numbers[1:]) / 2
-    beyond = np.array([side * factor for side in (numbers[0], numbers[-1]) for factor in (1.02, 33 / 32, 1.04, 17 / 16, 1.1, 2, 100)])
+    beyond = np.array(
+        [side * factor for side in (numbers[0], numbers[-1]) for factor in (1.02, 33 / 32, 1.04, 17 / 16, 1.1, 2, 100)]
+    )
     points = np.concatenate([numbers, middles, beyond])
     points = np.concatenate([points, np.nextafter(points, -np.inf), np.nextafter(points, np.inf)])
     if specials:
@@ -127,4 +129,4 @@ def bits_of(fmt: Any, value: float) -> str:
         return ""
     text = f"{code:0{fmt.bits}b}"
     exponent_bits = getattr(fmt, "exponent_bits", 0)
-    return f"{text[0]} {text[1:1 + exponent_bits]} {text[1 + exponent_bits:]}".strip() if exponent_bits else text
+    return f"{text[0]} {text[1 : 1 + exponent_bits]} {text[1 + exponent_bits :]}".strip() if exponent_bits else text

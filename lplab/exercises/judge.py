@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from . import feedback
 from .answers import Answer
 from .compare import misses, smallest
@@ -59,7 +61,12 @@ def judge(exercise: Exercise, answer: Answer, limits: Limits | None = None) -> V
 
 def is_stub(exercise: Exercise, answer: Answer) -> bool:
     """Whether the function is still as it came, comments, layout and docstring apart."""
-    return not exercise.starts_broken and _body(answer.source, answer.name) in (_body(exercise.stub, exercise.name), "", "Pass()", "Expr(value=Constant(value=Ellipsis))")
+    return not exercise.starts_broken and _body(answer.source, answer.name) in (
+        _body(exercise.stub, exercise.name),
+        "",
+        "Pass()",
+        "Expr(value=Constant(value=Ellipsis))",
+    )
 
 
 def _body(source: str, name: str) -> str:
@@ -92,13 +99,21 @@ def _rings(exercise: Exercise, compared: tuple[Args, ...], expected: list[Any]) 
 
 def _comparison(exercise: Exercise, name: str, calls: tuple[Args, ...], expected: list[Any], whys: list[str]) -> Ring:
     """A ring in which every result is compared with the expected one, or accepted by the exercise's own rule."""
-    size = sum(_size(exercise, result) for result in expected)
+    sizes = [_size(exercise, result) for result in expected]
+    size = sum(sizes)
 
     def look(results: Sequence[Any]) -> Trouble | None:
         for i, (args, result) in enumerate(zip(calls, results, strict=False)):
             sentence = exercise.accept(args, result) if exercise.accept else ""
             if sentence:
-                return Trouble(name, sentence=sentence, miss=Miss(args, result, None), why=whys[i] if whys else "", right=i, total=size)
+                return Trouble(
+                    name,
+                    sentence=sentence,
+                    miss=Miss(args, result, None),
+                    why=whys[i] if whys else "",
+                    right=sum(sizes[:i]),
+                    total=size,
+                )
         if exercise.accept:
             return None
         found = [
@@ -110,13 +125,15 @@ def _comparison(exercise: Exercise, name: str, calls: tuple[Args, ...], expected
             return None
         first = smallest([miss for miss, _ in found]) if not whys else found[0][0]
         why = whys[found[0][1]] if whys else exercise.why(first.args, first.expected)
-        return Trouble(name, miss=first, why=why, misses=tuple(miss for miss, _ in found), right=size - len(found), total=size)
+        return Trouble(
+            name, miss=first, why=why, misses=tuple(miss for miss, _ in found), right=size - len(found), total=size
+        )
 
     return Ring(name, calls, look, size)
 
 
 def _size(exercise: Exercise, result: Any) -> int:
-    return 1 if exercise.elements is None or exercise.accept else int(getattr(result, "size", 1))
+    return int(np.size(result)) if exercise.elements is not None or isinstance(result, np.ndarray) else 1
 
 
 def _property(rule: Any) -> Ring:
@@ -127,14 +144,14 @@ def _property(rule: Any) -> Ring:
         if finding is None:
             return None
         miss = Miss(finding.args, finding.yours, None) if finding.args else None
-        return Trouble(PROPERTIES, sentence=finding.sentence, rule=rule.name, miss=miss)
+        return Trouble(PROPERTIES, sentence=finding.sentence, rule=rule.name, miss=miss, mistake=finding.mistake)
 
     return Ring(PROPERTIES, calls, look, 0)
 
 
 def _first_trouble(exercise: Exercise, rings: list[Ring], outcome: Outcome) -> Trouble | None:
     position = 0
-    if outcome.stopped and outcome.stopped.reason in ("syntax", "import", "tampering"):
+    if outcome.stopped and outcome.stopped.reason in ("syntax", "definition", "import", "tampering"):
         return Trouble(FORM, sentence=outcome.stopped.sentence)
     for ring in rings:
         results = outcome.values[position : position + len(ring.calls)]
@@ -162,7 +179,9 @@ def _form(exercise: Exercise, args: Args, result: Any, changed: bool) -> Trouble
     if isinstance(result, Unusable):
         return Trouble(FORM, sentence=f"{exercise.name} returns {result.sentence}", miss=miss)
     if result is None:
-        return Trouble(FORM, sentence=f"{exercise.name} returns None: a return statement is missing, or is not reached.", miss=miss)
+        return Trouble(
+            FORM, sentence=f"{exercise.name} returns None: a return statement is missing, or is not reached.", miss=miss
+        )
     problem = exercise.form.problem(args, result)
     if problem:
         return Trouble(FORM, sentence=f"{exercise.name} {problem}.", miss=miss)
@@ -198,8 +217,8 @@ def _agrees(exercise: Exercise, args: Args, yours: Any, theirs: Any) -> bool:
 
 def _misconception(exercise: Exercise, trouble: Trouble, calls: Sequence[Args], outcome: Outcome) -> str:
     """The known mistake that gives the same answers for every call, else for every missed one; "" if none does."""
-    if trouble.ring == FORM:
-        return ""
+    if trouble.ring == FORM or trouble.mistake:
+        return trouble.mistake
     wrong_calls = [(miss.args, miss.yours) for miss in trouble.misses] if exercise.elements is None else []
     for pairs in (list(zip(calls, outcome.values, strict=False)), wrong_calls):
         for mistake in exercise.mutants if pairs else ():

@@ -11,6 +11,7 @@ import numpy as np
 from .exercise import Args, Example, Exercise, Finding, Property, mutant, wrong
 from .forms import Number
 from .numbers import decimal
+from .questions import Question
 
 # ---- 00.1 broken on purpose --------------------------------------------------------------------------------------------
 
@@ -92,7 +93,9 @@ def judge_input(args: Any, result: Any) -> str:
         return "NaN is no number of the range: choose one that int8 could meet."
     if right != buggy:
         return ""
-    return f"For {decimal(x)} the colleague's clip gives {decimal(buggy)}, and so does the right one: nothing is exposed."
+    return (
+        f"For {decimal(x)} the colleague's clip gives {decimal(buggy)}, and so does the right one: nothing is exposed."
+    )
 
 
 EXPOSE = Exercise(
@@ -196,4 +199,10 @@ FOOLED = Exercise(
     ),
 )  # fmt: skip
 
+
+# ---- what is asked before it is seen ------------------------------------------------------------------------------------
+
+QUESTIONS = (
+    Question("00.a", "An 8-bit format has 256 codes. How many different numbers, at most, can a tensor of a million elements hold after it was rounded to it?", lambda: 256, unit="numbers", because="However large the tensor: eight bits are one of 256 codes."),
+)  # fmt: skip
 EXERCISES = (MIDPOINT, EXPOSE, FOOLED)

@@ -13,6 +13,7 @@ from .exercise import Example, Exercise, Property, mutant, wrong
 from .forms import Number, Numbers
 from .grids import boundary_values, kind, reason
 from .numbers import decimal
+from .questions import Question
 from .rules import agrees_at_random, is_monotone, is_odd, stays_on_grid
 from .variants import compiled
 
@@ -354,4 +355,16 @@ KILL = Exercise(
     ),
 )  # fmt: skip
 
+# ---- what is asked before it is seen ------------------------------------------------------------------------------------
+
+
+def codes_between(low: float, high: float) -> int:
+    """How many codes of E4M3 stand for a number strictly between two."""
+    values = E4M3.codebook()
+    return int(np.sum((values > low) & (values < high)))
+
+
+QUESTIONS = (
+    Question("01.a", "How many of E4M3's 256 codes lie strictly between 0 and 1?", lambda: codes_between(0, 1), unit="codes", because="Codes are spread evenly over octaves, not over numbers."),
+)  # fmt: skip
 EXERCISES = (DECODE, ROUND, DUEL, KILL)

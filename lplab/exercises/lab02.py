@@ -40,14 +40,17 @@ def ring_of_splits() -> list[Args]:
     extremes = [math.inf, -math.inf, 1e6, -1e6, 5e-324, -5e-324]
     formats = [fixed((None, *split)) for split in SPLITS]
     return [
-        (np.concatenate([boundary_values(fmt, specials=False), extremes]), fmt.integer_bits, fmt.fraction_bits) for fmt in formats
+        (np.concatenate([boundary_values(fmt, specials=False), extremes]), fmt.integer_bits, fmt.fraction_bits)
+        for fmt in formats
     ]
 
 
 def why_fixed(args: Args, expected: float) -> str:
     """What is special about this element."""
     text = reason(fixed(args), args[0], expected)
-    return text + (" Gupta's rule sends it down, toward minus infinity." if kind(fixed(args), args[0]) == "ties" else "")
+    return text + (
+        " Gupta's rule sends it down, toward minus infinity." if kind(fixed(args), args[0]) == "ties" else ""
+    )
 
 
 NEAREST = "np.ceil(x / step - 0.5) * step"
@@ -195,7 +198,9 @@ def uses_the_generator(calls: Sequence[Args], results: Sequence[Any]) -> Finding
     """Same generator, same result; another one, another result."""
     first, again, other = results
     if not np.array_equal(first, again):
-        return Finding("The same generator gave two different results: draw from `rng`, not from a generator of your own or from np.random.")
+        return Finding(
+            "The same generator gave two different results: draw from `rng`.", mistake="the global generator of numpy"
+        )
     if np.array_equal(first, other):
         return Finding("Two different generators gave the same result: the coin is not drawn from `rng`.")
     return None
@@ -238,7 +243,6 @@ COIN = Exercise(
     conventions=(
         Variant("up when the draw is below the fraction"),
         mutant("the draw is added, and the sum rounded down", "up = rng.random(x.shape) < steps - low", "low, up = np.floor(steps + rng.random(x.shape)), 0"),
-        mutant("up when the draw is at least one minus the fraction", "rng.random(x.shape) < steps - low", "rng.random(x.shape) >= 1 - (steps - low)"),
     ),
     mutants=(
         mutant("up and down are exchanged", "< steps - low", "> steps - low"),
@@ -295,7 +299,9 @@ def why_lost(args: Args, expected: Any) -> str:
         return ""
     value, step, top = float(x[0]), 2.0**-fraction_bits, 2.0 ** (integer_bits - 1)
     ends = f"The range is {decimal(-top)} to {decimal(top - step)}, both included; the step is {decimal(step)}"
-    fate = {(1, 0): "saturates", (0, 1): "becomes zero though it was none", (0, 0): "is neither saturated nor lost"}[tuple(expected)]
+    fate = {(1, 0): "saturates", (0, 1): "becomes zero though it was none", (0, 0): "is neither saturated nor lost"}[
+        tuple(expected)
+    ]
     return f"{ends}: {decimal(value)} {fate}."
 
 
@@ -396,7 +402,6 @@ DRIFT = Exercise(
         mutant("the drift of truncation", "updates * 0.5 / 2**extra_bits", "-updates * (0.5 - 0.5 / 2**extra_bits)"),
         mutant("the drift does not grow with the number of updates", "updates * 0.5 / 2**extra_bits", "0.5 / 2**extra_bits"),
         mutant("the drift grows like the square root, as noise does", "updates * 0.5", "math.sqrt(updates) * 0.5"),
-        mutant("one bit is counted too few", "2**extra_bits", "2 ** (extra_bits - 1)"),
         mutant("one bit is counted too many", "2**extra_bits", "2 ** (extra_bits + 1)"),
         mutant("linear in the number of bits", "2**extra_bits", "(2 * extra_bits)"),
     ),
@@ -407,4 +412,6 @@ DRIFT = Exercise(
     ),
 )  # fmt: skip
 
+
+QUESTIONS = ()
 EXERCISES = (FIXED, COIN, LOSSES, DRIFT)

@@ -79,6 +79,8 @@ def solution(exercise_id: str, anyway: bool = False) -> Text:
     """
     exercise = catalogue.get(exercise_id)
     if not anyway and not progress.has_passed(exercise_id):
-        return Text(f"Exercise {exercise_id} is not passed yet. To see a solution all the same: solution({exercise_id!r}, anyway=True).")
+        return Text(
+            f"Exercise {exercise_id} is not passed yet. To see a solution all the same: solution({exercise_id!r}, anyway=True)."
+        )
     progress.solution_seen(exercise_id)
     return Text(exercise.solution.strip())

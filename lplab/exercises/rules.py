@@ -32,10 +32,14 @@ def agrees_at_random(fmt: Any) -> Property:
         for (x,), yours in zip(calls, results, strict=True):
             expected = float(fmt.quantize(x))
             if yours != expected:
-                return Finding(f"For x = {decimal(x)} yours is {decimal(yours)}, expected {decimal(expected)}.", (x,), yours)
+                return Finding(
+                    f"For x = {decimal(x)} yours is {decimal(yours)}, expected {decimal(expected)}.", (x,), yours
+                )
         return None
 
-    return Property(f"{COUNT} random numbers of all sizes go to the nearest", lambda: [(x,) for x in wide_numbers(fmt, 1)], look)
+    return Property(
+        f"{COUNT} random numbers of all sizes go to the nearest", lambda: [(x,) for x in wide_numbers(fmt, 1)], look
+    )
 
 
 def is_odd(fmt: Any) -> Property:
@@ -47,7 +51,9 @@ def is_odd(fmt: Any) -> Property:
     def look(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
         for (x,), plus, minus in zip(calls[::2], results[::2], results[1::2], strict=True):
             if plus != -minus:
-                return Finding(f"x = {decimal(x)} becomes {decimal(plus)} but {decimal(-x)} becomes {decimal(minus)}.", (x,), plus)
+                return Finding(
+                    f"x = {decimal(x)} becomes {decimal(plus)} but {decimal(-x)} becomes {decimal(minus)}.", (x,), plus
+                )
         return None
 
     return Property("opposite numbers become opposite numbers", calls, look)
@@ -59,10 +65,14 @@ def is_monotone(fmt: Any) -> Property:
     def look(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
         for (a,), (b,), low, high in zip(calls, calls[1:], results, results[1:], strict=False):
             if low > high:
-                return Finding(f"{decimal(a)} < {decimal(b)}, but they become {decimal(low)} and {decimal(high)}.", (a,), low)
+                return Finding(
+                    f"{decimal(a)} < {decimal(b)}, but they become {decimal(low)} and {decimal(high)}.", (a,), low
+                )
         return None
 
-    return Property("a larger number never becomes a smaller one", lambda: [(x,) for x in sorted(wide_numbers(fmt, 3))], look)
+    return Property(
+        "a larger number never becomes a smaller one", lambda: [(x,) for x in sorted(wide_numbers(fmt, 3))], look
+    )
 
 
 def stays_on_grid(fmt: Any) -> Property:
@@ -72,7 +82,9 @@ def stays_on_grid(fmt: Any) -> Property:
         numbers = set(grid(fmt).tolist())
         for (x,), yours in zip(calls, results, strict=True):
             if yours not in numbers:
-                return Finding(f"x = {decimal(x)} becomes {decimal(yours)}, which is no number of {fmt.name}.", (x,), yours)
+                return Finding(
+                    f"x = {decimal(x)} becomes {decimal(yours)}, which is no number of {fmt.name}.", (x,), yours
+                )
         return None
 
     return Property("every result is a number of the format", lambda: [(x,) for x in wide_numbers(fmt, 4)], look)

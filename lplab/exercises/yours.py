@@ -1,0 +1,58 @@
+"""The student's own function in the lab's figures: beside the library's, once it works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .answers import answer_of
+from .isolation import Raised, Unusable, run_isolated
+from .notebook import Text
+
+POINTS = 241  # of a drawing: enough that every step of an 8-bit format gets some
+
+
+def results_of(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """What a student's function returns for every call, run in a process of its own.
+
+    Raises:
+        ValueError: with one clear line, if it is not written yet or fails.
+
+    >>> results_of(abs, [(-1.5,)])  # a built-in has no source to take along
+    Traceback (most recent call last):
+    ...
+    ValueError: ...
+    """
+    outcome = run_isolated(answer_of(function), list(calls))
+    if outcome.stopped:
+        raise ValueError(outcome.stopped.sentence)
+    for value in outcome.values:
+        if isinstance(value, Raised):
+            raise ValueError(
+                "it is not written yet"
+                if value.type == "NotImplementedError"
+                else f"it raises {value.type}: {value.message}"
+            )
+        if isinstance(value, Unusable) or value is None:
+            raise ValueError("it returns no number yet")
+    return list(outcome.values)
+
+
+def draw_rounding(function: Callable[[float], float], fmt: str, *, low: float = -1.0, high: float = 1.0) -> Any:
+    """A live figure of the student's rounding on the staircase of a format, or a line that says what it waits for.
+
+    Args:
+        function: takes one float and returns one.
+        fmt: the format to compare with.
+        low, high: the range of inputs.
+    """
+    from lplab import figures, widgets
+
+    x = np.linspace(low, high, POINTS)
+    try:
+        results = np.array(results_of(function, [(value,) for value in x.tolist()]), dtype=np.float64)
+    except (ValueError, TypeError) as problem:
+        return Text(f"Here your {function.__name__} will be drawn on the staircase of {fmt} (now: {problem}).")
+    return widgets.LiveFigure(figures.staircase(fmt, (x, results), low=low, high=high))

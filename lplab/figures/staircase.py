@@ -1,0 +1,93 @@
+"""What a rounding makes of every number: the staircase of a format, and somebody's own rounding on top of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.figures.statistics import as_format, name_of
+
+
+def staircase(
+    fmt: Any,
+    yours: tuple[Any, Any] | None = None,
+    *,
+    low: float = -1.0,
+    high: float = 1.0,
+    rounding: str = "nearest_even",
+) -> go.Figure:
+    """The results of a rounding over the numbers from ``low`` to ``high``, and those of another one as points.
+
+    Args:
+        fmt: a format or its name.
+        yours: inputs and results of a rounding to compare, 1-d arrays of equal length; results that differ from the
+            format's are crosses, the others dots.
+        low, high: the range of inputs shown.
+        rounding: of the format, one of ``lplab.formats.ROUNDINGS`` but stochastic.
+
+    Raises:
+        ValueError: ``low`` is not below ``high``, or inputs and results differ in length.
+
+    >>> fig = staircase("e2m1", ([0.2, 0.6, 0.75], [0.0, 0.5, 0.5]))
+    >>> [len(trace.x) for trace in fig.data[2:]], fig.layout.meta["title"]
+    ([2, 1], '1 of 3 results differ from e2m1')
+    """
+    if not low < high:
+        raise ValueError(f"low must be below high, got {low} and {high}")
+    fmt = as_format(fmt)
+    x, results = (np.asarray(part, np.float64).ravel() for part in yours) if yours is not None else (np.empty(0),) * 2
+    if len(x) != len(results):
+        raise ValueError(f"{len(x)} inputs but {len(results)} results")
+    differs = ~_same(results, np.asarray(fmt.quantize(x, rounding)))
+    steps = np.linspace(low, high, 2001)
+    data = [
+        _line("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash"),
+        _line(name_of(fmt), steps, np.asarray(fmt.quantize(steps, rounding)), style.GREY, "solid"),
+        _points("as the format", x[~differs], results[~differs], style.BLUE, "circle", 4),
+        _points("different", x[differs], results[differs], style.VERMILION, "x", 7),
+    ]
+    axes = {
+        "xaxis": {"range": [low, high], "title": {"text": "x"}},
+        "yaxis": {"title": {"text": "result"}, "range": [low, high]},
+    }
+    entries = [(style.GREY, "━", name_of(fmt)), (style.GREEN, "╍", "unchanged")]
+    entries += [(style.BLUE, "●", "yours"), (style.VERMILION, "✕", "yours, different")] if len(x) else []
+    title, alt = _words(fmt, len(x), int(differs.sum()), low, high, rounding)
+    return style.finish(style.figure(data, axes), alt=alt, title=title, subtitle=style.key(*entries), height=340)
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a == b) | (np.isnan(a) & np.isnan(b))
+
+
+def _words(fmt: Any, count: int, different: int, low: float, high: float, rounding: str) -> tuple[str, str]:
+    """Title and alt text."""
+    steps = f"The staircase of {name_of(fmt)} from {words.number(low, plain=True)} to {words.number(high, plain=True)}, rounding {rounding}"
+    if not count:
+        return f"{name_of(fmt)}, rounding {rounding.replace('_', ' ')}", f"{steps}."
+    title = (
+        f"{different:,} of {count:,} results differ from {name_of(fmt)}"
+        if different
+        else f"All {count:,} results are those of {name_of(fmt)}"
+    )
+    return title, f"{steps}, with {count:,} results of another rounding, of which {different:,} differ."
+
+
+def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
+    look = {"width": 1.5, "color": colour, "dash": dash}
+    return {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": look, "hoverinfo": "skip"}
+
+
+def _points(name: str, x: np.ndarray, y: np.ndarray, colour: str, symbol: str, size: int) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": x,
+        "y": y,
+        "marker": {"color": colour, "symbol": symbol, "size": size},
+        "hovertemplate": "x       %{x:.6g}<br>result  %{y:.6g}<extra></extra>",
+    }
