@@ -1,6 +1,7 @@
 """What holds for every test: the network is closed, and random tests repeat themselves."""
 
 import os
+import tempfile
 
 import hypothesis
 
@@ -8,6 +9,7 @@ import hypothesis
 # the tests are other processes: they get a proxy that is not there.
 for name in ("http_proxy", "https_proxy", "all_proxy"):
     os.environ[name] = os.environ[name.upper()] = "http://127.0.0.1:9"
+os.environ["LPLAB_PROGRESS"] = os.path.join(tempfile.mkdtemp(prefix="lplab-tests-"), "progress.json")  # never one's own
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost,::1"
 
 # The same examples on every run and machine; no deadline, since the first call may compile.

@@ -1,0 +1,126 @@
+"""What the progress file holds, as data: a record for each exercise, a guess for each question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from .answers import Answer
+from .safe_file import SpoiledError
+from .verdict import NOT_YET, Verdict
+
+KINDS: dict[str, type | tuple[type, ...]] = {  # what a field of that type may hold in a file
+    "int": int,
+    "float": (int, float),
+    "str": str,
+    "float | str": (int, float, str),
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of one exercise; times are UTC, "" means never.
+
+    Args:
+        attempts: different answers that were checked; the same one again, or an empty stub, counts as none.
+        status, ring, misconception, convention, version, seconds: of the latest check.
+        points, most_points: the best so far, of how many.
+        passed_version, passed_at: of the exercise when it was first passed, and the time; 0 and "" before that.
+        hints: opened so far.
+        solution_at: when the solution was first shown.
+        function, latest, passing: the function's name, and the sources of the latest and of the latest passing answer.
+    """
+
+    attempts: int = 0
+    status: str = ""
+    ring: str = ""
+    misconception: str = ""
+    convention: str = ""
+    version: int = 0
+    seconds: float = 0.0
+    points: float = 0.0
+    most_points: int = 0
+    passed_version: int = 0
+    passed_at: str = ""
+    hints: int = 0
+    solution_at: str = ""
+    function: str = ""
+    latest: str = ""
+    passing: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether some answer has passed all checks."""
+        return bool(self.passed_at)
+
+    def after(self, verdict: Verdict, answer: Answer | None, now: str) -> Record:
+        """The record after one more check."""
+        source = answer.source if answer else ""
+        first_pass = verdict.passed and not self.passed
+        return replace(
+            self,
+            attempts=self.attempts + (verdict.status != NOT_YET and (not source or source != self.latest)),
+            **{name: getattr(verdict, name) for name in ("status", "ring", "misconception", "convention", "version")},
+            seconds=round(float(verdict.seconds), 4),
+            points=max(self.points, float(verdict.points)),
+            most_points=verdict.most_points,
+            passed_version=verdict.version if first_pass else self.passed_version,
+            passed_at=now if first_pass else self.passed_at,
+            function=answer.name if answer else self.function,
+            latest=source or self.latest,
+            passing=source if verdict.passed else self.passing,
+        )
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A prediction as it was locked: numbers or text; infinities and NaN as text, since JSON has none."""
+
+    question: str = ""
+    guess: float | str = ""
+    truth: float | str = ""
+    unit: str = ""
+    time: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """The contents of the file."""
+
+    exercises: Mapping[str, Record] = field(default_factory=dict)
+    predictions: Mapping[str, Guess] = field(default_factory=dict)
+
+    def with_record(self, exercise_id: str, change: Callable[[Record], Record]) -> State:
+        """The state after a change of one exercise's record."""
+        changed = change(self.exercises.get(exercise_id, Record()))
+        return replace(self, exercises={**self.exercises, exercise_id: changed})
+
+    def with_guess(self, question_id: str, guess: Guess) -> State:
+        """The state after a prediction; the first guess at a question stays."""
+        known = self.predictions.get(question_id)
+        if known and known.question == guess.question:
+            return self
+        return replace(self, predictions={**self.predictions, question_id: guess})
+
+
+def state_of(data: Mapping[str, Any]) -> State:
+    """The contents of a file as a `State`; SpoiledError if a value is not of its type."""
+    try:
+        return State(
+            {key: _checked(Record, values) for key, values in data.get("exercises", {}).items()},
+            {key: _checked(Guess, values) for key, values in data.get("predictions", {}).items()},
+        )
+    except (AttributeError, TypeError) as error:
+        raise SpoiledError(str(error)) from error
+
+
+def _checked(kind: type, values: Mapping[str, Any]) -> Any:
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{values!r} is no object")
+    known = {spot.name: values[spot.name] for spot in fields(kind) if spot.name in values}
+    for spot in fields(kind):
+        value = known.get(spot.name, spot.default)
+        if isinstance(value, bool) or not isinstance(value, KINDS[str(spot.type)]):
+            raise TypeError(f"{spot.name} is {value!r}")
+    return kind(**known)
