@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures.style import CONFIG, themed
+from lplab.figures.style import CONFIG, raw, themed
 
 _KEPT = ("template", "width", "autosize", "uirevision")  # what belongs to the live figure's place, not to the data
 
@@ -26,13 +26,14 @@ def update(live: Any, new: go.Figure) -> Any:
     >>> update(shown, go.Figure(go.Scatter(x=np.arange(3), y=np.arange(3) ** 2))).data[0].y
     array([0, 1, 4])
     """
-    kinds, new_kinds = [t.type for t in live.data], [t.type for t in new.data]
+    (traces, layout), (new_traces, new_layout) = raw(live), raw(new)
+    kinds, new_kinds = [t["type"] for t in traces], [t["type"] for t in new_traces]
     if kinds != new_kinds:
         raise ValueError(f"not two states of one figure: its traces are {kinds}, the new ones {new_kinds}")
     with live.batch_update():
-        for trace, fresh in zip(live.data, new.data, strict=True):
-            _assign(trace, trace.to_plotly_json(), fresh.to_plotly_json(), ("type", "uid"))
-        _assign(live.layout, live.layout.to_plotly_json(), new.layout.to_plotly_json(), _KEPT)
+        for trace, old, fresh in zip(live.data, traces, new_traces, strict=True):
+            _assign(trace, old, fresh, ("type", "uid"))
+        _assign(live.layout, layout, new_layout, _KEPT)
     return live
 
 
