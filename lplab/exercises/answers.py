@@ -1,11 +1,200 @@
-"""An answer: the source of a student's function with all that it needs."""
+"""A student's function with all that it uses, as one text that runs anywhere: in a process of its own, in a report."""
 
+import __future__
+
+import builtins
+import keyword
+import symtable
+import sys
+import types
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from lplab.exercises.sources import source_of_class, source_of_function, undecorated
+from lplab.exercises.spelling import MODULES, NotPlainError, described, spell
+
+SHELLS = ("IPython", "ipykernel")  # they put their own exit, open and display among a notebook's names
+UNNAMED = "answer"  # the name of a lambda
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Self-contained source text, and the name of the function in it that is called."""
+    """``source`` is self-contained Python text (imports, constants, helpers, the function); ``name`` is what is called.
+
+    A name that Python cannot have raises a ValueError. Whether the source is any good shows when it is run.
+
+    >>> Answer("def half(x):\\n    return x / 2", "half").name
+    'half'
+    """
 
     source: str
     name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.source, str):
+            raise ValueError(f"the source of an answer is text, not {described(self.source)}")
+        if not isinstance(self.name, str) or not self.name.isidentifier() or keyword.iskeyword(self.name):
+            raise ValueError(f"an answer needs the name of a function, not {self.name!r}")
+
+
+def answer_of(function: Callable) -> Answer:
+    """The answer that a live function is: its source, and that of all it uses.
+
+    Taken along: functions and classes of the same notebook or module (their source, and what they use in turn),
+    imports, constants, and the variables of a function around it. What cannot be taken along raises a ValueError of one
+    line: objects such as a DataFrame or a file, methods, a function without source.
+
+    >>> from lplab.exercises import spelling
+    >>> print(answer_of(spelling.described).source)
+    def described(value: Any) -> str:
+    ...
+    """
+    if not callable(function):
+        raise ValueError(f"an answer is a function, not {described(function)}")
+    luggage = _Luggage(getattr(undecorated(function)[0], "__module__", None))
+    name = luggage.pack_answer(function)
+    return Answer(luggage.text(), name)
+
+
+class _Luggage:
+    """What an answer takes along: each name once, and before the names whose definitions need it."""
+
+    def __init__(self, home: str | None) -> None:
+        self.home = home  # the module whose functions and classes go along as source; others are imported
+        self.future = ""
+        self.imports: dict[str, None] = {}
+        self.blocks: list[str] = []
+        self.aliases: list[str] = []
+        self.values: dict[str, Any] = {}  # what each name stands for
+        self.names: dict[int, str] = {}  # under which name each function or class is defined
+
+    def text(self) -> str:
+        """The source of the answer."""
+        parts = ["\n".join([self.future, *self.imports]).strip(), *self.blocks, "\n".join(self.aliases)]
+        return "\n\n".join(filter(None, parts)) + "\n"
+
+    def pack_answer(self, function: Any) -> str:
+        """Pack the answer itself, and return its name."""
+        name = str(getattr(function, "__name__", ""))
+        defined = isinstance(undecorated(function)[0], types.FunctionType | type)
+        line = None if defined and not _of_a_library(self.home) else _import_line(name, function)
+        if line is None and defined:
+            return self._pack_definition(None, function, _names_of(self.home))
+        if line is None:
+            raise ValueError(
+                f"an answer is a function made with def, not {described(function)}; write one that calls it"
+            )
+        self.imports[line] = None
+        return name
+
+    def pack(self, name: str, value: Any, user: str, scope: dict[str, Any]) -> None:
+        """Make ``name`` stand for ``value``, as it does for the function or class ``user``."""
+        if name in self.values:
+            if not _equal(self.values[name], value):
+                raise ValueError(f"your functions use two different things named `{name}`; give them different names")
+            return
+        self.values[name] = value
+        inner, _ = undecorated(value)
+        if isinstance(value, types.ModuleType):
+            self.imports[f"import {name}" if name == value.__name__ else f"import {value.__name__} as {name}"] = None
+        elif isinstance(inner, types.FunctionType | type) and inner.__module__ == self.home:
+            self._pack_definition(name, value, scope)
+        else:
+            self._pack_other(name, value, user)
+
+    def _pack_other(self, name: str, value: Any, user: str) -> None:
+        try:
+            text = spell(value)
+        except NotPlainError as error:
+            line = _import_line(name, value)
+            if line is None:
+                raise ValueError(f"`{user}` uses `{name}`, {error}; make it inside the function") from None
+            self.imports[line] = None
+        else:
+            self.imports |= {f"import {module}": None for module in MODULES if f"{module}." in text}
+            self.blocks.append(f"{name} = {text}")
+
+    def _pack_definition(self, name: str | None, value: Any, scope: dict[str, Any]) -> str:
+        """Pack a function or class and what it uses; ``name`` is its name there, if not the one it was defined with."""
+        if id(value) in self.names:
+            self._alias(name, self.names[id(value)])
+            return self.names[id(value)]
+        source = source_of_class(value, scope) if isinstance(value, type) else source_of_function(value)
+        defined = source.name or name or UNNAMED
+        if defined != name and not _equal(self.values.setdefault(defined, value), value):
+            raise ValueError(f"your functions use two different things named `{defined}`; give them different names")
+        self.values[defined] = value
+        self.names[id(value)] = defined
+        for used in _globals_of(source.text, defined):
+            if used in source.scope and not _of_the_shell(used, source.scope[used]):
+                self.pack(used, source.scope[used], defined, source.scope)
+        self.future = self.future or _future(value)
+        self.blocks.append(source.text if source.name else f"{defined} = {source.text}")
+        self._alias(name, defined)
+        return defined
+
+    def _alias(self, name: str | None, defined: str) -> None:
+        if name not in (None, defined):
+            self.aliases.append(f"{name} = {defined}")
+
+
+def _globals_of(text: str, name: str) -> list[str]:
+    """The names that the source of ``name`` looks up outside of itself; ValueError if it makes no sense alone."""
+    try:
+        top = symtable.symtable(text, name, "exec")
+    except SyntaxError as error:
+        raise ValueError(f"`{name}` cannot stand alone ({error.msg}); define it at the left margin of a cell") from None
+
+    def walk(table: symtable.SymbolTable) -> Iterator[str]:
+        for symbol in table.get_symbols():
+            if symbol.is_referenced() if table is top else symbol.is_global():
+                yield symbol.get_name()
+        for child in table.get_children():
+            yield from walk(child)
+
+    return [used for used in dict.fromkeys(walk(top)) if not used.startswith("__")]
+
+
+def _of_the_shell(name: str, value: Any) -> bool:
+    """Whether this is a builtin, or the shell's stand-in for one, such as its ``exit`` and ``open``."""
+    builtin = getattr(builtins, name, None)
+    maker = getattr(value, "__module__", None) or ""
+    return builtin is not None and (undecorated(value)[0] is builtin or maker.partition(".")[0] in SHELLS)
+
+
+def _names_of(module: str | None) -> dict[str, Any]:
+    return getattr(sys.modules.get(module or ""), "__dict__", {})
+
+
+def _of_a_library(module: str | None) -> bool:
+    top = (module or "").partition(".")[0]
+    return top in sys.stdlib_module_names or top == "numpy"
+
+
+def _import_line(name: str, value: Any) -> str | None:
+    """How ``value`` comes to its name by import; None if no module has it."""
+    own = getattr(value, "__name__", name)
+    if getattr(builtins, str(own), None) is value:
+        return f"{name} = {own}"
+    for module in ("numpy", "math", getattr(value, "__module__", None), *sys.modules):
+        for known in (own, name):
+            if module != "__main__" and _names_of(module).get(known) is value:
+                return f"from {module} import {known}" + f" as {name}" * (known != name)
+    return None
+
+
+def _future(value: Any) -> str:
+    code = getattr(undecorated(value)[0], "__code__", None)
+    as_text = code is not None and code.co_flags & __future__.annotations.compiler_flag
+    return "from __future__ import annotations" if as_text else ""
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two values are the same object, or constants of the same text."""
+    if one is other:
+        return True
+    try:
+        return spell(one) == spell(other)
+    except NotPlainError:
+        return False

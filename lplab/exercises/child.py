@@ -1,7 +1,7 @@
 """Runs a student's function in a process of its own. ``isolation.py`` starts this file by its path; nobody imports it.
 
 In on stdin, as lines of JSON: the request, then the arguments of each call, then an empty line. Out on stdout, as
-lines of JSON: ``ready``; ``value``, ``unusable`` or ``raised`` for each call as soon as it is made; at the end
+lines of JSON: ``ready``; ``defined``; ``value``, ``unusable`` or ``raised`` for each call as soon as it is made; at the end
 ``done``, or ``stopped`` with a reason. What student code prints goes to stderr. The pipe on stdin stays open: when it
 closes, the parent is gone, and this process ends.
 
@@ -9,6 +9,7 @@ Standard library, numpy and two files beside this one; nothing of lplab, whose a
 """
 
 import builtins
+import contextlib
 import importlib.util
 import json
 import math
@@ -24,11 +25,11 @@ from typing import Any, BinaryIO
 if __name__ == "__main__":  # where the parent found numpy; last, so that nothing there hides the standard library
     sys.path.extend(sys.argv[1:])
 
-import numpy  # noqa: E402
+import numpy
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 FILE = "<answer>"  # the name of the student's source in tracebacks and warnings
-LONGEST_MESSAGE = 500  # characters
+LONGEST_MESSAGE, LONGEST_LINE = 500, 100  # characters
 
 
 def neighbour(name: str) -> types.ModuleType:
@@ -63,7 +64,8 @@ def main() -> None:
     obey(request, calls, send)
     if name := guards.tampered(originals):
         send("stopped", "tampering", f"your code replaced {name}; leave what you import as it is")
-    sys.stderr.flush()
+    with contextlib.suppress(ValueError):  # student code may have closed it
+        sys.stderr.flush()
     send("done")
     os._exit(0)
 
@@ -93,6 +95,7 @@ def obey(request: dict, calls: Sequence[list], send: Callable) -> None:
         kind, *report = explain(error, request)
         send("stopped", *(report if kind == "stopped" else undefined(*report)))
         return
+    send("defined")
     for forms in calls:
         try:
             message = call(function, forms)
@@ -131,6 +134,8 @@ def call(function: Callable, forms: list) -> tuple:
             raise wire.CannotTravelError(f"a {type(value).__name__} of more than {wire.LARGEST // 10**6} MB")
     except wire.CannotTravelError as error:
         kind, result = "unusable", str(error)
+        if isinstance(value, types.CoroutineType):
+            value.close()  # or Python prints that nobody waited for it
     return kind, result, any(map(changed, forms, arguments))
 
 
@@ -183,7 +188,7 @@ def at(line: int | None, text: str) -> str:
     """The place as the beginning of a sentence; empty if unknown."""
     if line is None:
         return ""
-    return f"line {line}, `{text}`: " if text else f"line {line}: "
+    return f"line {line}, `{text[:LONGEST_LINE]}`: " if text else f"line {line}: "
 
 
 def words(error: BaseException) -> str:

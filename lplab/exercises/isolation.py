@@ -42,6 +42,7 @@ __all__ = ["Limits", "Outcome", "Raised", "Seeded", "Stopped", "Unusable", "run_
 DEFAULT = Limits()
 MOST_RESULTS = 256_000_000  # bytes, of all calls together
 BASE_MB = 200  # what Python and numpy take themselves, where only the parent can watch the memory
+STACK_OVERFLOW = 0xC00000FD  # the exit code on Windows
 STRETCH = 10  # times the limit on waiting: the end for code that does neither, or for a hopelessly busy machine
 
 
@@ -105,7 +106,7 @@ class _Run:
         self.stopped: Stopped | None = None
         self.received = 0  # bytes
         self.begin: float | None = None  # seconds of computing when the child was ready for student code
-        self.finished = False
+        self.defined = self.finished = False
 
     def follow(self, child: Child) -> None:
         """Take the child's messages until it is done, has to be stopped, or has ended itself."""
@@ -132,6 +133,8 @@ class _Run:
             match json.loads(line):
                 case ["ready", float(seconds)]:
                     self.begin = seconds
+                case ["defined"]:
+                    self.defined = True
                 case ["value", form, bool(changed)]:
                     self.note(decode(form), changed)
                 case ["unusable", str(sentence), bool(changed)]:
@@ -164,7 +167,9 @@ class _Run:
         self.stopped = self.stopped or Stopped(reason, sentence)
 
     def where(self) -> str:
-        """The call that is being made."""
+        """What is being done."""
+        if not self.defined:
+            return "before the first call"
         return f"in call {len(self.values) + 1:,} of {self.calls:,}"
 
     def too_slow(self) -> str:
@@ -174,11 +179,15 @@ class _Run:
 
     def weigh_time(self, computing: float, waiting: float, all_in_all: float) -> None:
         """Stop code that computes or waits for too long; the child itself minds its computing where it can."""
-        if self.begin is not None and computing - self.begin > self.limits.cpu_seconds:
+        longest = STRETCH * self.limits.wall_seconds
+        if self.begin is None:
+            if all_in_all > longest:
+                raise RuntimeError(f"the process for student code did not start within {longest:g} s")
+        elif computing - self.begin > self.limits.cpu_seconds:
             self.stop("time", self.too_slow())
-        elif waiting > self.limits.wall_seconds or all_in_all > STRETCH * self.limits.wall_seconds:
-            limit = f"{self.limits.wall_seconds:g} s"
-            self.stop("time", f"stopped after {limit} of waiting, {self.where()}: your code waits for something")
+        elif waiting > self.limits.wall_seconds or all_in_all > longest:
+            seconds = f"{min(all_in_all, longest):.0f} s"
+            self.stop("time", f"stopped after {seconds}, {self.where()}: your code waits for something")
 
     def weigh_memory(self, memory: int) -> None:
         """Stop a child that takes too much memory where its system does not refuse it."""
@@ -199,6 +208,5 @@ class _Run:
             return Stopped("time", self.too_slow())
         if code is not None and 0 <= code < 256:
             return Stopped("exit", f"your code ended Python at once, {self.where()}; use return to end a function")
-        name = signal.Signals(-code).name if code and code < 0 else f"exit code {code}"
-        hint = ": recursion without end?" if name in ("SIGSEGV", f"exit code {0xC00000FD}") else ""
-        return Stopped("crash", f"Python itself crashed or was killed ({name}), {self.where()}{hint}")
+        hint = ": recursion without end?" if code in (-signal.SIGSEGV, STACK_OVERFLOW) else ""
+        return Stopped("crash", f"Python itself crashed or was killed (exit code {code}), {self.where()}{hint}")

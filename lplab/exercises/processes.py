@@ -100,7 +100,7 @@ class Child:
 
     def _hear(self) -> None:
         with self._process.stdout as pipe:
-            while line := pipe.readline(LONGEST_LINE):
+            while (line := pipe.readline(LONGEST_LINE)).endswith(b"\n"):  # the last may have been cut off
                 self._lines.put(line)
         self._lines.put(None)
 

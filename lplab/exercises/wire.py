@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 LARGEST = 16_000_000  # bytes of one value
+DEEPEST = 50  # lists in lists
 KINDS = "biufU"  # of dtypes that travel: bool, int, unsigned, float, text. Never objects: their bytes are addresses
 INSTEAD = {  # what to say about a type that cannot travel
     "generator": "a generator: use return in place of yield",
@@ -58,36 +59,36 @@ def encode_argument(value: Any) -> Any:
     return {"seeded": value.seed} if isinstance(value, Seeded) else encode(value)
 
 
-def encode(value: Any) -> Any:
+def encode(value: Any, room: int = DEEPEST) -> Any:
     """``value`` as what ``json`` writes and reads back without a change; :func:`decode` turns it back.
 
     None, bool, int, float, str, list, tuple, dict, numpy scalars and arrays travel; everything else raises
-    :class:`CannotTravelError`, and so does an array of more than 16 MB.
+    :class:`CannotTravelError`, and so do an array
+    of more than 16 MB and a nest deeper than ``room``.
 
     >>> encode((1, -0.0, np.float16(0.1)))
     {'tuple': [1, -0.0, {'scalar': '<f2', 'data': 'Zi4='}]}
     """
+    if not room:
+        raise CannotTravelError(f"a value that contains itself, or is nested more than {DEEPEST} deep")
     if value is None or type(value) in (bool, float, str):
         return value
     if isinstance(value, np.generic) or type(value) is np.ndarray:
         return _encode_numbers(value)
     if isinstance(value, np.ndarray):  # a subclass: its extras would be lost
         raise CannotTravelError(_refusal(value))
-    try:
-        return _encode_plain(value)
-    except RecursionError:
-        raise CannotTravelError("a value that contains itself, or is nested too deeply") from None
+    return _encode_plain(value, room - 1)
 
 
-def _encode_plain(value: Any) -> Any:
+def _encode_plain(value: Any, room: int) -> Any:
     if isinstance(value, int):  # hexadecimal has no limit of digits
         return int(value) if value.bit_length() < 1000 else {"int": hex(value)}
     if isinstance(value, list):
-        return [encode(part) for part in value]
+        return [encode(part, room) for part in value]
     if isinstance(value, tuple):
-        return {"tuple": [encode(part) for part in value]}
+        return {"tuple": [encode(part, room) for part in value]}
     if isinstance(value, dict):
-        return {"dict": [[encode(key), encode(part)] for key, part in value.items()]}
+        return {"dict": [[encode(key, room), encode(part, room)] for key, part in value.items()]}
     if isinstance(value, float | str):
         return float(value) if isinstance(value, float) else str(value)
     raise CannotTravelError(_refusal(value))
