@@ -20,11 +20,11 @@ UNNAMED = "answer"  # the name of a lambda
 
 @dataclass(frozen=True)
 class Answer:
-    """``source`` is self-contained Python text (imports, constants, helpers, the function); ``name`` is what is called.
+    r"""``source`` is self-contained Python text (imports, constants, helpers, the function), ``name`` what is called.
 
     A name that Python cannot have raises a ValueError. Whether the source is any good shows when it is run.
 
-    >>> Answer("def half(x):\\n    return x / 2", "half").name
+    >>> Answer("def half(x):\n    return x / 2", "half").name
     'half'
     """
 
@@ -45,10 +45,18 @@ def answer_of(function: Callable) -> Answer:
     imports, constants, and the variables of a function around it. What cannot be taken along raises a ValueError of one
     line: objects such as a DataFrame or a file, methods, a function without source.
 
-    >>> from lplab.exercises import spelling
-    >>> print(answer_of(spelling.described).source)
-    def described(value: Any) -> str:
-    ...
+    >>> from math import floor
+    >>> step = 0.5
+    >>> def truncated(x):
+    ...     return floor(x / step) * step
+    >>> print(answer_of(truncated).source)
+    from math import floor
+    <BLANKLINE>
+    step = 0.5
+    <BLANKLINE>
+    def truncated(x):
+        return floor(x / step) * step
+    <BLANKLINE>
     """
     if not callable(function):
         raise ValueError(f"an answer is a function, not {described(function)}")

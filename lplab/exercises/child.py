@@ -1,9 +1,9 @@
 """Runs a student's function in a process of its own. ``isolation.py`` starts this file by its path; nobody imports it.
 
 In on stdin, as lines of JSON: the request, then the arguments of each call, then an empty line. Out on stdout, as
-lines of JSON: ``ready``; ``defined``; ``value``, ``unusable`` or ``raised`` for each call as soon as it is made; at the end
-``done``, or ``stopped`` with a reason. What student code prints goes to stderr. The pipe on stdin stays open: when it
-closes, the parent is gone, and this process ends.
+lines of JSON: ``ready``; ``defined``; ``value``, ``unusable`` or ``raised`` for each call as soon as it is made;
+``stopped`` with a reason, if there is one; ``done``. What student code prints goes to stderr. The pipe on stdin stays
+open: when it closes, the parent is gone, and this process ends.
 
 Standard library, numpy and two files beside this one; nothing of lplab, whose answers must not be within reach.
 """
