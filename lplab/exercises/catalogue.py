@@ -1,4 +1,4 @@
-"""All exercises and questions by id. A new lab is a module ``labNN`` with tuples EXERCISES and QUESTIONS, named here."""
+"""All exercises and questions by id. A new lab is a package ``labNN`` with EXERCISES and QUESTIONS, named here."""
 
 from __future__ import annotations
 

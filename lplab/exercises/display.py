@@ -39,7 +39,8 @@ def message(verdict: Verdict) -> str:
     look, sign = LOOKS.get(verdict.status, ("lp-check-waiting", "…"))
     first, *others = (html.escape(line) for line in verdict.lines)
     paragraphs = "".join(f"<p>{line}</p>" for line in others)
-    return f'<div class="lp-verdict {look}" role="status"><p><b><span aria-hidden="true">{sign}</span> {first}</b></p>{paragraphs}</div>'
+    headline = f'<p><b><span aria-hidden="true">{sign}</span> {first}</b></p>'
+    return f'<div class="lp-verdict {look}" role="status">{headline}{paragraphs}</div>'
 
 
 def counterexample(verdict: Verdict) -> Any:

@@ -1,7 +1,7 @@
 """An exercise as data: what the student reads, what the check compares, which mistakes it knows.
 
-Everything else comes from this one value: the notebook cell, the check, the solution, the row in the report, the page of
-the documentation and the test that proves the check. Add an exercise by adding a value to one of the ``labNN`` modules.
+Everything else comes from this one value: the notebook cell, the check, the solution, the row in the report, the page
+of the documentation and the test that proves the check. Add an exercise by adding a module to a ``labNN`` package.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def wrong(name: str, source: str) -> Variant:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a property found wrong: one sentence with both numbers, the call that shows it, the mistake if it is certain."""
+    """What a property found wrong: a sentence with both numbers, the call, the mistake if it is certain."""
 
     sentence: str
     args: Args = ()

@@ -57,7 +57,8 @@ def passed(exercise: Exercise, rings: Sequence[Any], convention: Variant | None,
     total = sum(ring.size for ring in rings)
     return Verdict(
         exercise.id, exercise.version, exercise.title, PASSED, "", tuple(lines), exercise.points, exercise.points,
-        right=total, total=total, convention=convention.name if convention else "", printed=outcome.printed, seconds=outcome.seconds,
+        right=total, total=total, convention=convention.name if convention else "", printed=outcome.printed,
+        seconds=outcome.seconds,
     )  # fmt: skip
 
 
@@ -109,10 +110,8 @@ def _headline(exercise: Exercise, trouble: Trouble) -> str:
             "not yet right." if not trouble.right else f"{count(trouble.right)} of {count(trouble.total)} hold."
         )
     tone = "nearly. " if trouble.right >= 0.9 * trouble.total else ""
-    return (
-        name
-        + f"{tone}{count(trouble.right)} of {count(trouble.total)} {'examples' if trouble.ring == RINGS[1] else 'values'} right."
-    )
+    what = "examples" if trouble.ring == RINGS[1] else "values"
+    return f"{name}{tone}{count(trouble.right)} of {count(trouble.total)} {what} right."
 
 
 def _body(exercise: Exercise, trouble: Trouble) -> list[str]:

@@ -95,7 +95,8 @@ def reason(fmt: Any, x: float, expected: float) -> str:
         return "Zero keeps its sign: −0 is a number of its own." if math.copysign(1, x) < 0 else "Zero is zero."
     numbers = grid(fmt)
     if name == "values beyond the largest number":
-        return f"The numbers end at {decimal(float(numbers[-1] if x > 0 else numbers[0]))}; whatever lies beyond becomes {decimal(expected)}."
+        end = decimal(float(numbers[-1] if x > 0 else numbers[0]))
+        return f"The numbers end at {end}; whatever lies beyond becomes {decimal(expected)}."
     if name == "numbers of the format itself":
         return "x is a number of the format already, so nothing may change."
     low, high = neighbours(numbers, x)

@@ -85,7 +85,7 @@ def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-# ---- the rings ---------------------------------------------------------------------------------------------------------
+# ---- the rings ------------------------------------------------------------------------------------------------------
 
 
 def _rings(exercise: Exercise, compared: tuple[Args, ...], expected: list[Any]) -> list[Ring]:
@@ -190,7 +190,7 @@ def _form(exercise: Exercise, args: Args, result: Any, changed: bool) -> Trouble
     return None
 
 
-# ---- which reading, which mistake ----------------------------------------------------------------------------------------
+# ---- which reading, which mistake -----------------------------------------------------------------------------------
 
 
 def _convention(exercise: Exercise, compared: tuple[Args, ...], outcome: Outcome) -> Variant | None:

@@ -49,7 +49,7 @@ def hint(exercise_id: str) -> Text:
     """The next hint of an exercise; after the last one, all of them again.
 
     >>> hint("00.1")
-    Hint 1 of 3: Read the second line of the answer: for low = 0 and high = 2 nothing goes wrong. For which call does it?
+    Hint 1 of 3: ...
     """
     exercise = catalogue.get(exercise_id)
     opened = progress.hints_opened(exercise_id)
@@ -74,13 +74,21 @@ def solution(exercise_id: str, anyway: bool = False) -> Text:
 
     >>> print(solution("00.1", anyway=True))
     def midpoint(low, high):
-        \"\"\"The number halfway between two neighbours: midpoint(1.0, 1.125) is 1.0625.\"\"\"
+        \"\"\"The number halfway between two neighbours; of 1 and 1.125 it is 1.0625.\"\"\"
         return (low + high) / 2
     """
     exercise = catalogue.get(exercise_id)
     if not anyway and not progress.has_passed(exercise_id):
-        return Text(
-            f"Exercise {exercise_id} is not passed yet. To see a solution all the same: solution({exercise_id!r}, anyway=True)."
-        )
+        way = f"solution({exercise_id!r}, anyway=True)"
+        return Text(f"Exercise {exercise_id} is not passed yet. To see a solution all the same: {way}.")
     progress.solution_seen(exercise_id)
     return Text(exercise.solution.strip())
+
+
+def progress_of(lab: str) -> Any:
+    """How far you have come in a lab, as a bar and a sentence; ValueError if there is no such lab.
+
+    >>> progress_of("01").of
+    4
+    """
+    return progress.progress_bar(lab)

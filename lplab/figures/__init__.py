@@ -17,6 +17,7 @@ from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.relative_error import error_curve_data
 from lplab.figures.scatter import quantized_scatter
 from lplab.figures.staircase import staircase
+from lplab.figures.stacked import stacked
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
 from lplab.figures.table import codebook_table
 
@@ -35,6 +36,7 @@ __all__ = [
     "number_line_data",
     "quantized_scatter",
     "show",
+    "stacked",
     "staircase",
     "style",
     "tensor_statistics",

@@ -65,14 +65,12 @@ def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _words(fmt: Any, count: int, different: int, low: float, high: float, rounding: str) -> tuple[str, str]:
     """Title and alt text."""
-    steps = f"The staircase of {name_of(fmt)} from {words.number(low, plain=True)} to {words.number(high, plain=True)}, rounding {rounding}"
+    window = f"from {words.number(low, plain=True)} to {words.number(high, plain=True)}"
+    steps = f"The staircase of {name_of(fmt)} {window}, rounding {rounding.replace('_', ' ')}"
     if not count:
         return f"{name_of(fmt)}, rounding {rounding.replace('_', ' ')}", f"{steps}."
-    title = (
-        f"{different:,} of {count:,} results differ from {name_of(fmt)}"
-        if different
-        else f"All {count:,} results are those of {name_of(fmt)}"
-    )
+    some, all_of = f"{different:,} of {count:,} results differ from", f"All {count:,} results are those of"
+    title = f"{some if different else all_of} {name_of(fmt)}"
     return title, f"{steps}, with {count:,} results of another rounding, of which {different:,} differ."
 
 
