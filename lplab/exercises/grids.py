@@ -30,7 +30,7 @@ def boundary_values(fmt: Any, *, specials: bool = True) -> np.ndarray:
 
     >>> from lplab import formats as F
     >>> len(boundary_values(F.get("e2m1"), specials=False))
-    99
+    129
     """
     numbers = grid(fmt)
     middles = (numbers[:-1] + numbers[1:]) / 2

@@ -9,6 +9,7 @@ from typing import Any
 from . import catalogue, feedback, progress
 from .answers import answer_of
 from .judge import judge
+from .progress_bar import ProgressBar, bar_of
 from .verdict import Verdict
 
 
@@ -85,10 +86,10 @@ def solution(exercise_id: str, anyway: bool = False) -> Text:
     return Text(exercise.solution.strip())
 
 
-def progress_of(lab: str) -> Any:
+def progress_of(lab: str) -> ProgressBar:
     """How far you have come in a lab, as a bar and a sentence; ValueError if there is no such lab.
 
     >>> progress_of("01").of
     4
     """
-    return progress.progress_bar(lab)
+    return bar_of(lab, progress.mine().state)
