@@ -11,7 +11,8 @@ In a notebook: ``check``, ``hint``, ``solution``, ``predict``, ``progress_of``. 
 from .catalogue import get, names, of_lab
 from .exercise import Example, Exercise, Finding, Property, Variant
 from .judge import judge
-from .notebook import check, hint, progress_of, solution
+from .notebook import check, hint, solution
+from .progress import progress_of
 from .questions import Question, predict
 from .verdict import Miss, Verdict
 from .yours import draw_rounding

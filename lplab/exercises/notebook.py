@@ -9,7 +9,6 @@ from typing import Any
 from . import catalogue, feedback, progress
 from .answers import answer_of
 from .judge import judge
-from .progress_bar import ProgressBar, bar_of
 from .verdict import Verdict
 
 
@@ -84,12 +83,3 @@ def solution(exercise_id: str, anyway: bool = False) -> Text:
         return Text(f"Exercise {exercise_id} is not passed yet. To see a solution all the same: {way}.")
     progress.solution_seen(exercise_id)
     return Text(exercise.solution.strip())
-
-
-def progress_of(lab: str) -> ProgressBar:
-    """How far you have come in a lab, as a bar and a sentence; ValueError if there is no such lab.
-
-    >>> progress_of("01").of
-    4
-    """
-    return bar_of(lab, progress.mine().state)

@@ -1,4 +1,4 @@
-"""What holds for every test: the network is closed, and random tests repeat themselves."""
+"""What holds for every test: the network is closed, random tests repeat themselves, nobody's progress is touched."""
 
 import os
 import tempfile
@@ -9,9 +9,12 @@ import hypothesis
 # the tests are other processes: they get a proxy that is not there.
 for name in ("http_proxy", "https_proxy", "all_proxy"):
     os.environ[name] = os.environ[name.upper()] = "http://127.0.0.1:9"
-os.environ["LPLAB_PROGRESS"] = os.path.join(tempfile.mkdtemp(prefix="lplab-tests-"), "progress.json")  # never one's own
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost,::1"
 
 # The same examples on every run and machine; no deadline, since the first call may compile.
 hypothesis.settings.register_profile("lplab", derandomize=True, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("lplab")
+
+# Checks in tests and in the kernels that they start are nobody's progress.
+_folder = tempfile.TemporaryDirectory(prefix="lplab-tests-")
+os.environ["LPLAB_PROGRESS"] = os.path.join(_folder.name, "progress.json")
