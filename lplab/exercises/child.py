@@ -112,7 +112,8 @@ def define(source: str, name: str, allowed: Sequence[str]) -> Callable:
         code = compile(source, FILE, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line, text = place(error, source)
-        raise guards.RefusedError("syntax", at(line, text) + (getattr(error, "msg", None) or words(error))) from None
+        what = getattr(error, "msg", None) or words(error) or "nested too deeply"
+        raise guards.RefusedError("syntax", at(line, text) + what) from None
     module = sys.modules["answer"] = types.ModuleType("answer")  # dataclasses look it up by its name
     vars(module)["__builtins__"] = vars(builtins) | {"__import__": guards.importer(allowed)}
     exec(code, vars(module))
@@ -141,7 +142,7 @@ def call(function: Callable, forms: list) -> tuple:
 
 def changed(form: Any, argument: Any) -> bool:
     """Whether ``argument`` is no longer what ``form`` was decoded to; a random generator may change."""
-    if not isinstance(form, dict | list) or "seeded" in form:
+    if not isinstance(form, dict | list) or (isinstance(form, dict) and "seeded" in form):
         return False
     try:
         return json.dumps(wire.encode(argument)) != json.dumps(form)  # as text, in which NaN equals NaN

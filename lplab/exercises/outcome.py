@@ -60,7 +60,8 @@ class Outcome:
     """What came of the calls.
 
     ``values`` holds, for each finished call in order, the value, a :class:`Raised` or an :class:`Unusable`; ``stopped``
-    says why calls are missing, or that the code tampered; ``changed`` are the indices of the calls that changed their
+    says why calls are missing, or, where none is, that the code tampered or printed
+    too much; ``changed`` are the indices of the calls that changed their
     arguments in place; ``printed`` is the beginning of the output, 2 kB at most; ``seconds`` is the time it all took.
     """
 

@@ -43,7 +43,9 @@ class Child:
         command = [sys.executable, "-s", "-P", "-X", "utf8", str(CHILD), *path]
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         self._process: Any = subprocess.Popen(command, cwd=folder, env=environment, **pipes, **_own_group())
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._feed, self._hear, self._drain)]
+        self._hearer = threading.Thread(target=self._hear, daemon=True)
+        others = [threading.Thread(target=work, daemon=True) for work in (self._feed, self._drain)]
+        self._threads = [self._hearer, *others]
 
     def __enter__(self) -> "Child":
         for thread in self._threads:
@@ -61,6 +63,7 @@ class Child:
     def lines(self) -> Iterator[bytes]:
         """What the child sends, line by line, until it sends no more; now and then an empty one, as time for a look."""
         look = time.monotonic()
+        gone = False
         while True:
             if time.monotonic() >= look:
                 yield b""
@@ -68,9 +71,11 @@ class Child:
             try:
                 line = self._lines.get(timeout=max(0.0, look - time.monotonic()))
             except queue.Empty:
-                if self._process.poll() is None:
-                    continue
-                return  # a process of its own making may still hold the pipe open
+                if gone:  # and yet the pipe is open: another process holds it
+                    return
+                if gone := self._process.poll() is not None:
+                    self._hearer.join(PATIENCE)  # it may not have had its turn yet
+                continue
             if line is None:
                 return
             yield line
