@@ -1,0 +1,100 @@
+"""The code cells of a notebook as Python trees: magics taken out, what cannot be read noted, nothing ever run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+TIMERS = ("time", "timeit", "capture", "prun")  # cell magics below which there is Python that runs in the notebook
+MAGIC_LINE = re.compile(r"^(\s*)(?:[%!?]|[\w., ]+=\s*[%!]).*|^(\s*)[\w.]+\?+\s*$", re.MULTILINE)
+CHECK_LINE = re.compile(r"""^.*\bcheck\(\s*["'](\d\d\.\d)["']\s*,\s*(\w+).*$""", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One code cell.
+
+    Args:
+        number: among the code cells, from 1.
+        text: the Python in it.
+        tree: None where the text cannot be read as Python.
+        note: what was left out or could not be read, "" if nothing.
+    """
+
+    number: int
+    text: str
+    tree: ast.Module | None
+    note: str = ""
+
+    @property
+    def where(self) -> str:
+        """What to call it in a note."""
+        return f"code cell {self.number}"
+
+    def checks_by_eye(self) -> list[tuple[str, str]]:
+        """Exercise and function of each ``check("01.2", f)`` in a text that is no Python."""
+        return [(found[1], found[2]) for found in CHECK_LINE.finditer(self.text)]
+
+
+def cells_of(notebook: dict[str, Any]) -> Iterator[Cell]:
+    """The code cells of a notebook of format 4, as `json` gives it; whatever has another form is passed over."""
+    cells = (cell for cell in notebook["cells"] if isinstance(cell, dict) and cell.get("cell_type") == "code")
+    for number, cell in enumerate(cells, 1):
+        source = cell.get("source", "")
+        lines = source if isinstance(source, list) else [source]
+        yield read_cell(number, "".join(line for line in lines if isinstance(line, str)))
+
+
+def read_cell(number: int, text: str) -> Cell:
+    r"""One cell, with its magics out of the way.
+
+    >>> ast.unparse(read_cell(1, "%matplotlib inline\n!ls\nx = 3").tree.body[-1])
+    'x = 3'
+    >>> read_cell(2, "def f(:").note
+    'code cell 2 is no Python (line 1: invalid syntax)'
+    >>> read_cell(3, "%%bash\ndef").note
+    'code cell 3 is %%bash: it was not read'
+    """
+    text = text.encode("utf-8", "replace").decode()  # no halves of characters, which no file can hold
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # so that lines are the ones that Python counts
+    first, _, below = text.strip().partition("\n")
+    if first.startswith("%%"):
+        magic = re.match(r"%%\w*", first)
+        assert magic is not None, "the line begins with %%"
+        if magic[0][2:] not in TIMERS:
+            return Cell(number, text, ast.Module([], []), f"code cell {number} is {magic[0]}: it was not read")
+        text = below
+    tree, problem = _parsed(text)
+    if tree is None:
+        for plainer in (_by_ipython(text), MAGIC_LINE.sub(r"\1\2pass", text)):
+            tree, _ = _parsed(plainer)
+            if tree is not None:
+                return Cell(number, plainer, tree)
+    return Cell(number, text, tree, f"code cell {number} is no Python ({problem})" if problem else "")
+
+
+def _parsed(text: str) -> tuple[ast.Module | None, str]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about "\d" and the like
+            return ast.parse(text), ""
+    except SyntaxError as error:
+        return None, f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte, lone surrogates, ten thousand brackets
+        return None, str(error) or "nested too deeply"
+
+
+def _by_ipython(text: str) -> str:
+    """The cell as IPython would turn it into Python; the text itself where IPython is not installed or gives up."""
+    try:
+        from IPython.core.inputtransformer2 import TransformerManager
+    except ImportError:
+        return text
+    try:
+        return TransformerManager().transform_cell(text)
+    except Exception:  # it raises whatever its tokenizer meets; then the lines are taken out one by one
+        return text

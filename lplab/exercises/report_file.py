@@ -1,0 +1,109 @@
+"""The report file: what ``lplab report`` writes and ``lplab grade`` reads, however somebody has changed it since."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import catalogue
+from .answers import Answer
+
+SCHEMA = 1
+HISTORY = {"attempts": int, "hints": int, "solution_at": str, "passed_at": str, "version": int}  # kept for the marks
+MOST = 200  # exercises or predictions of one report that are read: a course has fewer
+
+
+class ReportError(ValueError):
+    """The object is no report that this version reads; the message says why."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report says.
+
+    Args:
+        name: as the student gave it, or "".
+        answers: by exercise id: the passing answer, then the latest, each with a word for where it stands.
+        predictions: by question id: question, guess, truth, unit.
+        history: by exercise id: what there is of attempts, hints, solution_at, passed_at, version.
+        notes: what is odd about it.
+    """
+
+    name: str
+    answers: Mapping[str, Mapping[Answer, str]] = field(default_factory=dict)
+    predictions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    history: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def digest(data: Mapping[str, Any]) -> str:
+    """SHA-256 of a report's content, its own ``sha256`` apart. It shows changes by accident; anyone can make it anew.
+
+    >>> digest({"b": 1, "a": 2.5, "sha256": "…"}) == digest({"a": 2.5, "b": 1})
+    True
+    """
+    content = {key: value for key, value in data.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def read_report(data: Mapping[str, Any]) -> Report:
+    """The report in a JSON object. Entries of another form than ours are left out.
+
+    Raises:
+        ReportError: it was made by a newer lplab, or holds no answers.
+    """
+    schema = data["lplab_report"]
+    if type(schema) is not int or schema < 1:
+        raise ReportError("is JSON, but neither a notebook nor a report")
+    if schema > SCHEMA:
+        raise ReportError("is a report of a newer lplab; update lplab to grade it")
+    entries = list(_entries(data.get("exercises")))
+    unknown = sorted({str(entry["id"]) for entry in entries} - set(catalogue.names()))
+    entries = [entry for entry in entries if entry["id"] not in unknown]
+    answers = {entry["id"]: _answers(entry) for entry in entries}
+    answers = {key: some for key, some in sorted(answers.items()) if some}
+    if not answers:
+        raise ReportError("is a report without answers")
+    notes = [f"there is no exercise {key}" for key in unknown]
+    if data.get("sha256") != digest(data):
+        notes.append("was changed after it was made: its content does not match its SHA-256")
+    return Report(
+        name=data["name"] if isinstance(data.get("name"), str) else "",
+        answers=answers,
+        predictions={guess["id"]: guess for guess in map(_prediction, _entries(data.get("predictions"))) if guess},
+        history={entry["id"]: _history(entry) for entry in entries},
+        notes=tuple(notes),
+    )
+
+
+def _entries(value: Any) -> Iterable[dict[str, Any]]:
+    some = value[:MOST] if isinstance(value, list) else []
+    return (entry for entry in some if isinstance(entry, dict) and isinstance(entry.get("id"), str))
+
+
+def _answers(entry: Mapping[str, Any]) -> dict[Answer, str]:
+    found: dict[Answer, str] = {}
+    for which in ("passing", "latest"):
+        source, name = entry.get(which), entry.get("function")
+        if isinstance(source, str) and source.strip() and isinstance(name, str):
+            try:
+                found.setdefault(Answer(source.encode("utf-8", "replace").decode(), name), f"{which} answer")
+            except ValueError:  # no name that a function can have: somebody has changed the file
+                continue
+    return found
+
+
+def _history(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: entry[key] for key, kind in HISTORY.items() if type(entry.get(key)) is kind}
+
+
+def _prediction(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Question, guess, truth and unit; empty if the guess is missing."""
+    guess, truth = entry.get("guess"), entry.get("truth")
+    if isinstance(guess, bool) or not isinstance(guess, int | float | str):
+        return {}
+    texts = {key: str(entry.get(key) or "") for key in ("id", "question", "unit")}
+    return {**texts, "guess": guess, "truth": truth if isinstance(truth, int | float | str) else ""}

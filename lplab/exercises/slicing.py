@@ -1,0 +1,216 @@
+"""From the cells of a notebook, the part that one function needs: its own definition, and what that uses.
+
+Only definitions are taken: imports, functions, classes, assignments. Loops, calls and prints are never run; where they
+change something that the function uses, a note says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .answers import Answer
+from .cells import Cell
+
+Position = tuple[int, int]  # number of the cell, place of the statement in it
+SIMPLE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+HARMLESS = (ast.Import, ast.ImportFrom, ast.Pass, ast.Raise)  # beside definitions in a try or an if
+METHODS = ("add", "append", "clear", "extend", "fill", "insert", "pop", "remove", "reverse", "sort", "update")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One statement that gives names a meaning.
+
+    Args:
+        at: where it stands.
+        names: what it defines; empty for ``from x import *``.
+        needs: the global names that it uses.
+        text: its source.
+        is_import, by_value: whether it is an import; whether it takes the values of names when it runs.
+    """
+
+    at: Position
+    names: frozenset[str]
+    needs: frozenset[str]
+    text: str
+    is_import: bool = False
+    by_value: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """An answer, the definitions that it was made of, and the names that it uses."""
+
+    answer: Answer
+    used: tuple[Definition, ...]
+    needs: frozenset[str]
+
+
+class Definitions:
+    """All definitions of a notebook, and what else happens to their names."""
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        self.all: list[Definition] = []
+        self.changes: dict[str, list[Position]] = {}  # names that are changed by statements that are not taken
+        for cell in cells:
+            body = cell.tree.body if cell.tree else []
+            for place, node in enumerate(body):
+                at = (cell.number, place)
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    self.all += _imports(node, at)
+                elif _is_definition(node):
+                    self.all.append(_definition(node, _text(cell.text, body, place), at))
+                else:
+                    for name in changed_names(node):
+                        self.changes.setdefault(name, []).append(at)
+
+    def answers(self, name: str, check: Position) -> list[Found]:
+        """What ``name`` can mean for a check at this position: as the cells stand, or with the latest of everything.
+
+        The two differ where a name is defined more than once: cells run from top to bottom give the first, cells that
+        were gone back to give the second. An empty list if nothing defines the name.
+        """
+        found = [self._answer(name, check), self._answer(name, None, cell=check[0])]
+        both = [one for one in found if one is not None]
+        return both[:1] if len({one.answer for one in both}) == 1 else both
+
+    def _answer(self, name: str, before: Position | None, cell: int = 0) -> Found | None:
+        own = self._choose(name, before, cell)
+        if own is None:
+            return None
+        used: list[Definition] = []
+        self._gather(own, before, used)
+        needs = frozenset().union(*(definition.needs for definition in used))
+        return Found(Answer(self._source(used, needs), name), tuple(used), needs)
+
+    def _choose(self, name: str, before: Position | None, cell: int = 0) -> Definition | None:
+        """The definition of a name that counts: that of the cell, the latest before a position, the latest."""
+        known = [definition for definition in self.all if name in definition.names]
+        beside = [definition for definition in known if definition.at[0] == cell]
+        above = [definition for definition in known if before and definition.at < before]
+        return next((some[-1] for some in (beside, above, known) if some), None)
+
+    def _gather(self, definition: Definition, before: Position | None, used: list[Definition]) -> None:
+        """Put what a definition needs, and then itself, into the list."""
+        if definition in used:
+            return
+        used.append(definition)  # first, so that functions may call each other
+        for name in sorted(definition.needs):
+            if name not in definition.names:
+                chosen = self._choose(name, before)
+            elif definition.by_value:  # n = n + 1: the n above it
+                chosen = next((d for d in reversed(self.all) if name in d.names and d.at < definition.at), None)
+            else:
+                chosen = None  # a function that calls itself
+            if chosen is not None:
+                self._gather(chosen, before, used)
+        used.remove(definition)
+        used.append(definition)
+
+    def _source(self, used: list[Definition], needs: frozenset[str]) -> str:
+        unknown = needs - {name for definition in used for name in definition.names} - set(dir(builtins))
+        stars = [d for d in self.all if d.is_import and not d.names and _may_give(d.text, unknown)]
+        future = [d for d in self.all if d.text.startswith("from __future__ ")]
+        imports = dict.fromkeys(d.text for d in [*future, *stars, *used] if d.is_import)
+        blocks = [definition.text for definition in used if not definition.is_import]
+        return "\n\n\n".join(filter(None, ["\n".join(imports), *blocks])) + "\n"
+
+
+def _may_give(star: str, unknown: frozenset[str]) -> bool:
+    """Whether a ``from x import *`` is taken: it may shadow builtins (numpy, math), or give a name that is missing."""
+    return star.split()[1] in ("math", "numpy") or (bool(unknown) and not star.startswith("from lplab"))
+
+
+def _imports(node: ast.Import | ast.ImportFrom, at: Position) -> Iterator[Definition]:
+    """One definition for each imported name, so that an answer imports nothing that it does not use."""
+    origin = f"from {'.' * node.level}{node.module or ''} " if isinstance(node, ast.ImportFrom) else ""
+    for alias in node.names:
+        text = f"{origin}import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
+        bound = alias.asname or (alias.name if origin else alias.name.partition(".")[0])
+        yield Definition(at, frozenset({bound} - {"*"}), frozenset(), text, is_import=True)
+
+
+def _is_definition(node: ast.stmt) -> bool:
+    """Whether a statement does nothing but define; a try or an if does so if all in it does."""
+    if isinstance(node, ast.Assign):
+        return all(_is_plain(target) for target in node.targets)
+    if isinstance(node, ast.AnnAssign):
+        return _is_plain(node.target)
+    if isinstance(node, ast.If):
+        return all(isinstance(part, HARMLESS) or _is_definition(part) for part in [*node.body, *node.orelse])
+    if isinstance(node, ast.Try):
+        inner = [part for handler in node.handlers for part in handler.body]
+        every = [*node.body, *inner, *node.orelse, *node.finalbody]
+        return all(isinstance(part, HARMLESS) or _is_definition(part) for part in every)
+    return isinstance(node, SIMPLE)
+
+
+def _is_plain(target: ast.expr) -> bool:
+    if isinstance(target, ast.Tuple | ast.List):
+        return all(map(_is_plain, target.elts))
+    return isinstance(target, ast.Name) or (isinstance(target, ast.Starred) and _is_plain(target.value))
+
+
+def _definition(node: ast.stmt, text: str, at: Position) -> Definition:
+    names, needs = _names(text)
+    by_value = not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    return Definition(at, names, needs, text, by_value=by_value)
+
+
+def _text(source: str, body: Sequence[ast.stmt], place: int) -> str:
+    """The source of one statement, decorators and comments included; made anew where it shares a line with another."""
+    node = body[place]
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
+    neighbours = [*body[:place], *body[place + 1 :]]
+    if any(other.lineno <= (node.end_lineno or first) and (other.end_lineno or 0) >= first for other in neighbours):
+        return ast.unparse(node)
+    return "\n".join(source.split("\n")[first - 1 : node.end_lineno])
+
+
+@lru_cache(maxsize=4096)
+def _names(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that a statement defines, and the global names that it uses."""
+    try:
+        top = symtable.symtable(text, "cell", "exec")
+    except (SyntaxError, ValueError):  # parsed before, but cannot be compiled, such as two arguments of one name
+        return frozenset(_bound_by_eye(text)), frozenset()
+    symbols = top.get_symbols()
+    defined = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported() or s.is_namespace()}
+    used = {s.get_name() for s in symbols if s.is_referenced()}
+    return frozenset(defined), frozenset(used | set(_globals_inside(top)))
+
+
+def _bound_by_eye(text: str) -> list[str]:
+    return [getattr(node, "name", "") for node in ast.parse(text).body]
+
+
+def _globals_inside(table: symtable.SymbolTable) -> Iterator[str]:
+    for child in table.get_children():
+        yield from (symbol.get_name() for symbol in child.get_symbols() if symbol.is_global())
+        yield from _globals_inside(child)
+
+
+def changed_names(node: ast.stmt) -> set[str]:
+    """The names whose values a statement may change: ``table.append(1)``, ``table[3] = 1``, ``n += 1``, loops.
+
+    >>> sorted(changed_names(ast.parse("for i in range(3): table[i] = 2.0**i").body[0]))
+    ['i', 'table']
+    """
+    found = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name | ast.Subscript | ast.Attribute) and not isinstance(part.ctx, ast.Load):
+            found.add(_base(part))
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in METHODS:
+            found.add(_base(part.func))
+    return found - {""}
+
+
+def _base(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
