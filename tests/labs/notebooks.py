@@ -1,10 +1,12 @@
 """The rules for the notebooks in labs/, and the tool that brings a notebook into the form in which it is committed.
 
-    python tests/labs/notebooks.py labs/*.ipynb          strip unchecked outputs, report broken rules
-    python tests/labs/notebooks.py --run labs/*.ipynb    the same after a fresh run from top to bottom
+    python -m tests.labs.notebooks labs/*.ipynb          write exercises, strip unchecked outputs, report broken rules
+    python -m tests.labs.notebooks --run labs/*.ipynb    the same after a fresh run from top to bottom
 
 nbval compares only cells marked ``# NBVAL_CHECK_OUTPUT``, and passes even those when their stored output is missing. So
 outputs of marked cells are kept and required; all others are dropped, as they only make changes hard to read.
+
+The cells with the ids ``statement-01-2`` and ``exercise-01-2`` hold exercise 01.2; their text comes from the exercise.
 """
 
 import argparse
@@ -14,6 +16,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from lplab import exercises
 
 MARK = "# NBVAL_CHECK_OUTPUT"
 CHECKED_CELLS = 3
@@ -30,6 +34,45 @@ def source(cell: dict[str, Any]) -> str:
 def is_checked(cell: dict[str, Any]) -> bool:
     """Whether nbval compares this cell's output."""
     return cell["cell_type"] == "code" and MARK in source(cell).splitlines()
+
+
+def place(cell: dict[str, Any]) -> tuple[str, str] | None:
+    """What this cell holds of an exercise: ("statement" or "exercise", id); None for all other cells."""
+    found = re.fullmatch(r"(statement|exercise)-(\d\d)-(\d)", cell.get("id", ""))
+    return (found[1], f"{found[2]}.{found[3]}") if found else None
+
+
+def text_of(part: str, exercise_id: str) -> str:
+    """The text that a cell of an exercise must have."""
+    exercise = exercises.get(exercise_id)
+    return exercise.box if part == "statement" else exercise.cell
+
+
+def write_exercises(notebook: dict[str, Any]) -> None:
+    """Write the text of all exercises into their cells, in place."""
+    for cell in notebook["cells"]:
+        if found := place(cell):
+            cell["source"] = text_of(*found)
+
+
+def solved(notebook: dict[str, Any]) -> dict[str, Any]:
+    """A copy in which every exercise is solved."""
+    copy = json.loads(json.dumps(notebook))
+    for cell in copy["cells"]:
+        found = place(cell)
+        if found and found[0] == "exercise":
+            exercise = exercises.get(found[1])
+            cell["source"] = f'{exercise.solution}\n\ncheck("{exercise.id}", {exercise.name})'
+    return copy
+
+
+def number_cells(notebook: dict[str, Any]) -> None:
+    """Give every cell an id, as format 4.5 wants it; those that have one keep it."""
+    notebook["nbformat_minor"] = 5
+    used = {cell.get("id") for cell in notebook["cells"]}
+    free = (name for name in (f"cell-{number:02}" for number in range(1, 1000)) if name not in used)
+    for cell in notebook["cells"]:
+        cell["id"] = cell.get("id") or next(free)
 
 
 def strip(notebook: dict[str, Any]) -> None:
@@ -50,6 +93,7 @@ def problems(notebook: dict[str, Any], name: str) -> list[str]:
         *name_and_form(notebook, name),
         *[f"code cell {n}: {text}" for n, cell in enumerate(code, 1) for text in cell_problems(cell)],
         *checks(code),
+        *exercise_problems(notebook["cells"], name[:2]),
         *prose([source(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]),
     ]
 
@@ -97,6 +141,22 @@ def checks(code: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"{total} lines of code, more than {CODE_LINES}: move code into the library"
 
 
+def exercise_problems(cells: Sequence[dict[str, Any]], lab: str) -> Iterator[str]:
+    """Every exercise of the lab is there with its own text, and no solution is."""
+    wanted = {(part, name) for name in exercises.names() if name[:2] == lab for part in ("statement", "exercise")}
+    there = [found for cell in cells if (found := place(cell))]
+    for part, name in sorted(wanted.symmetric_difference(there)):
+        yield f"{part} {name} is {'missing' if (part, name) in wanted else 'of another lab'}"
+    for cell in cells:
+        found = place(cell)
+        if found in wanted and source(cell) != text_of(*found):
+            yield f"{found[0]} {found[1]} is not the exercise's own text: run this tool"
+    for name in sorted({name for _, name in wanted}):
+        body = exercises.get(name).solution.rpartition('"""')[2].strip()
+        if any(body in source(cell) for cell in cells):
+            yield f"the solution of {name} is in the notebook"
+
+
 def prose(texts: Sequence[str]) -> Iterator[str]:
     """The blocks that every lab has, and not too many words."""
     headings = " | ".join(re.findall(r"^#+\s+(.*)$", "\n".join(texts), re.MULTILINE)).lower()
@@ -113,21 +173,23 @@ def run(notebook: dict[str, Any], folder: Path) -> dict[str, Any]:
     import nbclient
     import nbformat
 
-    node = nbformat.from_dict(notebook)
+    node = nbformat.reads(json.dumps(notebook), as_version=4)  # joins what the file keeps as lines
     nbclient.NotebookClient(node, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
     return json.loads(nbformat.writes(node))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Strip (and with ``--run``, first run) notebooks in place; exit code 1 if one breaks a rule."""
+    """Bring notebooks into form (with ``--run``, run them first) in place; exit code 1 if one breaks a rule."""
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("notebooks.py", description=__doc__, formatter_class=raw)
-    parser.add_argument("--run", action="store_true", help="run each notebook from top to bottom first")
+    parser = argparse.ArgumentParser("python -m tests.labs.notebooks", description=__doc__, formatter_class=raw)
+    parser.add_argument("--run", action="store_true", help="run each notebook from top to bottom before")
     parser.add_argument("files", nargs="+", type=Path)
     args = parser.parse_args(argv)
     broken = 0
     for path in args.files:
         notebook = json.loads(path.read_text("utf-8"))
+        number_cells(notebook)
+        write_exercises(notebook)
         if args.run:
             notebook = run(notebook, path.parent)
         strip(notebook)

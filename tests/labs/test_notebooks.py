@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from lplab import exercises
 from tests.labs import notebooks
 
 PROJECT = Path(__file__).parents[2]
@@ -25,7 +26,7 @@ BIAS = (
     '_float("e4m3fn", 4, 3, specials="fn")',
     '_float("e4m3fn", 4, 3, bias=8, specials="fn")',
 )
-MUTATIONS = {"01": BIAS}
+MUTATIONS = {"00": BIAS, "01": BIAS}
 
 
 def code(text: str, output: str = "") -> dict:
@@ -43,17 +44,27 @@ def prose(text: str) -> dict:
 def good() -> dict:
     """A small notebook that keeps every rule and states three facts of a number format."""
     facts = {"print(f.max)": "448.0", "print(f.smallest_normal)": "0.015625", "print(f.quantize(0.3))": "0.3125"}
-    return {
+    book = {
         "nbformat": 4,
-        "nbformat_minor": 4,
+        "nbformat_minor": 5,
         "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
         "cells": [
             prose("# Few bits (2022)\nEight bits are enough. 20 min"),
-            code("from lplab import formats\n\nf = formats.get('e4m3fn')\nassert f.bits == 8"),
+            code(
+                "from lplab import formats\nfrom lplab.exercises import check\n\nf = formats.get('e4m3fn')\nassert f.bits == 8"
+            ),
             *[code(f"{notebooks.MARK}\n{text}", output) for text, output in facts.items()],
             *[prose(f"## {heading}") for heading in notebooks.HEADINGS],
+            *[
+                {**make(""), "id": f"{part}-01-{number}"}
+                for number in range(1, 5)
+                for part, make in (("statement", prose), ("exercise", code))
+            ],
         ],
     }
+    notebooks.number_cells(book)
+    notebooks.write_exercises(book)
+    return book
 
 
 # ---- the labs --------------------------------------------------------------------------------------------------------
@@ -73,6 +84,28 @@ def test_a_lab_turns_red_when_the_library_is_wrong(path, tmp_path):
     result = nbval(path, spoiled_library(tmp_path, *MUTATIONS[path.name[:2]]))
     assert re.search(r"\d+ failed", result), result
     assert "mismatch" in result or "AssertionError" in result, result
+
+
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def test_an_unsolved_lab_is_polite(path):
+    for exercise_id, text in what_checks_say(json.loads(path.read_text("utf-8")), path.parent).items():
+        broken = exercises.get(exercise_id).starts_broken
+        assert ("right" if broken else "not yet") in text.splitlines()[0], text
+
+
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def test_a_solved_lab_passes_all_checks(path):
+    said = what_checks_say(notebooks.solved(json.loads(path.read_text("utf-8"))), path.parent)
+    assert {exercise.id for exercise in exercises.of_lab(path.name[:2])} == set(said)
+    for text in said.values():
+        assert "passes all checks" in text, text
+
+
+def what_checks_say(notebook: dict, folder: Path) -> dict[str, str]:
+    """Run a notebook; the plain text under each exercise."""
+    cells = notebooks.run(notebook, folder)["cells"]
+    found = {notebooks.place(cell): cell for cell in cells if cell["cell_type"] == "code"}
+    return {name[1]: "".join(cell["outputs"][-1]["data"]["text/plain"]) for name, cell in found.items() if name}
 
 
 # ---- nbval can fail --------------------------------------------------------------------------------------------------
@@ -100,7 +133,7 @@ def nbval(path: Path, library: Path = PROJECT) -> str:
 def test_nbval_passes_right_numbers_and_fails_wrong_ones(good, tmp_path):
     path = tmp_path / "01_small.ipynb"
     path.write_text(json.dumps(good))
-    assert "4 passed" in nbval(path)
+    assert "8 passed" in nbval(path)
     wrong = nbval(path, spoiled_library(tmp_path / "wrong", *BIAS))
     assert "2 failed" in wrong and "mismatch" in wrong, wrong  # max and smallest normal; 0.3125 is a value of both
 
@@ -134,8 +167,11 @@ def rule_breakers():
     yield "many words", lambda book: book["cells"].append(prose("word " * 2001)), "more than 2000"
     yield "no title", cell(0, source="Few bits (2022), 20 min"), "no title"
     yield "no year", cell(0, source="# Few bits, 20 min"), "lacks the year"
-    yield "no limits", lambda book: book["cells"].remove(prose("## Limits")), "no heading with Limits"
+    yield "no limits", lambda book: book["cells"].pop(7), "no heading with Limits"
     yield "widget state", lambda book: book["metadata"].update(widgets={}), "saved widget state"
+    yield "no exercise", lambda book: book["cells"].pop(), "exercise 01.4 is missing"
+    yield "own words", cell(10, source="Round a number."), "not the exercise's own text"
+    yield "solution", cell(1, source=exercises.get("01.2").solution), "the solution of 01.2 is in the notebook"
     yield "kernel", lambda book: book["metadata"].update(kernelspec={"name": "my-env"}), "not python3"
 
 
