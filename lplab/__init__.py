@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # so that editors and type checkers see what __getattr__ serves
-    from lplab import datasets, figures, formats, models, widgets
+    from lplab import claims, datasets, figures, formats, models, training, widgets
 
 __version__ = "0.1.0"
-__all__ = ["datasets", "figures", "formats", "models", "widgets"]
+__all__ = ["claims", "datasets", "figures", "formats", "models", "training", "widgets"]
 
 
 def __getattr__(name: str) -> Any:

@@ -44,8 +44,11 @@ def test_every_format_can_be_looked_up(name, capsys):
     (["formats", "e4m3fn", "--jsonn"], "--jsonn"),
     (["lab", "/no/such/folder"], "there is no folder"),
     (["lab", "--port", "high"], "--port"),
-    (["formulas"], "'lab', 'formats', 'doctor'"),
+    (["formulas"], "'lab', 'formats', 'claims', 'doctor'"),
     ([], "COMMAND"),
+    (["claims"], "list|run|table"),
+    (["claims", "run", "gupta_2051"], "did you mean gupta_2015"),
+    (["claims", "run", "--jobs", "0", "--folder", "nowhere"], "--jobs must be -1 or at least 1"),
 ])  # fmt: skip
 def test_bad_input_gets_one_line_and_code_2(argv, told, capsys):
     with pytest.raises(SystemExit) as stop:
@@ -55,7 +58,7 @@ def test_bad_input_gets_one_line_and_code_2(argv, told, capsys):
     assert told in said.err and said.err.startswith("lplab") and said.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["lab", "formats", "doctor"])
+@pytest.mark.parametrize("command", ["lab", "formats", "claims", "doctor"])
 def test_every_help_has_an_example_that_can_be_parsed(command, capsys, monkeypatch):
     with pytest.raises(SystemExit) as stop:
         cli.main([command, "--help"])
@@ -75,7 +78,7 @@ def test_the_version_is_the_packages(capsys):
 
 def test_doctor_tells_versions_and_what_is_missing(capsys, monkeypatch):
     monkeypatch.setenv("LPLAB_BROWSER", "/opt/browser")
-    monkeypatch.setitem(cli.PURPOSES, "no-such-package", "nothing; pip install it")
+    monkeypatch.setitem(cli.doctor.PURPOSES, "no-such-package", "nothing; pip install it")
     assert cli.main(["doctor"]) == 0
     lines = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
     assert (

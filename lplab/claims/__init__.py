@@ -1,0 +1,36 @@
+"""Published claims as experiments that anybody can run again: what the paper states, what we see, the verdict.
+
+A claim is a value in :mod:`lplab.claims.catalogue`. ``lplab claims run`` measures it and stores the numbers under
+``data/claims``; the verdict is computed from the stored numbers, never written by hand.
+
+>>> from lplab import claims
+>>> claim = claims.get("gupta_2015")
+>>> claims.judge(claim, claims.stored(claim)).word
+'shown'
+"""
+
+from lplab.claims.catalogue import get, names
+from lplab.claims.claim import Check, Claim, Finding, Results
+from lplab.claims.runner import measure, run_claim
+from lplab.claims.store import Session, Stored, stored
+from lplab.claims.table import as_markdown, as_text, row
+from lplab.claims.verdict import Verdict, judge
+
+__all__ = [
+    "Check",
+    "Claim",
+    "Finding",
+    "Results",
+    "Session",
+    "Stored",
+    "Verdict",
+    "as_markdown",
+    "as_text",
+    "get",
+    "judge",
+    "measure",
+    "names",
+    "row",
+    "run_claim",
+    "stored",
+]

@@ -1,0 +1,37 @@
+"""The claims, one value each. To register another, import it here and add it to the list."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from lplab.claims.claim import Claim
+from lplab.claims.gupta_2015 import GUPTA_2015
+
+CLAIMS: tuple[Claim, ...] = (GUPTA_2015,)
+
+
+def names() -> tuple[str, ...]:
+    """The ids of all claims, in the order of the papers.
+
+    >>> names()[0]
+    'gupta_2015'
+    """
+    return tuple(claim.id for claim in CLAIMS)
+
+
+def get(id_: str) -> Claim:
+    """The claim with this id.
+
+    >>> get("gupta_2015").seeds
+    (0, 1, 2, 3, 4)
+    >>> get("gupta")
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown claim 'gupta'; did you mean gupta_2015? All: gupta_2015
+    """
+    for claim in CLAIMS:
+        if claim.id == id_:
+            return claim
+    close = get_close_matches(id_, names(), 3, 0.4)
+    hint = f"did you mean {' or '.join(close)}? All: " if close else "there are "
+    raise ValueError(f"unknown claim {id_!r}; {hint}{', '.join(names())}")

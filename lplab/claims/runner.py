@@ -1,0 +1,103 @@
+"""Measuring a claim: what is missing, in parallel, and what is finished is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lplab.claims.claim import Claim, Numbers, Point, key
+from lplab.claims.store import Session, Stored, save, stored
+
+KEEP_EVERY = 5.0  # seconds between two writes of what is finished
+
+
+def measure(claim: Claim, point: Point, seed: int) -> Numbers:
+    """One measurement: the claim's numbers as Python floats.
+
+    Raises:
+        ValueError: a number is NaN or infinite, which no shape could judge.
+    """
+    numbers = {name: float(value) for name, value in claim.measure(point, seed).items()}
+    wrong = [name for name, value in numbers.items() if not np.isfinite(value)]
+    if wrong:
+        raise ValueError(f"{claim.id}: {', '.join(wrong)} is not finite at {key(point, seed)}")
+    return numbers
+
+
+def run_claim(
+    claim: Claim,
+    *,
+    folder: str | Path | None = None,
+    jobs: int = 1,
+    fresh: bool = False,
+    command: str = "",
+    watch: Callable[[int, int], Any] | None = None,
+) -> Stored:
+    """Measure what is missing of a claim and store it; an interruption keeps all that is finished.
+
+    Args:
+        claim: the claim.
+        folder: of the results; by default ``data/claims``.
+        jobs: processes (joblib; −1 for all cores). Around the call, ``joblib.parallel_config(backend=...)`` switches
+            to Dask, Ray or another cluster.
+        fresh: measure everything again.
+        command: for the provenance.
+        watch: called with (finished, wanted) after every measurement.
+
+    Returns:
+        All that is stored now.
+
+    Raises:
+        ValueError: the folder cannot be written, or a measurement is not finite.
+    """
+    known = Stored({}) if fresh else stored(claim, folder)
+    missing = known.missing(claim)
+    if not missing:
+        return known
+    start = last = time.monotonic()
+    found: dict[str, Numbers] = {}
+    try:
+        for name, numbers in _measured(claim, missing, jobs):
+            found[name] = numbers
+            if watch:
+                watch(len(found), len(missing))
+            if time.monotonic() - last > KEEP_EVERY:
+                _keep(claim, known, found, folder, command, time.monotonic() - start, jobs)
+                last = time.monotonic()
+    finally:
+        result = _keep(claim, known, found, folder, command, time.monotonic() - start, jobs)
+    return result
+
+
+def _measured(claim: Claim, missing: Sequence[tuple[Point, int]], jobs: int) -> Any:
+    from joblib import Parallel, delayed
+
+    work = (delayed(_one)(claim, point, seed) for point, seed in missing)
+    return Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(work)
+
+
+def _one(claim: Claim, point: Point, seed: int) -> tuple[str, Numbers]:
+    return key(point, seed), measure(claim, point, seed)
+
+
+def _keep(
+    claim: Claim,
+    known: Stored,
+    found: Mapping[str, Numbers],
+    folder: str | Path | None,
+    command: str,
+    seconds: float,
+    jobs: int,
+) -> Stored:
+    """Write old and new together; without anything new, write nothing."""
+    if not found:
+        return known
+    session = Session.now(command or f"run_claim({claim.id!r})", len(found), seconds, jobs)
+    now = replace(known, numbers={**known.numbers, **found}, sessions=(*known.sessions, session))
+    save(claim, now, folder)
+    return now

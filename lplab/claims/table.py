@@ -1,0 +1,71 @@
+"""The table of all claims: theirs, ours, the spread, the verdict; for terminals, files and the labs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lplab.claims.claim import Claim
+from lplab.claims.store import stored
+from lplab.claims.verdict import INCOMPLETE, judge
+
+
+def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
+    """One claim as a flat record that JSON knows: statement, numbers, verdict, findings, provenance."""
+    numbers = stored(claim, folder)
+    verdict = judge(claim, numbers)
+    judged = bool(verdict.findings)
+    return {
+        "claim": claim.id,
+        "title": claim.title,
+        "paper": claim.paper,
+        "where": claim.where,
+        "states": claim.states,
+        "theirs": claim.theirs,
+        "ours": claim.ours(numbers.results(claim)) if judged else claim.untestable or f"{verdict.missing} to measure",
+        "seeds": len(claim.seeds),
+        "verdict": verdict.word,
+        "findings": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.findings],
+        "explained": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.explained],
+        "limits": claim.limits,
+        "measured": numbers.provenance,
+    }
+
+
+def as_text(rows: Sequence[dict[str, Any]], width: int = 100) -> str:
+    """The rows for a terminal: a paragraph a claim, with a sign before each finding."""
+    return "\n\n".join("\n".join(_paragraph(record, width)) for record in rows)
+
+
+def _paragraph(record: dict[str, Any], width: int) -> list[str]:
+    lines = [f"{record['claim']}: {record['verdict'].upper()}", f"  {record['paper']} ({record['where']})"]
+    for heading in ("states", "theirs", "ours"):
+        lines += _wrapped(heading, record[heading], width)
+    for finding in record["findings"]:
+        lines += _wrapped("holds" if finding["holds"] else "does not", finding["sentence"], width)
+    for finding in record["explained"]:
+        lines += _wrapped("why" if finding["holds"] else "not why", finding["sentence"], width)
+    if record["verdict"] != INCOMPLETE:
+        lines += _wrapped("limits", record["limits"], width)
+    return lines + _wrapped("measured", record["measured"], width)
+
+
+def _wrapped(heading: str, text: str, width: int) -> list[str]:
+    indent = " " * 12
+    return textwrap.wrap(text, width, initial_indent=f"  {heading:<10}", subsequent_indent=indent) if text else []
+
+
+def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows as a Markdown table.
+
+    >>> print(as_markdown([{"title": "A", "paper": "B 2015", "theirs": "1 %", "ours": "2 %", "verdict": "shown"}]))
+    | claim | paper | theirs | ours | verdict |
+    |---|---|---|---|---|
+    | A | B 2015 | 1 % | 2 % | shown |
+    """
+    columns = ("title", "paper", "theirs", "ours", "verdict")
+    lines = ["| claim | paper | theirs | ours | verdict |", "|---|---|---|---|---|"]
+    lines += ["| " + " | ".join(str(record[c]).replace("|", "\\|") for c in columns) + " |" for record in rows]
+    return "\n".join(lines)

@@ -1,0 +1,37 @@
+"""The ``lplab`` command: open the labs, look a format up, measure claims, check the installation.
+
+A command is a module of this package: one function adds its parser (help, example, arguments) and one runs it;
+``COMMANDS`` lists them. Bad input ends with exit code 2 and one line that says what is allowed.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import lplab
+from lplab.cli import claims, doctor, formats, labs
+from lplab.cli.command import BadInputError, Parser
+
+COMMANDS = (labs.add_lab, formats.add_formats, claims.add_claims, doctor.add_doctor)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, or 1 for a bad finding of ``doctor``; bad input exits with 2.
+
+    >>> main(["formats", "e2m1"])  # doctest: +ELLIPSIS
+    e2m1: 4 bits, ...
+    """
+    parser = Parser("lplab", description=(lplab.__doc__ or "").splitlines()[0])
+    parser.add_argument("--version", action="version", version=f"lplab {lplab.__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for add in COMMANDS:
+        add(commands)
+    args = parser.parse_args(argv)
+    try:
+        return args.run(args)
+    except BadInputError as problem:
+        command: Parser = args.parser
+        command.error(str(problem))
+    except BrokenPipeError:  # `lplab formats | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

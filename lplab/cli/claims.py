@@ -1,0 +1,127 @@
+"""``lplab claims``: published claims, measured in small: list them, run them, print theirs beside ours."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lplab.cli.command import BadInputError, add_command
+
+if TYPE_CHECKING:
+    from lplab.claims import Claim
+
+INTERRUPTED = 130  # the exit code of shells for Ctrl-C
+
+
+def add_claims(commands: Any) -> None:
+    """Add ``lplab claims`` with list, run and table."""
+    text = "published claims, measured in small: list, run, table"
+    group = add_command(commands, None, "claims", text, "lplab claims table")
+    actions = group.add_subparsers(metavar="list|run|table", required=True)
+    listed = add_command(actions, run_list, "list", "the claims and their verdicts", "lplab claims list --json")
+    run = add_command(
+        actions,
+        run_run,
+        "run",
+        "measure what is missing of some claims, or of all",
+        "lplab claims run gupta_2015 --jobs 2",
+    )
+    run.add_argument("--jobs", type=int, default=1, help="processes (default: 1; -1 for all cores)")
+    run.add_argument("--fresh", action="store_true", help="measure again what is stored")
+    table = add_command(
+        actions, run_table, "table", "theirs, ours, spread and verdict", "lplab claims table --markdown"
+    )
+    table.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    for parser in (run, table):
+        parser.add_argument("id", nargs="*", help="claims of the list (default: all)")
+    for parser in (listed, run, table):
+        parser.add_argument("--folder", type=Path, help="of the results (default: data/claims of this checkout)")
+        parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print id, verdict and title of every claim."""
+    from lplab import claims
+
+    records = rows(chosen([]), args.folder)
+    if args.json:
+        print(json.dumps(records, indent=1, ensure_ascii=False))
+        return 0
+    width = max(map(len, claims.names()))
+    for record in records:
+        print(f"{record['claim']:<{width}}  {record['verdict']:<24}  {record['title']}")
+    return 0
+
+
+def run_run(args: argparse.Namespace) -> int:
+    """Measure, with a progress bar on stderr; then print as ``table`` does. Ctrl-C keeps what is finished."""
+    wanted = chosen(args.id)
+    command = " ".join(["lplab claims run", *(claim.id for claim in wanted), f"--jobs {args.jobs}"])
+    for claim in wanted:
+        try:
+            measure(claim, args, command)
+        except KeyboardInterrupt:
+            print(f"\nstopped; what is finished is kept, and the same command goes on: {command}", file=sys.stderr)
+            return INTERRUPTED
+        except ValueError as problem:
+            raise BadInputError(str(problem)) from None
+    records = rows(wanted, args.folder)
+    print(json.dumps(records, indent=1, ensure_ascii=False) if args.json else text_of(records))
+    return 0
+
+
+def measure(claim: "Claim", args: argparse.Namespace, command: str) -> None:
+    """Measure one claim under a progress bar."""
+    from tqdm import tqdm
+
+    from lplab import claims
+
+    if args.jobs == 0 or args.jobs < -1:
+        raise BadInputError(f"--jobs must be -1 or at least 1, got {args.jobs}")
+    with tqdm(desc=claim.id, unit="run", file=sys.stderr) as bar:
+
+        def watch(finished: int, wanted: int) -> None:
+            bar.total = wanted
+            bar.update(finished - bar.n)
+
+        claims.run_claim(claim, folder=args.folder, jobs=args.jobs, fresh=args.fresh, command=command, watch=watch)
+
+
+def run_table(args: argparse.Namespace) -> int:
+    """Print theirs, ours and the verdict, from what is stored."""
+    from lplab import claims
+
+    records = rows(chosen(args.id), args.folder)
+    if args.json:
+        print(json.dumps(records, indent=1, ensure_ascii=False))
+    else:
+        print(claims.as_markdown(records) if args.markdown else text_of(records))
+    return 0
+
+
+def text_of(records: list[dict[str, Any]]) -> str:
+    """The records for a terminal."""
+    from lplab import claims
+
+    return claims.as_text(records)
+
+
+def rows(wanted: "list[Claim]", folder: Path | None) -> list[dict[str, Any]]:
+    """The records of some claims; a file of results that cannot be read is bad input."""
+    from lplab import claims
+
+    try:
+        return [claims.row(claim, folder) for claim in wanted]
+    except ValueError as problem:
+        raise BadInputError(str(problem)) from None
+
+
+def chosen(ids: list[str]) -> "list[Claim]":
+    """The claims with these ids; all where there are none."""
+    from lplab import claims
+
+    try:
+        return [claims.get(name) for name in ids or claims.names()]
+    except ValueError as problem:
+        raise BadInputError(str(problem)) from None

@@ -1,0 +1,26 @@
+"""What every command shares: a parser that answers bad input with one line, and a way to add itself."""
+
+import argparse
+from typing import Any, NoReturn
+
+
+class BadInputError(Exception):
+    """What the user typed cannot be done; the message says in one line what can."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that answers bad input with one line instead of the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print ``message`` to stderr and exit with code 2."""
+        self.exit(2, f"{self.prog}: {' '.join(message.split())} ({self.prog} --help)\n")
+
+
+def add_command(commands: Any, run: Any, name: str, text: str, example: str) -> argparse.ArgumentParser:
+    """Add the parser of one command, with its example, and note which function runs it."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = commands.add_parser(
+        name, help=text, description=text, epilog=f"example:\n  {example}", formatter_class=raw
+    )
+    parser.set_defaults(run=run, parser=parser)
+    return parser

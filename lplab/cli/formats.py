@@ -1,0 +1,77 @@
+"""``lplab formats``: the catalogue, and one format with all that is known of it."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from lplab.cli.command import BadInputError, add_command
+
+COLUMNS = {  # of `lplab formats`: heading, key of Format.describe()
+    "format": "name",
+    "bits": "bits",
+    "max": "max",
+    "min normal": "smallest_normal",
+    "min subnormal": "smallest_subnormal",
+    "epsilon": "epsilon",
+    "octaves": "dynamic_range_octaves",
+    "wasted codes": "wasted_codes",
+}
+
+
+def add_formats(commands: Any) -> None:
+    """Add ``lplab formats``."""
+    text = "list the number formats, or show the figures of one"
+    parser = add_command(commands, run_formats, "formats", text, "lplab formats e4m3fn --json")
+    parser.add_argument("name", nargs="?", help="a name of the list, or q4.12 and the like for any fixed point")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_formats(args: argparse.Namespace) -> int:
+    """Print the catalogue as a table, or one format with all that is known of it."""
+    from lplab import formats
+
+    if args.name is None:
+        everything = [numbers(formats.get(name)) for name in formats.names()]
+        print(json.dumps(everything, indent=1) if args.json else table(everything))
+        return 0
+    try:
+        found = formats.get(args.name)
+    except ValueError as error:
+        raise BadInputError(str(error)) from None
+    if args.json:
+        print(json.dumps(numbers(found), indent=1))
+        return 0
+    print(found)
+    for key, value in numbers(found).items():
+        print(f"  {key.replace('_', ' '):<22}{shown(value)}")
+    print(f"  {'in Python':<22}formats.get({found.name!r})")
+    return 0
+
+
+def numbers(fmt: Any) -> dict[str, Any]:
+    """``fmt.describe()`` with None instead of NaN, which JSON does not know."""
+    return {key: None if value != value else value for key, value in fmt.describe().items()}
+
+
+def shown(value: Any) -> str:
+    """A number as people read it, and a dash for what does not apply.
+
+    >>> shown(0.001953125), shown(448.0), shown(None)
+    ('0.00195312', '448', '-')
+    """
+    return "-" if value is None else f"{value:.6g}" if isinstance(value, int | float) else str(value)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows under the headings of ``COLUMNS``: the name to the left, numbers to the right."""
+    cells = [list(COLUMNS), *([shown(row.get(key)) for key in COLUMNS.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = (
+        "  ".join(
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    )
+    return "\n".join(lines)

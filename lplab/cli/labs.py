@@ -1,0 +1,33 @@
+"""``lplab lab``: open JupyterLab at the labs."""
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from lplab.cli.command import BadInputError, add_command
+
+
+def add_lab(commands: Any) -> None:
+    """Add ``lplab lab``."""
+    parser = add_command(commands, run_lab, "lab", "open JupyterLab at the labs", "lplab lab --no-browser --port 9000")
+    parser.add_argument("folder", nargs="?", type=Path, help="folder of the labs (default: that of this checkout)")
+    parser.add_argument("--port", type=int, default=8888, help="default: 8888, or the next free one")
+    parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the address")
+
+
+def run_lab(args: argparse.Namespace) -> int:
+    """Start JupyterLab in ``args.folder`` and wait for its end."""
+    beside = Path(__file__).resolve().parents[2] / "labs"
+    folder = args.folder or (beside if beside.is_dir() else Path("labs"))
+    if not folder.is_dir():
+        raise BadInputError(f"there is no folder {folder}: give the labs folder of a clone of the repository")
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise BadInputError("JupyterLab is not installed: pip install 'lplab[lab]'")
+    command = [sys.executable, "-m", "jupyterlab", str(folder), f"--port={args.port}"]
+    command += ["--no-browser"] * args.no_browser
+    command += ["--allow-root"] * (os.name == "posix" and os.geteuid() == 0)
+    return subprocess.call(command)
