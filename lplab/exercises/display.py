@@ -3,77 +3,102 @@
 from __future__ import annotations
 
 import html
+import math
+import re
 from typing import Any
 
 import ipywidgets
 from IPython.display import display
 
 from lplab import figures, widgets
+from lplab.widgets.controls import Helper, guarded, line, say
 
 from . import catalogue, notebook
-from .verdict import FAILED, PASSED, Verdict
+from .exercise import Exercise
+from .verdict import Verdict
 
-LOOKS = {PASSED: ("lp-check-passed", "✓"), FAILED: ("lp-check-failed", "✗")}
+SIGNS = {"passed": "✓", "failed": "✗", "not yet": "…"}
 
 
 def show(verdict: Verdict) -> None:
     """Display a verdict: a widget where there is a front end, the plain text anywhere else."""
-    box = view(verdict)
-    bundle = box._repr_mimebundle_()
+    bundle = CheckView(verdict)._repr_mimebundle_()
     display({**bundle, "text/plain": verdict.text}, raw=True)
 
 
-def view(verdict: Verdict) -> ipywidgets.VBox:
-    """The widget: message, figure where one helps, and the buttons."""
-    parts: list[Any] = [ipywidgets.HTML(message(verdict))]
-    picture = counterexample(verdict)
-    if picture is not None:
-        parts.append(widgets.LiveFigure(picture))
-    box = ipywidgets.VBox([*parts, *_buttons(verdict)])
-    box.add_class("lp-check")
-    return box
+class CheckView(ipywidgets.VBox):
+    """What a check says: message, figure where one helps, and the next hint or a solution at the press of a button.
+
+    >>> from lplab.exercises import check
+    >>> CheckView(check("00.1", lambda low, high: (low + high) / 2)).message.value[:60]
+    '<div role="status"><p><b><span aria-hidden="true">✓</span> E'
+    """
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.exercise = catalogue.get(verdict.exercise)
+        self.message = ipywidgets.HTML(message(verdict))
+        self.figure = picture(self.exercise, verdict)
+        self.opened = ipywidgets.HTML("")
+        self.error_line = line("", "lp-error", "lp-live")
+        say(self.error_line, "")
+        figure = [self.figure] if self.figure is not None else []
+        row = ipywidgets.HBox(self._buttons(verdict.passed))
+        row.add_class("lp-row")
+        super().__init__([self.message, *figure, row, self.opened, self.error_line, Helper()])
+        for name in ("lp-controls", "lp-check", f"lp-check-{verdict.status.replace(' ', '-')}"):
+            self.add_class(name)
+
+    def _buttons(self, passed: bool) -> list[ipywidgets.Button]:
+        count = len(self.exercise.hints)
+        self.hint_button = ipywidgets.Button(description=f"Hint 1 of {count}", tooltip="shows the next hint")
+        self.solution_button = ipywidgets.Button(description="Solution", tooltip="shows a solution")
+        self.hints: list[str] = []
+        self.hint_button.on_click(guarded(self.error_line, lambda _: self.open_hint()))
+        self.solution_button.on_click(guarded(self.error_line, lambda _: self.show_solution()))
+        return [self.solution_button] if passed else [self.hint_button, self.solution_button]
+
+    def open_hint(self) -> None:
+        """Show one hint more."""
+        count = len(self.exercise.hints)
+        self.hints.append(notebook.next_hint(self.exercise.id, len(self.hints)))
+        self.opened.value = '<div role="status">' + "".join(map(paragraph, self.hints)) + "</div>"
+        self.hint_button.disabled = len(self.hints) == count
+        self.hint_button.description = f"Hint {min(len(self.hints) + 1, count)} of {count}"
+
+    def show_solution(self) -> None:
+        """Show a solution in place of the hints."""
+        source = str(notebook.solution(self.exercise.id, anyway=True))
+        self.opened.value = f"<pre>{html.escape(source)}</pre>"
 
 
 def message(verdict: Verdict) -> str:
     """The message as HTML: announced by screen readers, with a sign beside the colour."""
-    look, sign = LOOKS.get(verdict.status, ("lp-check-waiting", "…"))
-    first, *others = (html.escape(line) for line in verdict.lines)
-    paragraphs = "".join(f"<p>{line}</p>" for line in others)
-    headline = f'<p><b><span aria-hidden="true">{sign}</span> {first}</b></p>'
-    return f'<div class="lp-verdict {look}" role="status">{headline}{paragraphs}</div>'
+    first, *others = verdict.lines
+    sign = f'<span aria-hidden="true">{SIGNS[verdict.status]}</span>'
+    return f'<div role="status"><p><b>{sign} {marked(first)}</b></p>{"".join(map(paragraph, others))}</div>'
 
 
-def counterexample(verdict: Verdict) -> Any:
+def paragraph(text: str) -> str:
+    """One line of plain text as HTML."""
+    return f"<p>{marked(text)}</p>"
+
+
+def marked(text: str) -> str:
+    """Plain text as HTML, what stands between backticks as code.
+
+    >>> marked("`x < 1` is not 1 > x")
+    '<code>x &lt; 1</code> is not 1 &gt; x'
+    """
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+
+
+def picture(exercise: Exercise, verdict: Verdict) -> Any:
     """The number line with the miss on it, or None where a line says nothing."""
-    exercise = catalogue.get(verdict.exercise)
     miss = verdict.miss
-    if miss is None or exercise.line is None or not isinstance(miss.expected, float):
+    if miss is None or exercise.line is None or not isinstance(miss.expected, int | float):
         return None
-    x, fmt = float(miss.args[0]), exercise.line(miss.args)
-    return None if x != x else figures.counterexample(fmt, x, float(miss.yours), miss.expected)
-
-
-def _buttons(verdict: Verdict) -> list[Any]:
-    """Hint by hint, then the solution; each is shown below the buttons and recorded as opened."""
-    exercise = catalogue.get(verdict.exercise)
-    hint = ipywidgets.Button(description=f"Hint ({len(exercise.hints)} in all)", tooltip="shows the next hint")
-    solution = ipywidgets.Button(description="Solution", tooltip="shows a solution")
-    text = ipywidgets.HTML("")
-    shown: list[str] = []
-
-    def more(_: Any) -> None:
-        shown.append(notebook.next_hint(verdict.exercise, len(shown)))
-        text.value = (
-            '<div class="lp-hints" role="status">' + "".join(f"<p>{html.escape(line)}</p>" for line in shown) + "</div>"
-        )
-        hint.disabled = len(shown) == len(exercise.hints)
-
-    def give(_: Any) -> None:
-        source = notebook.solution(verdict.exercise, anyway=True)
-        text.value = f'<pre class="lp-solution">{html.escape(str(source))}</pre>'
-
-    hint.on_click(more)
-    solution.on_click(give)
-    row = ipywidgets.HBox([solution] if verdict.passed else [hint, solution])
-    row.add_class("lp-row")
-    return [row, text]
+    x = float(miss.args[0]) if isinstance(miss.args[0], int | float) else math.nan
+    if math.isnan(x):
+        return None
+    drawn = figures.counterexample(exercise.line(miss.args), x, float(miss.yours), float(miss.expected))
+    return widgets.LiveFigure(drawn)

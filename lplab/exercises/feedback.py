@@ -34,7 +34,7 @@ def not_yet(exercise: Exercise) -> Verdict:
     """For a stub that nobody has filled in."""
     lines = (
         f"Exercise {exercise.id}: not yet. Replace the line with `raise` in {exercise.name} and run the cell again.",
-        f'If you do not know how to begin: hint("{exercise.id}").',
+        f'If you do not know how to begin: `hint("{exercise.id}")`.',
     )
     return Verdict(exercise.id, exercise.version, exercise.title, NOT_YET, "", lines, 0, exercise.points)
 
@@ -74,7 +74,7 @@ def failed(
     ]
     if convention and not exercise.accept:
         lines.append(f"Compared with the legal way nearest to yours: {convention.name}.")
-    lines.append(f'Next: change the function and run the cell again, or open a hint with hint("{exercise.id}").')
+    lines.append(f'Next: change the function and run the cell again, or open a hint with `hint("{exercise.id}")`.')
     return Verdict(
         exercise.id, exercise.version, exercise.title, FAILED, trouble.ring, tuple(lines),
         round(exercise.points * SHARES[trouble.ring]), exercise.points, trouble.right, trouble.total, misconception,

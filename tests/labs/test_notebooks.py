@@ -26,6 +26,7 @@ BIAS = (
     '_float("e4m3fn", 4, 3, specials="fn")',
     '_float("e4m3fn", 4, 3, bias=8, specials="fn")',
 )
+IMPORTS = "from lplab import formats\nfrom lplab.exercises import check"
 MUTATIONS = {"00": BIAS, "01": BIAS}
 
 
