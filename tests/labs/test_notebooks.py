@@ -51,9 +51,7 @@ def good() -> dict:
         "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
         "cells": [
             prose("# Few bits (2022)\nEight bits are enough. 20 min"),
-            code(
-                "from lplab import formats\nfrom lplab.exercises import check\n\nf = formats.get('e4m3fn')\nassert f.bits == 8"
-            ),
+            code(f"{IMPORTS}\n\nf = formats.get('e4m3fn')\nassert f.bits == 8"),
             *[code(f"{notebooks.MARK}\n{text}", output) for text, output in facts.items()],
             *[prose(f"## {heading}") for heading in notebooks.HEADINGS],
             *[
