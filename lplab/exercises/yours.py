@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from lplab import formats
+
 from .answers import answer_of
+from .grids import grid
 from .isolation import Raised, Unusable, run_isolated
 from .notebook import Text
 
-POINTS = 241  # of a drawing: enough that every step of an 8-bit format gets some
+POINTS = 181  # of a drawing, and all ties beside them, which evenly spaced points do not hit
 
 
 def results_of(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -46,11 +49,22 @@ def draw_rounding(function: Callable[[float], float], fmt: str, *, low: float = 
         fmt: the format to compare with.
         low, high: the range of inputs.
     """
-    from lplab import figures, widgets
+    from lplab import figures, widgets  # drawn in a notebook only
 
-    x = np.linspace(low, high, POINTS)
+    x = np.sort(np.concatenate([np.linspace(low, high, POINTS), ties(formats.get(fmt), low, high)]))
     try:
         results = np.array(results_of(function, [(value,) for value in x.tolist()]), dtype=np.float64)
     except (ValueError, TypeError) as problem:
         return Text(f"Here your {function.__name__} will be drawn on the staircase of {fmt} (now: {problem}).")
     return widgets.LiveFigure(figures.staircase(fmt, (x, results), low=low, high=high))
+
+
+def ties(fmt: formats.Format, low: float, high: float) -> np.ndarray:
+    """The halfway points of a format within a range, at most as many as other points.
+
+    >>> ties(formats.get("e2m1"), 0, 2)
+    array([0.25, 0.75, 1.25, 1.75])
+    """
+    numbers = grid(fmt)
+    middles = (numbers[:-1] + numbers[1:]) / 2
+    return middles[(middles >= low) & (middles <= high)][:POINTS]

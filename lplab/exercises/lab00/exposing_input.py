@@ -1,4 +1,4 @@
-"""Exercise 00.2 expose a mistake."""
+"""Exercise 00.2: find the input that exposes a mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exercise 00.3 green is not enough."""
+"""Exercise 00.3: a wrong function that passes three random tests."""
 
 from __future__ import annotations
 

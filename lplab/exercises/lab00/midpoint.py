@@ -1,4 +1,4 @@
-"""Exercise 00.1 broken on purpose."""
+"""Exercise 00.1: a function that is broken on purpose."""
 
 from __future__ import annotations
 

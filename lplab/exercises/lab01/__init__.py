@@ -20,4 +20,4 @@ def codes_between(low: float, high: float) -> int:
 QUESTIONS = (
     Question("01.a", "How many of E4M3's 256 codes lie strictly between 0 and 1?", lambda: codes_between(0, 1), unit="codes", because="Codes are spread evenly over octaves, not over numbers."),
 )
-EXERCISES = (DECODE, ROUND, DUEL, KILL)
+EXERCISES = (DECODE, ROUND, KILL, DUEL)

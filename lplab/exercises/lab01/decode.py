@@ -1,4 +1,4 @@
-"""Exercise 01.1 decode."""
+"""Exercise 01.1: decode the bits of a number."""
 
 from __future__ import annotations
 

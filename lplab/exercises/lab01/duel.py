@@ -1,4 +1,4 @@
-"""Exercise 01.3 where one format beats the other."""
+"""Exercise 01.4: where one sixteen-bit format beats the other, and the reverse."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def judge_duel(args: Any, result: Any) -> str:
 
 
 DUEL = Exercise(
-    id="01.3",
+    id="01.4",
     version=1,
     title="Where fp16 beats bf16, and the reverse",
     goal="Goal 3: choose between range and precision",

@@ -1,4 +1,4 @@
-"""Exercise 01.4 inputs that kill."""
+"""Exercise 01.3: inputs that expose three wrong roundings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _equal(a: float, b: float) -> bool:
 
 
 KILL = Exercise(
-    id="01.4",
+    id="01.3",
     version=1,
     title="Inputs that expose three wrong roundings",
     goal="Goal 2: name what goes wrong",

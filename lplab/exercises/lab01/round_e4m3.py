@@ -1,4 +1,4 @@
-"""Exercise 01.2 round to nearest, ties to even."""
+"""Exercise 01.2: round to nearest, ties to even."""
 
 from __future__ import annotations
 

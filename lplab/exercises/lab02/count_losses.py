@@ -1,4 +1,4 @@
-"""Exercise 02.3 what is lost."""
+"""Exercise 02.3: count what saturates and what is lost."""
 
 from __future__ import annotations
 

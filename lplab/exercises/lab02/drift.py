@@ -1,4 +1,4 @@
-"""Exercise 02.4 the drift."""
+"""Exercise 02.4: the drift of floor(x + 0.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exercise 02.1 fixed point."""
+"""Exercise 02.1: a fixed-point quantizer, as Gupta defines it."""
 
 from __future__ import annotations
 

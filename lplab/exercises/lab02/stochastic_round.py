@@ -1,4 +1,4 @@
-"""Exercise 02.2 stochastic rounding."""
+"""Exercise 02.2: stochastic rounding."""
 
 from __future__ import annotations
 
