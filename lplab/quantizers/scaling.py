@@ -1,0 +1,144 @@
+"""Scaling rules: which magnitude of a tensor becomes the largest value of a format.
+
+A scale is what one unit of the format is worth, as in ``IntFormat``: values = scale · format.quantize(x / scale). A
+rule looks at a tensor, or at each channel of it, and names the *clip*: the magnitude that is to become the largest
+value of the format. Then scale = clip / (largest value of the format). A new rule is a new class with a ``clips``
+method.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from lplab.formats import Format
+from lplab.formats.arrays import WORDS
+from lplab.quantizers import kinds
+
+LEAST_SCALE, GREATEST_SCALE = 2.0**-100, 2.0**100  # IntFormat's own limits, and float32 stays clear of its ends
+
+
+class Scaling(ABC):
+    """A rule that chooses the scale of a tensor or of each of its channels.
+
+    What every rule does with awkward input: NaN and infinity are left out of the statistics; where the rule's clip is
+    zero, the largest finite magnitude is taken instead; a tensor (or channel) that is empty, all zero or has no finite
+    number gets the scale 1. Scales stay within 2^−100 … 2^100. For a format without negative numbers only the
+    positive ones count.
+    """
+
+    power_of_two: bool
+
+    @abstractmethod
+    def clips(self, xp: Any, rows: Any, format: Format) -> Any:
+        """The clip of each row of [channels, elements] (numpy or torch, as ``xp``), in the dtype of the rows."""
+
+    def scales(self, xp: Any, rows: Any, format: Format) -> Any:
+        """The scale of each row, in the dtype of the rows."""
+        clips = self.clips(xp, rows, format)
+        if not bool((clips > 0).all()):
+            clips = xp.where(clips > 0, clips, kinds.largest_finite(xp, signed_rows(xp, rows, format)))
+        scales = scales_of(xp, clips, format)
+        return next_power_of_two(xp, scales) if self.power_of_two else scales
+
+
+def scales_of(xp: Any, clips: Any, format: Format) -> Any:
+    """The scales that make clips the largest value of a format; 1 where a clip is zero.
+
+    >>> from lplab.formats import get
+    >>> scales_of(np, np.array([0.0, 127.0, 1e300]), get("int8")).tolist() == [1.0, 1.0, 2.0**100]
+    True
+    """
+    limit = xp.full_like(clips, limit_of(format))  # not a Python number: CUDA would multiply by its reciprocal
+    scales = xp.clip(clips / limit, LEAST_SCALE, GREATEST_SCALE)
+    return xp.where(clips > 0, scales, xp.ones_like(scales))
+
+
+def limit_of(format: Format) -> float:
+    """The largest value whose negative the format has too; the largest value where it has no negatives.
+
+    >>> from lplab.formats import get
+    >>> limit_of(get("int8")), limit_of(get("e4m3fn")), limit_of(get("e8m0")) == 2.0**127
+    (127.0, 448.0, True)
+    """
+    return min(format.max, -format.lowest) if format.lowest < 0 else format.max
+
+
+def next_power_of_two(xp: Any, scales: Any) -> Any:
+    """The smallest power of two that is not below each (positive, normal) number. By its bits: logarithms go wrong.
+
+    >>> next_power_of_two(np, np.array([0.5, 0.51, 3.0]))
+    array([0.5, 1. , 4. ])
+    """
+    word = WORDS[str(scales.dtype).removeprefix("torch.")]
+    fraction = (1 << word.fraction_bits) - 1
+    bits = scales.view(getattr(xp, word.integer))
+    return ((bits + fraction) & ~fraction).view(scales.dtype)
+
+
+def signed_rows(xp: Any, rows: Any, format: Format) -> Any:
+    """The rows as a format sees them: without their negative numbers if it has none."""
+    return rows if format.lowest < 0 else xp.clip(rows, 0, None)
+
+
+@dataclass(frozen=True)
+class Amax(Scaling):
+    """The largest magnitude becomes the largest value: nothing is clipped. With the tensor at hand: immediate scaling.
+
+    Args:
+        power_of_two: round the scale up to a power of two. Scaling is then exact and still nothing is clipped.
+
+    >>> from lplab.quantizers import Quantizer
+    >>> round(Quantizer("int8", Amax()).scale([0.5, -2.54]), 6)
+    0.02
+    """
+
+    power_of_two: bool = False
+
+    def clips(self, xp: Any, rows: Any, format: Format) -> Any:
+        """The largest finite magnitude of each row."""
+        return kinds.largest_finite(xp, signed_rows(xp, rows, format))
+
+
+@dataclass(frozen=True)
+class Percentile(Scaling):
+    """Most magnitudes fit; the few larger ones are clipped.
+
+    The clip is the smallest magnitude of the tensor that ``percent`` percent of the (finite) magnitudes do not
+    exceed: a value of the tensor itself, nothing is interpolated. It is found on the CPU, whatever the device.
+
+    Args:
+        percent: above 0, at most 100; read as the decimal number that is written. 100 is :class:`Amax`.
+        power_of_two: round the scale up to a power of two.
+
+    >>> from lplab.quantizers import Quantizer
+    >>> Quantizer("int8", Percentile(75)).scale(np.array([1.0, 2.0, 127.0, 1e6]))
+    1.0
+    """
+
+    percent: float = 99.9
+    power_of_two: bool = False
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.percent, int | float) and not isinstance(self.percent, bool)
+        if not number or not 0 < self.percent <= 100:
+            raise ValueError(f"percent must be a number above 0 and at most 100, got {self.percent!r}")
+
+    def clips(self, xp: Any, rows: Any, format: Format) -> Any:
+        """The order statistic of each row."""
+        share = Fraction(repr(self.percent)) / 100
+        clips = np.array([_order_statistic(row, share) for row in kinds.host(signed_rows(xp, rows, format))])
+        return xp.asarray(clips.astype(kinds.host(rows).dtype)) if xp is np else rows.new_tensor(clips)
+
+
+def _order_statistic(row: np.ndarray, share: Fraction) -> float:
+    magnitudes = np.abs(row[np.isfinite(row)])
+    if not magnitudes.size:
+        return 0.0
+    rank = math.ceil(share * magnitudes.size) - 1
+    return float(np.partition(magnitudes, rank)[rank])
