@@ -71,7 +71,11 @@ def main() -> None:
 
 
 def private_channels() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes on stdin and stdout, moved out of the way: stdin is empty now, and stdout goes where stderr goes."""
+    """The pipes on stdin and stdout, moved out of the way: stdin is empty now, and stdout goes where stderr goes.
+
+    On Windows, too, this must come before a thread waits for the pipe: libraries that look at their stdin when they
+    are loaded would wait with it (numpy/numpy#24290).
+    """
     requests, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

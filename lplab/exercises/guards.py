@@ -3,6 +3,7 @@
 The guards answer mistakes with one clear line. They are no sandbox; see :mod:`lplab.exercises.isolation`.
 """
 
+import contextlib
 import os
 import signal
 import types
@@ -47,14 +48,16 @@ def limit(cpu_seconds: float, memory_mb: int) -> None:
 
 def _lower(which: int, wanted: int) -> None:
     _, highest = resource.getrlimit(which)
-    resource.setrlimit(which, (wanted if highest == resource.RLIM_INFINITY else min(wanted, highest), highest))
+    with contextlib.suppress(ValueError):  # macOS refuses some (python/cpython#78783)
+        resource.setrlimit(which, (wanted if highest == resource.RLIM_INFINITY else min(wanted, highest), highest))
 
 
 def lift_memory_limit() -> None:
     """Make room for the report after a MemoryError."""
     if resource is not None:
         _, highest = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (highest, highest))
+        with contextlib.suppress(ValueError):  # macOS, where nothing was lowered
+            resource.setrlimit(resource.RLIMIT_AS, (highest, highest))
 
 
 def importer(allowed: Sequence[str]) -> Callable:

@@ -65,8 +65,8 @@ def run_isolated(
     ):
         run.follow(child)
     run.weigh_printed(child)  # once more, since the last of it may have come after the last look
-    printed = child.printed.decode("utf-8", errors="replace")
-    return Outcome(tuple(run.values), run.stopped, tuple(run.changed), printed, time.perf_counter() - begun)
+    seconds = time.perf_counter() - begun
+    return Outcome(tuple(run.values), run.stopped, tuple(run.changed), child.beginning(), seconds)
 
 
 def _request(answer: Answer, calls: Sequence[tuple], limits: Limits, allowed: Sequence[str]) -> bytes:

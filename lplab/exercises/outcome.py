@@ -45,7 +45,7 @@ class Unusable:
 
 @dataclass(frozen=True)
 class Stopped:
-    """Why calls are missing.
+    """Why a run ended early.
 
     ``reason`` is time, memory, printing, exit, crash, import, syntax, definition (an exception before the function
     was there, or no function of that name) or tampering; ``sentence`` tells the student in one line.
@@ -60,9 +60,9 @@ class Outcome:
     """What came of the calls.
 
     ``values`` holds, for each finished call in order, the value, a :class:`Raised` or an :class:`Unusable`; ``stopped``
-    says why calls are missing, or, where none is, that the code tampered or printed
-    too much; ``changed`` are the indices of the calls that changed their
-    arguments in place; ``printed`` is the beginning of the output, 2 kB at most; ``seconds`` is the time it all took.
+    says why calls are missing, or, where none is, that the code tampered or printed too much; ``changed`` are the
+    indices of the calls that changed their arguments in place; ``printed`` is the beginning of the output, 2 kB at
+    most; ``seconds`` is the time it all took.
     """
 
     values: tuple

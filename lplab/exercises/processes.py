@@ -33,8 +33,8 @@ class Child:
     """
 
     def __init__(self, request: bytes, folder: str, path: Sequence[str]) -> None:
-        self.printed = b""  # its beginning
         self.printed_bytes = 0
+        self._beginning = self._end = b""  # of what is printed
         self._request = request
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._over = threading.Event()
@@ -44,8 +44,8 @@ class Child:
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         self._process: Any = subprocess.Popen(command, cwd=folder, env=environment, **pipes, **_own_group())
         self._hearer = threading.Thread(target=self._hear, daemon=True)
-        others = [threading.Thread(target=work, daemon=True) for work in (self._feed, self._drain)]
-        self._threads = [self._hearer, *others]
+        self._drainer = threading.Thread(target=self._drain, daemon=True)
+        self._threads = [threading.Thread(target=self._feed, daemon=True), self._hearer, self._drainer]
 
     def __enter__(self) -> "Child":
         for thread in self._threads:
@@ -95,6 +95,15 @@ class Child:
             self._process.wait(PATIENCE)
         return self._process.returncode
 
+    def beginning(self) -> str:
+        """What was printed first, 2 kB at most."""
+        return _text(self._beginning)
+
+    def last_words(self) -> str:
+        """The last line that was printed, once the child is gone."""
+        self._drainer.join(PATIENCE)
+        return _text(self._end).strip().rpartition("\n")[2]
+
     # ---- threads: one for each pipe, which also closes it ------------------------------------------------------------
 
     def _feed(self) -> None:
@@ -112,8 +121,13 @@ class Child:
     def _drain(self) -> None:
         with self._process.stderr as pipe:
             while chunk := pipe.read1(65536):
-                self.printed += chunk[: SHOWN - len(self.printed)]
                 self.printed_bytes += len(chunk)
+                self._beginning += chunk[: SHOWN - len(self._beginning)]
+                self._end = (self._end + chunk)[-SHOWN:]
+
+
+def _text(printed: bytes) -> str:
+    return printed.decode("utf-8", errors="replace").replace("\r\n", "\n")
 
 
 def _own_group() -> dict[str, Any]:

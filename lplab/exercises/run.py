@@ -123,10 +123,12 @@ class Run:
         """The reason of a child that ended without a word, from its exit code."""
         code = child.exit_code()
         if self.begin is None:
-            raise RuntimeError(f"the process for student code did not start: {child.printed.decode(errors='replace')}")
+            raise RuntimeError(f"the process for student code did not start; it says: {child.last_words()}")
         if TIMER is not None and code == -TIMER:
             return Stopped("time", self.too_slow())
-        if code is not None and 0 <= code < 256:
+        if code is None:
+            return Stopped("tampering", f"your code closed the pipe that carries its results, {self.where()}")
+        if 0 <= code < 256:
             return Stopped("exit", f"your code ended Python at once, {self.where()}; use return to end a function")
         hint = ": recursion without end?" if code in (-signal.SIGSEGV, STACK_OVERFLOW) else ""
         return Stopped("crash", f"Python itself crashed or was killed (exit code {code}), {self.where()}{hint}")

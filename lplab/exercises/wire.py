@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 LARGEST = 16_000_000  # bytes of one value
+MOST = 1_000_000  # parts of one list, tuple or dict
 DEEPEST = 50  # lists in lists
 KINDS = "biufU"  # of dtypes that travel: bool, int, unsigned, float, text. Never objects: their bytes are addresses
 INSTEAD = {  # what to say about a type that cannot travel
@@ -64,7 +65,7 @@ def encode(value: Any, room: int = DEEPEST) -> Any:
 
     None, bool, int, float, str, list, tuple, dict, numpy scalars and arrays travel; everything else raises
     :class:`CannotTravelError`, and so do an array
-    of more than 16 MB and a nest deeper than ``room``.
+    of more than 16 MB, a list of more than a million parts, and a nest deeper than ``room``.
 
     >>> encode((1, -0.0, np.float16(0.1)))
     {'tuple': [1, -0.0, {'scalar': '<f2', 'data': 'Zi4='}]}
@@ -83,6 +84,8 @@ def encode(value: Any, room: int = DEEPEST) -> Any:
 def _encode_plain(value: Any, room: int) -> Any:
     if isinstance(value, int):  # hexadecimal has no limit of digits
         return int(value) if value.bit_length() < 1000 else {"int": hex(value)}
+    if isinstance(value, list | tuple | dict) and len(value) > MOST:
+        raise CannotTravelError(f"a {type(value).__name__} of {len(value):,} parts: at most {MOST:,} are read")
     if isinstance(value, list):
         return [encode(part, room) for part in value]
     if isinstance(value, tuple):
@@ -147,6 +150,6 @@ def decode(form: Any) -> Any:
 
 def _decode_numbers(dtype: str, data: str, shape: tuple[int, ...]) -> np.ndarray:
     kind = np.dtype(dtype)
-    if kind.kind not in KINDS:
-        raise ValueError(f"dtype {dtype} does not travel")
+    if kind.kind not in KINDS or min(shape, default=0) < 0:
+        raise ValueError(f"no array has dtype {dtype} and shape {shape}")
     return np.ndarray(shape, kind, base64.b64decode(data)).copy()
