@@ -1,0 +1,55 @@
+"""``lplab exercises``: the exercises of the course, and the proof that their checks catch what they must."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from lplab.cli.command import BadInputError, add_command
+
+
+def add_exercises(commands: Any) -> None:
+    """Add ``lplab exercises``."""
+    text = "list the exercises, show one, or prove their checks with all known mistakes"
+    parser = add_command(commands, run_exercises, "exercises", text, "lplab exercises 01.2")
+    parser.add_argument("id", nargs="?", help="lab and number, such as 01.2")
+    parser.add_argument("--kills", action="store_true", help="try all known mistakes: how many each ring catches")
+    parser.add_argument("--all", action="store_true", help="all pages as Markdown (docs/exercises.md)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_exercises(args: argparse.Namespace) -> int:
+    """Print the list, one page, the kill table or all pages; exit code 1 if a known mistake survives its check."""
+    from lplab.exercises import catalogue, pages
+
+    try:
+        chosen = [catalogue.get(args.id)] if args.id else [catalogue.get(name) for name in catalogue.names()]
+    except ValueError as problem:
+        raise BadInputError(str(problem)) from None
+    if not (args.id or args.kills or args.all):
+        rows = [{"id": e.id, "title": e.title, "minutes": e.minutes, "points": e.points} for e in chosen]
+        text = "\n".join(f"{row['id']}  {row['title']} ({row['minutes']} min, {row['points']} points)" for row in rows)
+        print(json.dumps(rows, indent=1) if args.json else text)
+        return 0
+    found = rings_of(chosen)
+    if args.json:
+        print(json.dumps(found, indent=1))
+    elif args.kills:
+        print(pages.kill_table(found))
+    else:
+        head = pages.HEAD.format(table=pages.kill_table(found)) if args.all else ""
+        print("\n\n".join([head.strip(), *[pages.page(e, found[e.id]).strip() for e in chosen]]).strip())
+    return int(any(pages.SURVIVES in rings for rings in found.values()))
+
+
+def rings_of(chosen: list) -> dict[str, list[str]]:
+    """For each exercise the rings that catch its mistakes, in order; the bar goes to stderr."""
+    from tqdm import tqdm
+
+    from lplab.exercises import pages
+
+    mistakes = [(exercise, mistake) for exercise in chosen for mistake in exercise.mutants]
+    found: dict[str, list[str]] = {exercise.id: [] for exercise in chosen}
+    for exercise, mistake in tqdm(mistakes, desc="known mistakes", file=sys.stderr, disable=not sys.stderr.isatty()):
+        found[exercise.id].append(pages.caught_by(exercise, mistake))
+    return found

@@ -1,0 +1,154 @@
+"""Several figures above one another as one: drawn in one go, and with one axis where they mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style
+
+_TITLE, _BETWEEN = 8, 14  # pixels above a title; below a panel whose x axis another one shows
+_PER_FIGURE = ("xaxis", "yaxis", "shapes", "annotations", "template", "title", "meta", "height", "margin", "legend")
+
+
+def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go.Figure:
+    """Put figures above one another. Those of a group share the x axis, which the last of them shows.
+
+    A browser redraws the one figure in half the time that it takes for its parts. The titles of the parts stay above
+    their panels, the alt text is theirs together.
+
+    Args:
+        groups: figures of this package with one x and one y axis each, from the top; their heights and upper and lower
+            margins are kept.
+        left: left margin of all, in pixels.
+        right: right margin of all.
+
+    Raises:
+        ValueError: there is no figure; a figure has more than one x or y axis, or needs a legend.
+
+    >>> from lplab import figures
+    >>> line = figures.number_line("e4m3fn", scale="log", limits=(2**-12, 2**10))
+    >>> both = stacked([line, figures.error_curve("e4m3fn", octaves=(-12, 10))])
+    >>> [trace.yaxis for trace in both.data[::8]], both.layout.height
+    (['y', 'y2'], 528)
+    """
+    panels = [_panel(fig, g, fig is group[-1]) for g, group in enumerate(groups, 1) for fig in group]
+    if not panels:
+        raise ValueError("at least one figure is needed")
+    height = sum(p["height"] for p in panels)
+    bottom = panels[-1]["bottom"]
+    plot = height - bottom
+    data: list[dict[str, Any]] = []
+    layout: dict[str, Any] = {"shapes": []}
+    texts: list[dict[str, Any]] = []
+    floor = float(height)
+    for k, panel in enumerate(panels, 1):
+        floor -= panel["height"]
+        ends = (floor + panel["bottom"] - bottom, floor + panel["height"] - panel["top"] - bottom)
+        _add(data, layout, panel, _name("y", k), (max(ends[0] / plot, 0.0), ends[1] / plot))
+        texts += _texts(panel, ends)
+    data.append(_written(texts, _name("x", len(groups) + 1), _name("y", len(panels) + 1)))
+    layout |= _paper(plot, _name("x", len(groups) + 1), _name("y", len(panels) + 1))
+    margin = {"l": left, "r": right, "t": 0, "b": bottom}
+    alt = " ".join(p["meta"]["alt"] for p in panels)
+    dress = style.dress(alt=alt, title=panels[0]["meta"]["title"], height=height)
+    return style.figure(data, layout | dress | {"title": {}, "margin": margin})
+
+
+def _name(letter: str, number: int) -> str:
+    return letter if number == 1 else f"{letter}{number}"
+
+
+def _panel(fig: go.Figure, group: int, shows_axis: bool) -> dict[str, Any]:
+    """What a figure brings along: its parts, and its measures in pixels."""
+    data, layout = style.raw(fig)
+    odd = [name for name in layout if name[:5] in ("xaxis", "yaxis") and name[5:]]
+    if odd or layout.get("showlegend"):
+        raise ValueError(
+            f"only figures with one x axis, one y axis and no legend can be stacked; this one has {odd or 'a legend'}"
+        )
+    bottom = layout["margin"]["b"] if shows_axis else _BETWEEN
+    height = layout["height"] - layout["margin"]["b"] + bottom
+    return {
+        "data": data,
+        "layout": layout,
+        "meta": layout["meta"],
+        "x": _name("x", group),
+        "shows_axis": shows_axis,
+        "top": layout["margin"]["t"],
+        "bottom": bottom,
+        "height": height,
+    }
+
+
+def _add(
+    data: list[dict[str, Any]], layout: dict[str, Any], panel: dict[str, Any], y: str, domain: tuple[float, float]
+) -> None:
+    """Put a panel into the whole, between the heights ``domain``, which are shares of the plot."""
+    x, own = panel["x"], panel["layout"]
+    data += [{**trace, "xaxis": x, "yaxis": y} for trace in panel["data"]]
+    layout[f"yaxis{y[1:]}"] = {**own["yaxis"], "domain": list(domain), "anchor": x, "automargin": False}
+    if panel["shows_axis"]:
+        layout[f"xaxis{x[1:]}"] = {**own["xaxis"], "anchor": y, "automargin": False}
+    else:  # the line that its x axis would have drawn
+        layout[f"yaxis{y[1:]}"] |= {"zeroline": True, "zerolinecolor": style.GREY, "zerolinewidth": 1}
+    for shape in own.get("shapes", ()):
+        axes = {"xref": shape["xref"].replace("x", x, 1), "yref": shape["yref"].replace("y", y, 1)}
+        layout["shapes"].append({**shape, **axes})
+    layout |= {name: value for name, value in own.items() if name not in _PER_FIGURE}
+
+
+# ---- texts: annotations as one text trace, as a browser measures each annotation, and draws it twice -----------------
+
+_SIDES = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}  # of a point, from the anchor of a text
+
+
+def _texts(panel: dict[str, Any], ends: tuple[float, float]) -> list[dict[str, Any]]:
+    """Title and annotations of a panel whose plot lies between these pixels: words, place (0 to 1, pixels), side."""
+    own, meta = panel["layout"], panel["meta"]
+    heading = f"<span style='font-size:{style.TITLE}px'>{meta['title']}</span>"
+    title = heading + (f"<br>{meta['subtitle']}" if meta["subtitle"] else "")
+    found = [{"text": title, "x": 0.0, "y": ends[1] + panel["top"] - _TITLE, "side": "bottom right"}]
+    for note in own.get("annotations", ()):
+        x, y = note["x"], note["y"]
+        if note.get("xref", "x") == "x":
+            x = _share(x, own["xaxis"]["range"])
+        if note.get("yref", "y") == "y":
+            y = _share(y, own["yaxis"]["range"])
+        height = ends[0] + y * (ends[1] - ends[0]) + note.get("yshift", 0)
+        side = f"{_SIDES[note['yanchor']]} {_SIDES[note['xanchor']]}"
+        found.append({"text": note["text"] if note.get("visible", True) else "", "x": x, "y": height, "side": side})
+    return found
+
+
+def _share(value: float, view: tuple[float, float]) -> float:
+    return (value - view[0]) / (view[1] - view[0])
+
+
+def _written(texts: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "name": "titles",
+        "x": np.array([text["x"] for text in texts], np.float64),
+        "y": np.array([text["y"] for text in texts], np.float64),
+        "xaxis": x,
+        "yaxis": y,
+        "text": np.array([text["text"] for text in texts], dtype=str),
+        "textposition": np.array([text["side"] for text in texts], dtype=str),
+        "textfont": {"size": style.NOTE},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _paper(pixels: float, x: str, y: str) -> dict[str, Any]:
+    """Two axes that nobody sees, over the whole plot, for the texts: from 0 to 1, and in pixels."""
+    hidden = {"visible": False, "fixedrange": True}
+    return {
+        f"xaxis{x[1:]}": {**hidden, "range": [0, 1], "anchor": y},
+        f"yaxis{y[1:]}": {**hidden, "range": [0, pixels], "anchor": x},
+    }

@@ -1,0 +1,102 @@
+"""Figures above one another: everything at the place where its own figure has it."""
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from lplab import figures, formats
+from lplab.figures import style
+
+OCTAVES = (-20, 12)
+LIMITS = (2.0**-20, 2.0**12)
+TENSOR = (np.random.default_rng(1).standard_t(3, 5_000) * 0.05).astype(np.float32)
+
+
+def parts(fmt: Any) -> tuple[go.Figure, go.Figure, go.Figure]:
+    return (
+        figures.number_line(fmt, scale="log", limits=LIMITS),
+        figures.error_curve(fmt, octaves=OCTAVES, top=28.0),
+        figures.magnitude_histogram(TENSOR, fmt, octaves=OCTAVES),
+    )
+
+
+@pytest.fixture
+def three() -> tuple[go.Figure, go.Figure, go.Figure]:
+    return parts("e4m3fn")
+
+
+def test_traces_are_the_panels(three: Any) -> None:
+    line, error, histogram = three
+    fig = figures.stacked([line], [error, histogram])
+    assert len(fig.data) == sum(len(f.data) for f in three) + 1
+    for trace, old in zip(fig.data, (*line.data, *error.data, *histogram.data), strict=False):
+        assert trace.type == old.type and np.array_equal(trace.x, old.x, equal_nan=True)
+    assert [t.yaxis for t in fig.data[:-1]] == ["y"] * 8 + ["y2"] * 3 + ["y3"] * 5
+    assert [t.xaxis for t in fig.data[:-1]] == ["x"] * 8 + ["x2"] * 8
+    assert fig.layout.barmode == "stack"
+
+
+def test_panels_do_not_overlap_and_keep_their_heights(three: Any) -> None:
+    fig = figures.stacked([three[0]], list(three[1:]))
+    plot = fig.layout.height - fig.layout.margin.t - fig.layout.margin.b
+    domains = [fig.layout[name].domain for name in ("yaxis", "yaxis2", "yaxis3")]
+    for panel, (start, end) in zip(three, domains, strict=True):
+        own = panel.layout.height - panel.layout.margin.t - panel.layout.margin.b
+        assert (end - start) * plot == pytest.approx(own)
+    assert domains[0][0] > domains[1][1] and domains[1][0] > domains[2][1] and domains[2][0] == 0
+
+
+def test_one_group_has_one_axis(three: Any) -> None:
+    fig = figures.stacked([three[0]], list(three[1:]))
+    assert fig.layout.xaxis.anchor == "y" and fig.layout.xaxis2.anchor == "y3"
+    assert fig.layout.xaxis2.title.text == three[2].layout.xaxis.title.text
+    assert tuple(fig.layout.xaxis2.range) == OCTAVES
+    assert not fig.layout.xaxis3.visible and not fig.layout.yaxis4.visible, "only for the texts"
+
+
+def test_titles_and_annotations_are_texts_at_their_places(three: Any) -> None:
+    fig = figures.stacked([three[0]], list(three[1:]), left=60)
+    texts = fig.data[-1]
+    for panel in three:
+        assert any(panel.layout.meta["title"] in text for text in texts.text)
+        assert all(a.text in texts.text for a in panel.layout.annotations if a.visible is not False)
+    plot = fig.layout.height - fig.layout.margin.b
+    assert texts.y.min() > 0 and texts.y.max() < plot and texts.x.min() == 0
+    place = next(y for y, text in zip(texts.y, texts.text, strict=True) if "exact" in text)
+    assert place == pytest.approx(fig.layout.yaxis3.domain[1] * plot + 3), "the key stands on its panel"
+
+
+def test_shapes_stay_in_their_panels(three: Any) -> None:
+    fig = figures.stacked([three[0]], list(three[1:]))
+    assert len(fig.layout.shapes) == sum(len(f.layout.shapes) for f in three)
+    assert [s.yref for s in fig.layout.shapes] == ["y2 domain"] * 3 + ["y3 domain"] * 4
+    assert {s.xref for s in fig.layout.shapes} == {"x2"}
+
+
+def test_alt_text_is_all_of_theirs_and_the_parts_stay_as_they_are(three: Any) -> None:
+    before = [f.to_json() for f in three]
+    alt = figures.stacked([three[0]], list(three[1:])).layout.meta["alt"]
+    assert all(f.layout.meta["alt"] in alt for f in three)
+    assert [f.to_json() for f in three] == before
+
+
+def test_figure_is_valid_and_can_be_updated() -> None:
+    live = None
+    for name in ("e4m3fn", "int4", "fp16", "mxfp4", "e8m0"):
+        line, error, histogram = parts(formats.get(name))
+        fig = figures.stacked([line], [error, histogram])
+        go.Figure(fig.to_plotly_json())
+        live = figures.update(live, fig) if live else go.Figure(fig)
+        assert figures.live.same(style.raw(live)[1]["shapes"], style.raw(fig)[1]["shapes"])
+        assert live.layout.meta["alt"] == fig.layout.meta["alt"]
+
+
+def test_clear_errors(three: Any) -> None:
+    with pytest.raises(ValueError, match="at least one figure"):
+        figures.stacked()
+    with pytest.raises(ValueError, match=r"one x axis.*yaxis2"):
+        figures.stacked([figures.error_curve(["e4m3fn", "e5m2"])])
+    with pytest.raises(ValueError, match="a legend"):
+        figures.stacked([figures.error_histogram(TENSOR, "e4m3fn")])
