@@ -74,17 +74,22 @@ def _looks(curves: list[ErrorCurve], panels: bool) -> list[tuple[str, str, Error
 
 
 def _traces(curves: list[ErrorCurve], low: float, high: float, top: float, panels: bool) -> list[dict[str, Any]]:
-    """Two a format: the curve, and the worst case as a dashed line."""
+    """Three a format: the curve, the worst case as a dashed line, the names of the ranges.
+
+    A format that is alone does not name its traces: when names change, the browser redraws more.
+    """
     traces: list[dict[str, Any]] = []
     for i, (colour, dash, curve) in enumerate(_looks(curves, panels)):
         axis = str(i + 1) if panels and i else ""
         red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+        name, who = ("relative error", "") if len(curves) == 1 else (curve.name, f"{curve.name}<br>")
+        named = [(text, start, end) for text, start, end, _ in _edges(curve, low, high)]
         outline = panels and curve.is_outline
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": curve.name,
+                "name": name,
                 "x": curve.log2_x,
                 "y": np.where(curve.percent > 2 * top, np.nan, curve.percent) if outline else curve.percent,
                 "yaxis": f"y{axis}",
@@ -96,14 +101,14 @@ def _traces(curves: list[ErrorCurve], low: float, high: float, top: float, panel
                 },
                 "fill": "tozeroy" if outline else "none",
                 "fillcolor": f"rgba({red},{green},{blue},.55)",
-                "hovertemplate": f"{curve.name}<br>x      2<sup>%{{x:.2f}}</sup><br>error  %{{y:.3g}} %<extra></extra>",
+                "hovertemplate": f"{who}x      2<sup>%{{x:.2f}}</sup><br>error  %{{y:.3g}} %<extra></extra>",
             }
         )
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": f"{curve.name}, worst case",
+                "name": f"{name}, worst case",
                 "x": np.clip(curve.normal, low, high),
                 "y": np.full(2, curve.worst),
                 "yaxis": f"y{axis}",
@@ -112,6 +117,8 @@ def _traces(curves: list[ErrorCurve], low: float, high: float, top: float, panel
                 "visible": panels and math.isfinite(curve.worst),
             }
         )
+        ranges = panels or len(curves) == 1
+        traces.append(style.region_names(named, high - low, top, axis=axis, visible=ranges))
     return traces
 
 
@@ -140,7 +147,6 @@ def _layout(curves: list[ErrorCurve], low: float, high: float, top: float, rows:
         layout["annotations"] += [
             style.note(caption, x=0, y=start + each, xanchor="left", font={"size": style.TICK}, visible=rows > 1)
         ]
-        layout["annotations"] += _region_names(curve, low, high, axis) if shown else []
     return layout
 
 
@@ -165,12 +171,6 @@ def _edges(curve: ErrorCurve, low: float, high: float) -> list[tuple[str, float,
 
 def _regions(curve: ErrorCurve, low: float, high: float, axis: str) -> list[dict[str, Any]]:
     return [style.region(start, end, fill, axis=axis) for _, start, end, fill in _edges(curve, low, high)]
-
-
-def _region_names(curve: ErrorCurve, low: float, high: float, axis: str) -> list[dict[str, Any]]:
-    return [
-        style.region_name(name, start, end, high - low, axis=axis) for name, start, end, _ in _edges(curve, low, high)
-    ]
 
 
 def _title(curves: list[ErrorCurve]) -> str:

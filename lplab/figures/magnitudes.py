@@ -22,6 +22,13 @@ from lplab.figures.statistics import (
 )
 from lplab.figures.window import AnyRounding, Window, window
 
+_TOP = 82  # room above the plot for title, subtitle and key
+_SIGNS = {  # of the bars in the key: colour, and a square like the pattern
+    "exact": (style.GREEN, "▦"),
+    "rounded": (style.BLUE, "■"),
+    "flushed": (style.VERMILION, "▨"),
+    "saturated": (style.VERMILION, "▩"),
+}
 WIDEST = 40  # octaves; what lies further below the largest element is counted in the leftmost bar
 
 
@@ -125,16 +132,13 @@ def magnitude_histogram(
     name = "" if fmt is None else name_of(as_format(fmt))
     low, high = int(data.octaves[0]), int(data.octaves[-1]) + 1
     fig = style.figure(
-        data=_bars(data),
+        data=[*_bars(data), _names(data, low, high)],
         layout={
             "barmode": "stack",
             "xaxis": style.power_axis(low, high, f"{what} (powers of two)"),
             "yaxis": {"range": [0, _top(data)], "title": {"text": "share of elements (%)"}, "nticks": 6},
             "shapes": [style.region(a, b, fill) for _, a, b, fill, _ in _regions(data)],
-            "annotations": [
-                style.region_name(f"{region}<br><b>{words.percent(share)}</b>", a, b, high - low)
-                for region, a, b, _, share in _regions(data)
-            ],
+            "annotations": [_key(data)],
         },
     )
     return style.finish(
@@ -143,28 +147,34 @@ def magnitude_histogram(
         title=_title(name, data),
         subtitle=_subtitle(data),
         height=height,
-        legend=fmt is not None,
+        t=_TOP,
     )
 
 
 def _bars(data: MagnitudeData) -> list[dict[str, Any]]:
     ranges = np.array([f"{words.power(k)} … {words.power(k + 1)}" for k in data.octaves.tolist()], dtype=str)
-    total = data.numbers
     return [
         {
             "type": "bar",
-            "x": data.octaves + 0.5,
-            "y": share,
-            "width": np.full(len(share), 0.96),
-            "customdata": count,
-            "hovertext": ranges,
+            "x": data.octaves[there] + 0.5,  # empty bars would take the browser as long as others
+            "y": share[there],
+            "width": 0.96,
+            "customdata": count[there],
+            "hovertext": ranges[there],
             "hovertemplate": f"%{{hovertext}}<br>{fate:<9} %{{y:.3g}} %<br>elements  %{{customdata:,}}<extra></extra>",
-            "name": f"{fate} {words.percent(getattr(total, fate))}" if total else fate,
+            "name": fate,  # constant: a legend with changing words costs more than all the rest
             "marker": style.FATE_LOOKS[fate],
-            "visible": bool(total) or fate == "rounded",
+            "visible": bool(data.numbers) or fate == "rounded",
         }
-        for fate, share, count in zip(FATES, data.shares, data.counts, strict=True)
+        for fate, share, count, there in zip(FATES, data.shares, data.counts, data.counts > 0, strict=True)
     ]
+
+
+def _key(data: MagnitudeData) -> dict[str, Any]:
+    """What the looks of the bars mean, and how many elements each has, above the plot."""
+    shares = [words.percent(getattr(data.numbers, fate)) if data.numbers else "" for fate in FATES]
+    text = style.key(*((*_SIGNS[fate], f"{fate} {share}") for fate, share in zip(FATES, shares, strict=True)))
+    return style.note(text, x=0, xanchor="left", yref="y domain", yshift=3, visible=bool(data.numbers))
 
 
 def _top(data: MagnitudeData) -> float:
@@ -187,6 +197,11 @@ def _regions(data: MagnitudeData) -> list[tuple[str, float, float, str, float]]:
     kept = n.exact - n.zero + n.rounded - below_normal
     starts, ends = [low, *edges], [*edges, high]
     return list(zip(_NAMES, starts, ends, _FILLS, (n.flushed, below_normal, kept, n.saturated), strict=True))
+
+
+def _names(data: MagnitudeData, low: int, high: int) -> dict[str, Any]:
+    named = [(f"{name}<br><b>{words.percent(share)}</b>", a, b) for name, a, b, _, share in _regions(data)]
+    return style.region_names(named, high - low, _top(data), visible=bool(data.numbers))
 
 
 _NAMES = ("to zero", "subnormal", "normal", "overflow")

@@ -139,10 +139,9 @@ def number_line(
         row_caption(r.format, -i, around, r.nearest, tick / 2 + 4, len(r.counts) > 0) for i, r in enumerate(rows)
     ]
     fig = style.figure(
-        data=traces(rows, scale, around, tick, tick / 2 / pitch),
+        data=traces(rows, scale, (low, high), around, tick, tick / 2 / pitch),
         layout={
             "xaxis": _x_axis(low, high, scale),
-            "xaxis2": {"range": [0, 1], "overlaying": "x", "visible": False, "fixedrange": True},
             "yaxis": {
                 "range": [1 - len(rows) - (tick / 2 + 8) / pitch, (pitch - tick / 2 - 8) / pitch],
                 "visible": False,

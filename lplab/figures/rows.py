@@ -39,12 +39,15 @@ class Row:
     nearest: float
 
 
-def traces(rows: list[Row], scale: str, around: float | None, tick: int, half: float) -> list[dict[str, Any]]:
+def traces(
+    rows: list[Row], scale: str, view: tuple[float, float], around: float | None, tick: int, half: float
+) -> list[dict[str, Any]]:
     """Always the same eight: normal and subnormal ticks, zeros, two ribbons, arrows, the number, what it becomes.
 
     Args:
         rows: from the top; row i lies at y = −i.
         scale: "linear" or "log".
+        view: the ends of the axis, as values.
         around: the number to mark, or None.
         tick: height of a tick in pixels.
         half: half of this height in units of y.
@@ -65,7 +68,7 @@ def traces(rows: list[Row], scale: str, around: float | None, tick: int, half: f
         *(_ticks(rows, kind, values, position, half) for kind, values in found.items()),
         _ribbon(rows, "normal", scale, most, half),
         _ribbon(rows, "subnormal", scale, most, half),
-        _arrows(rows),
+        _arrows(rows, position(np.array(view))),
         *_number(rows, around, position, half, tick),
     ]
 
@@ -171,17 +174,16 @@ def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in zip(change[::2], change[1::2], strict=True)]
 
 
-def _arrows(rows: list[Row]) -> dict[str, Any]:
-    """Small arrows at the edges beyond which a format goes on; the x axis 2 runs from 0 to 1 over the view."""
+def _arrows(rows: list[Row], view: np.ndarray) -> dict[str, Any]:
+    """Small arrows at the edges beyond which a format goes on."""
     right = np.array([-float(i) for i, row in enumerate(rows) if row.goes_on[1]])
     left = np.array([-float(i) for i, row in enumerate(rows) if row.goes_on[0]])
     return {
         "type": "scatter",
         "mode": "markers",
         "name": "goes on",
-        "x": np.concatenate([np.ones(len(right)), np.zeros(len(left))]),
+        "x": np.repeat(view[::-1], (len(right), len(left))),
         "y": np.concatenate([right, left]),
-        "xaxis": "x2",
         "marker": {
             "symbol": np.array(["triangle-right"] * len(right) + ["triangle-left"] * len(left), dtype=str),
             "size": 9,

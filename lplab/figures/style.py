@@ -6,14 +6,14 @@ serves both themes; :func:`themed` gives the crisper ink of one theme, for files
 
 from __future__ import annotations
 
-import math
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import words
+from lplab.figures.axes import power_axis as power_axis
+from lplab.figures.axes import power_ticks as power_ticks
 
 BLUE = "#0072B2"  # normal numbers, the first format, elements that are kept
 VERMILION = "#D55E00"  # subnormal numbers, the second format, whatever is lost
@@ -74,7 +74,7 @@ _AXIS = {
     "automargin": True,
     "fixedrange": True,
 }
-_TEMPLATE: dict[str, Any] = {
+TEMPLATE: dict[str, Any] = {
     "layout": {
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -115,7 +115,6 @@ _TEMPLATE: dict[str, Any] = {
         "annotationdefaults": {"font": {"size": NOTE}, "showarrow": False},
     }
 }
-TEMPLATE = go.layout.Template(_TEMPLATE)
 
 
 def figure(data: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
@@ -153,10 +152,33 @@ def finish(
     >>> fig.layout.meta["alt"], fig.layout.height
     ('An empty figure, for the example.', 320)
     """
+    _, layout = raw(fig)  # plotly's own update_layout takes thirty times as long, most of it for copies of the template
+    for name, value in dress(
+        alt=alt, title=title, subtitle=subtitle, height=height, legend=legend, margin=margin
+    ).items():
+        merge = isinstance(value, dict) and name != "template"
+        layout[name] = {**layout.get(name, {}), **value} if merge else value
+    return fig
+
+
+def dress(
+    *,
+    alt: str,
+    title: str,
+    subtitle: str = "",
+    height: int = 320,
+    legend: bool = False,
+    margin: dict[str, int] | None = None,
+) -> dict[str, Any]:
+    """The part of a layout that :func:`finish` adds: the house style, the title, the alt text, the measures.
+
+    >>> sorted(dress(alt="Nothing.", title="Nothing"))
+    ['height', 'legend', 'margin', 'meta', 'showlegend', 'template', 'title']
+    """
     if not alt.strip().endswith("."):
         raise ValueError(f"alt text must be one or two full sentences, got {alt!r}")
-    dress = {
-        "template": deepcopy(_TEMPLATE),
+    return {
+        "template": deepcopy(TEMPLATE),
         "title": {
             "y": 1 - (28 if subtitle else 14) / height,  # plotly hangs two lines up by the second
             "text": title + (f"<br><span style='font-size:{NOTE}px'>{subtitle}</span>" if subtitle else ""),
@@ -165,17 +187,12 @@ def finish(
         "height": height,
         "showlegend": legend,
         "legend": {"y": 1 - (38 + 16 * bool(subtitle)) / height},
-        "margin": {"l": 64, "r": 16, "t": 48 + 16 * bool(subtitle) + 40 * legend, "b": 48} | margin,
+        "margin": {"l": 64, "r": 16, "t": 48 + 16 * bool(subtitle) + 40 * legend, "b": 48} | (margin or {}),
     }
-    _, layout = raw(fig)  # plotly's own update_layout takes thirty times as long, most of it for copies of the template
-    for name, value in dress.items():
-        merge = isinstance(value, dict) and name != "template"
-        layout[name] = {**layout.get(name, {}), **value} if merge else value
-    return fig
 
 
 def raw(fig: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The traces and the layout of a figure as the dictionaries in which plotly keeps them: no copies, so do not change.
+    """The traces and the layout of a figure as the dictionaries in which plotly keeps them: no copies, so change none.
 
     ``to_plotly_json`` is the polite way to them; its deep copy takes longer than drawing the figure.
 
@@ -241,33 +258,36 @@ def region(low: float, high: float, fill: str, *, axis: str = "") -> dict[str, A
     }
 
 
-def region_name(text: str, low: float, high: float, span: float, *, axis: str = "") -> dict[str, Any]:
-    """The name of a shaded range, at its top; hidden where it is narrower than a tenth of the axis (``span``)."""
-    if high - low < 0.16 * span:
-        text = text.replace("subnormal", "sub-<br>normal")
-    return {
-        "text": text,
-        "x": (low + high) / 2,
-        "y": 1,
-        "yref": f"y{axis} domain",
-        "yanchor": "top",
-        "visible": bool(high - low >= 0.1 * span),
-    }
+def region_names(
+    regions: list[tuple[str, float, float]], span: float, top: float, *, axis: str = "", visible: bool = True
+) -> dict[str, Any]:
+    """The names of shaded ranges, at their top: one text trace, as annotations take a browser a millisecond each.
 
+    Args:
+        regions: name, start and end of each; one narrower than a tenth of ``span`` stays without a name.
+        span: length of the x axis.
+        top: upper end of the y axis.
+        axis: of the y axis: "", "2" ...
+        visible: False for a figure that has the ranges only in another state.
 
-def power_ticks(low: float, high: float, most: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Tick positions and labels for an axis of log2 magnitudes, at most ``most`` of them, multiples of one step.
-
-    >>> positions, labels = power_ticks(-30, 12)
-    >>> positions.tolist(), str(labels[0])
-    ([-30, -24, -18, -12, -6, 0, 6, 12], '2<sup>−30</sup>')
+    >>> region_names([("to zero", 0, 4), ("subnormal", 4, 4.5)], 10, 1.0)["text"].tolist()
+    ['to zero', '']
     """
-    step = next(s for s in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 512) if (high - low) / s < most or s == 512)
-    positions = np.arange(math.ceil(low / step) * step, math.floor(high) + 1, step)
-    return positions, np.array([words.power(e) for e in positions.tolist()], dtype=str)
-
-
-def power_axis(low: float, high: float, title: str, most: int = 8) -> dict[str, Any]:
-    """A linear axis over log2 of a magnitude, with labels like 2⁻⁸."""
-    positions, labels = power_ticks(low, high, most)
-    return {"range": [low, high], "tickvals": positions, "ticktext": labels, "title": {"text": title}}
+    names = []
+    for text, low, high in regions:
+        short = text.replace("subnormal", "sub-<br>normal") if high - low < 0.16 * span else text
+        names.append(short if high - low >= 0.1 * span else "")
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "name": "names of the ranges",
+        "x": np.array([(low + high) / 2 for _, low, high in regions]),
+        "y": np.full(len(regions), 0.97 * top),
+        "yaxis": f"y{axis}",
+        "text": np.array(names, dtype=str),
+        "textposition": "bottom center",
+        "textfont": {"size": NOTE},
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "visible": visible,
+    }

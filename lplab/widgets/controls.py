@@ -43,10 +43,10 @@ def line(text: str = "", *classes: str) -> ipywidgets.HTML:
     return widget
 
 
-def say(widget: ipywidgets.HTML, text: str) -> None:
-    """Set the text of a line; what looks like HTML in it stays text. An empty line takes no room."""
-    widget.value = html.escape(text)
-    widget.layout.display = None if text else "none"
+def say(widget: ipywidgets.HTML, *texts: str) -> None:
+    """Set the text of a line, or of several; what looks like HTML in it stays text. An empty line takes no room."""
+    widget.value = "<br>".join(html.escape(text) for text in texts)
+    widget.layout.display = None if any(texts) else "none"
 
 
 def guarded(error_line: ipywidgets.HTML, function: Callable[..., Any]) -> Callable[..., None]:

@@ -12,11 +12,9 @@ from . import explorer_state as st
 from .controls import Helper, guarded, line, say
 from .explorer_state import ExplorerState
 from .explorer_view import View, view_of
-from .live_figure import LiveFigure, one_frame
+from .live_figure import LiveFigure
 from .tensor_chooser import TensorChooser
 from .tensor_library import TensorLibrary
-
-_FIGURES = ("line", "error", "histogram")
 
 
 def _format_controls() -> dict[str, Any]:
@@ -42,7 +40,7 @@ def _rounding_controls() -> dict[str, Any]:
 
 
 class FormatExplorer(ipywidgets.VBox):
-    """Sliders for every field of a format, linked to three live figures with one common axis of magnitudes.
+    """Sliders for every field of a format, linked to a live figure of three panels with one common axis of magnitudes.
 
     Args:
         tensor: name of a captured tensor, "weights", "activations" or "gradients", or an array or tensor of one's own.
@@ -113,8 +111,9 @@ class FormatExplorer(ipywidgets.VBox):
     def _build(self, view: View) -> None:
         self.controls = _format_controls() | _rounding_controls()
         self.chooser = TensorChooser(self.library, self._start.tensor)
-        self.figures = {name: LiveFigure(getattr(view, name).figure) for name in _FIGURES}
-        self.statements = {name: line(getattr(view, name).statement, "lp-quiet") for name in _FIGURES}
+        self.figure = LiveFigure(view.figure)
+        self.statements = line("", "lp-quiet", "lp-statements")
+        say(self.statements, *view.statements)
         self.summary = line(view.summary, "lp-summary", "lp-live")
         self.error_line = line("", "lp-error", "lp-live")
         say(self.error_line, "")
@@ -136,7 +135,7 @@ class FormatExplorer(ipywidgets.VBox):
                 self.code_line,
             ]
         )
-        main = ipywidgets.VBox([part for name in _FIGURES for part in (self.figures[name], self.statements[name])])
+        main = ipywidgets.VBox([self.figure, self.statements])
         self._columns = ipywidgets.Box([side, main])
         for box, name in ((side, "lp-side"), (main, "lp-main"), (self._columns, "lp-columns")):
             box.add_class(name)
@@ -168,10 +167,10 @@ class FormatExplorer(ipywidgets.VBox):
             self._setting = False
 
     def _show(self, view: View) -> None:
-        """Bring lines and figures up to date; a problem is said where the summary was, and the figures fade."""
+        """Bring lines and figure up to date; a problem is said where the summary was, and the figure fades."""
         say(
             self.summary,
-            f"Not possible: {view.problem}. The figures show the last format." if view.problem else view.summary,
+            f"Not possible: {view.problem}. The figure shows the last format." if view.problem else view.summary,
         )
         (self.summary.add_class if view.problem else self.summary.remove_class)("lp-error")
         (self._columns.add_class if view.problem else self._columns.remove_class)("lp-stale")
@@ -180,11 +179,8 @@ class FormatExplorer(ipywidgets.VBox):
         if self.code_line.value:
             say(self.code_line, view.code)
             self.copy_button.description = "Copy as code"
-        for name in _FIGURES:
-            say(self.statements[name], getattr(view, name).statement)
-        with one_frame():  # last, as it takes the browser longest
-            for name in _FIGURES:
-                figures.update(self.figures[name], getattr(view, name).figure)
+        say(self.statements, *view.statements)
+        figures.update(self.figure, view.figure)  # last, as it takes the browser longest
 
     def _tell_copied(self, copied: dict[str, Any]) -> None:
         self.copy_button.description = "Copied" if copied.get("done") else "Select it below"

@@ -37,6 +37,7 @@ class View:
         line: the number line.
         error: relative error against magnitude.
         histogram: magnitudes of the tensor in the format's window.
+        figure: the three above one another.
     """
 
     problem: str = ""
@@ -45,6 +46,12 @@ class View:
     line: Shown | None = None
     error: Shown | None = None
     histogram: Shown | None = None
+    figure: go.Figure | None = None
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """One sentence or more for each of the three figures, from the top."""
+        return tuple(shown.statement for shown in (self.line, self.error, self.histogram) if shown)
 
 
 def view_of(state: ExplorerState, library: TensorLibrary) -> View:
@@ -57,19 +64,16 @@ def view_of(state: ExplorerState, library: TensorLibrary) -> View:
     """
     try:
         fmt = format_of(state)
-    except ValueError as error:
-        return View(problem=str(error))
+    except ValueError as wrong:
+        return View(problem=str(wrong))
     tensor = library.live(state.tensor)
     octaves = octaves_of(tensor)
-    return View(
-        summary=summary_of(fmt),
-        code=code_of(state),
-        line=_shown(_number_line(fmt, state.line, octaves)),
-        error=_shown(
-            figures.error_curve(fmt, rounding=state.rounding, octaves=octaves, top=ERROR_TOP, height=HEIGHTS["error"])
-        ),
-        histogram=_shown(_histogram(state, fmt, tensor, octaves), library.note(state.tensor)),
-    )
+    line = _shown(_number_line(fmt, state.line, octaves))
+    curve = figures.error_curve(fmt, rounding=state.rounding, octaves=octaves, top=ERROR_TOP, height=HEIGHTS["error"])
+    error = _shown(curve)
+    histogram = _shown(_histogram(state, fmt, tensor, octaves), library.note(state.tensor))
+    figure = figures.stacked([line.figure], [error.figure, histogram.figure], left=LEFT, right=RIGHT)
+    return View("", summary_of(fmt), code_of(state), line, error, histogram, figure)
 
 
 def octaves_of(tensor: np.ndarray) -> tuple[int, int]:
@@ -125,6 +129,5 @@ def _histogram(state: ExplorerState, fmt: Any, tensor: np.ndarray, octaves: tupl
 
 
 def _shown(figure: go.Figure, note: str = "") -> Shown:
-    figure.update_layout(margin_l=LEFT, margin_r=RIGHT)
     alt = str(figure.layout.meta["alt"])
     return Shown(figure, raised(f"{alt} {note}".strip()))

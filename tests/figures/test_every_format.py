@@ -116,12 +116,13 @@ def test_alt_holds_the_numbers(fmt: Any) -> None:
 
 
 @every_format
-def test_shares_stand_in_the_legend(fmt: Any) -> None:
+def test_shares_stand_in_the_key(fmt: Any) -> None:
     n = figures.tensor_statistics(TENSOR, fmt)
-    names = [trace.name for trace in figures.magnitude_histogram(TENSOR, fmt).data]
-    assert names == [
-        f"{fate} {words.percent(getattr(n, fate))}" for fate in ("exact", "rounded", "flushed", "saturated")
-    ]
+    fig = figures.magnitude_histogram(TENSOR, fmt)
+    shares = [f"{fate} {words.percent(getattr(n, fate))}" for fate in ("exact", "rounded", "flushed", "saturated")]
+    key = re.sub(r"<[^<>%]*>", "", fig.layout.annotations[-1].text)
+    assert [entry[2:] for entry in key.split("    ")] == shares
+    assert [trace.name for trace in fig.data[:4]] == ["exact", "rounded", "flushed", "saturated"]
 
 
 def test_many_formats_at_once() -> None:

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import plotly.graph_objects as go
 import pytest
 
@@ -76,5 +75,20 @@ def test_themed_is_a_copy(theme: str) -> None:
 
 def test_region_is_hidden_when_empty() -> None:
     assert not style.region(2.0, 2.0, style.LOST_RANGE)["visible"]
-    assert not style.region_name("x", 0, 1, span=11)["visible"]
-    assert style.region_name("x", 0, 2, span=11)["visible"] and np.isclose(style.region_name("x", 0, 2, 11)["x"], 1)
+
+
+def test_names_of_narrow_ranges_are_left_out() -> None:
+    names = style.region_names([("x", 0, 1), ("x", 0, 2), ("subnormal", 4, 5.5)], 11, 1.0)
+    assert names["text"].tolist() == ["", "x", "sub-<br>normal"] and names["x"].tolist() == [0.5, 1.0, 4.75]
+
+
+def test_dressed_figures_share_nothing() -> None:
+    first, second = (style.finish(go.Figure(), alt="Nothing.", title="Nothing") for _ in range(2))
+    first.layout.template.layout.font.size = 40
+    first.layout.template.layout.xaxis.ticklen = 9
+    assert second.layout.template.layout.font.size == style.BODY
+    assert style.TEMPLATE["layout"]["xaxis"]["ticklen"] == second.layout.template.layout.yaxis.ticklen == 4
+
+
+def test_dress_is_valid() -> None:
+    go.Layout(style.dress(alt="Nothing.", title="Nothing", subtitle="at all", legend=True))
