@@ -27,7 +27,7 @@ def verdict_on(exercise, source):
 @functools.cache
 def verdict_on_mistake(name, number):
     exercise = catalogue.get(name)
-    return pages.verdict_on(exercise, exercise.mutants[number])
+    return verdict_on(exercise, exercise.mutants[number].apply(exercise.solution))
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
