@@ -44,7 +44,7 @@ def test_every_format_can_be_looked_up(name, capsys):
     (["formats", "e4m3fn", "--jsonn"], "--jsonn"),
     (["lab", "/no/such/folder"], "there is no folder"),
     (["lab", "--port", "high"], "--port"),
-    (["formulas"], "'lab', 'formats', 'claims', 'doctor'"),
+    (["formulas"], "'lab', 'formats', 'claims', 'exercises', 'report', 'grade', 'doctor'"),
     ([], "COMMAND"),
     (["claims"], "list|run|table"),
     (["claims", "run", "gupta_2051"], "did you mean gupta_2015"),

@@ -61,6 +61,16 @@ class Progress:
             state = change(state)
         return state
 
+    def problem(self) -> str:
+        """Why the file cannot be read, in one line; "" if it can, or is not there yet."""
+        try:
+            state_of(self._file.read())
+        except NotKeptError as problem:
+            return str(problem)
+        except SpoiledError:
+            return f"{self._file.path} is spoiled; the next check sets it aside and begins a new one"
+        return ""
+
     def _change(self, change: Callable[[State], State]) -> None:
         self._waiting.append(change)
         try:

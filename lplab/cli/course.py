@@ -1,0 +1,111 @@
+"""``lplab report`` and ``lplab grade``: what a student hands in, and marks for a whole class."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lplab.cli.command import BadInputError, add_command
+
+if TYPE_CHECKING:
+    from lplab.exercises.marks import Class
+
+NEEDED = ("filelock", "jinja2", "platformdirs", "psutil", "tqdm")  # packages of the extra "course"
+
+
+def add_report(commands: Any) -> None:
+    """Add ``lplab report``."""
+    text = "write what you have done so far: one JSON file to hand in, one page to read"
+    parser = add_command(commands, run_report, "report", text, 'lplab report --name "Ada Lovelace" --lab 01')
+    parser.add_argument("--name", default="", help="yours, as the marks should show it")
+    parser.add_argument("--lab", nargs="+", action="extend", default=[], help="such as 01 (default: all you worked on)")
+    parser.add_argument("--out", type=Path, default=Path(), help="folder for the two files (default: this one)")
+
+
+def run_report(args: argparse.Namespace) -> int:
+    """Write the report of the student's progress file and say where it is."""
+    with needed_packages():
+        from lplab.exercises import progress
+        from lplab.exercises.report import report_of, write_report
+        from lplab.exercises.submissions import clean
+    trouble = progress.mine().problem()
+    if trouble:
+        raise BadInputError(trouble)
+    with bad_values():
+        report = report_of(progress.mine().state, args.lab, clean(args.name))
+        files = write_report(report, args.out)
+    print("\n".join(map(str, files)))
+    for lab in report["labs"]:
+        print(lab["text"])
+    return 0
+
+
+def add_grade(commands: Any) -> None:
+    """Add ``lplab grade``."""
+    text = "grade a folder of notebooks and reports: CSV, JSON, Gradescope results, and a page about the class"
+    parser = add_command(commands, run_grade, "grade", text, "lplab grade submissions --lab 01 --out marks")
+    parser.add_argument("folder", type=Path, help="with the files of the class, also in folders of their own")
+    parser.add_argument("--lab", nargs="+", action="extend", default=[], help="such as 01 02 (default: all that occur)")
+    parser.add_argument(
+        "--out", "--output", type=Path, default=Path("marks"), help="folder for the marks (default: marks)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, help="answers judged at once (default: one a processor); marks are the same"
+    )
+    parser.add_argument("--all-or-nothing", action="store_true", help="points for a pass only")
+    parser.add_argument("--json", action="store_true", help="print the marks as JSON")
+
+
+def run_grade(args: argparse.Namespace) -> int:
+    """Grade, write all files, and say in a few lines what came out; 0 also when submissions are broken."""
+    with needed_packages():
+        from lplab.exercises.grading import grade
+        from lplab.exercises.marks_files import as_json, marks_object, write_marks
+    if args.jobs is not None and args.jobs < 1:
+        raise BadInputError(f"--jobs must be at least 1, not {args.jobs}")
+    if args.out.exists() and not args.out.is_dir():
+        raise BadInputError(f"{args.out} is a file; give --out a folder")
+    with bad_values():
+        some = {"jobs": args.jobs, "all_or_nothing": args.all_or_nothing, "leave_out": args.out}
+        marks = grade(args.folder, args.lab, **some)
+        files = write_marks(marks, args.out)
+    if args.json:
+        sys.stdout.write(as_json(marks_object(marks)))
+    else:
+        print(summary(marks))
+        print("\n".join(map(str, files[:4])))
+        print(f"{args.out / 'gradescope'}: {len(files) - 4} files")
+    return 0
+
+
+def summary(marks: "Class") -> str:
+    """The class in a few lines."""
+    lines = [f"{len(marks.students)} submissions, of which {len(marks.broken)} could not be read"]
+    for exercise in marks.exercises:
+        some = marks.marks_of(exercise.id)
+        lines.append(f"{exercise.id} {exercise.title}: {sum(mark.passed for mark in some)} of {len(some)} pass")
+    return "\n".join(lines)
+
+
+@contextmanager
+def needed_packages() -> Iterator[None]:
+    """Around imports: says how to get a package that is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in NEEDED:
+            raise
+        raise BadInputError(f"{error.name} is not installed: pip install 'lplab[course]'") from None
+
+
+@contextmanager
+def bad_values() -> Iterator[None]:
+    """Around work on what the user named: a value or a folder that will not do becomes one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise BadInputError(str(error)) from None
+    except OSError as error:
+        raise BadInputError(f"{error.filename}: {error.strerror}") from None

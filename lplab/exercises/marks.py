@@ -1,0 +1,118 @@
+"""The marks of a class as data: what every answer of every student got, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .exercise import RINGS, Exercise
+from .submissions import clean
+from .verdict import NOT_YET, PASSED, Verdict
+
+MISSING = "not handed in"
+NOT_JUDGED = "not judged"  # a fault of lplab or of the machine, never of the student
+STANDS = (PASSED, *reversed(RINGS), NOT_YET, MISSING, NOT_JUDGED)  # how far an answer can have come, best first
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What one answer got; `Verdict` explains the fields.
+
+    >>> Mark("01.2").stand
+    'not handed in'
+    """
+
+    exercise: str
+    status: str = MISSING
+    ring: str = ""
+    misconception: str = ""
+    convention: str = ""
+    points: float = 0.0
+    right: int = 0
+    total: int = 0
+    lines: tuple[str, ...] = ()
+    where: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the answer passes all checks."""
+        return self.status == PASSED
+
+    @property
+    def stand(self) -> str:
+        """How far the answer has come: one of `STANDS`."""
+        return self.ring or self.status
+
+    @property
+    def message(self) -> str:
+        """What was said about it, without the last line, which tells the student what to do next."""
+        return " ".join(self.lines[:-1] if self.ring else self.lines)
+
+    @property
+    def complaint(self) -> str:
+        """The line that says what is wrong, the headline with its counts left out; "" after a pass."""
+        return "" if self.passed else self.lines[min(1, len(self.lines) - 1)] if self.lines else ""
+
+
+def mark_of(verdict: Verdict, where: str, all_or_nothing: bool) -> Mark:
+    """The mark that a verdict stands for; only passes count if ``all_or_nothing``."""
+    points = 0.0 if all_or_nothing and not verdict.passed else float(verdict.points)
+    return Mark(
+        verdict.exercise, verdict.status, verdict.ring, verdict.misconception, verdict.convention, points,
+        verdict.right, verdict.total, tuple(clean(line, 2000) for line in verdict.lines), where,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Student:
+    """One submission with its marks.
+
+    Args:
+        name, file: of the student, and the path in the folder of the class.
+        marks: by exercise id; every exercise that is graded has one.
+        notes: what was odd about the file.
+        problem: why it could not be graded, or "".
+        predictions, history: from a report: see `Submission`.
+    """
+
+    name: str
+    file: str
+    marks: Mapping[str, Mark] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+    predictions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    history: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        """All points."""
+        return sum(mark.points for mark in self.marks.values())
+
+    @property
+    def remarks(self) -> str:
+        """Problem and notes in one line."""
+        return "; ".join([f"the file {self.problem}"] * bool(self.problem) + list(self.notes))
+
+
+@dataclass(frozen=True)
+class Class:
+    """All students, sorted by name, and the exercises that were graded."""
+
+    exercises: tuple[Exercise, ...]
+    students: tuple[Student, ...]
+    all_or_nothing: bool = False
+
+    @property
+    def most_points(self) -> int:
+        """What a student can get."""
+        return sum(exercise.points for exercise in self.exercises)
+
+    @property
+    def broken(self) -> tuple[Student, ...]:
+        """Those whose file could not be graded."""
+        return tuple(student for student in self.students if student.problem)
+
+    def marks_of(self, exercise_id: str) -> list[Mark]:
+        """The marks for one exercise, of all files that could be read."""
+        return [student.marks[exercise_id] for student in self.students if not student.problem]

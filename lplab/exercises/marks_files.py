@@ -1,0 +1,164 @@
+"""Marks as files: CSV for spreadsheets, JSON, and the results form of Gradescope's autograder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lplab
+
+from .marks import Class, Mark, Student
+
+SCHEMA = 1
+DETAILS = (
+    "student", "exercise", "title", "status", "ring", "misconception", "convention", "points", "of", "right", "total",
+    "attempts", "hints", "solution_seen", "where", "message",
+)  # fmt: skip
+
+
+def write_marks(marks: Class, folder: Path) -> list[Path]:
+    """Write all forms into a folder, which is made if needed, and return the files. OSError if that cannot be done."""
+    from .overview import overview_page  # pages need jinja2
+
+    texts = {
+        "marks.csv": as_csv(_table(marks)),
+        "details.csv": as_csv(_details(marks)),
+        "marks.json": as_json(marks_object(marks)),
+        "overview.html": overview_page(marks),
+    }
+    names = distinct_names([student.name for student in marks.students])
+    for student, name in zip(marks.students, names, strict=True):
+        texts[f"gradescope/{name}.json"] = as_json(gradescope_object(student, marks))
+    (folder / "gradescope").mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="")
+    return [folder / name for name in texts]
+
+
+def as_csv(rows: Iterable[Iterable[Any]]) -> str:
+    r"""Rows as CSV; text that a spreadsheet would take for a formula gets an apostrophe in front.
+
+    >>> as_csv([["name", 1.5, "=SUM(A1)"]])
+    "name,1.5,'=SUM(A1)\n"
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([[_cell(value) for value in row] for row in rows])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    text = str(value)
+    return f"'{text}" if isinstance(value, str) and text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def as_json(value: Any) -> str:
+    """JSON as all other tools read it."""
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"
+
+
+def _table(marks: Class) -> Iterator[list[Any]]:
+    """One row a student."""
+    yield ["student", *(exercise.id for exercise in marks.exercises), "total", "of", "notes"]
+    for student in marks.students:
+        points = [student.marks[exercise.id].points for exercise in marks.exercises]
+        yield [student.name, *points, student.total, marks.most_points, student.remarks]
+
+
+def _details(marks: Class) -> Iterator[list[Any]]:
+    """One row for each exercise of each student."""
+    yield list(DETAILS)
+    for student in marks.students:
+        for exercise in marks.exercises:
+            mark = student.marks[exercise.id]
+            known = {**vars(mark), **_history(student, exercise.id), "message": mark.message or student.remarks}
+            known |= {"student": student.name, "title": exercise.title, "of": exercise.points}
+            yield [known[name] for name in DETAILS]
+
+
+def _history(student: Student, exercise_id: str) -> dict[str, Any]:
+    """What a report tells of the way to the answer; empty for notebooks."""
+    known = student.history.get(exercise_id)
+    if known is None:
+        return {"attempts": "", "hints": "", "solution_seen": ""}
+    seen = "yes" if known.get("solution_at") else "no"
+    return {"attempts": known.get("attempts", ""), "hints": known.get("hints", ""), "solution_seen": seen}
+
+
+def marks_object(marks: Class) -> dict[str, Any]:
+    """All marks as one object; the same for the same files, whoever grades them and when."""
+    return {
+        "lplab_marks": SCHEMA,
+        "lplab": lplab.__version__,
+        "all_or_nothing": marks.all_or_nothing,
+        "exercises": [
+            {"id": e.id, "version": e.version, "title": e.title, "points": e.points} for e in marks.exercises
+        ],
+        "students": [
+            {
+                "name": student.name,
+                "file": student.file,
+                "total": student.total,
+                "of": marks.most_points,
+                "problem": student.problem,
+                "notes": list(student.notes),
+                "marks": [{**vars(mark), "lines": list(mark.lines)} for mark in student.marks.values()],
+            }
+            for student in marks.students
+        ],
+    }
+
+
+def gradescope_object(student: Student, marks: Class) -> dict[str, Any]:
+    """The results of one student as Gradescope's autograder expects them in ``results.json``.
+
+    Source: "Autograder Specifications", gradescope-autograders.readthedocs.io, section Output format.
+    """
+    return {
+        "score": student.total,
+        "output": student.remarks or "All exercises of this lab were graded.",
+        "output_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "tests": [_gradescope_test(student.marks[e.id], e.title, e.points) for e in marks.exercises],
+        "extra_data": {"student": student.name, "file": student.file, "lplab": lplab.__version__},
+    }
+
+
+def _gradescope_test(mark: Mark, title: str, most: int) -> dict[str, Any]:
+    return {
+        "number": mark.exercise,
+        "name": title,
+        "score": mark.points,
+        "max_score": most,
+        "status": "passed" if mark.passed else "failed",
+        "output": "\n".join(mark.lines) or "No answer was handed in.",
+        "output_format": "text",
+        "tags": [f"lab {mark.exercise[:2]}", mark.stand],
+        "visibility": "visible",
+    }
+
+
+def distinct_names(names: Iterable[str]) -> list[str]:
+    """Names of files for names of students: safe on every system, no two the same.
+
+    >>> distinct_names(["Ada/lab 1", "ada lab 1", "../..", "Zoë"])
+    ['Ada_lab_1', 'ada_lab_1-2', 'student', 'Zoë']
+    """
+    made: list[str] = []
+    taken = set()
+    for name in names:
+        plain = again = re.sub(r"[^\w.-]+", "_", name)[:80].strip("._-") or "student"
+        number = 1
+        while again.casefold() in taken:
+            number += 1
+            again = f"{plain}-{number}"
+        taken.add(again.casefold())
+        made.append(again)
+    return made

@@ -1,0 +1,95 @@
+"""The overview of a class: who got what, where answers stop, which mistakes are frequent, what was predicted."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import lplab
+
+from .exercise import Exercise
+from .html_pages import Bar, bars, histogram, render
+from .marks import MISSING, NOT_JUDGED, STANDS, Class, Mark
+
+MOST = 12  # frequent mistakes listed for an exercise
+LABELS = {  # of a mark's stand
+    "passed": "passes all checks",
+    "properties": "fails a property",
+    "boundary set": "fails in the boundary set",
+    "named examples": "fails an example",
+    "form": "fails in form",
+    "not yet": "stub not filled in",
+    MISSING: "not handed in",
+    NOT_JUDGED: "could not be judged",
+}
+SIGNS = {"passed": "✓", "not yet": "…", MISSING: "–", NOT_JUDGED: "?"}  # in the table, beside the points; else ✗
+
+
+@dataclass(frozen=True)
+class ExerciseView:
+    """One exercise in a class: how far the answers came, and the frequent mistakes with their counts."""
+
+    exercise: Exercise
+    rings: Sequence[Bar]
+    misconceptions: Sequence[tuple[str, int]]
+    complaints: Sequence[tuple[str, int]]
+    mean: float
+
+
+@dataclass(frozen=True)
+class QuestionView:
+    """All guesses at one question."""
+
+    id: str
+    question: str
+    truth: str
+    count: int
+    bars: Sequence[Bar]
+
+
+def view_of(exercise: Exercise, marks: Sequence[Mark]) -> ExerciseView:
+    """What the class made of one exercise."""
+    stands = Counter(mark.stand for mark in marks)
+    known = Counter(mark.misconception for mark in marks if mark.misconception)
+    others = Counter(mark.complaint for mark in marks if mark.ring and not mark.misconception)
+    return ExerciseView(
+        exercise,
+        bars([(LABELS[stand], stands[stand]) for stand in STANDS if stands[stand]]),
+        _frequent(known),
+        _frequent(others),
+        sum(mark.points for mark in marks) / max(len(marks), 1),
+    )
+
+
+def _frequent(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST]
+
+
+def questions_of(marks: Class) -> list[QuestionView]:
+    """The predictions of all reports, question by question; guesses at another wording are counted apart."""
+    guesses: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for student in marks.students:
+        for key, guess in student.predictions.items():
+            guesses[key, guess["question"]].append(guess)
+    found = []
+    for (key, question), some in sorted(guesses.items()):
+        truth, unit = some[0]["truth"], some[0]["unit"]
+        shown = truth if isinstance(truth, str) else f"{truth:g}{' ' * bool(unit)}{unit}"
+        made = histogram([guess["guess"] for guess in some], truth, unit)
+        found.append(QuestionView(key, question, shown, len(some), made))
+    return found
+
+
+def overview_page(marks: Class) -> str:
+    """The page for the instructor."""
+    return render(
+        "overview.html",
+        marks=marks,
+        views=[view_of(exercise, marks.marks_of(exercise.id)) for exercise in marks.exercises],
+        questions=questions_of(marks),
+        signs=SIGNS,
+        labels=LABELS,
+        version=lplab.__version__,
+    )

@@ -1,0 +1,106 @@
+"""What a student hands in: one JSON file for the grader, one page to read, made from the progress file."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import lplab
+
+from . import catalogue
+from .exercise import RINGS, Exercise
+from .html_pages import render
+from .marks_files import distinct_names
+from .progress_bar import bar_of
+from .records import Record, State
+from .report_file import SCHEMA, digest
+from .verdict import PASSED
+
+PACKAGES = ("numpy", "torch", "numba")  # beside lplab and Python: what results could depend on
+HELD, FAILS, UNREACHED = "held", "fails", "not reached"
+
+
+def report_of(state: State, labs: Sequence[str] = (), name: str = "") -> dict[str, Any]:
+    """The report as one JSON object, with the SHA-256 of its content.
+
+    Args:
+        state: the student's progress.
+        labs: such as ["01"]; by default all with a check or a prediction.
+        name: of the student, or "".
+
+    Raises:
+        ValueError: there is no such lab, or nothing of it has been done.
+    """
+    for lab in labs:
+        catalogue.of_lab(lab)
+    touched = {key[:2] for key in (*state.exercises, *state.predictions)}
+    shown = [lab for lab in catalogue.LABS if lab in touched and (not labs or lab in labs)]
+    known = [catalogue.get(key) for key in catalogue.names() if key[:2] in shown and key in state.exercises]
+    if not shown:
+        which = f" of lab {' or '.join(labs)}" if labs else ""
+        raise ValueError(f"nothing{which} has been done yet: check an exercise or make a prediction first")
+    report = {
+        "lplab_report": SCHEMA,
+        "name": name,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "labs": [{**vars(bar_of(lab, state)), "text": bar_of(lab, state).text} for lab in shown],
+        "exercises": [_entry(exercise, state.exercises[exercise.id]) for exercise in known],
+        "predictions": [
+            {"id": key, **asdict(guess)} for key, guess in sorted(state.predictions.items()) if key[:2] in shown
+        ],
+    }
+    return {**report, "sha256": digest(report)}
+
+
+def versions() -> dict[str, str]:
+    """Versions of lplab, Python and what else is installed that results could depend on."""
+    found = {"lplab": lplab.__version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:  # not needed for these labs
+            continue
+    return found
+
+
+def _entry(exercise: Exercise, record: Record) -> dict[str, Any]:
+    facts = {"id": exercise.id, "title": exercise.title, "lab": exercise.lab}
+    rings = rings_of(exercise, record.status, record.ring)
+    return {**facts, **asdict(record), "most_points": exercise.points, "rings": rings}
+
+
+def rings_of(exercise: Exercise, status: str, ring: str) -> dict[str, str]:
+    """What the latest check said of each ring that the exercise has: it held, it fails, or it was not reached.
+
+    >>> rings_of(catalogue.get("01.2"), "failed", "boundary set")
+    {'form': 'held', 'named examples': 'held', 'boundary set': 'fails', 'properties': 'not reached'}
+    """
+    absent = {"boundary set": not exercise.boundary(), "properties": not exercise.properties}
+    present = [name for name in RINGS if not absent.get(name)]
+    if status == PASSED:
+        return dict.fromkeys(present, HELD)
+    place = RINGS.index(ring) if ring in RINGS else -1
+    return {name: HELD if RINGS.index(name) < place else FAILS if name == ring else UNREACHED for name in present}
+
+
+def report_page(report: dict[str, Any]) -> str:
+    """The page to read: the same content, without the numbers that only a grader needs."""
+    return render("report.html", report=report, rings=RINGS)
+
+
+def write_report(report: dict[str, Any], folder: Path) -> list[Path]:
+    """Write both files into a folder, which is made if needed, and return them. OSError if that cannot be done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (name,) = distinct_names([f"lplab-report {report['name']}"])
+    files = [folder / f"{name}.json", folder / f"{name}.html"]
+    files[0].write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8", newline="")
+    files[1].write_text(report_page(report), encoding="utf-8", newline="")
+    return files
