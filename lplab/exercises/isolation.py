@@ -9,12 +9,14 @@ child that forges them would have to know the right ones.
 
 **What it does not protect against**: a determined attacker. It is no sandbox. Python code finds ways around guards
 that are written in Python; then the file system and the network are within reach, with the rights of whoever runs the
-check. Grade the work of people whom you do not trust inside a container, without network, as a user without rights,
-for example, where the image ``lplab`` is one that you made with Python and ``pip install lplab[course]``::
+check. The memory is limited exactly on Linux only; on macOS and Windows this process looks ten times a second.
+Grade the work of people whom you do not trust inside a container, without network and without rights. For example,
+where the image ``lplab`` is one that you made with Python and ``pip install lplab[course]``::
 
-    docker run --rm --network none --read-only --tmpfs /tmp --cap-drop ALL --user 65534 --memory 8g --pids-limit 500 \
-        --volume "$PWD/submissions:/submissions:ro" --volume "$PWD/marks:/marks" lplab \
-        lplab grade /submissions --output /marks
+    docker run --rm --network none --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
+        --user "$(id -u):$(id -g)" --memory 8g --pids-limit 500 \
+        --volume "$PWD/submissions:/submissions:ro" --volume "$PWD/marks:/marks" \
+        lplab lplab grade /submissions --out /marks
 
 The same input gives the same result: hashing, ``random`` and ``numpy.random`` are seeded, numpy computes on one
 thread, the limit on time counts the child's own computing and not the hours of a busy machine, and of the caller's

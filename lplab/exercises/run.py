@@ -105,9 +105,11 @@ class Run:
                 raise RuntimeError(f"the process for student code did not start within {longest:g} s")
         elif computing - self.begin > self.limits.cpu_seconds:
             self.stop("time", self.too_slow())
-        elif waiting > self.limits.wall_seconds or all_in_all > longest:
-            seconds = f"{min(all_in_all, longest):.0f} s"
-            self.stop("time", f"stopped after {seconds}, {self.where()}: your code waits for something")
+        elif waiting > self.limits.wall_seconds:
+            limit = f"{self.limits.wall_seconds:g} s of waiting"
+            self.stop("time", f"stopped after {limit}, {self.where()}: your code waits for something that never comes")
+        elif all_in_all > longest:
+            self.stop("time", f"stopped after {longest:g} s, {self.where()}: your code waits again and again")
 
     def weigh_memory(self, memory: int) -> None:
         """Stop a child that takes too much memory where its system does not refuse it."""

@@ -2,10 +2,12 @@
 
 import functools
 import math
+import sys
 
 import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from lplab.exercises.answers import Answer, answer_of
 from lplab.exercises.isolation import Raised, run_isolated
@@ -14,10 +16,17 @@ BIAS = 7
 
 
 @pytest.fixture(scope="module")
-def shell():
-    shell = InteractiveShell()
-    yield shell
-    shell.history_manager.end_session()
+def new_shell(tmp_path_factory):
+    """Makes an IPython that leaves the history of whoever runs the tests alone, and this process its main module."""
+    main = sys.modules["__main__"]
+    folder, config = tmp_path_factory.mktemp("ipython"), Config({"HistoryManager": {"enabled": False}})
+    yield lambda: InteractiveShell(config=config, ipython_dir=str(folder))
+    sys.modules["__main__"] = main
+
+
+@pytest.fixture(scope="module")
+def shell(new_shell):
+    return new_shell()
 
 
 @pytest.fixture
@@ -234,11 +243,10 @@ def test_it_gives_the_same_elsewhere(notebook, cells):
     assert result(function, 2.5) == function(2.5)
 
 
-def test_annotations_of_the_future():
-    shell = InteractiveShell()  # in which the import stays in force
+def test_annotations_of_the_future(new_shell):
+    shell = new_shell()  # in which the import stays in force
     shell.run_cell("from __future__ import annotations").raise_error()
     shell.run_cell("def f(x: Nowhere) -> Nothing: return x").raise_error()
-    shell.history_manager.end_session()
     assert result(shell.user_ns["f"], 2.5) == 2.5
 
 

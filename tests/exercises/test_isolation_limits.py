@@ -15,6 +15,7 @@ ALLOWED = ("math", "numpy", "ctypes", "os", "signal", "socket", "subprocess", "s
 # Elsewhere the parent alone watches memory, or time too, and exit codes differ: see test_isolation_processes.py.
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="exact reasons as Linux gives them")
 
+DEFAULT = Limits()
 SHORT = Limits(cpu_seconds=0.3, wall_seconds=1)
 
 
@@ -35,7 +36,7 @@ def processes_in(folder: Path) -> list[psutil.Process]:
     return psutil.wait_procs(inside, timeout=5)[1]
 
 
-def run(source: str, *calls: tuple, limits: Limits = SHORT) -> Outcome:
+def run(source: str, *calls: tuple, limits: Limits = DEFAULT) -> Outcome:
     return run_isolated(Answer(source, "f"), calls or [()], limits=limits, allowed=ALLOWED)
 
 
@@ -43,7 +44,7 @@ def run(source: str, *calls: tuple, limits: Limits = SHORT) -> Outcome:
 
 IN_CALL_1 = "stopped after 0.3 s of computing, in call 1 of 1: a loop that never ends, or far too much work"
 BEFORE = "stopped after 0.3 s of computing, before the first call: a loop that never ends, or far too much work"
-WAITS = "stopped after 1 s, in call 1 of 1: your code waits for something"
+WAITS = "stopped after 1 s of waiting, in call 1 of 1: your code waits for something that never comes"
 
 
 @pytest.mark.parametrize(("source", "sentence"), [
@@ -58,18 +59,18 @@ WAITS = "stopped after 1 s, in call 1 of 1: your code waits for something"
     ("import signal\ndef f(): signal.pause()", WAITS),
 ])  # fmt: skip
 def test_time_without_end(source, sentence):
-    assert run(source).stopped == Stopped("time", sentence)
+    assert run(source, limits=SHORT).stopped == Stopped("time", sentence)
 
 
 def test_what_was_finished_before_the_time_was_up_counts():
-    outcome = run("def f(x):\n    while x == 3: pass\n    return x", *[(x,) for x in range(6)])
+    outcome = run("def f(x):\n    while x == 3: pass\n    return x", *[(x,) for x in range(6)], limits=SHORT)
     assert outcome.values == (0, 1, 2)
     assert outcome.stopped.sentence.startswith("stopped after 0.3 s of computing, in call 4 of 6")
 
 
 def test_waiting_is_not_computing():
     """So a busy machine, on which a process waits for its turn, changes no mark."""
-    assert run("import time\ndef f(): time.sleep(0.6); return 1").values == (1,)
+    assert run("import time\ndef f(): time.sleep(0.6); return 1", limits=Limits(cpu_seconds=0.3)).values == (1,)
 
 
 def test_the_parent_watches_too_where_the_system_has_no_timer():
@@ -87,7 +88,7 @@ def test_code_that_computes_a_little_now_and_then_ends_too():
     watcher.take(b'["ready", 0.2]')
     watcher.weigh_time(computing=0.3, waiting=0.2, all_in_all=10.1)
     assert watcher.stopped == Stopped(
-        "time", "stopped after 10 s, before the first call: your code waits for something"
+        "time", "stopped after 10 s, before the first call: your code waits again and again"
     )
 
 
@@ -135,7 +136,7 @@ def test_results_that_are_too_much_together(monkeypatch):
     "import sys\ndef f(): sys.stderr.write('x' * 300_000)",  # all is over when the parent notices
 ])  # fmt: skip
 def test_printing_without_end(source):
-    outcome = run(source, limits=Limits())
+    outcome = run(source)
     assert outcome.stopped == Stopped("printing", "your code printed more than 256 kB: remove print from loops")
     assert len(outcome.printed) == 2000
 
@@ -215,7 +216,7 @@ def f():
         while True: ctypes.CDLL(None).sleep(1)
     {after}
 """
-    outcome = run(source)
+    outcome = run(source, limits=SHORT)
     assert outcome.values == (1,) or outcome.stopped.reason in ("time", "exit")
 
 
