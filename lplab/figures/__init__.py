@@ -14,14 +14,18 @@ from lplab.figures.export import export
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.number_line import number_line, number_line_data
+from lplab.figures.prediction import guess_and_truth
 from lplab.figures.relative_error import error_curve_data
 from lplab.figures.scatter import quantized_scatter
-from lplab.figures.staircase import staircase
 from lplab.figures.stacked import stacked
+from lplab.figures.staircase import staircase
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
 from lplab.figures.table import codebook_table
+from lplab.figures.training_error import Curve, training_epochs, training_error
+from lplab.figures.training_losses import training_losses
 
 __all__ = [
+    "Curve",
     "TensorStatistics",
     "codebook_table",
     "compare",
@@ -30,6 +34,7 @@ __all__ = [
     "error_curve_data",
     "error_histogram",
     "export",
+    "guess_and_truth",
     "magnitude_data",
     "magnitude_histogram",
     "number_line",
@@ -40,5 +45,8 @@ __all__ = [
     "staircase",
     "style",
     "tensor_statistics",
+    "training_epochs",
+    "training_error",
+    "training_losses",
     "update",
 ]

@@ -8,7 +8,7 @@
 
 from lplab.training.convert import LABELS, ROUNDINGS, Converter, Tally
 from lplab.training.fixed_point import digits_split, train
-from lplab.training.runs import Epoch, FixedPointRun, Trained, finish
+from lplab.training.runs import Epoch, FixedPointRun, Trained, finish, side_by_side
 
 __all__ = [
     "LABELS",
@@ -20,5 +20,6 @@ __all__ = [
     "Trained",
     "digits_split",
     "finish",
+    "side_by_side",
     "train",
 ]

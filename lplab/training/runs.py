@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, reduce
 from typing import Any
@@ -189,3 +189,15 @@ def finish(run: FixedPointRun, watch: Callable[[Epoch], Any] | None = None) -> T
         if watch:
             watch(epoch)
     return Trained(run, tuple(epochs))
+
+
+def side_by_side(runs: Sequence[FixedPointRun]) -> Iterator[tuple[Epoch, ...]]:
+    """Train several runs together, epoch by epoch, so that their curves can be watched side by side.
+
+    >>> runs = [FixedPointRun(rounding=rule, epochs=2) for rule in ("stochastic", "nearest_down")]
+    >>> [len(epochs) for epochs in side_by_side(runs)]
+    [2, 2]
+    """
+    from lplab.training.fixed_point import train
+
+    yield from zip(*map(train, runs), strict=False)  # the shortest run ends it

@@ -1,4 +1,4 @@
-"""Controls around figures, for notebooks: live figures, a bit panel, a format explorer, predictions.
+"""Controls around figures, for notebooks: live figures, a bit panel, a format explorer, predictions, trainings.
 
 Nothing here computes: numbers come from `lplab.formats`, pictures from `lplab.figures`.
 """
@@ -7,6 +7,20 @@ from .bit_panel import BitPanel
 from .explorer import FormatExplorer
 from .explorer_state import ExplorerState
 from .live_figure import LiveFigure
+from .live_run import LiveRun
 from .prediction import Outcome, Prediction
+from .training import live_training, train_with
+from .training_explorer import TrainingExplorer
 
-__all__ = ["BitPanel", "ExplorerState", "FormatExplorer", "LiveFigure", "Outcome", "Prediction"]
+__all__ = [
+    "BitPanel",
+    "ExplorerState",
+    "FormatExplorer",
+    "LiveFigure",
+    "LiveRun",
+    "Outcome",
+    "Prediction",
+    "TrainingExplorer",
+    "live_training",
+    "train_with",
+]

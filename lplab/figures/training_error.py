@@ -1,0 +1,270 @@
+"""Test error of trainings: against fraction bits, a curve per rounding rule; and over the epochs of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+
+ERRORS = (0.8, 100.0)  # percent, the ends of the logarithmic axis; what is below lies on its lower end
+TICKS = (1, 2, 5, 10, 20, 50, 100)
+BITS_TITLE = "fraction bits of the weights (FL)"
+LOOKS = (  # colour, dash, symbol, sign in the key; green is for floating point
+    (style.BLUE, "solid", "circle", "●"),
+    (style.VERMILION, "dash", "square", "■"),
+    (style.PINK, "dot", "diamond", "◆"),
+    (style.GREY, "dashdot", "triangle-up", "▲"),
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Test errors of one rounding rule.
+
+    Args:
+        name: as the key of the figure calls it.
+        x: fraction bits, or epochs: [n].
+        errors: percent, [n] or [n, seeds].
+        shown: False leaves the curve out and keeps the looks of the others.
+
+    >>> Curve("stochastic", [4, 8], [[2.0, 4.0], [1.0, 1.5]]).medians
+    array([3.  , 1.25])
+    """
+
+    name: str
+    x: Any
+    errors: Any
+    shown: bool = True
+
+    def __post_init__(self) -> None:
+        x, errors = np.asarray(self.x, np.float64), np.asarray(self.errors, np.float64)
+        errors = errors[:, None] if errors.ndim == 1 else errors
+        if x.ndim != 1 or errors.ndim != 2 or len(x) != len(errors):
+            raise ValueError(
+                f"{self.name}: errors must be [n] or [n, seeds] for n values of x, got {errors.shape} for {x.shape}"
+            )
+        object.__setattr__(self, "x", x)
+        object.__setattr__(self, "errors", errors)
+
+    @property
+    def medians(self) -> np.ndarray:
+        """The median over the seeds, [n]."""
+        return np.median(self.errors, axis=1) if len(self.x) else np.zeros(0)
+
+
+def training_error(
+    curves: Sequence[Curve],
+    baseline: Any = (),
+    *,
+    bits: tuple[int, int] = (4, 14),
+    look_at: int | None = None,
+    title: str = "",
+    note: str = "",
+    height: int = 360,
+) -> go.Figure:
+    """Test error against fraction bits: a point for each seed, a line through the medians.
+
+    Args:
+        curves: one for each rounding rule, at most four.
+        baseline: errors of floating point in percent, one for each seed: a band with a line at their median.
+        bits: the ends of the axis.
+        look_at: fraction bits to mark with a vertical line.
+        title: the point that it makes; by default said from the numbers.
+        note: a line below the axis, such as the provenance.
+        height: in pixels.
+
+    Raises:
+        ValueError: more than four curves.
+
+    >>> fig = training_error([Curve("stochastic", [6, 8], [[2.0], [1.5]]), Curve("nearest", [6, 8], [[90.0], [3.0]])])
+    >>> fig.layout.meta["title"]
+    'At 6 fraction bits: stochastic 2.0 %, nearest 90 %'
+    """
+    _check(curves)
+    low, high = bits
+    floating = np.asarray(baseline, np.float64).ravel()
+    data = [*_band(floating, low, high)]
+    for i, curve in enumerate(curves):
+        data += [_points(curve, i, len(curves)), _line(curve, i, "fraction bits")]
+    layout = _layout(low - 0.5, high + 0.5, BITS_TITLE, note)
+    layout["xaxis"] |= {"dtick": 1, "tick0": low}
+    layout["shapes"] = [mark(low if look_at is None else look_at, look_at is not None)]
+    return style.finish(
+        style.figure(data, layout),
+        alt=_alt(curves, floating, look_at),
+        title=title or _title(curves, look_at),
+        subtitle=_key(curves, floating),
+        height=height,
+        b=66 if note else 48,
+    )
+
+
+def training_epochs(
+    curves: Sequence[Curve], baseline: Curve | None = None, *, epochs: int, title: str = "", height: int = 320
+) -> go.Figure:
+    """Test error over the epochs of a training, finished or not: one line for each run.
+
+    Args:
+        curves: at most four; x counts epochs from 1.
+        baseline: the same training in floating point.
+        epochs: how many there will be: the axis does not move while curves grow.
+        title: the point that it makes; by default the errors now.
+        height: in pixels.
+
+    >>> training_epochs([Curve("stochastic", [1, 2], [50.0, 20.0])], epochs=60).layout.meta["title"]
+    'After 2 of 60 epochs: stochastic 20 %'
+    """
+    _check(curves)
+    data = [_line(curve, i, "epoch", markers=False) for i, curve in enumerate(curves)]
+    line = _line(baseline or Curve("floating point", [], []), 0, "epoch", markers=False)
+    data.append(line | {"line": {"width": 2, "color": style.GREEN, "dash": "solid"}, "visible": baseline is not None})
+    done = max((int(curve.x[-1]) for curve in curves if len(curve.x)), default=0)
+    everyone = [*curves, *([baseline] if baseline else [])]
+    now = [f"{c.name} {error_text(c.medians[-1])}" for c in everyone if len(c.x)]
+    said = f"After {done} of {epochs} epochs: {', '.join(now)}" if now else "Not started yet"
+    layout = _layout(0, epochs + 0.5, "epoch", "")
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Test error over the epochs of a training. {said}.",
+        title=title or said,
+        subtitle=_key(curves, baseline.errors if baseline else np.zeros(0)),
+        height=height,
+    )
+
+
+def error_text(percent: float) -> str:
+    """An error as text: two digits.
+
+    >>> error_text(1.7632), error_text(88.2)
+    ('1.8 %', '88 %')
+    """
+    return f"{percent:.1f} %" if percent < 10 else f"{percent:.0f} %"
+
+
+def _check(curves: Sequence[Curve]) -> None:
+    if len(curves) > len(LOOKS):
+        raise ValueError(f"at most {len(LOOKS)} curves can share a figure, got {len(curves)}")
+
+
+def _band(floating: np.ndarray, low: float, high: float) -> list[dict[str, Any]]:
+    """The range of floating point over all seeds, and its median."""
+    ends = np.array([low - 0.5, high + 0.5])
+    there = len(floating) > 0
+    least, middle, most = (np.full(2, f(floating)) if there else np.ones(2) for f in (np.min, np.median, np.max))
+    common = {"type": "scatter", "mode": "lines", "x": ends, "visible": there}
+    return [
+        common | {"name": "least", "y": least, "line": {"width": 0}, "hoverinfo": "skip"},
+        common
+        | {"name": "floating point, all seeds", "y": most, "fill": "tonexty", "fillcolor": "rgba(0,158,115,.18)"}
+        | {"line": {"width": 0}, "hoverinfo": "skip"},
+        common
+        | {"name": "floating point", "y": middle, "line": {"width": 2, "color": style.GREEN}}
+        | {"hovertemplate": "floating point<br>median  %{y:.3g} %<extra></extra>"},
+    ]
+
+
+def _points(curve: Curve, i: int, curves: int) -> dict[str, Any]:
+    """All seeds, beside each other rule's: a small shift to the side keeps symbols apart."""
+    colour, _, symbol, _ = LOOKS[i]
+    seeds = curve.errors.shape[1]
+    x = np.repeat(curve.x + 0.13 * (i - (curves - 1) / 2), seeds)
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"{curve.name}, each seed",
+        "x": x,
+        "y": np.maximum(curve.errors.ravel(), ERRORS[0]),
+        "marker": {"symbol": symbol, "size": 5, "color": colour, "opacity": 0.55},
+        "visible": curve.shown,
+        "customdata": np.repeat(curve.x, seeds),
+        "hovertemplate": f"{curve.name}, one seed<br>FL     %{{customdata}}<br>error  %{{y:.3g}} %<extra></extra>",
+    }
+
+
+def _line(curve: Curve, i: int, what: str, *, markers: bool = True) -> dict[str, Any]:
+    colour, dash, symbol, _ = LOOKS[i]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if markers else "lines",
+        "name": curve.name,
+        "x": curve.x,
+        "y": np.maximum(curve.medians, ERRORS[0]),
+        "line": {"width": 2, "color": colour, "dash": dash},
+        "marker": {"symbol": symbol, "size": 9, "color": colour},
+        "visible": curve.shown,
+        "hovertemplate": f"{curve.name}<br>{what}  %{{x}}<br>error  %{{y:.3g}} %<extra></extra>",
+    }
+
+
+def _layout(left: float, right: float, x_title: str, note: str) -> dict[str, Any]:
+    low, high = (math.log10(end) for end in ERRORS)
+    below = style.note(note, x=0, y=0, xanchor="left", yanchor="top", yshift=-44) if note else None
+    return {
+        "xaxis": {"range": [left, right], "title": {"text": x_title}},
+        "yaxis": {
+            "type": "log",
+            "range": [low, high + 0.02],
+            "tickvals": np.array(TICKS, np.float64),
+            "ticktext": np.array([str(t) for t in TICKS], dtype=str),
+            "title": {"text": "test error (%, logarithmic)"},
+        },
+        "annotations": [below] if below else [],
+    }
+
+
+def mark(bits: float, visible: bool) -> dict[str, Any]:
+    """A vertical dotted line at some fraction bits, as a shape."""
+    look = {"color": style.GREY, "width": 1.5, "dash": "dot"}
+    return {"type": "line", "x0": bits, "x1": bits, "yref": "y domain", "y0": 0, "y1": 1, "line": look} | {
+        "layer": "below",
+        "visible": visible,
+    }
+
+
+def _key(curves: Sequence[Curve], floating: np.ndarray) -> str:
+    entries = [(LOOKS[i][0], LOOKS[i][3], curve.name) for i, curve in enumerate(curves) if curve.shown]
+    return style.key(*entries, *([(style.GREEN, "━", "floating point")] if np.size(floating) else []))
+
+
+def _at(curve: Curve, bits: float) -> float | None:
+    found = curve.medians[curve.x == bits]
+    return float(found[0]) if len(found) else None
+
+
+def _title(curves: Sequence[Curve], look_at: int | None) -> str:
+    """Medians at the marked fraction bits, or where the shown curves differ most."""
+    shown = [curve for curve in curves if curve.shown and len(curve.x)]
+    if not shown:
+        return "Test error against fraction bits"
+    everywhere = sorted(set.intersection(*(set(curve.x.tolist()) for curve in shown)))
+    if look_at is None and everywhere:
+
+        def spread(bits: float) -> float:
+            values = [_at(curve, bits) or ERRORS[0] for curve in shown]
+            return max(values) / min(values)
+
+        look_at = int(max(everywhere, key=spread))
+    each = [f"{c.name} {error_text(v)}" for c in shown if (v := _at(c, look_at or 0)) is not None]
+    return f"At {look_at} fraction bits: {', '.join(each[:2])}" if each else f"Nothing was measured at {look_at} bits"
+
+
+def _alt(curves: Sequence[Curve], floating: np.ndarray, look_at: int | None) -> str:
+    each = [
+        f"{curve.name}: "
+        + ", ".join(f"{error_text(m)} at {int(x)}" for x, m in zip(curve.x, curve.medians, strict=True))
+        for curve in curves
+        if curve.shown
+    ]
+    seeds = max((curve.errors.shape[1] for curve in curves), default=0)
+    base = f" Floating point: {error_text(float(np.median(floating)))}." if len(floating) else ""
+    marked = f" Marked: {look_at} fraction bits." if look_at is not None else ""
+    return (
+        f"Test error against fraction bits, medians over {words.number(seeds)} seeds. {'; '.join(each) or 'No curve'}."
+        f"{base}{marked}"
+    )

@@ -1,0 +1,91 @@
+"""Why a training in fixed point fails: the share of updates that are lost, and of outputs that saturate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.figures.training_error import BITS_TITLE, mark
+
+LOOKS = (  # name, colour, dash, symbol, sign in the key
+    ("updates lost", style.VERMILION, "solid", "circle", "●"),
+    ("outputs saturated", style.BLUE, "dash", "square", "■"),
+)
+
+
+def training_losses(
+    bits_shown: tuple[int, int],
+    fraction_bits: Any,
+    lost: Any,
+    saturated: Any,
+    *,
+    rule: str,
+    look_at: int | None = None,
+    height: int = 260,
+) -> go.Figure:
+    """The two ways to lose, against fraction bits: a point for each seed, a line through the medians.
+
+    Args:
+        bits_shown: the ends of the axis.
+        fraction_bits: [n].
+        lost: share of the updates that were not zero and became zero, 0 to 1, [n, seeds].
+        saturated: share of the layer outputs that lay outside the range, 0 to 1, [n, seeds].
+        rule: the rounding rule, for the title.
+        look_at: fraction bits to mark.
+        height: in pixels.
+
+    Raises:
+        ValueError: the arrays do not fit each other.
+
+    >>> fig = training_losses((4, 14), [6, 14], [[0.99], [0.1]], [[0.0], [0.4]], rule="stochastic")
+    >>> fig.layout.meta["title"]
+    'Stochastic: up to 99.0 % of the updates lost, up to 40.0 % of the outputs saturated'
+    """
+    x = np.asarray(fraction_bits, np.float64)
+    shares = [100 * np.asarray(part, np.float64) for part in (lost, saturated)]
+    if any(part.ndim != 2 or len(part) != len(x) for part in shares):
+        raise ValueError(
+            f"lost and saturated must be [n, seeds] for {len(x)} fraction bits, got {[p.shape for p in shares]}"
+        )
+    data: list[dict[str, Any]] = []
+    for (name, colour, dash, symbol, _), part in zip(LOOKS, shares, strict=True):
+        data += _curve(name, x, part, colour, dash, symbol)
+    low, high = bits_shown
+    layout = {
+        "xaxis": {"range": [low - 0.5, high + 0.5], "dtick": 1, "tick0": low, "title": {"text": BITS_TITLE}},
+        "yaxis": {"range": [-3, 103], "tickvals": np.arange(0, 101, 25), "title": {"text": "share (%)"}},
+        "shapes": [mark(low if look_at is None else look_at, look_at is not None)],
+    }
+    lost_median, saturated_median = (np.median(part, axis=1) / 100 for part in shares)
+    title, alt = _words(x, lost_median, saturated_median, rule)
+    subtitle = style.key(*((colour, sign, name) for name, colour, _, _, sign in LOOKS))
+    return style.finish(style.figure(data, layout), alt=alt, title=title, subtitle=subtitle, height=height)
+
+
+def _curve(name: str, x: np.ndarray, part: np.ndarray, colour: str, dash: str, symbol: str) -> list[dict[str, Any]]:
+    common = {"type": "scatter", "hovertemplate": f"{name}<br>FL     %{{x}}<br>share  %{{y:.3g}} %<extra></extra>"}
+    return [
+        common
+        | {"mode": "markers", "name": f"{name}, each seed", "x": np.repeat(x, part.shape[1]), "y": part.ravel()}
+        | {"marker": {"symbol": symbol, "size": 5, "color": colour, "opacity": 0.45}},
+        common
+        | {"mode": "lines+markers", "name": name, "x": x, "y": np.median(part, axis=1)}
+        | {"line": {"width": 2, "color": colour, "dash": dash}}
+        | {"marker": {"symbol": symbol, "size": 8, "color": colour}},
+    ]
+
+
+def _words(x: np.ndarray, lost: np.ndarray, saturated: np.ndarray, rule: str) -> tuple[str, str]:
+    """Title and alt text."""
+    most = [words.percent(float(part.max())) if len(part) else "none" for part in (lost, saturated)]
+    title = (
+        f"{rule[:1].upper()}{rule[1:]}: up to {most[0]} of the updates lost, up to {most[1]} of the outputs saturated"
+    )
+    each = ", ".join(
+        f"{words.percent(a)} and {words.percent(b)} at {int(bits)}"
+        for bits, a, b in zip(x, lost, saturated, strict=True)
+    )
+    return title, f"Updates lost and outputs saturated with rounding {rule}, medians, by fraction bits: {each}."

@@ -1,0 +1,195 @@
+"""Work that takes seconds, in a notebook: it starts at a click, draws while it runs, and stops when told.
+
+The work is an iterator that a background thread draws from, so the cell returns at once and every control stays alive:
+a Stop button in a cell that blocks does nothing until the cell has ended. A later cell may ``await run.done()``.
+"""
+
+import asyncio
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from lplab import figures
+
+from .controls import Helper, guarded, line, say
+from .live_figure import LiveFigure
+
+PAUSE = 0.1  # seconds between two pictures: the browser has to draw each
+_latest: "weakref.WeakValueDictionary[str, LiveRun]" = weakref.WeakValueDictionary()
+
+
+class LiveRun(ipywidgets.VBox):
+    """A button that runs an iterator in the background, a progress bar, a figure that follows, and a Stop button.
+
+    Args:
+        steps: function that returns a fresh iterator; it yields whatever ``draw`` understands, after each step.
+        draw: function of all that was yielded so far (a tuple) that returns a figure; always with the same traces.
+        total: how many steps there will be.
+        name: of the work, on the button. A second run of the same name stops the first: running a cell again does
+            not leave an orphan at work.
+        unit: what a step is.
+        start: whether to start at once.
+
+    `state` is "ready", "running", "stopped", "finished" or "failed". An error is shown in one line, and raised by
+    `result`; a NotImplementedError says "not yet" and leaves the run ready to start.
+
+    >>> run = LiveRun(lambda: iter((1, 4, 9)), lambda got: go.Figure(go.Scatter(y=list(got))), total=3, name="squares")
+    >>> run.start()
+    >>> run.wait(10)
+    >>> run.state, run.result()
+    ('finished', (1, 4, 9))
+    """
+
+    def __init__(
+        self,
+        steps: Callable[[], Iterator[Any]],
+        draw: Callable[[tuple[Any, ...]], go.Figure],
+        *,
+        total: int,
+        name: str = "Run",
+        unit: str = "step",
+        start: bool = False,
+    ) -> None:
+        if total < 1:
+            raise ValueError(f"total must be at least 1, got {total}")
+        self._steps, self._draw, self.name, self._unit = steps, draw, name, unit
+        self._lock = threading.RLock()  # callbacks come on any thread
+        self._stop, self._thread = threading.Event(), None  # type: tuple[threading.Event, threading.Thread | None]
+        self._got: list[Any] = []
+        self._error: BaseException | None = None
+        self.state = "ready"
+        self._build(total)
+        super().__init__([self.row, self.status, self.error_line, self.figure, self._helper])
+        self.add_class("lp-controls")
+        if start:
+            self.start()
+
+    def _build(self, total: int) -> None:
+        self.figure = LiveFigure(self._draw(()))
+        self.run_button = ipywidgets.Button(description=self.name, tooltip="start; the notebook stays usable")
+        self.stop_button = ipywidgets.Button(
+            description="Stop", tooltip="stop after this step; what is drawn stays", disabled=True
+        )
+        self.progress = ipywidgets.IntProgress(max=total, layout=ipywidgets.Layout(flex="1 1 120px", min_width="80px"))
+        self.row = ipywidgets.Box([self.run_button, self.stop_button, self.progress])
+        self.row.add_class("lp-row")
+        self.status = line("", "lp-quiet", "lp-live")
+        self.error_line = line("", "lp-error", "lp-live")
+        self._helper = Helper()
+        say(self.status, "")
+        say(self.error_line, "")
+        self.run_button.on_click(guarded(self.error_line, lambda _: self.start()))
+        self.stop_button.on_click(guarded(self.error_line, lambda _: self.stop()))
+
+    # -- what a notebook may use ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start, or start anew; while it runs, do nothing. Returns at once."""
+        with self._lock:
+            if self.state == "running":
+                return
+            earlier = _latest.get(self.name)
+            if earlier is not None and earlier is not self:
+                earlier.stop()
+            _latest[self.name] = self
+            self._stop, self._got, self._error, self.state = threading.Event(), [], None, "running"
+            self.run_button.disabled, self.stop_button.disabled = True, False
+            self.progress.value, self.progress.bar_style = 0, ""
+            say(self.error_line, "")
+            say(self.status, "Running.")
+            work = threading.Thread(target=self._work, args=(self._stop,), name=f"lplab {self.name}", daemon=True)
+            self._thread = work
+            work.start()
+
+    def stop(self) -> None:
+        """Ask the work to stop after the step at hand; returns at once."""
+        self._stop.set()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for the end, for scripts and tests: in a notebook cell this would block every control.
+
+        Raises:
+            TimeoutError: it takes longer.
+        """
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+            if thread.is_alive():
+                raise TimeoutError(f"{self.name} is still running after {seconds} s")
+
+    async def done(self) -> "LiveRun":
+        """Wait for the end without blocking: ``await run.done()`` in a later cell.
+
+        A run that was never started is not waited for. Interrupting the cell stops the run and keeps what it drew.
+        """
+        try:
+            while self.state == "running":
+                await asyncio.sleep(0.05)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self.stop()
+            raise
+        return self
+
+    def result(self) -> tuple[Any, ...]:
+        """All that was yielded, of a stopped run what there was; of a failed one, its error is raised."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            return tuple(self._got)
+
+    # -- the thread -------------------------------------------------------------------------------------------------
+
+    def _work(self, stop: threading.Event) -> None:
+        end, error = "finished", None
+        try:
+            steps = self._steps()
+            last = 0.0
+            for step in steps:
+                with self._lock:
+                    self._got.append(step)
+                if stop.is_set():
+                    end = "stopped"
+                    break
+                if time.monotonic() - last > PAUSE:
+                    self._show()
+                    last = time.monotonic()
+            self._show()
+        except NotImplementedError as problem:
+            self._end("ready", problem)
+            return
+        except Exception as problem:
+            end, error = "failed", problem
+        self._end(end, error)
+
+    def _show(self) -> None:
+        got = tuple(self._got)
+        figures.update(self.figure, self._draw(got))
+        self.progress.value = len(got)
+
+    def _end(self, state: str, error: BaseException | None) -> None:
+        count = f"{len(self._got)} of {self.progress.max} {self._unit}s"
+        said = {"finished": f"Finished: {count}.", "stopped": f"Stopped after {count}.", "ready": f"Not yet: {error}."}
+        with self._lock:
+            self._error = error if state == "failed" else None
+            self.run_button.disabled, self.stop_button.disabled = False, True
+            if state != "ready":
+                self.run_button.description = f"{self.name} again"
+            self.progress.bar_style = {"finished": "success", "stopped": "warning", "failed": "danger"}.get(state, "")
+            say(self.status, said.get(state, ""))
+            say(self.error_line, f"{one_line(error)} (after {count})" if error and state == "failed" else "")
+            self.state = state  # last: whoever waits finds everything in place
+
+
+def one_line(error: BaseException) -> str:
+    r"""An exception as one line.
+
+    >>> one_line(ValueError("no\nway"))
+    'ValueError: no way'
+    """
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
