@@ -62,6 +62,15 @@ def passed(exercise: Exercise, rings: Sequence[Any], convention: Variant | None,
     )  # fmt: skip
 
 
+def as_sentence(text: str) -> str:
+    """A clause as a sentence.
+
+    >>> as_sentence("line 2, `y`: no such name")
+    'Line 2, `y`: no such name.'
+    """
+    return text[:1].upper() + text[1:] + "." * (not text.endswith((".", "?", "!")))
+
+
 def failed(
     exercise: Exercise, trouble: Trouble, misconception: str, convention: Variant | None, outcome: Outcome
 ) -> Verdict:
@@ -116,7 +125,7 @@ def _headline(exercise: Exercise, trouble: Trouble) -> str:
 
 def _body(exercise: Exercise, trouble: Trouble) -> list[str]:
     miss = trouble.miss
-    lines = [trouble.sentence] if trouble.sentence else []
+    lines = [as_sentence(trouble.sentence)] if trouble.sentence else []
     if miss and miss.args and trouble.sentence and not trouble.rule:
         lines.append(f"This happens for {arguments(exercise, miss.args)}.")
     if miss and not trouble.sentence:

@@ -87,7 +87,7 @@ def test_what_is_not_written_yet_is_met_kindly(source):
         ("y", "raises NameError (name 'y' is not defined) in line 5"),
         ("1j * x", "returns a complex"),
         ("halve(x)", "RecursionError"),
-        ("exit()", "line 5, `return exit()`: "),
+        ("exit()", "Line 5, `return exit()`: "),
         ("__import__('socket')", "socket"),
         ("__import__('lplab.exercises')", "lplab"),
     ],

@@ -1,0 +1,101 @@
+"""What a lab calls: checks are noted, hints open in order, a solution waits for a pass or a request."""
+
+import pytest
+
+from lplab import exercises
+from lplab.exercises import draw_rounding, progress, yours
+from lplab.exercises.display import CheckView, marked
+from lplab.exercises.questions import Question
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
+
+
+def midpoint(low, high):
+    return (low + high) / 2
+
+
+def broken(low, high):
+    return low
+
+
+def round_e4m3(x):
+    raise NotImplementedError
+
+
+def test_checks_are_noted():
+    assert not exercises.check("00.1", broken).passed
+    assert exercises.check("00.1", midpoint).passed
+    record = progress.mine().of("00.1")
+    assert record.attempts == 2 and record.passed
+    assert exercises.progress_of("00").done == 1
+
+
+def test_an_unknown_exercise_is_a_clear_error():
+    with pytest.raises(ValueError, match=r"there is no exercise '01.22'; did you mean"):
+        exercises.check("01.22", midpoint)
+    with pytest.raises(ValueError, match=r"there is no question '01.z'"):
+        exercises.predict("01.z")
+    with pytest.raises(ValueError, match="lab '77' has no exercises"):
+        exercises.of_lab("77")
+
+
+def test_what_is_no_function_gets_a_verdict_and_no_traceback():
+    verdict = exercises.check("00.1", 3)
+    assert verdict.ring == "form" and "an answer is a function" in verdict.text
+
+
+def test_hints_open_in_order_and_come_again():
+    texts = [str(exercises.hint("01.1")) for _ in range(4)]
+    assert [text[:11] for text in texts[:3]] == ["Hint 1 of 3", "Hint 2 of 3", "Hint 3 of 3"]
+    assert texts[3].splitlines() == texts[:3]
+    assert progress.hints_opened("01.1") == 3
+
+
+def test_a_solution_waits_for_a_pass_or_a_request():
+    assert "not passed yet" in str(exercises.solution("00.1"))
+    assert not progress.mine().of("00.1").solution_at
+    assert "return (low + high) / 2" in str(exercises.solution("00.1", anyway=True))
+    exercises.check("00.1", midpoint)
+    assert "return (low + high) / 2" in str(exercises.solution("00.1"))
+
+
+def test_a_guess_is_kept_and_shown_again():
+    widget = exercises.predict("01.a")
+    assert widget.guess is None
+    widget.lock("12")
+    assert progress.prediction("01.a") == 12
+    again = exercises.predict("01.a")
+    assert again.guess == 12 and again.truth == 55
+    assert progress.mine().state.predictions["01.a"].truth == 55
+
+
+@pytest.mark.parametrize("wrong", ["1.a", "01.1", "a.01"])
+def test_a_question_has_a_lab_and_a_letter(wrong):
+    with pytest.raises(ValueError, match="lab and letter"):
+        Question(wrong, "?", lambda: 1)
+
+
+def test_a_drawing_waits_until_the_function_works():
+    assert "it is not written yet" in str(draw_rounding(round_e4m3, "e4m3fn"))
+    figure = draw_rounding(round, "e4m3fn", low=-4, high=4)
+    assert "results differ" in figure.layout.meta["title"]
+    with pytest.raises(ValueError, match="ZeroDivisionError"):
+        yours.results_of(lambda x: x / 0, [(1.0,)])
+
+
+def test_buttons_open_hints_and_the_solution():
+    view = CheckView(exercises.check("01.2", abs))
+    assert view.figure is not None  # −2.9 on the line of E4M3
+    for number in (1, 2, 3):
+        view.hint_button.click()
+        assert f"Hint {number} of 3" in view.opened.value
+    assert view.hint_button.disabled and progress.hints_opened("01.2") == 3
+    view.solution_button.click()
+    assert "math.frexp" in view.opened.value and progress.mine().of("01.2").solution_at
+
+
+def test_text_of_students_stays_text():
+    assert marked("<b>`a<b`</b>") == "&lt;b&gt;<code>a&lt;b</code>&lt;/b&gt;"
