@@ -1,4 +1,4 @@
-"""A prediction: say what you expect, and only then see what is true, both side by side."""
+"""A prediction: say what you expect, and only then see what is true, both drawn side by side."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,7 +8,10 @@ from typing import Any
 import ipywidgets
 import traitlets
 
+from lplab.figures import guess_and_truth
+
 from .controls import Helper, guarded, line, say
+from .live_figure import LiveFigure
 from .typed_value import parse_number, shown
 
 
@@ -28,7 +31,7 @@ class Outcome:
         return math.isclose(self.guess, self.truth, rel_tol=0.01)
 
     def sentence(self) -> str:
-        """Say both together.
+        """Say both together: the figure beneath says it again without words.
 
         >>> Outcome("half of them", "almost all").sentence()
         'You said: half of them. It is: almost all.'
@@ -66,13 +69,18 @@ class Prediction(ipywidgets.VBox):
         unit: of the number, such as "%".
         because: a sentence shown with the truth.
         on_reveal: called with guess and truth once the guess is locked, so that a figure can draw both.
+        guess: a guess that was locked earlier, as a saved progress holds it: the widget begins in its locked state. Set
+            before anybody can observe `outcome`, so that it does not count as a new guess. One that does not fit the
+            question any more is named, and the question asked again.
 
-    `outcome` is None until the guess is locked; it never changes after that.
+    `outcome` is None until the guess is locked; it never changes after that. `figure` draws both, once there are both.
 
     >>> prediction = Prediction("How many codes of e4m3fn are NaN?", answer=2)
     >>> prediction.lock("12")
     >>> prediction.outcome
     Outcome(guess=12.0, truth=2.0, unit='')
+    >>> Prediction("How many codes of e4m3fn are NaN?", answer=2, guess=12).figure.alt
+    'You said 12; it is 2, less by a factor of 6, on a logarithmic axis.'
     >>> prediction.lock("2"), prediction.outcome.guess
     (None, 12.0)
     """
@@ -88,6 +96,7 @@ class Prediction(ipywidgets.VBox):
         unit: str = "",
         because: str = "",
         on_reveal: Callable[[Any, Any], Any] | None = None,
+        guess: Any = None,
     ) -> None:
         if choices is not None and not callable(answer) and answer not in choices:
             raise ValueError(f"answer must be one of the choices, got {answer!r}")
@@ -96,10 +105,13 @@ class Prediction(ipywidgets.VBox):
         self.question, self.choices, self.unit, self.because = question, choices, unit, because
         self._answer = answer
         self._watchers = [on_reveal] if on_reveal else []
+        self.figure: LiveFigure | None = None
         self._build()
         super().__init__([self.title, self.row, self.result, self.error_line, self._helper])
         self.add_class("lp-controls")
         self.add_class("lp-prediction")
+        if guess is not None:
+            self._restore(guess)
 
     @property
     def guess(self) -> Any:
@@ -127,14 +139,29 @@ class Prediction(ipywidgets.VBox):
             say(self.result, str(error))
             self.result.add_class("lp-error")
             return
+        self._reveal(value)
+
+    def _restore(self, guess: Any) -> None:
+        try:
+            value = self._read(guess)
+        except (TypeError, ValueError):
+            say(self.result, f"Your earlier guess, {guess}, does not fit this question any more. Please guess again.")
+        else:
+            self._reveal(value)
+
+    def _reveal(self, value: str | float) -> None:
         truth = self._answer() if callable(self._answer) else self._answer
+        outcome = Outcome(value, truth if isinstance(truth, str) else float(truth), self.unit)
+        drawn = guess_and_truth(value, outcome.truth, choices=self.choices or (), unit=self.unit)
+        self.figure = LiveFigure(drawn)
         self.result.remove_class("lp-error")
         self.box.value = value if isinstance(value, str) else shown(value)
         self.box.disabled = self.button.disabled = True
-        self.outcome = Outcome(value, truth if isinstance(truth, str) else float(truth), self.unit)
-        say(self.result, f"{self.outcome.sentence()} {self.because}".strip())
+        say(self.result, f"{outcome.sentence()} {self.because}".strip())
+        self.children = [self.title, self.row, self.result, self.figure, self.error_line, self._helper]
+        self.outcome = outcome
         for watcher in self._watchers:
-            watcher(self.outcome.guess, self.outcome.truth)
+            watcher(outcome.guess, outcome.truth)
 
     def _build(self) -> None:
         self.title = line(self.question, "lp-question")

@@ -31,6 +31,7 @@ def test_choice_with_the_keyboard_alone(notebook):
     page.keyboard.press("Enter")
     box.get_by_text("You said: half. It is: most.").wait_for()
     notebook.becomes("seen", [("half", "most")])
+    box.locator(".js-plotly-plot[aria-label='Of the answers few, half, most, you chose half; it is most.']").wait_for()
     assert box.get_by_role("radio").first.is_disabled()
     assert box.locator("[aria-live]").count() >= 1
 
@@ -43,5 +44,9 @@ def test_number_with_the_mouse(notebook):
     box.get_by_role("textbox").fill("12")
     box.get_by_role("button").click()
     box.get_by_text("You said 12 %. It is 5.88 %").wait_for()
+    box.locator(".textpoint", has_text="it is 5.88 %").wait_for()
+    drawn, place = (box.locator(at).bounding_box() for at in (".js-plotly-plot .main-svg >> nth=0", ".lp-result"))
+    assert drawn["y"] > place["y"]
+    assert drawn["height"] <= 160
     notebook.becomes("number.guess", 12.0)
     assert box.get_by_role("button").is_disabled()

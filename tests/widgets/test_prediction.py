@@ -69,3 +69,55 @@ def test_bad_questions_are_refused():
         Prediction("Which?", ["a", "b"], answer="c")
     with pytest.raises(ValueError, match="must be a number"):
         Prediction("How many?", answer="two")
+
+
+def test_guess_and_truth_are_drawn_once_the_guess_is_locked():
+    prediction = Prediction("Which?", ["a", "b"], answer="b")
+    assert prediction.figure is None
+    prediction.lock("a")
+    assert prediction.figure in prediction.children
+    assert prediction.figure.alt == "Of the answers a, b, you chose a; it is b."
+    number = Prediction("How many?", answer=55, unit="codes")
+    number.lock("12")
+    assert number.figure.alt.startswith("You said 12 codes; it is 55 codes")
+    assert 100 <= number.figure.layout.height <= 160
+
+
+@pytest.mark.parametrize(
+    ("choices", "answer", "guess"), [(None, 2, 12), (None, 2, "12"), (None, 2, "inf"), (("a", "b"), "b", "a")]
+)
+def test_earlier_guess_is_restored_and_is_no_new_one(choices, answer, guess):
+    seen, news = [], []
+    prediction = Prediction("Which?", choices, answer=answer, guess=guess, on_reveal=lambda *pair: seen.append(pair))
+    prediction.observe(news.append, "outcome")
+    fresh = Prediction("Which?", choices, answer=answer)
+    fresh.lock(guess)
+    assert prediction.outcome == fresh.outcome
+    assert prediction.result.value == fresh.result.value
+    assert prediction.box.value == fresh.box.value
+    assert prediction.figure.alt == fresh.figure.alt
+    assert prediction.box.disabled
+    assert prediction.button.disabled
+    assert seen == [(fresh.guess, fresh.truth)], "a figure that draws both has them"
+    prediction.lock("1" if choices is None else "b")
+    assert prediction.outcome == fresh.outcome
+    assert news == []
+
+
+@pytest.mark.parametrize(("choices", "answer", "guess"), [(("a", "b"), "b", "c"), (None, 2, "much"), (None, 2, [1])])
+def test_earlier_guess_that_does_not_fit_is_named_and_asked_again(choices, answer, guess):
+    prediction = Prediction("Which?", choices, answer=answer, guess=guess)
+    assert prediction.outcome is None
+    assert f"Your earlier guess, {guess}, does not fit" in prediction.result.value
+    prediction.lock(answer)
+    assert prediction.guess == answer
+    assert "does not fit" not in prediction.result.value
+
+
+def test_answer_out_of_the_choices_is_seen_and_nothing_is_locked():
+    prediction = Prediction("Which?", ["a", "b"], answer=lambda: "c")
+    prediction.box.value = "a"
+    prediction.button.click()
+    assert "among the choices" in prediction.error_line.value
+    assert prediction.outcome is None
+    assert not prediction.button.disabled
