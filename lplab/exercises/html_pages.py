@@ -72,19 +72,39 @@ def histogram(guesses: Sequence[float | str], truth: float | str, unit: str = ""
 def _ranges(numbers: Sequence[float], truth: float | str, unit: str) -> tuple[list[tuple[str, int]], str]:
     """Numbers in ranges, and the label of the range that holds the truth."""
     low, high = numbers[0], numbers[-1]
-    if low > 0 and high / low > 100:
-        edges = [low * (high / low) ** (i / BINS) for i in range(BINS)] + [high]
-    else:
-        edges = [low + (high - low) * (i / BINS) for i in range(BINS)] + [high]
+    edges = _decades(low, high) if low > 0 and high / low > 100 else _steps(low, high)
     labels = [f"{_shown(a)} to {_shown(b, unit)}" for a, b in pairwise(edges)]
     counts = Counter(_bin(value, edges) for value in numbers)
-    inside = not isinstance(truth, str) and low <= truth <= high
+    inside = not isinstance(truth, str) and edges[0] <= truth <= edges[-1]
     wanted = labels[_bin(float(truth), edges)] if inside else ""
     return [(label, counts[i]) for i, label in enumerate(labels)], wanted
 
 
+def _decades(low: float, high: float) -> list[float]:
+    """Powers of ten around the numbers.
+
+    >>> _decades(0.02, 30)
+    [0.01, 0.1, 1.0, 10.0, 100.0]
+    """
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    width = math.ceil((last - first) / MOST)
+    return [10.0**power for power in range(first, last + width, width)]
+
+
+def _steps(low: float, high: float) -> list[float]:
+    """Round numbers around the numbers, at most ten ranges.
+
+    >>> _steps(12, 249)
+    [0.0, 50.0, 100.0, 150.0, 200.0, 250.0]
+    """
+    unit = 10.0 ** math.floor(math.log10((high - low) / BINS))
+    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= (high - low) / BINS)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return [step * i for i in range(first, last + 1)]
+
+
 def _bin(value: float, edges: Sequence[float]) -> int:
-    return min(sum(value >= edge for edge in edges[1:]), BINS - 1)
+    return min(sum(value >= edge for edge in edges[1:]), len(edges) - 2)
 
 
 def _shown(value: float, unit: str = "") -> str:

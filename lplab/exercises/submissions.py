@@ -101,8 +101,9 @@ def _load(path: Path) -> tuple[dict[str, Any], list[str]]:
     except json.JSONDecodeError as error:
         what = error.msg[:1].lower() + error.msg[1:]
         raise _BrokenError(f"is no JSON: {what} (line {error.lineno}, column {error.colno})") from None
-    except (ValueError, RecursionError) as error:
-        raise _BrokenError(f"is no JSON that can be read: {type(error).__name__}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits; thousands of brackets
+        what = "a number is too long" if isinstance(error, ValueError) else "it is nested too deeply"
+        raise _BrokenError(f"is no JSON that can be read: {what}") from None
     if not isinstance(data, dict) or not {"cells", "worksheets", "nbformat", "lplab_report"} & set(data):
         raise _BrokenError("is JSON, but neither a notebook nor a report")
     return data, notes

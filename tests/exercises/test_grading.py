@@ -274,7 +274,8 @@ def test_the_page_shows_rings_mistakes_predictions_and_the_broken(out, marks):
     assert page.open == [] and "script" not in page.tags and all(link.startswith("#") for link in page.links)
     assert f"Known mistakes with which answers coincide answers mistake 3 {DECODE.mutants[0].name} 2" in page.text
     assert f"3 {ROUND.mutants[0].name} 2" in page.text and "Other frequent messages" in page.text
-    assert "How many codes? 30 guesses; the truth is 118 codes." in page.text and "118 codes (the truth)" in page.text
+    assert "01.a How many codes? 30 guesses; the truth is 118 codes." in page.text
+    assert "118 codes (the truth)" in page.text
     for student in marks.broken:
         assert f"{student.file} It {student.problem}." in page.text
     assert f"Marks of 200 submissions {len(LAB)} exercises, {FULL} points" in page.text
@@ -301,7 +302,14 @@ def test_formulas_and_broken_unicode_reach_no_spreadsheet(tmp_path):
 
 def test_histograms_put_many_numbers_in_ranges():
     made = histogram([float(i) for i in range(80)], 15.0, "%")
-    assert [bar.count for bar in made] == [10] * 7 + [10] and [bar.is_truth for bar in made].index(True) == 1
+    assert [(bar.label, bar.count) for bar in made[:2]] == [("0 to 10 %", 10), ("10 to 20 %", 10)]
+    assert [bar.is_truth for bar in made] == [False, True] + [False] * 6 and sum(bar.count for bar in made) == 80
+    for odd in (
+        [-3e-9 * i for i in range(20)],
+        [1e300 * i for i in range(1, 30)],
+        [5e-324 * 2.0**i for i in range(999)],
+    ):
+        assert sum(bar.count for bar in histogram(odd, 0)) == len(odd)
     wide = histogram([10.0**i for i in range(-3, 7)] + ["inf", "no idea", "no idea"], 1e9)
     assert sum(bar.count for bar in wide) == 13 and not any(bar.is_truth for bar in wide)
     assert [bar.label for bar in wide[-2:]] == ["no idea", "inf"]
