@@ -190,10 +190,10 @@ def place(error: BaseException, source: str) -> tuple[int | None, str]:
 
 
 def at(line: int | None, text: str) -> str:
-    """The place as the beginning of a sentence; empty if unknown."""
+    """The place as the beginning of a sentence: its text, as lines are not numbered as in the notebook's cells."""
     if line is None:
         return ""
-    return f"line {line}, `{text[:LONGEST_LINE]}`: " if text else f"line {line}: "
+    return f"at `{text[:LONGEST_LINE]}`: " if text else f"line {line}: "
 
 
 def words(error: BaseException) -> str:

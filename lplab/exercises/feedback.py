@@ -92,8 +92,8 @@ def failed(
 
 
 def raised(exercise: Exercise, error: Raised) -> str:
-    """An exception as a sentence, with the line of the student's code."""
-    where = f" in line {error.line}: {error.text.strip()}" if error.line else ""
+    """An exception as a sentence, with the text of the line (its number is not that in the notebook's cell)."""
+    where = f" at `{error.text.strip()}`" if error.text else ""
     what = f"{error.type} ({error.message})" if error.message else error.type
     return f"{exercise.name} raises {what}{where}"
 

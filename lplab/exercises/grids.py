@@ -122,7 +122,7 @@ def bits_of(fmt: Any, value: float) -> str:
     >>> bits_of(F.get("e4m3fn"), 0.3125), bits_of(F.get("e4m3fn"), 0.3), bits_of(F.get("q2.2"), -0.5)
     ('0 0101 010', '', '1110')
     """
-    if not math.isnan(value) and float(fmt.quantize(value)) != value:
+    if math.isnan(value) or float(fmt.quantize(value)) != value:
         return ""
     try:
         code = int(fmt.encode(value))

@@ -32,7 +32,9 @@ def several(values: Any) -> str:
     >>> several((1.0, 2.5)), several(np.arange(10))
     ('(1, 2.5)', '(0, 1, 2, 3, 4, 5, … 10 values)')
     """
-    values = list(values)
+    values = np.ravel(values).tolist()
+    if len(values) == 1:
+        return decimal(values[0])
     shown = [decimal(value) for value in values[:6]]
     return "(" + ", ".join([*shown, f"… {len(values)} values"] if len(values) > 6 else shown) + ")"
 

@@ -104,12 +104,12 @@ def test_the_next_call_goes_on_after_an_exception():
 
 
 @pytest.mark.parametrize(("source", "stopped"), [
-    ("x = 1\ndef f(x)\n    return x", Stopped("syntax", "line 2, `def f(x)`: expected ':'")),
+    ("x = 1\ndef f(x)\n    return x", Stopped("syntax", "at `def f(x)`: expected ':'")),
     ("\0", Stopped("syntax", "source code string cannot contain null bytes")),
-    ("(" * 5000, Stopped("syntax", f"line 1, `{'(' * 100}`: too many nested parentheses")),
+    ("(" * 5000, Stopped("syntax", f"at `{'(' * 100}`: too many nested parentheses")),
     ("def g(): pass", Stopped("definition", "there is no function `f` in your code")),
     ("f = 3.5", Stopped("definition", "`f` is no function but of type float")),
-    ("y = 1 / 0", Stopped("definition", "line 1, `y = 1 / 0`: ZeroDivisionError: division by zero")),
+    ("y = 1 / 0", Stopped("definition", "at `y = 1 / 0`: ZeroDivisionError: division by zero")),
 ])  # fmt: skip
 def test_source_that_does_not_make_a_function(source, stopped):
     outcome = run(source)

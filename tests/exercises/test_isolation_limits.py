@@ -105,7 +105,7 @@ def test_code_that_computes_a_little_now_and_then_ends_too():
 ])  # fmt: skip
 def test_too_much_memory(line):
     outcome = run(f"import numpy as np\ndef f():\n    {line}", limits=Limits(memory_mb=100))
-    assert outcome.stopped == Stopped("memory", f"line 3, `{line}`: this needs more than the 100 MB of memory allowed")
+    assert outcome.stopped == Stopped("memory", f"at `{line}`: this needs more than the 100 MB of memory allowed")
 
 
 def test_the_memory_that_is_allowed_can_be_used():
@@ -146,9 +146,9 @@ def test_printing_without_end(source):
 
 @pytest.mark.parametrize(("source", "stopped"), [
     ("import sys\ndef f(): sys.exit(0)",
-     Stopped("exit", "line 2, `def f(): sys.exit(0)`: this ends Python; use return to end a function")),
-    ("def f(): exit()", Stopped("exit", "line 1, `def f(): exit()`: this ends Python; use return to end a function")),
-    ("raise SystemExit", Stopped("exit", "line 1, `raise SystemExit`: this ends Python; use return to end a function")),
+     Stopped("exit", "at `def f(): sys.exit(0)`: this ends Python; use return to end a function")),
+    ("def f(): exit()", Stopped("exit", "at `def f(): exit()`: this ends Python; use return to end a function")),
+    ("raise SystemExit", Stopped("exit", "at `raise SystemExit`: this ends Python; use return to end a function")),
     ("import os\ndef f(): os._exit(0)",
      Stopped("exit", "your code ended Python at once, in call 1 of 1; use return to end a function")),
     ("import os\ndef f(): os.closerange(0, 100)",

@@ -57,7 +57,7 @@ COIN = Exercise(
     ),
     boundary=lambda: [(LINE, bits, Seeded(seed)) for bits in (0, 2, 5) for seed in (7, 8)],
     properties=(
-        Property("the mean is right: no bias", draws, sampled(FRACTIONS, mean_is_right)),
+        Property("the mean of many results is the number itself", draws, sampled(FRACTIONS, mean_is_right)),
         Property("every element has a draw of its own", lambda: draws(2), sampled(FRACTIONS, elements_are_independent)),
         Property("the coin comes from the generator that was given", two_seeds, uses_the_generator),
     ),
