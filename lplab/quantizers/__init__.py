@@ -9,14 +9,29 @@ is all that is needed; torch is imported when a tensor comes along or a module t
 array([ 0.1, -0.7,  0.3])
 """
 
+from lplab.quantizers.gradscale import GradScale
+from lplab.quantizers.history import AmaxHistory, DelayedScaling, Hindsight
+from lplab.quantizers.loss_scaling import ConstantLossScale, DynamicLossScale, all_finite
+from lplab.quantizers.luq import Luq
 from lplab.quantizers.minimal_error import MinimalError
 from lplab.quantizers.quantizer import Quantizer
+from lplab.quantizers.radix4 import Radix4, two_phase
 from lplab.quantizers.scaling import Amax, Percentile, Scaling
 
 __all__ = [
     "Amax",
+    "AmaxHistory",
+    "ConstantLossScale",
+    "DelayedScaling",
+    "DynamicLossScale",
+    "GradScale",
+    "Hindsight",
+    "Luq",
     "MinimalError",
     "Percentile",
     "Quantizer",
+    "Radix4",
     "Scaling",
+    "all_finite",
+    "two_phase",
 ]

@@ -1,0 +1,139 @@
+"""GradScale: a scale for each layer that follows its gradient by factors of two (Sun et al. 2020, section 3.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lplab.quantizers import kinds
+from lplab.quantizers.radix4 import positive, two_phase
+
+MAXIMUM = 2.0**6  # the largest value of radix-4 FP4
+LEAST, GREATEST = 2.0**-20, 2.0**40  # our choice: a layer whose gradient is zero would ask for more for ever
+
+
+class GradScale:
+    """The gradient scale of one layer. Each step it doubles, stays or halves.
+
+    With m = max|scale · dy|, measured before anything is clipped, every worker votes
+
+    ====================  ====
+    m ≤ MAX/2             +1
+    MAX/2 < m ≤ MAX        0
+    m > MAX               −1
+    ====================  ====
+
+    and the sign of the sum of all votes decides. The scale of a step is the one that existed before the step was
+    measured, otherwise an overflow could never be seen. Where the main text of the paper is silent we take: an
+    all-zero or empty gradient votes 0; NaN or infinity votes −1 and asks to skip the step (:attr:`skip`); the scale
+    stays within ``least`` and ``greatest``; the first gradient sets the first scale, to 2^⌊log2(MAX/max|dy|)⌋,
+    unless ``scale`` is given (the paper's story starts at 1 and takes some twenty steps).
+
+    Args:
+        scale: the first scale, or None.
+        maximum: MAX, 64 for radix-4 FP4.
+        least, greatest: bounds of the scale.
+
+    Raises:
+        ValueError: a number that is not positive, or bounds in the wrong order.
+
+    >>> layer = GradScale()
+    >>> even, odd = layer.two_phase(np.array([3e-5, -1e-6], np.float32))
+    >>> layer.step(), even[0] * layer.scale, odd[0] * layer.scale
+    (2097152.0, np.float32(64.0), np.float32(32.0))
+    """
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        *,
+        maximum: float = MAXIMUM,
+        least: float = LEAST,
+        greatest: float = GREATEST,
+    ) -> None:
+        self.maximum, self.least = positive("maximum", maximum), positive("least", least)
+        self.greatest = positive("greatest", greatest)
+        if self.least > self.greatest:
+            raise ValueError(f"least must not exceed greatest, got {least!r} and {greatest!r}")
+        self._scale = None if scale is None else self._bounded(positive("scale", scale))
+        self.votes: list[int] = []
+        self.skip = False
+
+    @property
+    def scale(self) -> float:
+        """What this step's gradients are multiplied with; 1 before the first gradient came, if none was given."""
+        return 1.0 if self._scale is None else self._scale
+
+    def vote(self, dy: Any) -> int:
+        """Measure a gradient and record its vote for the end of the step; the scale itself does not change.
+
+        Call it once for each worker or micro-batch. The very first gradient sets the first scale.
+        """
+        largest = _largest(dy)
+        if self._scale is None and 0 < largest < math.inf:
+            self._scale = self._bounded(first_scale(largest, self.maximum))
+        scaled = self.scale * largest
+        if not math.isfinite(largest):
+            self.skip, vote = True, -1
+        elif largest == 0:
+            vote = 0
+        else:
+            vote = -1 if scaled > self.maximum else 1 if scaled <= self.maximum / 2 else 0
+        self.votes.append(vote)
+        return vote
+
+    def two_phase(self, dy: Any, **readings: str) -> tuple[Any, Any]:
+        """Vote, then round dy in both phases with the scale of this step: (even, odd), scaled back.
+
+        In hardware the results of the two GEMMs are scaled back; a power of two makes that the same.
+        """
+        self.vote(dy)
+        return two_phase(dy, self.scale, **readings)
+
+    def step(self, votes: Iterable[int] = ()) -> float:
+        """End the step: the sign of the sum of all votes, recorded ones and those of others, decides. The new scale.
+
+        Raises:
+            ValueError: a vote that is not −1, 0 or 1.
+        """
+        others = list(votes)
+        if any(vote not in (-1, 0, 1) for vote in others):
+            raise ValueError(f"a vote must be -1, 0 or 1, got {others!r}")
+        total = sum(self.votes) + sum(others)
+        if total:
+            self._scale = self._bounded(self.scale * (2.0 if total > 0 else 0.5))
+        self.votes, self.skip = [], False
+        return self.scale
+
+    def _bounded(self, scale: float) -> float:
+        return min(max(scale, self.least), self.greatest)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold."""
+        return {"scale": self._scale, "votes": list(self.votes), "skip": self.skip}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        self._scale, self.votes, self.skip = state["scale"], list(state["votes"]), bool(state["skip"])
+
+    def __repr__(self) -> str:
+        return f"GradScale(scale={self._scale!r}, maximum={self.maximum!r})"
+
+
+def first_scale(largest: float, maximum: float = MAXIMUM) -> float:
+    """The power of two 2^⌊log2(maximum / largest)⌋, by exact steps: logarithms go wrong next to powers of two.
+
+    >>> first_scale(3e-5) == 2.0**21, first_scale(1.0), first_scale(1.0001)
+    (True, 64.0, 32.0)
+    """
+    scale = math.ldexp(1.0, math.frexp(maximum)[1] - math.frexp(largest)[1])
+    return scale if scale * largest <= maximum else scale / 2
+
+
+def _largest(dy: Any) -> float:
+    xp, array, _ = kinds.open_input(dy)
+    with np.errstate(invalid="ignore"):
+        return float(kinds.largest(xp, array.reshape(1, -1))[0])

@@ -1,0 +1,131 @@
+"""Loss scaling: one factor for all gradients, so that the small ones survive in a narrow format.
+
+Multiply the loss by ``scale``; back-propagation multiplies every gradient by it; divide the gradients before they are
+clipped, decayed or applied. If one of them is not finite, leave the step out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lplab.formats.base import whole
+from lplab.quantizers import kinds
+from lplab.quantizers.radix4 import positive
+
+
+@dataclass(frozen=True)
+class ConstantLossScale:
+    """One factor for ever, as in Wang et al. 2018 (1000 for all models, according to later code).
+
+    >>> scaler = ConstantLossScale(1000.0)
+    >>> scaler.unscale(np.float32([0.5, -2.0])), scaler.update(finite=False)
+    (array([ 0.0005, -0.002 ], dtype=float32), False)
+    """
+
+    scale: float = 1000.0
+
+    def __post_init__(self) -> None:
+        positive("scale", self.scale)
+
+    def unscale(self, gradient: Any) -> Any:
+        """Gradient / scale, in the kind and dtype of the gradient."""
+        return unscale(gradient, self.scale)
+
+    def update(self, finite: bool) -> bool:
+        """Whether the step may be taken: whether all gradients were finite."""
+        return bool(finite)
+
+
+class DynamicLossScale:
+    """A factor as large as the format bears, found by trial (APEX; torch.amp.GradScaler has the same rule).
+
+    After a step with NaN or infinity: scale · backoff, and the step is left out. After ``interval`` good steps in a
+    row: scale · growth. The scale stays within ``least`` and ``greatest``.
+
+    Args:
+        scale: the first factor.
+        growth, backoff: factors above 1 and below 1.
+        interval: good steps before the scale grows, 1 to 10^9.
+        least, greatest: bounds of the scale.
+
+    Raises:
+        ValueError: a number out of range; the message says what is allowed.
+
+    >>> scaler = DynamicLossScale(scale=1024.0, interval=2)
+    >>> [(scaler.update(finite), scaler.scale) for finite in (True, False, True, True)]
+    [(True, 1024.0), (False, 512.0), (True, 512.0), (True, 1024.0)]
+    """
+
+    def __init__(
+        self,
+        scale: float = 2.0**16,
+        *,
+        growth: float = 2.0,
+        backoff: float = 0.5,
+        interval: int = 2000,
+        least: float = 1.0,
+        greatest: float = 2.0**32,
+    ) -> None:
+        self.growth, self.backoff = positive("growth", growth), positive("backoff", backoff)
+        if self.growth <= 1 or self.backoff >= 1:
+            raise ValueError(f"growth must be above 1 and backoff below 1, got {growth!r} and {backoff!r}")
+        self.interval = whole("interval", interval, 1, 10**9)
+        self.least, self.greatest = positive("least", least), positive("greatest", greatest)
+        self.scale = positive("scale", scale)
+        if not self.least <= self.scale <= self.greatest:
+            raise ValueError(f"scale must be from {least!r} (least) to {greatest!r} (greatest), got {scale!r}")
+        self.good_steps = 0
+
+    def unscale(self, gradient: Any) -> Any:
+        """Gradient / scale, in the kind and dtype of the gradient."""
+        return unscale(gradient, self.scale)
+
+    def update(self, finite: bool) -> bool:
+        """End a step: adapt the scale, and say whether the step may be taken (whether all gradients were finite)."""
+        if not finite:
+            self.scale, self.good_steps = max(self.scale * self.backoff, self.least), 0
+            return False
+        self.good_steps += 1
+        if self.good_steps == self.interval:
+            self.scale, self.good_steps = min(self.scale * self.growth, self.greatest), 0
+        return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold."""
+        return {"scale": self.scale, "good_steps": self.good_steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        self.scale, self.good_steps = float(state["scale"]), int(state["good_steps"])
+
+    def __repr__(self) -> str:
+        return f"DynamicLossScale(scale={self.scale!r}, good_steps={self.good_steps}, interval={self.interval})"
+
+
+def unscale(gradient: Any, scale: float) -> Any:
+    """Gradient / scale as one division, in the kind and dtype of the gradient.
+
+    >>> unscale([3.0, 6.0], 3.0)
+    array([1., 2.])
+    """
+    xp, array, close = kinds.open_input(gradient)
+    divisor = xp.asarray(scale, dtype=array.dtype) if xp is np else array.new_full((), scale)
+    return close(array / divisor)
+
+
+def all_finite(gradients: Iterable[Any]) -> bool:
+    """Whether no gradient holds NaN or infinity; None (no gradient) counts as finite, and so does an empty one.
+
+    >>> all_finite([np.ones(3), None]), all_finite([np.ones(3), np.array([np.inf])])
+    (True, False)
+    """
+    for gradient in gradients:
+        if gradient is not None:
+            xp, array, _ = kinds.open_input(gradient)
+            if not bool(xp.isfinite(array).all()):
+                return False
+    return True

@@ -1,0 +1,135 @@
+"""Four bits for gradients: radix-4 FP4 and two-phase rounding (Sun et al. 2020, sections 3.1 and 3.3).
+
+Sign and three exponent bits, no mantissa: the magnitudes are seven powers of four, 1/64 … 64 in the even phase and half
+of that in the odd phase. Both phases of one gradient are rounded from the same number: the even one goes into the GEMM
+that gives dx, the odd one into the GEMM that gives dW, so that their errors have a chance to cancel.
+
+The paper contradicts itself twice; both readings are switches:
+
+===========  ==============  =======================================================================================
+ties         "away"          upwards: the procedure of Fig. 2c, x → 1.6·x, take the exponent (the default)
+             "toward_zero"   downwards: Eq. 1
+underflow    "published"     zero below 0.625 · smallest value: what the procedure of Fig. 2c does (the default)
+             "midpoint"      zero below 0.5 · smallest value: nearest rounding down to the end
+===========  ==============  =======================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lplab.formats import FloatFormat
+from lplab.quantizers import kinds
+
+PHASES = ("even", "odd")
+TIES = ("away", "toward_zero")
+UNDERFLOWS = ("published", "midpoint")
+_BIASES = {"even": 4, "odd": 4.5}
+
+
+@dataclass(frozen=True)
+class Radix4:
+    """One phase of radix-4 FP4.
+
+    Args:
+        phase: "even" (±4^(e − 4)) or "odd" (half of it).
+        ties, underflow: which reading of the paper; see :mod:`lplab.quantizers.radix4`.
+
+    Saturates at 64 (32 in the odd phase), also for infinity. NaN stays NaN, zeros keep their sign.
+
+    Raises:
+        ValueError: a word that is not in the lists above.
+
+    >>> Radix4().quantize([0.1, 0.5, 3.9, 100.0]), Radix4("odd").quantize([0.1, 0.5, 3.9, 100.0])
+    (array([6.25e-02, 2.50e-01, 4.00e+00, 6.40e+01]), array([ 0.125,  0.5  ,  2.   , 32.   ]))
+    >>> Radix4().quantize(0.625), Radix4(ties="toward_zero").quantize(0.625)
+    (1.0, 0.25)
+    """
+
+    phase: str = "even"
+    ties: str = "away"
+    underflow: str = "published"
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("phase", PHASES), ("ties", TIES), ("underflow", UNDERFLOWS)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}")
+
+    @cached_property
+    def format(self) -> FloatFormat:
+        """The format that rounds; with ``subnormals`` zero begins at the midpoint below the smallest value."""
+        midpoint = self.underflow == "midpoint"
+        return FloatFormat(3, 0, bias=_BIASES[self.phase], radix=4, subnormals=midpoint, specials="none")
+
+    def quantize(self, x: Any, scale: float = 1.0) -> Any:
+        """Round(x · scale) / scale, in the kind, shape and dtype of x.
+
+        Args:
+            x: numpy array, torch tensor, number or list. A tensor that requires a gradient gets it straight through.
+            scale: a positive number, as :class:`~lplab.quantizers.GradScale` holds it; powers of two are exact.
+        """
+        return _rounded(x, scale, (self,))[0]
+
+
+def two_phase(x: Any, scale: float = 1.0, *, ties: str = "away", underflow: str = "published") -> tuple[Any, Any]:
+    """Round the same numbers in both phases: (even, odd), each Round(x · scale) / scale.
+
+    Never round one phase from the other: the odd phase of an even result is always one half of it.
+
+    Args:
+        x, scale: as :meth:`Radix4.quantize`.
+        ties, underflow: which reading of the paper; see :mod:`lplab.quantizers.radix4`.
+
+    >>> two_phase([0.2, 0.7, 2.6, -30.0])
+    (array([  0.25,   1.  ,   4.  , -16.  ]), array([  0.125,   0.5  ,   2.   , -32.   ]))
+    """
+    even, odd = _rounded(x, scale, (Radix4("even", ties, underflow), Radix4("odd", ties, underflow)))
+    return even, odd
+
+
+def _rounded(x: Any, scale: float, phases: tuple[Radix4, ...]) -> list[Any]:
+    xp, array, close = kinds.open_input(x)
+    scale = positive("scale", scale)
+    factor = xp.full_like(array, scale, shape=()) if xp is np else array.new_full((), scale)
+    with np.errstate(over="ignore", under="ignore"):  # what overflows here saturates there
+        scaled = array if scale == 1 else xp.asarray(array * factor)
+        if phases[0].ties == "toward_zero":  # a tie just missed goes down, and between neighbours nothing else lies
+            scaled = xp.asarray(xp.nextafter(scaled, xp.copysign(xp.zeros_like(scaled), scaled)))
+        results = [phase.format.quantize(scaled, "nearest_away") for phase in phases]
+        if scale != 1:
+            results = [xp.divide(r, factor, out=r) for r in results]
+        return [kinds.straight_through(x, close(r)) for r in results]
+
+
+def positive(name: str, value: Any) -> float:
+    """A positive finite number as a float, or a ValueError that says so.
+
+    >>> positive("scale", -1)
+    Traceback (most recent call last):
+    ...
+    ValueError: scale must be a positive finite number, got -1
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    return float(value)
+
+
+def procedure(x: Any, multiplier: float = 1.6) -> np.ndarray:
+    """The even phase as Fig. 2c of the paper prescribes it, in float64: the slow and obvious version.
+
+    Multiply by 1.6, keep the whole part of the exponent to the base 4. The threshold between 4^(n−1) and 4^n is then
+    4^n / multiplier; 1.6 makes it the arithmetic midpoint and the error least (Fig. 2b).
+
+    >>> procedure([0.6249, 0.625, -40.0, 0.009])
+    array([  0.25,   1.  , -64.  ,   0.  ])
+    """
+    x = np.asarray(x, np.float64)
+    exponent = (np.frexp(multiplier * x)[1] - 1) // 2  # ⌊log4|y|⌋ of y = fraction · 2^e with fraction in [½, 1)
+    power = np.ldexp(1.0, 2 * np.minimum(exponent, 3))
+    magnitude = np.where((exponent < -3) | (x == 0), 0.0, power)
+    magnitude = np.where(np.isinf(x), 64.0, magnitude)
+    return np.where(np.isnan(x), np.nan, np.copysign(magnitude, x))
