@@ -30,6 +30,7 @@ import numpy as np
 from lplab.datasets import digits
 from lplab.training.convert import Converter
 from lplab.training.runs import Epoch, FixedPointRun
+from lplab.training.threads import one_blas_thread
 
 TEST_IMAGES = 397  # of 1,797; the other 1,400 make fourteen batches of 100
 CLASSES = 10
@@ -71,11 +72,12 @@ def train(run: FixedPointRun) -> Iterator[Epoch]:
     order = np.random.default_rng([run.seed, 1])
     targets = np.eye(CLASSES)
     for number in range(1, run.epochs + 1):
-        shuffled, losses = order.permutation(len(x)), []
-        for first in range(0, len(x) - run.batch + 1, run.batch):
-            batch = shuffled[first : first + run.batch]
-            losses.append(net.step(x[batch], targets[y[batch]], look=first == 0))
-        wrong = net.outputs(test_x, net.coin_of_tests, "")[-1].argmax(axis=1) != test_y
+        with one_blas_thread():
+            shuffled, losses = order.permutation(len(x)), []
+            for first in range(0, len(x) - run.batch + 1, run.batch):
+                batch = shuffled[first : first + run.batch]
+                losses.append(net.step(x[batch], targets[y[batch]], look=first == 0))
+            wrong = net.outputs(test_x, net.coin_of_tests, "")[-1].argmax(axis=1) != test_y
         yield Epoch(number, 100 * float(wrong.mean()), float(np.mean(losses)), net.convert.collect())
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lplab.formats import FixedFormat
-from lplab.training import Converter, FixedPointRun, digits_split, finish, fixed_point, train
+from lplab.training import Converter, FixedPointRun, digits_split, finish, fixed_point, threads, train
+from lplab.training.threads import one_blas_thread
 
 SMALL = {"hidden": (7, 5), "batch": 20, "epochs": 2}
 
@@ -256,3 +257,25 @@ def test_the_split_is_the_same_for_all_and_cannot_be_changed():
     assert not {row.tobytes() for row in x} & {row.tobytes() for row in test_x}
     with pytest.raises(ValueError, match="read-only"):
         x[0] = 0
+
+
+# ---- threads ---------------------------------------------------------------------------------------------------------
+
+
+def blas_threads():
+    pytest.importorskip("threadpoolctl")
+    return {library["num_threads"] for library in threads._controller().info() if library["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_while_it_trains_and_its_own_number_after():
+    before = blas_threads()
+    with one_blas_thread(), one_blas_thread():
+        assert blas_threads() == {1}
+    assert blas_threads() == before
+    next(train(fresh()))
+    assert blas_threads() == before
+
+
+def test_without_threadpoolctl_it_trains_too(monkeypatch):
+    monkeypatch.setattr("lplab.training.threads._controller", lambda: None)
+    assert next(train(fresh())).number == 1
