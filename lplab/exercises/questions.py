@@ -55,7 +55,7 @@ def predict(question_id: str) -> Any:
         answer=question.truth,
         unit=question.unit,
         because=question.because,
-        **({} if progress.prediction(question_id) is None else {"guess": progress.prediction(question_id)}),
+        guess=progress.prediction(question_id),
     )
     widget.observe(lambda change: _record(question, change["new"]), "outcome")
     return widget
