@@ -22,7 +22,7 @@ from lplab.figures.statistics import (
 )
 from lplab.figures.window import AnyRounding, Window, window
 
-_TOP = 82  # room above the plot for title, subtitle and key
+_TOP = 86  # room above the plot for title, subtitle and key
 _SIGNS = {  # of the bars in the key: colour, and a square like the pattern
     "exact": (style.GREEN, "▦"),
     "rounded": (style.BLUE, "■"),
@@ -173,8 +173,9 @@ def _bars(data: MagnitudeData) -> list[dict[str, Any]]:
 def _key(data: MagnitudeData) -> dict[str, Any]:
     """What the looks of the bars mean, and how many elements each has, above the plot."""
     shares = [words.percent(getattr(data.numbers, fate)) if data.numbers else "" for fate in FATES]
-    text = style.key(*((*_SIGNS[fate], f"{fate} {share}") for fate, share in zip(FATES, shares, strict=True)))
-    return style.note(text, x=0, xanchor="left", yref="y domain", yshift=3, visible=bool(data.numbers))
+    entries = [(*_SIGNS[fate], f"{fate} {share}") for fate, share in zip(FATES, shares, strict=True)]
+    text = f"{style.key(*entries[:2])}<br>{style.key(*entries[2:])}"  # four in a row would be too wide for half a page
+    return style.note(text, x=0, xanchor="left", yref="y domain", yshift=4, align="left", visible=bool(data.numbers))
 
 
 def _top(data: MagnitudeData) -> float:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from lplab.figures import style, words
 
-HEIGHT = 132
+HEIGHT = 120
 LOG_FROM = 6.0  # ratio from which a logarithmic axis shows more: on a linear one the smaller number is lost near zero
 _LANES, _TOP = (44.0, 20.0), 62.0  # pixels above the axis
 _ROW = 24  # pixels a row of the list takes
@@ -32,7 +32,7 @@ def guess_and_truth(
         truth: a number, or one of the choices.
         choices: the possible answers, each a row; without them guess and truth are numbers.
         unit: of the numbers, such as "%".
-        height: in pixels; by default 132 for numbers, and for choices what the rows need.
+        height: in pixels; by default 120 for numbers, and for choices what the rows need.
 
     Raises:
         ValueError: guess or truth is not among the choices, or is no number where there are none.
@@ -60,17 +60,20 @@ def _marks(guess: float, truth: float, unit: str, height: int) -> go.Figure:
     scale = 1.0 if log else _scale(guess, truth)
     low, high = _view(guess, truth, log, scale)
     places = {"you": _place(guess, log, scale, low, high), "it is": _place(truth, log, scale, low, high)}
-    texts = {name: _edged(f"{name} {_text(v)}{unit}", v) for name, v in (("you", guess), ("it is", truth))}
+    texts = {
+        "you": _edged(f"you said {_text(guess)}{unit}", guess),
+        "it is": _edged(f"it is {_text(truth)}{unit}", truth),
+    }
     lanes = dict(zip(sorted(places, key=lambda name: places[name]), _LANES, strict=True))  # so no stem crosses words
     stems = {name: places[name] for name, v in (("you", guess), ("it is", truth)) if math.isfinite(v)}
     fig = style.figure(
         data=[_distance(places, guess, truth), _stems(stems, lanes), _signs(places, lanes, texts, (low, high))],
         layout={
-            "xaxis": _axis(low, high, log, scale, unit) | {"visible": math.isfinite(guess) or math.isfinite(truth)},
+            "xaxis": _axis(low, high, log, scale) | {"visible": math.isfinite(guess) or math.isfinite(truth)},
             "yaxis": {"range": [0, _TOP], "visible": False},
         },
     )
-    return _finished(fig, _alt(guess, truth, unit, log), height, bottom=46 if unit else 28)
+    return _finished(fig, _alt(guess, truth, unit, log), height, bottom=28)
 
 
 def _is_log(guess: float, truth: float) -> bool:
@@ -110,11 +113,10 @@ def _edged(text: str, value: float) -> str:
     return f"{text} →" if value == math.inf else f"← {text}" if value == -math.inf else text
 
 
-def _axis(low: float, high: float, log: bool, scale: float, unit: str) -> dict[str, Any]:
+def _axis(low: float, high: float, log: bool, scale: float) -> dict[str, Any]:
     axis: dict[str, Any] = {
         "range": [low, high],
         "nticks": 8,
-        "title": {"text": unit.strip()},
         "exponentformat": "power",
     }
     if log:

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from lplab.figures import style
 
-_TITLE, _BETWEEN = 8, 14  # pixels above a title; below a panel whose x axis another one shows
+_TITLE, _BETWEEN = 14, 14  # pixels above a title; below a panel whose x axis another one shows
 _PER_FIGURE = ("xaxis", "yaxis", "shapes", "annotations", "template", "title", "meta", "height", "margin", "legend")
 
 

@@ -14,7 +14,7 @@ from .explorer_state import ExplorerState, code_of, format_of, rounding_of
 from .tensor_library import TensorLibrary
 
 LEFT, RIGHT = 60, 16  # margins of all three figures, so that a magnitude has the same place in each
-HEIGHTS = {"line": 260, "error": 250, "histogram": 310}
+HEIGHTS = {"line": 240, "error": 250, "histogram": 320}
 ERROR_TOP = 28.0  # percent, on the axis of the error; fixed, so that a bit more is seen to halve the error
 
 

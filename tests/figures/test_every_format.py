@@ -120,7 +120,7 @@ def test_shares_stand_in_the_key(fmt: Any) -> None:
     n = figures.tensor_statistics(TENSOR, fmt)
     fig = figures.magnitude_histogram(TENSOR, fmt)
     shares = [f"{fate} {words.percent(getattr(n, fate))}" for fate in ("exact", "rounded", "flushed", "saturated")]
-    key = re.sub(r"<[^<>%]*>", "", fig.layout.annotations[-1].text)
+    key = re.sub(r"<[^<>%]*>", "", fig.layout.annotations[-1].text.replace("<br>", "    "))
     assert [entry[2:] for entry in key.split("    ")] == shares
     assert [trace.name for trace in fig.data[:4]] == ["exact", "rounded", "flushed", "saturated"]
 

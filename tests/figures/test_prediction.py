@@ -44,7 +44,7 @@ def test_marks_stand_at_their_numbers() -> None:
 def test_signs_differ_by_shape_and_by_word() -> None:
     trace = figures.guess_and_truth(12, 55, unit="%").data[SIGNS]
     assert len(set(trace.marker.symbol)) == 2
-    assert "you 12 %" in trace.text[0] and "it is 55 %" in trace.text[1]
+    assert "you said 12 %" in trace.text[0] and "it is 55 %" in trace.text[1]
 
 
 def test_no_stem_crosses_words() -> None:
@@ -57,8 +57,8 @@ def test_no_stem_crosses_words() -> None:
 
 def test_infinite_guesses_have_arrows() -> None:
     fig = figures.guess_and_truth(math.inf, 3)
-    assert "you ∞ →" in fig.data[SIGNS].text[0] and fig.data[SIGNS].x[0] == fig.layout.xaxis.range[1]
-    assert "← you −∞" in figures.guess_and_truth(-math.inf, 3).data[SIGNS].text[0]
+    assert "you said ∞ →" in fig.data[SIGNS].text[0] and fig.data[SIGNS].x[0] == fig.layout.xaxis.range[1]
+    assert "← you said −∞" in figures.guess_and_truth(-math.inf, 3).data[SIGNS].text[0]
     assert not figures.guess_and_truth(math.nan, math.inf).layout.xaxis.visible
 
 

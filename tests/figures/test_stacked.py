@@ -65,7 +65,7 @@ def test_titles_and_annotations_are_texts_at_their_places(three: Any) -> None:
     plot = fig.layout.height - fig.layout.margin.b
     assert texts.y.min() > 0 and texts.y.max() < plot and texts.x.min() == 0
     place = next(y for y, text in zip(texts.y, texts.text, strict=True) if "exact" in text)
-    assert place == pytest.approx(fig.layout.yaxis3.domain[1] * plot + 3), "the key stands on its panel"
+    assert place == pytest.approx(fig.layout.yaxis3.domain[1] * plot + 4), "the key stands on its panel"
 
 
 def test_shapes_stay_in_their_panels(three: Any) -> None:
