@@ -16,9 +16,11 @@ from lplab.quantizers.luq import Luq
 from lplab.quantizers.minimal_error import MinimalError
 from lplab.quantizers.quantizer import Quantizer
 from lplab.quantizers.radix4 import Radix4, two_phase
+from lplab.quantizers.sawb import SAWB_ROWS, Sawb, SawbRow, sawb_scale
 from lplab.quantizers.scaling import Amax, Percentile, Scaling
 
 __all__ = [
+    "SAWB_ROWS",
     "Amax",
     "AmaxHistory",
     "ConstantLossScale",
@@ -31,7 +33,10 @@ __all__ = [
     "Percentile",
     "Quantizer",
     "Radix4",
+    "Sawb",
+    "SawbRow",
     "Scaling",
     "all_finite",
+    "sawb_scale",
     "two_phase",
 ]

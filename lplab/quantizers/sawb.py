@@ -1,0 +1,217 @@
+"""SAWB: the clip of a weight tensor from two of its statistics (Choi et al., SysML 2019).
+
+The clip with the least squared error is nearly a linear function of two means: α = c1·√E[w²] − c2·E|w| (the second
+moment is not centred). The coefficients were fitted once, to six distributions; :mod:`lplab.quantizers.sawb_fit` fits
+them again. The published code knows several sets of them; each is a row of :data:`SAWB_ROWS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lplab.formats import IntFormat
+from lplab.quantizers import kinds
+from lplab.quantizers.scaling import GREATEST_SCALE, LEAST_SCALE
+
+GRADIENTS = ("everywhere", "inside")
+
+
+@dataclass(frozen=True)
+class SawbRow:
+    """A set of coefficients and the grid that it was fitted for.
+
+    Args:
+        name: how the row is asked for.
+        levels: number of levels, evenly spread over [−α, α]; an odd number has zero among them.
+        c1, c2: the coefficients.
+        source: where they were read.
+    """
+
+    name: str
+    levels: int
+    c1: float
+    c2: float
+    source: str
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether zero is a level."""
+        return self.levels % 2 == 1
+
+
+_FMS = "fms-model-optimizer"
+SAWB_ROWS: dict[str, SawbRow] = {
+    row.name: row
+    for row in (
+        SawbRow("1bit", 2, 0.0, -1.0, "code after arXiv 1807.06964: α = E|w|"),
+        SawbRow("ternary", 3, 2.587, 1.693, "code after arXiv 1807.06964"),
+        SawbRow("103", 3, 2.6, 1.71, _FMS),
+        SawbRow("2bit_2018", 4, 3.212, 2.178, "code after arXiv 1807.06964"),
+        SawbRow("2bit", 4, 3.12, 2.064, _FMS),
+        SawbRow("3bit", 8, 7.509, 6.892, _FMS),
+        SawbRow("4bit", 16, 12.68, 12.80, _FMS),
+        SawbRow("403", 15, 12.035, 12.03, _FMS),
+        SawbRow("luq", 17, 12.1, 12.2, "third-party copy of LUQ's code, used with the integers −8 … 8"),
+        SawbRow("5bit", 32, 17.74, 18.64, _FMS),
+        SawbRow("703", 127, 28.24, 30.81, _FMS),
+        SawbRow("8bit", 256, 31.76, 35.04, _FMS),
+        SawbRow("803", 255, 31.76, 35.04, _FMS),
+    )
+}
+"""The published coefficients by name."""
+DEFAULT_ROWS = {1: "1bit", 2: "2bit", 3: "3bit", 4: "403", 5: "5bit", 7: "703", 8: "803"}
+"""The row for a number of bits. 4 bits: the fifteen integers −7 … 7, which an INT4 multiplier can take."""
+
+
+def sawb_row(bits: int = 4, row: str | None = None) -> SawbRow:
+    """The row for a number of bits, or the one with a name.
+
+    Raises:
+        ValueError: no such row; the message lists the rows.
+
+    >>> sawb_row(4).levels, sawb_row(row="4bit").levels
+    (15, 16)
+    """
+    if row is not None:
+        if row not in SAWB_ROWS:
+            raise ValueError(f"unknown SAWB row {row!r}; allowed: {', '.join(SAWB_ROWS)}")
+        return SAWB_ROWS[row]
+    if isinstance(bits, bool) or bits not in DEFAULT_ROWS:
+        raise ValueError(f"SAWB has coefficients for {', '.join(map(str, DEFAULT_ROWS))} bits, got {bits!r}")
+    return SAWB_ROWS[DEFAULT_ROWS[bits]]
+
+
+def sawb_scale(w: Any, bits: int = 4, *, row: str | None = None, axis: int | None = None) -> Any:
+    """SAWB's clip α = c1·√E[w²] − c2·E|w|.
+
+    Means are taken in float64 over the finite elements; α is rounded to the working dtype of w (float32 for half
+    precision). Where the formula gives no positive number (as it does for |w| nearly constant at 16 levels), α is
+    max|w|; where that is zero too (or nothing is finite, or w is empty), α is 0. α may exceed max|w|.
+
+    Args:
+        w: numpy array, torch tensor, number or list.
+        bits: chooses the coefficients; 4 bits are the 15 levels −7 … 7.
+        row: name of a row of ``SAWB_ROWS``, instead of ``bits``.
+        axis: an α for each index along this axis instead of one for the tensor.
+
+    Returns:
+        A Python float; with an axis an array [channels] of the kind of w.
+
+    Raises:
+        ValueError: no such row or axis.
+
+    >>> w = [-1, -0.5, 0, 0.5, 1, 0.25, -0.25, 2]
+    >>> round(sawb_scale(w, 2), 6), round(sawb_scale(w, 4), 6)
+    (1.420243, 2.68139)
+    """
+    xp, array, _ = kinds.open_input(w)
+    alphas = _alphas(xp, kinds.as_rows(array, axis), sawb_row(bits, row))
+    return float(alphas[0]) if axis is None else alphas
+
+
+def _alphas(xp: Any, rows: Any, row: SawbRow) -> Any:
+    square, mean = _moments(xp, rows)
+    with np.errstate(invalid="ignore", over="ignore"):
+        formula = row.c1 * xp.sqrt(square) - row.c2 * mean
+    largest = kinds.largest_finite(xp, rows)
+    usable = xp.isfinite(formula) & (formula > 0)
+    if xp is np:
+        return np.where(usable, formula, 0).astype(rows.dtype) + np.where(usable, 0, largest).astype(rows.dtype)
+    return xp.where(usable, formula.to(rows.dtype), largest)
+
+
+def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
+    """E[w²] and E|w| of each row in float64, over its finite elements; zero where there are none.
+
+    On the CPU numpy adds for both libraries, so that they have the same bits; elsewhere the order of a float64 sum may
+    differ, which the rounding to float32 hides but for one case in some 10^8.
+    """
+    if xp is not np and rows.device.type == "cpu":
+        return tuple(xp.from_numpy(moment) for moment in _moments(np, rows.numpy()))
+    wide = rows.astype(np.float64) if xp is np else rows.double()
+    finite = xp.isfinite(wide)
+    count = finite.sum(1)
+    if not bool(finite.all()):
+        wide = xp.where(finite, wide, xp.zeros_like(wide))
+    count = xp.where(count > 0, count, xp.ones_like(count))
+    with np.errstate(over="ignore"):
+        return (wide * wide).sum(1) / count, xp.abs(wide).sum(1) / count
+
+
+@dataclass(frozen=True)
+class Sawb:
+    """Weights on the levels of SAWB: clip at ±α, spread the levels evenly.
+
+    With an odd number of levels these are the integers −h … h in steps of α/h, rounded to nearest even. With an even
+    number, which leaves zero out, the published code is followed: u = (w/α + 1)/2, level = round(u·(levels − 1)); an
+    exact zero becomes the smallest positive level.
+
+    Args:
+        bits, row, axis: as :func:`sawb_scale`.
+        gradient: for torch tensors: "everywhere" (straight through; the later "SAWB+") or "inside" (only where
+            |w| ≤ α). No gradient flows through α, which is computed anew on every call.
+
+    NaN stays NaN; infinity is clipped.
+
+    Raises:
+        ValueError: no such row, or another word for ``gradient``.
+
+    >>> Sawb(bits=2).quantize([-1, -0.5, 0, 0.5, 1, 0.25, -0.25, 2]).round(2)
+    array([-1.42, -0.47,  0.47,  0.47,  1.42,  0.47, -0.47,  1.42])
+    """
+
+    bits: int = 4
+    row: str | None = None
+    axis: int | None = None
+    gradient: str = "everywhere"
+
+    def __post_init__(self) -> None:
+        sawb_row(self.bits, self.row)
+        if self.gradient not in GRADIENTS:
+            raise ValueError(f"gradient must be {' or '.join(map(repr, GRADIENTS))}, got {self.gradient!r}")
+
+    @cached_property
+    def coefficients(self) -> SawbRow:
+        """The row of coefficients in use."""
+        return sawb_row(self.bits, self.row)
+
+    def scale(self, w: Any) -> Any:
+        """The clip α; see :func:`sawb_scale`."""
+        return sawb_scale(w, self.bits, row=self.row, axis=self.axis)
+
+    def quantize(self, w: Any) -> Any:
+        """The values of w on the levels; the kind, shape, dtype and device of w."""
+        return self.quantize_with_scale(w)[0]
+
+    def quantize_with_scale(self, w: Any) -> tuple[Any, Any]:
+        """The values and the clip α."""
+        xp, array, close = kinds.open_input(w)
+        alphas = _alphas(xp, kinds.as_rows(array, self.axis), self.coefficients)
+        alpha = kinds.along(alphas, array, self.axis)
+        values = close(on_levels(xp, array, alpha, self.coefficients.levels))
+        inside = (lambda: xp.abs(array) <= alpha) if self.gradient == "inside" else None
+        used = float(alphas[0]) if self.axis is None else alphas
+        return kinds.straight_through(w, values, inside), used
+
+
+def on_levels(xp: Any, w: Any, alpha: Any, levels: int) -> Any:
+    """An opened array on ``levels`` even levels over [−α, α]; α has a shape that multiplies w.
+
+    >>> on_levels(np, np.array([-3.0, 0.2, 0.4]), np.array(1.0), 3)
+    array([-1.,  0.,  0.])
+    """
+    half = xp.full_like(alpha, (levels - 1) / 2)
+    bound = xp.where(alpha > 0, alpha, xp.ones_like(alpha))  # where α is zero every finite w is
+    step = xp.clip(bound / half, LEAST_SCALE, GREATEST_SCALE)
+    is_format = levels % 2 == 1 and levels & (levels + 1) == 0  # such as −7 … 7, clipping included
+    if is_format and step.ndim == 0 and alpha > 0:
+        return IntFormat(levels.bit_length(), symmetric=True, scale=float(step)).quantize(w)
+    clipped = xp.clip(w, -alpha, alpha)
+    if levels % 2:
+        return xp.round(clipped / step) * step
+    code = xp.round((clipped / bound * 0.5 + 0.5) * (levels - 1))
+    return (code - half) * xp.where(alpha > 0, step, xp.zeros_like(step))
