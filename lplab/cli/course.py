@@ -84,8 +84,8 @@ def summary(marks: "Class") -> str:
     """The class in a few lines."""
     lines = [f"{len(marks.students)} submissions, of which {len(marks.broken)} could not be read"]
     for exercise in marks.exercises:
-        some = marks.marks_of(exercise.id)
-        lines.append(f"{exercise.id} {exercise.title}: {sum(mark.passed for mark in some)} of {len(some)} pass")
+        answers = [mark for mark in marks.marks_of(exercise.id) if mark.lines]
+        lines.append(f"{exercise.id} {exercise.title}: {sum(mark.passed for mark in answers)} of {len(answers)} pass")
     return "\n".join(lines)
 
 

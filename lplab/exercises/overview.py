@@ -29,12 +29,13 @@ SIGNS = {"passed": "✓", "not yet": "…", MISSING: "–", NOT_JUDGED: "?"}  # 
 
 @dataclass(frozen=True)
 class ExerciseView:
-    """One exercise in a class: how far the answers came, and the frequent mistakes with their counts."""
+    """One exercise in a class: how far its answers came, frequent mistakes with their counts, mean points."""
 
     exercise: Exercise
     rings: Sequence[Bar]
     misconceptions: Sequence[tuple[str, int]]
     complaints: Sequence[tuple[str, int]]
+    answers: int
     mean: float
 
 
@@ -51,6 +52,7 @@ class QuestionView:
 
 def view_of(exercise: Exercise, marks: Sequence[Mark]) -> ExerciseView:
     """What the class made of one exercise."""
+    answered = [mark for mark in marks if mark.status != MISSING]
     stands = Counter(mark.stand for mark in marks)
     known = Counter(mark.misconception for mark in marks if mark.misconception)
     others = Counter(mark.complaint for mark in marks if mark.ring and not mark.misconception)
@@ -59,7 +61,8 @@ def view_of(exercise: Exercise, marks: Sequence[Mark]) -> ExerciseView:
         bars([(LABELS[stand], stands[stand]) for stand in STANDS if stands[stand]]),
         _frequent(known),
         _frequent(others),
-        sum(mark.points for mark in marks) / max(len(marks), 1),
+        len(answered),
+        sum(mark.points for mark in answered) / max(len(answered), 1),
     )
 
 

@@ -121,6 +121,7 @@ def _checked(kind: type, values: Mapping[str, Any]) -> Any:
     known = {spot.name: values[spot.name] for spot in fields(kind) if spot.name in values}
     for spot in fields(kind):
         value = known.get(spot.name, spot.default)
-        if isinstance(value, bool) or not isinstance(value, KINDS[str(spot.type)]):
+        absurd = isinstance(value, int) and abs(value) > 10**15
+        if absurd or isinstance(value, bool) or not isinstance(value, KINDS[str(spot.type)]):
             raise TypeError(f"{spot.name} is {value!r}")
     return kind(**known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from .answers import Answer
 
 SCHEMA = 1
 HISTORY = {"attempts": int, "hints": int, "solution_at": str, "passed_at": str, "version": int}  # kept for the marks
+LONGEST = 500  # characters of a question or guess
 MOST = 200  # exercises or predictions of one report that are read: a course has fewer
 
 
@@ -101,9 +103,21 @@ def _history(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _prediction(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Question, guess, truth and unit; empty if the guess is missing."""
-    guess, truth = entry.get("guess"), entry.get("truth")
-    if isinstance(guess, bool) or not isinstance(guess, int | float | str):
+    """Question, guess, truth and unit; empty if guess or truth is missing."""
+    guess, truth = _number_or_text(entry.get("guess")), _number_or_text(entry.get("truth"))
+    if guess is None or truth is None:
         return {}
-    texts = {key: str(entry.get(key) or "") for key in ("id", "question", "unit")}
-    return {**texts, "guess": guess, "truth": truth if isinstance(truth, int | float | str) else ""}
+    texts = {key: str(entry.get(key) or "")[:LONGEST] for key in ("id", "question", "unit")}
+    return {**texts, "guess": guess, "truth": truth}
+
+
+def _number_or_text(value: Any) -> float | str | None:
+    """A finite number, or text; infinities and numbers beyond all floats as text; None for anything else."""
+    if isinstance(value, str):
+        return value[:LONGEST]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else str(value)
+    except OverflowError:
+        return "a number beyond all limits"

@@ -74,7 +74,7 @@ class SafeFile:
             cannot be read.
         """
         try:
-            data = json.loads(self.path.read_bytes().decode("utf-8"))
+            data = json.loads(self.path.read_bytes().decode("utf-8"), parse_constant=_no_constant)
         except FileNotFoundError:
             return {"schema": self.schema}
         except OSError as error:
@@ -120,3 +120,7 @@ class SafeFile:
         other = self.path.with_name(f"{self.path.stem}.unreadable-{stamp}{self.path.suffix}")
         os.replace(self.path, other)
         return other
+
+
+def _no_constant(name: str) -> Any:
+    raise SpoiledError(f"{name} is not JSON")  # Python would read NaN and Infinity, which it may not write

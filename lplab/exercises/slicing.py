@@ -59,15 +59,20 @@ class Definitions:
         self.changes: dict[str, list[Position]] = {}  # names that are changed by statements that are not taken
         for cell in cells:
             body = cell.tree.body if cell.tree else []
+            lines = cell.text.split("\n")
             for place, node in enumerate(body):
                 at = (cell.number, place)
                 if isinstance(node, ast.Import | ast.ImportFrom):
                     self.all += _imports(node, at)
                 elif _is_definition(node):
-                    self.all.append(_definition(node, _text(cell.text, body, place), at))
+                    self.all.append(_definition(node, _text(lines, body, place), at))
                 else:
                     for name in changed_names(node):
                         self.changes.setdefault(name, []).append(at)
+        self.by_name: dict[str, list[Definition]] = {}
+        for definition in self.all:
+            for name in definition.names:
+                self.by_name.setdefault(name, []).append(definition)
 
     def answers(self, name: str, check: Position) -> list[Found]:
         """What ``name`` can mean for a check at this position: as the cells stand, or with the latest of everything.
@@ -77,40 +82,51 @@ class Definitions:
         """
         found = [self._answer(name, check), self._answer(name, None, cell=check[0])]
         both = [one for one in found if one is not None]
-        return both[:1] if len({one.answer for one in both}) == 1 else both
+        return both[:1] if len({frozenset(one.used) for one in both}) == 1 else both
 
     def _answer(self, name: str, before: Position | None, cell: int = 0) -> Found | None:
         own = self._choose(name, before, cell)
         if own is None:
             return None
-        used: list[Definition] = []
-        self._gather(own, before, used)
+        used = self._gather(own, before)
+        if before and all(definition.at < before for definition in used):
+            used.sort(key=lambda definition: definition.at)  # as the cells ran
         needs = frozenset().union(*(definition.needs for definition in used))
         return Found(Answer(self._source(used, needs), name), tuple(used), needs)
 
     def _choose(self, name: str, before: Position | None, cell: int = 0) -> Definition | None:
         """The definition of a name that counts: that of the cell, the latest before a position, the latest."""
-        known = [definition for definition in self.all if name in definition.names]
+        known = self.by_name.get(name, [])
         beside = [definition for definition in known if definition.at[0] == cell]
         above = [definition for definition in known if before and definition.at < before]
         return next((some[-1] for some in (beside, above, known) if some), None)
 
-    def _gather(self, definition: Definition, before: Position | None, used: list[Definition]) -> None:
-        """Put what a definition needs, and then itself, into the list."""
-        if definition in used:
-            return
-        used.append(definition)  # first, so that functions may call each other
-        for name in sorted(definition.needs):
-            if name not in definition.names:
-                chosen = self._choose(name, before)
-            elif definition.by_value:  # n = n + 1: the n above it
-                chosen = next((d for d in reversed(self.all) if name in d.names and d.at < definition.at), None)
+    def _gather(self, own: Definition, before: Position | None) -> list[Definition]:
+        """A definition and all that it needs, those that are needed first; functions may need each other."""
+        order: list[Definition] = []
+        entered = {own}
+        path = [(own, self._needed(own, before))]
+        while path:
+            definition, needed = path[-1]
+            deeper = next((one for one in needed if one not in entered), None)
+            if deeper is None:
+                order.append(definition)
+                path.pop()
             else:
-                chosen = None  # a function that calls itself
+                entered.add(deeper)
+                path.append((deeper, self._needed(deeper, before)))
+        return order
+
+    def _needed(self, definition: Definition, before: Position | None) -> Iterator[Definition]:
+        for name in sorted(definition.needs):
+            chosen = None
+            if definition.by_value and (before or name in definition.names):  # n = n + 1: the n above it
+                above = [one for one in self.by_name.get(name, []) if one.at < definition.at]
+                chosen = above[-1] if above else None
+            if chosen is None and name not in definition.names:  # else: a function that calls itself
+                chosen = self._choose(name, before)
             if chosen is not None:
-                self._gather(chosen, before, used)
-        used.remove(definition)
-        used.append(definition)
+                yield chosen
 
     def _source(self, used: list[Definition], needs: frozenset[str]) -> str:
         unknown = needs - {name for definition in used for name in definition.names} - set(dir(builtins))
@@ -162,14 +178,14 @@ def _definition(node: ast.stmt, text: str, at: Position) -> Definition:
     return Definition(at, names, needs, text, by_value=by_value)
 
 
-def _text(source: str, body: Sequence[ast.stmt], place: int) -> str:
+def _text(lines: Sequence[str], body: Sequence[ast.stmt], place: int) -> str:
     """The source of one statement, decorators and comments included; made anew where it shares a line with another."""
     node = body[place]
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
-    neighbours = [*body[:place], *body[place + 1 :]]
+    neighbours = [*body[max(place - 1, 0) : place], *body[place + 1 : place + 2]]
     if any(other.lineno <= (node.end_lineno or first) and (other.end_lineno or 0) >= first for other in neighbours):
         return ast.unparse(node)
-    return "\n".join(source.split("\n")[first - 1 : node.end_lineno])
+    return "\n".join(lines[first - 1 : node.end_lineno])
 
 
 @lru_cache(maxsize=4096)
@@ -177,7 +193,7 @@ def _names(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """The names that a statement defines, and the global names that it uses."""
     try:
         top = symtable.symtable(text, "cell", "exec")
-    except (SyntaxError, ValueError):  # parsed before, but cannot be compiled, such as two arguments of one name
+    except (SyntaxError, ValueError, RecursionError):  # parsed, yet no compiler takes it: two arguments of one name
         return frozenset(_bound_by_eye(text)), frozenset()
     symbols = top.get_symbols()
     defined = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported() or s.is_namespace()}

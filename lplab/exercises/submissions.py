@@ -76,6 +76,8 @@ def read_submission(path: str | os.PathLike[str], folder: str | os.PathLike[str]
         found = _from_report(data, name) if "lplab_report" in data else _from_notebook(data, name)
     except _BrokenError as problem:
         return Submission(name, problem=clean(str(problem), 300))
+    except (RecursionError, MemoryError):  # of Python's own parser, far from anything that a student would write
+        return Submission(name, problem="has code that is too large or nested too deeply to be read")
     return replace(found, notes=tuple(clean(note, 300) for note in (*notes, *found.notes)))
 
 

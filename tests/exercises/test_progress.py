@@ -143,6 +143,8 @@ def test_a_writer_killed_in_the_middle_spoils_nothing(mine, path, told, where):
     b"", b"\0" * 100, b"{", b"[1, 2]", b'{"exercises": {}}', b'{"schema": "1"}', b'{"schema": 1, "exercises": 3}',
     b'{"schema": 1, "exercises": {"01.2": {"attempts": "many"}}}', b'{"schema": 1, "predictions": {"01": [1]}}',
     b"[" * 100_000, b"\xff\xfe{\0}\0", b'{"schema": 0}',
+    b'{"schema": 1, "exercises": {"01.2": {"points": NaN}}}', b'{"schema": 1, "exercises": {"01.2": {"points": true}}}',
+    b'{"schema": 1, "exercises": {"01.2": {"points": 1%s}}}' % (b"0" * 400),
 ])  # fmt: skip
 def test_a_spoiled_file_is_set_aside_with_one_line(mine, path, told, spoiled):
     path.parent.mkdir()
