@@ -7,6 +7,7 @@ import json
 import random
 import re
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +20,10 @@ from lplab.exercises.judge import judge
 from lplab.exercises.marks import MISSING, NOT_JUDGED
 from lplab.exercises.marks_files import marks_object, write_marks
 from lplab.exercises.report_file import digest
+from tests.labs import notebooks
 
 quick = functools.partial(judge, limits=Limits(cpu_seconds=1, wall_seconds=10))  # endless loops end sooner
+LABS = Path(__file__).parents[2] / "labs"
 LAB = [catalogue.get(key) for key in catalogue.names() if key[:2] == "01"]
 DECODE, ROUND = LAB[:2]
 FULL = sum(exercise.points for exercise in LAB)
@@ -239,6 +242,17 @@ def test_gradescope_gets_the_fields_that_it_knows(out, marks, by_file):
     loop = json.loads((out / "gradescope" / "odd_loop.json").read_text("utf-8"))
     assert [test["score"] for test in loop["tests"]][:2] == [DECODE.points, 0]
     assert "of computing" in loop["tests"][1]["output"]
+
+
+@pytest.mark.parametrize("path", sorted(LABS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_solved_lab_gets_all_points(path, tmp_path):
+    lab = json.loads(path.read_text("utf-8"))
+    (tmp_path / "unsolved.ipynb").write_text(json.dumps(lab))
+    (tmp_path / "solved.ipynb").write_text(json.dumps(notebooks.solved(lab)))
+    marks = grade(tmp_path)
+    assert [exercise.lab for exercise in marks.exercises] == [path.name[:2]] * len(marks.exercises)
+    assert [student.total for student in marks.students] == [marks.most_points, 0] and marks.most_points > 0
+    assert [student.remarks for student in marks.students] == ["", ""]
 
 
 # ---- the page --------------------------------------------------------------------------------------------------------
