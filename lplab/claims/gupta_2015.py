@@ -29,11 +29,11 @@ class Setting:
 
 
 SETTINGS = {
-    "one format": Setting("16 bits, one format for everything", {}, FEW),
-    "20 bits": Setting("20 bits, one format for everything", {"word_length": 20}, MANY),
-    "wide outputs": Setting("16 bits, layer outputs ⟨6, 10⟩", {"outputs": "q6.10"}, FEW),
+    "one format": Setting("16 bits, one format", {}, FEW),
+    "20 bits": Setting("20 bits, one format", {"word_length": 20}, MANY),
+    "wide outputs": Setting("16 bits, outputs ⟨6, 10⟩", {"outputs": "q6.10"}, FEW),
     "gradient first": Setting(
-        "16 bits, the gradient rounded before the update",
+        "gradient rounded first",
         {"outputs": "q6.10", "convert_gradient": True},
         FEW,
     ),
@@ -128,8 +128,9 @@ def updates_are_lost(results: Results) -> Finding:
     lost = _median(results, "wide outputs", "stochastic", bits, "updates_lost")
     return Finding(
         made["nearest_down"] < 0.001 < 0.005 < made["stochastic"],
-        f"At {bits} fraction bits {made['nearest_down']:.3%} of the updates are not zero after Convert with nearest, "
-        f"{made['stochastic']:.1%} with stochastic: the coin, too, loses {lost:.1%}, but which ones changes each time.",
+        f"At {bits} fraction bits {_share(made['nearest_down'], 3)} of the updates are not zero after Convert with "
+        f"nearest, {_share(made['stochastic'])} with stochastic: the coin, too, loses {_share(lost)}, but which ones "
+        "changes each time.",
     )
 
 
@@ -139,7 +140,7 @@ def outputs_saturate(results: Results) -> Finding:
     narrow, long = (_median(results, setting, "stochastic", 14) for setting in ("one format", "20 bits"))
     return Finding(
         shares[0] < 0.001 < shares[1] and narrow > LOST and long < LEARNED,
-        f"With one format of 16 bits and 14 fraction bits, ⟨2, 14⟩, {shares[1]:.0%} of the outputs saturate and "
+        f"With one format of 16 bits and 14 fraction bits, ⟨2, 14⟩, {_share(shares[1], 0)} of the outputs saturate and "
         f"{narrow:.0f} % of the answers are wrong; with 20 bits, ⟨6, 14⟩, {long:.1f} %.",
     )
 
@@ -152,9 +153,9 @@ def ties_matter_when_there_are_ties(results: Results) -> Finding:
     two = [_median(results, "gradient first", rule, bits) for rule in ("nearest_even", "nearest_up")]
     return Finding(
         abs(one[0] - one[1]) <= _noise(max(one)) and two[0] < LEARNED < LOST < two[1],
-        f"At {bits} fraction bits, one Convert for each update: {rare:.3%} ties, to even {one[0]:.1f} % and "
-        f"floor(x + ½) {one[1]:.1f} % wrong. The gradient rounded first: {often:.1%} ties, to even {two[0]:.1f} % and "
-        f"floor(x + ½) {two[1]:.0f} % wrong.",
+        f"At {bits} fraction bits, one Convert for each update: {_share(rare, 3)} ties, to even {one[0]:.1f} % and "
+        f"floor(x + ½) {one[1]:.1f} % wrong. The gradient rounded first: {_share(often)} ties, to even {two[0]:.1f} % "
+        f"and floor(x + ½) {two[1]:.0f} % wrong.",
     )
 
 
@@ -169,6 +170,10 @@ def ours(results: Results) -> str:
 
 def _spread(values: np.ndarray) -> str:
     return f"{np.median(values):.1f} ({values.min():.1f}–{values.max():.1f}) %"
+
+
+def _share(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
 
 
 def _listed(numbers: list[int]) -> str:

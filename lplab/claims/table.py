@@ -49,7 +49,7 @@ def _paragraph(record: dict[str, Any], width: int) -> list[str]:
         lines += _wrapped("why" if finding["holds"] else "not why", finding["sentence"], width)
     if record["verdict"] != INCOMPLETE:
         lines += _wrapped("limits", record["limits"], width)
-    return lines + _wrapped("measured", record["measured"], width)
+    return lines + _wrapped("numbers", record["measured"], width)
 
 
 def _wrapped(heading: str, text: str, width: int) -> list[str]:

@@ -22,6 +22,8 @@ LOOKS = (  # colour, dash, symbol, sign in the key; green is for floating point
     (style.GREY, "dashdot", "triangle-up", "▲"),
 )
 
+DASH_SIGNS = ("━", "╍", "┅", "┉")  # the dashes of the looks, for keys of lines without symbols
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -99,7 +101,7 @@ def training_error(
         style.figure(data, layout),
         alt=_alt(curves, floating, look_at),
         title=title or _title(curves, look_at),
-        subtitle=_key(curves, floating),
+        subtitle=_key(curves, len(floating) > 0, [look[3] for look in LOOKS]),
         height=height,
         b=66 if note else 48,
     )
@@ -123,7 +125,7 @@ def training_epochs(
     _check(curves)
     data = [_line(curve, i, "epoch", markers=False) for i, curve in enumerate(curves)]
     line = _line(baseline or Curve("floating point", [], []), 0, "epoch", markers=False)
-    data.append(line | {"line": {"width": 2, "color": style.GREEN, "dash": "solid"}, "visible": baseline is not None})
+    data.append(line | {"line": {"width": 1.5, "color": style.GREEN, "dash": "solid"}, "visible": baseline is not None})
     done = max((int(curve.x[-1]) for curve in curves if len(curve.x)), default=0)
     everyone = [*curves, *([baseline] if baseline else [])]
     now = [f"{c.name} {error_text(c.medians[-1])}" for c in everyone if len(c.x)]
@@ -133,7 +135,7 @@ def training_epochs(
         style.figure(data, layout),
         alt=f"Test error over the epochs of a training. {said}.",
         title=title or said,
-        subtitle=_key(curves, baseline.errors if baseline else np.zeros(0)),
+        subtitle=_key(curves, baseline is not None, DASH_SIGNS),
         height=height,
     )
 
@@ -227,9 +229,9 @@ def mark(bits: float, visible: bool) -> dict[str, Any]:
     }
 
 
-def _key(curves: Sequence[Curve], floating: np.ndarray) -> str:
-    entries = [(LOOKS[i][0], LOOKS[i][3], curve.name) for i, curve in enumerate(curves) if curve.shown]
-    return style.key(*entries, *([(style.GREEN, "━", "floating point")] if np.size(floating) else []))
+def _key(curves: Sequence[Curve], floating: bool, signs: Sequence[str]) -> str:
+    entries = [(LOOKS[i][0], signs[i], curve.name) for i, curve in enumerate(curves) if curve.shown]
+    return style.key(*entries, *([(style.GREEN, "━", "floating point")] if floating else []))
 
 
 def _at(curve: Curve, bits: float) -> float | None:

@@ -18,8 +18,8 @@ from lplab.formats import FixedFormat
 ROUNDINGS = (*FORMAT_ROUNDINGS, "nearest_up")
 LABELS = {  # as figures and tables call them
     "stochastic": "stochastic",
-    "nearest_down": "nearest, ties down",
-    "nearest_even": "nearest, ties to even",
+    "nearest_down": "nearest (ties down)",
+    "nearest_even": "nearest (ties to even)",
     "nearest_up": "floor(x + ½)",
 }
 Rounding = str | Callable[[np.ndarray, int, np.random.Generator], Any]

@@ -57,8 +57,9 @@ def digits_split() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 def train(run: FixedPointRun) -> Iterator[Epoch]:
     """Train, and yield after every epoch, so that whoever listens can draw, or stop.
 
-    Same run, same bits: on every machine, for any number of threads (see the head of this module; float64 runs are
-    as reproducible as the BLAS library is).
+    Same run, same bits, for any number of threads and any order of additions (see the head of this module). Another
+    machine may differ only where its exp differs in the last bit and a Convert decides on just that bit, which is as
+    good as never; float64 runs are as reproducible as the BLAS library is.
 
     Raises:
         ValueError: a rounding function of one's own returned something unusable.

@@ -68,14 +68,14 @@ class Position:
         return f"finish(FixedPointRun({', '.join(f'{k}={v!r}' for k, v in given.items())})).numbers()"
 
 
-def errors_figure(results: claims.Results, at: Position, provenance: str) -> go.Figure:
+def errors_figure(results: claims.Results, at: Position, note: str = "") -> go.Figure:
     """Test error against fraction bits, a curve for each rule."""
     return figures.training_error(
         curves(results, at),
         results.values("test_error", setting=FLOATING),
         bits=BITS,
         look_at=at.fraction_bits,
-        note=provenance,
+        note=note,
         height=HEIGHTS["errors"],
     )
 

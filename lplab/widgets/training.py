@@ -58,7 +58,7 @@ def rules_at(fraction_bits: int, rules: tuple[str, ...] = ("stochastic", "neares
     """Runs that differ in the rounding rule alone, and floating point.
 
     >>> list(rules_at(6))
-    ['stochastic', 'nearest, ties down', 'floating point']
+    ['stochastic', 'nearest (ties down)', 'floating point']
     """
     chosen = {LABELS.get(rule, rule): FixedPointRun(fraction_bits, rounding=rule, **run) for rule in rules}
     return {**chosen, FLOATING: FixedPointRun(None, **run)}

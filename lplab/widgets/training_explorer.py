@@ -40,6 +40,7 @@ class TrainingExplorer(ipywidgets.VBox):
         if found.missing(GUPTA_2015):
             raise ValueError("the results are not stored: run lplab claims run gupta_2015")
         self.results, self.provenance = found.results(GUPTA_2015), found.provenance
+        self._note = f"{len(GUPTA_2015.seeds)} seeds · measured {found.sessions[-1].date} · lplab {GUPTA_2015.id}"
         self._start = st.Position(**position).settled()
         self._setting = False
         self._build(self._start)
@@ -91,7 +92,7 @@ class TrainingExplorer(ipywidgets.VBox):
         }
         self.boxes = {rule: w.Checkbox(description=LABELS[rule], indent=False) for rule in RULES}
         self.figures = {
-            "errors": LiveFigure(st.errors_figure(self.results, at, self.provenance)),
+            "errors": LiveFigure(st.errors_figure(self.results, at, self._note)),
             "losses": LiveFigure(st.losses_figure(self.results, at)),
         }
         self.statement = line(st.statement(self.results, at), "lp-quiet", "lp-live")
@@ -117,7 +118,8 @@ class TrainingExplorer(ipywidgets.VBox):
                 self.code_line,
             ]
         )
-        main = w.VBox([self.figures["errors"], self.statement, self.figures["losses"]])
+        source = line(f"{len(self.results)} trainings, {self.provenance}.", "lp-quiet")
+        main = w.VBox([self.figures["errors"], self.statement, self.figures["losses"], source])
         self._columns = w.Box([side, main])
         for box, css in ((side, "lp-side"), (main, "lp-main"), (self._columns, "lp-columns")):
             box.add_class(css)
@@ -147,5 +149,5 @@ class TrainingExplorer(ipywidgets.VBox):
         if self.code_line.value:
             say(self.code_line, at.code)
         with one_frame():
-            figures.update(self.figures["errors"], st.errors_figure(self.results, at, self.provenance))
+            figures.update(self.figures["errors"], st.errors_figure(self.results, at, self._note))
             figures.update(self.figures["losses"], st.losses_figure(self.results, at))

@@ -216,7 +216,7 @@ def test_guptas_claim_can_fail(change, which):
 def test_the_explanations_can_fail():
     claim = claims.get("gupta_2015")
     rows = claims.stored(claim).results(claim).rows
-    flat = Stored({key(p, s): n | {"updates_lost": 0.5, "outputs_saturated": 0, "test_error": 2} for p, s, n in rows})
+    flat = Stored({key(p, s): n | {"updates_made": 0.5, "outputs_saturated": 0, "test_error": 2} for p, s, n in rows})
     assert [finding.holds for finding in claims.judge(claim, flat).explained] == [False, False, False]
 
 

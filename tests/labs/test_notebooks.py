@@ -27,7 +27,12 @@ BIAS = (
     '_float("e4m3fn", 4, 3, bias=8, specials="fn")',
 )
 IMPORTS = "from lplab import formats\nfrom lplab.exercises import check"
-MUTATIONS = {"00": BIAS, "01": BIAS}
+MEAN = (
+    "training/fixed_point.py",
+    "update *= -run.learning_rate / batch",
+    "update *= -run.learning_rate / (batch + 1)",
+)
+MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN}
 
 
 def code(text: str, output: str = "") -> dict:

@@ -181,7 +181,7 @@ def test_ones_own_rounding_trains_beside_the_librarys():
     assert [trace.name for trace in run.figure.data] == [
         "yours",
         "the library's coin",
-        "nearest, ties down",
+        "nearest (ties down)",
         "floating point",
     ]
     assert all(len(trace.y) == 3 for trace in run.figure.data)

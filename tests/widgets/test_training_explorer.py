@@ -17,9 +17,9 @@ def results():
 def test_the_first_picture_makes_the_point():
     explorer = TrainingExplorer()
     figure = explorer.figures["errors"]
-    assert (
-        "provenance" not in figure.layout.annotations[0].text
-        and "lplab claims run" in figure.layout.annotations[0].text
+    assert figure.layout.annotations[0].text.startswith("5 seeds · measured 20")
+    assert any(
+        "lplab claims run gupta_2015" in getattr(part, "value", "") for part in explorer._columns.children[1].children
     )
     alt = figure.layout.meta["alt"]
     assert "stochastic" in alt and "Marked: 6 fraction bits." in alt
@@ -41,7 +41,7 @@ def test_every_control_changes_what_it_says(results):
     np.testing.assert_allclose(losses.data[3].y, 100 * np.array(expected))
     explorer.boxes["nearest_even"].value = False
     names = [trace.name for trace in errors.data if trace.visible is not False]
-    assert "stochastic" in names and "nearest, ties to even" not in names
+    assert "stochastic" in names and "nearest (ties to even)" not in names
 
 
 def test_fraction_bits_follow_what_was_measured():
