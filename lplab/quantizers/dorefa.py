@@ -1,0 +1,104 @@
+"""DoReFa: weights through tanh, activations between 0 and 1 (Zhou et al. 2016, arXiv 1606.06160).
+
+Here for comparison; PACT's paper quantizes its weights so. The formulas are those of the paper as we remember it, but
+for one reading: the largest |tanh(w)| counts as a constant in the backward pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lplab.formats import IntFormat
+from lplab.formats.base import whole
+from lplab.quantizers import kinds
+
+
+def quantize_unit(x: Any, bits: int) -> Any:
+    """Round numbers of [0, 1] to k / (2^bits − 1); what lies outside is clipped. The step of DoReFa and PACT.
+
+    >>> quantize_unit([-0.2, 0.4, 0.5, 2.0], bits=2).round(4)
+    array([0.    , 0.3333, 0.6667, 1.    ])
+    """
+    xp, array, close = kinds.open_input(x)
+    one = np.ones((), array.dtype) if xp is np else array.new_ones(())
+    step = float(one / xp.full_like(one, 2 ** whole("bits", bits, 1, 16) - 1))
+    return close(IntFormat(bits, signed=False, scale=step).quantize(array))
+
+
+def dorefa_activations(x: Any, bits: int = 4) -> Any:
+    """quantize_unit(x): clip to [0, 1], 2^bits − 1 steps. For tensors the gradient passes where 0 ≤ x ≤ 1.
+
+    Raises:
+        ValueError: bits not from 1 to 16.
+
+    >>> dorefa_activations([-0.2, 0.4, 2.0], bits=1).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    values = quantize_unit(x.detach() if kinds.wants_gradient(x) else x, bits)
+    return kinds.straight_through(x, values, lambda: (x >= 0) & (x <= 1))
+
+
+def dorefa_weights(w: Any, bits: int = 4) -> Any:
+    """2·quantize_unit(tanh(w)/(2·max|tanh(w)|) + ½) − 1; with one bit sign(w)·E|w|, where zero counts as positive.
+
+    Args:
+        w: numpy array, torch tensor, number or list.
+        bits: 1 to 16.
+
+    Returns:
+        Values in [−1, 1], in the kind, shape, dtype and device of w. NaN stays NaN and counts for no maximum or mean.
+        With more than one bit zero is no level; a tensor of zeros goes to the level above zero.
+
+    Raises:
+        ValueError: bits out of range.
+
+    >>> dorefa_weights([-2.0, -0.1, 0.0, 0.5], bits=2).round(4)
+    array([-1.    , -0.3333,  0.3333,  0.3333])
+    >>> dorefa_weights([-2.0, 0.0, 1.0], bits=1)
+    array([-1.,  1.,  1.])
+    """
+    whole("bits", bits, 1, 16)
+    xp, array, close = kinds.open_input(w)
+    if kinds.wants_gradient(w):
+        from lplab.quantizers import autograd
+
+        return autograd.DorefaWeights.apply(w, bits)
+    return close(_one_bit(xp, array) if bits == 1 else _many_bits(xp, array, bits))
+
+
+def dorefa_weights_backward(w: Any, gradient: Any, bits: int = 4) -> Any:
+    """The gradient for w: through the rounding as if it were not there, then gradient·(1 − tanh²(w))/max|tanh(w)|.
+
+    With one bit it passes straight through, as published.
+
+    >>> dorefa_weights_backward(np.array([0.0, 20.0]), np.array([1.0, 1.0]), bits=2)
+    array([1., 0.])
+    """
+    xp, array, _ = kinds.open_input(w)
+    _, upstream, close = kinds.open_input(gradient)
+    if whole("bits", bits, 1, 16) == 1:
+        return close(upstream)
+    squashed, largest = _squash(xp, array)
+    return close(upstream * (1 - squashed * squashed) / largest)
+
+
+def _many_bits(xp: Any, w: Any, bits: int) -> Any:
+    squashed, largest = _squash(xp, w)
+    return quantize_unit(squashed / (largest + largest) + 0.5, bits) * 2 - 1
+
+
+def _one_bit(xp: Any, w: Any) -> Any:
+    from lplab.quantizers.sawb import sawb_scale
+
+    mean = xp.full_like(w, sawb_scale(w, 1))
+    return xp.where(xp.isnan(w), w, xp.where(w >= 0, mean, -mean))
+
+
+def _squash(xp: Any, w: Any) -> tuple[Any, Any]:
+    """tanh(w), and the largest magnitude of it (1 where it is zero). On the CPU numpy's tanh serves both libraries."""
+    squashed = xp.tanh(w) if xp is np or w.device.type != "cpu" else xp.from_numpy(np.asarray(np.tanh(w.numpy())))
+    squashed = xp.asarray(squashed)
+    largest = kinds.largest_finite(xp, squashed.reshape(1, -1)).reshape(())
+    return squashed, xp.where(largest > 0, largest, xp.ones_like(largest))

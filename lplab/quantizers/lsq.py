@@ -1,0 +1,99 @@
+"""LSQ: a step size that is trained (Esser et al. 2020, arXiv 1902.08153). Here for comparison with PACT and SAWB.
+
+Unlike PACT the gradient of the step also looks at the rounding inside the range. The formulas are those of the paper
+as we remember it, checked against torch's learnable fake quantization.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lplab.formats import IntFormat
+from lplab.formats.base import whole
+from lplab.quantizers import kinds
+from lplab.quantizers.pact import rounded_sum
+from lplab.quantizers.radix4 import positive
+from lplab.quantizers.scaling import GREATEST_SCALE, LEAST_SCALE
+
+LEAST_STEP = 1e-8  # our choice: a step must stay positive, and the paper does not say how
+
+
+def lsq_format(bits: int = 4, signed: bool = True) -> IntFormat:
+    """The integers of LSQ: −2^(bits − 1) … 2^(bits − 1) − 1, or 0 … 2^bits − 1 for activations after a ReLU.
+
+    >>> lsq_format(4).range, lsq_format(2, signed=False).range
+    ((-8, 7), (0, 3))
+    """
+    return IntFormat(whole("bits", bits, 2 if signed else 1, 16), signed=signed)
+
+
+def lsq_forward(x: Any, step: float, bits: int = 4, *, signed: bool = True) -> Any:
+    """Round(clip(x/step))·step, ties to even.
+
+    Args:
+        x: numpy array, torch tensor (no gradient is recorded; see :class:`Lsq`), number or list.
+        step: the step size, a positive number.
+        bits, signed: as :func:`lsq_format`.
+
+    Returns:
+        The kind, shape, dtype and device of x. NaN stays NaN, infinity saturates.
+
+    Raises:
+        ValueError: the step is not positive and finite, or bits out of range.
+
+    >>> lsq_forward([-9.0, 0.3, 0.8, 9.0], step=0.5, bits=3)
+    array([-2. ,  0.5,  1. ,  1.5])
+    """
+    xp, array, close = kinds.open_input(x)
+    format = lsq_format(bits, signed)
+    scale = float(_step(xp, array, step))
+    return close(IntFormat(format.bits, signed=signed, scale=scale).quantize(array))
+
+
+def lsq_backward(x: Any, step: float, gradient: Any, bits: int = 4, *, signed: bool = True) -> tuple[Any, Any]:
+    """The gradients of the loss for x and for the step, given the one for the output.
+
+    ∂y/∂x = 1 where lowest < x/step < highest, else 0. ∂y/∂step = round(x/step) − x/step there, else the lowest or the
+    highest integer; summed over all elements and scaled by 1/√(count · highest), so that a step learns as fast as
+    weights do. A NaN in x has no gradient for either.
+
+    Returns:
+        The gradient for x, of the kind and dtype of ``gradient``; and the one for the step as a float: elements in the
+        working dtype, summed in float64, rounded, scaled.
+
+    >>> lsq_backward(np.array([-9.0, 0.3, 9.0]), 1.0, np.array([1.0, 1.0, 1.0]), bits=2)[0]
+    array([0., 1., 0.])
+    """
+    xp, array, _ = kinds.open_input(x)
+    _, upstream, close = kinds.open_input(gradient)
+    low, high = lsq_format(bits, signed).range
+    quotient = array / _step(xp, array, step)
+    inside = (quotient > low) & (quotient < high)
+    with np.errstate(invalid="ignore"):  # infinity − infinity, where the other branch is taken
+        slope = xp.where(inside, xp.round(quotient) - quotient, xp.clip(quotient, low, high))
+    slope = xp.where(xp.isnan(quotient), xp.zeros_like(slope), slope)
+    total = rounded_sum(xp, upstream * slope)
+    count = array.size if xp is np else array.numel()
+    return close(xp.where(inside, upstream, xp.zeros_like(upstream))), total / math.sqrt(max(count, 1) * high)
+
+
+def lsq_step(x: Any, bits: int = 4, *, signed: bool = True) -> float:
+    """The step to start from: 2·E|x|/√(highest integer). Finite elements count; 1 where all are zero.
+
+    >>> lsq_step([-1.0, 1.0], bits=2)
+    2.0
+    """
+    from lplab.quantizers.sawb import sawb_scale
+
+    mean = sawb_scale(x, 1)
+    step = 2 * mean / math.sqrt(lsq_format(bits, signed).range[1])
+    return min(max(step, LEAST_SCALE), GREATEST_SCALE) if mean else 1.0
+
+
+def _step(xp: Any, x: Any, step: float) -> Any:
+    """The step as a 0-d array in the dtype of x."""
+    value = min(max(positive("step", step), LEAST_SCALE), GREATEST_SCALE)
+    return np.asarray(value, x.dtype) if xp is np else x.new_full((), value)

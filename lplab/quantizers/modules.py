@@ -1,0 +1,117 @@
+"""Quantizers with a parameter that trains, as torch modules: PACT's clip, LSQ's step. This module imports torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from lplab.formats import engine
+from lplab.formats.base import whole
+from lplab.quantizers.autograd import LsqFunction, PactFunction, effective
+from lplab.quantizers.lsq import LEAST_STEP, lsq_format, lsq_forward, lsq_step
+from lplab.quantizers.pact import LEAST_ALPHA, pact_forward, pact_penalty
+from lplab.quantizers.radix4 import positive
+
+
+class Pact(torch.nn.Module):
+    """A clipped, quantized ReLU whose clip α is trained; one α for a layer, as published.
+
+    Put it in the place of the ReLU. α wants regularization: give it a parameter group of its own
+    (:func:`parameter_groups`) or add :meth:`penalty` to the loss.
+
+    Args:
+        bits: 1 to 16, or None to clip without rounding.
+        alpha: the clip to start from. The paper's 10 is meant to be far above typical activations;
+            :func:`~lplab.quantizers.pact_alpha` takes it from data.
+
+    Where training has brought α below 0.001 it counts as 0.001. numpy arrays, numbers and lists may go in, too, and
+    come out as what they were.
+
+    Raises:
+        ValueError: bits or α out of range; or, when called, an α that training has made NaN or infinite.
+
+    >>> pact = Pact(bits=2, alpha=10.0)
+    >>> x = torch.tensor([-1.0, 4.9, 12.0], requires_grad=True)
+    >>> pact(x).sum().backward()
+    >>> x.grad, pact.alpha.grad
+    (tensor([0., 1., 0.]), tensor(1.))
+    """
+
+    def __init__(self, bits: int | None = 4, alpha: float = 10.0) -> None:
+        super().__init__()
+        self.bits = None if bits is None else whole("bits", bits, 1, 16)
+        self.alpha = torch.nn.Parameter(torch.tensor(positive("alpha", alpha), dtype=torch.float32))
+
+    def forward(self, x: Any) -> Any:
+        """Clip at 0 and α, then round; see :func:`~lplab.quantizers.pact_forward`."""
+        if not engine.is_torch(x):
+            return pact_forward(x, effective(self.alpha, LEAST_ALPHA), self.bits)
+        return PactFunction.apply(x, self.alpha, self.bits)
+
+    def penalty(self, weight_decay: float) -> torch.Tensor:
+        """weight_decay/2 · α², to be added to the loss."""
+        return pact_penalty(self.alpha, weight_decay)
+
+    def extra_repr(self) -> str:
+        """What print shows."""
+        return f"bits={self.bits}, alpha={float(self.alpha.detach()):g}"
+
+
+class Lsq(torch.nn.Module):
+    """Integers whose step is trained.
+
+    Args:
+        bits, signed: as :func:`~lplab.quantizers.lsq_format`.
+        step: the step to start from; None takes it from the first tensor (2·E|x|/√highest). One that training has
+            brought below 1e-8 counts as 1e-8.
+
+    Raises:
+        ValueError: bits or step out of range; or, when called, a step that training has made NaN or infinite.
+
+    >>> lsq = Lsq(bits=3, step=0.5)
+    >>> lsq(torch.tensor([-9.0, 0.3, 0.8, 9.0])).tolist()
+    [-2.0, 0.5, 1.0, 1.5]
+    """
+
+    def __init__(self, bits: int = 4, *, signed: bool = True, step: float | None = None) -> None:
+        super().__init__()
+        self.bits, self.signed = lsq_format(bits, signed).bits, signed
+        value = 1.0 if step is None else positive("step", step)
+        self.step = torch.nn.Parameter(torch.tensor(value, dtype=torch.float32))
+        self.register_buffer("started", torch.tensor(step is not None))
+
+    def forward(self, x: Any) -> Any:
+        """Round(clip(x/step))·step; see :func:`~lplab.quantizers.lsq_forward`."""
+        if not bool(self.started):
+            with torch.no_grad():
+                self.step.fill_(lsq_step(x, self.bits, signed=self.signed))
+                self.started.fill_(True)
+        if not engine.is_torch(x):
+            return lsq_forward(x, effective(self.step, LEAST_STEP), self.bits, signed=self.signed)
+        return LsqFunction.apply(x, self.step, self.bits, self.signed)
+
+    def extra_repr(self) -> str:
+        """What print shows."""
+        return f"bits={self.bits}, signed={self.signed}, step={float(self.step.detach()):g}"
+
+
+def parameter_groups(
+    model: torch.nn.Module, weight_decay: float, alpha_decay: float | None = None
+) -> list[dict[str, Any]]:
+    """Parameters for a torch optimizer: everything with ``weight_decay``, the clips of PACT with ``alpha_decay``.
+
+    The paper decays α with the coefficient of the weights (None), a little less for more bits; LSQ's steps are not
+    decayed.
+
+    >>> groups = parameter_groups(torch.nn.Sequential(torch.nn.Linear(2, 2), Pact()), 1e-4, 5e-5)
+    >>> [(len(group["params"]), group["weight_decay"]) for group in groups]
+    [(2, 0.0001), (1, 5e-05)]
+    """
+    alphas = [m.alpha for m in model.modules() if isinstance(m, Pact)]
+    steps = [m.step for m in model.modules() if isinstance(m, Lsq)]
+    special = {id(p) for p in alphas + steps}
+    others = [p for p in model.parameters() if id(p) not in special]
+    decay = weight_decay if alpha_decay is None else alpha_decay
+    groups = [(others, weight_decay), (alphas, decay), (steps, 0.0)]
+    return [{"params": params, "weight_decay": amount} for params, amount in groups if params]

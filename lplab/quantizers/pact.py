@@ -1,0 +1,125 @@
+"""PACT: activations with a clip that is trained (Choi et al. 2018, arXiv 1805.06085).
+
+Pure functions: the forward pass, the two gradients and the regularization as published. :class:`Pact` is the torch
+module around them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lplab.formats import IntFormat
+from lplab.formats.base import whole
+from lplab.quantizers import kinds
+from lplab.quantizers.quantizer import Quantizer
+from lplab.quantizers.radix4 import positive
+from lplab.quantizers.scaling import Percentile
+
+LEAST_ALPHA = 1e-3  # our choice: a clip must stay positive, and the paper does not say how
+
+
+def pact_forward(x: Any, alpha: float, bits: int | None = 4) -> Any:
+    """Clip at 0 and α, then round to 2^bits − 1 even steps: round(y·(2^k − 1)/α)·α/(2^k − 1), ties to even.
+
+    Computed as code·step with step = α/(2^k − 1), both in the working dtype of x.
+
+    Args:
+        x: numpy array, torch tensor (no gradient is recorded; see :class:`Pact`), number or list.
+        alpha: the clip α, a positive number. Below 0.001 it counts as 0.001.
+        bits: k, 1 to 16; None clips and does not round.
+
+    Returns:
+        The kind, shape, dtype and device of x. NaN stays NaN, infinity becomes α, −infinity 0.
+
+    Raises:
+        ValueError: α is not positive and finite, or bits out of range.
+
+    >>> pact_forward([-1, 1.6, 1.7, 4.9, 5.1, 9, 12], alpha=10.0, bits=2).round(4)
+    array([ 0.    ,  0.    ,  3.3333,  3.3333,  6.6667, 10.    , 10.    ])
+    """
+    xp, array, close = kinds.open_input(x)
+    clip = _clip(xp, array, alpha)
+    if bits is None:
+        return close(xp.clip(array, clip * 0, clip))
+    levels = 2 ** whole("bits", bits, 1, 16) - 1
+    step = float(clip / xp.full_like(clip, levels))
+    return close(IntFormat(bits, signed=False, scale=step).quantize(array))
+
+
+def pact_backward(x: Any, alpha: float, gradient: Any) -> tuple[Any, Any]:
+    """The gradients of the loss for x and for α, given the one for the output.
+
+    ∂y/∂x = 1 for 0 ≤ x < α, else 0. ∂y/∂α = 1 for x ≥ α, else 0, summed over all elements: the rounding inside the
+    range contributes nothing (unlike LSQ). A NaN in x has no gradient for either.
+
+    Args:
+        x: what went in.
+        alpha: the clip, as in :func:`pact_forward`.
+        gradient: of the output, in the kind and shape of x.
+
+    Returns:
+        The gradient for x, of the kind and dtype of ``gradient``; and the one for α as a float, summed in float64 and
+        rounded to the working dtype.
+
+    >>> pact_backward(np.array([-1.0, 0.0, 2.0, 4.0, 5.0]), 4.0, np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    (array([0., 2., 3., 0., 0.]), 9.0)
+    """
+    xp, array, _ = kinds.open_input(x)
+    _, upstream, close = kinds.open_input(gradient)
+    clip = _clip(xp, array, alpha)
+    above = array >= clip
+    inside = (array >= 0) & ~above
+    zero = xp.zeros_like(upstream)
+    return close(xp.where(inside, upstream, zero)), rounded_sum(xp, xp.where(above, upstream, zero))
+
+
+def _clip(xp: Any, x: Any, alpha: float) -> Any:
+    """The effective clip as a 0-d array in the dtype of x."""
+    value = max(positive("alpha", alpha), LEAST_ALPHA)
+    return np.asarray(value, x.dtype) if xp is np else x.new_full((), value)
+
+
+def rounded_sum(xp: Any, values: Any) -> float:
+    """A sum in float64, rounded to the dtype of the values. On the CPU numpy adds for both libraries: the same bits.
+
+    >>> rounded_sum(np, np.float32([1e8, 1.0, -1e8]))
+    1.0
+    """
+    if xp is not np and values.device.type == "cpu":
+        return rounded_sum(np, values.numpy())
+    if xp is np:
+        return float(np.sum(np.ascontiguousarray(values), dtype=np.float64).astype(values.dtype))
+    return float(values.double().sum().to(values.dtype))
+
+
+def pact_penalty(alpha: Any, weight_decay: float) -> Any:
+    """The regularization that pulls α down: weight_decay/2 · α², whose gradient is weight_decay · α.
+
+    The paper takes the coefficient of the weight decay (a little smaller for more bits). For torch optimizers the same
+    is a parameter group with its own ``weight_decay``; see :func:`lplab.quantizers.modules.parameter_groups`.
+
+    Args:
+        alpha: a number or a torch parameter.
+        weight_decay: λ.
+
+    >>> pact_penalty(10.0, 0.0002)
+    0.01
+    """
+    return weight_decay / 2 * alpha * alpha
+
+
+def pact_alpha(x: Any, percent: float = 99.9) -> float:
+    """A clip to start from: the magnitude that ``percent`` percent of the positive activations do not exceed.
+
+    The paper starts at 10, far above typical activations; this follows the data. 10 where nothing is positive.
+
+    >>> pact_alpha(np.arange(-100.0, 1001.0))
+    999.0
+    """
+    active = kinds.host(kinds.open_input(x).x)
+    active = active[np.isfinite(active) & (active > 0)]
+    if not active.size:
+        return 10.0
+    return Quantizer(IntFormat(1, signed=False), Percentile(percent)).scale(active)
