@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lplab.cli.command import BadInputError, add_command
 
 if TYPE_CHECKING:
-    from lplab.exercises.marks import Class
+    from lplab.exercises.grading.marks import Class
 
 NEEDED = ("filelock", "jinja2", "platformdirs", "psutil", "tqdm")  # packages of the extra "course"
 
@@ -28,8 +28,8 @@ def run_report(args: argparse.Namespace) -> int:
     """Write the report of the student's progress file and say where it is."""
     with needed_packages():
         from lplab.exercises import progress
-        from lplab.exercises.report import report_of, write_report
-        from lplab.exercises.submissions import clean
+        from lplab.exercises.grading.report import report_of, write_report
+        from lplab.exercises.grading.submissions import clean
     trouble = progress.mine().problem()
     if trouble:
         raise BadInputError(trouble)
@@ -61,8 +61,8 @@ def add_grade(commands: Any) -> None:
 def run_grade(args: argparse.Namespace) -> int:
     """Grade, write all files, and say in a few lines what came out; 0 also when submissions are broken."""
     with needed_packages():
-        from lplab.exercises.grading import grade
-        from lplab.exercises.marks_files import as_json, marks_object, write_marks
+        from lplab.exercises.grading.grading import grade
+        from lplab.exercises.grading.marks_files import as_json, marks_object, write_marks
     if args.jobs is not None and args.jobs < 1:
         raise BadInputError(f"--jobs must be at least 1, not {args.jobs}")
     if args.out.exists() and not args.out.is_dir():

@@ -8,14 +8,14 @@ In a notebook: ``check``, ``hint``, ``solution``, ``predict``, ``progress_of``. 
 'Round to nearest, ties to even'
 """
 
-from .catalogue import get, names, of_lab
-from .exercise import Example, Exercise, Finding, Property, Variant
-from .judge import judge
-from .notebook import check, hint, solution
-from .progress import progress_of
-from .questions import Question, predict
-from .verdict import Miss, Verdict
-from .yours import draw_rounding
+from lplab.exercises.catalogue import get, names, of_lab
+from lplab.exercises.checks.judge import judge
+from lplab.exercises.checks.verdict import Miss, Verdict
+from lplab.exercises.exercise import Example, Exercise, Finding, Property, Variant
+from lplab.exercises.notebook import check, hint, solution
+from lplab.exercises.progress import progress_of
+from lplab.exercises.questions import Question, predict
+from lplab.exercises.yours import draw_rounding
 
 __all__ = [
     "Example",

@@ -7,8 +7,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from .exercise import Exercise
-from .questions import Question
+from lplab.exercises.exercise import Exercise
+from lplab.exercises.questions import Question
 
 LABS = ("00", "01", "02")
 

@@ -11,11 +11,10 @@ import ipywidgets
 from IPython.display import display
 
 from lplab import figures, widgets
+from lplab.exercises import catalogue, notebook
+from lplab.exercises.checks.verdict import Verdict
+from lplab.exercises.exercise import Exercise
 from lplab.widgets.controls import Helper, guarded, line, say
-
-from . import catalogue, notebook
-from .exercise import Exercise
-from .verdict import Verdict
 
 SIGNS = {"passed": "✓", "failed": "✗", "not yet": "…"}
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .forms import Form
+from lplab.exercises.forms import Form
 
 SHARES = {
     "form": 0,

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import catalogue, feedback, progress
-from .answers import answer_of
-from .judge import judge
-from .verdict import Verdict
+from lplab.exercises import catalogue, progress
+from lplab.exercises.checks.judge import judge
+from lplab.exercises.checks.verdict import Verdict
+from lplab.exercises.checks import feedback
+from lplab.exercises.isolation.answers import answer_of
 
 
 @dataclass(frozen=True)

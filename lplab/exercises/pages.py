@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from .answers import Answer
-from .exercise import RINGS, Exercise, Variant
-from .feedback import arguments
-from .judge import judge
-from .numbers import count
-from .verdict import Verdict
+from lplab.exercises.checks.feedback import arguments
+from lplab.exercises.checks.judge import judge
+from lplab.exercises.checks.numbers import count
+from lplab.exercises.checks.verdict import Verdict
+from lplab.exercises.exercise import RINGS, Exercise, Variant
+from lplab.exercises.isolation.answers import Answer
 
 SURVIVES = "survives"
 EQUIVALENT = "equivalent"

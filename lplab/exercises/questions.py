@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import progress
+from lplab.exercises import progress
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,7 @@ def predict(question_id: str) -> Any:
     "How many of E4M3's 256 codes lie strictly between 0 and 1?"
     """
     from lplab import widgets  # shown in a notebook only
-
-    from . import catalogue
+    from lplab.exercises import catalogue
 
     question = catalogue.question(question_id)
     widget = widgets.Prediction(

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from lplab import formats
-
-from .answers import answer_of
-from .grids import grid
-from .isolation import Raised, Unusable, run_isolated
-from .notebook import Text
+from lplab.exercises.checks.grids import grid
+from lplab.exercises.isolation import Raised, Unusable, run_isolated
+from lplab.exercises.isolation.answers import answer_of
+from lplab.exercises.notebook import Text
 
 POINTS = 181  # of a drawing, and all ties beside them, which evenly spaced points do not hit
 

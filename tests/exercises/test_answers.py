@@ -9,8 +9,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from lplab.exercises.answers import Answer, answer_of
 from lplab.exercises.isolation import Raised, run_isolated
+from lplab.exercises.isolation.answers import Answer, answer_of
 
 BIAS = 7
 

@@ -10,10 +10,10 @@ import pytest
 
 from lplab.cli import main
 from lplab.exercises import catalogue, pages
-from lplab.exercises.answers import Answer
+from lplab.exercises.checks.judge import judge
+from lplab.exercises.checks.variants import function_of
 from lplab.exercises.exercise import RINGS
-from lplab.exercises.judge import judge
-from lplab.exercises.variants import function_of
+from lplab.exercises.isolation.answers import Answer
 
 PROJECT = Path(__file__).parents[2]
 EXERCISES = [catalogue.get(name) for name in catalogue.names()]

@@ -13,13 +13,13 @@ import pytest
 
 from lplab import cli
 from lplab.exercises import catalogue
-from lplab.exercises.grading import find_files, grade
-from lplab.exercises.html_pages import histogram
+from lplab.exercises.checks.judge import judge
+from lplab.exercises.grading.grading import find_files, grade
+from lplab.exercises.grading.html_pages import histogram
+from lplab.exercises.grading.marks import MISSING, NOT_JUDGED
+from lplab.exercises.grading.marks_files import marks_object, write_marks
+from lplab.exercises.grading.report_file import digest
 from lplab.exercises.isolation import Limits
-from lplab.exercises.judge import judge
-from lplab.exercises.marks import MISSING, NOT_JUDGED
-from lplab.exercises.marks_files import marks_object, write_marks
-from lplab.exercises.report_file import digest
 from tests.labs import notebooks
 
 quick = functools.partial(judge, limits=Limits(cpu_seconds=1, wall_seconds=10))  # endless loops end sooner
@@ -443,12 +443,12 @@ def test_bad_input_gets_one_line_and_code_2(argv, told, tmp_path, capsys, monkey
 
 
 def test_a_missing_package_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "lplab.exercises.grading", None)
+    monkeypatch.setitem(__import__("sys").modules, "lplab.exercises.grading.grading", None)
     (tmp_path / "a.ipynb").write_text("{}")
     with pytest.raises(ModuleNotFoundError):
         cli.main(["grade", str(tmp_path)])
     monkeypatch.undo()
-    monkeypatch.delitem(__import__("sys").modules, "lplab.exercises.grading")
+    monkeypatch.delitem(__import__("sys").modules, "lplab.exercises.grading.grading")
     monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
     with pytest.raises(SystemExit) as stop:
         cli.main(["grade", str(tmp_path)])

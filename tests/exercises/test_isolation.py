@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lplab.exercises import child
-from lplab.exercises.answers import Answer
-from lplab.exercises.isolation import Limits, Outcome, Raised, Seeded, Stopped, Unusable, run_isolated
+from lplab.exercises.isolation import Limits, Outcome, Raised, Seeded, Stopped, Unusable, child, run_isolated
+from lplab.exercises.isolation.answers import Answer
 
 
 def run(source: str, *calls: tuple, **options) -> Outcome:

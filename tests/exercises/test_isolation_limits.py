@@ -7,9 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lplab.exercises.answers import Answer
 from lplab.exercises.isolation import Limits, Outcome, Stopped, run_isolated
-from lplab.exercises.run import Run
+from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.isolation.run import Run
 
 ALLOWED = ("math", "numpy", "ctypes", "os", "signal", "socket", "subprocess", "sys", "threading", "time")
 # Elsewhere the parent alone watches memory, or time too, and exit codes differ: see test_isolation_processes.py.
@@ -121,7 +121,7 @@ def test_the_parent_watches_the_memory_too():
 
 
 def test_results_that_are_too_much_together(monkeypatch):
-    monkeypatch.setattr("lplab.exercises.run.MOST_RESULTS", 5_000_000)
+    monkeypatch.setattr("lplab.exercises.isolation.run.MOST_RESULTS", 5_000_000)
     outcome = run("import numpy as np\ndef f(): return np.ones(100_000)", *[()] * 10)
     assert outcome.stopped == Stopped("memory", "the results together are more than 5 MB")
 

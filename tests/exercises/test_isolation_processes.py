@@ -14,9 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lplab.exercises import processes
-from lplab.exercises.answers import Answer
-from lplab.exercises.isolation import Limits, run_isolated
+from lplab.exercises.isolation import Limits, processes, run_isolated
+from lplab.exercises.isolation.answers import Answer
 
 LONG = Limits(cpu_seconds=300, wall_seconds=300)
 PATIENCE = 60  # seconds, for a slow machine
@@ -67,7 +66,7 @@ def test_an_interruption_kills_the_child_and_goes_on(source, tmp_path, monkeypat
 def test_a_killed_kernel_takes_the_child_along(source, tmp_path):
     script = f"""
 from lplab.exercises.isolation import *
-from lplab.exercises.answers import Answer
+from lplab.exercises.isolation.answers import Answer
 run_isolated(Answer({source!r}, "f"), [()], limits=Limits(300, 300), allowed=["threading"])
 """
     kernel = subprocess.Popen([sys.executable, "-c", script], env=os.environ | {"TMPDIR": str(tmp_path)})

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from lplab.exercises.answers import Answer
+from lplab.exercises.checks.judge import judge
 from lplab.exercises.exercise import Example, Exercise, Finding, Property, Variant, mutant
 from lplab.exercises.forms import Like, Number, Numbers
-from lplab.exercises.judge import judge
+from lplab.exercises.isolation.answers import Answer
 
 
 def halve(x):

@@ -12,10 +12,10 @@ from typing import ClassVar
 
 import pytest
 
-from lplab.exercises import catalogue, progress, safe_file
-from lplab.exercises.answers import Answer
-from lplab.exercises.progress import Progress
-from lplab.exercises.verdict import FAILED, NOT_YET, PASSED, Verdict
+from lplab.exercises import catalogue, progress
+from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Verdict
+from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.progress import Progress, safe_file
 
 FIRST, SECOND = Answer("def f(x):\n    return 0\n", "f"), Answer("def f(x):\n    return x\n", "f")
 

@@ -12,10 +12,10 @@ import pytest
 from lplab import cli
 from lplab.exercises import catalogue, check, progress
 from lplab.exercises.exercise import RINGS
-from lplab.exercises.grading import grade
-from lplab.exercises.report import report_of, report_page, rings_of, versions, write_report
-from lplab.exercises.report_file import digest
-from lplab.exercises.submissions import read_submission
+from lplab.exercises.grading.grading import grade
+from lplab.exercises.grading.report import report_of, report_page, rings_of, versions, write_report
+from lplab.exercises.grading.report_file import digest
+from lplab.exercises.grading.submissions import read_submission
 
 ROUND = catalogue.get("01.2")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as stnp
 
-from lplab.exercises.spelling import NotPlainError, spell
+from lplab.exercises.isolation.spelling import NotPlainError, spell
 
 NAMES = {"numpy": numpy, "fractions": fractions, "decimal": decimal}
 

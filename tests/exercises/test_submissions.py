@@ -8,10 +8,10 @@ import zipfile
 import pytest
 
 from lplab.exercises import catalogue
-from lplab.exercises.answers import Answer
-from lplab.exercises.judge import judge
-from lplab.exercises.report_file import digest
-from lplab.exercises.submissions import clean, read_submission
+from lplab.exercises.checks.judge import judge
+from lplab.exercises.grading.report_file import digest
+from lplab.exercises.grading.submissions import clean, read_submission
+from lplab.exercises.isolation.answers import Answer
 
 STEP = "def step(x, fraction_bits):\n    return round(x * 2**fraction_bits) / 2**fraction_bits\n"
 

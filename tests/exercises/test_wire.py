@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stnp
 
-from lplab.exercises.wire import CannotTravelError, Seeded, decode, encode, encode_argument
+from lplab.exercises.isolation.wire import CannotTravelError, Seeded, decode, encode, encode_argument
 
 
 def there_and_back(value):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..exercise import Example, Exercise, wrong
-from ..forms import Number
-from ..numbers import decimal
+from lplab.exercises.checks.numbers import decimal
+from lplab.exercises.exercise import Example, Exercise, wrong
+from lplab.exercises.forms import Number
 
 
 def exposing_input():

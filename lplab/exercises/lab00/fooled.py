@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..exercise import Args, Example, Exercise, Finding, Property, wrong
-from ..forms import Number
+from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, wrong
+from lplab.exercises.forms import Number
 
 
 def fooled(x):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..exercise import Example, Exercise, mutant
-from ..forms import Number
+from lplab.exercises.exercise import Example, Exercise, mutant
+from lplab.exercises.forms import Number
 
 
 def midpoint(low, high):

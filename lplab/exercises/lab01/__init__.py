@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..questions import Question
-from .decode import DECODE
-from .duel import DUEL
-from .killers import KILL
-from .round_e4m3 import E4M3, ROUND
+from lplab.exercises.lab01.decode import DECODE
+from lplab.exercises.lab01.duel import DUEL
+from lplab.exercises.lab01.killers import KILL
+from lplab.exercises.lab01.round_e4m3 import E4M3, ROUND
+from lplab.exercises.questions import Question
 
 
 def codes_between(low: float, high: float) -> int:

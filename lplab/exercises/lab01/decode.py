@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..exercise import Example, Exercise, mutant
-from ..forms import Number
+from lplab.exercises.exercise import Example, Exercise, mutant
+from lplab.exercises.forms import Number
 
 
 def decode(code, exponent_bits, mantissa_bits, bias):

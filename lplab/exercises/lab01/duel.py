@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 from lplab import formats as F
-
-from ..exercise import Example, Exercise, wrong
-from ..forms import Numbers
-from ..numbers import decimal
+from lplab.exercises.checks.numbers import decimal
+from lplab.exercises.exercise import Example, Exercise, wrong
+from lplab.exercises.forms import Numbers
 
 
 def duel():

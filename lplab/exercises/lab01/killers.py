@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..exercise import Example, Exercise, wrong
-from ..forms import Numbers
-from ..variants import compiled
-from .round_e4m3 import ROUND, round_e4m3
+from lplab.exercises.checks.variants import compiled
+from lplab.exercises.exercise import Example, Exercise, wrong
+from lplab.exercises.forms import Numbers
+from lplab.exercises.lab01.round_e4m3 import ROUND, round_e4m3
 
 
 def killers():

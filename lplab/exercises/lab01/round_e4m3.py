@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 from lplab import formats as F
-
-from ..exercise import Example, Exercise, mutant
-from ..forms import Number
-from ..grids import boundary_values, kind, reason
-from ..rules import agrees_at_random, is_monotone, is_odd, stays_on_grid
+from lplab.exercises.checks.grids import boundary_values, kind, reason
+from lplab.exercises.checks.rules import agrees_at_random, is_monotone, is_odd, stays_on_grid
+from lplab.exercises.exercise import Example, Exercise, mutant
+from lplab.exercises.forms import Number
 
 
 def round_e4m3(x):

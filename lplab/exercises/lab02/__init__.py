@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..questions import Question
-from .count_losses import LOSSES
-from .drift import DRIFT
-from .fixed_point import FIXED
-from .stochastic_round import COIN
+from lplab.exercises.lab02.count_losses import LOSSES
+from lplab.exercises.lab02.drift import DRIFT
+from lplab.exercises.lab02.fixed_point import FIXED
+from lplab.exercises.lab02.stochastic_round import COIN
+from lplab.exercises.questions import Question
 
 QUESTIONS: tuple[Question, ...] = ()
 EXERCISES = (FIXED, COIN, LOSSES, DRIFT)

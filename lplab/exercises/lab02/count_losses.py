@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..exercise import Args, Example, Exercise, mutant
-from ..forms import Numbers
-from ..grids import boundary_values
-from ..numbers import decimal
-from .fixed_point import fixed
+from lplab.exercises.checks.grids import boundary_values
+from lplab.exercises.checks.numbers import decimal
+from lplab.exercises.exercise import Args, Example, Exercise, mutant
+from lplab.exercises.forms import Numbers
+from lplab.exercises.lab02.fixed_point import fixed
 
 
 def count_losses(x, integer_bits, fraction_bits):

@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from lplab import formats as F
-
-from ..exercise import Args, Example, Exercise, mutant
-from ..forms import Like
-from ..grids import boundary_values, kind, reason
+from lplab.exercises.checks.grids import boundary_values, kind, reason
+from lplab.exercises.exercise import Args, Example, Exercise, mutant
+from lplab.exercises.forms import Like
 
 
 def fixed_point(x, integer_bits, fraction_bits):

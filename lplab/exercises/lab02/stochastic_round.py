@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..coins import (
+from lplab.exercises.checks.coins import (
     FRACTIONS,
     draws,
     elements_are_independent,
@@ -14,9 +14,9 @@ from ..coins import (
     two_seeds,
     uses_the_generator,
 )
-from ..exercise import Example, Exercise, Property, Variant, mutant
-from ..forms import Like
-from ..isolation import Seeded
+from lplab.exercises.exercise import Example, Exercise, Property, Variant, mutant
+from lplab.exercises.forms import Like
+from lplab.exercises.isolation import Seeded
 
 
 def stochastic_round(x, fraction_bits, rng):

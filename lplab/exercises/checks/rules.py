@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .exercise import Args, Finding, Property
-from .grids import grid
-from .numbers import decimal
+from lplab.exercises.checks.grids import grid
+from lplab.exercises.checks.numbers import decimal
+from lplab.exercises.exercise import Args, Finding, Property
 
 COUNT = 500
 

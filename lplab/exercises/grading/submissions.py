@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .answers import Answer
-from .cells import cells_of
-from .finding import Finds
-from .report_file import ReportError, read_report
+from lplab.exercises.grading.cells import cells_of
+from lplab.exercises.grading.finding import Finds
+from lplab.exercises.grading.report_file import ReportError, read_report
+from lplab.exercises.isolation.answers import Answer
 
 LARGEST = 64 * 2**20  # bytes of a file that is read
 SIGNATURES = {  # of files that are neither, by their first bytes

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .exercise import RINGS, SHARES, Args, Exercise, Variant
-from .grids import bits_of
-from .isolation import Outcome, Raised
-from .numbers import count, decimal, with_power
-from .verdict import FAILED, NOT_YET, PASSED, Miss, Verdict
+from lplab.exercises.checks.grids import bits_of
+from lplab.exercises.checks.numbers import count, decimal, with_power
+from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Miss, Verdict
+from lplab.exercises.exercise import RINGS, SHARES, Args, Exercise, Variant
+from lplab.exercises.isolation import Outcome, Raised
 
 
 @dataclass(frozen=True)

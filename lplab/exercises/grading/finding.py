@@ -5,11 +5,11 @@ from __future__ import annotations
 import keyword
 import re
 
-from . import catalogue
-from .answers import Answer
-from .cells import CHECK_LINE, Cell
-from .checks import calls_of
-from .slicing import Definitions, Found
+from lplab.exercises import catalogue
+from lplab.exercises.grading.calls import calls_of
+from lplab.exercises.grading.cells import CHECK_LINE, Cell
+from lplab.exercises.grading.slicing import Definitions, Found
+from lplab.exercises.isolation.answers import Answer
 
 
 class Finds:

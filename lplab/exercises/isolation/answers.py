@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lplab.exercises.sources import source_of_class, source_of_function, undecorated
-from lplab.exercises.spelling import MODULES, NotPlainError, described, spell
+from lplab.exercises.isolation.sources import source_of_class, source_of_function, undecorated
+from lplab.exercises.isolation.spelling import MODULES, NotPlainError, described, spell
 
 SHELLS = ("IPython", "ipykernel")  # they put their own exit, open and display among a notebook's names
 UNNAMED = "answer"  # the name of a lambda

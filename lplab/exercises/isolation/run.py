@@ -5,9 +5,9 @@ import signal
 import time
 from typing import Any
 
-from lplab.exercises.outcome import Limits, Raised, Stopped, Unusable
-from lplab.exercises.processes import Child
-from lplab.exercises.wire import decode
+from lplab.exercises.isolation.outcome import Limits, Raised, Stopped, Unusable
+from lplab.exercises.isolation.processes import Child
+from lplab.exercises.isolation.wire import decode
 
 MOST_RESULTS = 256_000_000  # bytes, of all calls together
 BASE_MB = 200  # what Python and numpy take themselves, where only the parent can watch the memory

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .exercise import RINGS, Exercise
-from .submissions import clean
-from .verdict import NOT_YET, PASSED, Verdict
+from lplab.exercises.checks.verdict import NOT_YET, PASSED, Verdict
+from lplab.exercises.exercise import RINGS, Exercise
+from lplab.exercises.grading.submissions import clean
 
 MISSING = "not handed in"
 NOT_JUDGED = "not judged"  # a fault of lplab or of the machine, never of the student

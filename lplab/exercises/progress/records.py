@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from .answers import Answer
-from .safe_file import SpoiledError
-from .verdict import NOT_YET, Verdict
+from lplab.exercises.checks.verdict import NOT_YET, Verdict
+from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.progress.safe_file import SpoiledError
 
 KINDS: dict[str, type | tuple[type, ...]] = {  # what a field of that type may hold in a file
     "int": int,

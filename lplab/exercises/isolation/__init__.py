@@ -33,11 +33,11 @@ from typing import Any
 import numpy as np
 
 import lplab
-from lplab.exercises.answers import Answer
-from lplab.exercises.outcome import Limits, Outcome, Raised, Stopped, Unusable
-from lplab.exercises.processes import Child
-from lplab.exercises.run import Run
-from lplab.exercises.wire import CannotTravelError, Seeded, encode_argument
+from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.isolation.outcome import Limits, Outcome, Raised, Stopped, Unusable
+from lplab.exercises.isolation.processes import Child
+from lplab.exercises.isolation.run import Run
+from lplab.exercises.isolation.wire import CannotTravelError, Seeded, encode_argument
 
 __all__ = ["Limits", "Outcome", "Raised", "Seeded", "Stopped", "Unusable", "run_isolated"]
 

@@ -15,7 +15,7 @@ try:
 except ImportError:  # Windows: there the parent alone watches time and memory
     resource = None  # type: ignore[assignment]
 
-HERE = os.path.dirname(os.path.realpath(__file__))
+EXERCISES = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 HARMLESS = (  # modules that every answer may import
     "__future__", "abc", "array", "bisect", "cmath", "collections", "contextlib", "copy", "dataclasses", "decimal",
     "enum", "fractions", "functools", "heapq", "itertools", "math", "numbers", "operator", "random", "re",
@@ -84,7 +84,7 @@ def audit(event: str, arguments: tuple) -> None:
     if event.startswith("socket."):
         raise RefusedError("tampering", f"your code uses the network ({event}); an answer only computes")
     path = arguments[0] if event == "open" else None  # or the number of an open file
-    if isinstance(path, str | bytes) and os.path.realpath(os.fsdecode(path)).startswith(HERE + os.sep):
+    if isinstance(path, str | bytes) and os.path.realpath(os.fsdecode(path)).startswith(EXERCISES + os.sep):
         raise RefusedError("tampering", "your code opens a file of the exercises; an answer only computes")
 
 

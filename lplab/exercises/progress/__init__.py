@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
-from .answers import Answer
-from .records import Guess, Record, State, state_of
-from .safe_file import NotKeptError, SafeFile, SpoiledError
-from .verdict import Verdict
+from lplab.exercises.checks.verdict import Verdict
+from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.progress.records import Guess, Record, State, state_of
+from lplab.exercises.progress.safe_file import NotKeptError, SafeFile, SpoiledError
 
 if TYPE_CHECKING:
-    from .progress_bar import ProgressBar
+    from lplab.exercises.progress.bar import ProgressBar
 
 SCHEMA = 1
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}  # none yet: 1 is the first schema
@@ -217,6 +217,6 @@ def of_lab(lab: str) -> dict[str, Record]:
 
 def progress_of(lab: str) -> ProgressBar:
     """How far the student has come in a lab such as "01"; ValueError if there is no such lab."""
-    from .progress_bar import bar_of
+    from lplab.exercises.progress.bar import bar_of
 
     return bar_of(lab, mine().state)

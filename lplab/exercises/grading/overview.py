@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import lplab
-
-from .exercise import Exercise
-from .html_pages import Bar, bars, histogram, render
-from .marks import MISSING, NOT_JUDGED, STANDS, Class, Mark
+from lplab.exercises.exercise import Exercise
+from lplab.exercises.grading.html_pages import Bar, bars, histogram, render
+from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, STANDS, Class, Mark
 
 MOST = 12  # frequent mistakes listed for an exercise
 LABELS = {  # of a mark's stand

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .answers import Answer
-from .cells import Cell
+from lplab.exercises.grading.cells import Cell
+from lplab.exercises.isolation.answers import Answer
 
 Position = tuple[int, int]  # number of the cell, place of the statement in it
 SIMPLE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)

@@ -72,6 +72,6 @@ class Verdict:
         return self.text
 
     def _ipython_display_(self) -> None:
-        from .display import show  # widgets are needed in a notebook only
+        from lplab.exercises.display import show  # widgets are needed in a notebook only
 
         show(self)

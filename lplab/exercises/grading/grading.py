@@ -15,13 +15,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from . import catalogue
-from .answers import Answer
-from .exercise import RINGS, Exercise
-from .judge import judge
-from .marks import MISSING, NOT_JUDGED, Class, Mark, Student, mark_of
-from .submissions import Submission, clean, read_submission
-from .verdict import Verdict
+from lplab.exercises import catalogue
+from lplab.exercises.checks.judge import judge
+from lplab.exercises.checks.verdict import Verdict
+from lplab.exercises.exercise import RINGS, Exercise
+from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, Class, Mark, Student, mark_of
+from lplab.exercises.grading.submissions import Submission, clean, read_submission
+from lplab.exercises.isolation.answers import Answer
 
 READ = (".ipynb", ".json")
 REFUSED = (".py", ".pdf", ".html", ".htm", ".docx", ".zip", ".gz", ".tgz", ".tar", ".7z", ".rar")  # a row that says so

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .exercise import Args, Finding
-from .isolation import Seeded
-from .numbers import decimal
+from lplab.exercises.checks.numbers import decimal
+from lplab.exercises.exercise import Args, Finding
+from lplab.exercises.isolation import Seeded
 
 DRAWS = 20_000
 DEVIATIONS = 6  # standard errors that a mean may be off

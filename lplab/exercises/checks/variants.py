@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .exercise import Exercise, Variant
+from lplab.exercises.exercise import Exercise, Variant
 
 
 @lru_cache(maxsize=512)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import lplab
-
-from .marks import Class, Mark, Student
+from lplab.exercises.grading.marks import Class, Mark, Student
 
 SCHEMA = 1
 DETAILS = (
@@ -23,7 +22,7 @@ DETAILS = (
 
 def write_marks(marks: Class, folder: Path) -> list[Path]:
     """Write all forms into a folder, which is made if needed, and return the files. OSError if that cannot be done."""
-    from .overview import overview_page  # pages need jinja2
+    from lplab.exercises.grading.overview import overview_page  # pages need jinja2
 
     texts = {
         "marks.csv": as_csv(_table(marks)),

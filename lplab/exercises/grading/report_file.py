@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import catalogue
-from .answers import Answer
+from lplab.exercises import catalogue
+from lplab.exercises.isolation.answers import Answer
 
 SCHEMA = 1
 HISTORY = {"attempts": int, "hints": int, "solution_at": str, "passed_at": str, "version": int}  # kept for the marks

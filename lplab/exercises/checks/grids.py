@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .numbers import decimal
+from lplab.exercises.checks.numbers import decimal
 
 EDGES = (0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, -5e-324, 1e300, -1e300, 0.1, -0.1, 1 / 3)
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from . import feedback
-from .answers import Answer
-from .compare import misses, smallest
-from .exercise import RINGS, Args, Exercise, Finding, Variant
-from .feedback import Trouble
-from .isolation import Limits, Outcome, Raised, Unusable, run_isolated
-from .variants import Failure, answers, function_of
-from .verdict import Miss, Verdict
+from lplab.exercises.checks.compare import misses, smallest
+from lplab.exercises.checks.feedback import Trouble
+from lplab.exercises.checks.variants import Failure, answers, function_of
+from lplab.exercises.checks.verdict import Miss, Verdict
+from lplab.exercises.exercise import RINGS, Args, Exercise, Finding, Variant
+from lplab.exercises.checks import feedback
+from lplab.exercises.isolation import Limits, Outcome, Raised, Unusable, run_isolated
+from lplab.exercises.isolation.answers import Answer
 
 FORM, EXAMPLES, BOUNDARY, PROPERTIES = RINGS
 

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import lplab
-
-from . import catalogue
-from .exercise import RINGS, Exercise
-from .html_pages import render
-from .marks_files import distinct_names
-from .progress_bar import bar_of
-from .records import Record, State
-from .report_file import SCHEMA, digest
-from .verdict import PASSED
+from lplab.exercises import catalogue
+from lplab.exercises.checks.verdict import PASSED
+from lplab.exercises.exercise import RINGS, Exercise
+from lplab.exercises.grading.html_pages import render
+from lplab.exercises.grading.marks_files import distinct_names
+from lplab.exercises.grading.report_file import SCHEMA, digest
+from lplab.exercises.progress.bar import bar_of
+from lplab.exercises.progress.records import Record, State
 
 PACKAGES = ("numpy", "torch", "numba")  # beside lplab and Python: what results could depend on
 HELD, FAILS, UNREACHED = "held", "fails", "not reached"

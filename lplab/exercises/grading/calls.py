@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .cells import Cell
-from .slicing import Position
+from lplab.exercises.grading.cells import Cell
+from lplab.exercises.grading.slicing import Position
 
 
 @dataclass(frozen=True)

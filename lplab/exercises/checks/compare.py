@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .exercise import Exercise
-from .verdict import Miss
+from lplab.exercises.checks.verdict import Miss
+from lplab.exercises.exercise import Exercise
 
 
 def same(a: Any, b: Any, *, signed_zero: bool = True) -> bool:

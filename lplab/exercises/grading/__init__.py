@@ -1,0 +1,1 @@
+"""From a folder of notebooks and reports to marks; a student's own report."""
