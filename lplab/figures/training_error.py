@@ -76,7 +76,7 @@ def training_error(
         curves: one for each rounding rule, at most four.
         baseline: errors of floating point in percent, one for each seed: a band with a line at their median.
         bits: the ends of the axis.
-        look_at: fraction bits to mark with a vertical line.
+        look_at: fraction bits to mark with a vertical line; title and alt text stay, so a slider moves this line alone.
         title: the point that it makes; by default said from the numbers.
         note: a line below the axis, such as the provenance.
         height: in pixels.
@@ -99,8 +99,8 @@ def training_error(
     layout["shapes"] = [mark(low if look_at is None else look_at, look_at is not None)]
     return style.finish(
         style.figure(data, layout),
-        alt=_alt(curves, floating, look_at),
-        title=title or _title(curves, look_at),
+        alt=_alt(curves, floating),
+        title=title or _title(curves),
         subtitle=_key(curves, len(floating) > 0, [look[3] for look in LOOKS]),
         height=height,
         b=66 if note else 48,
@@ -234,29 +234,26 @@ def _key(curves: Sequence[Curve], floating: bool, signs: Sequence[str]) -> str:
     return style.key(*entries, *([(style.GREEN, "━", "floating point")] if floating else []))
 
 
-def _at(curve: Curve, bits: float) -> float | None:
-    found = curve.medians[curve.x == bits]
-    return float(found[0]) if len(found) else None
+def _at(curve: Curve, bits: float) -> float:
+    return float(curve.medians[curve.x == bits][0])
 
 
-def _title(curves: Sequence[Curve], look_at: int | None) -> str:
-    """Medians at the marked fraction bits, or where the shown curves differ most."""
+def _title(curves: Sequence[Curve]) -> str:
+    """The medians of the first two curves where the shown curves differ most."""
     shown = [curve for curve in curves if curve.shown and len(curve.x)]
-    if not shown:
+    everywhere = sorted(set.intersection(*(set(curve.x.tolist()) for curve in shown))) if shown else []
+    if not everywhere:
         return "Test error against fraction bits"
-    everywhere = sorted(set.intersection(*(set(curve.x.tolist()) for curve in shown)))
-    if look_at is None and everywhere:
 
-        def spread(bits: float) -> float:
-            values = [_at(curve, bits) or ERRORS[0] for curve in shown]
-            return max(values) / min(values)
+    def spread(bits: float) -> float:
+        values = [max(_at(curve, bits), ERRORS[0]) for curve in shown]
+        return max(values) / min(values)
 
-        look_at = int(max(everywhere, key=spread))
-    each = [f"{c.name} {error_text(v)}" for c in shown if (v := _at(c, look_at or 0)) is not None]
-    return f"At {look_at} fraction bits: {', '.join(each[:2])}" if each else f"Nothing was measured at {look_at} bits"
+    bits = max(everywhere, key=spread)
+    return f"At {bits:g} fraction bits: " + ", ".join(f"{c.name} {error_text(_at(c, bits))}" for c in shown[:2])
 
 
-def _alt(curves: Sequence[Curve], floating: np.ndarray, look_at: int | None) -> str:
+def _alt(curves: Sequence[Curve], floating: np.ndarray) -> str:
     each = [
         f"{curve.name}: "
         + ", ".join(f"{error_text(m)} at {int(x)}" for x, m in zip(curve.x, curve.medians, strict=True))
@@ -265,8 +262,7 @@ def _alt(curves: Sequence[Curve], floating: np.ndarray, look_at: int | None) -> 
     ]
     seeds = max((curve.errors.shape[1] for curve in curves), default=0)
     base = f" Floating point: {error_text(float(np.median(floating)))}." if len(floating) else ""
-    marked = f" Marked: {look_at} fraction bits." if look_at is not None else ""
     return (
         f"Test error against fraction bits, medians over {words.number(seeds)} seeds. {'; '.join(each) or 'No curve'}."
-        f"{base}{marked}"
+        f"{base}"
     )

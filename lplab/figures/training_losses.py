@@ -42,7 +42,7 @@ def training_losses(
 
     >>> fig = training_losses((4, 14), [6, 14], [[0.99], [0.1]], [[0.0], [0.4]], rule="stochastic")
     >>> fig.layout.meta["title"]
-    'Stochastic: up to 99.0 % of the updates lost, up to 40.0 % of the outputs saturated'
+    'Stochastic: what is lost'
     """
     x = np.asarray(fraction_bits, np.float64)
     shares = [100 * np.asarray(part, np.float64) for part in (lost, saturated)]
@@ -80,10 +80,7 @@ def _curve(name: str, x: np.ndarray, part: np.ndarray, colour: str, dash: str, s
 
 def _words(x: np.ndarray, lost: np.ndarray, saturated: np.ndarray, rule: str) -> tuple[str, str]:
     """Title and alt text."""
-    most = [words.percent(float(part.max())) if len(part) else "none" for part in (lost, saturated)]
-    title = (
-        f"{rule[:1].upper()}{rule[1:]}: up to {most[0]} of the updates lost, up to {most[1]} of the outputs saturated"
-    )
+    title = f"{rule[:1].upper()}{rule[1:]}: what is lost"
     each = ", ".join(
         f"{words.percent(a)} and {words.percent(b)} at {int(bits)}"
         for bits, a, b in zip(x, lost, saturated, strict=True)

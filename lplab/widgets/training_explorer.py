@@ -120,6 +120,9 @@ class TrainingExplorer(ipywidgets.VBox):
         )
         source = line(f"{len(self.results)} trainings, {self.provenance}.", "lp-quiet")
         main = w.VBox([self.figures["errors"], self.statement, self.figures["losses"], source])
+        main.layout.flex = (
+            "3 1 520px"  # the keys of the curves need the room: on a narrow screen the controls go on top
+        )
         self._columns = w.Box([side, main])
         for box, css in ((side, "lp-side"), (main, "lp-main"), (self._columns, "lp-columns")):
             box.add_class(css)

@@ -88,11 +88,14 @@ def test_a_real_training_runs_and_stops(notebook):
 def test_the_explorer_answers_keys(notebook):
     page = notebook.page
     plot = page.locator(".js-plotly-plot").nth(1)
-    before = plot.get_attribute("aria-label")
+    marked = plot.locator(".shapelayer path").first
+    before = marked.get_attribute("d")
     page.locator("[aria-label='fraction bits']").focus()
     page.keyboard.press("ArrowRight")
     notebook.becomes("explorer.position.fraction_bits", 7)
-    page.wait_for_function("([e, old]) => e.getAttribute('aria-label') !== old", arg=[plot.element_handle(), before])
+    page.wait_for_function("([e, old]) => e.getAttribute('d') !== old", arg=[marked.element_handle(), before])
+    text = plot.get_attribute("aria-label")
     page.get_by_label("floor(x + ½)", exact=True).focus()
     page.keyboard.press("Space")
     notebook.becomes("'nearest_up' in explorer.position.rules", False)
+    page.wait_for_function("([e, old]) => e.getAttribute('aria-label') !== old", arg=[plot.element_handle(), text])

@@ -22,7 +22,7 @@ def test_the_first_picture_makes_the_point():
         "lplab claims run gupta_2015" in getattr(part, "value", "") for part in explorer._columns.children[1].children
     )
     alt = figure.layout.meta["alt"]
-    assert "stochastic" in alt and "Marked: 6 fraction bits." in alt
+    assert "stochastic" in alt and figure.layout.shapes[0].x0 == 6
     shown = explorer.results.median("test_error", setting="one format", rounding="nearest_down", fraction_bits=6)
     assert f"{shown:.0f} % wrong" in explorer.statement.value
 
