@@ -1,7 +1,7 @@
 """Exercises: an exercise is data, its check says what is wrong and why, a class is graded with one command.
 
 In a notebook: ``check``, ``hint``, ``solution``, ``predict``, ``progress_of``. To read the code, begin with
-``exercise.py`` (what an exercise is), then ``lab01.py`` (four of them), then ``judge.py`` (the four rings of a check).
+``exercise.py`` (what an exercise is), then ``lab01/round_e4m3.py`` (one), then ``checks/judge.py`` (the four rings).
 
 >>> from lplab import exercises
 >>> exercises.get("01.2").title

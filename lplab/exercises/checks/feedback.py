@@ -33,7 +33,7 @@ class Trouble:
 def not_yet(exercise: Exercise) -> Verdict:
     """For a stub that nobody has filled in."""
     lines = (
-        f"Exercise {exercise.id}: not yet. Replace the line with `raise` in {exercise.name} and run the cell again.",
+        f"Exercise {exercise.id}: not yet. Replace the line with `raise` in `{exercise.name}` and run the cell again.",
         f'If you do not know how to begin: `hint("{exercise.id}")`.',
     )
     return Verdict(exercise.id, exercise.version, exercise.title, NOT_YET, "", lines, 0, exercise.points)
@@ -95,7 +95,7 @@ def raised(exercise: Exercise, error: Raised) -> str:
     """An exception as a sentence, with the text of the line (its number is not that in the notebook's cell)."""
     where = f" at `{error.text.strip()}`" if error.text else ""
     what = f"{error.type} ({error.message})" if error.message else error.type
-    return f"{exercise.name} raises {what}{where}"
+    return f"`{exercise.name}` raises {what}{where}"
 
 
 def arguments(exercise: Exercise, args: Args) -> str:

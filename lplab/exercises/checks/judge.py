@@ -177,16 +177,16 @@ def _form(exercise: Exercise, args: Args, result: Any, changed: bool) -> Trouble
             return Trouble(FORM, not_started=True)
         return Trouble(FORM, sentence=feedback.raised(exercise, result), miss=miss)
     if isinstance(result, Unusable):
-        return Trouble(FORM, sentence=f"{exercise.name} returns {result.sentence}", miss=miss)
+        return Trouble(FORM, sentence=f"`{exercise.name}` returns {result.sentence}", miss=miss)
     if result is None:
         return Trouble(
-            FORM, sentence=f"{exercise.name} returns None: a return statement is missing, or is not reached.", miss=miss
+            FORM, sentence=f"`{exercise.name}` returns None: a return statement is missing, or is not reached.", miss=miss
         )
     problem = exercise.form.problem(args, result)
     if problem:
-        return Trouble(FORM, sentence=f"{exercise.name} {problem}.", miss=miss)
+        return Trouble(FORM, sentence=f"`{exercise.name}` {problem}.", miss=miss)
     if changed:
-        return Trouble(FORM, sentence=f"{exercise.name} changes its input in place: work on a copy of it.", miss=miss)
+        return Trouble(FORM, sentence=f"`{exercise.name}` changes its input in place: work on a copy of it.", miss=miss)
     return None
 
 
