@@ -14,6 +14,8 @@ import plotly.graph_objects as go
 
 from lplab.figures.axes import power_axis as power_axis
 from lplab.figures.axes import power_ticks as power_ticks
+from lplab.figures.light import figure as figure
+from lplab.figures.light import raw as raw
 
 BLUE = "#0072B2"  # normal numbers, the first format, elements that are kept
 VERMILION = "#D55E00"  # subnormal numbers, the second format, whatever is lost
@@ -117,22 +119,6 @@ TEMPLATE: dict[str, Any] = {
 }
 
 
-def figure(data: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
-    """A Figure of our own dicts, without plotly's check of every property: half of the time that a live figure takes.
-
-    What is set later is checked as always; the tests of the figures check what we put in.
-
-    >>> figure([{"type": "scatter", "y": np.arange(2)}], {"height": 300}).update_layout(hieght=200)
-    Traceback (most recent call last):
-    ...
-    ValueError: Invalid property specified for object of type plotly.graph_objs.Layout: 'hieght'...
-    """
-    fig = go.Figure(data=data, layout=layout, _validate=False)
-    for part in (fig, fig.layout, *fig.data):
-        part._validate = True
-    return fig
-
-
 def finish(
     fig: go.Figure, *, alt: str, title: str, subtitle: str = "", height: int = 320, legend: bool = False, **margin: int
 ) -> go.Figure:
@@ -189,18 +175,6 @@ def dress(
         "legend": {"y": 1 - (38 + 16 * bool(subtitle)) / height},
         "margin": {"l": 64, "r": 16, "t": 48 + 16 * bool(subtitle) + 40 * legend, "b": 48} | (margin or {}),
     }
-
-
-def raw(fig: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The traces and the layout of a figure as the dictionaries in which plotly keeps them: no copies, so change none.
-
-    ``to_plotly_json`` is the polite way to them; its deep copy takes longer than drawing the figure.
-
-    >>> traces, layout = raw(go.Figure(go.Scatter(y=np.arange(2)), layout={"height": 300}))
-    >>> traces[0]["type"], layout["height"]
-    ('scatter', 300)
-    """
-    return list(fig._data), fig._layout
 
 
 def key(*entries: tuple[str, str, str]) -> str:

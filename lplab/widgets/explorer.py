@@ -111,7 +111,7 @@ class FormatExplorer(ipywidgets.VBox):
     def _build(self, view: View) -> None:
         self.controls = _format_controls() | _rounding_controls()
         self.chooser = TensorChooser(self.library, self._start.tensor)
-        self.figure = LiveFigure(view.figure)
+        self.figure = LiveFigure(view.figure.figure)
         self.statements = line("", "lp-quiet", "lp-statements")
         say(self.statements, *view.statements)
         self.summary = line(view.summary, "lp-summary", "lp-live")

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import figures
+from lplab.figures.light import light
 from lplab.figures.words import number, raised
 
 from .explorer_state import ExplorerState, code_of, format_of, rounding_of
@@ -37,7 +38,7 @@ class View:
         line: the number line.
         error: relative error against magnitude.
         histogram: magnitudes of the tensor in the format's window.
-        figure: the three above one another.
+        figure: the three above one another, a `lplab.figures.light.Drawing`.
     """
 
     problem: str = ""
@@ -46,7 +47,7 @@ class View:
     line: Shown | None = None
     error: Shown | None = None
     histogram: Shown | None = None
-    figure: go.Figure | None = None
+    figure: Any = None
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -68,11 +69,14 @@ def view_of(state: ExplorerState, library: TensorLibrary) -> View:
         return View(problem=str(wrong))
     tensor = library.live(state.tensor)
     octaves = octaves_of(tensor)
-    line = _shown(_number_line(fmt, state.line, octaves))
-    curve = figures.error_curve(fmt, rounding=state.rounding, octaves=octaves, top=ERROR_TOP, height=HEIGHTS["error"])
-    error = _shown(curve)
-    histogram = _shown(_histogram(state, fmt, tensor, octaves), library.note(state.tensor))
-    figure = figures.stacked([line.figure], [error.figure, histogram.figure], left=LEFT, right=RIGHT)
+    with light():  # all of it for one update of a figure that is there
+        line = _shown(_number_line(fmt, state.line, octaves))
+        curve = figures.error_curve(
+            fmt, rounding=state.rounding, octaves=octaves, top=ERROR_TOP, height=HEIGHTS["error"]
+        )
+        error = _shown(curve)
+        histogram = _shown(_histogram(state, fmt, tensor, octaves), library.note(state.tensor))
+        figure = figures.stacked([line.figure], [error.figure, histogram.figure], left=LEFT, right=RIGHT)
     return View("", summary_of(fmt), code_of(state), line, error, histogram, figure)
 
 
@@ -129,5 +133,5 @@ def _histogram(state: ExplorerState, fmt: Any, tensor: np.ndarray, octaves: tupl
 
 
 def _shown(figure: go.Figure, note: str = "") -> Shown:
-    alt = str(figure.layout.meta["alt"])
+    alt = str(figures.style.raw(figure)[1]["meta"]["alt"])
     return Shown(figure, raised(f"{alt} {note}".strip()))

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 import pytest
 
 from lplab import figures
+from lplab.figures.light import Drawing, light
 from tests.figures.test_every_format import DRAW
 
 CHAIN = ["e4m3fn", "int4", "fp16", "posit8_1", "mxfp4", "e8m0", "radix4_fp4_odd", "e4m3fn"]
@@ -83,3 +84,23 @@ def test_show_has_the_alt_text_as_its_plain_form() -> None:
     assert repr(shown) == data["text/plain"] == alt
     assert metadata["application/vnd.plotly.v1+json"]["alt"] == alt
     assert data["application/vnd.plotly.v1+json"]["layout"]["paper_bgcolor"] == "#111111"
+
+
+@pytest.mark.parametrize("name", [n for n in DRAW if not n.startswith(("codebook", "compare", "quantized"))])
+def test_light_drawings_are_the_same_figures(name: str) -> None:
+    whole = DRAW[name]("e4m3fn")
+    with light():
+        drawn = DRAW[name]("e4m3fn")
+        other = DRAW[name]("e5m2")
+    assert figures.live.same(tree(drawn.to_dict()), tree(whole.to_dict()))
+    assert figures.live.same(tree(figures.update(whole, other)), tree(DRAW[name]("e5m2")))
+
+
+def test_drawing_becomes_a_figure_only_when_asked() -> None:
+    with light():
+        drawn = figures.number_line("e2m1")
+    assert isinstance(drawn, Drawing) and "figure" not in vars(drawn)
+    assert drawn.layout.height == drawn.figure.layout.height and "figure" in vars(drawn)
+    assert isinstance(figures.number_line("e2m1"), go.Figure), "outside as ever"
+    with pytest.raises(AttributeError):
+        drawn._repr_nothing_  # noqa: B018
