@@ -1,0 +1,68 @@
+"""Scaled dot-product attention spelled out, so that both of its products meet their formats.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from lplab.training.emulation import Emulation
+from lplab.training.gemms import Product
+
+
+def attention(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``functional.scaled_dot_product_attention``; scores and probabilities stay float32 between the products."""
+    return _attention(emulation, func, args, kwargs, *args, **kwargs)
+
+
+def _attention(
+    emulation: Emulation,
+    func: Any,
+    args: tuple,
+    kwargs: dict,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    from lplab.training.functions import PRODUCT, plain
+
+    scores_site = emulation.site("scores", PRODUCT, own=False)
+    mix_site = emulation.site("mix", PRODUCT, own=False)
+    if scores_site.rules.is_identity and mix_site.rules.is_identity:
+        return plain(scores_site, func, args, kwargs, activation=query)
+    if enable_gqa:
+        repeats = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
+    q, k = emulation.activation(query, scores_site), emulation.activation(key, scores_site)
+    scores = Product.apply(q, k.transpose(-1, -2), scores_site, False)
+    scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    weights = masked(scores, attn_mask, is_causal).softmax(-1)
+    weights = functional.dropout(weights, dropout_p) if dropout_p else weights
+    left, right = emulation.activation(weights, mix_site), emulation.activation(value, mix_site)
+    return Product.apply(left, right, mix_site, False)
+
+
+def masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    """The scores with minus infinity (or a mask of numbers added) where nothing may be seen.
+
+    >>> masked(torch.zeros(2, 2), None, is_causal=True)
+    tensor([[0., -inf],
+            [0., 0.]])
+    """
+    if is_causal:
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(future, -math.inf)
+    if mask is None:
+        return scores
+    return scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask

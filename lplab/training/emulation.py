@@ -1,0 +1,218 @@
+"""What a quantized model carries along: its recipe, its sites, and the eye that sees every product it computes.
+
+While a quantized model runs, PyTorch shows each function that is called (``nn.Linear`` and ``x @ w`` alike) to a
+:class:`torch.overrides.TorchFunctionMode`; :mod:`lplab.training.functions` says what becomes of it. Hooks on the modules
+tell in which one we are. So parameters, classes and ``state_dict`` of the model stay what they were.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from lplab.training.recipe import LayerRules, Recipe
+from lplab.training.site import Site, Watcher, operand
+
+
+@dataclass(eq=False)
+class Frame:
+    """A call of a module: its name, itself, and how many products of each sort it has computed so far."""
+
+    name: str
+    module: nn.Module
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class Emulation:
+    """How a model is computed under a recipe; made by :func:`lplab.training.quantize_model`.
+
+    Args:
+        recipe: of all layers without an override.
+        kinds: of the modules that own weights, by name.
+        overrides: pairs of a pattern of names (as in a shell: ``"blocks.0.*"``) and a recipe; the first that fits
+            holds.
+        seed: of all coins.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        kinds: dict[str, frozenset[str]],
+        overrides: tuple[tuple[str, Recipe], ...] = (),
+        seed: int = 0,
+    ) -> None:
+        self.recipe, self.kinds, self.overrides, self.seed = recipe, kinds, overrides, seed
+        self.sites: dict[str, Site] = {}
+        self.enabled = True
+        self.watch: Watcher | None = None
+        self._frames: list[Frame] = []
+        self._modes: list[TorchFunctionMode] = []
+        self._shared: tuple[Any, ...] | None = None
+
+    # -- where we are -----------------------------------------------------------------------------------------
+
+    def enter(self, name: str, module: nn.Module) -> None:
+        """A module begins; the first one switches the eye on."""
+        if not self._frames:
+            if torch.is_grad_enabled():
+                for site in self.sites.values():
+                    site.end_step()
+            mode = Eye(self)
+            mode.__enter__()
+            self._modes.append(mode)
+        self._frames.append(Frame(name, module))
+
+    def leave(self) -> None:
+        """A module ends."""
+        self._frames.pop()
+        if not self._frames:
+            self._modes.pop().__exit__(None, None, None)
+            self._shared = None
+
+    @property
+    def module(self) -> nn.Module:
+        """The module that is running."""
+        return self._frames[-1].module
+
+    @property
+    def name(self) -> str:
+        """The name of the module that is running."""
+        return self._frames[-1].name
+
+    @property
+    def place(self) -> str:
+        """The name of the module that is running, for messages."""
+        frame = self._frames[-1]
+        return f"{frame.name or 'the model'} ({type(frame.module).__name__})"
+
+    # -- sites ------------------------------------------------------------------------------------------------
+
+    def site(self, sort: str, kinds: frozenset[str] = frozenset(), own: bool = True) -> Site:
+        """The site of the product that is being computed.
+
+        Args:
+            sort: of product, such as "linear" or "matmul".
+            kinds: what is known of the layer from its tensors.
+            own: whether the first product of this sort goes by the name of the module alone.
+        """
+        frame = self._frames[-1]
+        count = frame.counts[sort] = frame.counts.get(sort, 0) + 1
+        if own and count == 1 and frame.name in self.kinds:
+            name = frame.name
+        else:
+            name = f"{frame.name}/{sort}{count if count > 1 else ''}"
+        if name not in self.sites:
+            kinds = kinds if "product" in kinds else kinds | self.kinds.get(frame.name, frozenset())
+            self.sites[name] = Site(name, kinds, self.rules_of(frame.name, kinds), self.seed)
+        site = self.sites[name]
+        site.watch = self.watch
+        return site
+
+    def rules_of(self, name: str, kinds: frozenset[str]) -> LayerRules:
+        """The rules of a layer: those of the first override that fits its name, else of the recipe."""
+        for pattern, recipe in self.overrides:
+            if fnmatchcase(name, pattern):
+                return recipe.rules_for(kinds)
+        return self.recipe.rules_for(kinds)
+
+    def activation(self, x: Tensor, site: Site) -> Tensor:
+        """The input of a layer, rounded; a tensor that goes into several layers in turn is rounded once."""
+        rule = site.rules.activation
+        if rule.is_identity or rule.learned or site.watch is not None or x.is_inference():
+            return self._clipped(x, site) if rule.learned else operand(x, site, "activation")
+        key = (id(x), x._version, rule, torch.is_grad_enabled())
+        if self._shared is not None and self._shared[0] == key:
+            return self._shared[2]
+        rounded = operand(x, site, "activation")
+        self._shared = (key, x, rounded)  # x is kept alive, so that its id stays its own
+        return rounded
+
+    def _clipped(self, x: Tensor, site: Site) -> Tensor:
+        from lplab.training.learned import clipped
+
+        return clipped(x, site, self.module)
+
+    # -- copies and files -------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy is never in the middle of a call."""
+        return {**self.__dict__, "_frames": [], "_modes": [], "_shared": None, "watch": None}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold: gradient scales and how often each coin was thrown."""
+        return {name: site.state_dict() for name, site in self.sites.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`; sites that did not run yet are made."""
+        for name, values in state.items():
+            if name not in self.sites:
+                kinds = frozenset(values["kinds"])
+                self.sites[name] = Site(name, kinds, self.rules_of(name.partition("/")[0], kinds), self.seed)
+            self.sites[name].load_state_dict(values)
+
+    def __repr__(self) -> str:
+        return f"Emulation({self.recipe.name or 'recipe'}, {len(self.sites)} sites)"
+
+
+class Eye(TorchFunctionMode):
+    """Shows every function of PyTorch that is called to :mod:`lplab.training.functions`."""
+
+    def __init__(self, emulation: Emulation) -> None:
+        super().__init__()
+        self.emulation = emulation
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Compute under the recipe what has a handler, everything else as it is."""
+        from lplab.training.functions import HANDLERS
+
+        handler = HANDLERS.get(func)
+        if handler is None or not self.emulation.enabled:
+            return func(*args, **(kwargs or {}))
+        return handler(self.emulation, func, args, kwargs or {})
+
+
+class Enter:
+    """The hook that runs before a module; it knows its name."""
+
+    def __init__(self, emulation: Emulation, name: str) -> None:
+        self.emulation, self.name = emulation, name
+
+    def __call__(self, module: nn.Module, args: Any) -> None:
+        """Tell the emulation."""
+        self.emulation.enter(self.name, module)
+
+
+class Leave:
+    """The hook that runs after a module, whatever happened in it."""
+
+    def __init__(self, emulation: Emulation) -> None:
+        self.emulation = emulation
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        """Tell the emulation."""
+        self.emulation.leave()
+
+
+@contextmanager
+def paused(emulation: Emulation) -> Iterator[None]:
+    """Compute in float32 for a while.
+
+    >>> emulation = Emulation(Recipe(), {})
+    >>> with paused(emulation):
+    ...     emulation.enabled
+    False
+    """
+    before, emulation.enabled = emulation.enabled, False
+    try:
+        yield
+    finally:
+        emulation.enabled = before

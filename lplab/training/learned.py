@@ -1,0 +1,97 @@
+"""PACT inside a model: activations rounded under a clip α that trains with the weights of the layer.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from lplab.formats import IntFormat
+from lplab.quantizers import Percentile, Quantizer, Sawb
+from lplab.quantizers.autograd import effective
+from lplab.training.rounding import Rounded
+from lplab.training.site import Site, StraightThrough
+
+ALPHA = "pact_alpha"
+"""The name of the parameter in a layer. It is trained but stays out of ``state_dict``, which is that of the plain model."""
+_WHOLE = Quantizer(IntFormat(8, symmetric=True), Percentile(99.9))
+
+
+def clipped(x: Tensor, site: Site, module: nn.Module) -> Tensor:
+    """The input of a layer on the grid of its α; where no α can be, on that of SAWB."""
+    alpha = getattr(module, ALPHA, None)
+    learned = site.rules.activation.learned
+    assert learned is not None
+    if alpha is None or "/" in site.name:
+        return _by_statistics(x, site, min(learned.bits, 8))
+    if site.clip_signed is None:
+        site.clip_signed = bool((x.detach() < 0).any())
+        with torch.no_grad():
+            start = learned.initial or _WHOLE.scale(x.detach()) * 127
+            alpha.fill_(max(start, learned.least))
+    bound = effective(alpha, learned.least)
+    if x.requires_grad or alpha.requires_grad:
+        values = Clip.apply(x, alpha, bound, grid(bound, learned.bits, site.clip_signed))
+    else:
+        values = grid(bound, learned.bits, site.clip_signed).quantize(x)
+    if site.watch is not None:
+        site.watch(site, "activation", x.detach(), Rounded(values.detach(), bound))
+    return values
+
+
+def grid(alpha: float, bits: int, signed: bool) -> IntFormat:
+    """2^bits values over 0 … α, or 2^bits − 1 over −α … α.
+
+    >>> grid(7.0, 4, signed=True).quantize(6.6), grid(3.0, 2, signed=False).quantize(-1.0)
+    (7.0, 0.0)
+    """
+    steps = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
+    return IntFormat(bits, symmetric=signed, signed=signed, scale=alpha / steps)
+
+
+class Clip(torch.autograd.Function):
+    """PACT as published: the gradient passes below α; above it (and, of signed numbers, below −α) it goes to α."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, alpha: Tensor, bound: float, grid: IntFormat) -> Tensor:
+        """Round; remember x."""
+        ctx.save_for_backward(x, alpha)
+        ctx.bound, ctx.signed = bound, grid.signed
+        return grid.quantize(x.detach())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """For x and for α."""
+        x, alpha = ctx.saved_tensors
+        above = x >= ctx.bound
+        outside = above | (x <= -ctx.bound if ctx.signed else x < 0)
+        for_alpha = torch.where(above, gradient, 0).sum(dtype=torch.float64)
+        if ctx.signed:
+            for_alpha -= torch.where(x <= -ctx.bound, gradient, 0).sum(dtype=torch.float64)
+        return torch.where(outside, 0, gradient), for_alpha.to(alpha.dtype).reshape(alpha.shape), None, None
+
+
+def _by_statistics(x: Tensor, site: Site, bits: int) -> Tensor:
+    """SAWB's clip, computed anew each time."""
+    bits = bits if bits in (2, 3, 4, 5, 7, 8) else 5
+    values, clip = Sawb(bits, row="ternary" if bits == 2 else None).quantize_with_scale(x.detach())
+    if site.watch is not None:
+        site.watch(site, "activation", x.detach(), Rounded(values, clip))
+    return StraightThrough.apply(x, Given(values), "activation") if x.requires_grad else values
+
+
+class Given:
+    """A site that has rounded already."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+
+    def round(self, role: str, x: Tensor) -> Tensor:
+        """What was rounded."""
+        return self.values

@@ -1,0 +1,88 @@
+"""From a rule to a function that rounds tensors: chosen once for each rule, called thousands of times.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from lplab.formats import FloatFormat
+from lplab.quantizers import Quantizer
+from lplab.training.rules import Rule
+
+
+class Rounded(NamedTuple):
+    """A rounded tensor and the scale that was divided out before and multiplied back after rounding."""
+
+    values: Tensor
+    scale: float | Tensor
+
+
+Rounder = Callable[[Tensor, int, float], Rounded]
+"""(tensor without gradient, seed of the coins, the layer's gradient scale) → rounded."""
+
+
+@lru_cache(maxsize=1024)
+def rounder_of(rule: Rule) -> Rounder:
+    """The function that carries a rule out.
+
+    >>> rounder_of(Rule("int4"))(torch.tensor([1.4, 99.0]), 0, 1.0).values
+    tensor([1., 7.])
+    """
+    if rule.quantizer is not None:
+        return _own(rule.quantizer)
+    if rule.per_layer:
+        return _per_layer(rule)
+    if rule.scaling is not None:
+        quantizer = Quantizer(rule.format, rule.scaling, rule.rounding, rule.axis)
+        return lambda x, seed, scale: Rounded(*quantizer.quantize_with_scale(x, seed))
+    return _plain(rule)
+
+
+def _plain(rule: Rule) -> Rounder:
+    format, rounding = rule.format, rule.rounding
+    axis = {} if rule.axis is None else {"axis": rule.axis}
+    return lambda x, seed, scale: Rounded(format.quantize(x, rounding, seed, **axis), 1.0)
+
+
+def _own(quantizer: Any) -> Rounder:
+    """A quantizer object, with or without coins, with or without telling its scale."""
+    telling = getattr(quantizer, "quantize_with_scale", None)
+    method = telling or quantizer.quantize
+    seeded = "seed" in inspect.signature(method).parameters
+
+    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
+        result = method(x, seed=seed) if seeded else method(x)
+        return Rounded(*result) if telling else Rounded(result, 1.0)
+
+    return rounder
+
+
+def _per_layer(rule: Rule) -> Rounder:
+    """Round(x · s) / s with a power of two s. A float format is shifted by its bias instead: one pass, the same bits."""
+
+    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
+        shifted = _shifted(rule.format, math.frexp(scale)[1] - 1) if isinstance(rule.format, FloatFormat) else None
+        if shifted is not None:
+            return Rounded(shifted.quantize(x, rule.rounding, seed), 1 / scale)
+        values = rule.format.quantize(x * scale, rule.rounding, seed)
+        return Rounded(values.div_(scale), 1 / scale)
+
+    return rounder
+
+
+@lru_cache(maxsize=256)
+def _shifted(format: FloatFormat, octaves: int) -> FloatFormat | None:
+    """The format with all values divided by 2^octaves; None where no bias says so or float32 could not hold them."""
+    bias = (format.bias or 0) + octaves / (2 if format.radix == 4 else 1)
+    shifted = replace(format, bias=bias if format.radix == 4 else int(bias), name="")
+    fits = shifted.smallest_subnormal >= 2.0**-126 and shifted.max < 2.0**127
+    return shifted if fits else None

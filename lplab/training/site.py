@@ -1,0 +1,149 @@
+"""A site: one place of a model where tensors meet their formats, with the memory that its quantizers need.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lplab.quantizers import GradScale
+from lplab.training.recipe import ROLES, LayerRules
+from lplab.training.rounding import Rounded, rounder_of
+
+_SEED = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: multiples of it are spread evenly over 64 bits
+Watcher = Callable[["Site", str, Tensor, Rounded], None]
+
+
+@dataclass(eq=False, repr=False)
+class Site:
+    """One place where a product (or a lookup, or a normalization) is computed under a recipe.
+
+    Args:
+        name: of the module, with the product's number where a module computes several: "attention/matmul2".
+        kinds: what the layer is (see ``lplab.training.recipe.KINDS``).
+        rules: how its tensors are rounded.
+        seed: of its coins; together with the name and the number of the call it decides every random bit.
+
+    Attributes:
+        calls: roundings by role so far.
+        scale: the gradient scale of the layer, where a rule asks for one.
+        clip_signed: whether a trained clip has two sides; None before the first input.
+        watch: None, or a function (site, role, tensor before, what it became) that sees every rounding.
+    """
+
+    name: str
+    kinds: frozenset[str] = frozenset()
+    rules: LayerRules = field(default_factory=LayerRules)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.calls = dict.fromkeys(ROLES, 0)
+        self.watch: Watcher | None = None
+        self.clip_signed: bool | None = None
+        per_layer = self.rules.output_gradient_dx.per_layer or self.rules.output_gradient_dw.per_layer
+        self.scale = GradScale(per_layer.scale, maximum=per_layer.maximum) if per_layer else None
+
+    def __repr__(self) -> str:
+        kinds = f", {'/'.join(sorted(self.kinds))}" if self.kinds else ""
+        return f"Site({self.name!r}{kinds})"
+
+    # -- rounding ---------------------------------------------------------------------------------------------
+
+    def round(self, role: str, x: Tensor) -> Tensor:
+        """The tensor as this role's rule wants it; x itself where there is nothing to do."""
+        rule = getattr(self.rules, role)
+        if rule.is_identity:
+            if self.watch is not None:
+                self.watch(self, role, x, Rounded(x, 1.0))
+            return x
+        count = self.calls[role]
+        self.calls[role] = count + 1
+        seed = self._seed(role, count) if rule.is_random else 0
+        rounded = rounder_of(rule)(x.detach(), seed, self.scale.scale if self.scale else 1.0)
+        if self.watch is not None:
+            self.watch(self, role, x, rounded)
+        return rounded.values
+
+    def gradients(self, dy: Tensor, for_dx: bool, for_dw: bool) -> tuple[Tensor | None, Tensor | None]:
+        """An output gradient as the product for dx and as that for dW want it; the same tensor where both agree."""
+        if self.scale is not None and (for_dx or for_dw):
+            self.scale.vote(dy)
+        rules = self.rules
+        same = rules.output_gradient_dx == rules.output_gradient_dw and not rules.output_gradient_dx.is_random
+        dx = self.round("output_gradient_dx", dy) if for_dx else None
+        if not for_dw:
+            return dx, None
+        return dx, dx if same and dx is not None else self.round("output_gradient_dw", dy)
+
+    def end_step(self) -> None:
+        """Let the gradient scale follow what it has seen since the last call."""
+        if self.scale is not None and self.scale.votes:
+            self.scale.step()
+
+    def _seed(self, role: str, count: int) -> int:
+        place = zlib.crc32(f"{self.name}/{role}".encode())
+        return ((self.seed << 32 | place) * _SEED + count * 0xD1B54A32D192ED03) % 2**63
+
+    # -- state ------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold."""
+        scale = self.scale.state_dict() if self.scale else None
+        counts = {"calls": dict(self.calls), "kinds": sorted(self.kinds)}
+        return counts | {"scale": scale, "clip_signed": self.clip_signed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        self.calls, self.clip_signed = dict(state["calls"]), state["clip_signed"]
+        if self.scale is not None and state["scale"] is not None:
+            self.scale.load_state_dict(state["scale"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and files know nothing of who is watching."""
+        return {**self.__dict__, "watch": None}
+
+
+class StraightThrough(torch.autograd.Function):
+    """Round one operand of a product in the forward pass; hand the gradient on as it is."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, site: Site, role: str) -> Tensor:
+        """Round."""
+        rounded = site.round(role, x)
+        return rounded.view_as(rounded) if rounded is x else rounded
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """The gradient itself."""
+        return gradient, None, None
+
+
+class RoundedGradient(torch.autograd.Function):
+    """The tensor itself in the forward pass; its gradient rounded, in the role that is given."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, site: Site, role: str) -> Tensor:
+        """Hand the tensor on."""
+        ctx.site, ctx.role = site, role
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """Round."""
+        return ctx.site.round(ctx.role, gradient), None, None
+
+
+def operand(x: Tensor, site: Site, role: str) -> Tensor:
+    """An operand as its role's rule wants it, with the gradient straight through."""
+    if getattr(site.rules, role).is_identity and site.watch is None:
+        return x
+    if x.requires_grad and torch.is_grad_enabled():
+        return StraightThrough.apply(x, site, role)
+    return site.round(role, x)
