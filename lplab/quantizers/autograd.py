@@ -6,6 +6,7 @@ This module imports torch; nobody imports it before a tensor or a module has com
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,6 +15,12 @@ from torch.autograd.function import once_differentiable
 from lplab.quantizers.dorefa import dorefa_weights, dorefa_weights_backward
 from lplab.quantizers.lsq import LEAST_STEP, lsq_backward, lsq_forward
 from lplab.quantizers.pact import LEAST_ALPHA, pact_backward, pact_forward
+
+
+@torch.compiler.disable
+def outside_of_graphs(function: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Call a function that ``torch.compile`` must not translate."""
+    return function(*args, **kwargs)
 
 
 class StraightThrough(torch.autograd.Function):

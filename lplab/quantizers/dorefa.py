@@ -15,6 +15,7 @@ from lplab.formats.base import whole
 from lplab.quantizers import kinds
 
 
+@kinds.eager
 def quantize_unit(x: Any, bits: int) -> Any:
     """Round numbers of [0, 1] to k / (2^bits − 1); what lies outside is clipped. The step of DoReFa and PACT.
 
@@ -27,6 +28,7 @@ def quantize_unit(x: Any, bits: int) -> Any:
     return close(IntFormat(bits, signed=False, scale=step).quantize(array))
 
 
+@kinds.eager
 def dorefa_activations(x: Any, bits: int = 4) -> Any:
     """quantize_unit(x): clip to [0, 1], 2^bits − 1 steps. For tensors the gradient passes where 0 ≤ x ≤ 1.
 
@@ -40,6 +42,7 @@ def dorefa_activations(x: Any, bits: int = 4) -> Any:
     return kinds.straight_through(x, values, lambda: (x >= 0) & (x <= 1))
 
 
+@kinds.eager
 def dorefa_weights(w: Any, bits: int = 4) -> Any:
     """2·quantize_unit(tanh(w)/(2·max|tanh(w)|) + ½) − 1; with one bit sign(w)·E|w|, where zero counts as positive.
 
@@ -68,6 +71,7 @@ def dorefa_weights(w: Any, bits: int = 4) -> Any:
     return close(_one_bit(xp, array) if bits == 1 else _many_bits(xp, array, bits))
 
 
+@kinds.eager
 def dorefa_weights_backward(w: Any, gradient: Any, bits: int = 4) -> Any:
     """The gradient for w: through the rounding as if it were not there, then gradient·(1 − tanh²(w))/max|tanh(w)|.
 
@@ -97,8 +101,10 @@ def _one_bit(xp: Any, w: Any) -> Any:
 
 
 def _squash(xp: Any, w: Any) -> tuple[Any, Any]:
-    """tanh(w), and the largest magnitude of it (1 where it is zero). On the CPU numpy's tanh serves both libraries."""
-    squashed = xp.tanh(w) if xp is np or w.device.type != "cpu" else xp.from_numpy(np.asarray(np.tanh(w.numpy())))
-    squashed = xp.asarray(squashed)
+    """tanh(w), and the largest magnitude of it (1 where it is zero).
+
+    Libraries differ in the last bit of tanh; taken in float64 and rounded, the bits of float32 are the same.
+    """
+    squashed = xp.asarray(xp.tanh(xp.asarray(w, dtype=xp.float64)), dtype=w.dtype)
     largest = kinds.largest_finite(xp, squashed.reshape(1, -1)).reshape(())
     return squashed, xp.where(largest > 0, largest, xp.ones_like(largest))

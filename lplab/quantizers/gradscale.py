@@ -67,6 +67,7 @@ class GradScale:
         """What this step's gradients are multiplied with; 1 before the first gradient came, if none was given."""
         return 1.0 if self._scale is None else self._scale
 
+    @kinds.eager
     def vote(self, dy: Any) -> int:
         """Measure a gradient and record its vote for the end of the step; the scale itself does not change.
 
@@ -85,6 +86,7 @@ class GradScale:
         self.votes.append(vote)
         return vote
 
+    @kinds.eager
     def two_phase(self, dy: Any, **readings: str) -> tuple[Any, Any]:
         """Vote, then round dy in both phases with the scale of this step: (even, odd), scaled back.
 

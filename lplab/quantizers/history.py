@@ -148,6 +148,7 @@ class DelayedScaling:
         self.margin = whole("margin", margin, -32, 32)
         self.scale = scale
 
+    @kinds.eager
     def quantize(self, x: Any, seed: Any = None, observe: bool = True) -> Any:
         """Round x with the scale of the steps before, then remember its magnitude.
 
@@ -179,6 +180,7 @@ class DelayedScaling:
         self.tracker.load_state_dict(state["tracker"])
 
 
+@kinds.eager
 def largest_finite(x: Any) -> float:
     """The largest finite magnitude, 0 where there is none.
 

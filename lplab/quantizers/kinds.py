@@ -1,18 +1,23 @@
 """What users pass (numbers, lists, numpy arrays, torch tensors) as arrays to compute with, and back again.
 
 Every quantizer opens its input here, computes in float32 or float64 with the operations that numpy and torch share, and
-closes the result into the kind, dtype and device that came in. torch is never imported for the question.
+closes the result into the kind, dtype and device that came in. A tensor on the CPU shares its memory with numpy, and
+numpy computes: so both have the same bits. Tensors elsewhere are computed by torch where they are. torch is never
+imported for the question.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from lplab.formats import engine
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Opened(NamedTuple):
@@ -38,7 +43,10 @@ def open_input(x: Any) -> Opened:
     if engine.is_torch(x):
         torch = sys.modules["torch"]
         work = getattr(torch, engine.working_dtype(str(x.dtype).removeprefix("torch.")))
-        return Opened(torch, x.detach().to(work), lambda result: result.to(x.dtype))
+        tensor = x.detach().resolve_neg().to(work)
+        if not shares_memory(tensor):
+            return Opened(torch, tensor, lambda result: result.to(x.dtype))
+        return Opened(np, tensor.numpy(), lambda result: torch.from_numpy(np.asarray(result)).to(x.dtype))
     if isinstance(x, np.ndarray | np.generic):
         array, native = np.asarray(x), x.dtype.newbyteorder("=")
         scalar = isinstance(x, np.generic)
@@ -46,6 +54,30 @@ def open_input(x: Any) -> Opened:
         return Opened(np, array, lambda result: _narrow(result, native)[() if scalar else ...])
     array = engine.as_float_array(x)
     return Opened(np, array, float if array.ndim == 0 else lambda result: result)
+
+
+def like(x: Any, result: Any) -> Any:
+    """An array in the kind of x, with the dtype that it has."""
+    return sys.modules["torch"].as_tensor(result) if engine.is_torch(x) else result
+
+
+def shares_memory(tensor: Any) -> bool:
+    """Whether a tensor lies where numpy can see it. The tests deny it, to reach the path of other devices."""
+    return tensor.device.type == "cpu"
+
+
+def eager(function: F) -> F:
+    """Keep ``torch.compile`` from looking inside: it would translate numpy into operations that round otherwise."""
+
+    @wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if sys.modules.get("torch") is None:
+            return function(*args, **kwargs)
+        from lplab.quantizers import autograd
+
+        return autograd.outside_of_graphs(function, *args, **kwargs)
+
+    return cast(F, wrapper)
 
 
 def _narrow(result: Any, dtype: np.dtype) -> np.ndarray:
@@ -69,13 +101,14 @@ def straight_through(x: Any, values: Any, inside: Any = None) -> Any:
     Args:
         x: what was quantized; only where it is a torch tensor that wants a gradient anything happens here.
         values: what it became.
-        inside: a function without arguments that gives a bool array: let the gradient through there alone.
+        inside: a function without arguments that gives a bool array or tensor: let the gradient through there alone.
     """
     if not wants_gradient(x):
         return values
     from lplab.quantizers import autograd
 
-    return autograd.StraightThrough.apply(x, values, None if inside is None else inside())
+    mask = None if inside is None else like(x, inside())
+    return autograd.StraightThrough.apply(x, values, mask)
 
 
 def as_rows(x: Any, axis: int | None) -> Any:

@@ -106,6 +106,7 @@ class DynamicLossScale:
         return f"DynamicLossScale(scale={self.scale!r}, good_steps={self.good_steps}, interval={self.interval})"
 
 
+@kinds.eager
 def unscale(gradient: Any, scale: float) -> Any:
     """Gradient / scale as one division, in the kind and dtype of the gradient.
 
@@ -117,6 +118,7 @@ def unscale(gradient: Any, scale: float) -> Any:
     return close(array / divisor)
 
 
+@kinds.eager
 def all_finite(gradients: Iterable[Any]) -> bool:
     """Whether no gradient holds NaN or infinity; None (no gradient) counts as finite, and so does an empty one.
 

@@ -30,6 +30,7 @@ def lsq_format(bits: int = 4, signed: bool = True) -> IntFormat:
     return IntFormat(whole("bits", bits, 2 if signed else 1, 16), signed=signed)
 
 
+@kinds.eager
 def lsq_forward(x: Any, step: float, bits: int = 4, *, signed: bool = True) -> Any:
     """Round(clip(x/step))·step, ties to even.
 
@@ -53,6 +54,7 @@ def lsq_forward(x: Any, step: float, bits: int = 4, *, signed: bool = True) -> A
     return close(IntFormat(format.bits, signed=signed, scale=scale).quantize(array))
 
 
+@kinds.eager
 def lsq_backward(x: Any, step: float, gradient: Any, bits: int = 4, *, signed: bool = True) -> tuple[Any, Any]:
     """The gradients of the loss for x and for the step, given the one for the output.
 
@@ -77,9 +79,10 @@ def lsq_backward(x: Any, step: float, gradient: Any, bits: int = 4, *, signed: b
     slope = xp.where(xp.isnan(quotient), xp.zeros_like(slope), slope)
     total = rounded_sum(xp, upstream * slope)
     count = array.size if xp is np else array.numel()
-    return close(xp.where(inside, upstream, xp.zeros_like(upstream))), total / math.sqrt(max(count, 1) * high)
+    return close(upstream * inside), total / math.sqrt(max(count, 1) * high)
 
 
+@kinds.eager
 def lsq_step(x: Any, bits: int = 4, *, signed: bool = True) -> float:
     """The step to start from: 2·E|x|/√(highest integer). Finite elements count; 1 where all are zero.
 

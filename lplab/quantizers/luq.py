@@ -57,6 +57,7 @@ class Luq:
         """1, 2, 4, … in units of α; with ``subnormals`` rounding knows zero as the neighbour of the smallest."""
         return FloatFormat(self.exponent_bits, 0, bias=1, subnormals=not self.nearest, specials="none")
 
+    @kinds.eager
     def alpha(self, x: Any, amax: float | None = None) -> float:
         """The smallest magnitude: max|x| (or ``amax``) / 2^(2^exponent_bits − 2).
 
@@ -66,6 +67,7 @@ class Luq:
         xp, array, _ = kinds.open_input(x)
         return float(self._alpha(xp, array, amax)[0])
 
+    @kinds.eager
     def quantize(self, x: Any, seed: Any = None, amax: float | None = None) -> Any:
         """The values of x on the grid; the kind, shape, dtype and device of x.
 

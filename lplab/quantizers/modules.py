@@ -43,6 +43,7 @@ class Pact(torch.nn.Module):
         self.bits = None if bits is None else whole("bits", bits, 1, 16)
         self.alpha = torch.nn.Parameter(torch.tensor(positive("alpha", alpha), dtype=torch.float32))
 
+    @torch.compiler.disable
     def forward(self, x: Any) -> Any:
         """Clip at 0 and α, then round; see :func:`~lplab.quantizers.pact_forward`."""
         if not engine.is_torch(x):
@@ -81,6 +82,7 @@ class Lsq(torch.nn.Module):
         self.step = torch.nn.Parameter(torch.tensor(value, dtype=torch.float32))
         self.register_buffer("started", torch.tensor(step is not None))
 
+    @torch.compiler.disable
     def forward(self, x: Any) -> Any:
         """Round(clip(x/step))·step; see :func:`~lplab.quantizers.lsq_forward`."""
         if not bool(self.started):

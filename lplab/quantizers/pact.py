@@ -20,6 +20,7 @@ from lplab.quantizers.scaling import Percentile
 LEAST_ALPHA = 1e-3  # our choice: a clip must stay positive, and the paper does not say how
 
 
+@kinds.eager
 def pact_forward(x: Any, alpha: float, bits: int | None = 4) -> Any:
     """Clip at 0 and α, then round to 2^bits − 1 even steps: round(y·(2^k − 1)/α)·α/(2^k − 1), ties to even.
 
@@ -48,6 +49,7 @@ def pact_forward(x: Any, alpha: float, bits: int | None = 4) -> Any:
     return close(IntFormat(bits, signed=False, scale=step).quantize(array))
 
 
+@kinds.eager
 def pact_backward(x: Any, alpha: float, gradient: Any) -> tuple[Any, Any]:
     """The gradients of the loss for x and for α, given the one for the output.
 
@@ -70,9 +72,8 @@ def pact_backward(x: Any, alpha: float, gradient: Any) -> tuple[Any, Any]:
     _, upstream, close = kinds.open_input(gradient)
     clip = _clip(xp, array, alpha)
     above = array >= clip
-    inside = (array >= 0) & ~above
-    zero = xp.zeros_like(upstream)
-    return close(xp.where(inside, upstream, zero)), rounded_sum(xp, xp.where(above, upstream, zero))
+    inside = (array >= 0) & (array < clip)
+    return close(upstream * inside), rounded_sum(xp, upstream * above)
 
 
 def _clip(xp: Any, x: Any, alpha: float) -> Any:
@@ -82,13 +83,11 @@ def _clip(xp: Any, x: Any, alpha: float) -> Any:
 
 
 def rounded_sum(xp: Any, values: Any) -> float:
-    """A sum in float64, rounded to the dtype of the values. On the CPU numpy adds for both libraries: the same bits.
+    """A sum in float64, rounded to the dtype of the values.
 
     >>> rounded_sum(np, np.float32([1e8, 1.0, -1e8]))
     1.0
     """
-    if xp is not np and values.device.type == "cpu":
-        return rounded_sum(np, values.numpy())
     if xp is np:
         return float(np.sum(np.ascontiguousarray(values), dtype=np.float64).astype(values.dtype))
     return float(values.double().sum().to(values.dtype))
@@ -110,6 +109,7 @@ def pact_penalty(alpha: Any, weight_decay: float) -> Any:
     return weight_decay / 2 * alpha * alpha
 
 
+@kinds.eager
 def pact_alpha(x: Any, percent: float = 99.9) -> float:
     """A clip to start from: the magnitude that ``percent`` percent of the positive activations do not exceed.
 

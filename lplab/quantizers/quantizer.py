@@ -62,6 +62,7 @@ class Quantizer:
         object.__setattr__(self, "format", saturating(format) if self.scaling else format)
         object.__setattr__(self, "rounding", as_rounding(self.rounding))
 
+    @kinds.eager
     def scale(self, x: Any) -> Any:
         """The scale: a Python float per tensor; with an axis an array [channels] of the kind of x.
 
@@ -73,9 +74,17 @@ class Quantizer:
         if self.scaling is None:
             raise ValueError(f"this quantizer has no scaling rule: {self.format.label} is taken as it is")
         xp, array, _ = kinds.open_input(x)
-        scales = self.scaling.scales(xp, kinds.as_rows(array, self.axis), self.format)
-        return float(scales[0]) if self.axis is None else scales
+        scales = self._scales(xp, array, None)
+        return float(scales[0]) if self.axis is None else kinds.like(x, scales)
 
+    def _scales(self, xp: Any, x: Any, scale: Any) -> Any:
+        """The scales of an opened array, [1] or [channels]: the rule's, or the given one."""
+        if scale is not None:
+            return as_scale(xp, x, scale, self.axis)
+        assert self.scaling is not None
+        return self.scaling.scales(xp, kinds.as_rows(x, self.axis), self.format)
+
+    @kinds.eager
     def quantize(self, x: Any, seed: Any = None, scale: Any = None) -> Any:
         """The values of x on the grid; the kind, shape, dtype and device of x.
 
@@ -87,6 +96,7 @@ class Quantizer:
         """
         return self.quantize_with_scale(x, seed, scale)[0]
 
+    @kinds.eager
     def quantize_with_scale(self, x: Any, seed: Any = None, scale: Any = None) -> tuple[Any, Any]:
         """The values and the scale that was used (1.0 where there is none).
 
@@ -99,11 +109,10 @@ class Quantizer:
         if isinstance(self.format, BlockFormat):
             raise ValueError(f"{self.format.label} brings scales of its own; scale must be None")
         xp, array, close = kinds.open_input(x)
-        used = self.scale(x) if scale is None else as_scale(xp, array, scale, self.axis)
-        scales = as_scale(xp, array, used, self.axis)
+        scales = self._scales(xp, array, scale)
         values = close(scaled(xp, array, scales, self.axis, saturating(self.format), self.rounding, seed))
         inside = (lambda: self._inside(xp, array, scales)) if self.clip_gradient else None
-        used = float(scales[0]) if self.axis is None else used
+        used = float(scales[0]) if self.axis is None else kinds.like(x, scales)
         return kinds.straight_through(x, values, inside), used
 
     def _cast(self, x: Any, seed: Any) -> Any:

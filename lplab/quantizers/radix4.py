@@ -17,7 +17,7 @@ underflow    "published"     zero below 0.625 · smallest value: what the proced
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -59,12 +59,12 @@ class Radix4:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}")
 
-    @cached_property
+    @property
     def format(self) -> FloatFormat:
-        """The format that rounds; with ``subnormals`` zero begins at the midpoint below the smallest value."""
-        midpoint = self.underflow == "midpoint"
-        return FloatFormat(3, 0, bias=_BIASES[self.phase], radix=4, subnormals=midpoint, specials="none")
+        """The format that rounds."""
+        return _format(self.phase, self.underflow)
 
+    @kinds.eager
     def quantize(self, x: Any, scale: float = 1.0) -> Any:
         """Round(x · scale) / scale, in the kind, shape and dtype of x.
 
@@ -75,6 +75,14 @@ class Radix4:
         return _rounded(x, scale, (self,))[0]
 
 
+@cache  # one object each: the tables that round belong to it
+def _format(phase: str, underflow: str) -> FloatFormat:
+    """With ``subnormals`` zero begins at the midpoint below the smallest value."""
+    midpoint = underflow == "midpoint"
+    return FloatFormat(3, 0, bias=_BIASES[phase], radix=4, subnormals=midpoint, specials="none")
+
+
+@kinds.eager
 def two_phase(x: Any, scale: float = 1.0, *, ties: str = "away", underflow: str = "published") -> tuple[Any, Any]:
     """Round the same numbers in both phases: (even, odd), each Round(x · scale) / scale.
 

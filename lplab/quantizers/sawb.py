@@ -85,6 +85,7 @@ def sawb_row(bits: int = 4, row: str | None = None) -> SawbRow:
     return SAWB_ROWS[DEFAULT_ROWS[bits]]
 
 
+@kinds.eager
 def sawb_scale(w: Any, bits: int = 4, *, row: str | None = None, axis: int | None = None) -> Any:
     """SAWB's clip α = c1·√E[w²] − c2·E|w|.
 
@@ -110,7 +111,7 @@ def sawb_scale(w: Any, bits: int = 4, *, row: str | None = None, axis: int | Non
     """
     xp, array, _ = kinds.open_input(w)
     alphas = _alphas(xp, kinds.as_rows(array, axis), sawb_row(bits, row))
-    return float(alphas[0]) if axis is None else alphas
+    return float(alphas[0]) if axis is None else kinds.like(w, alphas)
 
 
 def _alphas(xp: Any, rows: Any, row: SawbRow) -> Any:
@@ -127,11 +128,8 @@ def _alphas(xp: Any, rows: Any, row: SawbRow) -> Any:
 def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
     """E[w²] and E|w| of each row in float64, over its finite elements; zero where there are none.
 
-    On the CPU numpy adds for both libraries, so that they have the same bits; elsewhere the order of a float64 sum may
-    differ, which the rounding to float32 hides but for one case in some 10^8.
+    Off the CPU the order of a float64 sum may differ, which rounding to float32 hides but for one case in some 10^8.
     """
-    if xp is not np and rows.device.type == "cpu":
-        return tuple(xp.from_numpy(moment) for moment in _moments(np, rows.numpy()))
     wide = rows.astype(np.float64) if xp is np else rows.double()
     finite = xp.isfinite(wide)
     count = finite.sum(1)
@@ -187,6 +185,7 @@ class Sawb:
         """The values of w on the levels; the kind, shape, dtype and device of w."""
         return self.quantize_with_scale(w)[0]
 
+    @kinds.eager
     def quantize_with_scale(self, w: Any) -> tuple[Any, Any]:
         """The values and the clip α."""
         xp, array, close = kinds.open_input(w)
@@ -194,7 +193,7 @@ class Sawb:
         alpha = kinds.along(alphas, array, self.axis)
         values = close(on_levels(xp, array, alpha, self.coefficients.levels))
         inside = (lambda: xp.abs(array) <= alpha) if self.gradient == "inside" else None
-        used = float(alphas[0]) if self.axis is None else alphas
+        used = float(alphas[0]) if self.axis is None else kinds.like(w, alphas)
         return kinds.straight_through(w, values, inside), used
 
 

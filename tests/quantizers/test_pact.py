@@ -183,7 +183,6 @@ def test_second_derivatives_are_refused():
         g.sum().backward()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("bits", [2, 4, None])
 def test_cuda_gives_the_same_bits(bits):
     pact, x = Pact(bits, alpha=3.3), torch.from_numpy(SAMPLE)

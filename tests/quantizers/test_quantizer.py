@@ -172,7 +172,6 @@ def test_the_input_is_left_alone():
     np.testing.assert_array_equal(tensor.numpy(), kept)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("axis", [None, 0])

@@ -177,7 +177,6 @@ def test_gradients():
         assert w.grad.tolist() == want
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("row", SAWB_ROWS)
 def test_cuda_gives_the_same_bits(row):
     w = torch.from_numpy(weights(300, 70))
