@@ -183,12 +183,6 @@ def test_second_derivatives_are_refused():
         g.sum().backward()
 
 
-@pytest.mark.parametrize("bits", [2, 4, None])
-def test_cuda_gives_the_same_bits(bits):
-    pact, x = Pact(bits, alpha=3.3), torch.from_numpy(SAMPLE)
-    assert torch.equal(copy.deepcopy(pact).cuda()(x.cuda()).cpu(), pact(x))
-
-
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: pact_forward([1.0], 0.0), "alpha must be a positive finite number, got 0.0"),
     (lambda: pact_forward([1.0], 1.0, 0), "bits must be an integer from 1 to 16, got 0"),

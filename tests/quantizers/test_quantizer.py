@@ -172,14 +172,6 @@ def test_the_input_is_left_alone():
     np.testing.assert_array_equal(tensor.numpy(), kept)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=repr)
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("axis", [None, 0])
-def test_cuda_gives_the_same_bits(rule, name, axis):
-    x, quantizer = torch.from_numpy(sample(64, 1000)), Quantizer(name, rule, axis=axis)
-    assert torch.equal(quantizer.quantize(x.cuda()).cpu(), quantizer.quantize(x))
-
-
 # ---- gradients -------------------------------------------------------------------------------------------------------
 
 

@@ -177,12 +177,6 @@ def test_gradients():
         assert w.grad.tolist() == want
 
 
-@pytest.mark.parametrize("row", SAWB_ROWS)
-def test_cuda_gives_the_same_bits(row):
-    w = torch.from_numpy(weights(300, 70))
-    assert torch.equal(Sawb(row=row).quantize(w.cuda()).cpu(), Sawb(row=row).quantize(w))
-
-
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: Sawb(6), "SAWB has coefficients for 1, 2, 3, 4, 5, 7, 8 bits, got 6"),
     (lambda: sawb_scale(W, row="404"), "unknown SAWB row '404'; allowed: 1bit, ternary"),
