@@ -52,6 +52,11 @@ class Results:
 
     def __init__(self, rows: Iterable[tuple[Point, int, Numbers]]) -> None:
         self.rows = sorted(rows, key=lambda row: row[1])
+        self._exact: dict[
+            str, list[tuple[Point, int, Numbers]]
+        ] = {}  # by all parameters of a point: what is asked most
+        for row in self.rows:
+            self._exact.setdefault(key(row[0], 0), []).append(row)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,7 +67,9 @@ class Results:
         Raises:
             ValueError: there is no such measurement, or the parameters leave open which point is meant.
         """
-        found = [row for row in self.rows if all(row[0].get(k) == v for k, v in parameters.items())]
+        found = self._exact.get(key(parameters, 0)) or [
+            row for row in self.rows if all(row[0].get(k) == v for k, v in parameters.items())
+        ]
         if not found:
             raise ValueError(f"nothing was measured at {parameters}")
         if len({key(point, 0) for point, _, _ in found}) > 1:
