@@ -1,9 +1,9 @@
 """lplab: learn low-precision deep learning by doing it.
 
-The floors, from the ground up: :mod:`lplab.formats` (which numbers a format can hold), :mod:`lplab.quantizers` (how a
-tensor meets a format), :mod:`lplab.datasets` (what can be learned from, offline), :mod:`lplab.figures` (data in, figure
-out), :mod:`lplab.widgets` (controls around figures). Each is imported when it is first used, so that ``import lplab``
-stays fast.
+The floors, from the ground up: :mod:`lplab.formats` (which numbers a format can hold), :mod:`lplab.arithmetic` (sums
+and products carried out in a format), :mod:`lplab.quantizers` (how a tensor meets a format), :mod:`lplab.datasets`
+(what can be learned from, offline), :mod:`lplab.figures` (data in, figure out), :mod:`lplab.widgets` (controls around
+figures). Each is imported when it is first used, so that ``import lplab`` stays fast.
 
 >>> import lplab
 >>> lplab.formats.get("e4m3fn").quantize(0.3)
@@ -14,10 +14,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # so that editors and type checkers see what __getattr__ serves
-    from lplab import claims, datasets, figures, formats, models, quantizers, training, widgets
+    from lplab import arithmetic, claims, datasets, figures, formats, models, quantizers, training, widgets
 
 __version__ = "0.1.0"
-__all__ = ["claims", "datasets", "figures", "formats", "models", "quantizers", "training", "widgets"]
+__all__ = ["arithmetic", "claims", "datasets", "figures", "formats", "models", "quantizers", "training", "widgets"]
 
 
 def __getattr__(name: str) -> Any:

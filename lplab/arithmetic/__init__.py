@@ -1,0 +1,15 @@
+"""Sums and products carried out in a number format: every addition is rounded, as in a narrow accumulator.
+
+To read the code, begin with ``reference.py`` (one operation: add exactly, round once), then ``whole_arrays.py`` (the
+same for all elements together), ``exactness.py`` (when the machine's own addition will do) and ``compiled.py``.
+
+>>> from lplab import arithmetic
+>>> arithmetic.sum([1.0] * 5000, "dlfloat16"), arithmetic.sum([1.0] * 5000, "dlfloat16", chunk=64)
+(1024.0, 5000.0)
+"""
+
+from lplab.arithmetic.accumulator import Accumulator
+from lplab.arithmetic.products import dot, matmul
+from lplab.arithmetic.sums import kahan_sum, pairwise_sum, sum
+
+__all__ = ["Accumulator", "dot", "kahan_sum", "matmul", "pairwise_sum", "sum"]

@@ -1,0 +1,181 @@
+"""The inner loops, compiled by numba: products and sums, every addition rounded, one pass over the operands.
+
+Serial on purpose (:mod:`lplab.arithmetic.threads` shares the rows out). A block of columns is worked on at a time: its
+accumulators are neighbours in memory, so that one vector instruction rounds many of them. A product may be fused with
+the addition: where that could change a bit, the loops are not used (:mod:`lplab.arithmetic.exactness`).
+"""
+
+# mypy: ignore-errors
+# (numba gives the types in these loops a stricter meaning than Python's)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from lplab.arithmetic.rounders import FIRST_STOCHASTIC, rounded
+
+WIDTH = 128  # columns in a block: enough independent sums to hide the latency of one
+ROWS = 2  # rows that share a block of columns while it is in the fastest cache
+
+
+def _compile(loop: Callable) -> Callable:
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    try:
+        return njit(loop, cache=True, **options)
+    except RuntimeError:  # nowhere to write the machine code to: compile in each process
+        return njit(loop, **options)
+
+
+def add_to_odd(total, summand):
+    """The exact sum, or of its two neighbours the one with an odd last bit; compiled code alone."""
+    raise NotImplementedError("add_to_odd() exists in compiled code alone; see lplab.arithmetic.whole_arrays")
+
+
+@overload(add_to_odd, jit_options={"forceinline": True, "error_model": "numpy"})
+def _add_to_odd(total, summand):
+    F, I = (np.float32, np.int32) if total == types.float32 else (np.float64, np.int64)  # noqa: E741
+    SHIFT = I(31 if total == types.float32 else 63)
+
+    def implementation(total, summand):
+        near = F(total + summand)
+        virtual = F(near - total)
+        lost = F(F(total - F(near - virtual)) + F(summand - virtual))
+        bits = F(near).view(I)
+        back = I(I(bits ^ F(lost).view(I)) >> SHIFT)  # −1 where it was rounded away from zero
+        inexact = lost > F(0) or lost < F(0)  # not if it is NaN, as next to infinity
+        return I(I(I(bits + back) | I(1)) if inexact else bits).view(F)
+
+    return implementation
+
+
+@cache
+def matmul_loop(real: str, inner: int, outer: int, product: int, exact_sums: bool, rows: int, width: int) -> Callable:
+    """The loop for matrix products.
+
+    Args:
+        real: "float32" or "float64".
+        inner, outer, product: of ``rounders.MODES``: for sums, sums over chunks, products; −1 for none.
+        exact_sums: recover what additions in this word lose.
+        rows: 1 or ``ROWS``.
+        width: ``WIDTH``, known when the loop is compiled; 0 for fewer columns, known when it runs.
+
+    The loop takes a [batch, m, length] with m a multiple of ``rows``, b [batch, blocks, length, width] and out [batch,
+    m, blocks · width], all of the same word, and works on the groups of ``rows`` rows first … last − 1, counted through
+    the batch. ``steps`` says how the number of an element grows with batch, row and column.
+    """
+    F, U = np.dtype(real).type, np.uint32
+    draws = inner >= FIRST_STOCHASTIC
+    size = width if width else WIDTH
+
+    # fmt: off
+    def loop(
+        a, b, out, first, last, chunk, inner_c, outer_c, product_c, inner_keys, outer_keys, product_keys, steps,
+    ):
+        # fmt: on
+        part, total = np.zeros((rows, size), F), np.zeros((rows, size), F)
+        groups, length = a.shape[1] // rows, a.shape[2]
+        used = width if width else b.shape[3]
+        batch_step, row_step, column_step = U(steps[0]), U(steps[1]), U(steps[2])
+        at = key_1 = key_2 = product_key_1 = product_key_2 = U(0)
+        group = first
+        while group < last:
+            batch = group // groups
+            stop = min(last, (batch + 1) * groups)
+            for block in range(b.shape[1]):
+                for row in range((group - batch * groups) * rows, (stop - batch * groups) * rows, rows):
+                    total[:] = F(0)
+                    part[:] = F(0)
+                    for k in range(length):
+                        if draws:
+                            key_1, key_2 = inner_keys[k, 0], inner_keys[k, 1]
+                            if product >= 0:
+                                product_key_1, product_key_2 = product_keys[k, 0], product_keys[k, 1]
+                        for r in range(rows):
+                            x = a[batch, row + r, k]
+                            if draws:
+                                at = U(U(batch) * batch_step)
+                                at = U(at + U(U(row + r) * row_step))
+                                at = U(at + U(U(block * used) * column_step))
+                            for j in range(used):
+                                index = U(at + U(U(j) * column_step))
+                                p = F(x * b[batch, block, k, j])
+                                if product >= 0:
+                                    p = rounded(p, product, product_c, index, product_key_1, product_key_2)
+                                s = add_to_odd(part[r, j], p) if exact_sums else F(part[r, j] + p)
+                                part[r, j] = rounded(s, inner, inner_c, index, key_1, key_2)
+                        if outer >= 0 and ((k + 1) % chunk == 0 or k + 1 == length):
+                            number = k // chunk
+                            if draws:
+                                key_1, key_2 = outer_keys[number, 0], outer_keys[number, 1]
+                            for r in range(rows):
+                                if draws:
+                                    at = U(U(batch) * batch_step)
+                                    at = U(at + U(U(row + r) * row_step))
+                                    at = U(at + U(U(block * used) * column_step))
+                                for j in range(used):
+                                    index = U(at + U(U(j) * column_step))
+                                    p = part[r, j]
+                                    s = add_to_odd(total[r, j], p) if exact_sums else F(total[r, j] + p)
+                                    total[r, j] = rounded(s, outer, outer_c, index, key_1, key_2)
+                                    part[r, j] = F(0)
+                    for r in range(rows):
+                        for j in range(used):
+                            out[batch, row + r, block * used + j] = total[r, j] if outer >= 0 else part[r, j]
+            group = stop
+
+    return _compile(loop)
+
+
+@cache
+def kahan_loop(mode: int) -> Callable:
+    """The loop for Kahan's sum of float64 [length, sums] over the first axis into ``total``, which starts at zero."""
+    draws = mode >= FIRST_STOCHASTIC
+    F, U = np.float64, np.uint32
+
+    def loop(x, total, c, keys_1, keys_2, keys_3, keys_4):
+        lost = np.zeros(total.size, F)
+        a = b = d = e = np.zeros(2, np.uint32)
+        for k in range(x.shape[0]):
+            if draws:
+                a, b, d, e = keys_1[k], keys_2[k], keys_3[k], keys_4[k]
+            for j in range(total.size):
+                index = U(j)
+                summand = rounded(add_to_odd(x[k, j], F(-lost[j])), mode, c, index, a[0], a[1])
+                after = rounded(add_to_odd(total[j], summand), mode, c, index, b[0], b[1])
+                gained = rounded(add_to_odd(after, F(-total[j])), mode, c, index, d[0], d[1])
+                lost[j] = rounded(add_to_odd(gained, F(-summand)), mode, c, index, e[0], e[1])
+                total[j] = after
+
+    return _compile(loop)
+
+
+@cache
+def span_loop() -> Callable:
+    """The loop that measures float32 patterns: the numbers of a :class:`~lplab.arithmetic.exactness.Span`."""
+    I, F = np.int32, np.float32  # noqa: E741
+    MAGNITUDE, INFINITY, NORMAL = I(0x7FFFFFFF), I(0x7F800000), I(0x00800000)
+
+    def loop(x):
+        fewest, least, most, largest = I(24), I(1000), I(-1000), I(0)
+        for i in range(x.size):
+            magnitude = I(x[i] & MAGNITUDE)
+            largest = max(largest, magnitude)
+            counts = magnitude != I(0) and magnitude < INFINITY
+            normal = magnitude >= NORMAL
+            exponent = I(I(magnitude >> I(23)) - I(127)) if normal else I(-126)
+            significand = I(I(magnitude & I(NORMAL - I(1))) | (NORMAL if normal else I(0)))
+            lowest = F(I(significand & I(-significand)))
+            zeros = I(I(lowest.view(I) >> I(23)) - I(127))
+            fewest = min(fewest, zeros if counts else I(24))
+            least = min(least, I(exponent + zeros) if counts else I(1000))
+            most = max(most, exponent if counts else I(-1000))
+        if fewest == I(24):
+            return 1, 0, 0, largest < INFINITY
+        return 24 - fewest, least - 23, most + 1, largest < INFINITY
+
+    return _compile(loop)

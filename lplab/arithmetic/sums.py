@@ -1,0 +1,131 @@
+"""Sums in a format: one after the other or in chunks, in pairs, and with Kahan's compensation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lplab.arithmetic import careful, products
+from lplab.arithmetic.accumulator import as_accumulator, register_format
+from lplab.formats import Rounding, counter, engine
+from lplab.formats.rounding import as_rounding
+
+
+def sum(
+    x: Any,
+    accumulator: Any,
+    axis: int | None = None,
+    *,
+    chunk: int | None = None,
+    outer: Any = None,
+    rounding: Any = None,
+    operands: Any = None,
+    seed: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """The sum of x with every addition rounded to a format.
+
+    The same as a product with ones: the register starts at +0 and takes the numbers in rising order, rounded after
+    each addition.
+
+    Args:
+        x: a numpy array, torch tensor or list as in :func:`lplab.arithmetic.matmul`.
+        accumulator, chunk, outer, rounding, seed, threads: as in :func:`lplab.arithmetic.matmul`.
+        axis: which one to sum over; None: all numbers, in C order.
+        operands: round x to this format first (nearest even).
+
+    Returns:
+        The same kind and dtype as x, without the axis; for a list a number or a float64 array.
+
+    Raises:
+        As :func:`lplab.arithmetic.matmul`.
+
+    >>> sum([1.0] * 5000, "dlfloat16"), sum([1.0] * 5000, "dlfloat16", chunk=64)
+    (1024.0, 5000.0)
+    """
+    chosen = as_accumulator(accumulator, chunk=chunk, outer=outer, rounding=rounding)
+    lines, shape = _lines(x, axis)
+    ones = _ones_like(lines)
+    result = products.matmul(ones, lines, chosen, operands=(None, operands), seed=seed, threads=threads)
+    return _deliver(result, shape, x)
+
+
+def pairwise_sum(
+    x: Any, format: Any, axis: int | None = None, *, rounding: Any = "nearest_even", seed: Any = None
+) -> Any:
+    """The sum by a tree: neighbours are added, then neighbours of these sums, and so on.
+
+    Every addition is rounded to the format; where the number of terms is odd, the last one moves up as it is. A single
+    number is rounded. The error grows with log2(n) instead of n.
+
+    Args:
+        x, axis, seed: as in :func:`sum`.
+        format: a format or its name.
+        rounding: as in ``Format.quantize``.
+
+    >>> pairwise_sum([1.0] * 5000, "dlfloat16")
+    5000.0
+    """
+    return _careful(careful.in_pairs, x, format, axis, rounding, seed)
+
+
+def kahan_sum(x: Any, format: Any, axis: int | None = None, *, rounding: Any = "nearest_even", seed: Any = None) -> Any:
+    """The sum with Kahan's compensation (1965): a second register keeps what the first one lost.
+
+    Four operations a number, each rounded to the format: y = x − c; t = s + y; c = (t − s) − y; s = t. Arguments as
+    in :func:`pairwise_sum`.
+
+    >>> kahan_sum([1.0] * 5000, "dlfloat16")
+    5000.0
+    """
+    return _careful(careful.compensated, x, format, axis, rounding, seed)
+
+
+def _careful(work: Any, x: Any, fmt: Any, axis: int | None, rounding: Any, seed: Any) -> Any:
+    rounding = as_rounding(rounding)
+    fmt = register_format(fmt, rounding)
+    number = counter.seed_number(seed) if rounding.is_stochastic else 0
+    lines, shape = _lines(x, axis)
+    return _deliver(_sum_of(lines, work, fmt, rounding, number), shape, x)
+
+
+def _sum_of(lines: Any, work: Any, fmt: Any, rounding: Rounding, seed: int) -> Any:
+    if engine.is_torch(lines):
+        from lplab.arithmetic import tensors
+
+        return tensors.sum_of(lines, work, fmt, rounding, seed)
+    wide = products.in_double(np, lines)
+    products.check_products(wide, np.ones(1))
+    with np.errstate(all="ignore"):
+        return work(np, wide, fmt, rounding, seed).astype(lines.dtype.newbyteorder("="), copy=False)
+
+
+def _lines(x: Any, axis: int | None) -> tuple[Any, tuple[int, ...]]:
+    """X as [length, sums], and the shape of the result."""
+    x = x if engine.is_torch(x) else products.as_array(x)
+    if axis is None:
+        return x.reshape(-1, 1), ()
+    dimensions = x.ndim
+    if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or not -dimensions <= axis < dimensions:
+        raise ValueError(f"axis must be None or an integer from {-dimensions} to {dimensions - 1}, got {axis!r}")
+    shape = tuple(x.shape)
+    axis = int(axis) % dimensions
+    rest = shape[:axis] + shape[axis + 1 :]
+    count = int(np.prod(rest, dtype=np.int64))
+    return (x.movedim(axis, 0) if engine.is_torch(x) else np.moveaxis(x, axis, 0)).reshape(shape[axis], count), rest
+
+
+def _ones_like(lines: Any) -> Any:
+    if engine.is_torch(lines):
+        return lines.new_ones((1, lines.shape[0]))
+    return np.ones((1, lines.shape[0]), lines.dtype)
+
+
+def _deliver(result: Any, shape: tuple[int, ...], x: Any) -> Any:
+    result = result.reshape(shape)
+    if engine.is_torch(x):
+        return result
+    if isinstance(x, list | tuple):
+        return float(result) if not shape else result
+    return result[()]
