@@ -26,7 +26,8 @@ def product(a: Tensor, b: Tensor, site: Site) -> Tensor:
         return torch.matmul(a, b)
     from lplab.arithmetic import matmul
 
-    return matmul(a.contiguous(), b.contiguous(), accumulator)
+    seed = site.seed_of("accumulator") if accumulator.rounding.is_stochastic else None
+    return matmul(a, b, accumulator, seed=seed)
 
 
 class Linear(torch.autograd.Function):

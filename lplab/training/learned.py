@@ -11,14 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from lplab.formats import IntFormat
+from lplab.formats import IntFormat, Rounding
 from lplab.quantizers import Percentile, Quantizer, Sawb
 from lplab.quantizers.autograd import effective
+from lplab.training.fast import prepared
 from lplab.training.rounding import Rounded
 from lplab.training.site import Site, StraightThrough
 
 ALPHA = "pact_alpha"
-"""The name of the parameter in a layer. It is trained but stays out of ``state_dict``, which is that of the plain model."""
+"""The parameter of a layer that holds α. It is trained but stays out of ``state_dict``, which is the plain model's."""
 _WHOLE = Quantizer(IntFormat(8, symmetric=True), Percentile(99.9))
 
 
@@ -36,33 +37,33 @@ def clipped(x: Tensor, site: Site, module: nn.Module) -> Tensor:
             alpha.fill_(max(start, learned.least))
     bound = effective(alpha, learned.least)
     if x.requires_grad or alpha.requires_grad:
-        values = Clip.apply(x, alpha, bound, grid(bound, learned.bits, site.clip_signed))
+        values = Clip.apply(x, alpha, bound, learned.bits, site.clip_signed)
     else:
-        values = grid(bound, learned.bits, site.clip_signed).quantize(x)
+        values = on_grid(x, bound, learned.bits, site.clip_signed)
     if site.watch is not None:
         site.watch(site, "activation", x.detach(), Rounded(values.detach(), bound))
     return values
 
 
-def grid(alpha: float, bits: int, signed: bool) -> IntFormat:
-    """2^bits values over 0 … α, or 2^bits − 1 over −α … α.
+def on_grid(x: Tensor, alpha: float, bits: int, signed: bool) -> Tensor:
+    """The nearest of 2^bits values over 0 … α, or of 2^bits − 1 over −α … α.
 
-    >>> grid(7.0, 4, signed=True).quantize(6.6), grid(3.0, 2, signed=False).quantize(-1.0)
-    (7.0, 0.0)
+    >>> on_grid(torch.tensor([6.6, -1.0]), 7.0, 4, signed=True), on_grid(torch.tensor([-1.0]), 3.0, 2, signed=False)
+    (tensor([ 7., -1.]), tensor([0.]))
     """
     steps = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
-    return IntFormat(bits, symmetric=signed, signed=signed, scale=alpha / steps)
+    return prepared(IntFormat(bits, symmetric=signed, signed=signed), Rounding(), step=True)(x, scale=alpha / steps)
 
 
 class Clip(torch.autograd.Function):
     """PACT as published: the gradient passes below α; above it (and, of signed numbers, below −α) it goes to α."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, alpha: Tensor, bound: float, grid: IntFormat) -> Tensor:
+    def forward(ctx: Any, x: Tensor, alpha: Tensor, bound: float, bits: int, signed: bool) -> Tensor:
         """Round; remember x."""
         ctx.save_for_backward(x, alpha)
-        ctx.bound, ctx.signed = bound, grid.signed
-        return grid.quantize(x.detach())
+        ctx.bound, ctx.signed = bound, signed
+        return on_grid(x.detach(), bound, bits, signed)
 
     @staticmethod
     @once_differentiable
@@ -74,7 +75,7 @@ class Clip(torch.autograd.Function):
         for_alpha = torch.where(above, gradient, 0).sum(dtype=torch.float64)
         if ctx.signed:
             for_alpha -= torch.where(x <= -ctx.bound, gradient, 0).sum(dtype=torch.float64)
-        return torch.where(outside, 0, gradient), for_alpha.to(alpha.dtype).reshape(alpha.shape), None, None
+        return torch.where(outside, 0, gradient), for_alpha.to(alpha.dtype).reshape(alpha.shape), None, None, None
 
 
 def _by_statistics(x: Tensor, site: Site, bits: int) -> Tensor:

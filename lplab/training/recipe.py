@@ -42,6 +42,7 @@ KINDS = {
 }
 """Kinds of layers that a recipe may treat as exceptions; where several hold for a layer, the earliest decides."""
 UPDATE_ROLES = ("weight", "momentum", "variance", "gradient")
+CHUNKED = Accumulator("dlfloat16", chunk=64, rounding="nearest_away")
 ORDERS = ("axpy", "velocity")
 
 
@@ -53,7 +54,8 @@ class LayerRules:
         weight, activation, output_gradient_dx, output_gradient_dw, weight_gradient, output, input_gradient: a rule
             for each role, or the name of a format, or None for float32.
         accumulator: how the sums of all three products are carried out: an ``Accumulator`` of
-            :mod:`lplab.arithmetic`, or None for the machine's own float32 sums.
+            :mod:`lplab.arithmetic`; "chunked" for that of Wang et al. 2018, 1-6-9 in chunks of 64; or None for the
+            machine's own float32 sums.
 
     Raises:
         TypeError, ValueError: not a rule; a rule that does not fit the role.
@@ -79,8 +81,12 @@ class LayerRules:
             if isinstance(rule.scaling, PerLayer) and not role.startswith("output_gradient"):
                 raise ValueError(f"PerLayer() scales are for output gradients, not for {role}")
             object.__setattr__(self, role, rule)
+        if self.accumulator == "chunked":
+            object.__setattr__(self, "accumulator", CHUNKED)
         if self.accumulator is not None and not isinstance(self.accumulator, Accumulator):
-            raise TypeError(f"accumulator must be a lplab.arithmetic.Accumulator or None, got {self.accumulator!r}")
+            raise TypeError(
+                f"accumulator must be a lplab.arithmetic.Accumulator, 'chunked' or None, got {self.accumulator!r}"
+            )
 
     @property
     def is_identity(self) -> bool:

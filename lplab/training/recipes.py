@@ -1,8 +1,8 @@
 """The recipes of the story, from 2015 to today, by name. A new recipe is a new function in ``RECIPES``.
 
 Every switch of a recipe is a keyword of its function; :func:`get` hands them on. ``accumulator`` is one of every
-recipe: None adds in the machine's float32, which is fast; the 16-bit sums of 2018 to 2020 are
-``Accumulator("dlfloat16", chunk=64, rounding="nearest_away")`` of :mod:`lplab.arithmetic`, some eight times as slow.
+recipe: None adds in the machine's float32, which is fast; "chunked" in the 1-6-9 of 2018 to 2020, in chunks of 64,
+rounded after every addition, which takes several times as long; or any ``Accumulator`` of :mod:`lplab.arithmetic`.
 
 >>> from lplab.training import recipes
 >>> recipes.get("hfp8_2019").output_gradient_dx

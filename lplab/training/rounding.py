@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from lplab.formats import FloatFormat
+from lplab.formats import BlockFormat, FloatFormat
 from lplab.quantizers import Quantizer
+from lplab.training.fast import prepared
 from lplab.training.rules import Rule
 
 
@@ -34,6 +35,7 @@ Rounder = Callable[[Tensor, int, float], Rounded]
 def rounder_of(rule: Rule) -> Rounder:
     """The function that carries a rule out.
 
+    >>> import torch
     >>> rounder_of(Rule("int4"))(torch.tensor([1.4, 99.0]), 0, 1.0).values
     tensor([1., 7.])
     """
@@ -49,8 +51,11 @@ def rounder_of(rule: Rule) -> Rounder:
 
 def _plain(rule: Rule) -> Rounder:
     format, rounding = rule.format, rule.rounding
-    axis = {} if rule.axis is None else {"axis": rule.axis}
-    return lambda x, seed, scale: Rounded(format.quantize(x, rounding, seed, **axis), 1.0)
+    if isinstance(format, BlockFormat):
+        axis = -1 if rule.axis is None else rule.axis
+        return lambda x, seed, scale: Rounded(format.quantize(x, rounding, seed, axis=axis), 1.0)
+    ready = prepared(format, rounding)
+    return lambda x, seed, scale: Rounded(ready(x, seed), 1.0)
 
 
 def _own(quantizer: Any) -> Rounder:
@@ -67,12 +72,12 @@ def _own(quantizer: Any) -> Rounder:
 
 
 def _per_layer(rule: Rule) -> Rounder:
-    """Round(x · s) / s with a power of two s. A float format is shifted by its bias instead: one pass, the same bits."""
+    """Round(x · s) / s with s a power of two. A float format is shifted by its bias instead: one pass, same bits."""
 
     def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
         shifted = _shifted(rule.format, math.frexp(scale)[1] - 1) if isinstance(rule.format, FloatFormat) else None
         if shifted is not None:
-            return Rounded(shifted.quantize(x, rule.rounding, seed), 1 / scale)
+            return Rounded(prepared(shifted, rule.rounding)(x, seed), 1 / scale)
         values = rule.format.quantize(x * scale, rule.rounding, seed)
         return Rounded(values.div_(scale), 1 / scale)
 

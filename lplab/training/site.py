@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lplab.quantizers import GradScale
-from lplab.training.recipe import ROLES, LayerRules
+from lplab.training.recipe import LayerRules
 from lplab.training.rounding import Rounded, rounder_of
 
 _SEED = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: multiples of it are spread evenly over 64 bits
@@ -32,7 +32,7 @@ class Site:
         seed: of its coins; together with the name and the number of the call it decides every random bit.
 
     Attributes:
-        calls: roundings by role so far.
+        calls: roundings by role so far that threw a coin.
         scale: the gradient scale of the layer, where a rule asks for one.
         clip_signed: whether a trained clip has two sides; None before the first input.
         watch: None, or a function (site, role, tensor before, what it became) that sees every rounding.
@@ -44,7 +44,7 @@ class Site:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.calls = dict.fromkeys(ROLES, 0)
+        self.calls: dict[str, int] = {}
         self.watch: Watcher | None = None
         self.clip_signed: bool | None = None
         per_layer = self.rules.output_gradient_dx.per_layer or self.rules.output_gradient_dw.per_layer
@@ -63,9 +63,7 @@ class Site:
             if self.watch is not None:
                 self.watch(self, role, x, Rounded(x, 1.0))
             return x
-        count = self.calls[role]
-        self.calls[role] = count + 1
-        seed = self._seed(role, count) if rule.is_random else 0
+        seed = self.seed_of(role) if rule.is_random else 0
         rounded = rounder_of(rule)(x.detach(), seed, self.scale.scale if self.scale else 1.0)
         if self.watch is not None:
             self.watch(self, role, x, rounded)
@@ -87,7 +85,10 @@ class Site:
         if self.scale is not None and self.scale.votes:
             self.scale.step()
 
-    def _seed(self, role: str, count: int) -> int:
+    def seed_of(self, role: str) -> int:
+        """A seed that no other place, role or call has."""
+        count = self.calls.get(role, 0)
+        self.calls[role] = count + 1
         place = zlib.crc32(f"{self.name}/{role}".encode())
         return ((self.seed << 32 | place) * _SEED + count * 0xD1B54A32D192ED03) % 2**63
 
