@@ -1,7 +1,9 @@
 """Work that takes seconds, in a notebook: it starts at a click, draws while it runs, and stops when told.
 
 The work is an iterator that a background thread draws from, so the cell returns at once and every control stays alive:
-a Stop button in a cell that blocks does nothing until the cell has ended. A later cell may ``await run.done()``.
+a Stop button in a cell that blocks does nothing until the cell has ended. A later cell may ``await run.done()``, and
+should if it computes much itself: two threads that each make many small steps hand Python's lock to and fro, and take
+ten times as long as one after the other.
 """
 
 import asyncio
