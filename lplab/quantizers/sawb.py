@@ -146,7 +146,7 @@ class Sawb:
 
     With an odd number of levels these are the integers −h … h in steps of α/h, rounded to nearest even. With an even
     number, which leaves zero out, the published code is followed: u = (w/α + 1)/2, level = round(u·(levels − 1)); an
-    exact zero becomes the smallest positive level.
+    exact zero becomes the smallest positive level (with two levels the negative one).
 
     Args:
         bits, row, axis: as :func:`sawb_scale`.

@@ -36,6 +36,7 @@ def test_one_bit_is_the_sign_times_the_mean():
     values = dorefa_weights(W, 1)
     assert set(np.abs(values)) == {np.float32(np.abs(W.astype(np.float64)).mean())}
     np.testing.assert_array_equal(np.sign(values), np.where(W >= 0, 1, -1))
+    assert dorefa_weights([0.0, -1.0], 1).tolist() == [0.5, -0.5]
 
 
 @pytest.mark.parametrize("bits", [2, 4])

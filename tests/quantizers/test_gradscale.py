@@ -78,6 +78,7 @@ def test_a_step_uses_the_scale_that_was_there_before():
 
 @pytest.mark.parametrize(("own", "others", "factor"), [
     ([1], [], 2), ([1, -1], [], 1), ([0], [1, 1, -1], 2), ([-1], [0, 0], 0.5), ([], [], 1), ([1], [-1, -1], 0.5),
+    ([1, 1], [1], 2), ([-1], [-1, -1], 0.5),  # the sign decides, not the size
 ])  # fmt: skip
 def test_workers_vote_together(own, others, factor):
     layer = GradScale(8.0)

@@ -65,6 +65,7 @@ def test_samples_are_independent_of_each_other_and_of_the_next_seed():
     for other in (second, following):
         assert abs((first * other).mean() / 0.25) < 4 / np.sqrt(N)
     np.testing.assert_array_equal(Luq(1).quantize(x, seed=5)[1:] - 1.5, first)
+    assert len({seed for s in range(100) for seed in sample_seeds(s, 4)}) == 400  # no step repeats another's draws
 
 
 def test_nearest_is_the_formula_of_the_paper():

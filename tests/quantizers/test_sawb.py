@@ -82,6 +82,7 @@ def test_even_levels_leave_zero_out(row):
     levels = SAWB_ROWS[row].levels
     assert (values != 0).all()
     assert values[2] == pytest.approx(alpha / (levels - 1), rel=1e-15)
+    assert Sawb(1).quantize([1.0, 0.0, -0.5]).tolist() == [0.5, -0.5, -0.5]  # 0.5 rounds to the even 0
 
 
 @pytest.mark.parametrize("row", ["403", "703", "803", "ternary", "luq"])

@@ -58,6 +58,13 @@ def test_twos_complement_scales_by_the_side_that_has_both_signs():
     assert Quantizer("int8", Amax()).scale([-127.0, 5.0]) == 1  # −128 has no partner
 
 
+def test_a_zero_point_leaves_room_on_both_sides():
+    """−10 … 245 in units of the scale: so that −1 fits too, a unit is a tenth."""
+    uint8 = F.IntFormat(8, signed=False, zero_point=10)
+    values, scale = Quantizer(uint8, Amax()).quantize_with_scale([-1.0, 1.0])
+    assert scale == 0.1 and values.tolist() == [-1.0, 1.0]
+
+
 # ---- percentile ------------------------------------------------------------------------------------------------------
 
 
