@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from lplab.formats import FloatFormat, Format, IntFormat, Rounding, get
+from lplab.formats import FloatFormat, Format, IntFormat, Rounding, get, names
 from lplab.formats.plan import Grid
 from lplab.formats.rounding import as_rounding
 
 DOUBLE_BITS = 53  # significant bits of the type in which sums are formed before they are rounded
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Accumulator:
     """The register that a sum of products is collected in.
 
@@ -34,8 +35,8 @@ class Accumulator:
         ValueError, TypeError: a field is out of range, or fields contradict each other; the message says what is
             allowed.
 
-    >>> Accumulator("dlfloat16", chunk=64).outer.name
-    'dlfloat16'
+    >>> Accumulator("dlfloat16", chunk=64, rounding="nearest_away")
+    Accumulator('dlfloat16', chunk=64, rounding='nearest_away')
     >>> Accumulator("dlfloat16", chunk=0)
     Traceback (most recent call last):
     ...
@@ -63,8 +64,35 @@ class Accumulator:
         if self.fma and self.product is not None:
             raise ValueError("product is the format that products are rounded to; pass fma=False, too")
         for field in ("format", "outer", "product"):
-            given = getattr(self, field)
-            object.__setattr__(self, field, register_format(self.format if given is None else given, self.rounding))
+            if getattr(self, field) is not None or field == "format":
+                object.__setattr__(self, field, register_format(getattr(self, field), self.rounding))
+
+    @property
+    def outer_format(self) -> Format:
+        """The format of the total over chunks."""
+        return self.format if self.outer is None else self.outer
+
+    @property
+    def product_format(self) -> Format:
+        """The format that products are rounded to, where they are."""
+        return self.format if self.product is None else self.product
+
+    def __repr__(self) -> str:
+        """The constructor call, with formats by name and the fields that differ from their defaults."""
+        shown = [repr(_short(self.format))]
+        for field in fields(self)[1:]:
+            value = _short(getattr(self, field.name))
+            if value != field.default:
+                shown.append(f"{field.name}={value!r}")
+        return f"Accumulator({', '.join(shown)})"
+
+
+def _short(value: Any) -> Any:
+    """A format of the catalogue by its name, a plain rounding by its mode; all else as it is."""
+    if isinstance(value, Rounding):
+        return value.mode if value == Rounding(value.mode) else value
+    name = getattr(value, "name", "")
+    return name if name and (name in names() or re.fullmatch(r"q\d+\.\d+", name)) and get(name) == value else value
 
 
 def register_format(fmt: Any, rounding: Rounding) -> Format:

@@ -27,6 +27,7 @@ from lplab.formats.plan import Grid
 FEW = 2**8  # array operations that cost less than loading a loop
 SHARED = 2**17  # multiplications that are worth a second thread
 NARROW = 64  # with fewer columns than this, rows and columns change places if there are more rows
+PLAIN = ("nearest_even", "nearest_away")  # the modes of machine learning, and their own loops
 _loaded: set[Any] = set()  # loops that this process has used; only speed depends on it
 
 
@@ -54,15 +55,16 @@ def choose(products: Span, accumulator: Accumulator, length: int) -> Choice | No
 
 
 def _in_word(real: str, products: Span, accumulator: Accumulator, length: int) -> Choice | None:
-    if not products_are_exact(products, real):
+    plain = accumulator.rounding.mode in PLAIN  # other modes: float64 and all care, one loop for all operands
+    if not products_are_exact(products, real) or (real == "float32" and not plain):
         return None
     rounding, chunk = accumulator.rounding, accumulator.chunk
     stages = [("inner", accumulator.format, chunk or length)]  # what is rounded to what, after how many additions
     if chunk:
-        stages.append(("outer", accumulator.outer, -(-length // chunk)))
+        stages.append(("outer", accumulator.outer_format, -(-length // chunk)))
     if not accumulator.fma:
-        stages.insert(0, ("product", accumulator.product, 1))
-    codes, harmless, summands = dict.fromkeys(("inner", "outer", "product"), ""), True, products
+        stages.insert(0, ("product", accumulator.product_format, 1))
+    codes, harmless, summands = dict.fromkeys(("inner", "outer", "product"), ""), plain, products
     for stage, fmt, additions in stages:
         codes[stage] = _code(fmt, summands, rounding, additions, real, often=stage == "inner")
         if not codes[stage]:
@@ -91,14 +93,13 @@ def _code(fmt: Format, summands: Span, rounding: Rounding, additions: int, real:
         0 < grid.mantissa_bits < word.fraction_bits - 1 and largest + WORD_BITS[real] - grid.mantissa_bits <= word.bias
     )
     serves = arrays.kind_of(grid, word) == "scaled" and max(grid.highest, -grid.lowest) < 2.0 ** (word.bias - 1)
-    to_nearest = rounding.mode in ("nearest_even", "nearest_away")
-    if to_nearest and pushes and (often or not serves) and nothing_special_happens(totals, grid):
+    if rounding.mode in PLAIN and pushes and (often or not serves) and nothing_special_happens(totals, grid):
         return f"{rounding.mode}_alone"
     if not serves:
         return ""
-    if grid.mantissa_bits == 0 and rounding.mode in ("nearest_even", "nearest_away", "to_odd"):
+    if grid.mantissa_bits == 0 and rounding.mode in (*PLAIN, "to_odd"):
         return f"{rounding.mode}_without_mantissa"
-    return rounding.code if pushes or not to_nearest else ""
+    return rounding.code if pushes or rounding.mode not in PLAIN else ""
 
 
 def matmul(a: Any, b: Any, accumulator: Accumulator, seed: int, thread_count: int) -> np.ndarray | None:
@@ -132,7 +133,7 @@ def widened(x: np.ndarray, known: Span) -> np.ndarray:
 def compensated(x: np.ndarray, fmt: Format, rounding: Rounding, seed: int) -> np.ndarray | None:
     """Kahan's sum of float64 [length, sums] over the first axis; None where no loop serves."""
     length = x.shape[0]
-    code = _code(fmt, Span(53, -1074, 1000), rounding, length, "float64")
+    code = _code(fmt, span_of(x), rounding, length, "float64", often=False)
     if not available() or x.size == 0 or not code or not _worth_it(("kahan", code), 4 * length):
         return None
     from lplab.arithmetic import compiled, rounders
@@ -167,7 +168,7 @@ def _run(
     modes = [rounders.MODES[code] if code else -1 for code in codes]
     loop = compiled.matmul_loop(choice.real, *modes, choice.exact_sums, together, width)
     chunk = accumulator.chunk or length
-    formats = (accumulator.format, accumulator.outer, accumulator.product)
+    formats = (accumulator.format, accumulator.outer_format, accumulator.product_format)
     constants = [
         _constants(code, fmt, accumulator.rounding, choice.real) for code, fmt in zip(codes, formats, strict=True)
     ]

@@ -58,10 +58,10 @@ def dot(x: np.ndarray, y: np.ndarray, accumulator: Accumulator, seed: int = 0, e
         for k in range(start, min(start + chunk, length)):
             left, right = float(x[k]), float(y[k])
             if not accumulator.fma:
-                left, right = rounded(fused(-0.0, left, right), accumulator.product, streams.PRODUCT, k), 1.0
+                left, right = rounded(fused(-0.0, left, right), accumulator.product_format, streams.PRODUCT, k), 1.0
             part = rounded(fused(part, left, right), accumulator.format, streams.ADDITION, k)
         if accumulator.chunk:
-            total = rounded(fused(total, part, 1.0), accumulator.outer, streams.TOTAL, number)
+            total = rounded(fused(total, part, 1.0), accumulator.outer_format, streams.TOTAL, number)
     return total if accumulator.chunk else part
 
 

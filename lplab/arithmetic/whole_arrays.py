@@ -96,8 +96,8 @@ def _sum(xp: Any, a: Any, b: Any, accumulator: Accumulator, rounded: Rounder) ->
         for k in range(start, min(start + chunk, length)):
             product = a[:, :, k, None] * b[:, k, None, :]
             if not accumulator.fma:
-                product = rounded(product, accumulator.product, streams.PRODUCT, k)
+                product = rounded(product, accumulator.product_format, streams.PRODUCT, k)
             part = rounded(add_to_odd(xp, part, product), accumulator.format, streams.ADDITION, k)
         if accumulator.chunk:
-            total = rounded(add_to_odd(xp, total, part), accumulator.outer, streams.TOTAL, number)
+            total = rounded(add_to_odd(xp, total, part), accumulator.outer_format, streams.TOTAL, number)
     return total if accumulator.chunk else part

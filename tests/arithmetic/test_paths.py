@@ -1,0 +1,177 @@
+"""One meaning on every path: reference, whole arrays, compiled loops; every word, thread count and layout."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lplab import formats as F
+from lplab.arithmetic import Accumulator, exactness, kernels, products, reference, whole_arrays
+from lplab.arithmetic.exactness import span_of
+from lplab.formats import Rounding
+
+from .operands import KINDS, assert_same, operand
+
+EVERY_WAY = [
+    Accumulator("dlfloat16"),
+    Accumulator("dlfloat16", chunk=3, rounding="nearest_away"),
+    Accumulator("dlfloat16", chunk=4, rounding="stochastic"),
+    Accumulator("dlfloat16", rounding=Rounding("stochastic", 8, "A"), fma=False),
+    Accumulator("bf16"),
+    Accumulator("fp16", chunk=5, outer="bf16"),
+    Accumulator("fp16", rounding="toward_zero"),
+    Accumulator("e4m3fn", rounding="up"),
+    Accumulator("e5m2", rounding="down", chunk=2, outer="fp16"),
+    Accumulator("hfp8_forward", rounding="to_odd"),
+    Accumulator("q8.8", rounding="nearest_down"),
+    Accumulator("q4.12", chunk=4, outer="q16.16"),
+    Accumulator("int8"),
+    Accumulator("fp32"),
+    Accumulator("dlfloat16", fma=False, product="e4m3fn"),
+    Accumulator(F.FloatFormat(4, 0, specials="none")),
+    Accumulator("posit8_1"),
+    Accumulator("radix4_fp4_even", chunk=2, outer="lns8"),
+    Accumulator(F.IntFormat(8, scale=0.3), rounding="stochastic"),
+]
+
+
+def by_arrays(a: np.ndarray, b: np.ndarray, accumulator: Accumulator, seed: int = 0) -> np.ndarray:
+    return whole_arrays.matmul(np, products.in_double(np, a)[None], products.in_double(np, b)[None], accumulator, seed)[
+        0
+    ]
+
+
+def compiled(a: np.ndarray, b: np.ndarray, accumulator: Accumulator, seed: int = 0, threads: int = 1) -> np.ndarray:
+    """What the loop gives, or the array path where no loop serves."""
+    with mock.patch.object(kernels, "FEW", 0), np.errstate(all="ignore"):
+        return products.matmul_arrays(a, b, accumulator, seed, threads)
+
+
+@pytest.mark.parametrize("accumulator", EVERY_WAY, ids=str)
+def test_all_paths_agree_with_the_reference(accumulator):
+    rng = np.random.default_rng(3)
+    for kind in KINDS:
+        for other in (kind, "fp8"):
+            a, b = operand(kind, (3, 13), rng), operand(other, (13, 2), rng)
+            with np.errstate(all="ignore"):
+                want = reference.matmul(a.astype(float), b.astype(float), accumulator, seed=5)
+                assert_same(by_arrays(a, b, accumulator, 5), want)
+            assert_same(compiled(a, b, accumulator, 5), want)
+
+
+def test_every_way_but_tables_is_compiled():
+    spread = span_of(operand("spread", (50,), np.random.default_rng(0)).astype(float))
+    arrays = [w for w in EVERY_WAY if kernels.choose(spread.times(spread), w, 13) is None]
+    assert arrays == EVERY_WAY[-3:]
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(KINDS),
+    st.sampled_from(KINDS),
+    st.sampled_from(["dlfloat16", "bf16", "fp16", "e5m2"]),
+    st.sampled_from([None, 1, 2, 7, 64]),
+    st.sampled_from(["nearest_even", "nearest_away"]),
+)
+@settings(max_examples=60)
+def test_random_products(seed, kind, other, name, chunk, mode):
+    rng = np.random.default_rng(seed)
+    a, b = operand(kind, (2, 20), rng), operand(other, (20, 3), rng)
+    accumulator = Accumulator(name, chunk=chunk, rounding=mode)
+    with np.errstate(all="ignore"):
+        want = reference.matmul(a.astype(float), b.astype(float), accumulator)
+        assert_same(by_arrays(a, b, accumulator), want)
+    assert_same(compiled(a, b, accumulator), want)
+
+
+# -- the loop is chosen for its speed; the choice never shows -------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["nearest_even", "nearest_away"])
+@pytest.mark.parametrize("name", ["dlfloat16", "bf16", "fp16", "e4m3fn"])
+def test_the_fast_loop_gives_the_bits_of_the_careful_one(name, mode):
+    """Millions of additions, most of them rounded, on operands for which a loop in float32 is chosen or nearly so."""
+    rng = np.random.default_rng(7)
+    chosen = set()
+    for accumulator in (Accumulator(name, rounding=mode), Accumulator(name, rounding=mode, chunk=16)):
+        for kind, other in (("fp8", "fp8"), ("fp8", "gradients"), ("powers", "fp8"), ("small", "powers")):
+            a, b = operand(kind, (96, 64), rng), operand(other, (64, 128), rng)
+            products_ = span_of(a.astype(float)).times(span_of(b.astype(float)))
+            chosen.add(kernels.choose(products_, accumulator, 64).real)
+            careful = kernels.Choice("float64", mode, mode if accumulator.chunk else "", "", True)
+            with mock.patch.object(kernels, "choose", lambda *_, careful=careful: careful):
+                want = compiled(a, b, accumulator)
+            assert_same(compiled(a, b, accumulator), want)
+    assert "float32" in chosen
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("mode", ["nearest_even", "stochastic"])
+def test_thread_counts(mode, threads):
+    rng = np.random.default_rng(11)
+    a, b = operand("dlfloat", (75, 64), rng), operand("fp8", (64, 130), rng)
+    accumulator = Accumulator("dlfloat16", chunk=16, rounding=mode)
+    assert a.shape[0] * a.shape[1] * b.shape[1] > kernels.SHARED
+    assert_same(compiled(a, b, accumulator, 9, threads), by_arrays(a, b, accumulator, 9))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1, 1), (1, 200), (200, 1), (5, 63), (130, 7), (3, 128), (2, 129), (2, 250)]
+)
+def test_shapes_and_their_stochastic_elements(rows, columns):
+    """Rows and columns change places where columns are few; an element keeps its number."""
+    rng = np.random.default_rng(rows)
+    a, b = operand("dlfloat", (rows, 9), rng), operand("fp8", (9, columns), rng)
+    accumulator = Accumulator("dlfloat16", chunk=4, rounding="stochastic")
+    assert_same(compiled(a, b, accumulator, 9), by_arrays(a, b, accumulator, 9))
+
+
+def test_batches_and_their_stochastic_elements():
+    rng = np.random.default_rng(0)
+    a, b = operand("dlfloat", (2, 1, 3, 9), rng), operand("fp8", (4, 9, 5), rng)
+    accumulator = Accumulator("dlfloat16", rounding="stochastic")
+    got = compiled(a, b, accumulator, 9)
+    with mock.patch.object(kernels, "available", lambda: False):
+        assert_same(products.matmul_arrays(a, b, accumulator, 9, 1), got)
+    wide_a, wide_b = (
+        np.broadcast_to(a, (2, 4, 3, 9)).reshape(8, 3, 9),
+        np.broadcast_to(b, (2, 4, 9, 5)).reshape(8, 9, 5),
+    )
+    one_by_one = [
+        [
+            reference.dot(
+                wide_a[n, i].astype(float), wide_b[n, :, j].astype(float), accumulator, 9, (n * 3 + i) * 5 + j
+            )
+            for i in range(3)
+            for j in range(5)
+        ]
+        for n in range(8)
+    ]
+    assert_same(got.reshape(8, 15), one_by_one)
+
+
+# -- what is known of operands -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_ways_to_measure_agree(kind):
+    for seed in range(20):
+        x = operand(kind, (int(seed) + 1, 7), np.random.default_rng(seed))
+        exact = span_of(products.in_double(np, x))
+        measured = kernels.span(x)
+        assert (measured.bits, measured.least, measured.finite) == (exact.bits, exact.least, exact.finite)
+        assert measured.most == max(exact.most, -125) or exact.most == measured.most
+
+
+def test_span_of_a_broadcast_array_is_measured_once():
+    x = np.broadcast_to(np.float32([[1.5], [3.0]]), (2, 10**9))
+    assert kernels.span(x) == exactness.Span(2, -1, 2)
+
+
+def test_special_cases_of_spans():
+    assert span_of(np.zeros(3)) == exactness.Span(1, 0, 0)
+    assert not span_of(np.array([np.inf, 1.0])).finite
+    assert span_of(np.array([5e-324])).least == -1074
+    assert exactness.Span(1, 0, 3).times(exactness.Span(53, -5, 4)) == exactness.Span(53, -5, 7)

@@ -1,0 +1,111 @@
+"""The reference against rounding by definition in rational numbers, which shares no line with lplab."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lplab import formats as F
+from lplab.arithmetic import Accumulator, reference, streams
+from lplab.formats import counter
+from tests.formats import exact
+
+from .operands import KINDS, operand
+
+RULERS = {
+    name: exact.float_ruler(F.get(name))
+    for name in ("dlfloat16", "bf16", "fp16", "e4m3fn", "e5m2", "hfp8_forward", "binary8p3", "e2m1")
+}
+MODES = [mode for mode in F.ROUNDINGS if mode != "stochastic"]
+
+
+def rounded(value: Fraction, name: str, mode: str) -> Fraction | float:
+    """A rational number rounded by the ruler of a format; the sign of zero is left to other tests."""
+    size = exact.round_magnitude(abs(value), RULERS[name], mode, value < 0) if value else Fraction(0)
+    return -size if value < 0 else size
+
+
+def dot(x: list[float], y: list[float], name: str, mode: str, chunk: int | None, fma: bool) -> Fraction | float:
+    """The definition, word by word, for sums that stay finite."""
+    total: Fraction | float = Fraction(0)
+    for start in range(0, len(x), chunk or len(x)):
+        part: Fraction | float = Fraction(0)
+        for a, b in zip(x[start:][: chunk or len(x)], y[start:][: chunk or len(x)], strict=True):
+            product: Fraction | float = Fraction(a) * Fraction(b)
+            product = product if fma else rounded(Fraction(product), name, mode)
+            part = part + product
+            part = rounded(Fraction(part), name, mode) if abs(part) < float("inf") else part
+        if chunk is None:
+            return part
+        total = rounded(Fraction(total) + Fraction(part), name, mode) if abs(part) < float("inf") else part
+    return total
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", RULERS)
+def test_against_rationals(name, mode):
+    rng = np.random.default_rng(1)
+    for kind in [k for k in KINDS if k != "patterns"]:
+        for chunk, fma in ((None, True), (3, True), (None, False)):
+            x, y = (operand(kind, (8,), rng).astype(float) / (1 if kind != "spread" else 2.0**30) for _ in range(2))
+            accumulator = Accumulator(name, chunk=chunk, rounding=mode, fma=fma)
+            got = reference.dot(x, y, accumulator)
+            if np.isfinite(got):
+                assert Fraction(got) == dot(x.tolist(), y.tolist(), name, mode, chunk, fma)
+
+
+@given(
+    st.lists(st.tuples(*[st.floats(-1e4, 1e4, width=32)] * 2), min_size=1, max_size=6),
+    st.sampled_from(MODES),
+    st.sampled_from(["dlfloat16", "fp16", "e4m3fn"]),
+)
+def test_any_finite_numbers(pairs, mode, name):
+    x, y = (list(column) for column in zip(*pairs, strict=True))
+    got = reference.dot(np.array(x), np.array(y), Accumulator(name, rounding=mode))
+    if np.isfinite(got):
+        assert Fraction(got) == dot(x, y, name, mode, None, True)
+
+
+@given(st.fractions().filter(bool), st.integers(-60, 60))
+def test_to_odd_is_a_neighbour_and_odd(number, shift):
+    number = number * Fraction(2) ** shift
+    odd = reference.to_odd(number)
+    if Fraction(odd) != number:
+        assert np.float64(odd).view(np.int64) & 1
+        inward = np.nextafter(odd, np.inf if Fraction(odd) < number else -np.inf)
+        assert min(Fraction(odd), Fraction(inward)) < number < max(Fraction(odd), Fraction(inward))
+
+
+@pytest.mark.parametrize(("total", "x", "y", "expected"), [
+    (np.inf, 1.0, 2.0, np.inf),
+    (np.inf, -np.inf, 1.0, np.nan),
+    (1.0, np.inf, 0.0, np.nan),
+    (1.0, np.nan, 0.0, np.nan),
+    (np.inf, 1e300, -1e300, np.inf),
+    (0.0, -0.0, 1.0, 0.0),
+    (-0.0, -0.0, 1.0, -0.0),
+    (-0.0, 0.0, 1.0, 0.0),
+    (1.0, -1.0, 1.0, 0.0),
+])  # fmt: skip
+def test_special_values(total, x, y, expected):
+    got = reference.fused(total, x, y)
+    assert (np.isnan(got) and np.isnan(expected)) or (got == expected and np.signbit(got) == np.signbit(expected))
+
+
+def test_keys_are_those_of_the_counter():
+    for seed in (0, 7, 2**64 - 1, 2**70 + 3):
+        for stream in range(streams.STREAMS):
+            keys = streams.keys(seed, stream, 50)
+            want = [counter.keys(seed, streams.STREAMS * step + stream) for step in range(50)]
+            assert keys.tolist() == [list(pair) for pair in want]
+
+
+def test_each_addition_has_bits_of_its_own():
+    """Draws for (element, step, stream) behave as if independent: no two of the 3 · 64 · 64 coincide too often."""
+    steps = [(step, stream) for step in range(64) for stream in range(3)]
+    draws = np.array([[streams.draw(5, *step, element, 16) for element in range(64)] for step in steps])
+    assert abs(draws.mean() / 2**16 - 0.5) < 0.01
+    correlation = np.corrcoef(draws)[np.triu_indices(len(draws), 1)]
+    assert np.abs(correlation).max() < 0.7 and abs(correlation.mean()) < 0.01
