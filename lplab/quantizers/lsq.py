@@ -14,9 +14,9 @@ import numpy as np
 from lplab.formats import IntFormat
 from lplab.formats.base import whole
 from lplab.quantizers import kinds
-from lplab.quantizers.pact import rounded_sum
 from lplab.quantizers.radix4 import positive
 from lplab.quantizers.scaling import GREATEST_SCALE, LEAST_SCALE
+from lplab.quantizers.shared import backward
 
 LEAST_STEP = 1e-8  # our choice: a step must stay positive, and the paper does not say how
 
@@ -69,17 +69,17 @@ def lsq_backward(x: Any, step: float, gradient: Any, bits: int = 4, *, signed: b
     >>> lsq_backward(np.array([-9.0, 0.3, 9.0]), 1.0, np.array([1.0, 1.0, 1.0]), bits=2)[0]
     array([0., 1., 0.])
     """
-    xp, array, _ = kinds.open_input(x)
-    _, upstream, close = kinds.open_input(gradient)
     low, high = lsq_format(bits, signed).range
-    quotient = array / _step(xp, array, step)
-    inside = (quotient > low) & (quotient < high)
-    with np.errstate(invalid="ignore"):  # infinity − infinity, where the other branch is taken
-        slope = xp.where(inside, xp.round(quotient) - quotient, xp.clip(quotient, low, high))
-    slope = xp.where(xp.isnan(quotient), xp.zeros_like(slope), slope)
-    total = rounded_sum(xp, upstream * slope)
-    count = array.size if xp is np else array.numel()
-    return close(upstream * inside), total / math.sqrt(max(count, 1) * high)
+
+    def slopes(xp: Any, part: Any) -> tuple[Any, Any]:
+        quotient = part / _step(xp, part, step)
+        inside = (quotient > low) & (quotient < high)
+        with np.errstate(invalid="ignore"):  # infinity − infinity, where the other branch is taken
+            for_step = xp.where(inside, xp.round(quotient) - quotient, xp.clip(quotient, low, high))
+        return inside, xp.where(xp.isnan(quotient), xp.zeros_like(for_step), for_step)
+
+    for_x, total = backward(x, gradient, slopes)
+    return for_x, total / math.sqrt(max(math.prod(np.shape(x)), 1) * high)
 
 
 @kinds.eager

@@ -16,6 +16,7 @@ from lplab.quantizers import kinds
 from lplab.quantizers.quantizer import Quantizer
 from lplab.quantizers.radix4 import positive
 from lplab.quantizers.scaling import Percentile
+from lplab.quantizers.shared import backward
 
 LEAST_ALPHA = 1e-3  # our choice: a clip must stay positive, and the paper does not say how
 
@@ -68,29 +69,18 @@ def pact_backward(x: Any, alpha: float, gradient: Any) -> tuple[Any, Any]:
     >>> pact_backward(np.array([-1.0, 0.0, 2.0, 4.0, 5.0]), 4.0, np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
     (array([0., 2., 3., 0., 0.]), 9.0)
     """
-    xp, array, _ = kinds.open_input(x)
-    _, upstream, close = kinds.open_input(gradient)
-    clip = _clip(xp, array, alpha)
-    above = array >= clip
-    inside = (array >= 0) & (array < clip)
-    return close(upstream * inside), rounded_sum(xp, upstream * above)
+
+    def slopes(xp: Any, part: Any) -> tuple[Any, Any]:
+        clip = _clip(xp, part, alpha)
+        return (part >= 0) & (part < clip), part >= clip
+
+    return backward(x, gradient, slopes)
 
 
 def _clip(xp: Any, x: Any, alpha: float) -> Any:
     """The effective clip as a 0-d array in the dtype of x."""
     value = max(positive("alpha", alpha), LEAST_ALPHA)
     return np.asarray(value, x.dtype) if xp is np else x.new_full((), value)
-
-
-def rounded_sum(xp: Any, values: Any) -> float:
-    """A sum in float64, rounded to the dtype of the values.
-
-    >>> rounded_sum(np, np.float32([1e8, 1.0, -1e8]))
-    1.0
-    """
-    if xp is np:
-        return float(np.sum(np.ascontiguousarray(values), dtype=np.float64).astype(values.dtype))
-    return float(values.double().sum().to(values.dtype))
 
 
 def pact_penalty(alpha: Any, weight_decay: float) -> Any:

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -88,6 +89,15 @@ def test_the_gradient_of_the_clip_is_that_of_the_unrounded_function():
 def test_the_sum_does_not_round_on_its_way():
     big = np.float32([1e8, 1.0, -1e8, 1.0])
     assert pact_backward(np.full(4, 9, np.float32), 3.0, big)[1] == 2.0
+
+
+def test_blocks_make_no_difference():
+    """More elements than a block, in another memory order: the gradients of the parts, and the exact sum."""
+    random = np.random.default_rng(5)
+    x, g = (random.normal(size=(400, 500)).astype(np.float32).T for _ in range(2))
+    for_x, for_alpha = pact_backward(x, 0.5, g)
+    np.testing.assert_array_equal(for_x, g * ((x >= 0) & (x < 0.5)))
+    assert for_alpha == np.float32(math.fsum(g[x >= 0.5].tolist()))
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8, None])
@@ -186,6 +196,7 @@ def test_second_derivatives_are_refused():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: pact_forward([1.0], 0.0), "alpha must be a positive finite number, got 0.0"),
     (lambda: pact_forward([1.0], 1.0, 0), "bits must be an integer from 1 to 16, got 0"),
+    (lambda: pact_backward(np.ones(3), 1.0, np.ones(1)), r"gradient must have the shape of x, \(3,\), got \(1,\)"),
     (lambda: Pact(17), "bits must be an integer from 1 to 16, got 17"),
     (lambda: Pact(alpha=-1), "alpha must be a positive finite number, got -1"),
 ])  # fmt: skip
