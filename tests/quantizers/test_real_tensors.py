@@ -12,7 +12,7 @@ from lplab.datasets import captured
 INT4 = F.IntFormat(4, symmetric=True)
 TENSORS = captured()
 WEIGHTS = [name for name in TENSORS if name.endswith("/weight") and TENSORS[name].ndim > 1]
-# not the last layer: before training its gradient p − onehot has hardly more than two magnitudes, which may lie on a grid
+# not the last layer: before training p − onehot has hardly more than two magnitudes, and they may lie on a grid
 GRADIENTS = [name for name in TENSORS if name.endswith("/gradient") and "/head/" not in name]
 
 
