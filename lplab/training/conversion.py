@@ -102,7 +102,8 @@ def quantize_model(
     if emulations(model):
         raise ValueError("the model is quantized already; quantize the plain model, or take dequantize_model(model)")
     pairs = _overrides(model, overrides or {}, skip)
-    _check_support(model, tuple(pattern for pattern, other in pairs if other.is_identity))
+    plain = ("*",) if recipe.is_identity and not recipe.exceptions else ()
+    _check_support(model, plain + tuple(pattern for pattern, other in pairs if other.is_identity))
     model = model if inplace else copy.deepcopy(model)
     kinds = kinds_of(model, first, last)
     emulation = Emulation(recipe, kinds, pairs, whole("seed", seed, 0, 2**63 - 1))
@@ -184,6 +185,8 @@ def _add_clips(model: nn.Module, emulation: Emulation) -> None:
         module = model.get_submodule(name)
         if not isinstance(module, nn.Linear | nn.modules.conv._ConvNd) or hasattr(module, ALPHA):
             continue
+        if isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear):
+            continue  # the output of nn.MultiheadAttention: a weight whose module is never called
         kinds = known
         if isinstance(module, nn.modules.conv._ConvNd):
             from lplab.training.convolutions import kinds_of as convolution_kinds

@@ -1,8 +1,8 @@
 """What a quantized model carries along: its recipe, its sites, and the eye that sees every product it computes.
 
 While a quantized model runs, PyTorch shows each function that is called (``nn.Linear`` and ``x @ w`` alike) to a
-:class:`torch.overrides.TorchFunctionMode`; :mod:`lplab.training.functions` says what becomes of it. Hooks on the modules
-tell in which one we are. So parameters, classes and ``state_dict`` of the model stay what they were.
+:class:`torch.overrides.TorchFunctionMode`; :mod:`lplab.training.functions` says what becomes of it. Hooks on the
+modules tell in which one we are. So parameters, classes and ``state_dict`` of the model stay what they were.
 
 This module needs PyTorch.
 """

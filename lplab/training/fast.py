@@ -1,8 +1,8 @@
 """The compiled loops of :mod:`lplab.formats`, prepared once for a format and called without looking around.
 
 ``Format.quantize`` takes any input and decides each time what to do with it: some fifty microseconds, which a small
-network pays a hundred times a step. Training rounds float32 tensors to the same few formats for ever, so the decision is
-taken once. The results are those of ``Format.quantize``, bit for bit; where no compiled loop serves, it is called.
+network pays a hundred times a step. Training rounds float32 tensors to the same few formats for ever, so the decision
+is taken once. The results are those of ``Format.quantize``, bit for bit; where no compiled loop serves, it is called.
 
 This module needs PyTorch.
 """

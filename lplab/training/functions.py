@@ -222,6 +222,8 @@ def refused(what: str, advice: str) -> Handler:
     """A handler for what has no quantized form."""
 
     def refuse(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
+        if emulation.rules_of(emulation.name, frozenset()).is_identity:
+            return func(*args, **kwargs)
         raise NotImplementedError(f"{emulation.place}: {what} has no quantized form; {advice}")
 
     return refuse

@@ -105,7 +105,7 @@ def _layers(
 
 
 def _run(emulation: Emulation, func: Any, args: tuple, gates: Gates) -> Any:
-    """``torch.lstm`` and ``torch.gru``: with batch sizes the rows are packed, else [time, batch, size] or batch first."""
+    """``torch.lstm`` and ``torch.gru``: rows packed with batch sizes, [time, batch, size], or batch first."""
     if emulation.rules_of(emulation.name, _kinds(emulation)).is_identity:
         return func(*args)
     if isinstance(args[3], list | tuple):  # packed
