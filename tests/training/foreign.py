@@ -73,7 +73,7 @@ class SpeechStyle(nn.Module):
 
 
 class ResearchStyle(nn.Module):
-    """Raw parameters, einsum, bmm, weight norm, grouped and depthwise convolutions, a scaled dot product, squeeze-excite."""
+    """Raw parameters, einsum, bmm, weight norm, grouped and depthwise convolutions, a scaled dot product."""
 
     def __init__(self):
         super().__init__()
