@@ -37,6 +37,7 @@ class Prepared:
         rounding: a ``Rounding``.
         step: whether each call brings a scale: then values are scale · format.quantize(x / scale).
 
+    >>> from lplab.formats import IntFormat
     >>> Prepared(IntFormat(4), Rounding(), step=True)(torch.tensor([0.3, 9.0]), scale=0.5)
     tensor([0.5000, 3.5000])
     """

@@ -41,7 +41,7 @@ def clipped(x: Tensor, site: Site, module: nn.Module) -> Tensor:
     else:
         values = on_grid(x, bound, learned.bits, site.clip_signed)
     if site.watch is not None:
-        site.watch(site, "activation", x.detach(), Rounded(values.detach(), bound))
+        site.watch(site, "activation", x.detach(), Rounded(values.detach(), bound, bound))
     return values
 
 
@@ -83,7 +83,7 @@ def _by_statistics(x: Tensor, site: Site, bits: int) -> Tensor:
     bits = bits if bits in (2, 3, 4, 5, 7, 8) else 5
     values, clip = Sawb(bits, row="ternary" if bits == 2 else None).quantize_with_scale(x.detach())
     if site.watch is not None:
-        site.watch(site, "activation", x.detach(), Rounded(values, clip))
+        site.watch(site, "activation", x.detach(), Rounded(values, clip, clip))
     return StraightThrough.apply(x, Given(values), "activation") if x.requires_grad else values
 
 

@@ -21,10 +21,17 @@ from lplab.training.rules import Rule
 
 
 class Rounded(NamedTuple):
-    """A rounded tensor and the scale that was divided out before and multiplied back after rounding."""
+    """A rounded tensor, and what is known of how it was rounded.
+
+    Attributes:
+        values: the numbers on the grid.
+        scale: what was divided out before and multiplied back after rounding.
+        limit: the largest magnitude of the grid; None where it is not known or differs from channel to channel.
+    """
 
     values: Tensor
-    scale: float | Tensor
+    scale: float | Tensor = 1.0
+    limit: float | None = None
 
 
 Rounder = Callable[[Tensor, int, float], Rounded]
@@ -45,7 +52,13 @@ def rounder_of(rule: Rule) -> Rounder:
         return _per_layer(rule)
     if rule.scaling is not None:
         quantizer = Quantizer(rule.format, rule.scaling, rule.rounding, rule.axis)
-        return lambda x, seed, scale: Rounded(*quantizer.quantize_with_scale(x, seed))
+        top = rule.format.max
+
+        def scaled(x: Tensor, seed: int, scale: float) -> Rounded:
+            values, used = quantizer.quantize_with_scale(x, seed)
+            return Rounded(values, used, top * used if isinstance(used, float) else None)
+
+        return scaled
     return _plain(rule)
 
 
@@ -54,8 +67,8 @@ def _plain(rule: Rule) -> Rounder:
     if isinstance(format, BlockFormat):
         axis = -1 if rule.axis is None else rule.axis
         return lambda x, seed, scale: Rounded(format.quantize(x, rounding, seed, axis=axis), 1.0)
-    ready = prepared(format, rounding)
-    return lambda x, seed, scale: Rounded(ready(x, seed), 1.0)
+    ready, top = prepared(format, rounding), format.max
+    return lambda x, seed, scale: Rounded(ready(x, seed), 1.0, top)
 
 
 def _own(quantizer: Any) -> Rounder:
@@ -66,20 +79,24 @@ def _own(quantizer: Any) -> Rounder:
 
     def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
         result = method(x, seed=seed) if seeded else method(x)
-        return Rounded(*result) if telling else Rounded(result, 1.0)
+        if not telling:
+            return Rounded(result)
+        values, used = result
+        return Rounded(values, used, used if isinstance(used, float) else None)
 
     return rounder
 
 
 def _per_layer(rule: Rule) -> Rounder:
     """Round(x · s) / s with s a power of two. A float format is shifted by its bias instead: one pass, same bits."""
+    top = rule.format.max
 
     def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
         shifted = _shifted(rule.format, math.frexp(scale)[1] - 1) if isinstance(rule.format, FloatFormat) else None
         if shifted is not None:
-            return Rounded(prepared(shifted, rule.rounding)(x, seed), 1 / scale)
+            return Rounded(prepared(shifted, rule.rounding)(x, seed), 1 / scale, top / scale)
         values = rule.format.quantize(x * scale, rule.rounding, seed)
-        return Rounded(values.div_(scale), 1 / scale)
+        return Rounded(values.div_(scale), 1 / scale, top / scale)
 
     return rounder
 
