@@ -19,7 +19,7 @@ from numba.extending import overload
 
 from lplab.arithmetic.rounders import FIRST_STOCHASTIC, rounded
 
-WIDTH = 128  # columns in a block: enough independent sums to hide the latency of one
+DEPTH = 256  # steps in k that go through all rows before the next ones do
 ROWS = 2  # rows that share a block of columns while it is in the fastest cache
 
 
@@ -62,7 +62,8 @@ def matmul_loop(real: str, inner: int, outer: int, product: int, exact_sums: boo
         inner, outer, product: of ``rounders.MODES``: for sums, sums over chunks, products; −1 for none.
         exact_sums: recover what additions in this word lose.
         rows: 1 or ``ROWS``.
-        width: ``WIDTH``, known when the loop is compiled; 0 for fewer columns, known when it runs.
+        width: columns in a block, known when the loop is compiled: enough independent sums hide the latency of one.
+            0 for few columns, known when it runs.
 
     The loop takes a [batch, m, length] with m a multiple of ``rows``, b [batch, blocks, length, width] and out [batch,
     m, blocks · width], all of the same word, and works on the groups of ``rows`` rows first … last − 1, counted through
@@ -70,62 +71,69 @@ def matmul_loop(real: str, inner: int, outer: int, product: int, exact_sums: boo
     """
     F, U = np.dtype(real).type, np.uint32
     draws = inner >= FIRST_STOCHASTIC
-    size = width if width else WIDTH
 
     # fmt: off
     def loop(
         a, b, out, first, last, chunk, inner_c, outer_c, product_c, inner_keys, outer_keys, product_keys, steps,
     ):
         # fmt: on
-        part, total = np.zeros((rows, size), F), np.zeros((rows, size), F)
         groups, length = a.shape[1] // rows, a.shape[2]
         used = width if width else b.shape[3]
+        part, total = np.zeros((min(last - first, groups) * rows, used), F), np.zeros((0, used), F)
+        if outer >= 0:
+            total = np.zeros(part.shape, F)
         batch_step, row_step, column_step = U(steps[0]), U(steps[1]), U(steps[2])
         at = key_1 = key_2 = product_key_1 = product_key_2 = U(0)
         group = first
         while group < last:
             batch = group // groups
             stop = min(last, (batch + 1) * groups)
+            top, bottom = (group - batch * groups) * rows, (stop - batch * groups) * rows
             for block in range(b.shape[1]):
-                for row in range((group - batch * groups) * rows, (stop - batch * groups) * rows, rows):
-                    total[:] = F(0)
-                    part[:] = F(0)
-                    for k in range(length):
-                        if draws:
-                            key_1, key_2 = inner_keys[k, 0], inner_keys[k, 1]
-                            if product >= 0:
-                                product_key_1, product_key_2 = product_keys[k, 0], product_keys[k, 1]
-                        for r in range(rows):
-                            x = a[batch, row + r, k]
+                part[:] = F(0)
+                total[:] = F(0)
+                for near in range(0, length, DEPTH):  # so much of b stays in the cache while all rows come by
+                    for row in range(top, bottom, rows):
+                        number = near // chunk
+                        end = min((number + 1) * chunk, length)
+                        for k in range(near, min(near + DEPTH, length)):
                             if draws:
-                                at = U(U(batch) * batch_step)
-                                at = U(at + U(U(row + r) * row_step))
-                                at = U(at + U(U(block * used) * column_step))
-                            for j in range(used):
-                                index = U(at + U(U(j) * column_step))
-                                p = F(x * b[batch, block, k, j])
+                                key_1, key_2 = inner_keys[k, 0], inner_keys[k, 1]
                                 if product >= 0:
-                                    p = rounded(p, product, product_c, index, product_key_1, product_key_2)
-                                s = add_to_odd(part[r, j], p) if exact_sums else F(part[r, j] + p)
-                                part[r, j] = rounded(s, inner, inner_c, index, key_1, key_2)
-                        if outer >= 0 and ((k + 1) % chunk == 0 or k + 1 == length):
-                            number = k // chunk
-                            if draws:
-                                key_1, key_2 = outer_keys[number, 0], outer_keys[number, 1]
+                                    product_key_1, product_key_2 = product_keys[k, 0], product_keys[k, 1]
                             for r in range(rows):
+                                x, sums, terms = a[batch, row + r, k], part[row - top + r], b[batch, block, k]
                                 if draws:
                                     at = U(U(batch) * batch_step)
                                     at = U(at + U(U(row + r) * row_step))
                                     at = U(at + U(U(block * used) * column_step))
                                 for j in range(used):
                                     index = U(at + U(U(j) * column_step))
-                                    p = part[r, j]
-                                    s = add_to_odd(total[r, j], p) if exact_sums else F(total[r, j] + p)
-                                    total[r, j] = rounded(s, outer, outer_c, index, key_1, key_2)
-                                    part[r, j] = F(0)
-                    for r in range(rows):
-                        for j in range(used):
-                            out[batch, row + r, block * used + j] = total[r, j] if outer >= 0 else part[r, j]
+                                    p = F(x * terms[j])
+                                    if product >= 0:
+                                        p = rounded(p, product, product_c, index, product_key_1, product_key_2)
+                                    s = add_to_odd(sums[j], p) if exact_sums else F(sums[j] + p)
+                                    sums[j] = rounded(s, inner, inner_c, index, key_1, key_2)
+                            if outer >= 0 and k + 1 == end:
+                                if draws:
+                                    key_1, key_2 = outer_keys[number, 0], outer_keys[number, 1]
+                                for r in range(rows):
+                                    sums, totals = part[row - top + r], total[row - top + r]
+                                    if draws:
+                                        at = U(U(batch) * batch_step)
+                                        at = U(at + U(U(row + r) * row_step))
+                                        at = U(at + U(U(block * used) * column_step))
+                                    for j in range(used):
+                                        index = U(at + U(U(j) * column_step))
+                                        p = sums[j]
+                                        s = add_to_odd(totals[j], p) if exact_sums else F(totals[j] + p)
+                                        totals[j] = rounded(s, outer, outer_c, index, key_1, key_2)
+                                        sums[j] = F(0)
+                                number += 1
+                                end = min(end + chunk, length)
+                for row in range(top, bottom):
+                    for j in range(used):
+                        out[batch, row, block * used + j] = total[row - top, j] if outer >= 0 else part[row - top, j]
             group = stop
 
     return _compile(loop)
@@ -164,16 +172,15 @@ def span_loop() -> Callable:
         fewest, least, most, largest = I(24), I(1000), I(-1000), I(0)
         for i in range(x.size):
             magnitude = I(x[i] & MAGNITUDE)
-            largest = max(largest, magnitude)
-            counts = magnitude != I(0) and magnitude < INFINITY
-            normal = magnitude >= NORMAL
-            exponent = I(I(magnitude >> I(23)) - I(127)) if normal else I(-126)
-            significand = I(I(magnitude & I(NORMAL - I(1))) | (NORMAL if normal else I(0)))
-            lowest = F(I(significand & I(-significand)))
+            largest = I(max(largest, magnitude))
+            exponent = I(max(I(I(magnitude >> I(23)) - I(127)), I(-126)))
+            significand = I(I(magnitude & I(NORMAL - I(1))) | (NORMAL if magnitude >= NORMAL else I(0)))
+            lowest = F(I(significand & I(-significand)))  # its exponent is the number of zeros behind it
             zeros = I(I(lowest.view(I) >> I(23)) - I(127))
-            fewest = min(fewest, zeros if counts else I(24))
-            least = min(least, I(exponent + zeros) if counts else I(1000))
-            most = max(most, exponent if counts else I(-1000))
+            counts = I(magnitude - I(1)) >= I(0) and magnitude < INFINITY
+            fewest = I(min(fewest, zeros if counts else I(24)))
+            least = I(min(least, I(exponent + zeros) if counts else I(1000)))
+            most = I(max(most, exponent if counts else I(-1000)))
         if fewest == I(24):
             return 1, 0, 0, largest < INFINITY
         return 24 - fewest, least - 23, most + 1, largest < INFINITY

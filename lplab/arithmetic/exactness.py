@@ -2,8 +2,9 @@
 
 The compiled loops form total + product in a machine word. That addition rounds, too, so the accumulator's rounding
 may see a number on the wrong side of a threshold. Two facts tell when it cannot, from what is known of the operands:
-their significant bits, the exponent of their last bit, their size. Where neither helps, the loop takes the wider word
-and recovers what was lost (:func:`lplab.arithmetic.whole_arrays.add_to_odd`). Results never depend on the choice.
+their significant bits, the exponent of their last bit, their size. Where neither helps, the loop recovers what was lost
+(:func:`lplab.arithmetic.whole_arrays.add_to_odd`); where float32 cannot even hold the products, it takes float64.
+Results never depend on the choice.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from lplab.formats.plan import Grid
 FEW = 2**8  # array operations that cost less than loading a loop
 SHARED = 2**17  # multiplications that are worth a second thread
 NARROW = 64  # with fewer columns than this, rows and columns change places if there are more rows
+COST = {128: 1.0, 96: 1.04, 64: 1.1, 32: 1.2}  # of a column, in blocks of so many: measured
 PLAIN = ("nearest_even", "nearest_away")  # the modes of machine learning, and their own loops
 _loaded: set[Any] = set()  # loops that this process has used; only speed depends on it
 
@@ -73,8 +74,6 @@ def _in_word(real: str, products: Span, accumulator: Accumulator, length: int) -
         if stage != "product":
             harmless = harmless and addition_is_harmless(summands, totals, fmt.plan, rounding, real)
         summands = totals
-    if real == "float32" and not harmless:
-        return None
     return Choice(real, codes["inner"], codes["outer"], codes["product"], not harmless)
 
 
@@ -161,8 +160,8 @@ def _run(
     batch, rows, length = a.shape
     columns = b.shape[2]
     together = compiled.ROWS if rows > 1 else 1
-    width = compiled.WIDTH if _fills(columns, compiled.WIDTH) else 0
-    left, right = _rows_of(a, together, choice.real), _blocks_of(b, width or compiled.WIDTH, bool(width), choice.real)
+    width = _width(columns)
+    left, right = _rows_of(a, together, choice.real), _blocks_of(b, width or columns, choice.real)
     out = np.empty((batch, left.shape[1], right.shape[1] * right.shape[3]), choice.real)
     codes = (choice.inner, choice.outer, choice.product)
     modes = [rounders.MODES[code] if code else -1 for code in codes]
@@ -200,9 +199,9 @@ def _keys(accumulator: Accumulator, seed: int, length: int) -> list[np.ndarray]:
     return [streams.keys(seed, stream, count) for stream, count in counts]
 
 
-def _fills(columns: int, width: int) -> bool:
-    """Whether blocks of the full width waste little on columns that do not exist."""
-    return -columns % width <= columns // 4
+def _width(columns: int) -> int:
+    """How many columns to work on at a time: the least work, empty columns included; 0 where there are few."""
+    return 0 if columns < min(COST) - 8 else min(COST, key=lambda width: -(-columns // width) * width * COST[width])
 
 
 def _rows_of(a: np.ndarray, together: int, real: str) -> np.ndarray:
@@ -215,11 +214,10 @@ def _rows_of(a: np.ndarray, together: int, real: str) -> np.ndarray:
     return filled
 
 
-def _blocks_of(b: np.ndarray, most: int, full: bool, real: str) -> np.ndarray:
+def _blocks_of(b: np.ndarray, width: int, real: str) -> np.ndarray:
     """The right operand as [batch, blocks, length, width], with columns of zeros in the last block."""
     batch, length, columns = b.shape
-    blocks = -(-columns // most)
-    width = most if full else -(-columns // blocks)
+    blocks = -(-columns // width)
     packed = np.zeros((batch, blocks, length, width), real)
     for block in range(blocks):
         part = b[:, :, block * width : (block + 1) * width]
@@ -233,11 +231,8 @@ def span(x: np.ndarray) -> Span:
         return span_of(np.ascontiguousarray(x))
     from lplab.arithmetic import compiled
 
-    flat = np.ascontiguousarray(_without_repetition(x)).reshape(-1).view(np.int32)
+    once = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides)]  # without copies by broadcasting
+    in_memory = once.transpose(sorted(range(x.ndim), key=lambda axis: -abs(once.strides[axis])))
+    flat = np.ascontiguousarray(in_memory).reshape(-1).view(np.int32)
     bits, least, most, finite = compiled.span_loop()(flat)
     return Span(int(bits), int(least), int(most), bool(finite))
-
-
-def _without_repetition(x: np.ndarray) -> np.ndarray:
-    """A broadcast array without its copies."""
-    return x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides)]

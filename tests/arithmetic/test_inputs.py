@@ -197,7 +197,7 @@ ONES = np.ones((2, 2), np.float32)
 
 
 @pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda: matmul(ONES, np.ones((3, 2)), WAY), ValueError, r"shapes \(2, 2\) and \(3, 2\) do not fit: 2 columns meet"),
+    (lambda: matmul(ONES, np.ones((3, 2)), WAY), ValueError, r"shapes \(2, 2\) and \(3, 2\) do not fit: 2 columns"),
     (lambda: matmul(np.ones((2, 2, 2)), np.ones((3, 2, 2)), WAY), ValueError, "their batches do not broadcast"),
     (lambda: matmul(np.float32(1), ONES, WAY), TypeError, "cannot multiply float32; allowed: numpy arrays"),
     (lambda: matmul(np.ones(()), ONES, WAY), ValueError, "needs at least one dimension"),

@@ -96,7 +96,8 @@ def test_the_fast_loop_gives_the_bits_of_the_careful_one(name, mode):
     rng = np.random.default_rng(7)
     chosen = set()
     for accumulator in (Accumulator(name, rounding=mode), Accumulator(name, rounding=mode, chunk=16)):
-        for kind, other in (("fp8", "fp8"), ("fp8", "gradients"), ("powers", "fp8"), ("small", "powers")):
+        pairs = ("fp8", "fp8"), ("fp8", "gradients"), ("powers", "fp8"), ("dlfloat", "powers"), ("dlfloat", "dlfloat")
+        for kind, other in pairs:
             a, b = operand(kind, (96, 64), rng), operand(other, (64, 128), rng)
             products_ = span_of(a.astype(float)).times(span_of(b.astype(float)))
             chosen.add(kernels.choose(products_, accumulator, 64).real)
