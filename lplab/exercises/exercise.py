@@ -136,6 +136,7 @@ class Exercise:
         signed_zero: whether −0 differs from 0.
         starts_broken: whether the stub is a wrong function to be repaired, which is judged, and not an empty one.
         modules: what the answer may import beside Python's harmless modules.
+        given: helpers that stand ready above the stub and the solution, in this order.
         points: for a pass; a third and two thirds of them for all but the boundary set or the properties.
     """
 
@@ -164,6 +165,7 @@ class Exercise:
     signed_zero: bool = True
     starts_broken: bool = False
     modules: tuple[str, ...] = ("math", "numpy")
+    given: tuple[Callable[..., Any], ...] = ()
     points: int = 6
 
     def __post_init__(self) -> None:
@@ -191,19 +193,24 @@ class Exercise:
     @cached_property
     def solution(self) -> str:
         """The source of the solution, as a student could have written it (modules are imported on top)."""
-        source = textwrap.dedent(inspect.getsource(self.reference))
-        return "\n".join(self._imports) + "\n\n\n" + source if self._imports else source
+        return self._with_imports(*self._helpers, textwrap.dedent(inspect.getsource(self.reference)))
 
     @property
-    def _imports(self) -> list[str]:
-        source = inspect.getsource(self.reference)  # what a mutant uses beyond this it finds all the same
+    def _helpers(self) -> list[str]:
+        return [textwrap.dedent(inspect.getsource(helper)) for helper in self.given]
+
+    @staticmethod
+    def _with_imports(*sources: str) -> str:
+        """The sources one below the other, with the imports that they need (a mutant finds more than these)."""
         known = {"math": "import math", "np": "import numpy as np"}
-        return [line for name, line in known.items() if re.search(rf"\b{name}\.", source)]
+        imports = [line for name, line in known.items() if re.search(rf"\b{name}\.", "\n".join(sources))]
+        return "\n\n\n".join(part for part in ("\n".join(imports), *(s.rstrip("\n") for s in sources)) if part) + "\n"
 
     @property
     def stub_source(self) -> str:
         """The function as the student finds it."""
-        return textwrap.dedent(self.stub).strip() + "\n"
+        stub = textwrap.dedent(self.stub).strip() + "\n"
+        return self._with_imports(*self._helpers, stub) if self.given else stub
 
     @property
     def cell(self) -> str:

@@ -1,0 +1,85 @@
+"""Exercise 05.2: the bound of the error, and the chunk that makes it smallest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lplab.exercises.exercise import Args, Example, Exercise, mutant
+from lplab.exercises.forms import Numbers
+
+
+def best_chunk(n, mantissa_bits):
+    """The chunk with the smallest error bound for n terms, and that bound."""
+    chunk = min(range(1, n + 1), key=lambda c: (c + -(-n // c), c))
+    additions = chunk + -(-n // chunk)
+    return chunk, additions * 2.0 ** -(mantissa_bits + 1)
+
+
+ALL = "chunk = min(range(1, n + 1), key=lambda c: (c + -(-n // c), c))"
+
+
+def bound_cases() -> list[Args]:
+    """All short sums, squares and their neighbours, powers of two, primes."""
+    lengths = [*range(1, 66), *(k * k + d for k in (10, 16, 31) for d in (-1, 0, 1)), 127, 128, 500, 1009, 2048, 4096]
+    return [(n, 9) for n in lengths] + [(100, m) for m in (2, 7, 10, 23)]
+
+
+def why_bound(args: Args, expected: Any) -> str:
+    """The additions that a term passes through in the best chunk."""
+    n, chunk = args[0], int(expected[0])
+    chunks = -(-n // chunk)
+    return f"With chunks of {chunk} there are {chunks} chunks: a term passes through at most {chunk} + {chunks} = {chunk + chunks} additions."
+
+
+BOUND = Exercise(
+    id="05.2",
+    version=1,
+    title="The bound, and the best chunk",
+    goal="Goal 2: choose the chunk",
+    minutes=10,
+    difficulty=2,
+    statement=r"""
+        Each rounded addition is off by at most $u = 2^{-(m+1)}$ of its result, with $m$ mantissa bits. A term that passes through $k$ additions collects at most about $k\,u$. In chunks of $c$, the first of $n$ terms passes through $c$ additions in its chunk and
+        $\lceil n/c\rceil$ in the total (count those to a register's 0, too). Write `best_chunk(n, mantissa_bits)`: the chunk from 1 to $n$ with the smallest bound $(c + \lceil n/c\rceil)\,u$, the shorter one if two are equal, and the bound.
+    """,
+    stub='''
+        def best_chunk(n, mantissa_bits):
+            """The chunk with the smallest error bound for n terms, and that bound."""
+            raise NotImplementedError
+    ''',
+    reference=best_chunk,
+    form=Numbers(count=2),
+    examples=(
+        Example((16, 9), "Chunks of 4: 4 + 4 additions, times 2⁻¹⁰."),
+        Example((12, 9), "Chunks of 3 and of 4 both need 7 additions: the shorter one."),
+        Example((7, 9), "n need not be a multiple: with chunks of 2 there are four chunks, the last of one term."),
+        Example((21, 9), "3 + 7 = 4 + 6 = 5 + 5: the shortest of the three, although √21 is nearer to 5."),
+        Example((1, 9), "One term: one addition in the chunk and one in the total."),
+        Example((4096, 9), "Chunks of 64: 128 additions instead of 4,096."),
+        Example((100, 7), "bfloat16 has 7 mantissa bits: u = 2⁻⁸."),
+    ),
+    boundary=bound_cases,
+    why=why_bound,
+    mutants=(
+        mutant("the root of n, rounded down, without a look at its neighbours", ALL, "chunk = int(n ** 0.5)"),
+        mutant("the root of n, rounded to the nearest", ALL, "chunk = round(n ** 0.5)"),
+        mutant("the root of n, rounded up", ALL, "chunk = math.ceil(n ** 0.5)"),
+        mutant("of equal bounds the longest chunk is taken", "-(-n // c), c))", "-(-n // c), -c))"),
+        mutant("the last, shorter chunk is not counted", "(c + -(-n // c), c)", "(c + n // c, c)", "-(-n // chunk)", "n // chunk"),
+        mutant("n/c is not rounded up", "(c + -(-n // c), c)", "(c + n / c, c)", "-(-n // chunk)", "n / chunk"),
+        mutant("all additions are counted, not those that one term passes through", "additions = chunk", "additions = n"),
+        mutant("the longer of the two ways is counted, not their sum", "(c + -(-n // c), c)", "(max(c, -(-n // c)), c)", "chunk + -(-n // chunk)", "max(chunk, -(-n // chunk))"),
+        mutant("u is a whole step, 2⁻ᵐ, though rounding is off by half a step at most", "(mantissa_bits + 1)", "mantissa_bits"),
+        mutant("u is a quarter of a step: the leading 1 is counted twice", "(mantissa_bits + 1)", "(mantissa_bits + 2)"),
+        mutant("additions to 0 are not counted", "additions = chunk + -(-n // chunk)", "additions = chunk - 1 + -(-n // chunk) - 1"),
+        mutant("only powers of two are tried", "range(1, n + 1)", "[2**k for k in range(n.bit_length())]"),
+        mutant("only chunks that divide n are tried", "range(1, n + 1)", "[c for c in range(1, n + 1) if n % c == 0]"),
+        mutant("the bound of the sum without chunks", "additions = chunk + -(-n // chunk)", "additions = n"),
+        mutant("errors are taken to cancel: the root of the additions", "chunk + -(-n // chunk)", "(chunk + -(-n // chunk)) ** 0.5"),
+    ),
+    hints=(
+        "Write c + ⌈n/c⌉ for n = 12 and c = 1, 2, 3, 4, 6, 12: 13, 8, 7, 7, 8, 13. Long chunks and many chunks are equally bad.",
+        "Try all chunks: min(range(1, n + 1), key=...) takes the first of the smallest, which is the shortest. ⌈n/c⌉ is -(-n // c) in Python.",
+        "The skeleton: chunk = min(range(1, n + 1), key=lambda c: c + -(-n // c)); return chunk, (chunk + -(-n // chunk)) × 2.0 ** -(mantissa_bits + 1).",
+    ),
+)
