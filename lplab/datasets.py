@@ -7,15 +7,32 @@ Sources, licences and how each file was made: ``data/README.md``. Needs numpy al
 ((1797, 8, 8), 'float32', [0, 1, 2, 3, 4])
 """
 
+import math
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lplab.captured import Captured
 from lplab.tensor_files import load_tensors
 
-__all__ = ["Captured", "captured", "character_ids", "characters", "data_folder", "digits", "load_tensors"]
+__all__ = [
+    "Captured",
+    "Split",
+    "captured",
+    "character_ids",
+    "characters",
+    "cluttered_digits",
+    "data_folder",
+    "digits",
+    "from_arrays",
+    "from_files",
+    "load_tensors",
+    "recall_sequences",
+]
+IGNORED = -100  # the target that PyTorch's cross-entropy leaves out
 
 
 @cache
@@ -79,3 +96,206 @@ def captured() -> Captured:
     ('resnet', 'transformer')
     """
     return Captured(data_folder() / "captured")
+
+
+# ---- harder tasks, as many examples as you like ----------------------------------------------------------------------
+
+
+def cluttered_digits(
+    count: int, size: int = 16, clutter: int = 4, noise: float = 0.1, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """A digit somewhere in a picture of noise and pieces of other digits: harder than the digits themselves.
+
+    The digit lies at a random place with a random contrast and colour; ``clutter`` pieces of 4 × 4 of other digits lie
+    around and upon it. Labels are drawn evenly.
+
+    Args:
+        count: how many.
+        size: height and width, from 8 on.
+        clutter: pieces a picture; 0 for none.
+        noise: standard deviation of the noise; pixels are about 0 to 1.
+        seed: same seed, same pictures.
+
+    Returns:
+        Images float32 [count, 3, size, size] and labels int64 [count].
+
+    >>> images, labels = cluttered_digits(100, seed=1)
+    >>> images.shape, images.dtype.name, sorted(set(labels.tolist())) == list(range(10))
+    ((100, 3, 16, 16), 'float32', True)
+    """
+    _at_least("count", count, 1), _at_least("size", size, 8), _at_least("clutter", clutter, 0)
+    if not 0 <= noise < math.inf:
+        raise ValueError(f"noise must be a number from 0 on, got {noise!r}")
+    generator = np.random.default_rng(seed)
+    pictures, labels = digits()
+    chosen = generator.integers(0, len(pictures), count)
+    images = generator.normal(0.0, noise, (count, 3, size, size)).astype(np.float32)
+    _place(images, pictures[chosen], generator, contrast=(0.5, 1.0))
+    for _ in range(clutter):
+        others = pictures[generator.integers(0, len(pictures), count)]
+        corner = generator.integers(0, 5, 2)
+        piece = others[:, corner[0] : corner[0] + 4, corner[1] : corner[1] + 4]
+        _place(images, piece, generator, contrast=(0.3, 0.8))
+    return images, labels[chosen]
+
+
+def _place(
+    images: np.ndarray, pieces: np.ndarray, generator: np.random.Generator, contrast: tuple[float, float]
+) -> None:
+    """Add pieces [n, h, w] to images [n, 3, size, size], each at a place and in a colour of its own."""
+    count, height, width = pieces.shape
+    size = images.shape[-1]
+    rows = generator.integers(0, size - height + 1, count)[:, None] + np.arange(height)
+    columns = generator.integers(0, size - width + 1, count)[:, None] + np.arange(width)
+    colours = generator.uniform(*contrast, (count, 3)).astype(np.float32)
+    where = np.arange(count)[:, None, None, None], np.arange(3)[:, None, None]
+    images[*where, rows[:, None, :, None], columns[:, None, None, :]] += colours[:, :, None, None] * pieces[:, None]
+
+
+def recall_sequences(
+    count: int, pairs: int = 8, keys: int = 16, values: int = 16, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of key and value, then a key: which value went with it? A task that needs attention or a long memory.
+
+    Args:
+        count: how many sequences.
+        pairs: pairs in a sequence; all keys of a sequence differ.
+        keys, values: numbers of different symbols; the symbols of keys come first.
+        seed: same seed, same sequences.
+
+    Returns:
+        Symbols int64 [count, 2·pairs + 1] below keys + values, and targets int64 of the same shape: the value in the
+        last place, and −100, which PyTorch's cross-entropy leaves out, everywhere else.
+
+    >>> symbols, targets = recall_sequences(3, pairs=2)
+    >>> symbols.shape, [int(t) in row for row, t in zip(symbols, targets[:, -1])]
+    ((3, 5), [True, True, True])
+    """
+    _at_least("count", count, 1), _at_least("pairs", pairs, 1), _at_least("values", values, 1)
+    if keys < pairs:
+        raise ValueError(f"keys must be at least pairs = {pairs}, so that all keys of a sequence differ; got {keys}")
+    generator = np.random.default_rng(seed)
+    chosen = generator.random((count, keys)).argsort(axis=1)[:, :pairs]
+    answers = keys + generator.integers(0, values, (count, pairs))
+    asked = generator.integers(0, pairs, count)
+    every = np.arange(count)
+    symbols = np.empty((count, 2 * pairs + 1), np.int64)
+    symbols[:, 0:-1:2], symbols[:, 1::2], symbols[:, -1] = chosen, answers, chosen[every, asked]
+    targets = np.full_like(symbols, IGNORED)
+    targets[:, -1] = answers[every, asked]
+    return symbols, targets
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+
+
+# ---- your own --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    """Examples to train with and others to test with: numpy arrays with an example in each row."""
+
+    train_inputs: np.ndarray
+    train_targets: np.ndarray
+    test_inputs: np.ndarray
+    test_targets: np.ndarray
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, self.train_inputs.shape[1:])) or "one number"
+        return f"Split({len(self.train_inputs)} to train with, {len(self.test_inputs)} to test with, each {shape})"
+
+
+def from_arrays(inputs: Any, targets: Any, test_share: float = 0.2, seed: int | None = 0) -> Split:
+    """Your own examples, shuffled and split.
+
+    Args:
+        inputs: array-like, an example in each row; floats become float32, integers int64.
+        targets: array-like, as many rows: integers for classes, floats for regression.
+        test_share: share of the examples to test with, above 0 and below 1.
+        seed: of the shuffling; None keeps the order, so that the last examples are those to test with.
+
+    Raises:
+        ValueError: no rows, different numbers of rows, or numbers that are not finite.
+
+    >>> from_arrays(*digits())
+    Split(1438 to train with, 359 to test with, each 8×8)
+    """
+    x, y = _numbers("inputs", inputs), _numbers("targets", targets)
+    if len(x) != len(y):
+        raise ValueError(f"inputs have {len(x)} rows and targets {len(y)}; there must be a target for each input")
+    if not 0 < test_share < 1:
+        raise ValueError(f"test_share must be above 0 and below 1, got {test_share!r}")
+    held = round(len(x) * test_share)
+    if not 0 < held < len(x):
+        raise ValueError(f"{len(x)} examples cannot be split with test_share={test_share!r}: one side would be empty")
+    order = np.arange(len(x)) if seed is None else np.random.default_rng(seed).permutation(len(x))
+    train, test = order[: len(x) - held], order[len(x) - held :]
+    return Split(x[train], y[train], x[test], y[test])
+
+
+def _numbers(name: str, values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub" or array.ndim == 0:
+        raise ValueError(f"{name} must be numbers, an example in each row; got {array.dtype} of shape {array.shape}")
+    array = array.astype(np.float32 if array.dtype.kind == "f" else np.int64)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name} hold numbers that are not finite")
+    return array
+
+
+def from_files(
+    path: str | Path, inputs: str = "inputs", targets: str = "targets", test_share: float = 0.2, seed: int | None = 0
+) -> Split:
+    """Your own examples from one file with two arrays.
+
+    Args:
+        path: an .npz, .safetensors, .pt or .pth file; files that hold Python objects are refused.
+        inputs, targets: names of the two arrays in it.
+        test_share, seed: as in :func:`from_arrays`.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: another kind of file, or no array of that name; the message lists the names there are.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder, "mine.npz"), inputs=np.zeros((10, 3)), targets=np.arange(10))
+    ...     from_files(Path(folder, "mine.npz"))
+    Split(8 to train with, 2 to test with, each 3)
+    """
+    path = Path(path).expanduser()
+    if path.suffix not in _READERS:
+        raise ValueError(f"cannot read {path.name}; allowed: {', '.join(_READERS)}")
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    arrays = _READERS[path.suffix](path)
+    for name in (inputs, targets):
+        if name not in arrays:
+            raise ValueError(f"{path.name} has no array {name!r}; it has: {', '.join(sorted(arrays)) or 'nothing'}")
+    return from_arrays(arrays[inputs], arrays[targets], test_share, seed)
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    from safetensors.numpy import load_file
+
+    return load_file(path)
+
+
+def _read_torch(path: Path) -> dict[str, np.ndarray]:
+    import torch
+
+    stored = torch.load(path, weights_only=True, map_location="cpu")
+    if not isinstance(stored, dict):
+        raise ValueError(f"{path.name} must hold a dict of tensors, got {type(stored).__name__}")
+    return {str(name): value.numpy() for name, value in stored.items() if isinstance(value, torch.Tensor)}
+
+
+_READERS = {".npz": _read_npz, ".safetensors": _read_safetensors, ".pt": _read_torch, ".pth": _read_torch}
