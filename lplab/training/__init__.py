@@ -19,7 +19,7 @@ from lplab.training.fixed_point import digits_split, train
 from lplab.training.runs import Epoch, FixedPointRun, Trained, finish, side_by_side
 
 if TYPE_CHECKING:
-    from lplab.training import recipes
+    from lplab.training import recipes, tasks
     from lplab.training.batches import Batches, Windows
     from lplab.training.conversion import dequantize_model, float32, quantize_model
     from lplab.training.diagnosis import Diagnosis, DivergedError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "recipes": "recipes",
+    "tasks": "tasks",
     "LayerRules": "recipe",
     "Recipe": "recipe",
     "Update": "recipe",
@@ -53,7 +54,7 @@ _LAZY = {
     "Step": "trainer",
     "Trainer": "trainer",
 }
-_NEED_TORCH = {"batches", "conversion", "diagnosis", "optimizers", "recorder", "trainer"}
+_NEED_TORCH = {"batches", "conversion", "diagnosis", "optimizers", "recorder", "tasks", "trainer"}
 
 __all__ = [
     "LABELS",
@@ -88,6 +89,7 @@ __all__ = [
     "quantize_model",
     "recipes",
     "side_by_side",
+    "tasks",
     "train",
 ]
 
@@ -102,6 +104,6 @@ def __getattr__(name: str) -> Any:
         if error.name == "torch" and _LAZY[name] in _NEED_TORCH:
             raise ImportError(f"lplab.training.{name} needs PyTorch: pip install 'lplab[torch]'") from error
         raise
-    found = module if name == "recipes" else getattr(module, name)
+    found = module if name == _LAZY[name] else getattr(module, name)
     globals()[name] = found
     return found

@@ -1,0 +1,151 @@
+"""``lplab train``: a model of the zoo under a recipe, from a terminal."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from lplab.cli.command import BadInputError, add_command
+
+INTERRUPTED, DIVERGED = 130, 1
+
+
+def add_train(commands: Any) -> None:
+    """Add ``lplab train``."""
+    text = "train a small model under a recipe"
+    parser = add_command(commands, run_train, "train", text, "lplab train --recipe hfp8_2019 --model mlp --steps 20")
+    parser.add_argument("--recipe", default="hfp8_2019", help="default: hfp8_2019; --list shows all")
+    parser.add_argument("--model", default="transformer", help="default: transformer; --list shows all")
+    parser.add_argument("--steps", type=int, default=400, help="default: 400")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, batches and stochastic rounding (default: 0)")
+    parser.add_argument("--lr", type=float, help="learning rate (default: the model's own)")
+    parser.add_argument("--batch", type=int, help="examples a batch (default: the model's own)")
+    parser.add_argument("--set", metavar="SWITCH=VALUE", action="append", default=[], help="a switch of the recipe")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="record every tenth step into an .npz file")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write a checkpoint at the end, or at Ctrl-C")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="go on from a checkpoint")
+    parser.add_argument("--list", action="store_true", help="list recipes with their switches, and models")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_train(args: argparse.Namespace) -> int:
+    """Train under a progress bar on stderr, then print how it went; a diverged training ends with code 1."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise BadInputError("training needs PyTorch: pip install 'lplab[torch]'") from None
+    if args.list:
+        return print_list(args.json)
+    if args.steps < 1:
+        raise BadInputError(f"--steps must be at least 1, got {args.steps}")
+    for path in (args.save, args.record):
+        if path and not path.resolve().parent.is_dir():
+            raise BadInputError(f"there is no folder {path.resolve().parent}")
+    try:
+        trainer, task = prepared(args)
+    except (ValueError, TypeError, OSError) as problem:
+        raise BadInputError(str(problem)) from None
+    return finished(args, trainer, task)
+
+
+def prepared(args: argparse.Namespace) -> tuple[Any, Any]:
+    """The trainer and the task that the arguments ask for."""
+    from lplab.training import Recorder, recipes, tasks
+
+    task = tasks.get(args.model)
+    recipe = recipes.get(args.recipe, **dict(map(switch, args.set)))
+    recorder = Recorder(every=10) if args.record else None
+    trainer = task.trainer(recipe, args.seed, batch=args.batch, lr=args.lr, recorder=recorder)
+    if args.resume:
+        if not args.resume.is_file():
+            raise ValueError(f"there is no file {args.resume}")
+        try:
+            trainer.load(args.resume)
+        except (KeyError, RuntimeError) as problem:
+            raise ValueError(f"{args.resume} is no checkpoint of this model: {str(problem).splitlines()[0]}") from None
+    return trainer, task
+
+
+def switch(text: str) -> tuple[str, Any]:
+    """A switch as it is typed: a number, true, false or none where it reads as one, else a word.
+
+    >>> switch("bits=2"), switch("phases=single"), switch("master_weights=false")
+    (('bits', 2), ('phases', 'single'), ('master_weights', False))
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--set takes SWITCH=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value.lower() if value.lower() in ("true", "false") else value)
+    except json.JSONDecodeError:
+        return name, None if value.lower() == "none" else value
+
+
+def finished(args: argparse.Namespace, trainer: Any, task: Any) -> int:
+    """Train, save what is to be saved, print."""
+    from lplab.training import DivergedError
+
+    started, losses, code, stopped = time.perf_counter(), [], 0, ""
+    try:
+        for step in with_bar(trainer, args.steps):
+            losses.append(step.loss)
+    except KeyboardInterrupt:
+        code, stopped = INTERRUPTED, "stopped by Ctrl-C"
+    except DivergedError as problem:
+        code, stopped = DIVERGED, str(problem)
+    seconds = time.perf_counter() - started
+    if args.save and code != DIVERGED:
+        trainer.save(args.save)
+    if args.record:
+        trainer.recorder.save(args.record)
+    test = trainer.evaluate(*task.test()) if code == 0 else {}
+    report(args, trainer, {"losses": losses, "seconds": seconds, "test": test, "stopped": stopped})
+    return code
+
+
+def with_bar(trainer: Any, steps: int) -> Any:
+    """The steps of the training, with a bar that shows the loss."""
+    from tqdm import tqdm
+
+    with tqdm(total=steps, unit="step", file=sys.stderr, desc=trainer.recipe.name) as bar:
+        for step in trainer.steps(steps):
+            bar.set_postfix_str(f"loss {step.loss:.4f}", refresh=False)
+            bar.update()
+            yield step
+
+
+def report(args: argparse.Namespace, trainer: Any, result: dict[str, Any]) -> None:
+    """Print how it went: a few lines, or JSON."""
+    if args.json:
+        about = {"recipe": args.recipe, "model": args.model, "seed": args.seed, "steps": trainer.step}
+        print(json.dumps(about | result | {"stopped": result["stopped"] or None}))
+        return
+    if result["stopped"]:
+        print(result["stopped"])
+    losses = result["losses"]
+    if losses:
+        tail = losses[-max(1, len(losses) // 10) :]
+        print(f"{args.model} under {args.recipe}, {len(losses)} steps in {result['seconds']:.1f} s")
+        print(f"training loss  {losses[0]:.4f} → {sum(tail) / len(tail):.4f} nats (mean of the last tenth)")
+    for name, value in result["test"].items():
+        shown = f"{value:.4f} nats" if name == "loss" else f"{value:.1%}"
+        print(f"test {name:<9} {shown}")
+
+
+def print_list(as_json: bool) -> int:
+    """Print the recipes with their switches, and the models."""
+    from lplab.training import recipes, tasks
+
+    switches = {name: recipes.switches_of(name) for name in recipes.names()}
+    about = {name: task.about for name, task in tasks.TASKS.items()}
+    if as_json:
+        print(json.dumps({"recipes": switches, "models": about}, indent=1, ensure_ascii=False))
+        return 0
+    for name, values in switches.items():
+        print(f"{name:<16}{', '.join(f'{key}={value}' for key, value in values.items())}")
+    print()
+    for name, text in about.items():
+        print(f"{name:<16}{text}")
+    return 0

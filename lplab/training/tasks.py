@@ -1,0 +1,155 @@
+"""Tasks: a model of the zoo, data that come with lplab, and settings that train well in float32, by name.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from lplab import datasets, models
+from lplab.training.batches import Batch, Batches, Windows
+from lplab.training.recipe import Recipe
+from lplab.training.recorder import Recorder
+from lplab.training.trainer import Trainer
+
+HELD_OUT = 397  # digits to test with, as in Gupta's runs
+PICTURES = 4000, 1000  # to train and to test with
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something to train.
+
+    Args:
+        name: the model's.
+        about: model and data in a few words.
+        model: makes the model from a seed.
+        data: makes the batches from a batch size and a seed.
+        test: inputs and targets to test with.
+        batch: examples a batch.
+        optimizer, lr, options: of the trainer.
+    """
+
+    name: str
+    about: str
+    model: Callable[[int], nn.Module]
+    data: Callable[[int, int], Any]
+    test: Callable[[], Batch]
+    batch: int
+    optimizer: str = "sgd"
+    lr: float = 0.05
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def trainer(
+        self,
+        recipe: str | Recipe = "fp32",
+        seed: int = 0,
+        *,
+        batch: int | None = None,
+        lr: float | None = None,
+        recorder: Recorder | None = None,
+    ) -> Trainer:
+        """A trainer of the task under a recipe; ``seed`` decides weights, batches and coins.
+
+        >>> get("mlp").trainer("fp8_2018").step
+        0
+        """
+        data = self.data(self.batch if batch is None else batch, seed)
+        rate = self.lr if lr is None else lr
+        options = dict(self.options)
+        return Trainer(
+            self.model(seed), data, recipe, optimizer=self.optimizer, lr=rate, seed=seed, recorder=recorder, **options
+        )
+
+
+@cache
+def _characters() -> tuple[np.ndarray, np.ndarray, int]:
+    """The novel as numbers: nine tenths to train with, the last tenth to test with, the size of the vocabulary."""
+    ids, vocabulary = datasets.character_ids()
+    cut = len(ids) * 9 // 10
+    return ids[:cut], ids[cut:], len(vocabulary)
+
+
+def _text(batch: int, seed: int) -> Windows:
+    return Windows(_characters()[0], length=64, batch=batch, seed=seed)
+
+
+def _text_test() -> Batch:
+    return Windows(_characters()[1], length=64, batch=64, seed=0)(0)
+
+
+@cache
+def _digits() -> datasets.Split:
+    images, labels = datasets.digits()
+    return datasets.from_arrays(images[:, None], labels, test_share=HELD_OUT / len(images))
+
+
+@cache
+def _pictures() -> datasets.Split:
+    train, test = PICTURES
+    return datasets.from_arrays(*datasets.cluttered_digits(train + test), test_share=test / (train + test), seed=None)
+
+
+def _batches(split: Callable[[], datasets.Split]) -> Callable[[int, int], Batches]:
+    return lambda batch, seed: Batches(split().train_inputs, split().train_targets, batch, seed)
+
+
+def _test(split: Callable[[], datasets.Split]) -> Callable[[], Batch]:
+    return lambda: (torch.from_numpy(split().test_inputs), torch.from_numpy(split().test_targets))
+
+
+_NOVEL = "the characters of a novel, the next one to be told"
+_CLUTTER = "digits in colour among pieces of others, 16 × 16"
+_SMALL = "digits, 8 × 8"
+_ON_DIGITS = {"data": _batches(_digits), "test": _test(_digits), "batch": 50, "options": (("momentum", 0.9),)}
+_ON_PICTURES = {"data": _batches(_pictures), "test": _test(_pictures), "batch": 50, "options": (("momentum", 0.9),)}
+_ON_TEXT = {"data": _text, "test": _text_test, "batch": 16, "optimizer": "adam", "lr": 3e-3}
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Task("mlp", f"three linear layers; {_SMALL}", lambda seed: models.mlp(seed=seed), **_ON_DIGITS),
+        Task("digits_resnet", f"residual net; {_SMALL}", lambda seed: models.digits_resnet(seed), **_ON_DIGITS),
+        Task("cnn", f"two convolutions; {_CLUTTER}", lambda s: models.cnn(channels=3, seed=s), **_ON_PICTURES),
+        Task("resnet", f"residual net of depth 8; {_CLUTTER}", lambda s: models.resnet(seed=s), **_ON_PICTURES),
+        Task("depthwise", f"small MobileNetV2; {_CLUTTER}", lambda s: models.depthwise_net(seed=s), **_ON_PICTURES),
+        Task("lstm", f"LSTM of two layers; {_NOVEL}", lambda s: models.lstm(_characters()[2], seed=s), **_ON_TEXT),
+        Task(
+            "transformer",
+            f"Transformer of three blocks; {_NOVEL}",
+            lambda seed: models.character_transformer(_characters()[2], seed),
+            **_ON_TEXT,
+        ),
+    )
+}
+"""The tasks by name; a new one is a new row."""
+
+
+def names() -> list[str]:
+    """The names of the tasks."""
+    return list(TASKS)
+
+
+def get(name: str, **changes: Any) -> Task:
+    """The task with this name, some fields changed.
+
+    Raises:
+        ValueError: no such task; the message has the closest ones.
+
+    >>> get("resnet", batch=10).batch
+    10
+    """
+    if name not in TASKS:
+        close = get_close_matches(str(name).lower(), TASKS, n=3, cutoff=0.4)
+        hint = f"closest: {', '.join(close)}. " if close else ""
+        raise ValueError(f"unknown model {name!r}; {hint}Allowed: {', '.join(TASKS)}")
+    return replace(TASKS[name], **changes)
