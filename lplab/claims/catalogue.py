@@ -6,8 +6,9 @@ from difflib import get_close_matches
 
 from lplab.claims.claim import Claim
 from lplab.claims.gupta_2015 import GUPTA_2015
+from lplab.claims.wang_2018 import WANG_2018
 
-CLAIMS: tuple[Claim, ...] = (GUPTA_2015,)
+CLAIMS: tuple[Claim, ...] = (GUPTA_2015, WANG_2018)
 
 
 def names() -> tuple[str, ...]:
@@ -27,7 +28,7 @@ def get(id_: str) -> Claim:
     >>> get("gupta")
     Traceback (most recent call last):
     ...
-    ValueError: unknown claim 'gupta'; did you mean gupta_2015? All: gupta_2015
+    ValueError: unknown claim 'gupta'; did you mean gupta_2015? All: gupta_2015...
     """
     for claim in CLAIMS:
         if claim.id == id_:

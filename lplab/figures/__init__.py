@@ -16,6 +16,7 @@ from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.prediction import guess_and_truth
 from lplab.figures.relative_error import error_curve_data
+from lplab.figures.running_sum import chunk_error, running_sum
 from lplab.figures.scatter import quantized_scatter
 from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
@@ -27,6 +28,7 @@ from lplab.figures.training_losses import training_losses
 __all__ = [
     "Curve",
     "TensorStatistics",
+    "chunk_error",
     "codebook_table",
     "compare",
     "counterexample",
@@ -40,6 +42,7 @@ __all__ = [
     "number_line",
     "number_line_data",
     "quantized_scatter",
+    "running_sum",
     "show",
     "stacked",
     "staircase",

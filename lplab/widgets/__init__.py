@@ -9,6 +9,7 @@ from .explorer_state import ExplorerState
 from .live_figure import LiveFigure
 from .live_run import LiveRun
 from .prediction import Outcome, Prediction
+from .sum_explorer import SumExplorer
 from .training import live_training, train_with
 from .training_explorer import TrainingExplorer
 
@@ -20,6 +21,7 @@ __all__ = [
     "LiveRun",
     "Outcome",
     "Prediction",
+    "SumExplorer",
     "TrainingExplorer",
     "live_training",
     "train_with",

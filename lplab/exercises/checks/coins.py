@@ -36,8 +36,8 @@ def on_a_neighbour(args: Args, result: Any) -> str:
     return f"{between}; yours is {decimal(yours)}, neither of the two."
 
 
-def sampled(fractions: Sequence[float], look: Callable[[float, np.ndarray], str]) -> Callable[..., Finding | None]:
-    """A look at many draws for each of a few numbers of steps (in quarters, fraction_bits = 2)."""
+def sampled(fractions: Sequence[Any], look: Callable[[Any, np.ndarray], str]) -> Callable[..., Finding | None]:
+    """A look at many draws for each of a few cases, such as numbers of steps (in quarters, fraction_bits = 2)."""
 
     def look_at_all(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
         for fraction, args, result in zip(fractions, calls, results, strict=True):

@@ -1,0 +1,30 @@
+"""Lab 05: the answer of its question, and the student's function beside the library's."""
+
+from lplab import widgets
+from lplab.exercises import catalogue
+from lplab.exercises.lab05 import draw_chunked
+
+
+def unfinished(x, y, chunk):
+    raise NotImplementedError
+
+
+def exact_dot(x, y, chunk):
+    return float(x @ y)
+
+
+def test_a_students_function_is_drawn_once_it_works():
+    assert "it is not written yet" in str(draw_chunked(unfinished))
+    drawn = draw_chunked(exact_dot)
+    assert isinstance(drawn, widgets.LiveFigure) and "yours agrees at 0 of 15" in drawn.layout.meta["title"]
+    assert len(drawn.data[1].x) == 0 and len(drawn.data[2].x) == 15
+
+
+def test_the_sum_stops_at_4096():
+    assert catalogue.question("05.a").truth() == 4096
+
+
+def test_what_is_given_stands_above_stub_and_solution():
+    exercise = catalogue.get("05.4")
+    for text in (exercise.stub_source, exercise.solution):
+        assert text.startswith("import math\n\n\ndef to_169(x):") and text.count("def ") == 2
