@@ -25,6 +25,7 @@ from torch.nn import functional
 
 from lplab import formats as F
 from lplab.arithmetic import Accumulator, matmul
+from lplab.arithmetic.patches import patches
 
 SIZE = 512
 BAR, CONVOLUTION_BAR = 8.0, 10.0
@@ -107,12 +108,11 @@ def convolution() -> Candidate:
         torch.ops.aten.convolution_backward(dy, x, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True] * 3)
 
     def emulated() -> None:
-        patches = functional.unfold(x, 3, padding=1).permute(1, 0, 2).reshape(32 * 9, -1)
-        gradient = dy.permute(1, 0, 2, 3).reshape(64, -1)
-        matmul(weight.reshape(64, -1), patches, how)
-        matmul(gradient, patches.T, how)
-        turned = functional.unfold(dy, 3, padding=1).permute(1, 0, 2).reshape(64 * 9, -1)
-        matmul(weight.flip(2, 3).transpose(0, 1).reshape(32, -1), turned, how)
+        columns = patches(x, (3, 3), padding=(1, 1))
+        matmul(weight.flatten(1), columns, how)
+        matmul(dy.transpose(0, 1).flatten(1), columns.T, how)
+        turned = weight.flip(2, 3).transpose(0, 1).flatten(1)
+        matmul(turned, patches(dy, (3, 3), padding=(1, 1)), how)
 
     return Candidate("a convolution's three products", emulated, plain, CONVOLUTION_BAR)
 
