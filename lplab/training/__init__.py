@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from lplab.training.batches import Batches, Windows
     from lplab.training.conversion import dequantize_model, float32, quantize_model
     from lplab.training.diagnosis import Diagnosis, DivergedError
+    from lplab.training.inference import (
+        compare,
+        inference_recipe,
+        quantize_for_inference,
+        retune_batchnorm,
+        sensitivity,
+    )
     from lplab.training.optimizers import SGD, Adam, AdamW, make_optimizer
     from lplab.training.recipe import LayerRules, Recipe, Update
     from lplab.training.recorder import Record, Recorder
@@ -45,6 +52,11 @@ _LAZY = {
     "quantize_model": "conversion",
     "Diagnosis": "diagnosis",
     "DivergedError": "diagnosis",
+    "compare": "inference",
+    "inference_recipe": "inference",
+    "quantize_for_inference": "inference",
+    "retune_batchnorm": "inference",
+    "sensitivity": "inference",
     "SGD": "optimizers",
     "Adam": "optimizers",
     "AdamW": "optimizers",
@@ -54,7 +66,7 @@ _LAZY = {
     "Step": "trainer",
     "Trainer": "trainer",
 }
-_NEED_TORCH = {"batches", "conversion", "diagnosis", "optimizers", "recorder", "tasks", "trainer"}
+_NEED_TORCH = {"batches", "conversion", "diagnosis", "inference", "optimizers", "recorder", "tasks", "trainer"}
 
 __all__ = [
     "LABELS",
@@ -81,13 +93,18 @@ __all__ = [
     "Trainer",
     "Update",
     "Windows",
+    "compare",
     "dequantize_model",
     "digits_split",
     "finish",
     "float32",
+    "inference_recipe",
     "make_optimizer",
+    "quantize_for_inference",
     "quantize_model",
     "recipes",
+    "retune_batchnorm",
+    "sensitivity",
     "side_by_side",
     "tasks",
     "train",

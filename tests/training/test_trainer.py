@@ -114,9 +114,7 @@ def test_overflow_in_float16_is_found_and_named():
     model = nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 3))
     with torch.no_grad():
         model[1].weight.fill_(7e4)
-    with pytest.raises(
-        DivergedError, match="the loss is nan; 100.0% of the weights of 1 overflowed"
-    ) as caught:
+    with pytest.raises(DivergedError, match="the loss is nan; 100.0% of the weights of 1 overflowed") as caught:
         next(Trainer(model, data(), "fp16_mixed", lr=0.1).steps(1))
     found = caught.value.diagnosis
     assert (found.layer, found.role, found.not_finite, found.step) == ("1", "weight", 1.0, 0)

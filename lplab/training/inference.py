@@ -1,0 +1,181 @@
+"""8-bit inference without training again: a trained float32 model in any format, batch norms re-tuned.
+
+Sun et al. 2019 round weights and activations of a trained network to 1-4-3 and estimate the statistics of its batch
+norms anew, by forward passes over training data; nothing is trained. How many batches the paper takes is not known; 100
+with a plain mean over all of them is our choice. To compare fairly, re-tune the float32 model first: running means lag
+behind the weights.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from lplab.formats import FixedFormat, IntFormat
+from lplab.quantizers import Amax
+from lplab.training.conversion import emulation_of, kinds_of, quantize_model
+from lplab.training.recipe import LayerRules, Recipe
+from lplab.training.rules import Rule
+
+BATCHES = 100
+Evaluate = Callable[[nn.Module], float]
+_NORMS = (nn.modules.batchnorm._BatchNorm,)
+
+
+def inference_recipe(format: Any, activation: Any = None, *, scaling: Any = "auto", ends: Any = "same") -> Recipe:
+    """A recipe that rounds weights and activations, and nothing else.
+
+    Args:
+        format: of weights, and of activations unless ``activation`` says otherwise: a format, its name or a ``Rule``.
+        activation: another one for activations.
+        scaling: "auto" scales integers so that the largest magnitude of a tensor becomes the largest value (an integer
+            grid without a scale would be useless) and leaves floating-point formats as they are; None never scales; or
+            a rule such as ``Amax()`` for all.
+        ends: the format of the first and the last layer: "same", or for example "fp32".
+
+    >>> inference_recipe("hfp8_forward").weight, inference_recipe("int8").weight
+    (Rule('hfp8_forward'), Rule('int8', scaling=Amax(power_of_two=False)))
+    """
+    rules = [_rule(found, scaling) for found in (format, format if activation is None else activation)]
+    exceptions = {} if ends == "same" else dict.fromkeys(("first", "last"), LayerRules(*[_rule(ends, scaling)] * 2))
+    name = f"inference in {rules[0].label}"
+    return Recipe(name=name, weight=rules[0], activation=rules[1], exceptions=exceptions, source="Sun et al. 2019")
+
+
+def _rule(format: Any, scaling: Any) -> Rule:
+    if isinstance(format, Rule):
+        return format
+    rule = Rule(format)
+    if scaling == "auto":
+        is_integer = isinstance(rule.format, IntFormat) and not isinstance(rule.format, FixedFormat)
+        scaling = Amax() if is_integer else None
+    return rule if scaling is None or rule.is_identity else Rule(rule.format, scaling=scaling)
+
+
+def quantize_for_inference(model: nn.Module, format: Any = "hfp8_forward", **options: Any) -> nn.Module:
+    """A copy of a trained model, in evaluation mode, its products computed from rounded operands.
+
+    Args:
+        model: trained; any module that :func:`quantize_model` takes. It stays as it was.
+        format: a format, its name, a ``Rule`` or a whole ``Recipe``.
+        options: of :func:`inference_recipe`.
+
+    >>> quantize_for_inference(nn.Linear(2, 2), "int8").training
+    False
+    """
+    recipe = format if isinstance(format, Recipe) else inference_recipe(format, **options)
+    return quantize_model(model, recipe).eval()
+
+
+@torch.no_grad()
+def retune_batchnorm(model: nn.Module, inputs: Iterable[Any], batches: int = BATCHES) -> int:
+    """Estimate running means and variances of all batch norms anew; weights, γ and β stay as they are.
+
+    Args:
+        model: as it will be used, quantized or not; its modes are left as they were.
+        inputs: batches of inputs (of tuples the first part is taken), such as a ``DataLoader`` or a list.
+        batches: at most so many. All count the same: the mean over them, not a running one.
+
+    Returns:
+        How many batches were seen; 0 without looking where the model has no batch norm.
+
+    Raises:
+        ValueError: there are no inputs.
+
+    >>> net = nn.BatchNorm1d(1)
+    >>> retune_batchnorm(net, [torch.tensor([[1.0], [3.0]])]), net.running_mean.item()
+    (1, 2.0)
+    """
+    norms = [module for module in model.modules() if isinstance(module, _NORMS) and module.track_running_stats]
+    if not norms:
+        return 0
+    modes, momenta = {module: module.training for module in model.modules()}, {n: n.momentum for n in norms}
+    model.eval()
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a cumulative mean
+        norm.train()
+    seen = 0
+    try:
+        for batch in inputs:
+            if seen == batches:
+                break
+            model(batch[0] if isinstance(batch, tuple | list) else batch)
+            seen += 1
+    finally:
+        for norm, momentum in momenta.items():
+            norm.momentum = momentum
+        for module, training in modes.items():
+            module.training = training
+    if not seen:
+        raise ValueError("there are no inputs to estimate the statistics from")
+    return seen
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a format does to a trained model, in the numbers of your own measure.
+
+    Attributes:
+        label: of the format.
+        float32: of the model as it was.
+        direct: with rounded operands.
+        retuned: the same with batch norms re-tuned; equal to ``direct`` where there are none.
+    """
+
+    label: str
+    float32: float
+    direct: float
+    retuned: float
+
+    @property
+    def recovered(self) -> float | None:
+        """The share of the loss of quality that re-tuning takes back; None where there was none."""
+        return None if self.direct == self.float32 else (self.direct - self.retuned) / (self.direct - self.float32)
+
+
+def compare(
+    model: nn.Module, formats: Iterable[Any], inputs: Iterable[Any], evaluate: Evaluate, **options: Any
+) -> list[Comparison]:
+    """A trained model in several formats: as it is, and with batch norms re-tuned.
+
+    Args:
+        model: trained.
+        formats: each a format, its name, a ``Rule`` or a ``Recipe``.
+        inputs: batches of training inputs, as for :func:`retune_batchnorm`; iterated over once for each format.
+        evaluate: gives the number of interest of a model in evaluation mode, such as its test error.
+        options: of :func:`inference_recipe`.
+    """
+    inputs = list(inputs)
+    plain = evaluate(copy.deepcopy(model).eval())
+    rows = []
+    for format in formats:
+        quantized = quantize_for_inference(model, format, **options)
+        direct = evaluate(quantized)
+        retune_batchnorm(quantized, inputs)
+        label = emulation_of(quantized).recipe.weight.label
+        rows.append(Comparison(label, plain, direct, evaluate(quantized)))
+    return rows
+
+
+def sensitivity(model: nn.Module, format: Any, evaluate: Evaluate, **options: Any) -> dict[str, float]:
+    """What happens when one layer alone is rounded: layer → your number, in the order of the layers.
+
+    Args:
+        model, format, evaluate, options: as for :func:`compare`.
+
+    Layers are the modules that own weights; products inside other modules (attention spelled out) stay in float32.
+    """
+    recipe = format if isinstance(format, Recipe) else inference_recipe(format, **options)
+    found = {}
+    for name in kinds_of(model):
+        alone = quantize_model(model, Recipe(name="float32 but for one layer"), overrides={name or "*": recipe})
+        found[name] = evaluate(alone.eval())
+    return found
