@@ -32,7 +32,12 @@ MEAN = (
     "update *= -run.learning_rate / batch",
     "update *= -run.learning_rate / (batch + 1)",
 )
-MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN}
+DLFLOAT = (
+    "formats/catalogue.py",
+    '_float("dlfloat16", 6, 9,',
+    '_float("dlfloat16", 6, 8,',
+)
+MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN, "05": DLFLOAT}
 
 
 def code(text: str, output: str = "") -> dict:
