@@ -18,7 +18,7 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
         lengths: how many numbers have been added, [n].
         register: the sum in the register after so many, [n]; infinite ones leave a gap.
         true: the exact sums, [n].
-        name: of the register, for the key, such as "1-6-9".
+        name: of the register, for the key, such as "1-6-9, no chunks".
         title: the point that it makes; by default where the sum ends.
         height: in pixels.
 
@@ -36,7 +36,7 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
     said = title or f"{name}: {grouped(y[-1])} instead of {grouped(exact[-1])} ({off(y[-1], exact[-1])})"
     low, high = _ends(exact)
     lines = [
-        _line("true sum", x, exact, style.GREEN, "solid", 3.0),
+        _line("true sum", x, exact, style.GREEN, "solid", 4.0),
         _line("register", x, np.where(np.isfinite(y), y, np.nan), style.BLUE, "dash", 2.2),
     ]
     layout = {
@@ -47,9 +47,9 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
     at_half = f"Halfway: {grouped(y[half])} instead of {grouped(exact[half])}."
     return style.finish(
         style.figure(lines, layout),
-        alt=f"Running sum of {grouped(x[-1])} numbers. {said}. {at_half}",
+        alt=f"Running sum of {grouped(x[-1])} numbers in {name}. {said}. {at_half}",
         title=said,
-        subtitle=style.key((style.GREEN, "━", "true sum"), (style.BLUE, "╍", f"in the register ({name})")),
+        subtitle=style.key((style.GREEN, "━", "true sum"), (style.BLUE, "╍", name)),
         height=height,
         r=28,
     )
@@ -158,7 +158,7 @@ def _library(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 
 def _points(name: str, x: np.ndarray, y: np.ndarray, shown: np.ndarray, symbol: str, colour: str) -> dict[str, Any]:
-    look = {"marker": {"size": 13, "symbol": symbol, "color": colour, "line": {"width": 2}}}
+    look = {"marker": {"size": 13, "symbol": symbol, "color": colour, "line": {"width": 2, "color": colour}}}
     return _dots(name, x[shown], y[shown]) | {"mode": "markers"} | look
 
 

@@ -19,11 +19,11 @@ from .controls import Helper, guarded, line, say
 from .live_figure import LiveFigure
 
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the name of the preset: format, further settings
-    "1-6-9 (IBM 2018)": ("dlfloat16", {}),
-    "1-6-9 with a coin": ("dlfloat16", {"rounding": "stochastic"}),
-    "1-6-9, digits cut off": ("dlfloat16", {"rounding": "toward_zero"}),
+    "1-6-9 (IBM)": ("dlfloat16", {}),
+    "1-6-9, coin": ("dlfloat16", {"rounding": "stochastic"}),
+    "1-6-9, cut off": ("dlfloat16", {"rounding": "toward_zero"}),
     "fp16 (1-5-10)": ("fp16", {}),
-    "bfloat16 (1-8-7)": ("bf16", {}),
+    "bf16 (1-8-7)": ("bf16", {}),
     "fp32 (1-8-23)": ("fp32", {}),
 }
 POINTS = 32
@@ -44,7 +44,7 @@ class SumPosition:
     Accumulator('dlfloat16', chunk=64)
     """
 
-    preset: str = "1-6-9 (IBM 2018)"
+    preset: str = "1-6-9 (IBM)"
     chunk: int = 1
     mean: float = 1.0
     spread: float = 1.0
@@ -93,8 +93,8 @@ def picture(at: SumPosition) -> Any:
     lengths = np.arange(1, POINTS + 1) * (COUNT // POINTS)
     name = at.preset.partition(" (")[0]
     how = "no chunks" if at.chunk in (1, COUNT) else f"chunks of {at.chunk:,}"
-    title = f"{name}, {how}: {grouped(register[-1])} of {grouped(true[-1])} ({off(register[-1], true[-1])})"
-    return figures.running_sum(lengths, register, true, name=name, title=title)
+    title = f"Sum {grouped(register[-1])} of {grouped(true[-1])} ({off(register[-1], true[-1])})"  # short: no wrapping
+    return figures.running_sum(lengths, register, true, name=f"{name}, {how}", title=title)
 
 
 def statement(at: SumPosition) -> str:
@@ -123,7 +123,7 @@ class SumExplorer(ipywidgets.VBox):
 
     >>> explorer = SumExplorer(chunk=64)
     >>> explorer.figure.layout.meta["title"]
-    '1-6-9, chunks of 64: 65,664 of 65,565 (0.2 % off)'
+    'Sum 65,664 of 65,565 (0.2 % off)'
     """
 
     position = traitlets.Instance(SumPosition, help="Where the controls stand.")

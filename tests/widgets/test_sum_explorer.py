@@ -16,7 +16,7 @@ def explorer():
 
 def test_the_first_picture_makes_the_point():
     shown = SumExplorer()
-    assert shown.figure.layout.meta["title"] == "1-6-9, no chunks: 4,096 of 65,565 (93.8 % off)"
+    assert shown.figure.layout.meta["title"] == "Sum 4,096 of 65,565 (93.8 % off)"
     assert "steps of 8; the largest of the numbers is 2.73" in shown.statement.value
 
 
@@ -65,7 +65,8 @@ def test_copying_shows_the_code_and_overflow_is_said():
     assert shown._helper.clipboard["text"] == shown.position.code
     shown.set(chunk=128)
     assert "chunk=128" in shown.code_line.value
-    assert statement(shown.position).startswith("The largest number of fp16 is 65,504: the sum has overflowed.")
+    over = statement(SumPosition(preset="fp16 (1-5-10)", chunk=64))
+    assert over.startswith("The largest number of fp16 is 65,504: the sum has overflowed.")
 
 
 @pytest.mark.parametrize(("wrong", "said"), [
