@@ -44,12 +44,12 @@ def _attention(
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
-    q, k = emulation.activation(query, scores_site), emulation.activation(key, scores_site)
+    q, k = emulation.clipped(query, scores_site), emulation.clipped(key, scores_site)
     scores = Product.apply(q, k.transpose(-1, -2), scores_site, False)
     scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     weights = masked(scores, attn_mask, is_causal).softmax(-1)
     weights = functional.dropout(weights, dropout_p) if dropout_p else weights
-    left, right = emulation.activation(weights, mix_site), emulation.activation(value, mix_site)
+    left, right = emulation.clipped(weights, mix_site), emulation.clipped(value, mix_site)
     return Product.apply(left, right, mix_site, False)
 
 

@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from lplab.training.emulation import Emulation
 from lplab.training.gemms import Convolution
-from lplab.training.site import operand
 
 
 def kinds_of(weight: Tensor, groups: int, transposed: bool) -> frozenset[str]:
@@ -71,8 +70,7 @@ def _handler(dims: int, transposed: bool) -> Any:
         dilation = _each(dilation, dims)
         x, padding = _padded(x[None] if alone else x, weight, padding, dilation, dims)
         geometry = (_each(stride, dims), padding, dilation, transposed, _each(added, dims), groups)
-        x, weight = emulation.activation(x, site), operand(weight, site, "weight")
-        y = Convolution.apply(x, weight, bias, site, geometry)
+        y = Convolution.apply(emulation.clipped(x, site), weight, bias, site, geometry)
         return y[0] if alone else y
 
     return convolve

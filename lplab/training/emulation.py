@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from lplab.training.recipe import LayerRules, Recipe
-from lplab.training.site import Site, Watcher, operand
+from lplab.training.site import Site, Watcher
 
 
 @dataclass(eq=False)
@@ -56,7 +56,7 @@ class Emulation:
         self.watch: Watcher | None = None
         self._frames: list[Frame] = []
         self._modes: list[TorchFunctionMode] = []
-        self._shared: tuple[Any, ...] | None = None
+        self._shared: list[Any] = []
 
     # -- where we are -----------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class Emulation:
         self._frames.pop()
         if not self._frames:
             self._modes.pop().__exit__(None, None, None)
-            self._shared = None
+            self._shared.clear()
 
     @property
     def module(self) -> nn.Module:
@@ -114,7 +114,7 @@ class Emulation:
             kinds = kinds if "product" in kinds else kinds | self.kinds.get(frame.name, frozenset())
             self.sites[name] = Site(name, kinds, self.rules_of(frame.name, kinds), self.seed)
         site = self.sites[name]
-        site.watch = self.watch
+        site.watch, site.shared = self.watch, self._shared
         return site
 
     def rules_of(self, name: str, kinds: frozenset[str]) -> LayerRules:
@@ -124,19 +124,10 @@ class Emulation:
                 return recipe.rules_for(kinds)
         return self.recipe.rules_for(kinds)
 
-    def activation(self, x: Tensor, site: Site) -> Tensor:
-        """The input of a layer, rounded; a tensor that goes into several layers in turn is rounded once."""
-        rule = site.rules.activation
-        if rule.is_identity or rule.learned or site.watch is not None or x.is_inference():
-            return self._clipped(x, site) if rule.learned else operand(x, site, "activation")
-        key = (id(x), x._version, rule, torch.is_grad_enabled())
-        if self._shared is not None and self._shared[0] == key:
-            return self._shared[2]
-        rounded = operand(x, site, "activation")
-        self._shared = (key, x, rounded)  # x is kept alive, so that its id stays its own
-        return rounded
-
-    def _clipped(self, x: Tensor, site: Site) -> Tensor:
+    def clipped(self, x: Tensor, site: Site) -> Tensor:
+        """The input of a layer, where its clip is one that trains; else as it is, to be rounded by its product."""
+        if site.rules.activation.learned is None:
+            return x
         from lplab.training.learned import clipped
 
         return clipped(x, site, self.module)
@@ -145,7 +136,7 @@ class Emulation:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy is never in the middle of a call."""
-        return {**self.__dict__, "_frames": [], "_modes": [], "_shared": None, "watch": None}
+        return {**self.__dict__, "_frames": [], "_modes": [], "_shared": [], "watch": None}
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must hold: gradient scales and how often each coin was thrown."""

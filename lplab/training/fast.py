@@ -53,9 +53,12 @@ class Prepared:
         loop = self._prepare(x.numel()) if fits else None
         if loop is None:
             return self._slow(x, seed, scale)
-        x = x.contiguous()
-        out = torch.empty_like(x)
-        loop(x.numpy().view(np.int32).reshape(-1), out.numpy().view(np.int32).reshape(-1), seed, scale)
+        if self.rounding.is_stochastic:
+            x = x.contiguous()  # coins are numbered in this order
+        out = torch.empty_like(x)  # in the order of x where x is dense, such as a transposed matrix
+        if x.stride() != out.stride():
+            x = torch.empty_like(out).copy_(x)
+        loop(_in_memory(x), _in_memory(out), seed, scale)
         return out
 
     def _prepare(self, size: int) -> Loop | None:
@@ -79,6 +82,11 @@ class Prepared:
         if not isinstance(plan, Grid) or plan.step != 1 or arrays.kind_of(plan, _WORD) == "wide":
             return None
         return _grid_loop(plan, self.rounding, self.step)
+
+
+def _in_memory(x: Tensor) -> np.ndarray:
+    """The patterns of a dense tensor, one after the other as they lie in memory."""
+    return x.as_strided((x.numel(),), (1,)).numpy().view(np.int32)
 
 
 def _table_loop(lookup: tuple) -> Loop:

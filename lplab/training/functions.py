@@ -50,7 +50,7 @@ def linear(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
     site = emulation.site("linear")
     if site.rules.is_identity:
         return plain(site, func, args, kwargs, activation=x, weight=weight)
-    return Linear.apply(emulation.activation(x, site), operand(weight, site, "weight"), bias, site)
+    return Linear.apply(emulation.clipped(x, site), weight, bias, site)
 
 
 def _linear_arguments(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple:
@@ -67,7 +67,7 @@ def matmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
         return plain(site, func, args, kwargs, activation=a)
     rows, columns = a.ndim == 1, b.ndim == 1
     a, b = (a[None] if rows else a), (b[:, None] if columns else b)
-    y = Product.apply(*_operands(emulation, site, a, b, left), site, left)
+    y = Product.apply(*_clipped(emulation, site, a, b, left), site, left)
     y = y.squeeze(-1) if columns else y
     return y.squeeze(-1 if columns else -2) if rows else y
 
@@ -96,12 +96,13 @@ def _product_site(emulation: Emulation, sort: str, a: Tensor, b: Tensor) -> tupl
     return emulation.site(sort, PRODUCT, own=False), False
 
 
-def _operands(emulation: Emulation, site: Site, a: Tensor, b: Tensor, weight_left: bool) -> tuple[Tensor, Tensor]:
+def _clipped(emulation: Emulation, site: Site, a: Tensor, b: Tensor, weight_left: bool) -> tuple[Tensor, Tensor]:
+    """Both factors, those that are activations under the clip that trains, where there is one."""
+    if site.rules.activation.learned is None:
+        return a, b
     if "product" in site.kinds:
-        return emulation.activation(a, site), emulation.activation(b, site)
-    if weight_left:
-        return operand(a, site, "weight"), emulation.activation(b, site)
-    return emulation.activation(a, site), operand(b, site, "weight")
+        return emulation.clipped(a, site), emulation.clipped(b, site)
+    return (a, emulation.clipped(b, site)) if weight_left else (emulation.clipped(a, site), b)
 
 
 def addmm(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
@@ -164,7 +165,7 @@ def bilinear(emulation: Emulation, compute: Any, func: Any, args: tuple, kwargs:
     site, left = _product_site(emulation, "einsum", a, b)
     if site.rules.is_identity:
         return plain(site, func, args, kwargs, activation=a)
-    return Bilinear.apply(*_operands(emulation, site, a, b, left), site, left, compute)
+    return Bilinear.apply(*_clipped(emulation, site, a, b, left), site, left, compute)
 
 
 def embedding(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:

@@ -1,7 +1,8 @@
 """The three products of a layer under a recipe, for linear layers, products of two tensors and convolutions.
 
-The operands come in rounded (:func:`lplab.training.site.operand`); here the output gradient is rounded, once for dx and
-once for dW, and what comes out of a product, where the rules ask for it. Sums are the machine's float32 ones unless
+Here all operands are rounded: in the forward pass both of them, which the backward pass uses again as they are; in the
+backward pass the output gradient, once for dx and once for dW; and what comes out of a product, where the rules ask for
+it. A trained clip has been applied before (its rule rounds no more here). Sums are the machine's float32 ones unless
 the rules name an accumulator. Second derivatives are not defined.
 
 This module needs PyTorch.
@@ -30,12 +31,27 @@ def product(a: Tensor, b: Tensor, site: Site) -> Tensor:
     return matmul(a, b, accumulator, seed=seed)
 
 
+def rounded_input(x: Tensor, site: Site) -> Tensor:
+    """The input of a layer, rounded, unless a trained clip has done it."""
+    return x if site.rules.activation.learned else site.activation(x)
+
+
+def rounded_factors(a: Tensor, b: Tensor, site: Site, weight_left: bool) -> tuple[Tensor, Tensor]:
+    """Both factors of a product, rounded as activations or as weight."""
+    if "product" in site.kinds:
+        return rounded_input(a, site), rounded_input(b, site)
+    if weight_left:
+        return site.round("weight", a), rounded_input(b, site)
+    return rounded_input(a, site), site.round("weight", b)
+
+
 class Linear(torch.autograd.Function):
     """y = x · Wᵀ + b for x [..., in] and W [out, in]."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, site: Site) -> Tensor:
-        """Multiply, add the bias, round the output."""
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, site: Site, ready: bool = False) -> Tensor:
+        """Round the operands, multiply, add the bias, round the output. ``ready``: the weight is rounded already."""
+        x, weight = rounded_input(x, site), weight if ready else site.round("weight", weight)
         ctx.save_for_backward(x, weight)
         ctx.site = site
         if site.rules.accumulator is None:
@@ -48,7 +64,7 @@ class Linear(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> Any:
         """dx = dy · W, dW = dyᵀ · x, db = Σ dy."""
         (x, weight), site = ctx.saved_tensors, ctx.site
-        for_dx, for_dw, for_db, _ = ctx.needs_input_grad
+        for_dx, for_dw, for_db = ctx.needs_input_grad[:3]
         dy_dx, dy_dw = site.gradients(dy, for_dx, for_dw)
         dx = dw = None
         if dy_dx is not None:
@@ -56,7 +72,7 @@ class Linear(torch.autograd.Function):
         if dy_dw is not None:
             rows = dy_dw.reshape(-1, dy_dw.shape[-1])
             dw = site.round("weight_gradient", product(rows.t(), x.reshape(-1, x.shape[-1]), site))
-        return dx, dw, dy.reshape(-1, dy.shape[-1]).sum(0) if for_db else None, None
+        return dx, dw, dy.reshape(-1, dy.shape[-1]).sum(0) if for_db else None, None, None
 
 
 class Product(torch.autograd.Function):
@@ -68,7 +84,8 @@ class Product(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, site: Site, weight_left: bool) -> Tensor:
-        """Multiply, round the output."""
+        """Round the operands, multiply, round the output."""
+        a, b = rounded_factors(a, b, site, weight_left)
         ctx.save_for_backward(a, b)
         ctx.site, ctx.weight_left = site, weight_left
         return site.round("output", product(a, b, site))
@@ -98,7 +115,11 @@ class Convolution(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, site: Site, geometry: tuple) -> Tensor:
-        """Convolve, add the bias, round the output. ``geometry`` is what follows the bias in aten::convolution."""
+        """Round the operands, convolve, add the bias, round the output.
+
+        ``geometry`` is what follows the bias in aten::convolution.
+        """
+        x, weight = rounded_input(x, site), site.round("weight", weight)
         ctx.save_for_backward(x, weight)
         ctx.site, ctx.geometry = site, geometry
         ctx.bias_sizes = None if bias is None else list(bias.shape)
@@ -142,7 +163,8 @@ class Bilinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, site: Site, weight_left: bool, compute: Any) -> Tensor:
-        """Compute, round the output. ``compute`` takes the two tensors."""
+        """Round the operands, compute, round the output. ``compute`` takes the two tensors."""
+        a, b = rounded_factors(a, b, site, weight_left)
         if site.rules.accumulator is not None:
             raise NotImplementedError(
                 f"{site.name}: an accumulator needs a product that is written as matmul, linear or conv; "

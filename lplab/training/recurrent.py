@@ -58,7 +58,7 @@ def _linear(emulation: Emulation, x: Tensor, part: tuple[Tensor, Tensor | None, 
     weight, bias, site = part
     if site.rules.is_identity:
         return functional.linear(x, weight, bias)
-    return Linear.apply(emulation.activation(x, site), weight, bias, site)
+    return Linear.apply(emulation.clipped(x, site), weight, bias, site, True)
 
 
 def _one_way(

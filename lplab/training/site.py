@@ -47,6 +47,8 @@ class Site:
         self.calls: dict[str, int] = {}
         self.watch: Watcher | None = None
         self.clip_signed: bool | None = None
+        self.shared: list[Any] = []
+        self._rounders: dict[str, Any] = {}
         per_layer = self.rules.output_gradient_dx.per_layer or self.rules.output_gradient_dw.per_layer
         self.scale = GradScale(per_layer.scale, maximum=per_layer.maximum) if per_layer else None
 
@@ -64,10 +66,27 @@ class Site:
                 self.watch(self, role, x, Rounded(x, 1.0))
             return x
         seed = self.seed_of(role) if rule.is_random else 0
-        rounded = rounder_of(rule)(x.detach(), seed, self.scale.scale if self.scale else 1.0)
+        if role not in self._rounders:
+            self._rounders[role] = rounder_of(rule)
+        rounded = self._rounders[role](x.detach(), seed, self.scale.scale if self.scale else 1.0)
         if self.watch is not None:
             self.watch(self, role, x, rounded)
         return rounded.values
+
+    def activation(self, x: Tensor) -> Tensor:
+        """The input of a layer as its rule wants it; what several layers take in turn is rounded once for all.
+
+        ``shared`` is a list of the whole model: which tensor was rounded last, how, and what it became. The tensor
+        is kept alive in it, so that its identity stays its own.
+        """
+        rule = self.rules.activation
+        if rule.is_identity or self.watch is not None or x.is_inference():
+            return self.round("activation", x)
+        if self.shared and self.shared[0] is x and self.shared[1] == x._version and self.shared[2] == rule:
+            return self.shared[3]
+        rounded = self.round("activation", x)
+        self.shared[:] = x, x._version, rule, rounded
+        return rounded
 
     def gradients(self, dy: Tensor, for_dx: bool, for_dw: bool) -> tuple[Tensor | None, Tensor | None]:
         """An output gradient as the product for dx and as that for dW want it; the same tensor where both agree."""
@@ -107,8 +126,8 @@ class Site:
             self.scale.load_state_dict(state["scale"])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and files know nothing of who is watching."""
-        return {**self.__dict__, "watch": None}
+        """Copies and files know nothing of who is watching, and keep no tensors."""
+        return {**self.__dict__, "watch": None, "shared": [], "_rounders": {}}
 
 
 class StraightThrough(torch.autograd.Function):

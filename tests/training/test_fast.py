@@ -1,0 +1,77 @@
+"""Prepared loops give the bits of Format.quantize, whatever the layout of the tensor."""
+
+import numpy as np
+import pytest
+import torch
+
+from lplab import formats
+from lplab.formats import IntFormat, Rounding
+from lplab.quantizers import Quantizer, two_phase
+from lplab.training import fast
+from lplab.training.rounding import rounder_of
+from lplab.training.rules import PerLayer, Rule
+
+
+def numbers():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(6, 50, 40, generator=generator) * torch.exp2(torch.randint(-30, 30, (40,), generator=generator))
+    x.view(-1)[:6] = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, 1e-42])
+    return x
+
+
+LAYOUTS = {
+    "contiguous": lambda x: x,
+    "transposed": lambda x: x.transpose(1, 2),
+    "permuted": lambda x: x.permute(2, 0, 1),
+    "slice": lambda x: x[:, ::2, 1:7],
+    "expanded": lambda x: x[:1].expand(5, -1, -1),
+    "single": lambda x: x[0, 0, 3],
+    "empty": lambda x: x[:0],
+    "channels last": lambda x: x[:, :, :, None].contiguous(memory_format=torch.channels_last),
+}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr(fast, "WORTH_IT", 0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("name", "rounding"), [
+    ("hfp8_forward", "nearest_even"), ("hfp8_backward", "nearest_even"), ("dlfloat16", "nearest_away"),
+    ("bf16", "nearest_even"), ("q4.12", "nearest_down"), ("radix4_fp4_odd", "nearest_away"), ("int4", "toward_zero"),
+    ("fp16", "stochastic"), ("posit8_1", "nearest_even"), ("fp32", "nearest_even"),
+])  # fmt: skip
+def test_same_bits_as_quantize(name, rounding, layout):
+    x, format = LAYOUTS[layout](numbers()), formats.get(name)
+    got = fast.Prepared(format, Rounding(rounding))(x, seed=7)
+    expected = format.quantize(x, rounding, seed=7)
+    assert got.shape == x.shape
+    assert np.array_equal(got.contiguous().numpy().view(np.int32), expected.contiguous().numpy().view(np.int32))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_scaled_integers_are_those_of_the_quantizer(layout):
+    x = LAYOUTS[layout](numbers())
+    format = IntFormat(4, symmetric=True)
+    got = fast.Prepared(format, Rounding(), step=True)(x, scale=0.3)
+    assert torch.equal(got.nan_to_num(), Quantizer(format).quantize(x, scale=0.3).nan_to_num())
+
+
+def test_other_types_take_the_general_way():
+    x = numbers()[1]
+    prepared = fast.Prepared(formats.get("e5m2"), Rounding())
+    for dtype in (torch.float64, torch.float16, torch.bfloat16):
+        assert prepared(x.to(dtype)).dtype == dtype
+    scaled = fast.Prepared(IntFormat(4), Rounding(), step=True)(x.double(), scale=0.5)
+    assert torch.equal(scaled, IntFormat(4, scale=0.5).quantize(x.double()))
+
+
+@pytest.mark.parametrize("scale", [2.0**-9, 1.0, 2.0, 2.0**21, 2.0**40])
+def test_shifted_formats_are_the_two_phases(scale):
+    x = numbers()[1] / scale
+    rules = [Rule(f"radix4_fp4_{phase}", "nearest_away", PerLayer()) for phase in ("even", "odd")]
+    for rule, expected in zip(rules, two_phase(x, scale), strict=True):
+        rounded = rounder_of(rule)(x, 0, scale)
+        assert torch.equal(rounded.values, expected) and rounded.scale == 1 / scale
+        assert rounded.limit == rule.format.max / scale
