@@ -104,6 +104,8 @@ class Numbers:
         'returns a float: return 2 numbers'
         """
         values = list(result) if isinstance(result, list | tuple) or np.ndim(result) == 1 else None
+        if values == []:
+            return f"returns nothing in it: return {self.describe()}"
         if values is None or not self._fits(len(values)):
             return f"returns {kind_of(result)}: return {self.describe()}"
         odd = next((value for value in values if not is_number(value)), None)

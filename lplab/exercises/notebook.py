@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lplab.exercises import catalogue, progress
+from lplab.exercises.checks import feedback
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.checks import feedback
 from lplab.exercises.isolation.answers import answer_of
 
 
@@ -37,6 +37,11 @@ def check(exercise_id: str, function: Callable[..., Any]) -> Verdict:
     Exercise 00.1: ...
     """
     exercise = catalogue.get(exercise_id)
+    if not callable(function):
+        call = f'check("{exercise_id}", {exercise.name})'
+        return feedback.unreadable(
+            exercise, f"Pass the function itself, without parentheses behind its name: `{call}`."
+        )
     try:
         answer = answer_of(function)
     except ValueError as problem:

@@ -238,3 +238,27 @@ def test_an_exercise_is_validated_when_it_is_made(change, said):
 def test_an_edit_that_does_not_fit_is_an_error():
     with pytest.raises(ValueError, match="must occur once"):
         mutant("nothing", "no such text", "x").apply("def halve(x):\n    return x / 2\n")
+
+
+def test_a_mistake_that_explains_the_misses_but_differs_elsewhere_is_not_named():
+    often = dataclasses.replace(HALVE, mutants=(mutant("the sign is lost", "x / 2", "abs(x) / 2"),))
+    only_minus_three = halving("x / 2 if x != -3 else 1.5")
+    assert "the sign is lost" in verdict_on(halving("abs(x) / 2"), often).misconception
+    assert verdict_on(only_minus_three, often).misconception == ""  # −0 is right here, the mistake loses its sign, too
+    many = dataclasses.replace(often, boundary=lambda: [(float(x),) for x in range(100)] + [(-5.0,)], properties=())
+    verdict = verdict_on(halving("abs(x) / 2 if x != -5 else x / 2"), many)
+    assert "Where you are wrong, your answers are those of a known mistake: the sign is lost." in verdict.text
+
+
+def test_code_that_cannot_be_read_has_no_convention():
+    ways = (Variant("half of it"), mutant("half of it, rounded down", "x / 2", "x // 2"))
+    exercise = dataclasses.replace(HALVE, conventions=ways)
+    verdict = verdict_on("def halve(x)\n    return x", exercise)
+    assert verdict.ring == "form" and verdict.convention == "" and "expected ':'" in verdict.text
+
+
+def test_an_argument_that_the_check_does_not_give_is_explained():
+    from lplab import exercises
+
+    duel = exercises.get("01.4")
+    assert "the check calls it without arguments" in verdict_on("def duel(x):\n    return 1, x", duel).text

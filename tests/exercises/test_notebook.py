@@ -44,7 +44,7 @@ def test_an_unknown_exercise_is_a_clear_error():
 
 def test_what_is_no_function_gets_a_verdict_and_no_traceback():
     verdict = exercises.check("00.1", 3)
-    assert verdict.ring == "form" and "an answer is a function" in verdict.text
+    assert verdict.ring == "form" and 'without parentheses behind its name: `check("00.1", midpoint)`' in verdict.text
 
 
 def test_hints_open_in_order_and_come_again():

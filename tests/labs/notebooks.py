@@ -94,6 +94,7 @@ def problems(notebook: dict[str, Any], name: str) -> list[str]:
         *[f"code cell {n}: {text}" for n, cell in enumerate(code, 1) for text in cell_problems(cell)],
         *checks(code),
         *exercise_problems(notebook["cells"], name[:2]),
+        *unknown_calls(notebook["cells"]),
         *prose([source(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]),
     ]
 
@@ -155,6 +156,15 @@ def exercise_problems(cells: Sequence[dict[str, Any]], lab: str) -> Iterator[str
         body = exercises.get(name).solution.rpartition('"""')[2].strip()
         if any(body in source(cell) for cell in cells):
             yield f"the solution of {name} is in the notebook"
+
+
+def unknown_calls(cells: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What the text tells a student to call must have been imported."""
+    code = "\n".join(source(cell) for cell in cells if cell["cell_type"] == "code")
+    imported = set(re.findall(r"\w+", " ".join(re.findall(r"^from lplab.exercises import (.*)$", code, re.MULTILINE))))
+    text = "\n".join(source(cell) for cell in cells if cell["cell_type"] == "markdown")
+    for name in sorted(set(re.findall(r"`(\w+)\(", text)) & set(exercises.__all__) - imported):
+        yield f"the text says `{name}(...)`, but no cell imports it"
 
 
 def prose(texts: Sequence[str]) -> Iterator[str]:

@@ -178,6 +178,7 @@ def rule_breakers():
     yield "no year", cell(0, source="# Few bits, 20 min"), "lacks the year"
     yield "no limits", lambda book: book["cells"].pop(7), "no heading with Limits"
     yield "widget state", lambda book: book["metadata"].update(widgets={}), "saved widget state"
+    yield "call", cell(0, source="# Few bits (2022)\n20 min, `solution('01.2')`"), "no cell imports it"
     yield "no exercise", lambda book: book["cells"].pop(), "exercise 01.4 is missing"
     yield "own words", cell(10, source="Round a number."), "not the exercise's own text"
     yield "solution", cell(1, source=exercises.get("01.2").solution), "the solution of 01.2 is in the notebook"

@@ -71,6 +71,9 @@ def mean_is_right(fraction: float, result: np.ndarray) -> str:
 def elements_are_independent(fraction: float, result: np.ndarray) -> str:
     """Whether the means of rows and of columns scatter as those of independent draws: chi-squared, six deviations."""
     share = fraction - math.floor(fraction)
+    if (result == result.flat[0]).all():
+        same = f"All {result.size:,} equal elements x = {decimal(fraction / 4)} became {decimal(result.flat[0])}"
+        return f"{same}: each needs a draw of its own, and some of them must go the other way."
     for axis, name in ((0, "columns"), (1, "rows")):
         means = (result.mean(axis) - fraction / 4) * 4
         scatter = float((means**2).sum() / (share * (1 - share) / result.shape[axis]))

@@ -30,6 +30,14 @@ class Trouble:
     not_started: bool = False
 
 
+@dataclass(frozen=True)
+class Known:
+    """A known mistake that gives the student's answers: for every call, or only for every one that is missed."""
+
+    name: str = ""
+    everywhere: bool = False
+
+
 def not_yet(exercise: Exercise) -> Verdict:
     """For a stub that nobody has filled in."""
     lines = (
@@ -47,7 +55,7 @@ def unreadable(exercise: Exercise, problem: str) -> Verdict:
 
 def passed(exercise: Exercise, rings: Sequence[Any], convention: Variant | None, outcome: Outcome) -> Verdict:
     """What was proved."""
-    counts = [f"{count(ring.size)} {ring.name}" for ring in rings if ring.name == RINGS[1]]
+    counts = [f"{count(r.size)} {r.name if r.size > 1 else 'named example'}" for r in rings if r.name == RINGS[1]]
     counts += [f"{count(ring.size)} values of the boundary set" for ring in rings if ring.name == RINGS[2]]
     lines = [f"Exercise {exercise.id}: passes all checks (version {exercise.version})."]
     proved = "; ".join([*counts, *[rule.name for rule in exercise.properties]])
@@ -71,14 +79,12 @@ def as_sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + "." * (not text.endswith((".", "?", "!")))
 
 
-def failed(
-    exercise: Exercise, trouble: Trouble, misconception: str, convention: Variant | None, outcome: Outcome
-) -> Verdict:
+def failed(exercise: Exercise, trouble: Trouble, known: Known, convention: Variant | None, outcome: Outcome) -> Verdict:
     """The message about the first failing ring."""
     lines = [
         _headline(exercise, trouble),
         *_body(exercise, trouble),
-        *_pattern(exercise, trouble, misconception),
+        *_pattern(exercise, trouble, known),
         *_printed(outcome),
     ]
     if convention and not exercise.accept:
@@ -86,7 +92,7 @@ def failed(
     lines.append(f'Next: change the function and run the cell again, or open a hint with `hint("{exercise.id}")`.')
     return Verdict(
         exercise.id, exercise.version, exercise.title, FAILED, trouble.ring, tuple(lines),
-        round(exercise.points * SHARES[trouble.ring]), exercise.points, trouble.right, trouble.total, misconception,
+        round(exercise.points * SHARES[trouble.ring]), exercise.points, trouble.right, trouble.total, known.name,
         convention.name if convention else "", trouble.miss, outcome.printed, outcome.seconds,
     )  # fmt: skip
 
@@ -95,7 +101,8 @@ def raised(exercise: Exercise, error: Raised) -> str:
     """An exception as a sentence, with the text of the line (its number is not that in the notebook's cell)."""
     where = f" at `{error.text.strip()}`" if error.text else ""
     what = f"{error.type} ({error.message})" if error.message else error.type
-    return f"`{exercise.name}` raises {what}{where}"
+    alone = not inspect.signature(exercise.reference).parameters and "required positional argument" in error.message
+    return f"`{exercise.name}` raises {what}{where}" + ": the check calls it without arguments" * alone
 
 
 def arguments(exercise: Exercise, args: Args) -> str:
@@ -142,9 +149,10 @@ def _result(exercise: Exercise, args: Args, value: Any) -> str:
     return f"{decimal(value)} ({bits})" if bits else decimal(value)
 
 
-def _pattern(exercise: Exercise, trouble: Trouble, misconception: str) -> list[str]:
+def _pattern(exercise: Exercise, trouble: Trouble, mistake: Known) -> list[str]:
     """What all misses have in common, and the known mistake with which the answers coincide."""
-    known = f"your answers coincide with a known mistake: {misconception}." if misconception else ""
+    whose = "your answers coincide with" if mistake.everywhere else "where you are wrong, your answers are those of"
+    known = f"{whose} a known mistake: {mistake.name}." if mistake.name else ""
     shared = _shared(exercise, trouble.misses) if len(trouble.misses) > 1 else ""
     if not shared:
         return [known[:1].upper() + known[1:]] if known else []

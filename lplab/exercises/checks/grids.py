@@ -21,12 +21,14 @@ def grid(fmt: Any) -> np.ndarray:
     return np.unique(values[np.isfinite(values)]) + 0.0
 
 
-def boundary_values(fmt: Any, *, specials: bool = True) -> np.ndarray:
-    """Every number of the format, every midpoint, both float64 neighbours of each, and values beyond both ends.
+def boundary_values(fmt: Any, *, specials: bool = True, dtype: type = np.float64) -> np.ndarray:
+    """Every number of the format, every midpoint, both neighbours of each, and values beyond both ends.
 
     Args:
         fmt: a format with a codebook.
         specials: whether to add ±0, ±inf, NaN and some extremes.
+        dtype: whose neighbours are taken, float64 or float32. Those of float32 leave room for one exact addition in
+            float64, such as that of half a step.
 
     >>> from lplab import formats as F
     >>> len(boundary_values(F.get("e2m1"), specials=False))
@@ -38,7 +40,9 @@ def boundary_values(fmt: Any, *, specials: bool = True) -> np.ndarray:
         [side * factor for side in (numbers[0], numbers[-1]) for factor in (1.02, 33 / 32, 1.04, 17 / 16, 1.1, 2, 100)]
     )
     points = np.concatenate([numbers, middles, beyond])
-    points = np.concatenate([points, np.nextafter(points, -np.inf), np.nextafter(points, np.inf)])
+    points = points.astype(dtype)
+    points = np.concatenate([points, np.nextafter(points, dtype(-np.inf)), np.nextafter(points, dtype(np.inf))])
+    points = points.astype(np.float64)
     if specials:
         points = np.concatenate([points, EDGES])
     _, first = np.unique(points.view(np.uint64), return_index=True)
@@ -74,7 +78,7 @@ def kind(fmt: Any, x: float) -> str:
     middle = (low + high) / 2
     if x == middle:
         return "ties"
-    if x in (np.nextafter(middle, low), np.nextafter(middle, high)):
+    if abs(x - middle) <= 2.0**-22 * (high - low):
         return "values right beside a tie"
     if abs(x) < getattr(fmt, "smallest_normal", 0):
         return "subnormal values"

@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from lplab.exercises.checks import feedback
 from lplab.exercises.checks.compare import misses, smallest
-from lplab.exercises.checks.feedback import Trouble
+from lplab.exercises.checks.feedback import Known, Trouble
 from lplab.exercises.checks.variants import Failure, answers, function_of
 from lplab.exercises.checks.verdict import Miss, Verdict
 from lplab.exercises.exercise import RINGS, Args, Exercise, Finding, Variant
-from lplab.exercises.checks import feedback
 from lplab.exercises.isolation import Limits, Outcome, Raised, Unusable, run_isolated
 from lplab.exercises.isolation.answers import Answer
 
 FORM, EXAMPLES, BOUNDARY, PROPERTIES = RINGS
+FEW = 0.05  # of all calls: that many answers may differ from those of a known mistake which explains every miss
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,9 @@ def _form(exercise: Exercise, args: Args, result: Any, changed: bool) -> Trouble
         return Trouble(FORM, sentence=f"`{exercise.name}` returns {result.sentence}", miss=miss)
     if result is None:
         return Trouble(
-            FORM, sentence=f"`{exercise.name}` returns None: a return statement is missing, or is not reached.", miss=miss
+            FORM,
+            sentence=f"`{exercise.name}` returns None: a return statement is missing, or is not reached.",
+            miss=miss,
         )
     problem = exercise.form.problem(args, result)
     if problem:
@@ -195,7 +198,7 @@ def _form(exercise: Exercise, args: Args, result: Any, changed: bool) -> Trouble
 
 def _convention(exercise: Exercise, compared: tuple[Args, ...], outcome: Outcome) -> Variant | None:
     """The legal reading with which most answers agree; all must, where agreeing decides nothing but the name."""
-    if not exercise.conventions:
+    if not exercise.conventions or not outcome.values:
         return None
     counts = [_disagreements(exercise, reading, compared, outcome) for reading in exercise.conventions]
     best = counts.index(min(counts))
@@ -215,14 +218,26 @@ def _agrees(exercise: Exercise, args: Args, yours: Any, theirs: Any) -> bool:
     return not misses(exercise, args, yours, theirs)[0]
 
 
-def _misconception(exercise: Exercise, trouble: Trouble, calls: Sequence[Args], outcome: Outcome) -> str:
-    """The known mistake that gives the same answers for every call, else for every missed one; "" if none does."""
+def _misconception(exercise: Exercise, trouble: Trouble, calls: Sequence[Args], outcome: Outcome) -> Known:
+    """The known mistake that gives the same answers.
+
+    If none gives the same answers everywhere, one that does so for every miss is named where it differs for few calls
+    else: a mistake that happens to be wrong in the same place is no explanation.
+    """
     if trouble.ring == FORM or trouble.mistake:
-        return trouble.mistake
-    wrong_calls = [(miss.args, miss.yours) for miss in trouble.misses] if exercise.elements is None else []
-    for pairs in (list(zip(calls, outcome.values, strict=False)), wrong_calls):
-        for mistake in exercise.mutants if pairs else ():
-            theirs = answers(function_of(exercise, mistake), [args for args, _ in pairs])
-            if all(_agrees(exercise, args, yours, other) for (args, yours), other in zip(pairs, theirs, strict=True)):
-                return mistake.name
-    return ""
+        return Known(trouble.mistake, everywhere=True)
+    pairs = list(zip(calls, outcome.values, strict=False))
+    missed = {id(miss.args) for miss in trouble.misses} if exercise.elements is None else set()
+    fewest, name = FEW * len(pairs), ""
+    for mistake in exercise.mutants:
+        theirs = answers(function_of(exercise, mistake), [args for args, _ in pairs])
+        differ = [
+            id(args)
+            for (args, yours), other in zip(pairs, theirs, strict=True)
+            if not _agrees(exercise, args, yours, other)
+        ]
+        if not differ:
+            return Known(mistake.name, everywhere=True)
+        if missed and not missed.intersection(differ) and len(differ) <= fewest:
+            fewest, name = len(differ) - 1, mistake.name
+    return Known(name)

@@ -65,7 +65,7 @@ EXPOSE = Exercise(
             ("beyond the upper end", "1000.0"),
             ("just inside the lower end", "-127"),
             ("infinity", "float('inf')"),
-            ("NaN is no test of a range", "float('nan')"),
+            ("not a number", "float('nan')"),
             ("a negative number far inside", "-100.0"),
         )
     ),

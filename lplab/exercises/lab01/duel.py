@@ -67,8 +67,8 @@ DUEL = Exercise(
         wrong("at the end of their range both overflow", "def duel():\n    return 0.1, 1e39"),
         wrong("fp16 is the more precise everywhere, also beyond its range", "def duel():\n    return 1e5, 1e-8"),
         wrong("numbers that both flush to zero", "def duel():\n    return 0.1, 1e-45"),
-        wrong("infinity is a number to compare at", "def duel():\n    return 0.1, float('inf')"),
-        wrong("NaN is a number to compare at", "def duel():\n    return float('nan'), 1e6"),
+        wrong("compares at infinity", "def duel():\n    return 0.1, float('inf')"),
+        wrong("compares at NaN", "def duel():\n    return float('nan'), 1e6"),
         wrong("integers are exact in both formats", "def duel():\n    return 256, 1e6"),
     ),
     hints=(

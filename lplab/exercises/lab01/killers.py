@@ -21,6 +21,11 @@ SUSPECTS = {
     "flush": "subnormals are flushed to zero",
     "wide": "the largest number is 480, whose code is NaN",
 }
+WHERE = {
+    "away": "on ties whose even neighbour is the one nearer to zero",
+    "flush": "on numbers that round to something between 0 and 2⁻⁶",
+    "wide": "beyond 464, where 480 is nearer than 448",
+}
 BUGGY = {name: next(m for m in ROUND.mutants if m.name == text) for name, text in SUSPECTS.items()}
 
 
@@ -31,7 +36,8 @@ def judge_killers(args: Any, result: Any) -> str:
     if not survivors:
         return ""
     killed = ", ".join(name for name in BUGGY if name not in survivors)
-    return f"Still alive: {', '.join(survivors)}" + (f" (exposed: {killed})." if killed else ".")
+    alive = f"Still alive: {', '.join(survivors)}" + (f" (exposed: {killed}). " if killed else ". ")
+    return alive + " ".join(f"{name} differs only {WHERE[name]}." for name in survivors)
 
 
 def _exposed(suspect: Any, inputs: list[float]) -> bool:
@@ -61,7 +67,7 @@ KILL = Exercise(
     ''',
     reference=killers,
     form=Numbers(most=3),
-    examples=(Example((), "A random number hardly ever hits a tie; these inputs must be chosen."),),
+    examples=(Example((), ""),),
     accept=judge_killers,
     mutants=(
         wrong("three random numbers", "def killers():\n    return [0.3, -1.7, 12.4]"),

@@ -30,7 +30,7 @@ def loss_cases() -> list[Args]:
     return [
         (np.array([value]), fmt.integer_bits, fmt.fraction_bits)
         for fmt in formats
-        for value in [*boundary_values(fmt, specials=False), *edges]
+        for value in [*boundary_values(fmt, specials=False, dtype=np.float32), *edges]
     ]
 
 

@@ -33,7 +33,7 @@ def ring_of_splits() -> list[Args]:
     extremes = [math.inf, -math.inf, 1e6, -1e6, 5e-324, -5e-324]
     formats = [fixed((None, *split)) for split in SPLITS]
     return [
-        (np.concatenate([boundary_values(fmt, specials=False), extremes]), fmt.integer_bits, fmt.fraction_bits) for fmt in formats
+        (np.concatenate([boundary_values(fmt, specials=False, dtype=np.float32), extremes]), fmt.integer_bits, fmt.fraction_bits) for fmt in formats
     ]
 
 

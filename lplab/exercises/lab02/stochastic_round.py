@@ -57,8 +57,8 @@ COIN = Exercise(
     ),
     boundary=lambda: [(LINE, bits, Seeded(seed)) for bits in (0, 2, 5) for seed in (7, 8)],
     properties=(
-        Property("the mean of many results is the number itself", draws, sampled(FRACTIONS, mean_is_right)),
         Property("every element has a draw of its own", lambda: draws(2), sampled(FRACTIONS, elements_are_independent)),
+        Property("the mean of many results is the number itself", draws, sampled(FRACTIONS, mean_is_right)),
         Property("the coin comes from the generator that was given", two_seeds, uses_the_generator),
     ),
     conventions=(
@@ -69,6 +69,7 @@ COIN = Exercise(
         mutant("up and down are exchanged", "< steps - low", "> steps - low"),
         mutant("a coin that knows only heads and tails: half up, half down", "< steps - low", "< 0.5 * (steps > low)"),
         mutant("to nearest: there is no coin", "rng.random(x.shape) < steps - low", "steps - low > 0.5"),
+        mutant("to nearest, as np.round does it: there is no coin", "up = rng.random(x.shape) < steps - low", "low, up = np.round(steps), 0"),
         mutant("one draw for the whole array", "rng.random(x.shape)", "rng.random()"),
         mutant("one draw for each row", "rng.random(x.shape)", "rng.random(x.shape[:1] + (1,) * (x.ndim - 1))"),
         mutant("cut off toward zero instead of down", "np.floor(steps)", "np.trunc(steps)"),
