@@ -69,6 +69,13 @@ def test_a_first_failure_and_a_later_pass(mine, path):
     assert (record.latest, record.passing, record.function) == (FIRST.source, SECOND.source, "f")
 
 
+def test_a_later_check_of_another_function_leaves_the_passing_answer_its_name(mine, path):
+    mine.record(verdict(), SECOND)
+    mine.record(verdict(FAILED, 0, ring="form"), Answer("def g(x):\n    return x\n", "g"))
+    record = Progress(path).of("01.2")
+    assert (record.function, record.passing, record.passing_function) == ("g", SECOND.source, "f")
+
+
 def test_the_same_answer_again_and_a_stub_are_no_attempts(mine):
     mine.record(verdict(NOT_YET, 0), FIRST)
     assert mine.of("01.2").attempts == 0

@@ -80,6 +80,21 @@ def test_a_report_is_graded_as_it_was_checked(worked):
     assert student.marks[ROUND.id].passed and student.notes == () and student.predictions["01.a"]["truth"] == 118
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_a_passed_answer_keeps_its_points_after_a_check_of_another_function(worked, early):
+    (worked / "answers" / f"slip_{worked.name}.py").write_text("def exposing_input():\n    return 1.0\n")
+    check(ROUND.id, __import__(f"slip_{worked.name}").exposing_input)
+    report = report_of(progress.mine().state)
+    one = next(entry for entry in report["exercises"] if entry["id"] == ROUND.id)
+    assert (one["function"], one["passing_function"], one["status"]) == ("exposing_input", ROUND.name, "failed")
+    assert one["rings"] == dict.fromkeys(RINGS, "held"), "those of the passing answer"
+    if early:  # as files were before each source had its name
+        del one["passing_function"]
+    write_report(report, worked / "class")
+    (student,) = grade(worked / "class").students
+    assert student.marks[ROUND.id].passed and student.total == ROUND.points
+
+
 def test_the_page_can_be_read_alone_and_is_escaped(worked):
     class Page(html.parser.HTMLParser):
         def __init__(self):

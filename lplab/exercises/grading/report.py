@@ -72,12 +72,12 @@ def versions() -> dict[str, str]:
 
 def _entry(exercise: Exercise, record: Record) -> dict[str, Any]:
     facts = {"id": exercise.id, "title": exercise.title, "lab": exercise.lab}
-    rings = rings_of(exercise, record.status, record.ring)
+    rings = rings_of(exercise, PASSED if record.passed else record.status, record.ring)
     return {**facts, **asdict(record), "most_points": exercise.points, "rings": rings}
 
 
 def rings_of(exercise: Exercise, status: str, ring: str) -> dict[str, str]:
-    """What the latest check said of each ring that the exercise has: it held, it fails, or it was not reached.
+    """What a check said of each ring that the exercise has: it held, it fails, or it was not reached.
 
     >>> rings_of(catalogue.get("01.2"), "failed", "boundary set")
     {'form': 'held', 'named examples': 'held', 'boundary set': 'fails', 'properties': 'not reached'}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,14 +89,25 @@ def _entries(value: Any) -> Iterable[dict[str, Any]]:
 
 def _answers(entry: Mapping[str, Any]) -> dict[Answer, str]:
     found: dict[Answer, str] = {}
-    for which in ("passing", "latest"):
-        source, name = entry.get(which), entry.get("function")
+    for which, name in (("passing", _passing_name(entry)), ("latest", entry.get("function"))):
+        source = entry.get(which)
         if isinstance(source, str) and source.strip() and isinstance(name, str):
             try:
                 found.setdefault(Answer(source.encode("utf-8", "replace").decode(), name), f"{which} answer")
             except ValueError:  # no name that a function can have: somebody has changed the file
                 continue
     return found
+
+
+def _passing_name(entry: Mapping[str, Any]) -> Any:
+    """The function that passed. Reports of early versions name the latest one only: it is that, or the exercise's."""
+    if entry.get("passing_function"):
+        return entry["passing_function"]
+    latest = str(entry.get("function"))
+    if not latest.isidentifier():  # somebody has changed the file
+        return latest
+    defined = re.search(rf"^(def {latest}\b|{latest}\s*=)", str(entry.get("passing")), re.MULTILINE)
+    return latest if defined else catalogue.get(entry["id"]).name
 
 
 def _history(entry: Mapping[str, Any]) -> dict[str, Any]:

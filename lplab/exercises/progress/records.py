@@ -29,7 +29,8 @@ class Record:
         passed_version, passed_at: of the exercise when it was first passed, and the time; 0 and "" before that.
         hints: opened so far.
         solution_at: when the solution was first shown.
-        function, latest, passing: the function's name, and the sources of the latest and of the latest passing answer.
+        function, latest: name and source of the latest answer.
+        passing_function, passing: name and source of the latest passing answer; files of early versions lack the name.
     """
 
     attempts: int = 0
@@ -48,6 +49,7 @@ class Record:
     function: str = ""
     latest: str = ""
     passing: str = ""
+    passing_function: str = ""
 
     @property
     def passed(self) -> bool:
@@ -58,6 +60,7 @@ class Record:
         """The record after one more check."""
         source = answer.source if answer else ""
         first_pass = verdict.passed and not self.passed
+        passes = verdict.passed and answer is not None
         return replace(
             self,
             attempts=self.attempts + (verdict.status != NOT_YET and (not source or source != self.latest)),
@@ -69,7 +72,8 @@ class Record:
             passed_at=now if first_pass else self.passed_at,
             function=answer.name if answer else self.function,
             latest=source or self.latest,
-            passing=source if verdict.passed else self.passing,
+            passing=source if passes else self.passing,
+            passing_function=answer.name if answer and passes else self.passing_function,
         )
 
 
