@@ -123,7 +123,8 @@ def cluttered_digits(
     >>> images.shape, images.dtype.name, sorted(set(labels.tolist())) == list(range(10))
     ((100, 3, 16, 16), 'float32', True)
     """
-    _at_least("count", count, 1), _at_least("size", size, 8), _at_least("clutter", clutter, 0)
+    for name, value, least in (("count", count, 1), ("size", size, 8), ("clutter", clutter, 0)):
+        _at_least(name, value, least)
     if not 0 <= noise < math.inf:
         raise ValueError(f"noise must be a number from 0 on, got {noise!r}")
     generator = np.random.default_rng(seed)
@@ -171,7 +172,8 @@ def recall_sequences(
     >>> symbols.shape, [int(t) in row for row, t in zip(symbols, targets[:, -1])]
     ((3, 5), [True, True, True])
     """
-    _at_least("count", count, 1), _at_least("pairs", pairs, 1), _at_least("values", values, 1)
+    for name, value in (("count", count), ("pairs", pairs), ("values", values)):
+        _at_least(name, value, 1)
     if keys < pairs:
         raise ValueError(f"keys must be at least pairs = {pairs}, so that all keys of a sequence differ; got {keys}")
     generator = np.random.default_rng(seed)

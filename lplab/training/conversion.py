@@ -146,7 +146,7 @@ def kinds_of(model: nn.Module, first: str | None = "auto", last: str | None = "a
     >>> kinds_of(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))
     {'0': frozenset({'first'}), '2': frozenset({'last'})}
     """
-    kinds = {name: set() for name, module in model.named_modules() if _owns_weights(module)}
+    kinds: dict[str, set[str]] = {name: set() for name, module in model.named_modules() if _owns_weights(module)}
     tables = [name for name in kinds if isinstance(model.get_submodule(name), nn.Embedding)]
     order = list(kinds)
     products = [name for name in order if name not in tables]

@@ -40,8 +40,13 @@ def plain(site: Site, func: Any, args: tuple, kwargs: dict, **tensors: Tensor) -
         for role, x in tensors.items():
             site.watch(site, role, x.detach(), Rounded(x.detach(), 1.0))
         if isinstance(y, Tensor) and y.requires_grad:
-            y.register_hook(lambda dy: site.watch and site.watch(site, "output_gradient_dx", dy, Rounded(dy, 1.0)))
+            y.register_hook(lambda dy: _show(site, dy))
     return y
+
+
+def _show(site: Site, dy: Tensor) -> None:
+    if site.watch is not None:
+        site.watch(site, "output_gradient_dx", dy, Rounded(dy))
 
 
 def linear(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:

@@ -45,6 +45,13 @@ def rounded_factors(a: Tensor, b: Tensor, site: Site, weight_left: bool) -> tupl
     return rounded_input(a, site), site.round("weight", b)
 
 
+def stacked(x: Tensor) -> Tensor:
+    """A stack of matrices that PyTorch can multiply without copying it first, each time anew."""
+    if x.ndim <= 3 or x.is_contiguous() or x.mT.is_contiguous():
+        return x
+    return x.mT.contiguous().mT if x.stride(-2) == 1 else x.contiguous()
+
+
 class Linear(torch.autograd.Function):
     """y = x · Wᵀ + b for x [..., in] and W [out, in]."""
 
@@ -85,7 +92,7 @@ class Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, site: Site, weight_left: bool) -> Tensor:
         """Round the operands, multiply, round the output."""
-        a, b = rounded_factors(a, b, site, weight_left)
+        a, b = rounded_factors(stacked(a), stacked(b), site, weight_left)
         ctx.save_for_backward(a, b)
         ctx.site, ctx.weight_left = site, weight_left
         return site.round("output", product(a, b, site))

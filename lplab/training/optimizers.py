@@ -239,8 +239,8 @@ class AdamW(_RoundedAdam, torch.optim.AdamW):
 
     decoupled = True
 
-    def __init__(self, params: Any, lr: float = 1e-3, *args: Any, weight_decay: float = 0.01, **more: Any) -> None:
-        super().__init__(params, lr, *args, weight_decay=weight_decay, **more)
+    def __init__(self, params: Any, lr: float = 1e-3, *, weight_decay: float = 0.01, **more: Any) -> None:
+        super().__init__(params, lr, weight_decay=weight_decay, **more)
 
 
 def make_optimizer(

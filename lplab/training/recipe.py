@@ -192,8 +192,8 @@ class Recipe(LayerRules):
             raise TypeError(f"update must be an Update, got {self.update!r}")
         if self.loss_scale in ("dynamic", "batch"):
             return
-        number = isinstance(self.loss_scale, int | float) and not isinstance(self.loss_scale, bool)
-        if not number or not 0 < self.loss_scale < math.inf:
+        scale = self.loss_scale
+        if isinstance(scale, bool | str) or not isinstance(scale, int | float) or not 0 < scale < math.inf:
             raise ValueError(f"loss_scale must be a positive number, 'dynamic' or 'batch', got {self.loss_scale!r}")
 
     @property

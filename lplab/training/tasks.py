@@ -110,9 +110,19 @@ def _test(split: Callable[[], datasets.Split]) -> Callable[[], Batch]:
 _NOVEL = "the characters of a novel, the next one to be told"
 _CLUTTER = "digits in colour among pieces of others, 16 × 16"
 _SMALL = "digits, 8 × 8"
-_ON_DIGITS = {"data": _batches(_digits), "test": _test(_digits), "batch": 50, "options": (("momentum", 0.9),)}
-_ON_PICTURES = {"data": _batches(_pictures), "test": _test(_pictures), "batch": 50, "options": (("momentum", 0.9),)}
-_ON_TEXT = {"data": _text, "test": _text_test, "batch": 16, "optimizer": "adam", "lr": 3e-3}
+_ON_DIGITS: dict[str, Any] = {
+    "data": _batches(_digits),
+    "test": _test(_digits),
+    "batch": 50,
+    "options": (("momentum", 0.9),),
+}
+_ON_PICTURES: dict[str, Any] = {
+    "data": _batches(_pictures),
+    "test": _test(_pictures),
+    "batch": 50,
+    "options": (("momentum", 0.9),),
+}
+_ON_TEXT: dict[str, Any] = {"data": _text, "test": _text_test, "batch": 16, "optimizer": "adam", "lr": 3e-3}
 
 TASKS: dict[str, Task] = {
     task.name: task
