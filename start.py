@@ -4,6 +4,7 @@
     python3 start.py                 open JupyterLab at the labs
     python3 start.py --no-browser    the same on a remote machine: only prints the address
     python3 start.py test            run every test; what follows `test` goes to pytest
+    python3 start.py report          write what you hand in; `grade` and `lplab`: any other command of lplab
 
 The first run makes a virtual environment in .venv and installs into it. Later runs start at once and need no network.
 """
@@ -46,6 +47,7 @@ BROWSERS = (
     "%LocalAppData%/Google/Chrome/Application/chrome.exe",
     "%ProgramFiles(x86)%/Microsoft/Edge/Application/msedge.exe",
 )
+LPLAB = {"report": ["report"], "grade": ["grade"], "lplab": []}  # what follows these goes to lplab
 
 
 class Problem(Exception):
@@ -251,9 +253,9 @@ def answers(command: list[str]) -> str:
         return ""
 
 
-def hand_over(command: list[str], env: dict[str, str]) -> int:
+def hand_over(command: list[str], env: dict[str, str], folder: Path = ROOT) -> int:
     """Become ``command``, so that its signals, its last line and its exit code are ours."""
-    os.chdir(ROOT)
+    os.chdir(folder)
     sys.stdout.flush()
     if os.name == "posix":
         os.execve(command[0], command, env)
@@ -264,18 +266,21 @@ def hand_over(command: list[str], env: dict[str, str]) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Run one command; the exit code is JupyterLab's or pytest's, or 1 for a Problem."""
+    """Run one command; the exit code is JupyterLab's, pytest's or lplab's, or 1 for a Problem."""
     parser = argparse.ArgumentParser("start.py", description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("command", nargs="?", choices=["lab", "test"], default="lab", help="default: lab")
+    parser.add_argument("command", nargs="?", choices=["lab", "test", *LPLAB], default="lab", help="default: lab")
     parser.add_argument("--port", type=int, default=8888, help="JupyterLab's port (default: 8888 or the next free)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the address")
-    args, more = parser.parse_known_args(argv)
+    ours = 1 if argv[:1] and argv[0] in LPLAB else len(argv)  # --help after these is lplab's
+    args, more = parser.parse_known_args(argv[:ours])
     try:
         if args.command == "test":
             prepare({"lab", "test"})
             return hand_over([str(PYTHON), "-m", "pytest", *more], environment(LPLAB_BROWSER=find_browser()))
         prepare({"lab"})
+        if args.command in LPLAB:  # -P: a folder named lplab beside the student's files is not the package
+            return hand_over([str(PYTHON), "-Pm", "lplab", *LPLAB[args.command], *more, *argv[ours:]], environment(), Path.cwd())
         lab = [str(PYTHON), "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/labs", "--Application.log_level=WARN"]
         lab += [f"--port={args.port}"] + ["--no-browser"] * args.no_browser
         lab += ["--allow-root"] if os.name == "posix" and os.geteuid() == 0 else []

@@ -301,7 +301,7 @@ def handed(start: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list:
     seen: list = []
     monkeypatch.setattr(start, "prepare", lambda extras: seen.append(extras))
     monkeypatch.setattr(start, "find_browser", lambda: "/some/browser")
-    monkeypatch.setattr(start, "hand_over", lambda command, env: seen.extend((command, env)) or 7)
+    monkeypatch.setattr(start, "hand_over", lambda command, env, *folder: seen.extend((command, env, *folder)) or 7)
     return seen
 
 
@@ -324,6 +324,25 @@ def test_what_follows_test_goes_to_pytest_in_order(start, handed):
     extras, command, env = handed
     assert extras == {"lab", "test"} and env["LPLAB_BROWSER"] == "/some/browser"
     assert command[1:] == ["-m", "pytest", "-m", "slow or not slow", "tests/test_cli.py", "-q", "--lf"]
+
+
+@pytest.mark.parametrize(("argv", "given"), [
+    (["report", "--name", "Ada L.", "--help"], ["report", "--name", "Ada L.", "--help"]),
+    (["grade", "subs", "--out", "marks"], ["grade", "subs", "--out", "marks"]),
+    (["lplab", "formats", "e4m3fn"], ["formats", "e4m3fn"]), (["lplab"], []),
+])  # fmt: skip
+def test_commands_of_lplab_run_through_the_environment_in_the_readers_folder(start, handed, argv, given):
+    assert start.main(argv) == 7
+    extras, command, _env, folder = handed
+    assert extras == {"lab"} and folder == Path.cwd() != start.ROOT
+    assert command == [str(start.PYTHON), "-Pm", "lplab", *given]
+
+
+def test_python_m_lplab_is_the_command(tmp_path):
+    (tmp_path / "lplab").mkdir()  # as a student's own folder may be called
+    command = [sys.executable, "-Pm", "lplab", "formats", "e2m1"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.startswith("e2m1: 4 bits"), done.stderr
 
 
 def test_an_unknown_command_is_refused_with_the_known_ones(start, capsys):
