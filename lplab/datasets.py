@@ -123,8 +123,8 @@ def cluttered_digits(
     >>> images.shape, images.dtype.name, sorted(set(labels.tolist())) == list(range(10))
     ((100, 3, 16, 16), 'float32', True)
     """
-    for name, value, least in (("count", count, 1), ("size", size, 8), ("clutter", clutter, 0)):
-        _at_least(name, value, least)
+    for argument in (("count", count, 1), ("size", size, 8), ("clutter", clutter, 0)):
+        _at_least(*argument)
     if not 0 <= noise < math.inf:
         raise ValueError(f"noise must be a number from 0 on, got {noise!r}")
     generator = np.random.default_rng(seed)
@@ -258,9 +258,7 @@ def from_files(
         inputs, targets: names of the two arrays in it.
         test_share, seed: as in :func:`from_arrays`.
 
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: another kind of file, or no array of that name; the message lists the names there are.
+    Raises FileNotFoundError, or ValueError for another kind of file or a name that is not in it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -295,9 +293,8 @@ def _read_torch(path: Path) -> dict[str, np.ndarray]:
     import torch
 
     stored = torch.load(path, weights_only=True, map_location="cpu")
-    if not isinstance(stored, dict):
-        raise ValueError(f"{path.name} must hold a dict of tensors, got {type(stored).__name__}")
-    return {str(name): value.numpy() for name, value in stored.items() if isinstance(value, torch.Tensor)}
+    found = stored.items() if isinstance(stored, dict) else ()
+    return {str(name): value.numpy() for name, value in found if isinstance(value, torch.Tensor)}
 
 
 _READERS = {".npz": _read_npz, ".safetensors": _read_safetensors, ".pt": _read_torch, ".pth": _read_torch}

@@ -110,6 +110,7 @@ def _test(split: Callable[[], datasets.Split]) -> Callable[[], Batch]:
 _NOVEL = "the characters of a novel, the next one to be told"
 _CLUTTER = "digits in colour among pieces of others, 16 × 16"
 _SMALL = "digits, 8 × 8"
+_MOMENTUM = {"batch": 50, "options": (("momentum", 0.9),)}
 _ON_DIGITS: dict[str, Any] = {
     "data": _batches(_digits),
     "test": _test(_digits),
