@@ -47,7 +47,7 @@ BROWSERS = (
     "%LocalAppData%/Google/Chrome/Application/chrome.exe",
     "%ProgramFiles(x86)%/Microsoft/Edge/Application/msedge.exe",
 )
-LPLAB = {"report": ["report"], "grade": ["grade"], "lplab": []}  # what follows these goes to lplab
+LPLAB = {"report": ["-Pm", "lplab", "report"], "grade": ["-Pm", "lplab", "grade"], "lplab": ["-Pm", "lplab"]}
 
 
 class Problem(Exception):
@@ -280,7 +280,7 @@ def main(argv: list[str]) -> int:
             return hand_over([str(PYTHON), "-m", "pytest", *more], environment(LPLAB_BROWSER=find_browser()))
         prepare({"lab"})
         if args.command in LPLAB:  # -P: a folder named lplab beside the student's files is not the package
-            return hand_over([str(PYTHON), "-Pm", "lplab", *LPLAB[args.command], *more, *argv[ours:]], environment(), Path.cwd())
+            return hand_over([str(PYTHON), *LPLAB[args.command], *more, *argv[ours:]], environment(), Path.cwd())
         lab = [str(PYTHON), "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/labs", "--Application.log_level=WARN"]
         lab += [f"--port={args.port}"] + ["--no-browser"] * args.no_browser
         lab += ["--allow-root"] if os.name == "posix" and os.geteuid() == 0 else []
