@@ -88,7 +88,10 @@ def coin_stays_with_floating_point(results: Results) -> Finding:
     medians = {bits: _median(results, "wide outputs", "stochastic", bits) for bits in (14, 10, 8)}
     limit = floating + _noise(floating)
     said = ", ".join(f"{error:.1f} % at {bits}" for bits, error in medians.items())
-    sentence = f"Stochastic: {said} fraction bits; floating point {floating:.1f} %, with noise up to {limit:.1f} %."
+    sentence = (
+        f"With layer outputs ⟨6, 10⟩: stochastic {said} fraction bits; floating point {floating:.1f} %, "
+        f"with noise up to {limit:.1f} %."
+    )
     return Finding(max(medians.values()) <= limit, sentence)
 
 
@@ -97,7 +100,7 @@ def nearest_gets_worse(results: Results) -> Finding:
     medians = [_median(results, "wide outputs", "nearest_down", bits) for bits in (14, 10, 8, 6)]
     rises = all(a <= b for a, b in pairwise(medians)) and medians[0] < medians[2]
     said = ", ".join(f"{error:.1f} %" for error in medians)
-    return Finding(rises, f"Nearest at 14, 10, 8, 6 fraction bits: {said}.")
+    return Finding(rises, f"With layer outputs ⟨6, 10⟩: nearest {said} at 14, 10, 8, 6 fraction bits.")
 
 
 def nearest_stalls_where_the_coin_trains(results: Results) -> Finding:

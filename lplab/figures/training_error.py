@@ -22,6 +22,9 @@ LOOKS = (  # colour, dash, symbol, sign in the key; green is for floating point
     (style.GREY, "dashdot", "triangle-up", "▲"),
 )
 
+_KEYS = 3  # entries of the key on a line
+_TOP, _TITLE_DOWN = 82, 28  # pixels: the margin above the plot, and where in it the title hangs
+
 DASH_SIGNS = ("━", "╍", "┅", "┉")  # the dashes of the looks, for keys of lines without symbols
 
 
@@ -76,8 +79,8 @@ def training_error(
         curves: one for each rounding rule, at most four.
         baseline: errors of floating point in percent, one for each seed: a band with a line at their median.
         bits: the ends of the axis.
-        look_at: fraction bits to mark with a vertical line; title and alt text stay, so a slider moves this line alone.
-        title: the point that it makes; by default said from the numbers.
+        look_at: fraction bits to mark with a vertical line, and of which the title speaks.
+        title: the point that it makes; by default the errors at ``look_at``, or where the curves differ most.
         note: a line below the axis, such as the provenance.
         height: in pixels.
 
@@ -86,7 +89,7 @@ def training_error(
 
     >>> fig = training_error([Curve("stochastic", [6, 8], [[2.0], [1.5]]), Curve("nearest", [6, 8], [[90.0], [3.0]])])
     >>> fig.layout.meta["title"]
-    'At 6 fraction bits: stochastic 2.0 %, nearest 90 %'
+    'FL 6: stochastic 2.0 %, nearest 90 %'
     """
     _check(curves)
     low, high = bits
@@ -97,10 +100,10 @@ def training_error(
     layout = _layout(low - 0.5, high + 0.5, BITS_TITLE, note)
     layout["xaxis"] |= {"dtick": 1, "tick0": low}
     layout["shapes"] = [mark(low if look_at is None else look_at, look_at is not None)]
-    return style.finish(
+    return _finish(
         style.figure(data, layout),
         alt=_alt(curves, floating),
-        title=title or _title(curves),
+        title=title or _title(curves, look_at),
         subtitle=_key(curves, len(floating) > 0, [look[3] for look in LOOKS]),
         height=height,
         b=66 if note else 48,
@@ -131,7 +134,7 @@ def training_epochs(
     now = [f"{c.name} {error_text(c.medians[-1])}" for c in everyone if len(c.x)]
     said = f"After {done} of {epochs} epochs: {', '.join(now)}" if now else "Not started yet"
     layout = _layout(0, epochs + 0.5, "epoch", "")
-    return style.finish(
+    return _finish(
         style.figure(data, layout),
         alt=f"Test error over the epochs of a training. {said}.",
         title=title or said,
@@ -229,17 +232,26 @@ def mark(bits: float, visible: bool) -> dict[str, Any]:
     }
 
 
+def _finish(fig: go.Figure, *, height: int, **words_and_margin: Any) -> go.Figure:
+    """Dress the figure, with room for the second line of the key, whether there is one or not: no control moves it."""
+    style.finish(fig, height=height, t=_TOP, **words_and_margin)
+    style.raw(fig)[1]["title"]["y"] = 1 - _TITLE_DOWN / height
+    return fig
+
+
 def _key(curves: Sequence[Curve], floating: bool, signs: Sequence[str]) -> str:
+    """The key on two lines, as five entries do not fit beside one another on a narrow screen."""
     entries = [(LOOKS[i][0], signs[i], curve.name) for i, curve in enumerate(curves) if curve.shown]
-    return style.key(*entries, *([(style.GREEN, "━", "floating point")] if floating else []))
+    entries += [(style.GREEN, "━", "floating point")] if floating else []
+    return "<br>".join(style.key(*entries[i : i + _KEYS]) for i in range(0, len(entries), _KEYS))
 
 
 def _at(curve: Curve, bits: float) -> float:
     return float(curve.medians[curve.x == bits][0])
 
 
-def _title(curves: Sequence[Curve]) -> str:
-    """The medians of the first two curves where the shown curves differ most."""
+def _title(curves: Sequence[Curve], look_at: int | None) -> str:
+    """The medians of the first two curves at ``look_at``, or where the shown curves differ most."""
     shown = [curve for curve in curves if curve.shown and len(curve.x)]
     everywhere = sorted(set.intersection(*(set(curve.x.tolist()) for curve in shown))) if shown else []
     if not everywhere:
@@ -249,8 +261,8 @@ def _title(curves: Sequence[Curve]) -> str:
         values = [max(_at(curve, bits), ERRORS[0]) for curve in shown]
         return max(values) / min(values)
 
-    bits = max(everywhere, key=spread)
-    return f"At {bits:g} fraction bits: " + ", ".join(f"{c.name} {error_text(_at(c, bits))}" for c in shown[:2])
+    bits = look_at if look_at in everywhere else max(everywhere, key=spread)
+    return f"FL {bits:g}: " + ", ".join(f"{c.name} {error_text(_at(c, bits))}" for c in shown[:2])
 
 
 def _alt(curves: Sequence[Curve], floating: np.ndarray) -> str:

@@ -8,6 +8,7 @@ import traitlets
 
 from lplab import claims, figures
 from lplab.claims.gupta_2015 import GUPTA_2015, RULES, SETTINGS
+from lplab.figures.light import light
 from lplab.training import LABELS
 
 from . import stored_trainings as st
@@ -47,7 +48,7 @@ class TrainingExplorer(ipywidgets.VBox):
         super().__init__([self._columns, self.error_line, self._helper], position=self._start)
         self.add_class("lp-controls")
         self._set_controls(self._start)
-        self.observe(guarded(self.error_line, lambda change: self._react(change["old"], change["new"])), "position")
+        self.observe(guarded(self.error_line, lambda change: self._react(change["new"])), "position")
         for name in ("setting", "rule", "fraction_bits"):
             moved = guarded(self.error_line, lambda change, name=name: self._moved(**{name: change["new"]}))
             self.controls[name].observe(moved, "value")
@@ -146,21 +147,11 @@ class TrainingExplorer(ipywidgets.VBox):
         finally:
             self._setting = False
 
-    def _react(self, before: st.Position, at: st.Position) -> None:
+    def _react(self, at: st.Position) -> None:
         self._set_controls(at)
         say(self.statement, st.statement(self.results, at))
         if self.code_line.value:
             say(self.code_line, at.code)
-        with one_frame():
-            if replace(before, fraction_bits=at.fraction_bits) == at:
-                self._mark(at.fraction_bits)
-            else:
-                figures.update(self.figures["errors"], st.errors_figure(self.results, at, self._note))
-                figures.update(self.figures["losses"], st.losses_figure(self.results, at))
-
-    def _mark(self, bits: int) -> None:
-        """Move the marks alone: redrawing the points would take the browser five times as long."""
-        for figure in self.figures.values():
-            mark = figure.layout.shapes[0]
-            with figure.batch_update():
-                mark.x0 = mark.x1 = bits
+        with one_frame(), light():  # only what differs is sent: of the slider, the marks and a title
+            figures.update(self.figures["errors"], st.errors_figure(self.results, at, self._note))
+            figures.update(self.figures["losses"], st.losses_figure(self.results, at))

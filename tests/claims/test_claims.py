@@ -183,6 +183,12 @@ def test_stored_numbers_can_be_measured_again_to_the_last_bit(point, seed):
     assert claims.measure(claim, point, seed) == claims.stored(claim).numbers[key(point, seed)]
 
 
+def test_guptas_first_sentences_say_with_which_layer_outputs():
+    claim = claims.get("gupta_2015")
+    first, second, _ = claims.judge(claim, claims.stored(claim)).findings
+    assert all(found.sentence.startswith("With layer outputs ⟨6, 10⟩: ") for found in (first, second))
+
+
 @pytest.mark.slow
 def test_a_whole_curve_can_be_measured_again():
     claim = claims.get("gupta_2015")

@@ -33,11 +33,22 @@ def test_curves_differ_in_more_than_colour():
 def test_words_say_the_numbers():
     fig = figures.training_error(CURVES, [1.8], look_at=6, note="measured today")
     meta = fig.layout.meta
-    assert meta["title"] == "At 6 fraction bits: coin 2.0 %, nearest 80 %", "where they differ most"
+    assert meta["title"] == "FL 6: coin 2.0 %, nearest 80 %"
     assert "nearest: 90 % at 4, 80 % at 6, 3.0 % at 8" in meta["alt"] and "Floating point: 1.8 %." in meta["alt"]
     assert fig.layout.annotations[0].text == "measured today"
     assert fig.layout.shapes[0].x0 == 6 and fig.layout.shapes[0].visible
-    assert figures.training_error(CURVES, [1.8], look_at=4).layout.meta == meta, "a slider moves the line alone"
+    elsewhere = figures.training_error(CURVES, [1.8], look_at=4).layout.meta
+    assert elsewhere["title"].startswith("FL 4: ") and elsewhere["alt"] == meta["alt"]
+    nowhere = figures.training_error(CURVES, [1.8]).layout.meta
+    assert nowhere["title"] == meta["title"], "where they differ most"
+
+
+def test_a_long_key_is_two_lines_within_the_margin():
+    curves = [Curve(f"rule {i}", BITS, CURVES[0].errors) for i in range(4)]
+    long, short = figures.training_error(curves, [1.8]), figures.training_error(CURVES)
+    first, second = long.layout.meta["subtitle"].split("<br>")
+    assert "rule 2" in first and "rule 3" in second and "floating point" in second
+    assert long.layout.margin == short.layout.margin and long.layout.title.y == short.layout.title.y
 
 
 def test_hidden_curves_keep_the_place_and_looks_of_the_others():

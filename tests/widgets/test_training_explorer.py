@@ -35,6 +35,7 @@ def test_every_control_changes_what_it_says(results):
     explorer.controls["rule"].value = "stochastic"
     errors, losses = (explorer.figures[name] for name in ("errors", "losses"))
     assert errors.layout.shapes[0].x0 == losses.layout.shapes[0].x0 == 18
+    assert errors.layout.title.text.startswith("FL 18: ") and errors.layout.meta["title"].startswith("FL 18: ")
     expected = [
         results.median("outputs_saturated", **explorer.position.point | {"fraction_bits": b}) for b in range(4, 19)
     ]
