@@ -257,7 +257,9 @@ def test_the_bar_of_a_lab_counts_passes_points_and_predictions(monkeypatch, tmp_
     assert repr(bar).endswith("8 of " + str(bar.most_points) + " points; 1 prediction made")
 
 
-def test_the_bar_can_be_heard():
+def test_the_bar_can_be_heard(monkeypatch, tmp_path):
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
+
     class Reader(html.parser.HTMLParser):
         found: ClassVar[dict] = {}
 

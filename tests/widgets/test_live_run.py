@@ -1,6 +1,7 @@
 """Work in the background: it returns at once, stops when told, says its errors, and leaves no orphan."""
 
 import asyncio
+import concurrent.futures
 import threading
 import time
 
@@ -12,6 +13,12 @@ from lplab.training import FixedPointRun
 from lplab.widgets import LiveRun, live_training, train_with
 
 SECONDS = 60  # patience with a loaded machine; nothing here takes that long
+
+
+def in_a_loop(coroutine):
+    """Run in an event loop of its own thread: after browser tests this thread has one that is running."""
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def draw(got):
@@ -135,7 +142,7 @@ def test_a_later_cell_can_wait_without_blocking(gate):
         await alive
         return beats
 
-    assert asyncio.run(cells()) >= 3 and run.state == "stopped"
+    assert in_a_loop(cells()) >= 3 and run.state == "stopped"
 
 
 def test_interrupting_the_waiting_cell_stops_the_run(gate):
@@ -149,7 +156,7 @@ def test_interrupting_the_waiting_cell_stops_the_run(gate):
         with pytest.raises(asyncio.CancelledError):
             await waiting
 
-    asyncio.run(cell())
+    in_a_loop(cell())
     gate.set()
     run.wait(SECONDS)
     assert run.state == "stopped" and len(run.result()) >= 1
