@@ -55,6 +55,11 @@ def add_grade(commands: Any) -> None:
         "--jobs", type=int, help="answers judged at once (default: one a processor); marks are the same"
     )
     parser.add_argument("--all-or-nothing", action="store_true", help="points for a pass only")
+    parser.add_argument(
+        "--each-file",
+        action="store_true",
+        help="one row a file (default: the files in a folder of FOLDER are one student)",
+    )
     parser.add_argument("--json", action="store_true", help="print the marks as JSON")
 
 
@@ -69,7 +74,7 @@ def run_grade(args: argparse.Namespace) -> int:
         raise BadInputError(f"{args.out} is a file; give --out a folder")
     with bad_values():
         some = {"jobs": args.jobs, "all_or_nothing": args.all_or_nothing, "leave_out": args.out}
-        marks = grade(args.folder, args.lab, **some)
+        marks = grade(args.folder, args.lab, each_file=args.each_file, **some)
         files = write_marks(marks, args.out)
     if args.json:
         sys.stdout.write(as_json(marks_object(marks)))
@@ -82,7 +87,9 @@ def run_grade(args: argparse.Namespace) -> int:
 
 def summary(marks: "Class") -> str:
     """The class in a few lines."""
+    how = "each file is one student" if marks.each_file else "files in a folder of their own are one student"
     lines = [f"{len(marks.students)} submissions, of which {len(marks.broken)} could not be read"]
+    lines += [f"from {marks.files} files; {how}"]
     for exercise in marks.exercises:
         answers = [mark for mark in marks.marks_of(exercise.id) if mark.lines]
         lines.append(f"{exercise.id} {exercise.title}: {sum(mark.passed for mark in answers)} of {len(answers)} pass")

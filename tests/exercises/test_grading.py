@@ -120,7 +120,7 @@ def graded(tmp_path_factory):
     expected = make_class(folder)
     both = []
     for jobs in (1, 4):
-        marks = grade(folder, jobs=jobs, judged_by=quick)
+        marks = grade(folder, jobs=jobs, each_file=True, judged_by=quick)
         out = tmp_path_factory.mktemp(f"marks{jobs}")
         write_marks(marks, out)
         both.append((marks, out))
@@ -390,6 +390,43 @@ def test_students_of_one_name_are_told_apart(tmp_path):
     assert len(write_marks(marks, tmp_path / "out")) == 7
 
 
+def test_files_in_a_folder_are_one_student_whose_best_answers_count(tmp_path):
+    wrong = solved(ROUND, ROUND.mutants[0])
+    for name, text in {"ada/00.ipynb": notebook(wrong), "ada/01.ipynb": notebook(solved(DECODE), solved(ROUND)),
+                       "ada/x.ipynb": "{", "bob/1.ipynb": notebook(solved(DECODE)), "eve.ipynb": notebook(wrong),
+                       "fay.ipynb": notebook(solved(DECODE)), "gus/1.ipynb": "{", "gus/2.pdf": "%PDF",
+                       }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    marks = grade(tmp_path)
+    assert [student.name for student in marks.students] == ["ada", "bob", "eve", "fay", "gus"] and marks.files == 8
+    ada, bob, *_, gus = marks.students
+    assert ada.total == DECODE.points + ROUND.points and ada.problem == "" and ada.file == "ada"
+    assert ada.marks[ROUND.id].where == "01.ipynb, code cell 3"
+    assert ada.notes[0] == "3 files: 00.ipynb, 01.ipynb, x.ipynb" and ada.notes[1].startswith(
+        "the file x.ipynb is no JSON"
+    )
+    assert ada.notes[2:] == (f"{ROUND.id}: the best of 2 answers (01.ipynb, code cell 3)",)
+    assert (bob.file, bob.notes, bob.total) == ("bob/1.ipynb", (), DECODE.points)
+    assert "1.ipynb is no JSON" in gus.problem and "2.pdf is a .pdf file" in gus.problem and gus.total == 0
+    assert len(grade(tmp_path, each_file=True).students) == 8
+    assert marks_object(marks) == marks_object(grade(tmp_path, jobs=1))
+
+
+def test_reports_of_two_people_in_one_folder_are_noticed(tmp_path):
+    (tmp_path / "group").mkdir()
+    for name in ("Ada", "Bob"):
+        (tmp_path / "group" / f"{name}.json").write_text(a_report(f"{name} L.", ROUND.solution, 1))
+    (student,) = grade(tmp_path).students
+    assert "reports of different names: Ada L., Bob L.; --each-file gives each its own row" in student.notes
+
+
+def test_answers_that_are_judged_alike_are_not_mentioned(tmp_path):
+    (tmp_path / "a.ipynb").write_text(notebook(solved(ROUND), "x = 1", solved(ROUND).replace("):", "):  # again", 1)))
+    (student,) = grade(tmp_path).students
+    assert student.notes == () and student.total == ROUND.points
+
+
 def test_which_files_are_looked_at(tmp_path):
     for name in ("a.ipynb", ".ipynb_checkpoints/a.ipynb", "__MACOSX/a.ipynb", "b/c.JSON", "d.PDF", "e.json", "e.html",
                  "f.html", "data.csv", "marks/marks.json", ".hidden.ipynb", "x.ipynb/y.txt"):  # fmt: skip
@@ -414,13 +451,16 @@ def test_the_command_writes_everything_and_says_so(tmp_path, capsys, monkeypatch
     (tmp_path / "class" / "broken.ipynb").write_text("{")
     assert cli.main(["grade", "class", "--lab", "01", "--jobs", "2"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"2 submissions, of which 1 could not be read\n01.1 {DECODE.title}: 1 of 1 pass\n")
+    assert said.startswith(
+        f"2 submissions, of which 1 could not be read\nfrom 2 files; files in a folder of their own are one "
+        f"student\n01.1 {DECODE.title}: 1 of 1 pass\n"
+    )
     assert {path.name for path in (tmp_path / "marks").iterdir()} == {
         "marks.csv", "details.csv", "marks.json", "overview.html", "gradescope"}  # fmt: skip
-    assert cli.main(["grade", ".", "--out", "marks", "--json"]) == 0
+    assert cli.main(["grade", ".", "--each-file", "--out", "marks", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again == json.loads((tmp_path / "marks" / "marks.json").read_text()), "its own output was left out"
-    assert again == marks_object(grade(tmp_path, leave_out=tmp_path / "marks"))
+    assert again == marks_object(grade(tmp_path, each_file=True, leave_out=tmp_path / "marks"))
     assert [student["name"] for student in again["students"]] == ["class/ada", "class/broken"]
 
 

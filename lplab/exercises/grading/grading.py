@@ -20,6 +20,7 @@ from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.exercise import RINGS, Exercise
 from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, Class, Mark, Student, mark_of
+from lplab.exercises.grading.merging import HandedIn, by_folder
 from lplab.exercises.grading.submissions import Submission, clean, read_submission
 from lplab.exercises.isolation.answers import Answer
 
@@ -37,6 +38,7 @@ def grade(
     *,
     jobs: int | None = None,
     all_or_nothing: bool = False,
+    each_file: bool = False,
     leave_out: Path | None = None,
     judged_by: Judge = judge,
 ) -> Class:
@@ -47,6 +49,7 @@ def grade(
         labs: such as ["01", "02"]; by default those with an answer in some file.
         jobs: answers judged at the same time; by default one for each processor. Marks do not depend on it.
         all_or_nothing: only a pass gives points.
+        each_file: every file is one student; by default the files in a folder below that of the class are one student.
         leave_out: a folder that is not looked at, where the marks go.
         judged_by: judges one answer.
 
@@ -56,7 +59,11 @@ def grade(
     folder = Path(folder)
     wanted = [exercise for lab in dict.fromkeys(labs) for exercise in catalogue.of_lab(lab)]
     files = list(find_files(folder, leave_out))
-    handed_in = [(path.relative_to(folder), _read(path, folder)) for path in tqdm(files, "reading", disable=None)]
+    handed_in: list[HandedIn] = [
+        (path.relative_to(folder), _read(path, folder)) for path in tqdm(files, "reading", disable=None)
+    ]
+    count = len(handed_in)
+    handed_in = handed_in if each_file else by_folder(handed_in)
     if not labs:
         seen = {exercise[:2] for _, submission in handed_in for exercise in submission.answers}
         wanted = [exercise for lab in sorted(seen) for exercise in catalogue.of_lab(lab)]
@@ -65,7 +72,7 @@ def grade(
     verdicts = judge_all(sorted(tasks, key=repr), jobs or os.cpu_count() or 1, judged_by)
     students = [_student(str(path), one, wanted, verdicts, all_or_nothing) for path, one in handed_in]
     students.sort(key=lambda student: (student.name.casefold(), student.name, student.file))
-    return Class(tuple(wanted), tuple(_distinct(students)), all_or_nothing)
+    return Class(tuple(wanted), tuple(_distinct(students)), all_or_nothing, count, each_file)
 
 
 def find_files(folder: Path, leave_out: Path | None = None) -> Iterator[Path]:
@@ -140,7 +147,7 @@ def _student(
             best = max(range(len(answers)), key=lambda i: _rank(verdicts[exercise.id, answers[i]]))
             where = one.places[exercise.id][best]
             marks[exercise.id] = mark_of(verdicts[exercise.id, answers[best]], where, all_or_nothing)
-            if len(answers) > 1:
+            if len({_rank(verdicts[exercise.id, answer]) for answer in answers}) > 1:  # else it does not matter which
                 notes.append(f"{exercise.id}: the best of {len(answers)} answers ({where})")
         checked = one.history.get(exercise.id, {}).get("version")
         if checked and checked != exercise.version:

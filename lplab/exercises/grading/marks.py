@@ -69,7 +69,7 @@ class Student:
     """One submission with its marks.
 
     Args:
-        name, file: of the student, and the path in the folder of the class.
+        name, file: of the student, and the path in the folder of the class: of the file, or of a folder of several.
         marks: by exercise id; every exercise that is graded has one.
         notes: what was odd about the file.
         problem: why it could not be graded, or "".
@@ -97,11 +97,13 @@ class Student:
 
 @dataclass(frozen=True)
 class Class:
-    """All students, sorted by name, and the exercises that were graded."""
+    """All students, sorted by name, the exercises that were graded, and how many files there were."""
 
     exercises: tuple[Exercise, ...]
     students: tuple[Student, ...]
     all_or_nothing: bool = False
+    files: int = 0
+    each_file: bool = False
 
     @property
     def most_points(self) -> int:
