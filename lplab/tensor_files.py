@@ -100,7 +100,7 @@ def _check_file(path: Path, max_bytes: int) -> Any:
     if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes <= 0:
         raise ValueError(f"max_bytes must be a positive number of bytes, got {max_bytes!r}")
     if not path.exists():
-        raise FileNotFoundError(f"no file {path}")
+        raise FileNotFoundError(f"no file {path.name} in {path.absolute().parent}")
     if not path.is_file():
         raise ValueError(f"{path} is not a file; give one of {' '.join(READERS)}")
     if path.suffix.lower() not in READERS:

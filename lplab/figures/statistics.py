@@ -134,14 +134,17 @@ def statistics_of(result: Quantized, fmt: Any, rounding: AnyRounding) -> TensorS
 
 
 def rounding_text(rounding: AnyRounding) -> str:
-    """The name of a rounding, given by name or as a ``formats.Rounding``.
+    """The name of a rounding in words, given by name or as a ``formats.Rounding``.
 
+    >>> rounding_text("nearest_even")
+    'nearest even'
     >>> rounding_text(formats.Rounding("stochastic", random_bits=4))
     'stochastic (4 random bits)'
     """
     if not isinstance(rounding, formats.Rounding):
-        return str(rounding)
-    return f"stochastic ({rounding.random_bits} random bits)" if rounding.is_stochastic else rounding.mode
+        return str(rounding).replace("_", " ")
+    many = f"stochastic ({rounding.random_bits} random bits)"
+    return many if rounding.is_stochastic else rounding.mode.replace("_", " ")
 
 
 def _decibels(signal: float, noise: float) -> float:

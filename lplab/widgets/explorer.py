@@ -23,7 +23,7 @@ def _format_controls() -> dict[str, Any]:
         "preset": w.Dropdown(options=[st.OWN, *st.presets()], description="preset"),
         "exponent_bits": w.IntSlider(min=st.EXPONENT_BITS[0], max=st.EXPONENT_BITS[1], description="exponent bits"),
         "mantissa_bits": w.IntSlider(min=st.MANTISSA_BITS[0], max=st.MANTISSA_BITS[1], description="mantissa bits"),
-        "bias_shift": w.FloatSlider(min=st.BIAS_SHIFT[0], max=st.BIAS_SHIFT[1], step=1, readout_format="+.1f"),
+        "bias_shift": w.FloatSlider(min=st.BIAS_SHIFT[0], max=st.BIAS_SHIFT[1], step=1, readout=False),
         "radix": w.ToggleButtons(options=[("2", 2), ("4", 4)], description="radix"),
         "subnormals": w.Checkbox(description="subnormals", indent=False),
         "specials": w.Dropdown(options=list(F.SPECIALS), description="specials"),
@@ -98,8 +98,11 @@ class FormatExplorer(ipywidgets.VBox):
         self.state = state
 
     def reset(self) -> None:
-        """Put every control back to where it was at first."""
+        """Put every control back to where it was at first; the file's name, its error and the code go."""
         self.state = self._start
+        self.chooser.clear_file()
+        say(self.code_line, "")
+        self.copy_button.description = "Copy as code"
 
     def copy_code(self) -> None:
         """Show the format as Python, and copy it to the clipboard."""
@@ -158,7 +161,7 @@ class FormatExplorer(ipywidgets.VBox):
                 elif name == "bias_shift":
                     control.step = 1 if state.radix == 2 else 0.5
                     control.value = state.bias_shift
-                    control.description = f"bias {st.bias(state):g}"
+                    control.description = st.bias_text(state)
                 else:
                     control.value = getattr(state, name)
             self.chooser.name = state.tensor

@@ -77,6 +77,17 @@ def bias(state: ExplorerState) -> float:
     return int(value) if value == int(value) else value
 
 
+def bias_text(state: ExplorerState) -> str:
+    """Return the bias in words, with its difference from IEEE's 2^(e−1) − 1 where there is one.
+
+    >>> bias_text(with_preset(ExplorerState(), "hfp8_forward")), bias_text(ExplorerState())
+    ('bias 11 (+4)', 'bias 7')
+    """
+    more = bias(state) - (2 ** (state.exponent_bits - 1) - 1)
+    said = f"bias {bias(state):g}" + (f" ({more:+g})" if more else "")
+    return said.replace("-", "\N{MINUS SIGN}")
+
+
 def format_of(state: ExplorerState) -> Any:
     """Return the format that a state describes.
 

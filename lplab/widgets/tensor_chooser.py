@@ -40,7 +40,7 @@ class TensorChooser(ipywidgets.VBox):
         row.add_class("lp-row")
         super().__init__([self.source, *self.parts.values(), self.plain, row, self.message, self.error_line], name=name)
         self._show(name)
-        self.observe(lambda change: self._show(change["new"]), "name")
+        self.observe(lambda change: self._renamed(change["new"]), "name")
         self._watch(self.source, self._choose_source)
         self._watch(self.plain, lambda value: self._choose(f"{group_of(self.name)}/{value}"))
         for position, part in enumerate(_PARTS, start=1):
@@ -58,6 +58,11 @@ class TensorChooser(ipywidgets.VBox):
             say(self.message, "")
             self.name = names[0]
             self._show(names[0])
+
+    def clear_file(self) -> None:
+        """Forget what was typed as a file's name, and what was wrong with it."""
+        self.path.value = ""
+        say(self.message, "")
 
     def _watch(self, widget: Any, function: Any) -> None:
         def react(change: Any) -> None:
@@ -79,6 +84,10 @@ class TensorChooser(ipywidgets.VBox):
         parts = self.name.split("/")
         parts[position] = value
         self._choose(nearest_name(self.library.names(), "/".join(parts), fixed=position))
+
+    def _renamed(self, name: str) -> None:
+        say(self.message, "")  # what was wrong with a file is over once there is another tensor
+        self._show(name)
 
     def _show(self, name: str) -> None:
         """Set all dropdowns to the name, and show only those that it needs."""

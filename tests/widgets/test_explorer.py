@@ -283,3 +283,22 @@ def test_quick_figures_are_valid_ones(library):
         for figure in (view.line.figure, view.error.figure, view.histogram.figure, view.figure):
             made = figure.to_plotly_json()
             assert go.Figure(made).to_plotly_json().keys() == made.keys()
+
+
+def test_reset_forgets_the_file_its_error_and_the_code(tmp_path):
+    explorer = FormatExplorer("weights")
+    chooser = explorer.chooser
+    chooser.path.value = str(tmp_path / "nofile.npy")
+    assert f"no file nofile.npy in {tmp_path}" in chooser.message.value
+    explorer.copy_code()
+    explorer.reset()
+    assert not chooser.path.value and not chooser.message.value and not explorer.code_line.value
+    chooser.path.value = str(tmp_path / "other.npy")
+    explorer.set(tensor="gradients")
+    assert not chooser.message.value
+
+
+def test_the_bias_is_told_against_the_standard_one():
+    explorer = FormatExplorer("weights", preset="hfp8_forward")
+    assert explorer.controls["bias_shift"].description == "bias 11 (+4)"
+    assert "nearest even" in explorer.statements.value and "nearest_even" not in explorer.statements.value
