@@ -60,7 +60,7 @@ def counterexample(fmt: Any, x: float, yours: float, expected: float, *, height:
         fig,
         alt=_alt(chosen, x, marks, around),
         title=_title(chosen, x, yours, expected),
-        subtitle=_subtitle(around, x),
+        subtitle=_subtitle(element, around, x),
         height=height,
         l=20,
         r=20,
@@ -195,10 +195,11 @@ def _title(fmt: Any, x: float, yours: float, expected: float) -> str:
     )
 
 
-def _subtitle(around: Surroundings | None, x: float) -> str:
+def _subtitle(fmt: Any, around: Surroundings | None, x: float) -> str:
     if around is None:
         return "NaN has no place on the number line"
-    entries = [(style.BLUE, "┃", "normal"), (style.VERMILION, "╻", "subnormal")]
+    has_subnormals = fmt.smallest_normal > fmt.smallest_subnormal  # fixed point, for one, has no such two kinds
+    entries = [(style.BLUE, "┃", "normal"), (style.VERMILION, "╻", "subnormal")] if has_subnormals else []
     if math.isfinite(around.halfway):
         text = f"halfway: {words.decimal(around.halfway)}" + (", just where x is" if x == around.halfway else "")
         entries.append((style.GREY, "┊", text))

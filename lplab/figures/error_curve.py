@@ -153,11 +153,19 @@ def _layout(curves: list[ErrorCurve], low: float, high: float, top: float, rows:
 def _worst_text(curve: ErrorCurve, *, plain: bool = False) -> str:
     if not math.isfinite(curve.worst):
         return "no normal number in view"
-    return f"worst case {_percent(curve, plain=plain)}"
+    w = curve.window  # below the normal numbers the error grows, out of the chart
+    where = (
+        "among normal numbers" if w.normal > w.smallest else f"from {words.number(w.normal, digits=3, plain=plain)} on"
+    )
+    return f"worst case {where} {_percent(curve, plain=plain)}"
 
 
 def _percent(curve: ErrorCurve, *, plain: bool = False) -> str:
     return f"{words.number(curve.worst, digits=3, plain=plain)} %"
+
+
+def _where(curve: ErrorCurve) -> str:
+    return "of normal numbers " if curve.window.normal > curve.window.smallest else ""
 
 
 def _edges(curve: ErrorCurve, low: float, high: float) -> list[tuple[str, float, float, str]]:
@@ -177,7 +185,7 @@ def _title(curves: list[ErrorCurve]) -> str:
     known = sorted((c for c in curves if math.isfinite(c.worst)), key=lambda c: c.worst)
     if len(curves) == 1:
         return (
-            f"{curves[0].name}: relative error up to {_percent(curves[0])}"
+            f"{curves[0].name}: relative error {_where(curves[0])}up to {_percent(curves[0])}"
             if known
             else f"{curves[0].name}: relative error"
         )

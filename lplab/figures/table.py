@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from lplab.figures.grid import LISTED_BITS, element_of, neighbours
 from lplab.figures.statistics import as_format, name_of
 
 LIMIT = 256  # codes listed one by one; wider formats show their landmarks
+_DECIMALS = 15  # characters of a value in its column
 HEADER = ("code", "bits", "value", "kind", "step")
 
 
@@ -68,15 +70,30 @@ def bits_text(code: int, fmt: Any) -> str:
 
 
 def _value(value: float) -> str:
-    return (
-        f"{words.MINUS}0"
-        if value == 0 and math.copysign(1, value) < 0
-        else words.raised(words.number(value, digits=7, plain=True))
-    )
+    return f"{words.MINUS}0" if value == 0 and math.copysign(1, value) < 0 else exact(value)
 
 
 def _step(gap: float) -> str:
-    return words.raised(words.number(gap, digits=3, plain=True)) if math.isfinite(gap) else "–"
+    return exact(gap) if math.isfinite(gap) else "–"
+
+
+def exact(value: float) -> str:
+    """A number with all its decimals while those are few, else as an odd whole number times a power of two: exact.
+
+    >>> exact(0.017578125), exact(-448.0), exact(2.0**-9), exact(3 * 2.0**-20)
+    ('0.017578125', '−448', '0.001953125', '3×2⁻²⁰')
+    """
+    if not math.isfinite(value):
+        return words.number(value, plain=True)
+    text = format(Decimal(value), "f")
+    if len(text) > _DECIMALS:
+        over, under = value.as_integer_ratio()
+        twos = (over & -over).bit_length() - 1
+        power = words.power(twos - (under.bit_length() - 1), plain=True)
+        text = words.raised(
+            f"{over >> twos}×{power}" if abs(over >> twos) != 1 else power.replace("2", "-2", 1) if over < 0 else power
+        )
+    return text.replace("-", words.MINUS)
 
 
 def kind(value: float, fmt: Any) -> str:

@@ -261,7 +261,7 @@ def _title(curves: Sequence[Curve], look_at: int | None) -> str:
         values = [max(_at(curve, bits), ERRORS[0]) for curve in shown]
         return max(values) / min(values)
 
-    bits = look_at if look_at in everywhere else max(everywhere, key=spread)
+    bits = float(look_at) if look_at is not None and look_at in everywhere else max(everywhere, key=spread)
     return f"FL {bits:g}: " + ", ".join(f"{c.name} {error_text(_at(c, bits))}" for c in shown[:2])
 
 

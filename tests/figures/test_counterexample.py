@@ -147,3 +147,8 @@ def test_figure_is_valid_and_keeps_to_the_palette() -> None:
     go.Figure(made)
     colours = set(re.findall(r"#[0-9A-Fa-f]{6}", str(made["data"])))
     assert colours <= {*style.COLOURS, style.GREY}
+
+
+def test_fixed_point_has_no_key_of_normal_and_subnormal_numbers():
+    fixed = figures.counterexample("q4.4", 0.3, yours=0.25, expected=0.3125).layout.meta["subtitle"]
+    assert "normal" not in fixed and "halfway" in fixed

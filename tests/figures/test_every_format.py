@@ -12,6 +12,7 @@ import pytest
 from lplab import figures, formats
 from lplab.figures import style, words
 from lplab.figures.grid import element_of
+from lplab.figures.table import codebook_table_data
 
 NAMES = formats.names()
 TENSOR = (np.random.default_rng(1).standard_t(3, 20_000) * 0.05).astype(np.float32)
@@ -164,3 +165,13 @@ def test_error_curve_agrees_with_quantize() -> None:
     between &= curve.percent > 0
     assert between.sum() > 1000
     np.testing.assert_allclose(curve.percent[between], error[between], rtol=1e-3)
+
+
+def test_a_table_is_exact_and_a_worst_case_says_of_what() -> None:
+    cells = codebook_table_data("e4m3fn")
+    assert [float(text.replace("−", "-")) for text in cells[2][1:127]] == formats.get("e4m3fn").codebook()[
+        1:127
+    ].tolist()
+    captions = [a.text for a in figures.error_curve(["q4.4", "e4m3fn"]).layout.annotations]
+    assert any("from 0.0625 on 33.3 %" in text for text in captions)
+    assert any("among normal numbers 5.88 %" in text for text in captions)
