@@ -106,7 +106,10 @@ class BitPanel(anywidget.AnyWidget):
         try:
             typed = parse_number(text)
             code = int(self.format.encode(typed))
-            self.note = {"text": stored_as(typed, float(self.format.decode(code)), self.format), "tone": "info"}
+            said = stored_as(typed, float(self.format.decode(code)), self.format)
+            if text.strip().lower().lstrip("+-−").startswith("0x"):  # the panel shows codes this way, too
+                said = f"{shown(typed)}: a value; to set bits, click them. {said}"
+            self.note = {"text": said, "tone": "info"}
         except ValueError as error:
             self.note = {"text": str(error), "tone": "error"}
         else:

@@ -54,3 +54,9 @@ def test_messages_from_the_browser():
     for content in ({"kind": "other"}, "text", None, {"kind": "type"}):
         panel._receive(panel, content, [])
     assert panel.pattern == 0x3C
+
+
+def test_a_typed_code_is_said_to_be_a_value():
+    panel = BitPanel("e4m3fn")
+    panel.type("0x3C")
+    assert panel.value == 60 and panel.note["text"].startswith("60: a value; to set bits, click them.")
