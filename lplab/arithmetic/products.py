@@ -68,18 +68,26 @@ def matmul(
     >>> matmul(x, x.T, "dlfloat16"), matmul(x, x.T, "dlfloat16", chunk=64)
     (array([[1024.]], dtype=float32), array([[5000.]], dtype=float32))
     """
-    chosen = as_accumulator(accumulator, chunk=chunk, outer=outer, rounding=rounding, fma=fma, product=product)
-    number = counter.seed_number(seed) if chosen.rounding.is_stochastic else 0
-    count = checked_threads(threads)
+    how = (accumulator, chunk, outer, rounding, fma, product, seed, threads)
     if engine.is_torch(a) or engine.is_torch(b):
         from lplab.arithmetic import tensors
 
-        return tensors.matmul(a, b, chosen, operands, number, count)
+        return tensors.matmul(a, b, operands, how)  # settled there, out of sight of torch.compile
+    chosen, number, count = settled(*how)
     left, right = as_array(a), as_array(b)
     dtype = np.result_type(left, right).newbyteorder("=")
     left, right = quantized(left, right, operands)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # half precision; signaling NaN
         return matmul_arrays(left, right, chosen, number, count).astype(dtype, copy=False)
+
+
+def settled(
+    accumulator: Any, chunk: Any, outer: Any, rounding: Any, fma: Any, product: Any, seed: Any, threads: Any
+) -> tuple[Accumulator, int, int]:
+    """The accumulator, the seed's number and the count of threads that the arguments of :func:`matmul` mean."""
+    chosen = as_accumulator(accumulator, chunk=chunk, outer=outer, rounding=rounding, fma=fma, product=product)
+    number = counter.seed_number(seed) if chosen.rounding.is_stochastic else 0
+    return chosen, number, checked_threads(threads)
 
 
 def dot(x: Any, y: Any, accumulator: Any, **settings: Any) -> Any:

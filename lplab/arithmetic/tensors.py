@@ -17,8 +17,9 @@ from lplab.formats import Rounding, engine
 
 
 @torch.compiler.disable  # a compiler may not look inside: it drops casts and cannot see the kernels
-def matmul(a: Any, b: Any, accumulator: Accumulator, operands: Any, seed: int, threads: int) -> torch.Tensor:
+def matmul(a: Any, b: Any, operands: Any, how: tuple[Any, ...]) -> torch.Tensor:
     """The work behind :func:`lplab.arithmetic.matmul` for tensors."""
+    accumulator, seed, threads = products.settled(*how)
     for x in (a, b):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"cannot multiply a torch tensor and {type(x).__name__}; both must be torch tensors")
