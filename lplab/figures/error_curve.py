@@ -165,7 +165,7 @@ def _percent(curve: ErrorCurve, *, plain: bool = False) -> str:
 
 
 def _where(curve: ErrorCurve) -> str:
-    return "of normal numbers " if curve.window.normal > curve.window.smallest else ""
+    return " (normal)" if curve.window.normal > curve.window.smallest else ""
 
 
 def _edges(curve: ErrorCurve, low: float, high: float) -> list[tuple[str, float, float, str]]:
@@ -185,7 +185,7 @@ def _title(curves: list[ErrorCurve]) -> str:
     known = sorted((c for c in curves if math.isfinite(c.worst)), key=lambda c: c.worst)
     if len(curves) == 1:
         return (
-            f"{curves[0].name}: relative error {_where(curves[0])}up to {_percent(curves[0])}"
+            f"{curves[0].name}: error up to {_percent(curves[0])}{_where(curves[0])}"
             if known
             else f"{curves[0].name}: relative error"
         )
