@@ -32,14 +32,14 @@ def _equal(a: np.ndarray, b: np.ndarray, signed_zero: bool) -> np.ndarray:
     return equal
 
 
-def misses(exercise: Exercise, args: tuple[Any, ...], yours: Any, expected: Any) -> tuple[list[Miss], int]:
-    """The misses of one call and how many values were compared: elements where the exercise says so, else one."""
+def misses(exercise: Exercise, args: tuple[Any, ...], yours: Any, expected: Any) -> list[Miss]:
+    """The misses of one call: of elements where the exercise says so, else of the whole result."""
     if exercise.elements is None:
         right = same(yours, expected, signed_zero=exercise.signed_zero)
-        return ([] if right else [Miss(args, yours, expected)]), 1
+        return [] if right else [Miss(args, yours, expected)]
     a, b = np.asarray(yours, dtype=float).ravel(), np.asarray(expected, dtype=float).ravel()
     wrong = np.flatnonzero(~_equal(a, b, exercise.signed_zero))
-    return [Miss(element(exercise, args, i), float(a[i]), float(b[i])) for i in wrong.tolist()], a.size
+    return [Miss(element(exercise, args, i), float(a[i]), float(b[i])) for i in wrong.tolist()]
 
 
 def element(exercise: Exercise, args: tuple[Any, ...], index: int) -> tuple[Any, ...]:

@@ -47,11 +47,12 @@ def judge(exercise: Exercise, answer: Answer, limits: Limits | None = None) -> V
     if is_stub(exercise, answer):
         return feedback.not_yet(exercise)
     compared = (*[example.args for example in exercise.examples], *exercise.boundary())
-    calls = (*compared, *[args for rule in exercise.properties for args in rule.calls()])
+    ruled = [_property(rule) for rule in exercise.properties]
+    calls = (*compared, *[args for ring in ruled for args in ring.calls])
     outcome = run_isolated(answer, calls, limits=limits or Limits(), allowed=exercise.modules)
     convention = _convention(exercise, compared, outcome)
     expected = answers(function_of(exercise, convention), list(compared))
-    rings = _rings(exercise, compared, expected)
+    rings = [*_comparisons(exercise, compared, expected), *ruled]
     trouble = _first_trouble(exercise, rings, outcome)
     if trouble is None:
         return feedback.passed(exercise, rings, convention, outcome)
@@ -89,13 +90,14 @@ def _is_docstring(node: ast.stmt) -> bool:
 # ---- the rings ------------------------------------------------------------------------------------------------------
 
 
-def _rings(exercise: Exercise, compared: tuple[Args, ...], expected: list[Any]) -> list[Ring]:
+def _comparisons(exercise: Exercise, compared: tuple[Args, ...], expected: list[Any]) -> list[Ring]:
+    """The named examples, and the boundary set where there is one."""
     split = len(exercise.examples)
     whys = [example.why for example in exercise.examples]
     rings = [_comparison(exercise, EXAMPLES, compared[:split], expected[:split], whys)]
     if compared[split:]:
         rings.append(_comparison(exercise, BOUNDARY, compared[split:], expected[split:], []))
-    return rings + [_property(rule) for rule in exercise.properties]
+    return rings
 
 
 def _comparison(exercise: Exercise, name: str, calls: tuple[Args, ...], expected: list[Any], whys: list[str]) -> Ring:
@@ -120,7 +122,7 @@ def _comparison(exercise: Exercise, name: str, calls: tuple[Args, ...], expected
         found = [
             (miss, i)
             for i, (args, yours, wanted) in enumerate(zip(calls, results, expected, strict=False))
-            for miss in misses(exercise, args, yours, wanted)[0]
+            for miss in misses(exercise, args, yours, wanted)
         ]
         if not found:
             return None
@@ -215,7 +217,7 @@ def _agrees(exercise: Exercise, args: Args, yours: Any, theirs: Any) -> bool:
         return False
     if exercise.form.problem(args, yours) or exercise.form.problem(args, theirs):
         return False
-    return not misses(exercise, args, yours, theirs)[0]
+    return not misses(exercise, args, yours, theirs)
 
 
 def _misconception(exercise: Exercise, trouble: Trouble, calls: Sequence[Args], outcome: Outcome) -> Known:
