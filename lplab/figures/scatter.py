@@ -66,7 +66,7 @@ def quantized_scatter(
     shown = f" ({len(_sample(result)):,} of {numbers.count:,} elements)"
     fig = go.Figure(
         data=[
-            _line("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash"),
+            style.line("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash"),
             _staircase(fmt, rounding, low, high, log),
             *_points(result, low, high, log),
         ],
@@ -143,25 +143,12 @@ def _staircase(fmt: Any, rounding: AnyRounding, low: float, high: float, log: bo
     """What the format makes of every number in view; hidden where that depends on neighbours (blocks) or on chance."""
     x = np.linspace(low, high, 2001)
     if hasattr(fmt, "block_size") or mode_of(rounding) == "stochastic":
-        return _line("the format", x[:0], x[:0], style.GREY, "solid")
+        return style.line("the format", x[:0], x[:0], style.GREY, "solid")
     q = np.asarray(fmt.quantize(np.exp2(x) if log else x, rounding), np.float64)
     q = np.where(np.isfinite(q), q, np.nan)
     if log:
         q = np.where(q > 0, np.log2(np.where(q > 0, q, 1)), low)
-    return _line("the format", x, q, style.GREY, "solid")
-
-
-def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": x,
-        "y": y,
-        "line": {"width": 1.5, "color": colour, "dash": dash},
-        "hoverinfo": "skip",
-        "visible": bool(len(x)),
-    }
+    return style.line("the format", x, q, style.GREY, "solid")
 
 
 def _alt(n: TensorStatistics) -> str:

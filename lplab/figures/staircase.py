@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style, words
-from lplab.figures.statistics import as_format, name_of
+from lplab.figures.statistics import as_format, name_of, rounding_text
 
 
 def staircase(
@@ -44,8 +44,8 @@ def staircase(
     differs = ~_same(results, np.asarray(fmt.quantize(x, rounding)))
     steps = np.linspace(low, high, 2001)
     data = [
-        _line("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash"),
-        _line(name_of(fmt), steps, np.asarray(fmt.quantize(steps, rounding)), style.GREY, "solid"),
+        style.line("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash"),
+        style.line(name_of(fmt), steps, np.asarray(fmt.quantize(steps, rounding)), style.GREY, "solid"),
         _points("as the format", x[~differs], results[~differs], style.BLUE, "circle", 4),
         _points("different", x[differs], results[differs], style.VERMILION, "x", 7),
     ]
@@ -66,17 +66,12 @@ def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _words(fmt: Any, count: int, different: int, low: float, high: float, rounding: str) -> tuple[str, str]:
     """Title and alt text."""
     window = f"from {words.number(low, plain=True)} to {words.number(high, plain=True)}"
-    steps = f"The staircase of {name_of(fmt)} {window}, rounding {rounding.replace('_', ' ')}"
+    steps = f"The staircase of {name_of(fmt)} {window}, rounding {rounding_text(rounding)}"
     if not count:
-        return f"{name_of(fmt)}, rounding {rounding.replace('_', ' ')}", f"{steps}."
+        return f"{name_of(fmt)}, rounding {rounding_text(rounding)}", f"{steps}."
     some, all_of = f"{different:,} of {count:,} results differ from", f"All {count:,} results are those of"
     title = f"{some if different else all_of} {name_of(fmt)}"
     return title, f"{steps}, with {count:,} results of another rounding, of which {different:,} differ."
-
-
-def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
-    look = {"width": 1.5, "color": colour, "dash": dash}
-    return {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": look, "hoverinfo": "skip"}
 
 
 def _points(name: str, x: np.ndarray, y: np.ndarray, colour: str, symbol: str, size: int) -> dict[str, Any]:

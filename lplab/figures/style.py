@@ -202,6 +202,20 @@ def themed(fig: go.Figure, theme: str) -> go.Figure:
     return copy
 
 
+def line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
+    """A line to compare with, that answers no pointer: a staircase, a diagonal. Without points it is hidden."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": x,
+        "y": y,
+        "line": {"width": 1.5, "color": colour, "dash": dash},
+        "hoverinfo": "skip",
+        "visible": bool(len(x)),
+    }
+
+
 def note(text: str, *, x: float = 1, y: float = 1, **more: Any) -> dict[str, Any]:
     """An annotation in the plot's own coordinates (0 to 1), right-aligned at its edge unless told otherwise."""
     return {
