@@ -21,12 +21,14 @@ from lplab.figures.scatter import quantized_scatter
 from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
+from lplab.figures.step_losses import LossCurve, loss_curves
 from lplab.figures.table import codebook_table
 from lplab.figures.training_error import Curve, training_epochs, training_error
 from lplab.figures.training_losses import training_losses
 
 __all__ = [
     "Curve",
+    "LossCurve",
     "TensorStatistics",
     "chunk_error",
     "codebook_table",
@@ -37,6 +39,7 @@ __all__ = [
     "error_histogram",
     "export",
     "guess_and_truth",
+    "loss_curves",
     "magnitude_data",
     "magnitude_histogram",
     "number_line",

@@ -8,6 +8,7 @@ from .explorer import FormatExplorer
 from .explorer_state import ExplorerState
 from .live_figure import LiveFigure
 from .live_run import LiveRun
+from .live_trainers import LiveTrainers, live_trainers
 from .prediction import Outcome, Prediction
 from .sum_explorer import SumExplorer
 from .training import live_training, train_with
@@ -19,10 +20,12 @@ __all__ = [
     "FormatExplorer",
     "LiveFigure",
     "LiveRun",
+    "LiveTrainers",
     "Outcome",
     "Prediction",
     "SumExplorer",
     "TrainingExplorer",
+    "live_trainers",
     "live_training",
     "train_with",
 ]

@@ -7,10 +7,11 @@ ten times as long as one after the other.
 """
 
 import asyncio
+import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ipywidgets
@@ -36,6 +37,7 @@ class LiveRun(ipywidgets.VBox):
             not leave an orphan at work.
         unit: what a step is.
         start: whether to start at once.
+        remark: function of all that was yielded so far that returns lines to be shown below the figure.
 
     `state` is "ready", "running", "stopped", "finished" or "failed". An error is shown in one line, and raised by
     `result`; a NotImplementedError says "not yet" and leaves the run ready to start.
@@ -56,17 +58,19 @@ class LiveRun(ipywidgets.VBox):
         name: str = "Run",
         unit: str = "step",
         start: bool = False,
+        remark: Callable[[tuple[Any, ...]], Sequence[str]] | None = None,
     ) -> None:
         if total < 1:
             raise ValueError(f"total must be at least 1, got {total}")
         self._steps, self._draw, self.name, self._unit = steps, draw, name, unit
+        self._remark = remark
         self._lock = threading.RLock()  # callbacks come on any thread
         self._stop, self._thread = threading.Event(), None  # type: tuple[threading.Event, threading.Thread | None]
         self._got: list[Any] = []
         self._error: BaseException | None = None
         self.state = "ready"
         self._build(total)
-        super().__init__([self.row, self.status, self.error_line, self.figure, self._helper])
+        super().__init__([self.row, self.status, self.error_line, self.figure, self.remark_line, self._helper])
         self.add_class("lp-controls")
         if start:
             self.start()
@@ -78,11 +82,15 @@ class LiveRun(ipywidgets.VBox):
             description="Stop", tooltip="stop after this step; what is drawn stays", disabled=True
         )
         self.progress = ipywidgets.IntProgress(max=total, layout=ipywidgets.Layout(flex="1 1 120px", min_width="80px"))
-        self.row = ipywidgets.Box([self.run_button, self.stop_button, self.progress])
+        self.left = line("", "lp-quiet")  # not announced: it changes all the time
+        self.row = ipywidgets.Box([self.run_button, self.stop_button, self.progress, self.left])
         self.row.add_class("lp-row")
         self.status = line("", "lp-quiet", "lp-live")
         self.error_line = line("", "lp-error", "lp-live")
+        self.remark_line = line("", "lp-error", "lp-live")
         self._helper = Helper()
+        for each in (self.left, self.remark_line):
+            say(each, "")
         say(self.status, "")
         say(self.error_line, "")
         self.run_button.on_click(guarded(self.error_line, lambda _: self.start()))
@@ -103,6 +111,7 @@ class LiveRun(ipywidgets.VBox):
             self.run_button.disabled, self.stop_button.disabled = True, False
             self.progress.value, self.progress.bar_style = 0, ""
             say(self.error_line, "")
+            say(self.remark_line, "")
             say(self.status, "Running.")
             work = threading.Thread(target=self._work, args=(self._stop,), name=f"lplab {self.name}", daemon=True)
             self._thread = work
@@ -150,15 +159,16 @@ class LiveRun(ipywidgets.VBox):
         end, error = "finished", None
         try:
             steps = self._steps()
-            last = 0.0
+            last, began = 0.0, math.inf
             for step in steps:
                 with self._lock:
                     self._got.append(step)
+                began = min(began, time.monotonic())  # the first step also loads and compiles
                 if stop.is_set():
                     end = "stopped"
                     break
                 if time.monotonic() - last > PAUSE:
-                    self._show()
+                    self._show(time.monotonic() - began)
                     last = time.monotonic()
             self._show()
         except NotImplementedError as problem:
@@ -168,10 +178,15 @@ class LiveRun(ipywidgets.VBox):
             end, error = "failed", problem
         self._end(end, error)
 
-    def _show(self) -> None:
+    def _show(self, seconds: float = 0.0) -> None:
+        """Draw what there is; ``seconds`` have gone by since the first step."""
         got = tuple(self._got)
         figures.update(self.figure, self._draw(got))
         self.progress.value = len(got)
+        if self._remark is not None:
+            say(self.remark_line, *self._remark(got))
+        if len(got) > 1 and seconds > 0:
+            say(self.left, time_left(seconds / (len(got) - 1) * (self.progress.max - len(got))))
 
     def _end(self, state: str, error: BaseException | None) -> None:
         count = f"{len(self._got)} of {self.progress.max} {self._unit}s"
@@ -181,10 +196,20 @@ class LiveRun(ipywidgets.VBox):
             self.run_button.disabled, self.stop_button.disabled = False, True
             if state != "ready":
                 self.run_button.description = f"{self.name} again"
+            say(self.left, "")
             self.progress.bar_style = {"finished": "success", "stopped": "warning", "failed": "danger"}.get(state, "")
             say(self.status, said.get(state, ""))
             say(self.error_line, f"{one_line(error)} (after {count})" if error and state == "failed" else "")
             self.state = state  # last: whoever waits finds everything in place
+
+
+def time_left(seconds: float) -> str:
+    """How long it will take, coarse enough to be read while it changes.
+
+    >>> time_left(0.4), time_left(41.7), time_left(200)
+    ('1 s left', '42 s left', '4 min left')
+    """
+    return f"{max(math.ceil(seconds), 1)} s left" if seconds <= 90 else f"{math.ceil(seconds / 60)} min left"
 
 
 def one_line(error: BaseException) -> str:

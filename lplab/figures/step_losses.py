@@ -1,0 +1,148 @@
+"""Training losses step by step, of trainings side by side, finished or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style
+from lplab.figures.training_error import DASH_SIGNS, LOOKS
+
+SMOOTHED_OVER = 25  # the line is the mean of the last 1/25 of the steps: a batch's own loss jumps up and down
+_ENTRIES = 2  # of the key on a line: an entry has a name and a number
+
+
+@dataclass(frozen=True)
+class LossCurve:
+    """The losses of one training so far.
+
+    Args:
+        name: as the key of the figure calls it.
+        losses: one for each step, [n]; at least all finite ones.
+        diverged: whether it ended there, because it diverged.
+
+    Raises:
+        ValueError: losses that are not finite, or in more than one dimension.
+
+    >>> LossCurve("fp32", [2.0, 1.0]).smooth(2)
+    array([2. , 1.5])
+    """
+
+    name: str
+    losses: Any
+    diverged: bool = False
+
+    def __post_init__(self) -> None:
+        losses = np.asarray(self.losses, np.float64)
+        if losses.ndim != 1 or not np.isfinite(losses).all():
+            raise ValueError(f"{self.name}: losses must be finite numbers [n], got shape {losses.shape}")
+        object.__setattr__(self, "losses", losses)
+
+    def smooth(self, window: int) -> np.ndarray:
+        """Mean of each loss and those before it, ``window`` of them where there are as many."""
+        total = np.concatenate([[0.0], np.cumsum(self.losses)])
+        last = np.arange(1, len(total))
+        first = np.maximum(last - window, 0)
+        return (total[last] - total[first]) / (last - first)
+
+
+def loss_curves(
+    curves: Sequence[LossCurve],
+    reference: LossCurve | None = None,
+    *,
+    steps: int,
+    unit: str = "nats",
+    title: str = "",
+    height: int = 320,
+) -> go.Figure:
+    """Training loss over the steps: a line for each training, a cross where one diverged.
+
+    Args:
+        curves: at most four.
+        reference: the same training in float32, in green.
+        steps: how many there will be: the axis does not move while curves grow.
+        unit: of the loss.
+        title: the point that it makes; by default how far the trainings are.
+        height: in pixels.
+
+    Raises:
+        ValueError: more than four curves.
+
+    >>> fig = loss_curves([LossCurve("hfp8_2019", [2.3, 2.1])], steps=100)
+    >>> fig.layout.meta["title"], fig.layout.meta["alt"]
+    ('Training loss after 2 of 100 steps', 'Training loss after 2 of 100 steps: hfp8_2019 2.20 nats.')
+    """
+    if len(curves) > len(LOOKS):
+        raise ValueError(f"at most {len(LOOKS)} curves can share a figure, got {len(curves)}")
+    window = max(1, steps // SMOOTHED_OVER)
+    top = 1.15 * max((float(c.losses[0]) for c in _all(curves, reference) if len(c.losses)), default=1.0) or 1.0
+    data = [_line(curve, window, *LOOKS[i][:2]) for i, curve in enumerate(curves)]
+    green = _line(reference or LossCurve("fp32", []), window, style.GREEN, "solid")
+    data += [green | {"visible": reference is not None}, _crosses(_all(curves, reference), window, top)]
+    layout = {
+        "xaxis": {"range": [0, steps + 0.5], "title": {"text": "step"}},
+        "yaxis": {"range": [0, top], "title": {"text": f"training loss ({unit}), mean of {window}"}},
+    }
+    done = max((len(curve.losses) for curve in _all(curves, reference)), default=0)
+    said = f"Training loss after {done} of {steps} steps"
+    each = ", ".join(_now(curve, window, f" {unit}") for curve in _all(curves, reference))
+    fig = style.finish(
+        style.figure(data, layout),
+        alt=f"{said}: {each}." if done else "Training loss: not started yet.",
+        title=title or (said if done else "Not started yet"),
+        subtitle=_key(curves, reference, window),
+        height=height,
+        t=98,
+    )
+    style.raw(fig)[1]["title"]["y"] = 1 - 28 / height  # room for the key's third line, whether it is there or not
+    return fig
+
+
+def _all(curves: Sequence[LossCurve], reference: LossCurve | None) -> list[LossCurve]:
+    return [*curves, *([reference] if reference else [])]
+
+
+def _line(curve: LossCurve, window: int, colour: str, dash: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": curve.name,
+        "x": np.arange(1, len(curve.losses) + 1),
+        "y": curve.smooth(window),
+        "line": {"width": 2, "color": colour, "dash": dash},
+        "hovertemplate": f"{curve.name}<br>step  %{{x}}<br>loss  %{{y:.4g}}<extra></extra>",
+    }
+
+
+def _crosses(curves: Sequence[LossCurve], window: int, top: float) -> dict[str, Any]:
+    """Where trainings diverged, on the upper edge if beyond it."""
+    ended = [curve for curve in curves if curve.diverged]
+    last = [curve.smooth(window)[-1] if len(curve.losses) else top for curve in ended]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "diverged",
+        "x": np.array([len(curve.losses) for curve in ended]),
+        "y": np.minimum(np.array(last, np.float64), top),
+        "marker": {"symbol": "x", "size": 11, "color": style.VERMILION},
+        "text": np.array([curve.name for curve in ended], dtype=str),
+        "cliponaxis": False,
+        "hovertemplate": "%{text}<br>diverged after step %{x}<extra></extra>",
+        "visible": bool(ended),
+    }
+
+
+def _now(curve: LossCurve, window: int, unit: str = "") -> str:
+    if curve.diverged:
+        return f"{curve.name} diverged after {len(curve.losses)}"
+    return f"{curve.name} {curve.smooth(window)[-1]:.2f}{unit}" if len(curve.losses) else curve.name
+
+
+def _key(curves: Sequence[LossCurve], reference: LossCurve | None, window: int) -> str:
+    entries = [(LOOKS[i][0], DASH_SIGNS[i], _now(curve, window)) for i, curve in enumerate(curves)]
+    entries += [(style.GREEN, "━", _now(reference, window))] if reference else []
+    return "<br>".join(style.key(*entries[i : i + _ENTRIES]) for i in range(0, len(entries), _ENTRIES))
