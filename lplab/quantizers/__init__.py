@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lplab.quantizers.dorefa import dorefa_activations, dorefa_weights, dorefa_weights_backward
+from lplab.quantizers.four_bits import GRADIENT_GRIDS, GradientGrid, GridEffect, grid_effect
 from lplab.quantizers.gradscale import GradScale
 from lplab.quantizers.history import AmaxHistory, DelayedScaling, Hindsight
 from lplab.quantizers.loss_scaling import ConstantLossScale, DynamicLossScale, all_finite
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # so that editors and type checkers see what __getattr__ serv
 
 _WITH_TORCH = ("Lsq", "Pact", "parameter_groups")
 __all__ = [
+    "GRADIENT_GRIDS",
     "SAWB_ROWS",
     "Amax",
     "AmaxHistory",
@@ -37,6 +39,8 @@ __all__ = [
     "DelayedScaling",
     "DynamicLossScale",
     "GradScale",
+    "GradientGrid",
+    "GridEffect",
     "Hindsight",
     "Lsq",
     "Luq",
@@ -52,6 +56,7 @@ __all__ = [
     "dorefa_activations",
     "dorefa_weights",
     "dorefa_weights_backward",
+    "grid_effect",
     "lsq_backward",
     "lsq_format",
     "lsq_forward",
