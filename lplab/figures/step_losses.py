@@ -56,6 +56,7 @@ def loss_curves(
     *,
     steps: int,
     unit: str = "nats",
+    loss_range: tuple[float, float] | None = None,
     title: str = "",
     height: int = 320,
 ) -> go.Figure:
@@ -66,11 +67,12 @@ def loss_curves(
         reference: the same training in float32, in green.
         steps: how many there will be: the axis does not move while curves grow.
         unit: of the loss.
+        loss_range: ends of the loss axis; by default from 0 to a little above the first losses.
         title: the point that it makes; by default how far the trainings are.
         height: in pixels.
 
     Raises:
-        ValueError: more than four curves.
+        ValueError: more than four curves, or a range whose ends are not in order.
 
     >>> fig = loss_curves([LossCurve("hfp8_2019", [2.3, 2.1])], steps=100)
     >>> fig.layout.meta["title"], fig.layout.meta["alt"]
@@ -79,13 +81,15 @@ def loss_curves(
     if len(curves) > len(LOOKS):
         raise ValueError(f"at most {len(LOOKS)} curves can share a figure, got {len(curves)}")
     window = max(1, steps // SMOOTHED_OVER)
-    top = 1.15 * max((float(c.losses[0]) for c in _all(curves, reference) if len(c.losses)), default=1.0) or 1.0
+    bottom, top = loss_range or (0.0, _top(_all(curves, reference)))
+    if not bottom < top:
+        raise ValueError(f"loss_range must be two numbers in order, got {loss_range!r}")
     data = [_line(curve, window, *LOOKS[i][:2]) for i, curve in enumerate(curves)]
     green = _line(reference or LossCurve("fp32", []), window, style.GREEN, "solid")
     data += [green | {"visible": reference is not None}, _crosses(_all(curves, reference), window, top)]
     layout = {
         "xaxis": {"range": [0, steps + 0.5], "title": {"text": "step"}},
-        "yaxis": {"range": [0, top], "title": {"text": f"training loss ({unit}), mean of {window}"}},
+        "yaxis": {"range": [bottom, top], "title": {"text": f"loss ({unit})" + f", mean of {window}" * (window > 1)}},
     }
     done = max((len(curve.losses) for curve in _all(curves, reference)), default=0)
     said = f"Training loss after {done} of {steps} steps"
@@ -100,6 +104,10 @@ def loss_curves(
     )
     style.raw(fig)[1]["title"]["y"] = 1 - 28 / height  # room for the key's third line, whether it is there or not
     return fig
+
+
+def _top(curves: list[LossCurve]) -> float:
+    return 1.15 * max((float(c.losses[0]) for c in curves if len(c.losses)), default=1.0) or 1.0
 
 
 def _all(curves: Sequence[LossCurve], reference: LossCurve | None) -> list[LossCurve]:

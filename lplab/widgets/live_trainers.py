@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go
 
 from lplab import figures
+from lplab.formats.base import whole
+from lplab.training.threads import torch_threads
 
 from .live_run import LiveRun
 
@@ -38,19 +40,21 @@ class LiveTrainers(LiveRun):
         return {name: error for name, (_, error) in _sorted(self._names, tuple(self._got)).items() if error is not None}
 
     def __init__(
-        self, trainers: Mapping[str, Callable[[], Trainer]], *, steps: int, reference: str, unit: str, **run: Any
+        self, trainers: Mapping[str, Callable[[], Trainer]], *, steps: int, threads: int, reference: str, **run: Any
     ) -> None:
+        look = {name: run.pop(name) for name in ("unit", "loss_range")}
         makers, self._names, self.trainers = dict(trainers), list(trainers), {}
 
         def rounds() -> Iterator[Round]:
-            self.trainers = made = {name: make() for name, make in makers.items()}
-            return side_by_side(list(made.values()), steps)
+            with torch_threads(threads):
+                self.trainers = made = {name: make() for name, make in makers.items()}
+                yield from side_by_side(list(made.values()), steps)
 
         def draw(got: tuple[Round, ...]) -> go.Figure:
             found = _sorted(self._names, got)
             curves = {n: figures.LossCurve(n, losses, error is not None) for n, (losses, error) in found.items()}
             others = [curve for name, curve in curves.items() if name != reference]
-            return figures.loss_curves(others, curves.get(reference), steps=steps, unit=unit)
+            return figures.loss_curves(others, curves.get(reference), steps=steps, **look)
 
         super().__init__(rounds, draw, total=steps, unit="step", remark=self._diagnoses, **run)
 
@@ -66,6 +70,8 @@ def live_trainers(
     name: str = "Train",
     reference: str = REFERENCE,
     unit: str = "nats",
+    loss_range: tuple[float, float] | None = None,
+    threads: int = 1,
     start: bool = False,
 ) -> LiveTrainers:
     """A button that trains up to four models side by side and draws their losses, step by step.
@@ -80,6 +86,9 @@ def live_trainers(
         name: on the button.
         reference: which name is the reference.
         unit: of the loss.
+        loss_range: ends of the loss axis; by default from 0 to a little above the first losses.
+        threads: that PyTorch computes with; one is the fastest for models of some hundred thousand weights while a
+            browser draws, more pay for large ones.
         start: whether to start at once.
 
     Returns:
@@ -108,7 +117,16 @@ def live_trainers(
                 f"trainers[{key!r}] must be a function without arguments that makes a Trainer, such as "
                 f"lambda: Trainer(model(), data, 'hfp8_2019'); got {type(make).__name__}"
             )
-    return LiveTrainers(trainers, steps=steps, reference=reference, unit=unit, name=name, start=start)
+    return LiveTrainers(
+        trainers,
+        steps=whole("steps", steps, 1, 2**31 - 1),
+        threads=whole("threads", threads, 1, 1024),
+        reference=reference,
+        unit=unit,
+        loss_range=loss_range,
+        name=name,
+        start=start,
+    )
 
 
 def side_by_side(trainers: list[Trainer], steps: int) -> Iterator[Round]:

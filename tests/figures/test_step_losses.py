@@ -25,6 +25,12 @@ def test_axes_stay_while_curves_grow():
     assert len(early.data[0].y) == 31
 
 
+def test_the_range_of_losses_can_be_chosen():
+    fig = figures.loss_curves([LossCurve("a", [4.3, 90.0], diverged=True)], steps=9, loss_range=(2.0, 4.5), unit="bits")
+    assert fig.layout.yaxis.range == (2.0, 4.5) and list(fig.data[-1].y) == [4.5]
+    assert fig.layout.yaxis.title.text == "loss (bits)"
+
+
 def test_a_diverged_training_is_marked_within_the_axes():
     fig = figures.loss_curves([LossCurve("a", [2.0, 50.0], diverged=True), LossCurve("b", [2.0, 1.0])], steps=10)
     crosses = fig.data[-1]
@@ -43,5 +49,7 @@ def test_the_reference_is_green_and_every_line_has_a_second_sign():
 def test_wrong_input_is_refused():
     with pytest.raises(ValueError, match="a: losses must be finite"):
         LossCurve("a", [1.0, np.nan])
+    with pytest.raises(ValueError, match="loss_range must be two numbers in order"):
+        figures.loss_curves([], steps=1, loss_range=(2.0, 1.0))
     with pytest.raises(ValueError, match="at most 4 curves"):
         figures.loss_curves([LossCurve("a", [])] * 5, steps=1)

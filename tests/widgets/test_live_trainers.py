@@ -76,6 +76,19 @@ def test_stop_works_while_it_trains():
     assert run.state == "stopped" and 1 <= len(run.losses["slow"]) <= 4
 
 
+def test_it_computes_with_the_threads_that_it_was_told_and_gives_them_back():
+    before, during = torch.get_num_threads(), []
+    data = Batches(torch.randn(64, 4), torch.arange(64) % 2, batch=16)
+
+    def counted(step):
+        during.append(torch.get_num_threads())
+        return data(step)
+
+    finished(live_trainers({"a": lambda: trainer(data=counted)}, steps=2))
+    finished(live_trainers({"a": lambda: trainer(data=counted)}, steps=1, threads=3, loss_range=(0, 1)))
+    assert during == [1, 1, 3] and torch.get_num_threads() == before
+
+
 def test_before_the_start_there_is_nothing():
     run = live_trainers({"fp8": lambda: trainer("fp8_2018")}, steps=5)
     assert run.losses == {"fp8": []} and run.trainers == {} and run.diverged == {}
@@ -89,5 +102,7 @@ def test_bad_input_is_named():
         live_trainers({"a": trainer()}, steps=5)
     with pytest.raises(ValueError, match="at most 4 curves"):
         live_trainers(dict.fromkeys("abcde", trainer), steps=5)
+    with pytest.raises(ValueError, match="threads"):
+        live_trainers({"a": trainer}, steps=5, threads=0)
     failed = finished(live_trainers({"a": lambda: trainer("fp9")}, steps=5))
     assert failed.state == "failed" and "unknown recipe" in failed.error_line.value
