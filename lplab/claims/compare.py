@@ -1,0 +1,70 @@
+"""Comparing results over seeds, and saying them: what the shapes of several claims need."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def noise(values: np.ndarray) -> float:
+    """How far the seeds of one point lie apart: largest minus smallest value.
+
+    >>> noise(np.array([3.1, 3.0, 3.2])).round(3)
+    0.2
+    """
+    return float(np.ptp(values))
+
+
+def excess(values: np.ndarray, baseline: np.ndarray) -> float:
+    """How much higher the median of a point is than that of its baseline, in units of the baseline's own noise.
+
+    >>> float(excess(np.array([3.4, 3.5, 3.6]), np.array([3.0, 3.1, 3.2])).round(3))
+    2.0
+    """
+    gap = float(np.median(values) - np.median(baseline))
+    return gap / max(noise(baseline), 1e-12)
+
+
+def as_good(values: np.ndarray, baseline: np.ndarray) -> bool:
+    """Whether the median is not above the baseline's by more than the baseline's seeds lie apart.
+
+    >>> as_good(np.array([3.1, 3.2, 3.2]), np.array([3.0, 3.1, 3.2]))
+    True
+    """
+    return excess(values, baseline) <= 1.0
+
+
+def clearly_above(values: np.ndarray, baseline: np.ndarray) -> bool:
+    """Whether every seed is above every seed of the baseline, and the median by more than the baseline's noise.
+
+    >>> clearly_above(np.array([3.1, 3.5, 3.6]), np.array([3.0, 3.1, 3.2]))
+    False
+    """
+    return bool(values.min() > baseline.max() and excess(values, baseline) > 1.0)
+
+
+def spread(values: np.ndarray, digits: int = 2, unit: str = "") -> str:
+    """The median and, in brackets, the smallest and the largest value.
+
+    >>> spread(np.array([3.123, 3.0, 3.2]), unit=" bits")
+    '3.12 (3.00–3.20) bits'
+    """
+    middle, low, high = (f"{value:.{digits}f}" for value in (np.median(values), values.min(), values.max()))
+    return f"{middle} ({low}–{high}){unit}"
+
+
+def power(exponent: int) -> str:
+    """A power of two, for sentences.
+
+    >>> power(-8), power(16), power(0)
+    ('2⁻⁸', '2¹⁶', '1')
+    """
+    return "2" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")) if exponent else "1"
+
+
+def listed(words: list[str]) -> str:
+    """Words as a list: 'a, b and c'.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
