@@ -1,0 +1,88 @@
+"""Deep Gradient Compression: momentum before the selection (Lin et al., ICLR 2018, arXiv 1712.01887)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
+from lplab.compression.sparse import TopK, check_density, chosen, encode, largest, mean_of_chosen
+from lplab.compression.state import LayerState
+from lplab.compression.values import check_wire, round_to_wire
+
+
+@dataclass(frozen=True)
+class DGC(Compressor):
+    """Deep Gradient Compression.
+
+    u ← μ·u + g; v ← v + u; the largest |v| are sent; where sent, v and (masking) u become zero. The optimizer after
+    it must have **no** momentum of its own. Selection is exact here; the authors' code samples a threshold.
+
+    Args:
+        density: share of the elements after the warm-up.
+        momentum: μ.
+        warm_up: densities of the first steps: (0.25,) * 100 + (0.0625,) * 100 …
+        masking: whether u is set to zero where v was sent ("momentum factor masking").
+        nesterov: u ← μ·(u + g); v ← v + u + g.
+        clip: the local gradient of this layer is scaled down to a norm of clip / √learners; None: no clipping.
+        wire: "fp32", "fp16" or "bf16" for the values.
+
+    Raises:
+        ValueError: a value out of range.
+
+    >>> DGC(0.001, warm_up=(0.25, 0.0625)).density_at(1)
+    0.0625
+    """
+
+    density: float = 0.001
+    momentum: float = 0.9
+    warm_up: tuple[float, ...] = ()
+    masking: bool = True
+    nesterov: bool = False
+    clip: float | None = None
+    wire: str = "fp32"
+
+    def __post_init__(self) -> None:
+        for density in (self.density, *self.warm_up):
+            check_density(density)
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be from 0 to below 1, got {self.momentum}")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be above 0, got {self.clip}")
+        check_wire(self.wire)
+
+    def density_at(self, step: int) -> float:
+        """The share that is sent in a step."""
+        return self.warm_up[step] if step < len(self.warm_up) else self.density
+
+    def init(self, shape: Sequence[int]) -> LayerState:
+        """Velocity u and residue v of zeros."""
+        u, v = (np.zeros(size_of(shape), np.float32) for _ in range(2))
+        return LayerState(shape, velocity=u, residue=v)
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """One gather of indices and values."""
+        g, mu = self._clipped(checked(gradient, state), context.world), np.float32(self.momentum)
+        u = mu * (state["velocity"] + g) if self.nesterov else mu * state["velocity"] + g
+        v = state["residue"] + u + g if self.nesterov else state["residue"] + u
+        indices = largest(v, chosen(self.density_at(context.step), v.size))
+        sent = round_to_wire(v[indices], self.wire)
+        v[indices] -= sent
+        if self.masking:
+            u[indices] = 0
+        state.propose(velocity=u, residue=v)
+        average = yield Gather(encode(indices, sent, self.wire), mean_of_chosen(gradient.size, self.wire))
+        return average.reshape(gradient.shape)
+
+    def _clipped(self, gradient: np.ndarray, world: int) -> np.ndarray:
+        if self.clip is None:
+            return gradient
+        norm = np.sqrt(np.add.reduce(gradient.astype(np.float64) ** 2))
+        limit = self.clip / np.sqrt(world)
+        return gradient if norm <= limit else gradient * np.float32(limit / norm)
+
+    def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
+        """Index and value of each element that is sent after the warm-up."""
+        return TopK(self.density, wire=self.wire).plan(shape)

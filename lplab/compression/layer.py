@@ -1,0 +1,64 @@
+"""What a compressor may want to know of a layer: its shape, its kind, and how often a weight is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+KINDS = ("convolution", "dense", "recurrent", "embedding", "small")
+SMALL = 1024  # elements: below, a tensor is not worth a header
+
+
+@dataclass(frozen=True)
+class LayerInfo:
+    """One parameter of a model.
+
+    Args:
+        name: as in ``named_parameters()``.
+        shape: of the tensor.
+        kind: "convolution", "dense", "recurrent", "embedding", or "small" for biases and normalization.
+        positions: how often a weight is used for one sample: height × width of a convolution's output, else 1. This is
+            the number of multiplications per gradient value and sample.
+        first: whether it is the first layer.
+
+    Raises:
+        ValueError: an unknown kind, an empty shape or a number of positions below 1.
+
+    >>> LayerInfo("conv1", (64, 3, 7, 7), "convolution", positions=112 * 112, first=True).numel
+    9408
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str = "dense"
+    positions: int = 1
+    first: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"unknown kind {self.kind!r} of layer {self.name!r}; allowed: {', '.join(KINDS)}")
+        if any(n < 1 for n in self.shape):
+            raise ValueError(f"layer {self.name!r} has no elements: shape {self.shape}")
+        if self.positions < 1:
+            raise ValueError(f"positions of layer {self.name!r} must be 1 or more, got {self.positions}")
+
+    @property
+    def numel(self) -> int:
+        """Elements."""
+        return prod(self.shape)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the tensor is sent as it is: a bias, normalization, or fewer than 1,024 elements."""
+        return self.kind == "small" or self.numel < SMALL
+
+
+def info_of(name: str, shape: Sequence[int]) -> LayerInfo:
+    """A guess from the shape alone: four dimensions are a convolution, two are dense, one is small.
+
+    >>> info_of("conv.weight", (64, 32, 3, 3)).kind, info_of("bias", (64,)).kind
+    ('convolution', 'small')
+    """
+    kind = "small" if len(shape) < 2 else "dense" if len(shape) == 2 else "convolution"
+    return LayerInfo(name, tuple(shape), kind)

@@ -1,0 +1,123 @@
+"""Local selection: what AdaComp and ScaleCom send of each stretch of a vector. Compiled where numba is installed.
+
+The functions here are whole-array numpy; ``local_compiled.py`` has the same in one or two passes over memory, with the
+same bits, for large tensors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lplab.formats import kernels
+
+if TYPE_CHECKING:
+    from lplab.compression.adacomp import AdaComp
+
+BLOCK = 2**15  # elements at a time: their copies stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """What AdaComp sends of a layer.
+
+    Attributes:
+        scale: S, float32.
+        indices: rising, int64.
+        negative: bool.
+        residue: the new one, float32.
+    """
+
+    scale: np.float32
+    indices: np.ndarray
+    negative: np.ndarray
+    residue: np.ndarray
+
+
+def adacomp_select(residue: np.ndarray, gradient: np.ndarray, settings: AdaComp, bin: int) -> Selected:
+    """AdaComp's steps 1 to 8 for one layer; residue and gradient are flat float32 and stay as they are."""
+    if gradient.size >= kernels.LARGE and kernels.available():
+        from lplab.compression import local_compiled
+
+        return local_compiled.adacomp_select(residue, gradient, settings, bin)
+    return adacomp_arrays(residue, gradient, settings, bin)
+
+
+def adacomp_arrays(residue: np.ndarray, gradient: np.ndarray, settings: AdaComp, bin: int) -> Selected:
+    """:func:`adacomp_select` with whole arrays."""
+    total = residue + gradient
+    boosted = total + np.float32(settings.scale_factor - 1) * gradient
+    maxima = bin_maxima(total, bin)
+    scale = mean_of(maxima, settings.scale_over)
+    limit = np.repeat(maxima, bin)[: total.size]
+    signs = total if settings.sign_of == "G" else boosted
+    sent = (np.abs(boosted) >= limit) & (limit > 0) & (signs != 0)
+    if settings.always_one:
+        sent |= _first_maxima(total, maxima, sent, bin)
+    indices = np.flatnonzero(sent)
+    negative = signs[indices] < 0
+    total[indices] -= np.where(negative, -scale, scale)
+    return Selected(scale, indices, negative, total)
+
+
+def bin_maxima(x: np.ndarray, bin: int) -> np.ndarray:
+    """max |x| of each bin; the last one may be short.
+
+    >>> bin_maxima(np.array([1, -3, 2], np.float32), bin=2).tolist()
+    [3.0, 2.0]
+    """
+    return np.maximum.reduceat(np.abs(x), np.arange(0, x.size, bin))
+
+
+def mean_of(maxima: np.ndarray, over: str = "all") -> np.float32:
+    """The mean of the maxima, of all bins or of the nonzero ones: summed in float64, rounded once.
+
+    >>> float(mean_of(np.array([3, 0], np.float32))), float(mean_of(np.array([3, 0], np.float32), "nonzero"))
+    (1.5, 3.0)
+    """
+    counted = maxima.size if over == "all" else np.count_nonzero(maxima)
+    return np.float32(np.add.reduce(maxima, dtype=np.float64) / max(counted, 1))
+
+
+def _first_maxima(total: np.ndarray, maxima: np.ndarray, sent: np.ndarray, bin: int) -> np.ndarray:
+    """The first largest element of each bin that sends nothing and is not all zero."""
+    empty = ~np.logical_or.reduceat(sent, np.arange(0, total.size, bin)) & (maxima > 0)
+    chosen = np.zeros(total.size, bool)
+    chosen[top_of_chunks(np.abs(total), bin)[empty]] = True
+    return chosen
+
+
+def top_of_chunks(magnitudes: np.ndarray, chunk: int) -> np.ndarray:
+    """Index of the first largest element of each chunk, int64; the last chunk may be short.
+
+    >>> top_of_chunks(np.array([1, 5, 5, 2, 7], np.float32), chunk=3).tolist()
+    [1, 4]
+    """
+    whole = magnitudes.size // chunk
+    rows = magnitudes[: whole * chunk].reshape(whole, chunk)
+    found = rows.argmax(axis=1) + np.arange(whole) * chunk
+    tail = magnitudes[whole * chunk :]
+    return np.append(found, whole * chunk + tail.argmax()) if tail.size else found
+
+
+def top_m_of_chunks(magnitudes: np.ndarray, chunk: int, m: int) -> np.ndarray:
+    """Indices of the m largest elements of each chunk, rising; where equal, the first ones. int64.
+
+    A chunk that is shorter than m sends all that it has.
+
+    >>> top_m_of_chunks(np.array([1, 5, 5, 2, 7], np.float32), chunk=3, m=2).tolist()
+    [1, 2, 3, 4]
+    """
+    if m == 1:
+        return top_of_chunks(magnitudes, chunk)
+    whole = magnitudes.size // chunk
+    rows = magnitudes[: whole * chunk].reshape(whole, chunk)
+    order = np.argsort(-rows, axis=1, kind="stable")[:, :m]
+    found = np.sort(order + np.arange(whole)[:, None] * chunk, axis=1).reshape(-1)
+    tail = magnitudes[whole * chunk :]
+    if not tail.size:
+        return found
+    last = np.sort(np.argsort(-tail, kind="stable")[:m]) + whole * chunk
+    return np.concatenate([found, last])

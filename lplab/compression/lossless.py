@@ -1,0 +1,134 @@
+"""Lossless compression of the dense gradient by well-known packages: LZ4, Zstandard, zlib.
+
+Message: what the package makes of the float32 values, little-endian; with ``shuffle`` of all lowest bytes, then all
+second ones and so on, since sign and exponent repeat and the rest is noise.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from lplab.compression.means import dense_mean
+from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
+from lplab.compression.state import LayerState
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A package: how it compresses bytes at a level, and how it undoes it, given the length of the result."""
+
+    compress: Callable[[bytes, int], bytes]
+    decompress: Callable[[bytes, int], bytes]
+
+
+def _zlib() -> Codec:
+    def decompress(data: bytes, size: int) -> bytes:
+        machine = zlib.decompressobj()
+        return _all_of(machine, machine.decompress(data, size + 1))
+
+    return Codec(zlib.compress, decompress)
+
+
+def _zstd() -> Codec:
+    zstd = _package("zstandard")
+
+    def decompress(data: bytes, size: int) -> bytes:
+        if zstd.get_frame_parameters(data).content_size > size:
+            raise ValueError("it is longer than the tensor")
+        machine = zstd.ZstdDecompressor().decompressobj()
+        return _all_of(machine, machine.decompress(data))
+
+    return Codec(lambda data, level: zstd.ZstdCompressor(level=level).compress(data), decompress)
+
+
+def _lz4() -> Codec:
+    lz4 = _package("lz4.frame")
+
+    def decompress(data: bytes, size: int) -> bytes:
+        machine = lz4.LZ4FrameDecompressor()
+        return _all_of(machine, machine.decompress(data, max_length=size + 1))
+
+    return Codec(lambda data, level: lz4.compress(data, compression_level=level), decompress)
+
+
+def _all_of(machine: Any, result: bytes) -> bytes:
+    """The result, if the message ended exactly where its bytes did: the packages overlook what comes after."""
+    if not machine.eof or machine.unused_data:
+        raise ValueError("it is cut short, too long, or followed by other bytes")
+    return result
+
+
+CODECS: dict[str, Callable[[], Codec]] = {"zlib": _zlib, "zstd": _zstd, "lz4": _lz4}
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        root = name.partition(".")[0]
+        raise ModuleNotFoundError(f"this codec needs {root}: pip install 'lplab[compression]'", name=root) from None
+
+
+@dataclass(frozen=True)
+class Lossless(Compressor):
+    """The gradient without any loss, as short as a general compressor makes it.
+
+    Args:
+        codec: "zlib", "zstd" or "lz4".
+        level: of the codec: more is slower and shorter.
+        shuffle: whether bytes of the same place are put together first.
+
+    Raises:
+        ValueError: an unknown codec.
+        ModuleNotFoundError: when it runs and the codec's package is missing.
+
+    >>> Lossless("zlib", level=1)
+    Lossless(codec='zlib', level=1, shuffle=True)
+    """
+
+    codec: str = "zstd"
+    level: int = 1
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        if self.codec not in CODECS:
+            raise ValueError(f"unknown codec {self.codec!r}; allowed: {', '.join(CODECS)}")
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """float32 values as uint8."""
+        raw = np.ascontiguousarray(values, "<f4").view(np.uint8).reshape(-1, 4)
+        data = np.ascontiguousarray(raw.T if self.shuffle else raw).tobytes()
+        return np.frombuffer(CODECS[self.codec]().compress(data, self.level), np.uint8)
+
+    def decode(self, payload: np.ndarray, numel: int) -> np.ndarray:
+        """The inverse of :meth:`encode`.
+
+        Raises:
+            ValueError: the package cannot read it, or it holds another number of values.
+        """
+        codec = CODECS[self.codec]()
+        try:
+            data = codec.decompress(payload.tobytes(), 4 * numel)
+        except Exception as error:  # each package has an error class of its own
+            raise ValueError(f"{self.codec} cannot read this message: {error}") from None
+        if len(data) != 4 * numel:
+            raise ValueError(f"{numel:,} values are {4 * numel:,} bytes; this message holds {len(data):,}")
+        raw = np.frombuffer(data, np.uint8)
+        in_order = np.ascontiguousarray(raw.reshape(4, -1).T) if self.shuffle else raw
+        return in_order.reshape(-1).view("<f4").astype(np.float32)
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """One gather."""
+        payload = self.encode(checked(gradient, state))
+        average = yield Gather(payload, dense_mean(gradient.size, self.decode))
+        return average.reshape(gradient.shape)
+
+    def plan(self, shape: Sequence[int], activity: int | None = None) -> tuple[Transfer, ...]:
+        """``activity``: bytes of the message; without it as if nothing could be saved."""
+        return (Transfer("gather", 4 * size_of(shape) if activity is None else activity),)

@@ -1,0 +1,139 @@
+"""Few levels and a coin, right on average: TernGrad (Wen et al. 2017) and QSGD (Alistarh et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lplab.compression.bits import pack_fields, pack_trits, unpack_fields, unpack_trits
+from lplab.compression.means import dense_mean
+from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
+from lplab.compression.state import LayerState
+
+
+@dataclass(frozen=True)
+class TernGrad(Compressor):
+    """−S, 0 or S by a coin, S the largest magnitude of the layer; E[sent] is the gradient.
+
+    Args:
+        clip: in standard deviations (about zero): gradients are clipped there first, the paper takes 2.5; that costs
+            the unbiasedness. None: no clipping.
+
+    Message: S, float32 little-endian; then the symbols, five to a byte (1.6 bits each).
+
+    >>> TernGrad().plan((1000,))
+    (Transfer(kind='gather', payload_bytes=204),)
+    """
+
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be above 0 standard deviations, got {self.clip}")
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """One gather."""
+        g = self._clipped(checked(gradient, state))
+        scale = np.max(np.abs(g))
+        up = context.own_coin().random(g.size, np.float32) * scale < np.abs(g)
+        symbols = np.sign(g).astype(np.int8) * up
+        payload = np.concatenate([np.array([scale], "<f4").view(np.uint8), pack_trits(symbols)])
+        average = yield Gather(payload, dense_mean(gradient.size, decode_ternary))
+        return average.reshape(gradient.shape)
+
+    def _clipped(self, g: np.ndarray) -> np.ndarray:
+        if self.clip is None:
+            return g
+        limit = np.float32(self.clip * np.sqrt(np.mean(g.astype(np.float64) ** 2)))
+        return np.clip(g, -limit, limit)
+
+    def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
+        """Four bytes, and a byte for five elements."""
+        return (Transfer("gather", 4 + -(-size_of(shape) // 5)),)
+
+
+def decode_ternary(payload: np.ndarray, numel: int) -> np.ndarray:
+    """What a message of :class:`TernGrad` says: float32, flat.
+
+    Raises:
+        ValueError: a damaged message.
+    """
+    scale = _scales(payload, 1)[0]
+    return unpack_trits(payload[4:], numel) * scale
+
+
+@dataclass(frozen=True)
+class QSGD(Compressor):
+    """Levels 0 … s of the norm of a bucket, rounded by a coin, and a sign; E[sent] is the gradient.
+
+    Args:
+        levels: s, 1 to 255.
+        bucket: elements that share a norm.
+
+    Message: the L2 norm of each bucket, float32 little-endian; then for each element a field of ⌈log2(s + 1)⌉ + 1 bits,
+    level · 2 + sign. (The paper codes the levels by Elias' code, which is shorter where most are zero.)
+
+    Raises:
+        ValueError: a value out of range.
+
+    >>> QSGD(levels=7, bucket=512).plan((1024,))
+    (Transfer(kind='gather', payload_bytes=520),)
+    """
+
+    levels: int = 7
+    bucket: int = 512
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.levels <= 255:
+            raise ValueError(f"levels must be from 1 to 255, got {self.levels}")
+        if self.bucket < 1:
+            raise ValueError(f"bucket must be 1 or more, got {self.bucket}")
+
+    @property
+    def width(self) -> int:
+        """Bits of an element."""
+        return self.levels.bit_length() + 1
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """One gather."""
+        g = checked(gradient, state)
+        starts = np.arange(0, g.size, self.bucket)
+        norms = np.sqrt(np.add.reduceat(g.astype(np.float64) ** 2, starts)).astype(np.float32)
+        each = np.repeat(norms, self.bucket)[: g.size]
+        ratio = np.divide(np.abs(g), each, out=np.zeros_like(g), where=each > 0) * np.float32(self.levels)
+        coin = context.own_coin().random(g.size, np.float32)
+        level = np.minimum(np.floor(ratio + coin), self.levels).astype(np.int64)
+        fields = pack_fields(level << 1 | (g < 0), self.width)
+        payload = np.concatenate([norms.astype("<f4").view(np.uint8), fields])
+        average = yield Gather(payload, dense_mean(gradient.size, self.decode))
+        return average.reshape(gradient.shape)
+
+    def decode(self, payload: np.ndarray, numel: int) -> np.ndarray:
+        """What a message says: float32, flat.
+
+        Raises:
+            ValueError: a damaged message.
+        """
+        buckets = -(-numel // self.bucket)
+        norms = _scales(payload, buckets)
+        fields = unpack_fields(payload[4 * buckets :], self.width, numel)
+        if fields.size and fields.max() >> 1 > self.levels:
+            raise ValueError(f"this message is damaged: level {fields.max() >> 1} of {self.levels}")
+        values = np.repeat(norms, self.bucket)[:numel] * ((fields >> 1) / np.float32(self.levels)).astype(np.float32)
+        return np.where(fields & 1, -values, values)
+
+    def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
+        """A norm for each bucket, a field for each element."""
+        numel = size_of(shape)
+        return (Transfer("gather", 4 * -(-numel // self.bucket) + -(-numel * self.width // 8)),)
+
+
+def _scales(payload: np.ndarray, count: int) -> np.ndarray:
+    if payload.size < 4 * count:
+        raise ValueError(f"this message begins with {4 * count} bytes of float32; only {payload.size} arrived")
+    scales = np.ascontiguousarray(payload[: 4 * count]).view("<f4").astype(np.float32)
+    if not (np.isfinite(scales) & (scales >= 0)).all():
+        raise ValueError("this message is damaged: a scale is negative or not finite")
+    return scales
