@@ -11,6 +11,9 @@ from lplab.figures.counterexample import counterexample
 from lplab.figures.error_curve import error_curve
 from lplab.figures.errors import error_histogram
 from lplab.figures.export import export
+from lplab.figures.gradient_grids import gradient_grids
+from lplab.figures.grid_errors import grid_errors
+from lplab.figures.layer_scales import layer_scales
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.number_line import number_line, number_line_data
@@ -38,7 +41,10 @@ __all__ = [
     "error_curve_data",
     "error_histogram",
     "export",
+    "gradient_grids",
+    "grid_errors",
     "guess_and_truth",
+    "layer_scales",
     "loss_curves",
     "magnitude_data",
     "magnitude_histogram",

@@ -125,6 +125,28 @@ class GradScale:
         return f"GradScale(scale={self._scale!r}, maximum={self.maximum!r})"
 
 
+def scales_of(largest: Any, scale: float | None = 1.0, **settings: float) -> np.ndarray:
+    """The scale in force at each step of a recorded run, for one layer and one worker.
+
+    Args:
+        largest: max|dy| of each step, unscaled, [steps].
+        scale: the first one; None lets the first gradient set it.
+        **settings: of :class:`GradScale`.
+
+    Returns:
+        float64 [steps].
+
+    >>> scales_of([3.0, 3.0, 100.0, 100.0])
+    array([1., 2., 4., 2.])
+    """
+    layer, scales = GradScale(scale, **settings), []
+    for value in np.asarray(largest, np.float64):
+        layer.vote(value)
+        scales.append(layer.scale)
+        layer.step()
+    return np.array(scales)
+
+
 def first_scale(largest: float, maximum: float = MAXIMUM) -> float:
     """The power of two 2^⌊log2(maximum / largest)⌋, by exact steps: logarithms go wrong next to powers of two.
 

@@ -6,6 +6,7 @@ Nothing here computes: numbers come from `lplab.formats`, pictures from `lplab.f
 from .bit_panel import BitPanel
 from .explorer import FormatExplorer
 from .explorer_state import ExplorerState
+from .four_bit_explorer import FourBitExplorer
 from .live_figure import LiveFigure
 from .live_run import LiveRun
 from .live_trainers import LiveTrainers, live_trainers
@@ -18,6 +19,7 @@ __all__ = [
     "BitPanel",
     "ExplorerState",
     "FormatExplorer",
+    "FourBitExplorer",
     "LiveFigure",
     "LiveRun",
     "LiveTrainers",

@@ -1,0 +1,182 @@
+"""Scaled gradients over the grids that could hold them: a histogram, a row for each grid, what each makes of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.quantizers import GRADIENT_GRIDS, GridEffect
+from lplab.quantizers.gradscale import MAXIMUM
+
+OCTAVES = -22, 14  # the axis: it stays where it is whatever the scale; what lies beyond counts in the outermost bars
+FATES = ("becomes zero", "rounded", "beyond 64")
+_LOOKS = (style.FATE_LOOKS["flushed"], style.FATE_LOOKS["rounded"], style.FATE_LOOKS["saturated"])
+_SIGNS = ((style.VERMILION, "▨"), (style.BLUE, "■"), (style.VERMILION, "▩"))
+_COLUMNS = ("zeroed", "bias", "error")
+_SPLIT, _TABLE = 0.70, 0.73  # of the width: where the plots end, where the table begins
+_FLOOR, _CEILING = 0.50, 0.56  # of the height: where the rows end, where the histogram begins
+
+
+def gradient_grids(
+    scaled: Any, effects: Mapping[str, GridEffect], grid: str = "radix2", *, title: str = "", height: int = 560
+) -> go.Figure:
+    """Histogram of log2|s·g| above one row for each grid, with the share zeroed, the bias and the error of each.
+
+    Args:
+        scaled: gradients times their scale, finite, [n]: in units of the grids, whose largest value is 64.
+        effects: what each grid does, by the names of ``lplab.quantizers.GRADIENT_GRIDS``; these are the rows.
+        grid: the one that colours the histogram.
+        title: the point that it makes; by default what the grid makes zero.
+        height: in pixels.
+
+    Raises:
+        ValueError: a grid without a row.
+
+    >>> from lplab.quantizers import grid_effect
+    >>> x = np.array([0.1, 0.5, 3.0, 40.0])
+    >>> fig = gradient_grids(x, {name: grid_effect(x, name) for name in ("radix2", "radix4_even")})
+    >>> fig.layout.meta["title"]
+    'FP4 radix 2 makes 50.0 % zero'
+    """
+    if grid not in effects:
+        raise ValueError(f"no row for the grid {grid!r}; there are: {', '.join(effects)}")
+    counts, total = _counts(np.asarray(scaled, np.float64).ravel(), grid)
+    shares = 100 * counts / max(total, 1)
+    rows = list(effects)
+    said = title or f"{GRADIENT_GRIDS[grid].label} makes {words.percent(effects[grid].zeroed)} zero"
+    fig = style.figure(
+        [*_bars(shares, counts), *_rows(rows, grid), *_table(effects, grid)], _layout(shares, rows, grid)
+    )
+    beyond = words.percent(float(counts[2].sum()) / max(total, 1))
+    entries = [(*sign, fate) for sign, fate in zip(_SIGNS, (*FATES[:2], f"{FATES[2]} ({beyond})"), strict=True)]
+    each = "; ".join(f"{GRADIENT_GRIDS[name].label}: {_said(effect)}" for name, effect in effects.items())
+    return style.finish(
+        fig,
+        alt=f"Histogram of {total:,} scaled gradients over the values of {len(rows)} grids of four bits, coloured by "
+        f"{GRADIENT_GRIDS[grid].label}; {beyond} lie beyond 64. {each}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height,
+        l=142,
+        t=60,
+    )
+
+
+def _counts(x: np.ndarray, grid: str) -> tuple[np.ndarray, int]:
+    """Elements by fate and octave, int64 [3, n], and how many elements there are, zeros included."""
+    low, high = OCTAVES
+    there = x[x != 0]
+    fate = np.where(GRADIENT_GRIDS[grid].quantize(there) == 0, 0, np.where(np.abs(there) > MAXIMUM, 2, 1))
+    column = np.clip(np.frexp(there)[1] - 1, low, high - 1) - low
+    return np.bincount(fate * (high - low) + column, minlength=3 * (high - low)).reshape(3, high - low), len(x)
+
+
+def _bars(shares: np.ndarray, counts: np.ndarray) -> list[dict[str, Any]]:
+    octaves = np.arange(*OCTAVES)
+    ranges = np.array([f"{words.power(k)} … {words.power(k + 1)}" for k in octaves.tolist()], dtype=str)
+    return [
+        {
+            "type": "bar",
+            "name": fate,
+            "x": octaves + 0.5,
+            "y": share,
+            "width": 0.96,
+            "customdata": count,
+            "hovertext": ranges,
+            "hovertemplate": f"%{{hovertext}}<br>{fate}  %{{y:.3g}} %<br>elements  %{{customdata:,}}<extra></extra>",
+            "marker": look,
+        }
+        for fate, share, count, look in zip(FATES, shares, counts, _LOOKS, strict=True)
+    ]
+
+
+def _rows(rows: Sequence[str], grid: str) -> list[dict[str, Any]]:
+    """The values of all grids as strokes on lines: those of the chosen grid, and those of the others."""
+    traces = []
+    for name, colour, chosen in (("the chosen grid", style.BLUE, True), ("the other grids", style.GREY, False)):
+        shown = [(y, GRADIENT_GRIDS[row].values) for y, row in enumerate(rows) if (row == grid) == chosen]
+        x = [math.log2(value) for _, values in shown for value in values]
+        y = [float(y) for y, values in shown for _ in values]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": name,
+                "x": np.array(x),
+                "y": np.array(y),
+                "yaxis": "y2",
+                "marker": {"symbol": "line-ns", "size": 17, "line": {"width": 2.4, "color": colour}, "color": colour},
+                "customdata": np.array([value for _, values in shown for value in values]),
+                "hovertemplate": "value  %{customdata:.5g}<extra></extra>",
+            }
+        )
+    return traces
+
+
+def _table(effects: Mapping[str, GridEffect], grid: str) -> list[dict[str, Any]]:
+    cells = [[words.percent(e.zeroed), words.signed_percent(e.bias, 2), percent_of(e.error)] for e in effects.values()]
+    bold = [
+        [f"<b>{cell}</b>" if name == grid else cell for cell in row] for name, row in zip(effects, cells, strict=True)
+    ]
+    texts = [*_COLUMNS, *(cell for row in bold for cell in row)]
+    x = np.tile(np.arange(3.0), len(effects) + 1)
+    y = np.repeat(np.arange(-1.0, len(effects)), 3)
+    return [
+        {
+            "type": "scatter",
+            "mode": "text",
+            "name": "numbers",
+            "x": x,
+            "y": y,
+            "xaxis": "x2",
+            "yaxis": "y2",
+            "text": np.array(texts, dtype=str),
+            "textfont": {"size": style.TICK},
+            "hoverinfo": "skip",
+        }
+    ]
+
+
+def percent_of(ratio: float) -> str:
+    """An error that may exceed all of the signal, in percent.
+
+    >>> percent_of(0.531), percent_of(7.2), percent_of(0.0)
+    ('53 %', '720 %', '0 %')
+    """
+    return f"{100 * ratio:,.0f} %"
+
+
+def _said(effect: GridEffect) -> str:
+    bias = words.signed_percent(effect.bias, 2)
+    return f"{words.percent(effect.zeroed)} zeroed, bias {bias}, error {percent_of(effect.error)}"
+
+
+def _layout(shares: np.ndarray, rows: Sequence[str], grid: str) -> dict[str, Any]:
+    low, high = OCTAVES
+    labels = [GRADIENT_GRIDS[row].label for row in rows]
+    text = [f"<b>{label}</b>" if row == grid else label for row, label in zip(rows, labels, strict=True)]
+    top = max(5.0 * math.ceil(1.12 * float(shares.sum(axis=0).max(initial=0)) / 5), 10.0)
+    x = style.power_axis(low, high, "|scale × gradient|, powers of two")
+    return {
+        "barmode": "stack",
+        "xaxis": x | {"domain": [0, _SPLIT], "anchor": "y2"},
+        "yaxis": {"domain": [_CEILING, 1], "range": [0, top], "title": {"text": "share (%)"}, "nticks": 5},
+        "yaxis2": {"domain": [0, _FLOOR], "range": [len(rows) - 0.4, -1.5], "tickvals": np.arange(len(rows))}
+        | {"ticktext": np.array(text, dtype=str), "showgrid": False, "ticks": "", "showline": False},
+        "xaxis2": {"domain": [_TABLE, 1], "range": [-0.5, 2.5], "visible": False, "anchor": "y2", "fixedrange": True},
+        "shapes": [shape for y, row in enumerate(rows) for shape in _ranges(row, y)],
+    }
+
+
+def _ranges(row: str, y: int) -> list[dict[str, Any]]:
+    """What a grid loses: below its zero and beyond 64, shaded; what it holds in between."""
+    zero, end = math.log2(GRADIENT_GRIDS[row].zero_below), math.log2(MAXIMUM)
+    low, high = OCTAVES
+    spans = ((low, zero, style.LOST_RANGE), (zero, end, style.NORMAL_RANGE), (end, high, style.LOST_RANGE))
+    box = {"type": "rect", "layer": "below", "line": {"width": 0}, "xref": "x", "yref": "y2"}
+    return [{**box, "x0": a, "x1": b, "y0": y - 0.36, "y1": y + 0.36, "fillcolor": fill} for a, b, fill in spans]

@@ -1,0 +1,146 @@
+"""How good a scale is for each grid of four bits: error, bias or loss against the scale, and with a scale per layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.quantizers import GRADIENT_GRIDS
+
+LOOKS = {  # colour, dash, sign in the key
+    "int4": (style.PINK, "dashdot", "┉"),
+    "radix2": (style.VERMILION, "dash", "╍"),
+    "luq": (style.GREEN, "dot", "┅"),
+    "radix4_even": (style.BLUE, "solid", "━"),
+    "radix4_odd": (style.BLUE, "longdash", "╍"),
+    "radix4_mean": (style.GREY, "solid", "━"),
+}
+GOOD = 0.5  # an error that loses no more than half of a layer's gradient
+
+
+def grid_errors(
+    scales: Any,
+    curves: Mapping[str, Any],
+    own: Mapping[str, float],
+    *,
+    what: str,
+    unit: str = "%",
+    limits: tuple[float, float],
+    at: int | None = None,
+    good: float | None = None,
+    title: str = "",
+    height: int = 330,
+) -> go.Figure:
+    """A number of each grid against one scale for all layers; at the right, with a scale for each layer.
+
+    Args:
+        scales: exponents of two, whole numbers in steps of one, [n].
+        curves: the number at each scale, [n], by the names of ``lplab.quantizers.GRADIENT_GRIDS``.
+        own: the number with a scale of each layer's own, by name.
+        what: what the number is, for the axis.
+        unit: "%" multiplies by a hundred.
+        limits: of the axis; what lies beyond is drawn at its edge.
+        at: the scale to mark; None marks the scales of the layers' own.
+        good: where given, values up to this count as good, and the title tells at how many scales.
+        title: the point that it makes, by default that of ``good``.
+        height: in pixels.
+
+    Raises:
+        ValueError: curves of another length than the scales, or an unknown grid.
+
+    >>> fig = grid_errors([8, 9], {"radix2": [0.9, 0.4]}, {"radix2": 0.2}, what="error", limits=(0, 1), good=0.5)
+    >>> fig.layout.meta["title"]
+    'Good scales: FP4 radix 2 1'
+    """
+    x = np.asarray(scales, np.float64)
+    found = {name: np.asarray(values, np.float64) for name, values in curves.items()}
+    for name, values in found.items():
+        if name not in LOOKS or values.shape != x.shape:
+            raise ValueError(f"curves must be grids of {', '.join(LOOKS)} with a number for each of {len(x)} scales")
+    factor = 100.0 if unit == "%" else 1.0
+    right = float(x[-1]) + 2
+    low, high = factor * limits[0], factor * limits[1]
+    lines = [_line(name, x, factor * values, low, high) for name, values in found.items()]
+    points = [_point(name, right, factor * own[name], low, high) for name in found]
+    mark = float(at) if at is not None else right
+    ticks = np.arange(x[0], x[-1] + 1, 2)
+    shapes = [_mark(mark), _limit(factor * good, float(x[-1]) + 0.7) if good is not None else _limit(0, float(x[0]))]
+    layout = {
+        "xaxis": {"range": [float(x[0]) - 0.7, right + 1], "title": {"text": "one scale for all layers"}}
+        | {"tickvals": np.append(ticks, right)}
+        | {"ticktext": np.array([*(words.raised(words.power(t, plain=True)) for t in ticks), "per layer"], dtype=str)},
+        "yaxis": {"range": [low, high], "title": {"text": f"{what} ({unit})" if unit else what}},
+        "shapes": shapes,
+    }
+    said = title or (_windows(x, found, good) if good is not None else what)
+    at_mark = {n: own[n] if at is None else float(v[np.searchsorted(x, at)]) for n, v in found.items()}
+    now = ", ".join(f"{GRADIENT_GRIDS[n].label} {factor * v:.3g} {unit}".strip() for n, v in at_mark.items())
+    where = "a scale for each layer" if at is None else f"one scale of {words.power(at, plain=True)}"
+    return style.finish(
+        style.figure([*lines, *points], layout),
+        alt=f"{what} against the scale. {said}. With {where}: {now}.".replace("-", words.MINUS),
+        title=said,
+        subtitle=style.key(*((LOOKS[n][0], LOOKS[n][2], GRADIENT_GRIDS[n].label) for n in found)),
+        height=height,
+        t=66,
+    )
+
+
+def good_scales(scales: Any, values: Any, good: float = GOOD) -> list[int]:
+    """The scales at which a number is at most ``good``.
+
+    >>> good_scales([8, 9, 10], [0.9, 0.4, 0.5])
+    [9, 10]
+    """
+    return [int(s) for s, value in zip(scales, values, strict=True) if value <= good]
+
+
+def _windows(x: np.ndarray, curves: Mapping[str, np.ndarray], good: float) -> str:
+    counts = {name: len(good_scales(x, values, good)) for name, values in curves.items()}
+    return "Good scales: " + ", ".join(f"{GRADIENT_GRIDS[name].label} {count}" for name, count in counts.items())
+
+
+def _line(name: str, x: np.ndarray, y: np.ndarray, low: float, high: float) -> dict[str, Any]:
+    colour, dash, _ = LOOKS[name]
+    label = GRADIENT_GRIDS[name].label
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": label,
+        "x": x,
+        "y": np.clip(y, low, high),
+        "line": {"color": colour, "dash": dash, "width": 2},
+        "customdata": y,
+        "hovertemplate": f"{label}<br>scale  2<sup>%{{x}}</sup><br>value  %{{customdata:.3g}}<extra></extra>",
+    }
+
+
+def _point(name: str, x: float, y: float, low: float, high: float) -> dict[str, Any]:
+    colour, _, _ = LOOKS[name]
+    label = GRADIENT_GRIDS[name].label
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"{label}, a scale per layer",
+        "x": np.array([x]),
+        "y": np.clip(np.array([y]), low, high),
+        "marker": {"symbol": "diamond", "size": 10, "color": colour},
+        "customdata": np.array([y]),
+        "hovertemplate": f"{label}<br>a scale per layer<br>value  %{{customdata:.3g}}<extra></extra>",
+    }
+
+
+def _mark(x: float) -> dict[str, Any]:
+    """Where the scale stands."""
+    line = {"width": 1.5, "color": style.GREY, "dash": "dot"}
+    return {"type": "line", "x0": x, "x1": x, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
+
+
+def _limit(y: float, right: float) -> dict[str, Any]:
+    """Up to where values count as good."""
+    line = {"width": 1.2, "color": style.GREY}
+    return {"type": "line", "xref": "x", "x0": 0, "x1": right, "y0": y, "y1": y, "line": line, "layer": "below"}

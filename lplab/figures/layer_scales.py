@@ -1,0 +1,100 @@
+"""The scale of every layer over a training, as an exponent of two, and somebody's own beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+
+
+def layer_scales(
+    scales: Mapping[str, Any], yours: Mapping[str, Any] | None = None, *, title: str = "", height: int = 340
+) -> go.Figure:
+    """log2 of the scale of each layer over the steps: all in grey, the ends of the last step in colour.
+
+    Args:
+        scales: positive scales of each layer, [steps], all of one length, at least one layer.
+        yours: those of another rule for the same layers; what is no positive number leaves a gap.
+        title: the point that it makes; by default how far apart the layers are, or how often yours agrees.
+        height: in pixels.
+
+    Raises:
+        ValueError: no layer, layers of different length, or other layers in ``yours``.
+
+    >>> fig = layer_scales({"a": [1, 2, 4, 8], "b": [1, 2, 4, 4]})
+    >>> fig.layout.meta["title"]
+    'Scales at the last step: 2² to 2³'
+    """
+    found = {name: _exponents(values) for name, values in scales.items()}
+    own = {} if yours is None else {name: _exponents(values) for name, values in yours.items()}
+    if (
+        not found
+        or len({v.shape for v in (*found.values(), *own.values())}) != 1
+        or (own and own.keys() != found.keys())
+    ):
+        raise ValueError("scales must be one sequence for each layer, all of one length, and yours the same layers")
+    steps = np.arange(len(next(iter(found.values()))))
+    lowest, highest = min(found, key=lambda n: found[n][-1]), max(found, key=lambda n: found[n][-1])
+    every = np.concatenate(list(found.values()))
+    low, high = float(np.floor(every.min())) - 1, float(np.ceil(every.max())) + 1
+    data = [
+        _line("each layer", *_joined(steps, found), style.GREY, "solid", 1.0) | {"opacity": 0.6},
+        _line(highest, steps, found[highest], style.BLUE, "solid", 2.2),
+        _line(lowest, steps, found[lowest], style.VERMILION, "dash", 2.2),
+        _line("yours", *_joined(steps, own), style.PINK, "dot", 2.2) | {"visible": bool(own)},
+    ]
+    entries = [(style.BLUE, "━", highest), (style.VERMILION, "╍", lowest), (style.GREY, "─", "the other layers")]
+    entries += [(style.PINK, "┅", "yours")] if own else []
+    ends = [words.raised(words.power(float(found[name][-1]), plain=True)) for name in (lowest, highest)]
+    apart = f"Scales at the last step: {ends[0]} to {ends[1]}"
+    equal = sum(int((own[name] == found[name]).sum()) for name in own)
+    said = title or (f"Yours agrees at {equal:,} of {every.size:,} scales" if own else apart)
+    more = f" {apart}." if said != apart else ""
+    layout = {
+        "xaxis": {"range": [0, max(len(steps) - 1, 1)], "title": {"text": "step"}},
+        "yaxis": {"range": [low, high], "title": {"text": "scale (powers of two)"}, **_ticks(low, high)},
+    }
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"The scales of {len(found)} layers over {len(steps)} steps. {said}.{more} The lowest is that of "
+        f"{lowest}, the highest that of {highest}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height,
+        t=66,
+    )
+
+
+def _exponents(values: Any) -> np.ndarray:
+    x = np.asarray(values, np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.log2(np.where((x > 0) & np.isfinite(x), x, np.nan))
+
+
+def _joined(steps: np.ndarray, lines: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """All lines as one trace with gaps: sixty traces would take a browser twice as long."""
+    gap = np.full(1, np.nan)
+    x = [part for _ in lines for part in (steps.astype(np.float64), gap)]
+    y = [part for values in lines.values() for part in (values, gap)]
+    return (np.concatenate(x), np.concatenate(y)) if lines else (np.empty(0), np.empty(0))
+
+
+def _ticks(low: float, high: float) -> dict[str, Any]:
+    positions, labels = style.power_ticks(low, high)
+    return {"tickvals": positions, "ticktext": labels}
+
+
+def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": x,
+        "y": y,
+        "line": {"color": colour, "dash": dash, "width": width, "shape": "hv"},
+        "hovertemplate": f"{name}<br>step   %{{x}}<br>scale  2<sup>%{{y}}</sup><extra></extra>",
+    }

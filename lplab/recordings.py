@@ -1,0 +1,50 @@
+"""What was recorded of whole training runs, step by step: small tables that ship with lplab."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from lplab.datasets import data_folder
+
+
+@dataclass(frozen=True, eq=False)
+class GradientMaxima:
+    """The largest output gradient of every layer in every step of a training.
+
+    Attributes:
+        layers: names, from the input to the loss.
+        largest: float32 [steps, layers], read-only: max|dy|, unscaled.
+    """
+
+    layers: tuple[str, ...]
+    largest: np.ndarray
+
+    def of(self, layer: str) -> np.ndarray:
+        """One layer's maxima, float32 [steps].
+
+        Raises:
+            ValueError: no such layer.
+
+        >>> gradient_maxima().of("head").shape
+        (400,)
+        """
+        if layer not in self.layers:
+            raise ValueError(f"no layer {layer!r}; there are: {', '.join(self.layers)}")
+        return self.largest[:, self.layers.index(layer)]
+
+
+@cache
+def gradient_maxima() -> GradientMaxima:
+    """400 steps of the character Transformer in float32 (``data/record_maxima.py`` makes them again).
+
+    >>> recorded = gradient_maxima()
+    >>> recorded.largest.shape == (400, len(recorded.layers)), recorded.layers[-1]
+    (True, 'head')
+    """
+    with np.load(data_folder() / "gradient_maxima" / "transformer.npz", allow_pickle=False) as stored:
+        layers, largest = tuple(map(str, stored["layers"])), stored["largest"]
+    largest.setflags(write=False)
+    return GradientMaxima(layers, largest)
