@@ -29,6 +29,8 @@ class SawbRow:
         levels: number of levels, evenly spread over [−α, α]; an odd number has zero among them.
         c1, c2: the coefficients.
         source: where they were read.
+        one_below: whether there is one level more, below −α, as in two's complement: "16 bins with zero" are the
+            integers −8 … 7 in steps of α/7.
     """
 
     name: str
@@ -36,11 +38,22 @@ class SawbRow:
     c1: float
     c2: float
     source: str
+    one_below: bool = False
 
     @property
     def has_zero(self) -> bool:
         """Whether zero is a level."""
         return self.levels % 2 == 1
+
+    @property
+    def grid(self) -> np.ndarray:
+        """All levels, ascending, in units of α: float64.
+
+        >>> SAWB_ROWS["ternary"].grid.tolist(), SAWB_ROWS["403_16"].grid[[0, 1, -1]].round(3).tolist()
+        ([-1.0, 0.0, 1.0], [-1.143, -1.0, 1.0])
+        """
+        half = (self.levels - 1) / 2
+        return (np.arange(self.levels + self.one_below) - half - self.one_below) / half
 
 
 _FMS = "fms-model-optimizer"
@@ -55,6 +68,7 @@ SAWB_ROWS: dict[str, SawbRow] = {
         SawbRow("3bit", 8, 7.509, 6.892, _FMS),
         SawbRow("4bit", 16, 12.68, 12.80, _FMS),
         SawbRow("403", 15, 12.035, 12.03, _FMS),
+        SawbRow("403_16", 15, 12.035, 12.03, f"{_FMS}, '16 bins with zero'", one_below=True),
         SawbRow("luq", 17, 12.1, 12.2, "third-party copy of LUQ's code, used with the integers −8 … 8"),
         SawbRow("5bit", 32, 17.74, 18.64, _FMS),
         SawbRow("703", 127, 28.24, 30.81, _FMS),
@@ -144,7 +158,8 @@ def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
 class Sawb:
     """Weights on the levels of SAWB: clip at ±α, spread the levels evenly.
 
-    With an odd number of levels these are the integers −h … h in steps of α/h, rounded to nearest even. With an even
+    With an odd number of levels these are the integers −h … h in steps of α/h, rounded to nearest even; row "403_16"
+    has −h − 1 too, all codes of an INT4. With an even
     number, which leaves zero out, the published code is followed: u = (w/α + 1)/2, level = round(u·(levels − 1)); an
     exact zero becomes the smallest positive level (with two levels the negative one).
 
@@ -191,14 +206,16 @@ class Sawb:
         xp, array, close = kinds.open_input(w)
         alphas = _alphas(xp, kinds.as_rows(array, self.axis), self.coefficients)
         alpha = kinds.along(alphas, array, self.axis)
-        values = close(on_levels(xp, array, alpha, self.coefficients.levels))
-        inside = (lambda: xp.abs(array) <= alpha) if self.gradient == "inside" else None
+        row = self.coefficients
+        values = close(on_levels(xp, array, alpha, row.levels, row.one_below))
+        low = alpha * -float(row.grid[0])
+        inside = (lambda: (array <= alpha) & (array >= -low)) if self.gradient == "inside" else None
         used = float(alphas[0]) if self.axis is None else kinds.like(w, alphas)
         return kinds.straight_through(w, values, inside), used
 
 
-def on_levels(xp: Any, w: Any, alpha: Any, levels: int) -> Any:
-    """An opened array on ``levels`` even levels over [−α, α]; α has a shape that multiplies w.
+def on_levels(xp: Any, w: Any, alpha: Any, levels: int, one_below: bool = False) -> Any:
+    """An opened array on ``levels`` even levels over [−α, α] (and one below); α has a shape that multiplies w.
 
     >>> on_levels(np, np.array([-3.0, 0.2, 0.4]), np.array(1.0), 3)
     array([-1.,  0.,  0.])
@@ -206,10 +223,10 @@ def on_levels(xp: Any, w: Any, alpha: Any, levels: int) -> Any:
     half = xp.full_like(alpha, (levels - 1) / 2)
     bound = xp.where(alpha > 0, alpha, xp.ones_like(alpha))  # where α is zero every finite w is
     step = xp.clip(bound / half, LEAST_SCALE, GREATEST_SCALE)
-    is_format = levels % 2 == 1 and levels & (levels + 1) == 0  # such as −7 … 7, clipping included
+    is_format = levels % 2 == 1 and levels & (levels + 1) == 0 and not one_below  # such as −7 … 7, clipping included
     if is_format and step.ndim == 0 and alpha > 0:
         return IntFormat(levels.bit_length(), symmetric=True, scale=float(step)).quantize(w)
-    clipped = xp.clip(w, -alpha, alpha)
+    clipped = xp.clip(w, -alpha - step if one_below else -alpha, alpha)
     if levels % 2:
         return xp.round(clipped / step) * step
     code = xp.round((clipped / bound * 0.5 + 0.5) * (levels - 1))

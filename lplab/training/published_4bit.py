@@ -13,11 +13,15 @@ from lplab.training.rules import Learned, PerLayer, Rule
 GRADIENT_SCALE = 2.0**14  # of the "global" ablation: in the middle of the window that works for the small Transformer
 
 
-def pact_sawb_2019(bits: int = 2, first_last: str = "fp32", shortcuts: str = "fp32", accumulator: Any = None) -> Recipe:
+def pact_sawb_2019(
+    bits: int = 2, sawb: str | None = None, first_last: str = "fp32", shortcuts: str = "fp32", accumulator: Any = None
+) -> Recipe:
     """Weights clipped by statistics (SAWB), activations by a trained bound (PACT); gradients stay float32.
 
     Args:
         bits: 2 or 4 of both weights and activations. 2-bit weights are ±α and ±α/3, 4-bit ones the integers −7 … 7.
+        sawb: a row of ``lplab.quantizers.SAWB_ROWS`` for the weights, such as "4bit" (16 levels without zero) or
+            "403_16" (the integers −8 … 7); by default that of ``bits``.
         first_last, shortcuts: the format of these layers ("int8" suffices for the first and last, says the paper).
         accumulator: as in every recipe.
     """
@@ -27,7 +31,7 @@ def pact_sawb_2019(bits: int = 2, first_last: str = "fp32", shortcuts: str = "fp
     shortcut = layer_of(shortcuts, accumulator)
     return Recipe(
         name="pact_sawb_2019",
-        weight=Rule(quantizer=Sawb(bits)),
+        weight=Rule(quantizer=Sawb(bits, sawb)),
         activation=Rule(scaling=Learned(bits)),
         accumulator=accumulator,
         exceptions={"first": wide, "last": wide, "shortcut": shortcut, "embedding": LayerRules()},
@@ -43,6 +47,7 @@ def int4_fp4_2020(
     dw: str = "fp4",
     pointwise: str = "fp4",
     bits: int = 4,
+    sawb: str | None = None,
     first_last: str = "dlfloat16",
     accumulator: Any = None,
 ) -> Recipe:
@@ -58,6 +63,7 @@ def int4_fp4_2020(
         pointwise: "fp8" gives all 1 × 1 convolutions FP8 gradients, "reducing_fp8" those that have fewer output than
             input channels (our reading of the paper's "bottom").
         bits: of weights and activations, 4 or 2.
+        sawb: a row of ``lplab.quantizers.SAWB_ROWS`` for the weights; by default that of ``bits``.
         first_last: the format of first, last, depthwise, embedding and shortcut layers.
         accumulator: as in every recipe; the paper's is 1-6-9.
     """
@@ -66,7 +72,7 @@ def int4_fp4_2020(
     dx_rule, dw_rule = _fp4_pair(phases, scale, radix)
     fp8 = Rule("hfp8_backward", scaling=PerLayer(maximum=2.0**15) if scale == "layer" else None)
     rules = LayerRules(
-        weight=Rule(quantizer=Sawb(bits)), activation=Rule(scaling=Learned(bits)), accumulator=accumulator
+        weight=Rule(quantizer=Sawb(bits, sawb)), activation=Rule(scaling=Learned(bits)), accumulator=accumulator
     )
     eights = LayerRules(**fields_of(rules) | {"output_gradient_dx": fp8, "output_gradient_dw": fp8})
     wide = layer_of(first_last, accumulator)
@@ -85,20 +91,23 @@ def int4_fp4_2020(
     )
 
 
-def luq_2022(samples: int = 1, bits: int = 4, first_last: str = "fp32", accumulator: Any = None) -> Recipe:
+def luq_2022(
+    samples: int = 1, bits: int = 4, sawb: str | None = None, first_last: str = "fp32", accumulator: Any = None
+) -> Recipe:
     """INT4 forward, gradients in powers of two without bias (LUQ, Chmiel et al., ICLR 2023).
 
     Args:
         samples: average so many roundings of dy for the update product ("SMP").
         bits: of weights and activations, 4 or 2; both are clipped by SAWB.
+        sawb: a row of ``lplab.quantizers.SAWB_ROWS`` for both, such as "luq"; by default that of ``bits``.
         first_last: the format of first, last and embedding layers.
         accumulator: as in every recipe.
     """
     wide = layer_of(first_last, accumulator)
     return Recipe(
         name="luq_2022",
-        weight=Rule(quantizer=Sawb(bits)),
-        activation=Rule(quantizer=Sawb(bits)),
+        weight=Rule(quantizer=Sawb(bits, sawb)),
+        activation=Rule(quantizer=Sawb(bits, sawb)),
         output_gradient_dx=Rule(quantizer=Luq()),
         output_gradient_dw=Rule(quantizer=Luq(samples=samples)),
         accumulator=accumulator,

@@ -66,6 +66,6 @@ def switches_of(name: str) -> dict[str, Any]:
     """The switches of a recipe with their defaults.
 
     >>> switches_of("luq_2022")
-    {'samples': 1, 'bits': 4, 'first_last': 'fp32', 'accumulator': None}
+    {'samples': 1, 'bits': 4, 'sawb': None, 'first_last': 'fp32', 'accumulator': None}
     """
     return {p.name: p.default for p in inspect.signature(RECIPES[name]).parameters.values()}

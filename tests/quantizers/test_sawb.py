@@ -12,11 +12,12 @@ torch = pytest.importorskip("torch")
 W = [-1, -0.5, 0, 0.5, 1, 0.25, -0.25, 2]
 PRINTED = {  # E|w| = 0.6875, rms = 0.9100137
     "1bit": 0.6875, "2bit": 1.420243, "2bit_2018": 1.425589, "3bit": 2.095043, "4bit": 2.738974, "403": 2.681390,
-    "luq": 2.623666, "5bit": 3.328644, "8bit": 4.812036, "803": 4.812036, "103": 1.190411,
+    "403_16": 2.681390, "luq": 2.623666, "5bit": 3.328644, "8bit": 4.812036, "803": 4.812036, "103": 1.190411,
 }  # fmt: skip
 COEFFICIENTS = {
     "ternary": (3, 2.587, 1.693), "103": (3, 2.6, 1.71), "2bit_2018": (4, 3.212, 2.178), "2bit": (4, 3.12, 2.064),
     "3bit": (8, 7.509, 6.892), "4bit": (16, 12.68, 12.80), "403": (15, 12.035, 12.03), "luq": (17, 12.1, 12.2),
+    "403_16": (15, 12.035, 12.03),
     "5bit": (32, 17.74, 18.64), "703": (127, 28.24, 30.81), "8bit": (256, 31.76, 35.04), "803": (255, 31.76, 35.04),
 }  # fmt: skip
 
@@ -57,6 +58,18 @@ def test_fifteen_levels_of_the_printed_list():
     np.testing.assert_array_equal((values / step).round(12), [-3, -1, 0, 1, 3, 1, -1, 5])
 
 
+def test_sixteen_bins_with_zero_use_the_code_that_fifteen_leave_free():
+    """Paper notes 5.2: the integers −8 … 7 in steps of α/7, α as for fifteen levels."""
+    even = np.append(np.linspace(-1, 1, 1001), [-1.2, 1.2])
+    values, alpha = Sawb(row="403_16").quantize_with_scale(even)
+    assert sawb_scale(even) == alpha < 1.2 / (1 + 0.5 / 7), "the list's ends lie more than half a step beyond ±α"
+    np.testing.assert_array_equal(np.unique((values / (alpha / 7)).round(9)), np.arange(-8, 8))
+    np.testing.assert_array_equal(Sawb(row="403_16").quantize(W), Sawb(4).quantize(W))
+    w = torch.tensor([*even, -1.05, 1.05], requires_grad=True)
+    Sawb(row="403_16", gradient="inside").quantize(w).sum().backward()
+    assert w.grad[-4:].tolist() == [0, 0, 1, 0], "only −1.05 lies between −8α/7 and α"
+
+
 def test_alpha_may_exceed_the_largest_weight():
     assert sawb_scale(W, 3) > 2  # paper notes 5.3
 
@@ -68,7 +81,10 @@ def test_every_weight_goes_to_the_nearest_level(row, axis):
     sawb = Sawb(row=row, axis=axis)
     values, alpha = sawb.quantize_with_scale(w)
     levels = sawb.coefficients.levels
-    grid = np.linspace(-1, 1, levels)[:, None, None] * np.asarray(alpha, np.float64)
+    grid = np.linspace(-1, 1, levels)
+    grid = np.concatenate([[2 * grid[0] - grid[1]], grid]) if row == "403_16" else grid
+    np.testing.assert_allclose(sawb.coefficients.grid, grid, rtol=1e-15, atol=1e-15)
+    grid = grid[:, None, None] * np.asarray(alpha, np.float64)
     nearest = np.abs(w - grid).min(0)
     np.testing.assert_allclose(np.abs(values - w.astype(np.float64)), nearest, atol=2e-6 * np.max(alpha))
     distance = np.abs(values - grid).min(0)
@@ -85,13 +101,13 @@ def test_even_levels_leave_zero_out(row):
     assert Sawb(1).quantize([1.0, 0.0, -0.5]).tolist() == [0.5, -0.5, -0.5]  # 0.5 rounds to the even 0
 
 
-@pytest.mark.parametrize("row", ["403", "703", "803", "ternary", "luq"])
+@pytest.mark.parametrize("row", ["403", "403_16", "703", "803", "ternary", "luq"])
 def test_odd_levels_are_integers_times_a_step(row):
     w = weights(1000, seed=1)
     values, alpha = Sawb(row=row).quantize_with_scale(w)
     half = (SAWB_ROWS[row].levels - 1) // 2
     step = np.float32(alpha) / np.float32(half)
-    np.testing.assert_array_equal(values, np.clip(np.rint(w / step), -half, half) * step)
+    np.testing.assert_array_equal(values, np.clip(np.rint(w / step), -half - (row == "403_16"), half) * step)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -139,7 +155,8 @@ def test_nan_and_infinity_count_for_nothing(row):
     w = np.concatenate([weights(40), np.float32([np.nan, np.inf, -np.inf])])
     values, alpha = Sawb(row=row).quantize_with_scale(w)
     assert alpha == sawb_scale(w[:40], row=row)
-    assert np.isnan(values[40]) and values[41] == -values[42] == pytest.approx(alpha, rel=1e-6)
+    grid = SAWB_ROWS[row].grid
+    assert np.isnan(values[40]) and values[41:] == pytest.approx(alpha * grid[[-1, 0]], rel=1e-6)
     np.testing.assert_array_equal(values[:40], Sawb(row=row).quantize(w[:40]))
 
 

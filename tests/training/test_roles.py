@@ -205,6 +205,19 @@ def test_luq_rounds_to_powers_of_two_times_one_number():
     assert torch.isin(units, torch.tensor([0.0, 1, 2, 4, 8, 16, 32, 64])).all() and len(units) > 4
 
 
+@pytest.mark.parametrize("name", ["pact_sawb_2019", "int4_fp4_2020", "luq_2022"])
+def test_the_grid_of_sawb_is_a_switch(name):
+    torch.manual_seed(0)
+    seen = {}
+    for row in (None, "4bit", "403_16"):
+        model = quantize_model(nn.Linear(40, 50), everywhere(name, bits=4, sawb=row), first=None, last=None)
+        emulation_of(model).watch = lambda _, role, before, after, row=row: seen.update({(row, role): after.values})
+        model(torch.randn(3, 40))
+    codes = {row: len(seen[row, "weight"].unique()) for row in (None, "4bit", "403_16")}
+    assert codes == {None: 15, "4bit": 16, "403_16": codes["403_16"]} and codes["403_16"] in (15, 16)
+    assert (seen["4bit", "weight"] != 0).all() and (seen["403_16", "weight"] == 0).any()
+
+
 def test_shared_inputs_are_rounded_once_and_dy_once():
     class Attention(nn.Module):
         def __init__(self):
