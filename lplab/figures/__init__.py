@@ -6,6 +6,7 @@
 """
 
 from lplab.figures import style
+from lplab.figures.clips import ClipRule, bits_error, clip_error, clip_histogram
 from lplab.figures.compare import compare
 from lplab.figures.counterexample import counterexample
 from lplab.figures.error_curve import error_curve
@@ -30,10 +31,14 @@ from lplab.figures.training_error import Curve, training_epochs, training_error
 from lplab.figures.training_losses import training_losses
 
 __all__ = [
+    "ClipRule",
     "Curve",
     "LossCurve",
     "TensorStatistics",
+    "bits_error",
     "chunk_error",
+    "clip_error",
+    "clip_histogram",
     "codebook_table",
     "compare",
     "counterexample",

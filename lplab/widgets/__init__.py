@@ -4,6 +4,7 @@ Nothing here computes: numbers come from `lplab.formats`, pictures from `lplab.f
 """
 
 from .bit_panel import BitPanel
+from .clip_explorer import ClipExplorer
 from .explorer import FormatExplorer
 from .explorer_state import ExplorerState
 from .four_bit_explorer import FourBitExplorer
@@ -17,6 +18,7 @@ from .training_explorer import TrainingExplorer
 
 __all__ = [
     "BitPanel",
+    "ClipExplorer",
     "ExplorerState",
     "FormatExplorer",
     "FourBitExplorer",

@@ -1,0 +1,362 @@
+"""A clip and what it costs: the histogram of a tensor under its grid, the error against the clip and against bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.figures.training_error import DASH_SIGNS
+from lplab.quantizers.clipping import Magnitudes, upper_levels
+
+REACH = 1.1  # the axis of magnitudes ends here, in units of the largest
+BARS, POINTS = 110, 140
+FULL_LINES = 16  # levels that are drawn over the whole height; more of them are short ticks at the top
+NAMED = 8  # levels whose share is written above them
+LOOKS = (  # of the rules, in their order: colour, dash, symbol, sign in the key
+    (style.VERMILION, "solid", "square", DASH_SIGNS[0]),
+    (style.PINK, "dot", "diamond", DASH_SIGNS[2]),
+    (style.GREEN, "solid", "triangle-up", DASH_SIGNS[0]),
+    (style.BLUE, "dash", "circle", DASH_SIGNS[1]),
+    (style.GREY, "dashdot", "cross", DASH_SIGNS[3]),
+)
+
+
+@dataclass(frozen=True)
+class ClipRule:
+    """What a rule for the clip makes of a tensor.
+
+    Args:
+        name: as the key calls it.
+        clip: its clip α at the bits at hand.
+        errors: of the tensor at all bits, as shares of its power: [bits]; NaN where the rule knows no clip.
+    """
+
+    name: str
+    clip: float
+    errors: Any
+
+
+def level_shares(x: Magnitudes, clip: float, levels: int) -> np.ndarray:
+    """The share of the elements that lands on each magnitude of the grid, from the smallest: float64 [levels].
+
+    >>> level_shares(Magnitudes([0.0, 0.1, 0.9, 3.0]), 1.0, 3)
+    array([0.5, 0.5])
+    """
+    level = clip * upper_levels(levels)
+    cuts = np.searchsorted(x.sorted, (level[1:] + level[:-1]) / 2)
+    return np.diff(np.concatenate([[0], cuts, [len(x.sorted)]])) / max(len(x.sorted), 1)
+
+
+def clip_histogram(
+    x: Magnitudes, clip: float, levels: int, *, what: str = "|x|", title: str = "", height: int = 270
+) -> go.Figure:
+    """Histogram of the magnitudes of a tensor, what lies beyond the clip apart, and the levels of the grid on top.
+
+    Args:
+        x: the magnitudes.
+        clip: α, the largest level.
+        levels: of the grid over [−α, α]; see ``Magnitudes.errors``.
+        what: what the elements are, for the axis.
+        title: the point that it makes; by default the share beyond the clip, and that on the fullest level.
+        height: in pixels.
+
+    >>> clip_histogram(Magnitudes([0.0, 0.5, 1.0, 4.0]), 2.0, 4).layout.meta["title"]
+    'α = 2: 25.0 % clipped, 75.0 % on one of 2 magnitudes'
+    """
+    end = REACH * (x.largest or 1.0)
+    edges = np.linspace(0, end, BARS + 1)
+    some = x.sorted[x.sorted > 0]
+    kept, lost = (np.histogram(part, edges)[0] for part in (some[some <= clip], some[some > clip]))
+    share = 100 / max(len(x.sorted), 1)
+    top = 1.3 * max(float((kept + lost).max()) * share, 1e-9)
+    beyond, zeros = x.share_beyond(clip), 1 - len(some) / max(len(x.sorted), 1)
+    centres, on_level = (edges[1:] + edges[:-1]) / 2, level_shares(x, clip, levels)
+    crowd = f"{words.percent(float(on_level.max()))} on one of {len(on_level)} magnitudes"
+    said = title or f"α = {words.number(clip, digits=3)}: {words.percent(beyond)} clipped, {crowd}"
+    data = [
+        _bars("within the clip", centres, kept * share, "rounded", end),
+        _bars("beyond the clip", centres, lost * share, "saturated", end),
+        _levels(clip * upper_levels(levels), on_level, top, end),
+        _named_levels(clip * upper_levels(levels), on_level, top, end),
+    ]
+    layout = {
+        "barmode": "stack",
+        "xaxis": {"range": [0, end], "title": {"text": f"{what}, and the clip α"}},
+        "yaxis": {"range": [0, top], "title": {"text": "share of elements (%)"}, "nticks": 5},
+        "shapes": [_mark(clip), style.region(min(clip, end), end, style.LOST_RANGE)],
+    }
+    entries = [(style.BLUE, "■", "within"), (style.VERMILION, "▩", "clipped"), (style.GREEN, "│", "levels")]
+    rest = f"    {words.percent(zeros)} are zero: no bar" if zeros else ""
+    shares = ", ".join(words.percent(s) for s in on_level[:NAMED])
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Histogram of {what} up to {words.number(x.largest, digits=3)} with {len(on_level)} levels up to the clip "
+        f"{words.number(clip, digits=3)}. {words.percent(beyond)} lie beyond it. Shares on the levels from the "
+        f"smallest: {shares}{', …' if len(on_level) > NAMED else ''}.",
+        title=said,
+        subtitle=style.key(*entries) + rest,
+        height=height,
+    )
+
+
+def clip_error(
+    x: Magnitudes,
+    clip: float,
+    levels: int,
+    rules: Sequence[ClipRule] = (),
+    *,
+    limits: tuple[float, float] | None = None,
+    title: str = "",
+    height: int = 260,
+) -> go.Figure:
+    """Squared error against the clip: of rounding, of clipping, and both together, as shares of the tensor's power.
+
+    Args:
+        x, clip, levels: as for :func:`clip_histogram`.
+        rules: their clips are marked on the curve, at most five.
+        limits: ends of the axis of errors; by default :func:`error_range`.
+        title: the point that it makes; by default the error at the clip and the least one.
+        height: in pixels.
+
+    >>> clip_error(Magnitudes([0.2, 0.4, 0.6, 0.8, 3.0]), 3.0, 4).layout.meta["title"]
+    'Error 11.8 % of the power; at best 8.7 %, at α = 2.54'
+    """
+    end, power = REACH * (x.largest or 1.0), x.power or 1.0
+    at = np.linspace(0, end, POINTS + 1)[1:]
+    found, best = x.errors(at, levels), x.best_clip(levels)
+    here, least = (float(x.errors(c, levels).total[0]) / power for c in (clip, best))
+    low, high = limits or error_range(x, levels)
+    said = title or (f"Error {share(here)} of the power; at best {share(least)}, at α = {words.number(best, digits=3)}")
+    curves = (
+        ("total", found.total, style.GREY, "solid", 3.0),
+        ("rounding", found.rounding, style.BLUE, "dash", 2.0),
+        ("clipping", found.clipping, style.VERMILION, "dot", 2.0),
+    )
+    data = [_curve(name, at, values / power, colour, dash, width, low) for name, values, colour, dash, width in curves]
+    clips = np.array([rule.clip for rule in rules])
+    marks = x.errors(clips, levels).total / power if len(clips) else clips
+    data.append(_rule_marks(rules, clips, np.maximum(marks, low)))
+    layout = {
+        "xaxis": {"range": [0, end], "title": {"text": "clip α"}},
+        "yaxis": _error_axis(low, high),
+        "shapes": [_mark(clip)],
+    }
+    entries = [(style.GREY, "━", "both"), (style.BLUE, "╍", "rounding"), (style.VERMILION, "┅", "clipping")]
+    each = ", ".join(
+        f"{r.name} α = {words.number(r.clip, digits=3)}, {share(float(e))}" for r, e in zip(rules, marks, strict=True)
+    )
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Squared error against the clip, as a share of the tensor's power: {share(here)} at "
+        f"{words.number(clip, digits=3)}, least {share(least)} at {words.number(best, digits=3)}"
+        f"{'; ' + each if each else ''}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height,
+    )
+
+
+def bits_error(
+    bits: Sequence[int],
+    rules: Sequence[ClipRule],
+    *,
+    at: tuple[int, float],
+    limits: tuple[float, float],
+    title: str = "",
+    height: int = 300,
+) -> go.Figure:
+    """Squared error against bits, a curve for each rule.
+
+    Args:
+        bits: of the axis.
+        rules: at most five.
+        at: bits and error of the position to mark.
+        limits: ends of the axis of errors (:func:`error_range`).
+        title: the point that it makes; by default the errors of the rules at the marked bits.
+        height: in pixels.
+
+    Raises:
+        ValueError: more than five rules, or another number of errors than of bits.
+
+    >>> rule = ClipRule("max |x|", 3.0, [0.3, 0.01])
+    >>> bits_error([2, 4], [rule], at=(2, 0.3), limits=(0.001, 1)).layout.meta["title"]
+    '2 bits: max |x| 30.0 %'
+    """
+    if len(rules) > len(LOOKS) or any(len(rule.errors) != len(bits) for rule in rules):
+        raise ValueError(f"at most {len(LOOKS)} rules, each with {len(bits)} errors, can share a figure")
+    x, low = np.array(bits, np.float64), limits[0]
+    data = [_rule_curve(look, rule, x, low) for look, rule in zip(LOOKS, rules, strict=False)]
+    data += [_rule_curve(look, ClipRule("", 0.0, np.full(len(x), np.nan)), x, low) for look in LOOKS[len(rules) :]]
+    data.append(_here(*at, low))
+    here = list(bits).index(at[0])
+    now = {rule.name: float(rule.errors[here]) for rule in rules}
+    said = title or f"{at[0]} bits: " + ", ".join(f"{n} {share(e)}" for n, e in now.items() if not math.isnan(e))
+    layout = {
+        "xaxis": {"range": [x[0] - 0.3, x[-1] + 0.3], "dtick": 1, "tick0": int(x[0]), "title": {"text": "bits"}},
+        "yaxis": _error_axis(*limits),
+        "shapes": [_mark(at[0])],
+    }
+    entries = [(look[0], look[3], rule.name) for look, rule in zip(LOOKS, rules, strict=False)]
+    key = "<br>".join(style.key(*entries[i : i + 3]) for i in range(0, len(entries), 3))
+    each = "; ".join(f"{r.name} " + ", ".join(share(float(e)) for e in r.errors) for r in rules)
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Squared error at {', '.join(map(str, bits))} bits: {each}.",
+        title=said,
+        subtitle=key,
+        height=height,
+        t=80,
+    )
+
+
+def error_range(x: Magnitudes, levels: int) -> tuple[float, float]:
+    """Ends of the axis of errors: from the tensor and the finest of the course's grids, so that no control moves it.
+
+    >>> low, high = error_range(Magnitudes(np.linspace(0, 1, 1000)), 4)
+    >>> low < 1e-5, high
+    (True, 4.0)
+    """
+    finest = max(levels, 255)
+    least = float(x.errors(x.best_clip(finest), finest).total[0]) / (x.power or 1.0)
+    return 10.0 ** math.floor(math.log10(max(least, 1e-6) / 2)), 4.0
+
+
+def share(value: float) -> str:
+    """A share of the power in percent, with two significant digits where it is small.
+
+    >>> share(0.29554), share(0.00064), share(4.4e-05), share(float("nan")), share(1.2)
+    ('29.6 %', '0.064 %', '0.0044 %', 'none', '120.0 %')
+    """
+    if math.isnan(value):
+        return "none"
+    return (
+        f"{100 * value:.1f} %"
+        if value >= 0.0095 or value == 0
+        else f"{float(f'{100 * value:.2g}'):.10f}".rstrip("0") + " %"
+    )
+
+
+def _bars(name: str, x: np.ndarray, y: np.ndarray, fate: str, end: float) -> dict[str, Any]:
+    there = y > 0
+    return {
+        "type": "bar",
+        "name": name,
+        "x": x[there],
+        "y": y[there],
+        "width": 0.96 * end / BARS,
+        "marker": style.FATE_LOOKS[fate],
+        "hovertemplate": f"{name}<br>about %{{x:.3g}}<br>share %{{y:.3g}} %<extra></extra>",
+    }
+
+
+def _levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> dict[str, Any]:
+    """The levels as one line with gaps: over the whole height, or short where there are many."""
+    shown = level <= end
+    foot = 0.0 if len(level) <= FULL_LINES else 0.86 * top
+    x = np.repeat(level[shown], 3)
+    y = np.tile([foot, 0.9 * top, np.nan], int(shown.sum()))
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "levels",
+        "x": x,
+        "y": y,
+        "customdata": np.repeat(100 * shares[shown], 3),
+        "line": {"width": 1.4 if foot == 0 else 0.8, "color": style.GREEN},
+        "hovertemplate": "level  %{x:.4g}<br>share  %{customdata:.3g} %<extra></extra>",
+    }
+
+
+def _named_levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> dict[str, Any]:
+    few = len(level) <= NAMED
+    text = [words.percent(s) if few and at <= end else "" for at, s in zip(level, shares, strict=True)]
+    side = ["top right" if at < 0.04 * end else "top left" if at > 0.93 * end else "top center" for at in level]
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "name": "shares on the levels",
+        "x": np.minimum(level, end)[:NAMED],
+        "y": np.full(len(level), 0.9 * top)[:NAMED],
+        "text": np.array(text, dtype=str)[:NAMED],
+        "textposition": np.array(side, dtype=str)[:NAMED],
+        "textfont": {"size": style.NOTE},
+        "hoverinfo": "skip",
+    }
+
+
+def _curve(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float, low: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": x,
+        "y": np.where(y >= low, y, np.nan),
+        "line": {"color": colour, "dash": dash, "width": width},
+        "hovertemplate": f"{name}<br>α      %{{x:.4g}}<br>error  %{{y:.3%}}<extra></extra>",
+    }
+
+
+def _rule_marks(rules: Sequence[ClipRule], clips: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
+    looks = LOOKS[: len(rules)]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "rules",
+        "x": clips,
+        "y": errors,
+        "text": np.array([rule.name for rule in rules], dtype=str),
+        "marker": {"size": 10, "color": [look[0] for look in looks], "symbol": [look[2] for look in looks]},
+        "hovertemplate": "%{text}<br>α      %{x:.4g}<br>error  %{y:.3%}<extra></extra>",
+    }
+
+
+def _rule_curve(look: tuple[str, str, str, str], rule: ClipRule, x: np.ndarray, low: float) -> dict[str, Any]:
+    y = np.asarray(rule.errors, np.float64)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": rule.name,
+        "x": x,
+        "y": np.maximum(y, low),
+        "connectgaps": False,
+        "line": {"color": look[0], "dash": look[1], "width": 2},
+        "marker": {"size": 8, "symbol": look[2], "color": look[0]},
+        "hovertemplate": f"{rule.name}<br>bits   %{{x}}<br>error  %{{y:.3%}}<extra></extra>",
+        "visible": bool(rule.name),
+    }
+
+
+def _here(bits: int, error: float, low: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "here",
+        "x": np.array([float(bits)]),
+        "y": np.array([max(error, low)]),
+        "marker": {"size": 17, "symbol": "circle-open", "color": style.GREY, "line": {"width": 2.5}},
+        "hovertemplate": "the controls<br>bits   %{x}<br>error  %{y:.3%}<extra></extra>",
+    }
+
+
+def _mark(at: float) -> dict[str, Any]:
+    """A vertical line at a position."""
+    line = {"color": style.GREY, "width": 1.5, "dash": "dot"}
+    return {"type": "line", "xref": "x", "x0": at, "x1": at, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
+
+
+def _error_axis(low: float, high: float) -> dict[str, Any]:
+    decades = 10.0 ** np.arange(round(math.log10(low)), 1)
+    text: Mapping[float, str] = {d: f"{100 * d:g}" for d in decades.tolist()}
+    return {
+        "type": "log",
+        "range": [math.log10(low), math.log10(high)],
+        "tickvals": decades,
+        "ticktext": np.array(list(text.values()), dtype=str),
+        "title": {"text": "error (% of power)"},
+    }
