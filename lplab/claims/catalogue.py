@@ -7,6 +7,8 @@ from difflib import get_close_matches
 from lplab.claims.claim import Claim
 from lplab.claims.gupta_2015 import GUPTA_2015
 from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018
+from lplab.claims.pact_2018 import PACT_2018
+from lplab.claims.sawb_2019 import SAWB_2019
 from lplab.claims.sun_2020_hardware import SUN_2020_HARDWARE
 from lplab.claims.sun_2020_threshold import SUN_2020_THRESHOLD
 from lplab.claims.wang_2018 import WANG_2018
@@ -14,6 +16,8 @@ from lplab.claims.wang_2018 import WANG_2018
 CLAIMS: tuple[Claim, ...] = (
     GUPTA_2015,
     WANG_2018,
+    PACT_2018,
+    SAWB_2019,
     MICIKEVICIUS_2018,
     SUN_2020_THRESHOLD,
     SUN_2020_HARDWARE,
