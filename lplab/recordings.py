@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from lplab.datasets import data_folder
+from lplab.datasets import captured, data_folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,3 +48,19 @@ def gradient_maxima() -> GradientMaxima:
         layers, largest = tuple(map(str, stored["layers"])), stored["largest"]
     largest.setflags(write=False)
     return GradientMaxima(layers, largest)
+
+
+def gradients_at(model: str, step: int, elements: int = 4096) -> dict[str, np.ndarray]:
+    """The captured output gradients of all layers at one step, float64 [up to ``elements``], evenly spread.
+
+    Raises:
+        ValueError: no such model or step.
+
+    >>> list(gradients_at("resnet", 30))[0], gradients_at("resnet", 30)["head"].shape
+    ('stem', (640,))
+    """
+    found = {}
+    for name in captured().select(model=model, step=step, role="gradient"):
+        x = captured()[name].ravel().astype(np.float64)
+        found[name.split("/")[2]] = x[:: max(1, -(-x.size // elements))]
+    return found

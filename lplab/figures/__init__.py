@@ -18,6 +18,8 @@ from lplab.figures.layer_scales import layer_scales
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.number_line import number_line, number_line_data
+from lplab.figures.phases import phases
+from lplab.figures.plane import TensorRow, range_precision, tensor_row
 from lplab.figures.prediction import guess_and_truth
 from lplab.figures.relative_error import error_curve_data
 from lplab.figures.running_sum import chunk_error, running_sum
@@ -34,6 +36,7 @@ __all__ = [
     "ClipRule",
     "Curve",
     "LossCurve",
+    "TensorRow",
     "TensorStatistics",
     "bits_error",
     "chunk_error",
@@ -55,12 +58,15 @@ __all__ = [
     "magnitude_histogram",
     "number_line",
     "number_line_data",
+    "phases",
     "quantized_scatter",
+    "range_precision",
     "running_sum",
     "show",
     "stacked",
     "staircase",
     "style",
+    "tensor_row",
     "tensor_statistics",
     "training_epochs",
     "training_error",

@@ -13,6 +13,7 @@ from lplab.figures.grid_errors import GOOD, good_scales
 from lplab.figures.words import percent, power, raised, signed_percent
 from lplab.quantizers import GRADIENT_GRIDS, GridEffect, grid_effect
 from lplab.quantizers.gradscale import first_scale
+from lplab.recordings import gradients_at
 
 ALL, PER_LAYER = "all layers", "one per layer"
 SCALES = tuple(range(6, 25))  # exponents of two
@@ -38,11 +39,7 @@ def moments() -> tuple[str, ...]:
 def gradients(moment: str) -> dict[str, np.ndarray]:
     """The output gradients of the layers at a moment, float64 [up to 4,096], by layer."""
     model, _, step = moment.partition(", step ")
-    found = {}
-    for name in captured().select(model=model, step=int(step), role="gradient"):
-        x = captured()[name].ravel().astype(np.float64)
-        found[name.split("/")[2]] = x[:: max(1, -(-x.size // ELEMENTS))]
-    return found
+    return gradients_at(model, int(step), ELEMENTS)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,124 @@
+"""Exercise 07.1: radix-4 rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lplab import formats as F
+from lplab.exercises.checks.numbers import decimal
+from lplab.exercises.exercise import Args, Example, Exercise, Property, mutant
+from lplab.exercises.forms import Like
+from lplab.exercises.lab07.phases import THRESHOLDS, VALUES, agrees_with_the_library, spread
+
+
+def radix4(x):
+    """Every element of x in the even phase of radix-4 FP4: 0 or a power of four from 1/64 to 64, with its sign."""
+    exponent = (np.frexp(1.6 * x)[1] - 1) // 2
+    size = 4.0 ** np.minimum(exponent, 3)
+    return np.where((exponent < -3) | (x == 0), 0.0, np.copysign(size, x))
+
+
+STEP, SIZE = "(np.frexp(1.6 * x)[1] - 1) // 2", "4.0 ** np.minimum(exponent, 3)"
+ZERO, SIGN = "(exponent < -3) | (x == 0)", "np.copysign(size, x)"
+
+
+def cases() -> list[Args]:
+    """All values, thresholds, other midpoints and neighbours of each, both signs, and far beyond both ends."""
+    points = np.concatenate([VALUES, THRESHOLDS, VALUES * 2, VALUES / 2, VALUES * 1.6]).astype(np.float32)
+    points = np.concatenate([points, *(np.nextafter(points, np.float32(end)) for end in (0, np.inf))]).astype(np.float64)
+    beyond = np.array([0.0, 1e-30, 1e-6, 65.0, 100.0, 1e6, 1e30])
+    points = np.unique(np.concatenate([points, beyond]))
+    return [(points,), (-points,)]
+
+
+def kind(args: Args) -> str:
+    """What kind of case an element is."""
+    size = abs(args[0])
+    if size in THRESHOLDS:
+        return "ties"
+    if size > 64:
+        return "values beyond the largest number"
+    if size < THRESHOLDS[0]:
+        return "values below the smallest threshold"
+    return "numbers of the format itself" if size in VALUES else ""
+
+
+def why(args: Args, expected: float) -> str:
+    """Between which values an element lies, and where the threshold is."""
+    size = abs(args[0])
+    if size > 64:
+        return "Nothing lies beyond 64."
+    if size < THRESHOLDS[0]:
+        return "Below 4⁻³/1.6 = 0.009765625 everything becomes 0."
+    if size in VALUES:
+        return "x is a power of four already."
+    above = int(np.searchsorted(VALUES, size))
+    low = float(VALUES[above - 1]) if above else 0.0
+    between = f"between {decimal(low)} and {decimal(float(VALUES[above]))}"
+    return f"|x| lies {between}; the threshold there is {decimal(float(THRESHOLDS[above]))}."
+
+
+RADIX4 = Exercise(
+    id="07.1",
+    version=1,
+    title="Radix-4 rounding",
+    goal="Goal 1: round a gradient to four bits",
+    minutes=15,
+    difficulty=2,
+    statement=r"""
+        Write `radix4(x)` for an array `x` of finite numbers. The magnitudes are 0 and the seven powers of four from $4^{-3}$ to $4^3$, the sign stays. Between $4^{n-1}$ and $4^n$ the threshold is $4^n/1.6$; the same rule holds below the smallest value,
+        so that everything below $4^{-3}/1.6$ becomes 0. Larger than 64 is not to be had. A value exactly on a threshold may go up (as the paper's procedure does) or down (as its equation says), but always the same way.
+    """,
+    stub='''
+        def radix4(x):
+            """Every element of x in the even phase of radix-4 FP4: 0 or a power of four from 1/64 to 64, with its sign."""
+            raise NotImplementedError
+    ''',
+    reference=radix4,
+    form=Like(0),
+    elements=0,
+    signed_zero=False,
+    line=lambda args: F.get("radix4_fp4_even"),
+    kind=kind,
+    why=why,
+    examples=(
+        Example((np.array([1.0, 4.0, 0.0625]),), "Powers of four stay."),
+        Example((np.array([2.4, 2.6]),), "The threshold between 1 and 4 is 2.5, their arithmetic middle, not 2."),
+        Example((np.array([0.2, -0.2]),), "0.15625 is the threshold between 1/16 and 1/4; the sign stays."),
+        Example((np.array([39.0, 41.0, 1000.0]),), "40 is the threshold below 64, and beyond 64 is nothing."),
+        Example((np.array([0.0098, 0.0097, 0.008]),), "Zero begins below 4⁻³/1.6 = 0.009765625, not at half of 1/64, which is 0.0078125."),
+        Example((np.array([0.0, 1e-12]),), "Zero is zero, although it has no exponent."),
+        Example((np.array([[0.5, 3.9], [-9.99, 10.1]]),), "Any shape: here two by two."),
+    ),
+    boundary=cases,
+    properties=(Property("it is what lplab.quantizers.Radix4 gives, bit for bit", spread, agrees_with_the_library),),
+    conventions=(
+        mutant("ties go up: the procedure of Fig. 2c"),
+        mutant("ties go down: Eq. 1", STEP, "(np.frexp(np.nextafter(1.6 * x, 0))[1] - 1) // 2"),
+    ),
+    mutants=(
+        mutant("the threshold is the middle of the exponents, 2·4ⁿ⁻¹: nearest on a logarithmic scale", "1.6 * x", "2 * x"),
+        mutant("the next power of four below: nothing is rounded up", "1.6 * x", "x"),
+        mutant("the next power of four above", "1.6 * x", "4 * np.nextafter(x, 0)"),
+        mutant("the multiplier of radix 2, 4/3", "1.6 * x", "x / 0.75"),
+        mutant("divided by 1.6 instead of multiplied", "1.6 * x", "x / 1.6"),
+        mutant("powers of two: one exponent bit too many is kept", STEP, "np.frexp(x / 0.75)[1] - 1", SIZE, "2.0 ** np.minimum(exponent, 6)", "exponent < -3", "exponent < -6"),
+        mutant("zero begins at half of the smallest value, as nearest rounding would have it", ZERO, "abs(x) < 4.0**-3 / 2", SIZE, "4.0 ** np.clip(exponent, -3, 3)"),
+        mutant("zero begins below the smallest value itself", ZERO, "abs(x) < 4.0**-3"),
+        mutant("nothing becomes zero: small values are kept at the smallest", ZERO, "x == 0", SIZE, "4.0 ** np.clip(exponent, -3, 3)"),
+        mutant("powers of four go on below: nothing becomes zero", ZERO, "x == 0"),
+        mutant("nothing saturates", "np.minimum(exponent, 3)", "exponent"),
+        mutant("values beyond 64 become zero", ZERO, "(exponent < -3) | (exponent > 3) | (x == 0)"),
+        mutant("the largest value is 4⁴", "np.minimum(exponent, 3)", "np.minimum(exponent, 4)"),
+        mutant("the sign is lost", SIGN, "size"),
+        mutant("zero has an exponent, too, and becomes 1/4", " | (x == 0)", ""),
+        mutant("the octave is one too high: np.frexp gives a mantissa from 1/2 to 1", "[1] - 1) // 2", "[1]) // 2"),
+        mutant("the exponent is halved toward zero, not down", STEP, "np.trunc((np.frexp(1.6 * x)[1] - 1) / 2)"),
+        mutant("the odd phase: half of each value", STEP, "(np.frexp(1.6 * 2 * x)[1] - 1) // 2", SIZE, "4.0 ** np.minimum(exponent, 3) / 2"),
+    ),
+    hints=(
+        "Take x = 2.6: times 1.6 it is 4.16, whose whole power of four is 4¹. Take 2.4: 3.84, and the power is 4⁰. Multiplying by 1.6 moves every threshold 4ⁿ/1.6 to 4ⁿ.",
+        "np.frexp(y)[1] − 1 is the exponent of y to the base 2, exactly, and its half, rounded down with // 2, the one to the base 4. Logarithms go wrong next to powers. Below −3 is zero, above 3 becomes 3. Zero itself has no exponent.",
+        "The skeleton: exponent = (np.frexp(1.6 × x)[1] − 1) // 2; size = 4.0 ** np.minimum(exponent, 3); 0 where exponent < −3 or x is 0, otherwise size with the sign of x (np.copysign).",
+    ),
+)
