@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from lplab.training.emulation import Emulation
 from lplab.training.gemms import Product
+from lplab.training.untouched import plain
 
 
 def attention(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
@@ -35,12 +36,12 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    from lplab.training.functions import PRODUCT, plain
+    from lplab.training.functions import PRODUCT
 
     scores_site = emulation.site("scores", PRODUCT, own=False)
     mix_site = emulation.site("mix", PRODUCT, own=False)
     if scores_site.rules.is_identity and mix_site.rules.is_identity:
-        return plain(scores_site, func, args, kwargs, activation=query)
+        return plain(scores_site, func, args, kwargs, ("activation", query), open=False)
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from lplab.training.emulation import Emulation
 from lplab.training.gemms import Convolution
+from lplab.training.untouched import plain
 
 
 def kinds_of(weight: Tensor, groups: int, transposed: bool) -> frozenset[str]:
@@ -60,12 +61,10 @@ def _handler(dims: int, transposed: bool) -> Any:
     arguments = backward if transposed else forward
 
     def convolve(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
-        from lplab.training.functions import plain
-
         x, weight, bias, stride, padding, added, groups, dilation = arguments(*args, **kwargs)
         site = emulation.site("conv", kinds_of(weight, groups, transposed))
         if site.rules.is_identity:
-            return plain(site, func, args, kwargs, activation=x, weight=weight)
+            return plain(site, func, args, kwargs, ("activation", x), ("weight", weight))
         alone = x.ndim == dims + 1
         dilation = _each(dilation, dims)
         x, padding = _padded(x[None] if alone else x, weight, padding, dilation, dims)

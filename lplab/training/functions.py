@@ -20,8 +20,8 @@ from torch.nn import functional
 from lplab.training.attention import attention
 from lplab.training.emulation import Emulation, Eye
 from lplab.training.gemms import Bilinear, Linear, Product
-from lplab.training.rounding import Rounded
 from lplab.training.site import RoundedGradient, Site, operand
+from lplab.training.untouched import plain
 
 PRODUCT = frozenset({"product"})
 Handler = Callable[[Emulation, Any, tuple, dict], Any]
@@ -33,28 +33,12 @@ def is_weight(x: Tensor) -> bool:
     return isinstance(base, nn.Parameter)
 
 
-def plain(site: Site, func: Any, args: tuple, kwargs: dict, **tensors: Tensor) -> Any:
-    """The function itself; a watcher is shown the named operands and the gradient of the output."""
-    y = func(*args, **kwargs)
-    if site.watch is not None:
-        for role, x in tensors.items():
-            site.watch(site, role, x.detach(), Rounded(x.detach(), 1.0))
-        if isinstance(y, Tensor) and y.requires_grad:
-            y.register_hook(lambda dy: _show(site, dy))
-    return y
-
-
-def _show(site: Site, dy: Tensor) -> None:
-    if site.watch is not None:
-        site.watch(site, "output_gradient_dx", dy, Rounded(dy))
-
-
 def linear(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
     """``functional.linear``, that is ``nn.Linear`` too."""
     x, weight, bias = _linear_arguments(*args, **kwargs)
     site = emulation.site("linear")
     if site.rules.is_identity:
-        return plain(site, func, args, kwargs, activation=x, weight=weight)
+        return plain(site, func, args, kwargs, ("activation", x), ("weight", weight))
     return Linear.apply(emulation.clipped(x, site), weight, bias, site)
 
 
@@ -69,7 +53,7 @@ def matmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
         return func(*args, **kwargs)
     site, left = _product_site(emulation, "matmul", a, b)
     if site.rules.is_identity:
-        return plain(site, func, args, kwargs, activation=a)
+        return plain(site, func, args, kwargs, *_roles(site, a, b, left))
     rows, columns = a.ndim == 1, b.ndim == 1
     a, b = (a[None] if rows else a), (b[:, None] if columns else b)
     y = Product.apply(*_clipped(emulation, site, a, b, left), site, left)
@@ -99,6 +83,13 @@ def _product_site(emulation: Emulation, sort: str, a: Tensor, b: Tensor) -> tupl
     if left or right:
         return emulation.site(sort), left and not right
     return emulation.site(sort, PRODUCT, own=False), False
+
+
+def _roles(site: Site, a: Tensor, b: Tensor, weight_left: bool) -> tuple[tuple[str, Tensor], tuple[str, Tensor]]:
+    """Both factors with their roles, in the order of the call."""
+    if "product" in site.kinds:
+        return ("activation", a), ("activation", b)
+    return (("weight", a), ("activation", b)) if weight_left else (("activation", a), ("weight", b))
 
 
 def _clipped(emulation: Emulation, site: Site, a: Tensor, b: Tensor, weight_left: bool) -> tuple[Tensor, Tensor]:
@@ -169,7 +160,7 @@ def bilinear(emulation: Emulation, compute: Any, func: Any, args: tuple, kwargs:
     """A product of two tensors in any notation."""
     site, left = _product_site(emulation, "einsum", a, b)
     if site.rules.is_identity:
-        return plain(site, func, args, kwargs, activation=a)
+        return plain(site, func, args, kwargs, *_roles(site, a, b, left))
     return Bilinear.apply(*_clipped(emulation, site, a, b, left), site, left, compute)
 
 
@@ -178,7 +169,7 @@ def embedding(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Ten
     ids, table, *rest = (*args, *(kwargs.pop(name) for name in ("input", "weight") if name in kwargs))
     site = emulation.site("embedding", frozenset({"embedding"}))
     if site.rules.is_identity:
-        return plain(site, func, (ids, table, *rest), kwargs, weight=table)
+        return plain(site, func, (ids, table, *rest), kwargs, ("weight", table), open=False)
     if kwargs.get("sparse") or (len(rest) > 4 and rest[4]):
         raise NotImplementedError(f"{emulation.place}: sparse gradients cannot be rounded; pass sparse=False")
     if not site.rules.weight_gradient.is_identity:

@@ -108,6 +108,11 @@ def describe(step: int, layer: str, role: str, before: Tensor, rounded: Rounded,
 class Recorder:
     """Records every ``every``-th step of a training.
 
+    It sees operands, output and gradients of every product, under "fp32" as well. Of an LSTM or GRU it sees each time
+    step's: "input_l0" and "recurrent_l0" of the layer are its two products; where nothing is rounded, they are computed
+    once more to be seen. Of ``functional.scaled_dot_product_attention`` it sees, where nothing is rounded, the query,
+    the output and its gradient alone; of a normalization, running means, and what a recipe rounds.
+
     Args:
         every: 1 records each step and takes about as long as the step itself; with 10 it is hardly noticed.
         sample: at most so many elements of a tensor are looked at, evenly spread.

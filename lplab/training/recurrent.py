@@ -1,7 +1,8 @@
 """LSTM and GRU step by step, so that every product meets its formats: all inputs at once, the hidden state in turn.
 
 Gates are computed in float32, as PyTorch documents them. Packed sequences, several layers, both directions, dropout and
-projections work as in ``nn.LSTM`` and ``nn.GRU``.
+projections work as in ``nn.LSTM`` and ``nn.GRU``. Where a recipe rounds nothing, PyTorch's own fused function computes;
+if somebody watches, the steps are computed once more beside it, to be seen (:func:`beside`).
 
 This module needs PyTorch.
 """
@@ -56,7 +57,7 @@ def _weights(emulation: Emulation, tensors: list[Any], has_bias: bool, suffix: s
 
 def _linear(emulation: Emulation, x: Tensor, part: tuple[Tensor, Tensor | None, Site]) -> Tensor:
     weight, bias, site = part
-    if site.rules.is_identity:
+    if site.rules.is_identity and site.watch is None:
         return functional.linear(x, weight, bias)
     return Linear.apply(emulation.clipped(x, site), weight, bias, site, True)
 
@@ -105,9 +106,14 @@ def _layers(
 
 
 def _run(emulation: Emulation, func: Any, args: tuple, gates: Gates) -> Any:
-    """``torch.lstm`` and ``torch.gru``: rows packed with batch sizes, [time, batch, size], or batch first."""
+    """``torch.lstm`` and ``torch.gru``."""
     if emulation.rules_of(emulation.name, _kinds(emulation)).is_identity:
-        return func(*args)
+        return beside(emulation, func, args, {}, lambda *again: _stepwise(emulation, again, gates))
+    return _stepwise(emulation, args, gates)
+
+
+def _stepwise(emulation: Emulation, args: tuple, gates: Gates) -> State:
+    """The output and the last states: of rows packed with batch sizes, of [time, batch, size], or batch first."""
     if isinstance(args[3], list | tuple):  # packed
         rows, sizes, state, flat, *options = args
         state = (state,) if isinstance(state, Tensor) else tuple(state)
@@ -136,7 +142,7 @@ def gru(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
     return _run(emulation, func, args, gru_gates)
 
 
-def _cell(emulation: Emulation, func: Any, args: tuple, state: State, gates: Gates) -> State:
+def _cell(emulation: Emulation, args: tuple, state: State, gates: Gates) -> State:
     x, _, *tensors = args
     has_bias = tensors[2:3] != [None] and len(tensors) > 2
     weights = _weights(emulation, tensors[:2] + (tensors[2:] if has_bias else []), has_bias, "")
@@ -146,12 +152,66 @@ def _cell(emulation: Emulation, func: Any, args: tuple, state: State, gates: Gat
 def lstm_cell(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
     """``nn.LSTMCell``."""
     if emulation.rules_of(emulation.name, _kinds(emulation)).is_identity:
-        return func(*args, **kwargs)
-    return _cell(emulation, func, args, tuple(args[1]), lstm_gates)
+        return beside(emulation, func, args, kwargs, lambda *a: _cell(emulation, a, tuple(a[1]), lstm_gates))
+    return _cell(emulation, args, tuple(args[1]), lstm_gates)
 
 
 def gru_cell(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
     """``nn.GRUCell``."""
     if emulation.rules_of(emulation.name, _kinds(emulation)).is_identity:
+        return beside(emulation, func, args, kwargs, lambda *a: _cell(emulation, a, (a[1],), gru_gates))
+    return _cell(emulation, args, (args[1],), gru_gates)[0]
+
+
+# ---- seeing what a fused function computes ---------------------------------------------------------------------------
+
+
+class Beside(torch.autograd.Function):
+    """Outputs as they are; the gradients that arrive at them go to the same computation beside it, too."""
+
+    @staticmethod
+    def forward(ctx: Any, shadow: State, leaves: list[Tensor], *outputs: Tensor) -> State:
+        """Hand the outputs on."""
+        ctx.shadow, ctx.leaves = shadow, leaves
+        return tuple(output.view_as(output) for output in outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        """Hand the gradients on, and show what they are inside."""
+        with torch.enable_grad():
+            torch.autograd.grad(ctx.shadow, ctx.leaves, gradients, retain_graph=True, allow_unused=True)
+        return None, None, *gradients
+
+
+def beside(emulation: Emulation, func: Any, args: tuple, kwargs: dict, again: Callable[..., State]) -> Any:
+    """What a fused function gave, bit for bit; whoever watches sees the same computation step by step.
+
+    Args:
+        emulation: whose watcher sees it.
+        func, args, kwargs: the fused function and its arguments.
+        again: computes the same from ``args``, in steps; nothing of it reaches the model.
+    """
+    if emulation.watch is None:
         return func(*args, **kwargs)
-    return _cell(emulation, func, args, (args[1],), gru_gates)[0]
+    leaves: list[Tensor] = []
+    copies = _leaves(args, leaves)
+    with torch.random.fork_rng(devices=[]):  # before the function itself: both throw the same coins for dropout
+        shadow = again(*copies)
+    plain = func(*args, **kwargs)
+    outputs = (plain,) if isinstance(plain, Tensor) else tuple(plain)
+    if not (torch.is_grad_enabled() and any(output.requires_grad for output in outputs)):
+        return plain
+    outputs = Beside.apply(shadow, leaves, *outputs)
+    return outputs[0] if isinstance(plain, Tensor) else outputs
+
+
+def _leaves(value: Any, found: list[Tensor]) -> Any:
+    """Arguments with tensors of their own; ``found`` gets those of which gradients can be asked."""
+    if isinstance(value, list | tuple):
+        return type(value)(_leaves(each, found) for each in value)
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        return value
+    copy = value.detach()
+    if value.requires_grad and torch.is_grad_enabled():
+        found.append(copy.requires_grad_())
+    return copy

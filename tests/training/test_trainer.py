@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from lplab.formats import FloatFormat
 from lplab.training import Batches, DivergedError, Recorder, Trainer, Windows, quantize_model, recipes
 from lplab.training.recipe import Recipe
 
@@ -245,3 +246,49 @@ def test_gradient_scales_are_recorded():
     list(trainer("int4_fp4_2020", recorder=recorder).steps(3))
     scales = recorder.series("4", "output_gradient_dw")["scale"]
     assert (scales > 0).all() and (np.log2(scales) % 1 == 0).all() and (scales < 1).all()
+
+
+class Recurrent(nn.Module):
+    """Two layers, both directions, dropout between them, cells behind: everything recurrent that PyTorch fuses."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4, num_layers=2, bidirectional=True, dropout=0.3, batch_first=True)
+        self.gru = nn.GRU(8, 5)
+        self.cells = nn.ModuleList([nn.LSTMCell(5, 6), nn.GRUCell(6, 5, bias=False)])
+        self.head = nn.Linear(5, 2)
+
+    def forward(self, x):
+        y, _ = self.lstm(x)
+        y, last = self.gru(y.transpose(0, 1))
+        h, _ = self.cells[0](y[-1], (y.new_zeros(len(x), 6), y.new_zeros(len(x), 6)))
+        return self.head(self.cells[1](h, last[0]))
+
+
+def test_the_recorder_sees_inside_recurrent_layers_and_changes_no_bit():
+    """What PyTorch computes in one piece under fp32 is shown step by step, as where a recipe makes us compute it so."""
+    x, y = torch.randn(8, 6, 3, generator=torch.Generator().manual_seed(1)), torch.arange(8) % 2
+    found, fine = {}, Recipe(weight=FloatFormat(8, 20))
+    for recipe, recorder in (("fp32", None), ("fp32", Recorder(every=1)), (fine, Recorder(every=1))):
+        torch.manual_seed(0)
+        run = Trainer(Recurrent(), lambda step: (x, y), recipe, lr=0.5, recorder=recorder)
+        found[recipe == "fp32", recorder is None] = losses(run.steps(3)), recorder
+    assert found[True, True][0] == found[True, False][0]
+    plain, rounded = found[True, False][1], found[False, False][1]
+    assert set(plain.names()) == set(rounded.names())
+    gates = [n for n, _ in plain.names() if n.startswith("lstm/")]
+    assert {"lstm/input_l1_reverse", "lstm/recurrent_l0"} <= set(gates)
+    for name, role in plain.names():
+        mine, other = plain.series(name, role), rounded.series(name, role)
+        assert np.array_equal(mine["step"], other["step"]), (name, role)
+        assert (mine["relative_error"] == 0).all()
+        np.testing.assert_allclose(mine["largest"], other["largest"], rtol=1e-3, err_msg=f"{name} {role}")
+    dy = plain.series("lstm/recurrent_l0", "output_gradient_dx")
+    assert len(dy["step"]) == 3 * 5 and (dy["largest"] > 0).all()
+
+
+def test_a_recorder_watches_evaluation_too():
+    model, recorder = quantize_model(Recurrent().eval(), "fp32"), Recorder(every=1)
+    with recorder.watching(model, 0), torch.no_grad():
+        seen = model(torch.randn(2, 3, 3))
+    assert not seen.requires_grad and ("gru/recurrent_l0", "activation") in recorder.names()
