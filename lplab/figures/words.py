@@ -70,15 +70,15 @@ def decimal(value: float) -> str:
     return mantissa + (raised(f"×10^{int(text.partition('e')[2])}".replace("-", MINUS)) if tens else "")
 
 
-def decibels(value: float) -> str:
+def decibels(value: float, digits: int = 1) -> str:
     """A ratio in decibels as text.
 
-    >>> decibels(31.53), decibels(float("inf")), decibels(float("nan"))
-    ('31.5 dB', '∞ dB', 'undefined')
+    >>> decibels(31.53), decibels(31.53, digits=0), decibels(float("inf")), decibels(float("nan"))
+    ('31.5 dB', '32 dB', '∞ dB', 'undefined')
     """
     if math.isnan(value):
         return "undefined"
-    return f"{value:.1f} dB".replace("-", MINUS).replace("inf", "∞")
+    return f"{value:.{digits}f} dB".replace("-", MINUS).replace("inf", "∞")
 
 
 def signed_percent(ratio: float, digits: int = 3) -> str:

@@ -11,6 +11,7 @@ from .four_bit_explorer import FourBitExplorer
 from .live_figure import LiveFigure
 from .live_run import LiveRun
 from .live_trainers import LiveTrainers, live_trainers
+from .plane_explorer import PlaneExplorer
 from .prediction import Outcome, Prediction
 from .sum_explorer import SumExplorer
 from .training import live_training, train_with
@@ -26,6 +27,7 @@ __all__ = [
     "LiveRun",
     "LiveTrainers",
     "Outcome",
+    "PlaneExplorer",
     "Prediction",
     "SumExplorer",
     "TrainingExplorer",

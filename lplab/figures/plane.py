@@ -1,0 +1,317 @@
+"""Range and precision: what windows formats open, and which tensors of a network lie in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.figures.magnitudes import magnitude_data
+from lplab.figures.statistics import FLUSHED, SATURATED, TensorStatistics, as_format, name_of
+from lplab.figures.window import window
+from lplab.formats import FloatFormat
+
+OCTAVES = -36, 18  # the axis: it stays where it is whatever format, bias and scale are
+TOP_BITS = 5.6  # of the precision axis; a format with more leaves the panel, and says so
+_SPLIT = 0.70, 0.655  # of the height: the precision above the first, the tensors below the second
+_ROW, _HEAD = 17, 236  # pixels of a row; of all that is not rows
+_FAINT = "rgba(127,127,127,.30)"
+_COLOURS = [[0, "rgb(213,94,0)"], [0.5, "rgba(213,94,0,0)"], [0.5, "rgba(0,114,178,0)"], [1, "rgb(0,114,178)"]]
+
+
+@dataclass(frozen=True, eq=False)
+class TensorRow:
+    """What a format does to one tensor.
+
+    Attributes:
+        label: short name.
+        group: the rows of a group stand together, below its name.
+        kept, lost: float64 [octaves]: percent of the elements in each octave of `OCTAVES` that survive, and that become
+            zero or saturate.
+        shift: the tensor is multiplied by 2^shift before it is rounded.
+        numbers: shares and errors.
+    """
+
+    label: str
+    group: str
+    kept: np.ndarray
+    lost: np.ndarray
+    shift: int
+    numbers: TensorStatistics
+
+
+def tensor_row(tensor: Any, fmt: Any, *, label: str, group: str, shift: int = 0) -> TensorRow:
+    """Round 2^shift times a tensor and count, octave by octave, what survives.
+
+    >>> row = tensor_row(np.array([1.0, 2.5, 2.0**-20, 1e6]), "e4m3fn", label="x", group="weights")
+    >>> row.numbers.flushed, row.kept.sum(), row.lost.sum()
+    (0.25, np.float64(50.0), np.float64(50.0))
+    """
+    low, high = OCTAVES
+    data = magnitude_data(np.asarray(tensor) * 2.0**shift, fmt, octaves=(low + shift, high + shift))
+    assert data.numbers is not None  # there is a format
+    lost = data.shares[FLUSHED] + data.shares[SATURATED]
+    return TensorRow(label, group, data.shares.sum(axis=0) - lost, lost, shift, data.numbers)
+
+
+def range_precision(
+    rows: Sequence[TensorRow], fmt: Any, others: Sequence[Any] = (), *, chosen: int = 0, name: str = "", title: str = ""
+) -> go.Figure:
+    """Precision of a format over magnitude, and below it the tensors of a network, each in the format's window.
+
+    Above, a format is a plateau: as high as its bits of precision, from the smallest normal number to the largest, with
+    a staircase of subnormals. The grey cloud is the chosen tensor. Below, each row is a tensor: where its elements lie,
+    in blue what survives, in vermilion what is lost.
+
+    Args:
+        rows: the tensors, those of a group together.
+        fmt: a binary floating-point format or its name.
+        others: formats to compare with, in grey.
+        chosen: the row that is shown above.
+        name: of the format, for title and text; by default its own.
+        title: the point that it makes; by default the errors by group.
+
+    Raises:
+        ValueError: no rows, a row that does not exist, or a format that is not binary floating point.
+
+    >>> row = tensor_row(np.array([1.1, 2.5, 2.0**-20]), "e4m3fn", label="x", group="weights")
+    >>> range_precision([row], "e4m3fn").layout.meta["title"]
+    'e4m3fn: weights 41 dB, 33 % lost'
+    """
+    if not 0 <= chosen < len(rows):
+        raise ValueError(f"chosen must be a row from 0 to {len(rows) - 1}, got {chosen}")
+    fmt, others = as_format(fmt), [as_format(other) for other in others]
+    name = name or name_of(fmt)
+    places = _places(rows)
+    said = title or f"{name}: {', '.join(_summary(group, rows) for group in _groups(rows))}"
+    data = [*_plateaus(fmt, others, rows[chosen]), *_clouds(rows, places), *_bands(rows, places, fmt)]
+    entries = [(style.BLUE, "■", "kept"), (style.VERMILION, "■", "lost"), (style.GREY, "━", "other formats")]
+    return style.finish(
+        style.figure([*data, *_texts(rows, places)], _layout(rows, places, chosen)),
+        alt=_alt(name, rows, chosen),
+        title=said,
+        subtitle=style.key(*entries),
+        height=_HEAD + round(_ROW * (max(places) + 2)),
+        l=118,
+        r=122,
+        t=60,
+    )
+
+
+def precision_of(fmt: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Bits of precision of a binary floating-point format, octave by octave: −log2 of the largest relative error.
+
+    Returns:
+        x: log2 of the magnitudes at which a new octave begins, the end of the range last; float64 [n].
+        bits: from each x on, 0 at both ends; float64 [n].
+
+    Raises:
+        ValueError: the format is not binary floating point.
+
+    >>> x, bits = precision_of("e2m1")
+    >>> x.tolist(), bits.tolist()
+    ([-2.0, -1.0, 0.0, 1.0, 2.0, 2.807354922057604], [0.0, 1.0, 2.0, 2.0, 2.0, 0.0])
+    """
+    fmt = as_format(fmt)
+    if not isinstance(fmt, FloatFormat) or fmt.radix != 2:
+        raise ValueError(f"a binary floating-point format is needed, got {name_of(fmt)}")
+    edges = window(fmt)
+    first, normal = round(math.log2(fmt.smallest_subnormal)), round(math.log2(fmt.smallest_normal))
+    octaves = np.arange(first - 1, math.floor(math.log2(fmt.max)) + 1, dtype=np.float64)
+    bits = np.clip(octaves - normal, None, 0) + fmt.mantissa_bits + 1
+    return np.append(octaves, math.log2(edges.magnitude)), np.append(np.where(octaves < first, 0.0, bits), 0.0)
+
+
+def _places(rows: Sequence[TensorRow]) -> list[int]:
+    """The line of each row: a group begins with a line for its name."""
+    places: list[int] = []
+    for i, row in enumerate(rows):
+        begins = i == 0 or rows[i - 1].group != row.group
+        places.append((places[-1] if places else -1) + 1 + begins)
+    return places
+
+
+def _groups(rows: Sequence[TensorRow]) -> list[str]:
+    return list(dict.fromkeys(row.group for row in rows))
+
+
+def _summary(group: str, rows: Sequence[TensorRow]) -> str:
+    """The median layer of a group, in words."""
+    numbers = [row.numbers for row in rows if row.group == group]
+    lost = float(np.median([n.flushed + n.saturated for n in numbers]))
+    error = words.decibels(float(np.median([n.sqnr_db for n in numbers])), digits=0)
+    return f"{group} {error}" + (f", {100 * lost:.0f} % lost" if lost >= 0.01 else "")
+
+
+def _plateaus(fmt: Any, others: Sequence[Any], row: TensorRow) -> list[dict[str, Any]]:
+    """The panel above: the cloud of the chosen tensor, the other formats, the format itself."""
+    share = row.kept + row.lost
+    cloud = np.repeat(0.95 * TOP_BITS * share / max(float(share.max(initial=0)), 1e-9), 2)
+    octaves = np.arange(OCTAVES[0], OCTAVES[1] + 1, dtype=np.float64)
+    gap = np.array([np.nan])
+    parts = [precision_of(other) for other in others] or [(gap, gap)]
+    x, bits = (np.concatenate([np.concatenate([part[i], gap]) for part in parts]) for i in (0, 1))
+    own_x, own_bits = precision_of(fmt)
+    return [
+        _curve("the chosen tensor", np.repeat(octaves, 2)[1:-1], cloud, _FAINT, 0.5, fill="tozeroy", fillcolor=_FAINT),
+        _stairs("other formats", x, bits, style.GREY, 1.4, dash="dash"),
+        _stairs("the format", own_x - row.shift, own_bits, style.BLUE, 2.6, fillcolor=style.NORMAL_RANGE),
+        _names_of(others),
+    ]
+
+
+def _curve(name: str, x: np.ndarray, y: np.ndarray, colour: str, width: float, **more: Any) -> dict[str, Any]:
+    look = {"width": width, "color": colour}
+    return {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": look, "hoverinfo": "skip"} | more
+
+
+def _stairs(
+    name: str, x: np.ndarray, bits: np.ndarray, colour: str, width: float, *, dash: str = "solid", fillcolor: str = ""
+) -> dict[str, Any]:
+    """A staircase with what it says under the pointer."""
+    fill = {"fill": "tozeroy", "fillcolor": fillcolor} if fillcolor else {}
+    hover = f"{name}<br>from 2^%{{x:.4g}}<br>bits of precision  %{{y:.0f}}<extra></extra>"
+    line = {"width": width, "color": colour, "shape": "hv", "dash": dash}
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": x,
+        "y": bits,
+        "line": line,
+        "hovertemplate": hover,
+    } | fill
+
+
+def _names_of(others: Sequence[Any]) -> dict[str, Any]:
+    """The names of the other formats, at the ends of their plateaus; one that leaves the panel at its top."""
+    x, y, text = [], [], []
+    for other in others:
+        edges, bits = precision_of(other)
+        high = float(bits.max()) > TOP_BITS
+        x.append(float(edges[-1]) + 0.3)
+        y.append(0.93 * TOP_BITS if high else float(bits.max()) - 0.3)
+        text.append(f"{name_of(other)}: {bits.max():.0f} bits" if high else name_of(other))
+    return _text("names of the formats", np.array(x), np.array(y), text, "middle right") | {"cliponaxis": False}
+
+
+def _text(name: str, x: np.ndarray, y: np.ndarray, text: Sequence[str], position: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "name": name,
+        "x": x,
+        "y": y,
+        "text": np.array(text, dtype=str),
+        "textposition": position,
+        "textfont": {"size": style.NOTE},
+        "hoverinfo": "skip",
+    }
+
+
+def _clouds(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]]:
+    """A heat map over rows and octaves, as dark as the share of elements: blue what is kept, vermilion what is lost."""
+    octaves = np.arange(*OCTAVES)
+    spans = [f"{words.power(k)} … {words.power(k + 1)}" for k in octaves.tolist()]
+    shape = (max(places) + 1, len(octaves))
+    shade, shares = np.zeros(shape), np.zeros((*shape, 2))
+    hover = np.full(shape, "", dtype="U80")
+    for place, row in zip(places, rows, strict=True):
+        share = row.kept + row.lost
+        dark = np.where(share > 0, 0.12 + 0.88 * np.sqrt(share / max(float(share.max()), 1e-9)), 0)
+        shade[place] = np.where(row.kept >= row.lost, dark, -dark)
+        shares[place] = np.stack([row.kept, row.lost], axis=1)
+        hover[place] = [f"{row.group}: {row.label}<br>{span}" for span in spans]
+    look = {"colorscale": _COLOURS, "zmin": -1, "zmax": 1, "showscale": False, "ygap": 4}
+    return [
+        {
+            "type": "heatmap",
+            "name": "elements",
+            "x": octaves + 0.5,
+            "y": np.arange(shape[0]),
+            "yaxis": "y2",
+            "z": shade.round(3),
+            "customdata": shares.round(3),
+            "hovertext": hover,
+            "hovertemplate": "%{hovertext}<br>kept  %{customdata[0]:.3g} %<br>lost  %{customdata[1]:.3g} %"
+            "<extra></extra>",
+            **look,
+        }
+    ]
+
+
+def _bands(rows: Sequence[TensorRow], places: list[int], fmt: Any) -> list[dict[str, Any]]:
+    """The window of the format in every row: from the smallest survivor to the largest, the normal numbers marked."""
+    edges = window(fmt)
+    ends = {"window": (edges.flush, edges.magnitude), "normal numbers": (edges.normal, edges.magnitude)}
+    traces = []
+    for name, (low, high) in ends.items():
+        x = [[math.log2(low) - row.shift, math.log2(high) - row.shift, np.nan] for row in rows]
+        line = _curve(name, np.array(x).ravel(), np.repeat(places, 3) + 0.0, "rgba(127,127,127,.16)", _ROW - 3)
+        traces.append(line | {"yaxis": "y2"})
+    return traces
+
+
+def _texts(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]]:
+    """At the right of each row its error and what is lost; above each group its name."""
+    numbers = [row.numbers for row in rows]
+    lost = [n.flushed + n.saturated for n in numbers]
+    right = [
+        words.decibels(n.sqnr_db) + (f" · {words.percent(share)} lost" if share >= 0.0005 else "")
+        for n, share in zip(numbers, lost, strict=True)
+    ]
+    edge = np.full(len(rows), float(OCTAVES[1]))
+    heads = [i for i, row in enumerate(rows) if i == 0 or rows[i - 1].group != row.group]
+    names = [f"<b>{rows[i].group}</b>" for i in heads]
+    start = np.full(len(heads), OCTAVES[0] + 0.3)
+    traces = [
+        _text("what each row keeps", edge, np.array(places, float), right, "middle right"),
+        _text("names of the groups", start, np.array([places[i] - 1 for i in heads], float), names, "middle right"),
+    ]
+    return [trace | {"yaxis": "y2", "cliponaxis": False} for trace in traces]
+
+
+def _layout(rows: Sequence[TensorRow], places: list[int], chosen: int) -> dict[str, Any]:
+    labels = [f"<b>{row.label}</b>" if i == chosen else row.label for i, row in enumerate(rows)]
+    frame = {
+        "type": "rect",
+        "xref": "x domain",
+        "yref": "y2",
+        "x0": 0,
+        "x1": 1,
+        "y0": places[chosen] - 0.5,
+        "y1": places[chosen] + 0.5,
+        "line": {"width": 1.4, "color": style.GREY},
+    }
+    rows_axis = {
+        "domain": [0, _SPLIT[1]],
+        "range": [max(places) + 0.7, -0.7],
+        "tickvals": np.array(places),
+        "ticktext": np.array(labels, dtype=str),
+        "showgrid": False,
+        "ticks": "",
+        "showline": False,
+        "tickfont": {"size": style.NOTE},
+    }
+    return {
+        "xaxis": style.power_axis(*OCTAVES, "magnitude (powers of two)", 10) | {"anchor": "y2"},
+        "yaxis": {"domain": [_SPLIT[0], 1], "range": [0, TOP_BITS], "title": {"text": "bits of precision"}, "dtick": 1},
+        "yaxis2": rows_axis,
+        "shapes": [frame],
+    }
+
+
+def _alt(name: str, rows: Sequence[TensorRow], chosen: int) -> str:
+    groups = "; ".join(_summary(group, rows) for group in _groups(rows))
+    row = rows[chosen]
+    n = row.numbers
+    return (
+        f"Precision of {name} over magnitude, and {len(rows)} tensors in its window; median layer: {groups}. "
+        f"{row.group}, {row.label}: {words.percent(n.flushed)} become zero, {words.percent(n.saturated)} saturate, "
+        f"SQNR {words.decibels(n.sqnr_db)}."
+    )
