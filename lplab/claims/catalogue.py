@@ -6,6 +6,9 @@ from difflib import get_close_matches
 
 from lplab.claims.claim import Claim
 from lplab.claims.gupta_2015 import GUPTA_2015
+from lplab.claims.gupta_2015_recovery import GUPTA_2015_RECOVERY
+from lplab.claims.gupta_2015_updates import GUPTA_2015_UPDATES
+from lplab.claims.hfp8_2019 import HFP8_2019
 from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018
 from lplab.claims.pact_2018 import PACT_2018
 from lplab.claims.sawb_2019 import SAWB_2019
@@ -15,10 +18,13 @@ from lplab.claims.wang_2018 import WANG_2018
 
 CLAIMS: tuple[Claim, ...] = (
     GUPTA_2015,
+    GUPTA_2015_UPDATES,
+    GUPTA_2015_RECOVERY,
     WANG_2018,
+    MICIKEVICIUS_2018,
     PACT_2018,
     SAWB_2019,
-    MICIKEVICIUS_2018,
+    HFP8_2019,
     SUN_2020_THRESHOLD,
     SUN_2020_HARDWARE,
 )

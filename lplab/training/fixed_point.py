@@ -73,6 +73,8 @@ def train(run: FixedPointRun) -> Iterator[Epoch]:
     order = np.random.default_rng([run.seed, 1])
     targets = np.eye(CLASSES)
     for number in range(1, run.epochs + 1):
+        if run.widen_after is not None and number == run.widen_after + 1:
+            net.run = run.widened  # what the short words held, the longer ones hold exactly
         with one_blas_thread():
             shuffled, losses = order.permutation(len(x)), []
             for first in range(0, len(x) - run.batch + 1, run.batch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -32,6 +32,9 @@ class FixedPointRun:
         learning_rate, momentum: of stochastic gradient descent; the velocity is kept in the weights' format.
         batch, epochs: 1,400 images are trained with; images that do not fill a batch wait for the next epoch.
         initial_std: of the normal distribution of the first weights; the paper's 0.01 trains slowly in a small net.
+        widen_after: after so many epochs the words of weights and updates (and of outputs that are "same") get
+            ``widen_by`` more fraction bits, as the paper's section 4.2 does with CIFAR-10; None for never.
+        widen_by: 1 to 16.
         seed: of the first weights, the order of the images and the coin, by three separate streams: runs that differ
             in rounding alone start from the same weights and see the same batches.
 
@@ -58,6 +61,8 @@ class FixedPointRun:
     epochs: int = 60
     initial_std: float = 0.1
     seed: int = 0
+    widen_after: int | None = None
+    widen_by: int = 4
 
     def __post_init__(self) -> None:
         if not callable(self.rounding) and self.rounding not in ROUNDINGS:
@@ -76,11 +81,34 @@ class FixedPointRun:
         for name, top in (("learning_rate", math.inf), ("momentum", 1), ("initial_std", math.inf)):
             if not 0 <= getattr(self, name) < top:
                 raise ValueError(f"{name} must be at least 0 and below {top}, got {getattr(self, name)!r}")
+        if self.widen_after is not None:
+            self._check_widening()
         if self.sum_bits > EXACT_BITS:
             raise ValueError(
                 f"a sum of products needs up to {self.sum_bits} bits, and float64 is exact to {EXACT_BITS}; take a "
                 "shorter word_length"
             )
+
+    def _check_widening(self) -> None:
+        if self.fraction_bits is None:
+            raise ValueError("widen_after needs fixed point, got fraction_bits=None")
+        if not _is_whole(self.widen_after, 1, self.epochs - 1):
+            raise ValueError(f"widen_after must be an integer from 1 to epochs − 1, got {self.widen_after!r}")
+        if not _is_whole(self.widen_by, 1, 16):
+            raise ValueError(f"widen_by must be an integer from 1 to 16, got {self.widen_by!r}")
+        _ = self.widened  # its own checks: sums must stay exact
+
+    @property
+    def widened(self) -> FixedPointRun:
+        """The run with the longer words; of a run that never widens, the run itself.
+
+        >>> FixedPointRun(fraction_bits=12, epochs=120, widen_after=100).widened.weight_format.name
+        'q4.16'
+        """
+        if self.widen_after is None or self.fraction_bits is None:
+            return self
+        more, word = self.fraction_bits + self.widen_by, self.word_length + self.widen_by
+        return replace(self, fraction_bits=more, word_length=word, widen_after=None)
 
     @cached_property
     def weight_format(self) -> FixedFormat | None:
@@ -124,7 +152,8 @@ class FixedPointRun:
         if self.weight_format is None:
             return "floating point"
         rule = self.rounding if isinstance(self.rounding, str) else getattr(self.rounding, "__name__", "own rounding")
-        return f"⟨{self.weight_format.integer_bits}, {self.fraction_bits}⟩, {rule.replace('_', ' ')}"
+        later = f", {self.widen_by} bits more after epoch {self.widen_after}" if self.widen_after is not None else ""
+        return f"⟨{self.weight_format.integer_bits}, {self.fraction_bits}⟩, {rule.replace('_', ' ')}{later}"
 
     def parameters(self) -> dict[str, Any]:
         """The fields that differ from their defaults, for files; a function is given by its name."""

@@ -1,5 +1,6 @@
 """Gupta's scheme against a slow one in exact integers, and what a run promises: same bits, honest counts."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -234,6 +235,28 @@ def test_training_can_be_stopped_after_any_epoch():
     epochs.close()
     with pytest.raises(StopIteration):
         next(epochs)
+
+
+def test_words_that_get_longer_late_train_as_the_short_ones_did_and_then_lose_fewer_updates():
+    short = FixedPointRun(fraction_bits=6, rounding="nearest_down", outputs="q6.10", epochs=4)
+    longer = replace(short, widen_after=2)
+    plain, widened = list(train(short)), list(train(longer))
+    assert plain[:2] == widened[:2]
+    shares = [epoch.tally.shares()["updates_made"] for epoch in widened]
+    assert max(shares[:2]) < 0.001 < 0.1 < min(shares[2:])
+    assert longer.label == "⟨10, 6⟩, nearest down, 4 bits more after epoch 2"
+    assert longer.parameters()["widen_after"] == 2 and short.widened is short
+
+
+@pytest.mark.parametrize(("wrong", "said"), [
+    ({"fraction_bits": None, "widen_after": 2}, "widen_after needs fixed point"),
+    ({"widen_after": 60}, "from 1 to epochs − 1, got 60"),
+    ({"widen_after": 3, "widen_by": 0}, "widen_by must be an integer from 1 to 16, got 0"),
+    ({"widen_after": 3, "widen_by": 16}, "a sum of products needs up to 72 bits"),
+])  # fmt: skip
+def test_words_that_cannot_get_longer_are_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        FixedPointRun(**wrong)
 
 
 @pytest.mark.parametrize(("wrong", "said"), [
