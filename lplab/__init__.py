@@ -14,10 +14,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # so that editors and type checkers see what __getattr__ serves
-    from lplab import arithmetic, claims, compression, datasets, figures, formats, models, quantizers, training, widgets
+    from lplab import (
+        arithmetic,
+        claims,
+        compression,
+        datasets,
+        figures,
+        formats,
+        models,
+        parallel,
+        quantizers,
+        training,
+        widgets,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["arithmetic", "claims", "compression", "datasets", "figures", "formats", "models", "quantizers", "training", "widgets"]
+__all__ = [
+    "arithmetic",
+    "claims",
+    "compression",
+    "datasets",
+    "figures",
+    "formats",
+    "models",
+    "parallel",
+    "quantizers",
+    "training",
+    "widgets",
+]
 
 
 def __getattr__(name: str) -> Any:

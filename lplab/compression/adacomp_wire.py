@@ -121,7 +121,7 @@ def decode(payload: np.ndarray, numel: int, bin: int) -> Message:
     filled = codes != empty_code(bin)
     indices = of_bin * bin + (codes >> 2)
     _check_order(indices, of_bin, filled, min(bin, numel), numel, bin)
-    return Message(scale, indices[filled], (codes[filled] & 1).astype(bool), int(bins - np.unique(of_bin[filled]).size))
+    return Message(scale, indices[filled], (codes[filled] & 1).astype(bool), int(np.count_nonzero(~filled)))
 
 
 def _codes(payload: np.ndarray, bin: int) -> np.ndarray:

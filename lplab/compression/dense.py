@@ -32,8 +32,9 @@ class Dense(Compressor):
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """One sum."""
-        total = yield Sum(round_to_wire(checked(gradient, state), self.wire), self.wire)
-        return (total / np.float32(context.world)).reshape(gradient.shape)
+        values = round_to_wire(checked(gradient, state), self.wire)
+        average = yield Sum(values, self.wire, lambda total: total / np.float32(context.world))
+        return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """All values."""

@@ -111,13 +111,13 @@ def answer_to(requests: Sequence[Request]) -> Any:
     """What all learners are told, from the requests in the order of ranks."""
     first = requests[0]
     if isinstance(first, Broadcast):
-        return requests[first.source].payload  # type: ignore[union-attr]
+        return first.finish(requests[first.source].payload)  # type: ignore[union-attr,arg-type]
     if isinstance(first, Gather):
         return first.finish([request.payload for request in requests])  # type: ignore[union-attr,misc]
     total = first.values.copy()
     for request in requests[1:]:
         total += request.values  # type: ignore[union-attr]
-    return total
+    return first.finish(total)
 
 
 def payload_bytes(request: Request) -> int | None:

@@ -1,4 +1,4 @@
-"""How a gather ends: every learner's message is decoded and the mean taken, in the order of ranks."""
+"""How a collective ends: with the mean over the learners, a dense vector."""
 
 from __future__ import annotations
 
@@ -36,3 +36,14 @@ def dense_mean(
         total += decode(payload, numel)
 
     return mean_of_messages(numel, add)
+
+
+def mean_at(indices: np.ndarray, numel: int, world: int, total: np.ndarray) -> np.ndarray:
+    """Sums of some elements as a dense vector of means: float32 [numel], zero elsewhere.
+
+    >>> mean_at(np.array([1]), 3, 2, np.array([5], np.float32)).tolist()
+    [0.0, 2.5, 0.0]
+    """
+    average = np.zeros(numel, np.float32)
+    average[indices] = total / np.float32(world)
+    return average

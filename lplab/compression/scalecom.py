@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from lplab.compression import local, scalecom_wire
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
+from lplab.compression.means import mean_at
 from lplab.compression.protocol import Broadcast, Compressor, Context, Steps, Sum, Transfer, checked, size_of
 from lplab.compression.state import LayerState
 from lplab.compression.values import bytes_per_value, check_wire, round_to_wire
@@ -30,15 +32,14 @@ class ScaleCom(Compressor):
 
     Args:
         chunk: elements a chunk, 1 to 65,536; None: by the layer, 400, 50 or 25 as its weights are used below 128,
-            from 128 to 196, or more times for a sample (the paper's guide, as our notes reconstruct it).
+            from 128 to 196, or more times for a sample, and the first layer dense (the paper's guide, as our notes
+            reconstruct it).
         beta: of the memory's low-pass filter, above 0 and up to 1. 1 is plain error feedback, which loses nothing;
             the paper takes 0.1 with large batches and learning rates. Below 1 a part of what is not sent is
             forgotten.
         m: how many elements of each chunk are sent.
         wire: "fp32", "fp16" or "bf16" for the values; the error of rounding stays in the memory.
         small: "dense" or "compressed" (chunk 25): biases, normalization and tensors below 1,024 elements.
-
-    The first layer is dense where ``for_layer`` is told that it is the first.
 
     Raises:
         ValueError: a value out of range.
@@ -65,8 +66,8 @@ class ScaleCom(Compressor):
         check_wire(self.wire)
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
-        """With the chunk of the layer; the first layer and, unless told otherwise, small tensors go dense."""
-        if layer.first or (layer.is_small and self.small == "dense"):
+        """With the chunk of the layer; unless told otherwise the first layer and small tensors go dense."""
+        if (layer.first and self.chunk is None) or (layer.is_small and self.small == "dense"):
             return Dense()
         return self if self.chunk is not None else replace(self, chunk=chunk_for(layer))
 
@@ -82,14 +83,12 @@ class ScaleCom(Compressor):
         if context.rank == context.leader:
             payload = scalecom_wire.encode(local.top_m_of_chunks(np.abs(wanted), chunk, self.m), chunk)
         nbytes = scalecom_wire.size_of(gradient.size, chunk, self.m)
-        answer = yield Broadcast(payload, context.leader, nbytes)
-        indices = scalecom_wire.decode(answer, gradient.size, chunk, self.m)
+        decode = partial(scalecom_wire.decode, numel=gradient.size, chunk=chunk, m=self.m)
+        indices = yield Broadcast(payload, context.leader, nbytes, decode)
         sent = round_to_wire(wanted[indices], self.wire)
         wanted[indices] -= sent
         state.propose(residue=self._filtered(memory, wanted))
-        total = yield Sum(sent, self.wire)
-        average = np.zeros(gradient.size, np.float32)
-        average[indices] = total / np.float32(context.world)
+        average = yield Sum(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
         return average.reshape(gradient.shape)
 
     def _filtered(self, memory: np.ndarray, left: np.ndarray) -> np.ndarray:

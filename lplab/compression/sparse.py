@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from lplab.compression.means import mean_of_messages
+from lplab.compression.means import mean_at, mean_of_messages
 from lplab.compression.protocol import Compressor, Context, Gather, Steps, Sum, Transfer, checked, size_of
 from lplab.compression.state import LayerState
 from lplab.compression.values import bytes_per_value, check_wire, from_bytes, round_to_wire, to_bytes
@@ -169,9 +170,7 @@ class RandomK(Compressor):
         if self.error_feedback:
             wanted[indices] -= sent
             state.propose(residue=wanted)
-        total = yield Sum(sent, self.wire)
-        average = np.zeros(gradient.size, np.float32)
-        average[indices] = total / np.float32(context.world)
+        average = yield Sum(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:

@@ -1,10 +1,12 @@
 """What holds for all of them: the contract, the bytes, the memory, damaged messages."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lplab import compression as C
-from lplab.compression.exchange import drive, payload_bytes
+from lplab.compression.exchange import answer_to, drive, payload_bytes
 
 ALL = {
     "dense": C.Dense(),
@@ -136,15 +138,9 @@ def test_truncated_and_damaged_messages_are_refused(name, draw):
     request = run.send(None)
     payload = request.payload
     assert payload.size == payload_bytes(request)
-    finish = request.finish if isinstance(request, C.Gather) else None
     for damaged in (payload[:-1], payload[: len(payload) // 2], payload[:0], np.append(payload, np.uint8(0))):
         with pytest.raises(ValueError):
-            if finish:
-                finish([damaged])
-            else:
-                fresh = compressor.steps(draw(SHAPE), compressor.init(SHAPE), C.Context(step=3))
-                fresh.send(None)
-                fresh.send(damaged)
+            answer_to([replace(request, payload=damaged)])
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if n not in ("dense", "fp16", "bf16", "randomk", "powersgd")])
@@ -158,10 +154,10 @@ def test_noise_is_refused_or_read_but_never_a_crash(name):
         hit = rng.integers(0, noise.size, 5)
         noise[hit] = rng.integers(0, 256, 5)
         try:
-            result = request.finish([noise]) if isinstance(request, C.Gather) else run.send(noise)
+            result = answer_to([replace(request, payload=noise)])
         except ValueError:
             continue
-        assert isinstance(result, C.Sum) or result.shape == (gradient.size,)
+        assert isinstance(result, np.ndarray) and result.size
 
 
 def test_learners_that_disagree_are_told():

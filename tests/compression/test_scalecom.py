@@ -205,6 +205,7 @@ def test_the_papers_rates_from_real_layer_lists(layers, parameters, published, t
 def test_the_first_layer_and_small_ones_go_dense():
     first = conv("conv1", 64, 3, 7, 112, first=True)
     assert ScaleCom().for_layer(first) == Dense()
+    assert ScaleCom(chunk=77).for_layer(first).chunk == 77
     assert ScaleCom().for_layer(LayerInfo("bias", (2048,), "small")) == Dense()
     assert ScaleCom(small="compressed").for_layer(LayerInfo("bias", (2048,), "small")).chunk == 25
     assert ScaleCom(chunk=77).for_layer(LayerInfo("fc", (64, 64))).chunk == 77

@@ -1,0 +1,110 @@
+"""The requests of many layers, fused: one collective of torch.distributed for each kind, all as bytes.
+
+Values are summed in the order of ranks after a gather ("ordered"), as the simulator does; or by ``all_reduce``, which
+moves fewer bytes and whose order of additions is the backend's.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from lplab.compression.exchange import answer_to
+from lplab.compression.protocol import Broadcast, Gather, Request, Sum
+from lplab.compression.values import bytes_per_value, from_bytes, to_bytes
+
+
+class Wire:
+    """A process group that answers requests.
+
+    Args:
+        group: of torch.distributed; None for the default one.
+        ordered: whether sums are taken in the order of ranks.
+    """
+
+    def __init__(self, group: Any = None, ordered: bool = True) -> None:
+        self.group, self.ordered = group, ordered
+        self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
+        nccl = dist.get_backend(group) == "nccl"
+        self.device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
+
+    def answers(self, requests: Sequence[Request]) -> list[Any]:
+        """An answer for each request; all ranks ask for the same kinds in the same order."""
+        found: list[Any] = [None] * len(requests)
+        for kind, answer in ((Broadcast, self._broadcasts), (Sum, self._sums), (Gather, self._gathers)):
+            places = [i for i, request in enumerate(requests) if isinstance(request, kind)]
+            if places:
+                for i, value in zip(places, answer([requests[i] for i in places]), strict=True):
+                    found[i] = value
+        return found
+
+    def all_agree(self, yes: bool) -> bool:
+        """Whether all ranks say yes: one byte."""
+        flag = torch.tensor([yes], dtype=torch.uint8, device=self.device)
+        dist.all_reduce(flag, dist.ReduceOp.MIN, self.group)
+        return bool(flag.item())
+
+    def gather(self, payload: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
+        """The payloads of all ranks, whose lengths everybody knows; padded to the longest."""
+        most = max(sizes)
+        own = torch.zeros(most, dtype=torch.uint8, device=self.device)
+        own[: payload.size] = torch.from_numpy(payload.copy())
+        rows = [torch.empty_like(own) for _ in range(self.world)]
+        dist.all_gather(rows, own, self.group)
+        return [row.cpu().numpy()[:size] for row, size in zip(rows, sizes, strict=True)]
+
+    def _broadcasts(self, requests: Sequence[Any]) -> list[np.ndarray]:
+        sizes = [request.nbytes for request in requests]
+        source = requests[0].source
+        buffer = torch.empty(sum(sizes), dtype=torch.uint8, device=self.device)
+        if self.rank == source:
+            buffer.copy_(torch.from_numpy(np.concatenate([request.payload for request in requests])))
+        dist.broadcast(buffer, dist.get_global_rank(self.group or dist.group.WORLD, source), self.group)
+        payloads = _split(buffer.cpu().numpy(), sizes)
+        return [request.finish(payload) for request, payload in zip(requests, payloads, strict=True)]
+
+    def _sums(self, requests: Sequence[Any]) -> list[np.ndarray]:
+        return self._ordered_sums(requests) if self.ordered else self._reduced_sums(requests)
+
+    def _ordered_sums(self, requests: Sequence[Any]) -> list[np.ndarray]:
+        payload = np.concatenate([to_bytes(request.values, request.wire) for request in requests])
+        sizes = [request.values.size * bytes_per_value(request.wire) for request in requests]
+        rows = [_split(row, sizes) for row in self.gather(payload, [payload.size] * self.world)]
+        columns = zip(*rows, strict=True)
+        return [_ordered_sum(request, column) for request, column in zip(requests, columns, strict=True)]
+
+    def _reduced_sums(self, requests: Sequence[Any]) -> list[np.ndarray]:
+        types = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+        answers = []
+        for request in requests:
+            values = torch.from_numpy(request.values.copy()).to(self.device, types[request.wire])
+            dist.all_reduce(values, group=self.group)
+            answers.append(request.finish(values.float().cpu().numpy()))
+        return answers
+
+    def _gathers(self, requests: Sequence[Any]) -> list[np.ndarray]:
+        sizes = np.array([request.payload.size for request in requests], "<i8")
+        tables = [row.view("<i8") for row in self.gather(sizes.view(np.uint8), [sizes.nbytes] * self.world)]
+        payload = np.concatenate([request.payload for request in requests])
+        rows = self.gather(payload, [int(table.sum()) for table in tables])
+        split = [_split(row, table.tolist()) for row, table in zip(rows, tables, strict=True)]
+        return [
+            request.finish(list(column)) for request, column in zip(requests, zip(*split, strict=True), strict=True)
+        ]
+
+
+def _ordered_sum(request: Sum, payloads: Sequence[np.ndarray]) -> Any:
+    """What the simulator would answer, from the bytes of all ranks."""
+    size = request.values.size
+    return answer_to([replace(request, values=from_bytes(p, request.wire, size)) for p in payloads])
+
+
+def _split(buffer: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
+    return np.split(buffer, np.cumsum(sizes)[:-1])

@@ -1,0 +1,192 @@
+"""The gradients of many learners that share one model: one after another, or all together in one stacked pass.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+Batch = tuple[Any, Any]
+Loss = Callable[[Any, Any], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Losses and gradients of one step.
+
+    Attributes:
+        losses: of each learner, before the update.
+        gradients: for each parameter's name float32 [learners, *shape].
+    """
+
+    losses: list[float]
+    gradients: dict[str, Tensor]
+
+
+def trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that are trained, by name."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def seed_of(seed: int, step: int, rank: int) -> int:
+    """The seed of dropout and the like for one learner in one step, in a simulation and in a real run alike."""
+    return (seed * 1_000_003 + step * 4099 + rank) % 2**63
+
+
+def loop(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Sequence[int]) -> Found:
+    """One learner after another: works for every model, and is what the other engine is tested against.
+
+    Buffers, such as running means, are those of rank 0, as in DistributedDataParallel.
+    """
+    parameters = trained(model)
+    buffers = [b.clone() for b in model.buffers()]
+    losses, rows, kept = [], [], buffers
+    with torch.random.fork_rng(devices=[]):
+        for rank, ((inputs, targets), seed) in enumerate(zip(batches, seeds, strict=True)):
+            torch.manual_seed(seed)
+            _restore(model, buffers)
+            value = loss(model(inputs), targets)
+            gradients = torch.autograd.grad(value, list(parameters.values()), allow_unused=True)
+            rows.append(
+                [torch.zeros_like(p) if g is None else g for p, g in zip(parameters.values(), gradients, strict=True)]
+            )
+            losses.append(value.item())
+            if rank == 0:
+                kept = [b.clone() for b in model.buffers()]
+    _restore(model, kept)
+    return Found(losses, {name: torch.stack([row[i] for row in rows]) for i, name in enumerate(parameters)})
+
+
+def _restore(model: nn.Module, buffers: Sequence[Tensor]) -> None:
+    for buffer, value in zip(model.buffers(), buffers, strict=True):
+        buffer.copy_(value)
+
+
+def stacked(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Sequence[int]) -> Found:
+    """All batches in one forward pass; each layer's input and output gradient then give the gradients of all learners.
+
+    Batches must be equally large, along the first dimension. Dropout throws other coins than :func:`loop`.
+
+    Raises:
+        ValueError: a layer for which this is not possible; the message names it.
+    """
+    layers = supported(model)
+    parameters, learners = trained(model), len(batches)
+    taps: dict[str, tuple[Tensor, Tensor]] = {}
+    hooks = [module.register_forward_hook(_tap(name, taps)) for name, module in layers.items()]
+    for parameter in parameters.values():
+        parameter.requires_grad_(False)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seeds[0])
+            output = model(torch.cat([inputs for inputs, _ in batches]))
+        parts = output.chunk(learners) if len(batches) > 1 else (output,)
+        losses = [loss(part, targets) for part, (_, targets) in zip(parts, batches, strict=True)]
+        torch.stack(losses).sum().backward()
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for parameter in parameters.values():
+            parameter.requires_grad_(True)
+    gradients: dict[str, Tensor] = {}
+    for name, module in layers.items():
+        if name in taps:
+            gradients |= {f"{name}.{k}" if name else k: g for k, g in _of_layer(module, *taps[name], learners).items()}
+    zeros = {n: p.new_zeros(learners, *p.shape) for n, p in parameters.items() if n not in gradients}
+    return Found([value.item() for value in losses], {name: {**gradients, **zeros}[name] for name in parameters})
+
+
+def _tap(name: str, taps: dict[str, tuple[Tensor, Tensor]]) -> Any:
+    """A forward hook that keeps a layer's input, and later the gradient of its output."""
+
+    def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        if name in taps:
+            raise ValueError(f"layer {name!r} is used twice in a pass: use engine='loop'")
+        if not output.requires_grad:
+            output.requires_grad_()
+        taps[name] = (inputs[0].detach(), output)
+        output.register_hook(lambda gradient: taps.__setitem__(name, (inputs[0].detach(), gradient)))
+
+    return hook
+
+
+def supported(model: nn.Module) -> dict[str, nn.Module]:
+    """The layers with trained parameters, by name.
+
+    Raises:
+        ValueError: one of them cannot be stacked, or two share a parameter.
+    """
+    found, seen = {}, set()
+    for name, module in model.named_modules():
+        own = [p for p in module.parameters(recurse=False) if p.requires_grad]
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            raise ValueError(f"{name}: BatchNorm would mix the learners' statistics; use engine='loop'")
+        if not own:
+            continue
+        if type(module) not in RULES:
+            allowed = ", ".join(sorted(t.__name__ for t in RULES))
+            what = f"{name or 'the model'}: {type(module).__name__}"
+            raise ValueError(f"{what} cannot be stacked, only {allowed}; use engine='loop'")
+        if any(id(p) in seen for p in own):
+            raise ValueError(f"{name} shares a parameter with another layer; use engine='loop'")
+        seen |= {id(p) for p in own}
+        found[name] = module
+    return found
+
+
+def _of_layer(module: nn.Module, x: Tensor, gradient: Tensor, learners: int) -> dict[str, Tensor]:
+    found = RULES[type(module)](module, x.unflatten(0, (learners, -1)), gradient.unflatten(0, (learners, -1)))
+    wanted = {name for name, p in module.named_parameters(recurse=False)}
+    return {name: g for name, g in found.items() if name in wanted}
+
+
+def _linear(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+    rows, columns = gradient.flatten(1, -2), x.flatten(1, -2)
+    return {"weight": torch.bmm(rows.transpose(1, 2), columns), "bias": rows.sum(1)}
+
+
+def _convolution(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+    if module.groups != 1 or module.padding_mode != "zeros" or isinstance(module.padding, str):
+        raise ValueError("convolutions with groups or padding by name cannot be stacked; use engine='loop'")
+    learners = x.shape[0]
+    patches = functional.unfold(x.flatten(0, 1), module.kernel_size, module.dilation, module.padding, module.stride)
+    columns = patches.unflatten(0, (learners, -1)).transpose(2, 3).flatten(1, 2)  # [learners, positions, inputs]
+    rows = gradient.flatten(3).transpose(2, 3).flatten(1, 2)  # [learners, positions, outputs]
+    weight = torch.bmm(rows.transpose(1, 2), columns)
+    return {"weight": weight.unflatten(2, module.weight.shape[1:]), "bias": rows.sum(1)}
+
+
+def _embedding(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+    learners, (vocabulary, width) = x.shape[0], module.weight.shape
+    weight = gradient.new_zeros(learners * vocabulary, width)
+    places = x.flatten(1) + vocabulary * torch.arange(learners)[:, None]
+    weight.index_add_(0, places.flatten(), gradient.reshape(-1, width))
+    return {"weight": weight.unflatten(0, (learners, vocabulary))}
+
+
+def _layer_norm(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+    own = tuple(range(x.ndim - len(module.normalized_shape), x.ndim))
+    rest = tuple(range(1, x.ndim - len(own)))
+    normal = (x - x.mean(own, keepdim=True)) * torch.rsqrt(x.var(own, unbiased=False, keepdim=True) + module.eps)
+    return {"weight": (gradient * normal).sum(rest), "bias": gradient.sum(rest)}
+
+
+RULES: dict[type[nn.Module], Callable[[Any, Tensor, Tensor], dict[str, Tensor]]] = {
+    nn.Linear: _linear,
+    nn.Conv2d: _convolution,
+    nn.Embedding: _embedding,
+    nn.LayerNorm: _layer_norm,
+}
+"""The gradients of all learners from a layer's input and the gradient of its output; a new layer is a new row."""
+
+ENGINES: dict[str, Callable[[nn.Module, Loss, Sequence[Batch], Sequence[int]], Found]] = {
+    "loop": loop,
+    "stacked": stacked,
+}

@@ -1,0 +1,81 @@
+"""A real run, started by torchrun from test_gloo.py: trains a few steps and writes what every rank ends with.
+
+Usage: gloo_run.py RESULTS JOB, where JOB names an entry of JOBS.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from lplab.compression import AdaComp, Dense, ScaleCom
+from lplab.parallel import ddp_hook, shards
+from lplab.parallel.gradients import seed_of
+from lplab.training.trainer import default_loss
+
+STEPS, BATCH = 5, 12
+COMPRESSORS = {
+    "dense": Dense(),
+    "adacomp": AdaComp(bin=50),
+    "scalecom": ScaleCom(chunk=100),
+    "scalecom_beta": ScaleCom(chunk=100, beta=0.3),
+}
+
+
+def model():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(64, 300), nn.ReLU(), nn.Linear(300, 300), nn.ReLU(), nn.Linear(300, 10))
+
+
+def batches(world):
+    def data(step):
+        generator = torch.Generator().manual_seed(step)
+        return torch.randn(BATCH, 64, generator=generator), torch.randint(0, 10, (BATCH,), generator=generator)
+
+    return shards(data, world)
+
+
+def optimizer(parameters):
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def train(compressor, cap, ordered, poison=None):
+    """One run; ``poison``: (step, rank) at which a gradient becomes NaN."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    ddp = DistributedDataParallel(model(), bucket_cap_mb=cap)
+    state = ddp_hook(ddp, compressor, ordered=ordered)
+    part, update, made = batches(world), optimizer(ddp.parameters()), []
+    for step in range(STEPS):
+        torch.manual_seed(seed_of(0, step, rank))
+        inputs, targets = part(step, rank)
+        update.zero_grad()
+        loss = default_loss(ddp(inputs), targets)
+        (loss * float("nan") if poison == (step, rank) else loss).backward()
+        made.append(state.apply(update))
+    return {
+        "parameters": {n: p.detach().clone() for n, p in ddp.module.named_parameters()},
+        "residues": {n: torch.from_numpy(s["residue"]) for n, s in state.memory.states.items() if "residue" in s},
+        "ledger": sorted((e.step, e.layer, e.kind, e.rank, e.payload_bytes) for e in state.ledger.entries),
+        "made": made,
+    }
+
+
+def main():
+    folder = Path(sys.argv[1])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    results = {}
+    for name, compressor in COMPRESSORS.items():
+        for cap in (0.2, 25):
+            results[name, cap] = train(compressor, cap, ordered=True)
+    results["reduced"] = train(COMPRESSORS["scalecom"], 25, ordered=False)
+    results["poisoned"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=(2, dist.get_world_size() - 1))
+    torch.save(results, folder / f"rank{dist.get_rank()}.pt")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""Learners in one process: engines against each other, checkpoints, NaN, layers, similarity."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from lplab import models  # noqa: E402
+from lplab.compression import AdaComp, Dense, EFSign, LayerInfo, PowerSGD, ScaleCom, TopK  # noqa: E402
+from lplab.parallel import (  # noqa: E402
+    Learners,
+    Memory,
+    cosine_distance,
+    hamming_distance,
+    layer_infos,
+    portable,
+    shards,
+    simulate_learners,
+)
+from lplab.parallel.gradients import loop, stacked  # noqa: E402
+from lplab.training.trainer import default_loss  # noqa: E402
+
+
+def net(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
+
+
+def data(step, size=24):
+    generator = torch.Generator().manual_seed(step)
+    x = torch.randn(size, 20, generator=generator)
+    return x, (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+
+
+def learners(compressor, world=4, seed=0, **options):
+    return Learners(net(), default_loss, shards(data, world), compressor, world, seed=seed, **options)
+
+
+COMPRESSORS = [
+    Dense(),
+    AdaComp(bin=50),
+    ScaleCom(chunk=20),
+    ScaleCom(chunk=20, beta=0.3),
+    TopK(0.05),
+    EFSign(),
+    PowerSGD(2),
+]
+
+
+def test_dense_learners_are_one_learner_with_the_whole_batch():
+    many, model = learners(Dense(), 4), net()
+    update = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, _ in enumerate(many.steps(5)):
+        update.zero_grad()
+        default_loss(model(data(step)[0]), data(step)[1]).backward()
+        update.step()
+    for ours, theirs in zip(many.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+def test_all_of_them_learn(compressor):
+    run = learners(compressor, 4)
+    losses = [step.loss for step in run.steps(150)]
+    assert np.mean(losses[-10:]) < 0.8 * np.mean(losses[:10])
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+def test_a_checkpoint_goes_on_bit_for_bit(compressor, tmp_path):
+    through, first = learners(compressor), learners(compressor)
+    list(through.steps(6))
+    list(first.steps(3))
+    torch.save(first.state_dict(), tmp_path / "run.pt")
+    second = learners(compressor, seed=0)
+    second.load_state_dict(torch.load(tmp_path / "run.pt", weights_only=False))
+    list(second.steps(3))
+    assert all(torch.equal(a, b) for a, b in zip(through.model.parameters(), second.model.parameters(), strict=True))
+    assert (through.residues("2.weight") == second.residues("2.weight")).all()
+
+
+@pytest.mark.parametrize("world", [2, 8])
+def test_four_learners_go_on_as_two_or_eight_with_the_mean_of_what_is_owed(world):
+    four, other = learners(ScaleCom(chunk=20), 4), learners(ScaleCom(chunk=20), world)
+    list(four.steps(3))
+    other.load_state_dict(four.state_dict())
+    mean = four.residues("2.weight").mean(axis=0, dtype=np.float64)
+    np.testing.assert_allclose(other.residues("2.weight").mean(axis=0), mean, rtol=1e-5, atol=1e-9)
+    assert len(list(other.steps(2))) == 2 and other.step == 5
+
+
+def test_nan_in_one_learner_changes_nothing_and_training_goes_on():
+    def poisoned(step, rank):
+        x, y = shards(data, 4)(step, rank)
+        return (x * float("nan") if (step, rank) == (1, 2) else x), y
+
+    run = Learners(net(), default_loss, poisoned, AdaComp(bin=50), 4)
+    run.one_step()
+    before = [p.clone() for p in run.model.parameters()], run.residues("2.weight").copy()
+    step = run.one_step()
+    assert step.skipped and step.payload_bytes == 0
+    assert all(torch.equal(a, b) for a, b in zip(before[0], run.model.parameters(), strict=True))
+    assert (run.residues("2.weight") == before[1]).all()
+    after = run.one_step()
+    assert not after.skipped and np.isfinite(after.loss)
+
+
+def test_one_learner_and_no_learners():
+    assert len(list(learners(ScaleCom(chunk=20), 1).steps(2))) == 2
+    with pytest.raises(ValueError, match="learners"):
+        learners(Dense(), 0)
+    with pytest.raises(ValueError, match="unknown engine 'vmap'; allowed: loop, stacked"):
+        learners(Dense(), 2, engine="vmap")
+    with pytest.raises(ValueError, match="cannot be divided"):
+        learners(Dense(), 5).one_step()
+    with pytest.raises(TypeError, match="batches"):
+        simulate_learners(net())
+
+
+def test_the_number_of_torchs_threads_is_put_back():
+    before = torch.get_num_threads()
+    learners(Dense()).one_step()
+    assert torch.get_num_threads() == before
+
+
+# ---- engines ----
+
+
+class Attention(nn.Module):
+    """Layers of every kind that can be stacked, with images, symbols and norms."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm, self.head = nn.Embedding(11, 8), nn.LayerNorm(8), nn.Linear(8, 3, bias=False)
+
+    def forward(self, x):
+        x = self.norm(self.table(x))
+        return self.head((x + torch.softmax(x @ x.mT, -1) @ x).mean(1))
+
+
+def images(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(size, 3, 9, 9, generator=generator), torch.randint(0, 5, (size,), generator=generator)
+
+
+MODELS = {
+    "mlp": (net, lambda: [data(r, 6) for r in range(5)]),
+    "convolutions": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 6, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(6, 4, 2, bias=False), nn.Flatten(),
+            nn.Linear(64, 5)),
+        lambda: [images(6, r) for r in range(5)],
+    ),
+    "attention": (Attention, lambda: [(torch.randint(0, 11, (6, 7)), torch.randint(0, 3, (6,))) for _ in range(5)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_stacked_gradients_are_those_of_the_loop(name):
+    torch.manual_seed(0)
+    make, batches = MODELS[name]
+    model, batches = make(), batches()
+    one, other = (engine(model, default_loss, batches, range(5)) for engine in (loop, stacked))
+    assert one.losses == pytest.approx(other.losses, rel=1e-5)
+    assert list(one.gradients) == list(other.gradients) == [n for n, _ in model.named_parameters()]
+    for parameter, gradient in one.gradients.items():
+        torch.testing.assert_close(other.gradients[parameter], gradient, rtol=1e-4, atol=1e-6)
+    assert all(p.requires_grad and p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize(("model", "message"), [
+    (nn.Sequential(nn.Linear(20, 8), nn.BatchNorm1d(8)), "1: BatchNorm would mix"),
+    (nn.Sequential(nn.Linear(20, 8), nn.PReLU()), "1: PReLU cannot be stacked, only Conv2d, "),
+])  # fmt: skip
+def test_layers_that_cannot_be_stacked_are_named(model, message):
+    with pytest.raises(ValueError, match=message):
+        Learners(model, default_loss, shards(data, 2), Dense(), 2, engine="stacked").one_step()
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_a_layer_that_is_used_twice_is_named():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(20, 20)
+
+        def forward(self, x):
+            return self.layer(self.layer(x))
+
+    with pytest.raises(ValueError, match="'layer' is used twice"):
+        stacked(Twice(), default_loss, [data(0, 4), data(1, 4)], [0, 1])
+
+
+def test_running_means_are_those_of_rank_zero():
+    model = nn.Sequential(nn.Linear(20, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
+    alone = nn.Sequential(nn.Linear(20, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
+    alone.load_state_dict(model.state_dict())
+    parts = [shards(data, 3)(0, r) for r in range(3)]
+    loop(model, default_loss, parts, [0, 1, 2])
+    alone(parts[0][0])
+    assert torch.equal(model[1].running_mean, alone[1].running_mean)
+    assert model[1].num_batches_tracked == 1
+
+
+# ---- layers, memory, similarity ----
+
+
+def test_layers_of_a_residual_net():
+    infos = layer_infos(models.digits_resnet(0), torch.zeros(2, 1, 8, 8))
+    first = next(iter(infos.values()))
+    assert first.first and first.kind == "convolution" and first.positions == 64
+    assert sum(info.first for info in infos.values()) == 1
+    assert {info.kind for info in infos.values()} == {"convolution", "small", "dense"}
+
+
+def test_layers_of_an_lstm_and_frozen_parameters():
+    model = models.lstm(30, seed=0)
+    kinds = {info.kind for info in layer_infos(model).values()}
+    assert {"recurrent", "embedding"} <= kinds
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    assert layer_infos(model) == {}
+
+
+def test_memories_check_checkpoints():
+    infos = {"w": LayerInfo("w", (40, 40))}
+    saved = Memory(ScaleCom(chunk=20), infos).state_dict()
+    with pytest.raises(ValueError, match="compresses by"):
+        Memory(ScaleCom(chunk=25), infos).load_state_dict(saved)
+    with pytest.raises(ValueError, match="the layers"):
+        Memory(ScaleCom(chunk=20), {"v": LayerInfo("v", (40, 40))}).load_state_dict(saved)
+
+
+def test_the_mean_of_what_is_owed():
+    infos = {"w": LayerInfo("w", (40, 40))}
+    memories = [Memory(ScaleCom(chunk=20), infos) for _ in range(3)]
+    for i, memory in enumerate(memories):
+        memory.states["w"].load({"residue": np.full(1600, i, np.float32)})
+    assert (portable([m.state_dict() for m in memories])["layers"]["w"]["residue"] == 1).all()
+
+
+def test_similarity_against_all_pairs():
+    rng = np.random.default_rng(0)
+    residues = rng.standard_normal((5, 100)) + 1
+    pairs = [(a, b) for i, a in enumerate(residues) for b in residues[:i]]
+    cosines = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs]
+    assert cosine_distance(residues) == pytest.approx(1 - np.mean(cosines))
+    assert cosine_distance(np.ones((3, 4))) == pytest.approx(0)
+    assert np.isnan(cosine_distance(np.zeros((3, 4))))
+    assert hamming_distance(np.array([[2, 1, 0, 0], [0, 0, 1, 2.0]]), 2) == 1
+
+
+def test_residues_of_learners_grow_alike_with_the_batch():
+    """The larger the batch of each learner, the more alike are their gradients and residues."""
+    distances = []
+    for size in (2, 64):
+        run = Learners(net(), default_loss, shards(lambda step, n=size: data(step, 4 * n), 4), ScaleCom(chunk=20), 4)
+        list(run.steps(30))
+        distances.append(cosine_distance(run.residues("2.weight")))
+    assert distances[1] < distances[0]
+
+
+@pytest.mark.parametrize("bad", [np.zeros((1, 4)), np.zeros(4)])
+def test_similarity_needs_two(bad):
+    with pytest.raises(ValueError, match="two learners"):
+        cosine_distance(bad)
+    with pytest.raises(ValueError, match="two learners"):
+        hamming_distance(bad, 1)
+    with pytest.raises(ValueError, match="k must be"):
+        hamming_distance(np.zeros((2, 4)), 5)
