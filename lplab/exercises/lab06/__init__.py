@@ -1,0 +1,31 @@
+"""Lab 06, two 8-bit formats: the best bias for a tensor, delayed scaling, and batch norms tuned anew."""
+
+from __future__ import annotations
+
+from lplab.exercises.lab06.best_bias import BIAS_EXERCISE
+from lplab.exercises.lab06.delayed_scales import DELAYED
+from lplab.exercises.lab06.retune import RETUNE
+from lplab.exercises.questions import Question
+
+GRADIENT = "transformer/step1000/blocks.0.attention.qkv/gradient"
+
+
+def gradient_lost() -> float:
+    """The share of a gradient that becomes zero in the format that keeps the weights best, in percent."""
+    from lplab import datasets
+    from lplab.formats import get
+
+    x = datasets.captured()[GRADIENT]
+    return round(100 * float(((get("hfp8_forward").quantize(x) == 0) & (x != 0)).mean()), 1)
+
+
+QUESTIONS = (
+    Question(
+        "06.a",
+        "What share of this gradient becomes zero in the format that keeps the weights?",
+        gradient_lost,
+        unit="%",
+        because="Its elements lie some ten octaves below the weights, and the format ends at 2⁻¹³.",
+    ),
+)
+EXERCISES = (BIAS_EXERCISE, DELAYED, RETUNE)

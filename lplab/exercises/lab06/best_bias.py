@@ -1,0 +1,143 @@
+"""Exercise 06.1: the best exponent bias for a tensor, and what it costs at the other end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lplab import datasets
+from lplab.exercises.checks.numbers import decimal, with_power
+from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
+from lplab.exercises.forms import Numbers
+from lplab.formats import FloatFormat
+
+
+def best_bias(x, exponent_bits, mantissa_bits):
+    """The largest bias at which nothing in x saturates, and the share of its nonzero elements that become zero."""
+    size = np.abs(x[x != 0])
+    fraction, exponent = math.frexp(size.max())
+    full = 1 - 2.0 ** -(mantissa_bits + 1)
+    bias = 2**exponent_bits - exponent - (fraction > full)
+    smallest = 2.0 ** (1 - bias - mantissa_bits)
+    return bias, np.mean(size <= smallest / 2)
+
+
+SHAPES = ((4, 3), (5, 2), (3, 0), (2, 1))
+BIAS, SMALLEST, SHARE = "2**exponent_bits - exponent - (fraction > full)", "2.0 ** (1 - bias - mantissa_bits)", "np.mean(size <= smallest / 2)"
+REAL = ("blocks.0.attention.qkv/weight", "blocks.2.mlp.down/activation", "blocks.0.attention.qkv/gradient", "head/gradient")
+
+
+def bias_cases() -> list[Args]:
+    """Largest elements at, just below and just above the largest number and powers of two; small ones at the other end."""
+    cases = []
+    for exponent_bits, mantissa_bits in SHAPES:
+        for k in (-40, -9, 0, 7):
+            top = (2 - 2.0**-mantissa_bits) * 2.0**k
+            half_a_step = 2.0 ** (k - mantissa_bits - 1)
+            for largest in (2.0**k, 1.5 * 2.0**k, top, np.nextafter(top, 0), np.nextafter(top, np.inf), top + half_a_step / 2):
+                bias, _ = best_bias(np.array([largest]), exponent_bits, mantissa_bits)
+                end = 2.0 ** (1 - bias - mantissa_bits)
+                small = np.array([end, end / 2, np.nextafter(end / 2, 1), np.nextafter(end / 2, 0), 0.75 * end, end / 8, 0.0])
+                cases.append((np.concatenate([[-largest], small]), exponent_bits, mantissa_bits))
+                cases.append((np.array([largest, -largest / 64]), exponent_bits, mantissa_bits))
+    return cases
+
+
+def real_calls() -> list[Args]:
+    """Weights, activations and gradients of the trained Transformer, for both formats of 2019."""
+    stored = datasets.captured()
+    return [(stored[f"transformer/step1000/{name}"], *shape) for name in REAL for shape in SHAPES[:2]]
+
+
+def the_format_agrees(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    """Whether the format with this bias holds the tensor, the next one does not, and rounding zeroes the share said."""
+    for args, (bias, lost) in zip(calls, results, strict=True):
+        x, exponent_bits, mantissa_bits = args
+        fmt = FloatFormat(exponent_bits, mantissa_bits, bias=int(bias), specials="none")
+        largest, ends = float(np.abs(x).max()), [fmt.max, replace(fmt, bias=int(bias) + 1).max]
+        if not ends[1] < largest <= ends[0]:
+            said = f"With bias {decimal(bias)} the largest number of 1-{exponent_bits}-{mantissa_bits} is {decimal(ends[0])}"
+            return Finding(f"{said}, with one more {decimal(ends[1])}; the largest magnitude of the tensor is {decimal(largest)}.", args, (bias, lost))
+        there = x != 0
+        share = float(np.mean(fmt.quantize(x[there]) == 0))
+        if share != lost:
+            return Finding(f"Rounded with bias {decimal(bias)}, a share of {share:.4f} becomes zero; yours is {lost:.4f}.", args, (bias, lost))
+    return None
+
+
+def show_tensor(args: Args) -> str:
+    """The arguments: short tensors in full."""
+    x = np.ravel(args[0])
+    text = "[" + ", ".join(map(with_power, x.tolist())) + "]" if x.size <= 8 else f"a tensor of {x.size:,} elements"
+    return f"x = {text}, exponent_bits = {args[1]}, mantissa_bits = {args[2]}"
+
+
+def why_bias(args: Args, expected: Any) -> str:
+    """The two ends of the range at the expected bias."""
+    bias, e, m = int(expected[0]), args[1], args[2]
+    largest, smallest = 2.0 ** (2**e - 1 - bias) * (2 - 2.0**-m), 2.0 ** (1 - bias - m)
+    return f"With bias {decimal(bias)} the format goes from {with_power(smallest)} to {with_power(largest)}; half of its smallest number, and less, becomes zero."
+
+
+BIAS_EXERCISE = Exercise(
+    id="06.1",
+    version=1,
+    title="The best bias for a tensor",
+    goal="Goal 1: fit a format's range to a tensor",
+    minutes=15,
+    difficulty=2,
+    statement=r"""
+        A format 1-$e$-$m$ with exponent bias $b$ that reserves no codes has the largest number $2^{2^e-1-b}\,(2-2^{-m})$ and the smallest positive (subnormal) one $2^{1-b-m}$. Each step of the bias moves both down by an octave. Write
+        `best_bias(x, exponent_bits, mantissa_bits)`: the **largest** whole $b$, negative ones allowed, at which no magnitude in the array `x` exceeds the largest number, and the share of the **nonzero** elements that this bias rounds to zero (to nearest; a tie
+        between zero and the smallest number goes to zero, the even one). At least one element is not zero.
+    """,
+    stub='''
+        def best_bias(x, exponent_bits, mantissa_bits):
+            """The largest bias at which nothing in x saturates, and the share of its nonzero elements that become zero."""
+            raise NotImplementedError
+    ''',
+    reference=best_bias,
+    form=Numbers(count=2),
+    show=show_tensor,
+    why=why_bias,
+    examples=(
+        Example((np.array([30.0, 1.0, -0.5]), 4, 3), "30 is the largest number of HFP8's forward format: bias 11, that is 4 more than the usual 7."),
+        Example((np.array([30.5, 1.0, -0.5]), 4, 3), "30.5 exceeds it: one less."),
+        Example((np.array([0.25, -16.0]), 4, 3), "Magnitudes count: −16 lies in the octave that ends at 30, too."),
+        Example((np.array([30.0, 2.0**-13, 2.0**-14, 1.5 * 2.0**-14, 0.0, 0.0]), 4, 3), "2⁻¹³ is the smallest number. 2⁻¹⁴ is the tie and becomes zero, 1.5 · 2⁻¹⁴ does not; the zeros do not count: one of four."),
+        Example((np.array([[2.0**-8, -(2.0**-20)], [2.0**-30, 0.0]]), 4, 3), "A gradient: bias 23. Any shape."),
+        Example((np.array([57344.0 * 2, 1.0]), 5, 2), "1-5-2 without reserved codes reaches 114,688 with its usual bias of 15."),
+        Example((np.array([3000.0, 100.0]), 2, 1), "A negative bias: 1-2-1 reaches 3,072 with bias −8; 100 is less than half of its smallest number."),
+    ),
+    boundary=bias_cases,
+    properties=(Property("the library's format with this bias holds real tensors, and rounds as many to zero", real_calls, the_format_agrees),),
+    mutants=(
+        mutant("the distance from the usual bias instead of the bias: HFP8's \"bias 4\"", "return bias,", "return bias - 2 ** (exponent_bits - 1) + 1,"),
+        mutant("only the octave is looked at, not the largest mantissa", " - (fraction > full)", ""),
+        mutant("one octave of room is always left", "(fraction > full)", "1"),
+        mutant("a tensor that ends exactly at the largest number gets one less", "(fraction > full)", "(fraction >= full)"),
+        mutant("what rounds down to the largest number is taken to fit", "(fraction > full)", "(fraction >= full + 2.0 ** -(mantissa_bits + 2))"),
+        mutant("the uppermost exponent is reserved, as IEEE does", BIAS, f"{BIAS} - 1"),
+        mutant("signs are not taken off", "np.abs(x[x != 0])", "x[x != 0]"),
+        mutant("the range is fitted to the smallest magnitude", "math.frexp(size.max())", "math.frexp(size.min())"),
+        mutant("the range is fitted to the mean magnitude", "math.frexp(size.max())", "math.frexp(size.mean())"),
+        mutant("one percent of the elements may saturate", "math.frexp(size.max())", "math.frexp(np.percentile(size, 99))"),
+        mutant("the scale's exponent, which has the other sign", "return bias,", "return -bias,"),
+        mutant("zeros count among the elements", SHARE, "np.sum(size <= smallest / 2) / x.size"),
+        mutant("everything below the smallest number is taken to become zero", "size <= smallest / 2", "size < smallest"),
+        mutant("a tie goes up to the smallest number", "size <= smallest / 2", "size < smallest / 2"),
+        mutant("subnormal numbers are forgotten", SMALLEST, "2.0 ** (1 - bias)"),
+        mutant("subnormals are taken to have an exponent of their own", SMALLEST, "2.0 ** (-bias - mantissa_bits)"),
+        mutant("a share of the sum instead of the number of elements", SHARE, "size[size <= smallest / 2].sum() / size.sum()"),
+        mutant("the share that survives", SHARE, "np.mean(size > smallest / 2)"),
+    ),
+    hints=(
+        "30 = 1.875 · 2⁴ has exponent 4 and the fullest mantissa of three bits. Which bias gives the uppermost exponent field, 15, the value 4? And what if the mantissa is fuller than 1.875?",
+        "math.frexp(30) gives (0.9375, 5): a fraction from 1/2 to 1, and the exponent above the octave. The fullest fraction is 1 − 2^−(m+1). Zero is where the magnitude is at most half of 2^(1−b−m).",
+        "The skeleton: size = np.abs(x[x != 0]); fraction, exponent = math.frexp(size.max()); bias = 2**exponent_bits − exponent, one less where fraction > 1 − 2.0**−(mantissa_bits + 1); return bias, np.mean(size <= 2.0**(−bias − mantissa_bits)).",
+    ),
+)

@@ -1,0 +1,143 @@
+"""Exercise 06.2: the scales of delayed scaling, from what earlier steps have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lplab import quantizers
+from lplab.exercises.checks.numbers import decimal, several
+from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
+from lplab.exercises.forms import Like
+from lplab.recordings import gradient_maxima
+
+
+def delayed_scales(amax, length, largest, margin):
+    """The scale of each step, from the largest magnitudes of up to `length` steps before it."""
+    scales = np.zeros(len(amax))
+    for t in range(len(amax)):
+        seen = amax[max(0, t - length) : t] if t > 0 else amax[:1]
+        scales[t] = max(seen) * 2.0**margin / largest
+        if scales[t] == 0:
+            scales[t] = scales[t - 1]
+    return scales
+
+
+SEEN, FIRST, SCALE = "amax[max(0, t - length) : t]", " if t > 0 else amax[:1]", "max(seen) * 2.0**margin / largest"
+ZERO = "        if scales[t] == 0:\n            scales[t] = scales[t - 1]\n"
+SPIKE = np.array([1.0, 1.0, 1.0, 64.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+LAYERS = ("blocks.0.attention.qkv", "blocks.2.attention/matmul", "head")
+
+
+def scale_cases() -> list[Args]:
+    """Spikes, falls, zeros and noise; short and long histories, formats and margins."""
+    rng = np.random.default_rng(2019)
+    noise = 2.0 ** rng.integers(-6, 7, 24)
+    series = [
+        SPIKE,
+        SPIKE[::-1].copy(),
+        np.array([3.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 5.0]),
+        np.array([0.125]),
+        np.arange(1.0, 12.0),
+        noise,
+    ]
+    settings = ((1, 448.0, 0), (2, 448.0, 1), (3, 30.0, 0), (4, 57344.0, -1), (16, 127.0, 2))
+    return [(amax, *setting) for amax in series for setting in settings]
+
+
+def recorded_calls() -> list[Args]:
+    """The largest gradients of three layers in 400 recorded steps."""
+    return [(gradient_maxima().of(layer).astype(np.float64), length, 448.0, 1) for layer in LAYERS for length in (1, 16)]
+
+
+def library_scales(amax: np.ndarray, length: int, format: Any, margin: int) -> np.ndarray:
+    """The scales that `quantizers.DelayedScaling` rounds with, step by step: float64 [steps].
+
+    >>> library_scales(np.array([448.0, 896.0, 448.0]), 16, "e4m3fn", 0)
+    array([1., 1., 2.])
+    """
+    delayed = quantizers.DelayedScaling(format, quantizers.AmaxHistory(length), margin=margin)
+    used = []
+    for value in amax:
+        before = delayed.scale
+        delayed.quantize(np.array([value]))
+        used.append(delayed.scale if before is None else before)
+    return np.array(used, dtype=np.float64)
+
+
+def library_agrees(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    """Whether every scale is the one of `quantizers.DelayedScaling` on recorded gradients, bit for bit."""
+    for args, yours in zip(calls, results, strict=True):
+        expected = library_scales(args[0], args[1], "e4m3fn", args[3])
+        wrong = np.flatnonzero(np.asarray(yours, np.float64) != expected)
+        if len(wrong):
+            t = int(wrong[0])
+            said = f"In step {t} of a recorded training yours is {decimal(float(yours[t]))}, expected {decimal(float(expected[t]))}"
+            return Finding(f"{said} (history of {args[1]}).", args, yours)
+    return None
+
+
+def show_series(args: Args) -> str:
+    """The arguments: short series in full."""
+    amax = np.asarray(args[0])
+    text = "[" + ", ".join(map(decimal, amax.tolist())) + "]" if amax.size <= 12 else several(amax)
+    return f"amax = {text}, length = {args[1]}, largest = {decimal(args[2])}, margin = {args[3]}"
+
+
+DELAYED = Exercise(
+    id="06.2",
+    version=1,
+    title="Delayed scaling",
+    goal="Goal 2: choose a scale before the tensor is there",
+    minutes=15,
+    difficulty=2,
+    statement=r"""
+        In step $t$ a tensor with the largest magnitude `amax[t]` is divided by a scale, rounded to a format whose largest number is `largest`, and multiplied by the scale again. With **delayed** scaling the scale must be known before the tensor:
+        $s_t = 2^{\text{margin}}\cdot\max(\text{amax of the last } \texttt{length} \text{ steps before } t)\,/\,\texttt{largest}$, of fewer steps where there are fewer. The first step takes its own amax. Where all steps in the history were 0 the scale stays as it was
+        (the first amax is not 0). Write `delayed_scales(amax, length, largest, margin)`: the scales of all steps.
+    """,
+    stub='''
+        def delayed_scales(amax, length, largest, margin):
+            """The scale of each step, from the largest magnitudes of up to `length` steps before it."""
+            raise NotImplementedError
+    ''',
+    reference=delayed_scales,
+    form=Like(0),
+    show=show_series,
+    examples=(
+        Example((np.array([4.0, 4.0, 4.0]), 16, 448.0, 0), "Nothing moves: 4 becomes the largest number, 448."),
+        Example((SPIKE, 3, 1.0, 0), "The spike of step 3 is not known in step 3: there it is clipped. Steps 4, 5 and 6 remember it, step 7 has forgotten it."),
+        Example((SPIKE, 1, 1.0, 0), "A history of one: the step before, and nothing else."),
+        Example((np.array([8.0, 4.0, 2.0, 1.0]), 2, 1.0, 0), "Falling: the first step has its own amax, the second the first's; then the larger of the two before."),
+        Example((np.array([1.0, 2.0, 4.0, 8.0]), 16, 1.0, 1), "Rising by an octave each step: with a margin of one octave nothing is clipped."),
+        Example((np.array([2.0, 0.0, 0.0, 0.0, 6.0, 0.0]), 2, 1.0, 0), "Two zeros are all that is remembered: the scale stays, as a scale of 0 could not be divided by."),
+        Example((np.array([448.0, 30.0]), 4, 448.0, -1), "A negative margin: half of the history's maximum is the end of the range."),
+    ),
+    boundary=scale_cases,
+    properties=(Property("the scales are those of the library's delayed scaling on recorded gradients", recorded_calls, library_agrees),),
+    mutants=(
+        mutant("immediate scaling: the step's own amax", SEEN + FIRST, "amax[t : t + 1]"),
+        mutant("the present step is part of its history", SEEN + FIRST, "amax[max(0, t - length + 1) : t + 1]"),
+        mutant("the history is one step longer", "max(0, t - length)", "max(0, t - length - 1)"),
+        mutant("nothing is ever forgotten", "max(0, t - length)", "0"),
+        mutant("the history begins only when it is full", SEEN + FIRST, "amax[t - length : t] if t >= length else amax[: max(1, t)][-1:]"),
+        mutant("the latest step alone", SEEN, "amax[t - 1 : t]"),
+        mutant("the mean of the history", "max(seen)", "np.mean(seen)"),
+        mutant("the smallest of the history", "max(seen)", "min(seen)"),
+        mutant("the margin takes room away", "2.0**margin", "2.0**-margin"),
+        mutant("the margin counts factors instead of octaves", "2.0**margin", "(1 + margin)"),
+        mutant("the scale multiplies before rounding: the inverse", SCALE, "largest / (max(seen) * 2.0**margin or 1)", "scales[t] == 0", "max(seen) == 0"),
+        mutant("the scale is rounded up to a power of two", SCALE, "(2.0 ** np.ceil(np.log2(max(seen) * 2.0**margin / largest)) if max(seen) else 0)"),
+        mutant("the first step has scale 1", ZERO, ZERO + "    scales[0] = 1.0\n"),
+        mutant("zeros make the scale 0", ZERO, ""),
+        mutant("zeros make the scale 1", "scales[t] = scales[t - 1]\n", "scales[t] = 1.0\n"),
+        mutant("the margin is left out in the first step", ZERO, ZERO + "    scales[0] = amax[0] / largest\n"),
+    ),
+    hints=(
+        "Write down for the series 1, 1, 1, 64, 1, 1 and a history of 3 which numbers step 3 has seen, and which step 4.",
+        "amax[max(0, t − length) : t] are the steps before t; for t = 0 that is empty, so take amax[:1] there. The scale turns the maximum, with its margin, into the largest number.",
+        "The skeleton: for t in range(len(amax)): seen = …; scales[t] = max(seen) · 2.0**margin / largest; and if that is 0, scales[t] = scales[t − 1].",
+    ),
+)
