@@ -9,6 +9,7 @@ from lplab.claims.gupta_2015 import GUPTA_2015
 from lplab.claims.gupta_2015_recovery import GUPTA_2015_RECOVERY
 from lplab.claims.gupta_2015_updates import GUPTA_2015_UPDATES
 from lplab.claims.hfp8_2019 import HFP8_2019
+from lplab.claims.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED
 from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018
 from lplab.claims.pact_2018 import PACT_2018
 from lplab.claims.sawb_2019 import SAWB_2019
@@ -25,6 +26,7 @@ CLAIMS: tuple[Claim, ...] = (
     PACT_2018,
     SAWB_2019,
     HFP8_2019,
+    HFP8_2019_DISTRIBUTED,
     SUN_2020_THRESHOLD,
     SUN_2020_HARDWARE,
 )
