@@ -73,7 +73,7 @@ def loss_freezes(results: Results) -> Finding:
 
 
 def losing_most_is_no_harm(results: Results) -> Finding:
-    """The coin loses nearly all updates, too, and learns nearly as well as with many bits: each time it loses others."""
+    """The coin loses nearly all updates, too, and learns nearly as well as with many: each time it loses others."""
     left = _of(results, "stochastic", LEAST, "made")
     few, many = (_of(results, "stochastic", bits, "error") for bits in (LEAST, BITS[-1]))
     return Finding(

@@ -61,16 +61,18 @@ def run_claim(
         return known
     start = last = time.monotonic()
     found: dict[str, Numbers] = {}
+    busy = 0.0
     try:
-        for name, numbers in _measured(claim, missing, jobs):
+        for name, numbers, cpu in _measured(claim, missing, jobs):
             found[name] = numbers
+            busy += cpu
             if watch:
                 watch(len(found), len(missing))
             if time.monotonic() - last > KEEP_EVERY:
-                _keep(claim, known, found, folder, command, time.monotonic() - start, jobs)
+                _keep(claim, known, found, folder, command, (time.monotonic() - start, busy), jobs)
                 last = time.monotonic()
     finally:
-        result = _keep(claim, known, found, folder, command, time.monotonic() - start, jobs)
+        result = _keep(claim, known, found, folder, command, (time.monotonic() - start, busy), jobs)
     return result
 
 
@@ -81,8 +83,9 @@ def _measured(claim: Claim, missing: Sequence[tuple[Point, int]], jobs: int) -> 
     return Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(work)
 
 
-def _one(claim: Claim, point: Point, seed: int) -> tuple[str, Numbers]:
-    return key(point, seed), measure(claim, point, seed)
+def _one(claim: Claim, point: Point, seed: int) -> tuple[str, Numbers, float]:
+    start = time.process_time()
+    return key(point, seed), measure(claim, point, seed), time.process_time() - start
 
 
 def _keep(
@@ -91,13 +94,13 @@ def _keep(
     found: Mapping[str, Numbers],
     folder: str | Path | None,
     command: str,
-    seconds: float,
+    seconds: tuple[float, float],
     jobs: int,
 ) -> Stored:
-    """Write old and new together; without anything new, write nothing."""
+    """Write old and new together; without anything new, write nothing. Seconds are those of the clock and of a core."""
     if not found:
         return known
-    session = Session.now(command or f"run_claim({claim.id!r})", len(found), seconds, jobs)
+    session = Session.now(command or f"run_claim({claim.id!r})", len(found), seconds[0], jobs, seconds[1])
     now = replace(known, numbers={**known.numbers, **found}, sessions=(*known.sessions, session))
     save(claim, now, folder)
     return now

@@ -36,7 +36,11 @@ def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Session:
-    """One call that measured: date (UTC), command, how many points in how many seconds, and the versions."""
+    """One call that measured: date (UTC), command, how many points in how many seconds, and the versions.
+
+    ``core_seconds`` is the time that processor cores worked on it, which is what a budget is about: the seconds of the
+    clock also count what else the machine did. 0 where it was not measured.
+    """
 
     date: str
     command: str
@@ -44,11 +48,18 @@ class Session:
     seconds: float
     jobs: int
     versions: dict[str, str]
+    core_seconds: float = 0.0
 
     @classmethod
-    def now(cls, command: str, points: int, seconds: float, jobs: int) -> Session:
+    def now(cls, command: str, points: int, seconds: float, jobs: int, core_seconds: float = 0.0) -> Session:
         """The session that just ended."""
-        return cls(datetime.now(UTC).strftime("%Y-%m-%d"), command, points, round(seconds, 1), jobs, versions())
+        date = datetime.now(UTC).strftime("%Y-%m-%d")
+        return cls(date, command, points, round(seconds, 1), jobs, versions(), round(core_seconds, 1))
+
+    @property
+    def cost(self) -> float:
+        """Core seconds, or, where they were not measured, the seconds of all processes."""
+        return self.core_seconds or self.seconds * self.jobs
 
 
 @dataclass(frozen=True)

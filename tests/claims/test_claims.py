@@ -162,7 +162,7 @@ def test_every_claim_is_measured_with_at_least_three_seeds_and_judged(name):
         assert len(record["findings"]) == len(claim.shape)
         sessions = claims.stored(claim).sessions
         assert sessions and all(session.command.startswith("lplab claims run") for session in sessions)
-        assert sum(session.seconds * session.jobs for session in sessions) <= 2 * claim.budget_seconds
+        assert sum(session.cost for session in sessions) <= 2 * claim.budget_seconds
 
 
 def test_ids_are_unique():
@@ -268,4 +268,5 @@ def test_a_broken_file_of_results_is_bad_input(tmp_path, toy_only, capsys):
 
 def test_sessions_know_their_day():
     assert len(Session.now("x", 1, 0.04, 1).date) == 10
+    assert Session.now("x", 1, 60.0, 2, 31.5).cost == 31.5 and Session.now("x", 1, 60.0, 2).cost == 120
     assert isinstance(Results([]), Results) and len(Results([])) == 0
