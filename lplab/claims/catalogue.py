@@ -10,6 +10,7 @@ from lplab.claims.gupta_2015_recovery import GUPTA_2015_RECOVERY
 from lplab.claims.gupta_2015_updates import GUPTA_2015_UPDATES
 from lplab.claims.hfp8_2019 import HFP8_2019
 from lplab.claims.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED
+from lplab.claims.hfp8_2019_inference import HFP8_2019_INFERENCE
 from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018
 from lplab.claims.pact_2018 import PACT_2018
 from lplab.claims.sawb_2019 import SAWB_2019
@@ -27,6 +28,7 @@ CLAIMS: tuple[Claim, ...] = (
     SAWB_2019,
     HFP8_2019,
     HFP8_2019_DISTRIBUTED,
+    HFP8_2019_INFERENCE,
     SUN_2020_THRESHOLD,
     SUN_2020_HARDWARE,
 )
