@@ -13,6 +13,7 @@ from lplab.figures.error_curve import error_curve
 from lplab.figures.errors import error_histogram
 from lplab.figures.export import export
 from lplab.figures.gradient_grids import gradient_grids
+from lplab.figures.gradient_range import gradient_range
 from lplab.figures.grid_errors import grid_errors
 from lplab.figures.layer_scales import layer_scales
 from lplab.figures.live import show, update
@@ -21,8 +22,11 @@ from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.phases import phases
 from lplab.figures.plane import TensorRow, range_precision, tensor_row
 from lplab.figures.prediction import guess_and_truth
+from lplab.figures.range_map import range_map
 from lplab.figures.relative_error import error_curve_data
+from lplab.figures.retuning import retuned_errors
 from lplab.figures.running_sum import chunk_error, running_sum
+from lplab.figures.scales import delayed_ranges
 from lplab.figures.scatter import quantized_scatter
 from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
@@ -45,11 +49,13 @@ __all__ = [
     "codebook_table",
     "compare",
     "counterexample",
+    "delayed_ranges",
     "error_curve",
     "error_curve_data",
     "error_histogram",
     "export",
     "gradient_grids",
+    "gradient_range",
     "grid_errors",
     "guess_and_truth",
     "layer_scales",
@@ -60,7 +66,9 @@ __all__ = [
     "number_line_data",
     "phases",
     "quantized_scatter",
+    "range_map",
     "range_precision",
+    "retuned_errors",
     "running_sum",
     "show",
     "stacked",

@@ -13,6 +13,7 @@ from .live_run import LiveRun
 from .live_trainers import LiveTrainers, live_trainers
 from .plane_explorer import PlaneExplorer
 from .prediction import Outcome, Prediction
+from .range_explorer import RangeExplorer
 from .sum_explorer import SumExplorer
 from .training import live_training, train_with
 from .training_explorer import TrainingExplorer
@@ -29,6 +30,7 @@ __all__ = [
     "Outcome",
     "PlaneExplorer",
     "Prediction",
+    "RangeExplorer",
     "SumExplorer",
     "TrainingExplorer",
     "live_trainers",

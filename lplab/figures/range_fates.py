@@ -1,0 +1,131 @@
+"""What a format's window makes of recorded magnitudes behind a loss scale: shares that are lost, and words for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lplab.figures import style, words
+from lplab.figures.window import Window
+from lplab.recording_files import LOWEST, Magnitudes
+
+OCTAVES = -48, 24  # the axis stays where it is, whatever is chosen; what lies beyond counts in the outermost bars
+FATES = ("to zero", "subnormal", "normal", "overflow")
+FILLS = (style.LOST_RANGE, style.SUBNORMAL_RANGE, style.NORMAL_RANGE, style.LOST_RANGE)
+
+
+@dataclass(frozen=True)
+class RangeFates:
+    """What a format's window makes of recorded magnitudes.
+
+    Attributes:
+        counts: float64 [4, 160]: elements of each recorded octave that become zero, are subnormal, are normal, or lie
+            beyond the largest value. An octave with an edge of the window in it is split as if log2 of its magnitudes
+            were spread evenly, up to the largest magnitude.
+        total: elements that are not zero.
+    """
+
+    counts: np.ndarray
+    total: int
+
+    @property
+    def shares(self) -> np.ndarray:
+        """float64 [4]: shares of the elements that are not zero, in the order of ``FATES``."""
+        return self.counts.sum(1) / max(self.total, 1)
+
+    @property
+    def lost(self) -> float:
+        """The share that becomes zero."""
+        return float(self.shares[0])
+
+    @property
+    def overflowed(self) -> float:
+        """The share beyond the largest value."""
+        return float(self.shares[3])
+
+
+def range_fates(found: Magnitudes, window: Window, scale: int = 0) -> RangeFates:
+    """The fates of recorded magnitudes, multiplied by 2^scale.
+
+    >>> from lplab.figures.window import window
+    >>> from lplab.formats import get
+    >>> counts = np.zeros(160, np.int64)
+    >>> counts[96 - 30] = counts[96 - 3] = 5
+    >>> [range_fates(Magnitudes(counts, 0, 0.2), window(get("fp16")), k).lost for k in (0, 8)]
+    [0.5, 0.0]
+    """
+    bottom = np.arange(LOWEST, LOWEST + len(found.counts), dtype=np.float64) + scale
+    width = np.ones_like(bottom)
+    filled = np.flatnonzero(found.counts)
+    if len(filled) and found.largest > 0:  # the last octave ends at the largest magnitude
+        width[filled[-1]] = np.clip(math.log2(found.largest) + scale - bottom[filled[-1]], 1e-9, 1.0)
+    edges = window_edges(window)
+    below = np.clip((np.array(edges)[:, None] - bottom) / width, 0.0, 1.0)
+    parts = np.diff(np.vstack([np.zeros_like(bottom), below, np.ones_like(bottom)]), axis=0)
+    return RangeFates(parts * found.counts, found.total)
+
+
+def window_edges(window: Window) -> tuple[float, float, float]:
+    """log2 of where zero ends, where full precision begins, and where the format ends.
+
+    >>> window_edges(Window(2.0**-25, 2.0**-24, 2.0**-14, -65520.0, 65520.0))[:2]
+    (-25.0, -14.0)
+    """
+    zero = _log2(window.flush)
+    normal = _log2(window.normal) if window.normal > window.smallest else zero
+    return zero, max(zero, normal), _log2(window.magnitude)
+
+
+def scale_text(scale: int) -> str:
+    """The loss scale as text.
+
+    >>> scale_text(0), scale_text(16), scale_text(-8)
+    ('no loss scale', 'loss scale 2¹⁶', 'loss scale 2⁻⁸')
+    """
+    return f"loss scale {words.raised(words.power(scale, plain=True))}" if scale else "no loss scale"
+
+
+def said_of(fates: RangeFates) -> str:
+    """What is lost, as text.
+
+    >>> said_of(RangeFates(np.array([[1.0], [0.0], [3.0], [0.0]]), 4))
+    '25.0 % become zero, nothing overflows'
+    """
+    zero = f"{words.percent(fates.lost)} become zero" if fates.lost else "nothing becomes zero"
+    return f"{zero}, {words.percent(fates.overflowed) + ' overflow' if fates.overflowed else 'nothing overflows'}"
+
+
+def room_above(*found: Magnitudes) -> float:
+    """The end of a y axis for these histograms, in percent, with room for the names of the ranges."""
+    highest = max(100 * float(f.counts.max(initial=0)) / max(f.total, 1) for f in found)
+    return max(5.0 * math.ceil(1.3 * highest / 5), 10.0)
+
+
+def in_view(counts: np.ndarray, scale: int) -> np.ndarray:
+    """Counts [k, 160] of recorded octaves, times 2^scale, in the octaves of the axis: float64 [k, 72].
+
+    What lies beyond the axis counts in its outermost octaves.
+
+    >>> in_view(np.ones((1, 160)), 0)[0, [0, 1, -1]].tolist()
+    [49.0, 1.0, 41.0]
+    """
+    low, high = OCTAVES
+    column = np.clip(np.arange(counts.shape[1]) + LOWEST + scale, low, high - 1) - low
+    return np.stack([np.bincount(column, row, minlength=high - low) for row in counts])
+
+
+def spans(window: Window) -> list[tuple[float, float]]:
+    """Start and end of the four ranges of ``FATES`` on the axis, in octaves.
+
+    >>> spans(Window(2.0**-25, 2.0**-24, 2.0**-14, -65520.0, 65520.0))[1]
+    (-25.0, -14.0)
+    """
+    low, high = OCTAVES
+    edges = [float(np.clip(edge, low, high)) for edge in window_edges(window)]
+    return list(zip([float(low), *edges], [*edges, float(high)], strict=True))
+
+
+def _log2(value: float) -> float:
+    return math.log2(value) if value > 0 else -math.inf

@@ -1,0 +1,133 @@
+"""Recorded magnitudes of every layer, or of every step, under a format's window: a row each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.figures.range_fates import FILLS, OCTAVES, RangeFates, in_view, range_fates, scale_text, spans
+from lplab.figures.window import Window
+from lplab.recording_files import Magnitudes
+
+
+def range_map(
+    rows: Sequence[tuple[str, Magnitudes]],
+    window: Window,
+    scale: int = 0,
+    *,
+    name: str,
+    chosen: int = 0,
+    what: str = "|gradient|",
+    title: str = "",
+    height: int = 430,
+) -> go.Figure:
+    """Every layer, or every step, as a row: how its magnitudes lie in the window, and which share becomes zero.
+
+    Args:
+        rows: label and magnitudes, from the top.
+        window: of the format.
+        scale: log2 of the loss scale.
+        name: of the format.
+        chosen: the row to outline.
+        what: what the elements are, for the axis.
+        title: the point that it makes; by default the row that loses most.
+        height: in pixels.
+
+    Raises:
+        ValueError: no row, or no such row to outline.
+
+    >>> from lplab.figures.window import window
+    >>> from lplab.formats import get
+    >>> from lplab.recording_files import recorded
+    >>> rows = [(layer, recorded("digits_resnet").magnitudes(layer, "weight", 0)) for layer in ("stem", "head")]
+    >>> range_map(rows, window(get("fp16")), name="fp16").layout.meta["title"]
+    'fp16, no loss scale: nothing becomes zero in any row'
+    """
+    if not 0 <= chosen < max(len(rows), 1) or not rows:
+        raise ValueError(f"chosen must be one of {len(rows)} rows, got {chosen!r}")
+    fates = [range_fates(found, window, scale) for _, found in rows]
+    z = np.array([100 * in_view(found.counts[None], scale)[0] / max(found.total, 1) for _, found in rows])
+    said = title or f"{name}, {scale_text(scale)}: {_worst(rows, fates)}"
+    lost = [f"{label}: {words.percent(f.lost)}" for (label, _), f in zip(rows, fates, strict=True)]
+    fig = style.figure([_cells(z, rows), *_column(fates)], _map_layout(rows, window, scale, chosen, what))
+    return style.finish(
+        fig,
+        alt=f"{len(rows)} rows of magnitudes under the window of {said}. Share that becomes zero: {'; '.join(lost)}.",
+        title=said,
+        subtitle="the darker, the more of a row's elements lie there · right: shares that are lost",
+        height=height,
+        t=66,
+    )
+
+
+def _worst(rows: Sequence[tuple[str, Magnitudes]], fates: Sequence[RangeFates]) -> str:
+    lost, beyond = [f.lost for f in fates], [f.overflowed for f in fates]
+    if max(beyond) > 0:
+        return f"{rows[int(np.argmax(beyond))][0]} overflows, {words.percent(max(beyond))}"
+    if not max(lost):
+        return "nothing becomes zero in any row"
+    return f"{rows[int(np.argmax(lost))][0]} loses most, {words.percent(max(lost))}"
+
+
+def _cells(z: np.ndarray, rows: Sequence[tuple[str, Magnitudes]]) -> dict[str, Any]:
+    return {
+        "type": "heatmap",
+        "name": "share of a row's elements",
+        "x": np.arange(*OCTAVES) + 0.5,
+        "y": np.arange(len(rows)),
+        "z": z.astype(np.float32),
+        "zmin": 0,
+        "zmax": 25,
+        "colorscale": [[0, "rgba(0,114,178,0)"], [0.15, "rgba(0,114,178,.45)"], [1, "rgba(0,114,178,1)"]],
+        "showscale": False,
+        "ygap": 2,
+        "customdata": np.repeat([[label] for label, _ in rows], z.shape[1], axis=1),
+        "hovertemplate": "%{customdata}<br>octave from 2<sup>%{x:.0f}</sup><br>share  %{z:.3g} %<extra></extra>",
+    }
+
+
+def _column(fates: Sequence[RangeFates]) -> list[dict[str, Any]]:
+    """What each row loses, beside it: to zero, and in the colour of losses what overflows."""
+    traces = []
+    for name, x, shares in (
+        ("to zero", 0.0, [f.lost for f in fates]),
+        ("overflow", 1.0, [f.overflowed for f in fates]),
+    ):
+        texts = [words.percent(share) if share else "0" for share in shares]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "text",
+                "name": name,
+                "x": np.full(len(fates) + 1, x),
+                "y": np.arange(-1.0, len(fates)),
+                "xaxis": "x2",
+                "text": np.array([name, *texts], dtype=str),
+                "textfont": {"size": style.NOTE},
+                "hoverinfo": "skip",
+            }
+        )
+    return traces
+
+
+def _map_layout(
+    rows: Sequence[tuple[str, Magnitudes]], window: Window, scale: int, chosen: int, what: str
+) -> dict[str, Any]:
+    low, high = OCTAVES
+    texts = [f"<b>{label}</b>" if i == chosen else label for i, (label, _) in enumerate(rows)]
+    x = style.power_axis(low, high, f"{'loss scale × ' if scale else ''}{what} (powers of two)")
+    outline = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": chosen - 0.5, "y1": chosen + 0.5}
+    return {
+        "xaxis": x | {"domain": [0, 0.82]},
+        "xaxis2": {"domain": [0.84, 1], "range": [-0.5, 1.5], "visible": False, "fixedrange": True},
+        "yaxis": {"range": [len(rows) - 0.5, -1.6], "tickvals": np.arange(len(rows)), "showgrid": False}
+        | {"ticktext": np.array(texts, dtype=str), "tickfont": {"size": style.NOTE}, "ticks": "", "showline": False},
+        "shapes": [
+            *(style.region(a, b, fill) for (a, b), fill in zip(spans(window), FILLS, strict=True)),
+            outline | {"line": {"color": style.GREY, "width": 1.5}, "fillcolor": "rgba(0,0,0,0)"},
+        ],
+    }
