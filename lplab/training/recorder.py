@@ -40,7 +40,7 @@ class Record:
         saturated: share of the elements beyond the largest value of the grid.
         relative_error: ‖rounded − x‖ / ‖x‖ (0 where all is zero).
         bias: mean of (rounded − x)·sign(x), divided by mean |x|: below zero where rounding shrinks.
-        largest: the largest finite magnitude before rounding.
+        largest: the largest finite magnitude before rounding, of those that were looked at.
         scale: what one unit of the grid was worth, 1 where there is no scale.
     """
 
@@ -61,8 +61,32 @@ class Record:
 NUMBERS = tuple(f.name for f in fields(Record) if f.name not in ("step", "layer", "role", "histogram"))
 
 
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What is kept of one rounding until its step ends: some numbers before and after, and how they were rounded."""
+
+    before: np.ndarray
+    after: np.ndarray
+    limit: float
+    scale: float
+
+    @classmethod
+    def at(cls, before: Tensor, rounded: Rounded, sample: int) -> Look:
+        """Look at no more than ``sample`` elements, evenly spread."""
+        flat, values = before.detach().reshape(-1), rounded.values.detach().reshape(-1)
+        stride = max(1, -(-flat.numel() // sample))
+        x, q = (np.array(t[::stride].float().cpu().numpy()) for t in (flat, values))  # copies: relu_() may follow
+        scale = rounded.scale
+        return cls(
+            x,
+            q,
+            np.inf if rounded.limit is None else float(rounded.limit),
+            float(scale if isinstance(scale, float | int) else scale.mean()),
+        )
+
+
 def describe(step: int, layer: str, role: str, before: Tensor, rounded: Rounded, sample: int) -> Record:
-    """A record of one rounding, from at most ``sample`` evenly spread elements (the largest magnitude included).
+    """A record of one rounding, from at most ``sample`` evenly spread elements.
 
     >>> import torch
     >>> from lplab.training.rounding import rounder_of
@@ -72,13 +96,16 @@ def describe(step: int, layer: str, role: str, before: Tensor, rounded: Rounded,
     >>> record.zeros, round(record.underflowed, 3), record.saturated
     (0.25, 0.333, 0.25)
     """
-    flat, values = before.detach().reshape(-1), rounded.values.detach().reshape(-1)
-    stride = max(1, -(-flat.numel() // sample))
-    x = flat[::stride].float().cpu().numpy()
-    q = values[::stride].float().cpu().numpy()
+    return summed_up(step, layer, role, [Look.at(before, rounded, sample)])
+
+
+def summed_up(step: int, layer: str, role: str, looks: list[Look]) -> Record:
+    """One record of all roundings of a tensor in a step: of a layer that is used twice, of all times of an LSTM."""
+    x, q = (np.concatenate([getattr(look, name) for look in looks]) for name in ("before", "after"))
+    limit = np.repeat([look.limit for look in looks], [len(look.before) for look in looks])
     finite = np.isfinite(x)
     if not finite.all():
-        x, q = x[finite], q[finite]
+        x, q, limit = x[finite], q[finite], limit[finite]
     size = np.abs(x)
     nonzero = size > 0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -88,7 +115,6 @@ def describe(step: int, layer: str, role: str, before: Tensor, rounded: Rounded,
         bias = float((error * np.sign(x)).sum()) / float(size.sum(dtype=np.float64)) if norm else 0.0
     exponents = np.clip((size[nonzero].view(np.int32) >> 23) - 127 - LOWEST, 0, BINS - 1)
     count, alive = max(len(finite), 1), max(int(nonzero.sum()), 1)
-    scale = rounded.scale
     return Record(
         step=step,
         layer=layer,
@@ -97,30 +123,31 @@ def describe(step: int, layer: str, role: str, before: Tensor, rounded: Rounded,
         zeros=float((~nonzero).sum()) / count,
         not_finite=float((~finite).sum()) / count,
         underflowed=float((nonzero & (q == 0)).sum()) / alive,
-        saturated=0.0 if rounded.limit is None else float((size > rounded.limit).sum()) / count,
+        saturated=float((size > limit).sum()) / count,
         relative_error=relative,
         bias=bias,
         largest=float(size.max()) if size.size else 0.0,
-        scale=float(scale) if isinstance(scale, float | int) else float(scale.mean()),
+        scale=float(np.mean([look.scale for look in looks])),
     )
 
 
 class Recorder:
     """Records every ``every``-th step of a training.
 
-    It sees operands, output and gradients of every product, under "fp32" as well. Of an LSTM or GRU it sees each time
-    step's: "input_l0" and "recurrent_l0" of the layer are its two products; where nothing is rounded, they are computed
-    once more to be seen. Of ``functional.scaled_dot_product_attention`` it sees, where nothing is rounded, the query,
-    the output and its gradient alone; of a normalization, running means, and what a recipe rounds.
+    It sees operands, output and gradients of every product, under "fp32" as well: one record of each in a step, however
+    often the layer was used. Of an LSTM or GRU, "input_l0" and "recurrent_l0" are the two products of all time steps;
+    where nothing is rounded, they are computed once more to be seen, and a recorded step takes some ten times as long.
+    Of ``functional.scaled_dot_product_attention`` it sees, where nothing is rounded, the query, the output and its
+    gradient alone; of a normalization, running means, and what a recipe rounds.
 
     Args:
         every: 1 records each step and takes about as long as the step itself; with 10 it is hardly noticed.
-        sample: at most so many elements of a tensor are looked at, evenly spread.
+        sample: at most so many elements of a tensor are looked at each time, evenly spread.
         roles: which roles; None for all.
         layers: a pattern of names, as in ``"blocks.0.*"``.
 
     Attributes:
-        records: a list of :class:`Record`, in the order in which the tensors were rounded.
+        records: a list of :class:`Record`, in the order in which the tensors were first rounded.
         seconds: how long recording has taken so far.
 
     >>> Recorder(every=5).every
@@ -149,11 +176,12 @@ class Recorder:
         if step % self.every:
             yield
             return
+        looks: dict[tuple[str, str], list[Look]] = {}
 
         def watch(site: Site, role: str, before: Tensor, rounded: Rounded) -> None:
             start = time.perf_counter()
             if self._wants(site.name, role):
-                self.records.append(describe(step, site.name, role, before, rounded, self.sample))
+                looks.setdefault((site.name, role), []).append(Look.at(before, rounded, self.sample))
             self.seconds += time.perf_counter() - start
 
         emulation.watch = watch
@@ -163,7 +191,10 @@ class Recorder:
             emulation.watch = None
             for site in emulation.sites.values():
                 site.watch = None
+        start = time.perf_counter()
+        self.records += [summed_up(step, layer, role, seen) for (layer, role), seen in looks.items()]
         self._running_means(model, step)
+        self.seconds += time.perf_counter() - start
 
     def _wants(self, layer: str, role: str) -> bool:
         return (self.roles is None or role in self.roles) and fnmatchcase(layer, self.layers)
@@ -183,7 +214,7 @@ class Recorder:
     def series(self, layer: str, role: str) -> dict[str, np.ndarray]:
         """Everything of one tensor over time: "step" int64 [n], "histogram" int64 [n, 160], the numbers float64 [n].
 
-        A tensor that was rounded several times in a step (a layer that is used twice) has several entries.
+        There is one entry for each recorded step, of all roundings in it (a layer may be used twice).
 
         Raises:
             KeyError: nothing of this name was recorded.

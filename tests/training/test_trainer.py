@@ -284,7 +284,18 @@ def test_the_recorder_sees_inside_recurrent_layers_and_changes_no_bit():
         assert (mine["relative_error"] == 0).all()
         np.testing.assert_allclose(mine["largest"], other["largest"], rtol=1e-3, err_msg=f"{name} {role}")
     dy = plain.series("lstm/recurrent_l0", "output_gradient_dx")
-    assert len(dy["step"]) == 3 * 5 and (dy["largest"] > 0).all()
+    assert dy["step"].tolist() == [0, 1, 2] and (dy["largest"] > 0).all()
+
+
+def test_a_layer_used_twice_has_one_record_of_both():
+    layer = nn.Linear(2, 2, bias=False)
+    model = quantize_model(nn.Sequential(layer, layer), "hfp8_2019", first=None, last=None)
+    nn.init.constant_(model[0].weight, 1.0)
+    recorder = Recorder(every=1)
+    with recorder.watching(model, 0):
+        model(torch.tensor([[1.0, 1.0]])).sum().backward()
+    seen = recorder.series("0", "activation")
+    assert seen["step"].tolist() == [0] and seen["largest"].tolist() == [2.0] and seen["histogram"].sum() == 4
 
 
 def test_a_recorder_watches_evaluation_too():
