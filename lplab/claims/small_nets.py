@@ -24,3 +24,22 @@ def small_transformer() -> Task:
         about="Transformer of two blocks of width 48; the characters of a novel, the next one to be told",
         model=lambda seed: models.transformer(vocabulary, seed, width=48, blocks=2),
     )
+
+
+def deep_mlp() -> Task:
+    """Five linear layers on the digits, without normalization: the further back, the smaller the gradients.
+
+    >>> deep_mlp().optimizer, len(deep_mlp().model(0).layers)
+    ('adam', 5)
+    """
+    from lplab import models
+    from lplab.training import tasks
+
+    return replace(
+        tasks.get("mlp"),
+        about="five linear layers without normalization; digits, 8 × 8",
+        model=lambda seed: models.mlp((64, 64, 64, 64, 64, 10), seed),
+        optimizer="adam",
+        lr=1e-3,
+        options=(),
+    )
