@@ -51,7 +51,9 @@ def gradient_maxima() -> GradientMaxima:
 
 
 def gradients_at(model: str, step: int, elements: int = 4096) -> dict[str, np.ndarray]:
-    """The captured output gradients of all layers at one step, float64 [up to ``elements``], evenly spread.
+    """The captured output gradients of all layers at one step: float64 [up to ``elements``] each.
+
+    They are evenly spread over the tensor; the first one makes room for the largest, on which a scale depends.
 
     Raises:
         ValueError: no such model or step.
@@ -62,5 +64,7 @@ def gradients_at(model: str, step: int, elements: int = 4096) -> dict[str, np.nd
     found = {}
     for name in captured().select(model=model, step=step, role="gradient"):
         x = captured()[name].ravel().astype(np.float64)
-        found[name.split("/")[2]] = x[:: max(1, -(-x.size // elements))]
+        sample = x[:: max(1, -(-x.size // elements))].copy()
+        sample[0] = x[np.argmax(np.abs(x))]
+        found[name.split("/")[2]] = sample
     return found

@@ -1,4 +1,4 @@
-"""Both phases of radix-4 FP4 over all magnitudes: two staircases that take turns, and their mean."""
+"""Both phases of radix-4 FP4 over all magnitudes: what is left of a number after rounding, and of the mean of both."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ OCTAVES = (-9.0, 7.0)
 
 
 def phases(yours: tuple[Any, Any, Any] | None = None, *, title: str = "", height: int = 360) -> go.Figure:
-    """log2 of the rounded magnitude against log2 of the magnitude, in the even and in the odd phase.
+    """The result of rounding as a multiple of the number, against its magnitude, in the even and in the odd phase.
 
     Args:
-        yours: positive numbers and what somebody made of them in the even and in the odd phase, 1-d arrays of equal
+        yours: positive numbers, and what somebody made of them in the even and in the odd phase, 1-d arrays of equal
             length, at most 250 numbers: circles where they are the library's, crosses where not.
         title: the point that it makes; by default what share of yours agrees.
         height: in pixels.
@@ -28,13 +28,13 @@ def phases(yours: tuple[Any, Any, Any] | None = None, *, title: str = "", height
     >>> phases((np.array([0.7, 3.0]), np.array([1.0, 4.0]), np.array([0.5, 4.0]))).layout.meta["title"]
     'Yours agrees at 3 of 4 points'
     """
-    steps = np.exp2(np.linspace(*OCTAVES, 1601))
+    steps = np.exp2(np.linspace(*OCTAVES, 3201))
     even, odd = two_phase(steps)
     data = [
-        _stairs("unchanged", steps, steps, style.GREEN, "dot", 1.2),
-        _stairs("mean of both", steps, (even + odd) / 2, style.GREY, "solid", 1.4),
-        _stairs("even, for dx", steps, even, style.BLUE, "solid", 2.2),
-        _stairs("odd, for dW", steps, odd, style.VERMILION, "dash", 2.2),
+        _saw("unchanged", steps, steps, style.GREEN, "dot", 1.2),
+        _saw("mean of both", steps, (even + odd) / 2, style.GREY, "solid", 1.4),
+        _saw("even, for dx", steps, even, style.BLUE, "solid", 2.2),
+        _saw("odd, for dW", steps, odd, style.VERMILION, "dash", 2.2),
     ]
     x, own_even, own_odd = (np.asarray(part, np.float64).ravel() for part in yours or ((), (), ()))
     if not x.shape == own_even.shape == own_odd.shape:
@@ -52,12 +52,12 @@ def phases(yours: tuple[Any, Any, Any] | None = None, *, title: str = "", height
     low, high = OCTAVES
     layout = {
         "xaxis": style.power_axis(low, high, "magnitude before rounding"),
-        "yaxis": style.power_axis(low, high, "after rounding"),
+        "yaxis": {"range": [-0.08, 1.75], "title": {"text": "rounded ÷ number"}, "nticks": 8},
     }
     return style.finish(
         style.figure(data, layout),
-        alt="Staircases of the even and the odd phase of radix-4 FP4: steps of two octaves, an octave apart. Their "
-        f"mean has a step in every octave. {said}.",
+        alt="The result of rounding as a multiple of the number: a sawtooth from 1.6 to 0.4 every two octaves for the "
+        f"even phase of radix-4 FP4, one shifted by an octave for the odd phase, 1.2 to 0.6 for their mean. {said}.",
         title=said,
         subtitle=style.key(*entries),
         height=height,
@@ -65,19 +65,13 @@ def phases(yours: tuple[Any, Any, Any] | None = None, *, title: str = "", height
     )
 
 
-def _log2(values: np.ndarray) -> np.ndarray:
-    """Exponents; what is not positive leaves a gap."""
-    with np.errstate(invalid="ignore"):
-        return np.log2(np.where((values > 0) & np.isfinite(values), values, np.nan))
-
-
-def _stairs(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float) -> dict[str, Any]:
+def _saw(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
-        "x": _log2(x),
-        "y": _log2(y),
+        "x": np.log2(x),
+        "y": y / x,
         "line": {"color": colour, "dash": dash, "width": width},
         "hoverinfo": "skip",
     }
@@ -88,8 +82,8 @@ def _points(name: str, x: np.ndarray, y: np.ndarray, shown: np.ndarray, symbol: 
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "x": _log2(x[shown]),
-        "y": _log2(y[shown]),
+        "x": np.log2(x[shown]),
+        "y": np.clip(y[shown] / x[shown], 0, 1.7),
         "marker": {"symbol": symbol, "size": 8, "color": style.PINK, "line": {"width": 1.6, "color": style.PINK}},
         "customdata": np.stack([x[shown], y[shown]], axis=1),
         "hovertemplate": f"{name}<br>before  %{{customdata[0]:.5g}}<br>after   %{{customdata[1]:.5g}}<extra></extra>",

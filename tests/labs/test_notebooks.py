@@ -37,7 +37,12 @@ DLFLOAT = (
     '_float("dlfloat16", 6, 9,',
     '_float("dlfloat16", 6, 8,',
 )
-MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN, "05": DLFLOAT}
+PHASES = (
+    "quantizers/radix4.py",
+    '_BIASES = {"even": 4, "odd": 4.5}',
+    '_BIASES = {"even": 3, "odd": 3.5}',
+)
+MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN, "05": DLFLOAT, "07": PHASES}
 
 
 def code(text: str, output: str = "") -> dict:
