@@ -6,6 +6,7 @@ process.
 """
 
 from lplab.compression.adacomp import AdaComp
+from lplab.compression.catalogue import get, names
 from lplab.compression.dense import Dense
 from lplab.compression.dgc import DGC
 from lplab.compression.exchange import Entry, Ledger, exchange
@@ -45,4 +46,6 @@ __all__ = [
     "Transfer",
     "WarmUp",
     "exchange",
+    "get",
+    "names",
 ]

@@ -1,0 +1,80 @@
+"""Compressors by name, as they are typed in a terminal. A new one is a new row."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any
+
+from lplab.compression.adacomp import AdaComp
+from lplab.compression.dense import Dense
+from lplab.compression.dgc import DGC
+from lplab.compression.lossless import Lossless
+from lplab.compression.lowrank import PowerSGD
+from lplab.compression.protocol import Compressor
+from lplab.compression.scalecom import ScaleCom
+from lplab.compression.signs import EFSign, OneBit
+from lplab.compression.sparse import RandomK, TopK
+from lplab.compression.unbiased import QSGD, TernGrad
+
+COMPRESSORS: dict[str, type[Compressor]] = {
+    "dense": Dense,
+    "adacomp": AdaComp,
+    "scalecom": ScaleCom,
+    "topk": TopK,
+    "randomk": RandomK,
+    "dgc": DGC,
+    "onebit": OneBit,
+    "efsign": EFSign,
+    "terngrad": TernGrad,
+    "qsgd": QSGD,
+    "powersgd": PowerSGD,
+    "lossless": Lossless,
+}
+
+
+def names() -> tuple[str, ...]:
+    """The names of all compressors."""
+    return tuple(COMPRESSORS)
+
+
+def get(text: str) -> Compressor:
+    """A compressor from its name, with settings behind a colon.
+
+    Raises:
+        ValueError: an unknown name or setting, or a value that is not allowed.
+
+    >>> get("scalecom:chunk=100,beta=0.3")
+    ScaleCom(chunk=100, beta=0.3, m=1, wire='fp32', small='dense')
+    >>> get("scalcom")
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown compressor 'scalcom'; did you mean scalecom? All: dense, adacomp, ...
+    """
+    name, _, settings = text.partition(":")
+    if name not in COMPRESSORS:
+        close = get_close_matches(name, COMPRESSORS, 2, 0.5)
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
+        raise ValueError(f"unknown compressor {name!r}; {hint}All: {', '.join(COMPRESSORS)}")
+    kind = COMPRESSORS[name]
+    return kind(**dict(_setting(kind, part) for part in settings.split(",") if part))
+
+
+def _setting(kind: type[Compressor], part: str) -> tuple[str, Any]:
+    name, equals, value = part.partition("=")
+    allowed = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # all of them are dataclasses
+    if not equals or name.strip() not in allowed:
+        raise ValueError(
+            f"{kind.__name__} has no setting {part!r}; it has {', '.join(allowed) or 'none'}, as in name=value"
+        )
+    return name.strip(), _value(value.strip())
+
+
+def _value(text: str) -> Any:
+    """A number, True, False or None where it reads as one, else the word itself."""
+    spelled = {"true": "True", "false": "False", "none": "None"}.get(text.lower(), text)
+    try:
+        return ast.literal_eval(spelled)
+    except (ValueError, SyntaxError):
+        return text

@@ -1,0 +1,116 @@
+"""Start a distributed run from a notebook or a terminal, listen to it, and leave no process behind.
+
+This module needs PyTorch (in the processes that it starts) and psutil.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+
+from lplab.parallel.settings import RunSettings
+
+MARK = "lplab "
+PATIENCE = 10.0  # seconds for processes to end by themselves
+
+
+class DistributedError(RuntimeError):
+    """A run that ended before it was done; the message says which rank, and its last words."""
+
+
+class DistributedRun:
+    """A run by processes of this machine, as an iterator over what rank 0 reports.
+
+    Ending the iteration early, or :meth:`stop`, ends all processes.
+
+    Args:
+        settings: what is trained.
+
+    >>> run = DistributedRun(RunSettings("mlp", learners=2, steps=3))
+    >>> run.command[1:3]
+    ['-m', 'torch.distributed.run']
+    """
+
+    def __init__(self, settings: RunSettings) -> None:
+        self.settings = settings
+        ranks = ["--standalone", f"--nproc-per-node={settings.learners}"]
+        work = ["-m", "lplab.parallel.worker", settings.to_json()]
+        self.command = [sys.executable, "-m", "torch.distributed.run", *ranks, *work]
+        self._process: subprocess.Popen[str] | None = None
+        self._stopped = False
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Start, and yield a dictionary for each step (step, loss, payload_bytes, skipped), and one at the end.
+
+        Raises:
+            DistributedError: a rank failed or was killed.
+        """
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        self._process = subprocess.Popen(
+            self.command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        last: deque[str] = deque(maxlen=40)
+        try:
+            assert self._process.stdout is not None  # it is a pipe
+            for line in self._process.stdout:
+                if line.startswith(MARK):
+                    yield json.loads(line.removeprefix(MARK))
+                else:
+                    last.append(line.rstrip())
+            if self._process.wait() and not self._stopped:
+                raise DistributedError(reason(list(last), self._process.returncode))
+        finally:
+            self._end()
+
+    def stop(self) -> None:
+        """End all processes; the iteration then ends, too."""
+        self._stopped = True
+        self._end()
+
+    @property
+    def processes(self) -> list[psutil.Process]:
+        """torchrun and all that it started."""
+        if self._process is None:
+            return []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            own = psutil.Process(self._process.pid)
+            return [own, *own.children(recursive=True)]
+        return []
+
+    def _end(self) -> None:
+        """Ask, wait, kill: torchrun ends its ranks when it is asked to; whoever is left is killed."""
+        living = self.processes
+        for ask in (psutil.Process.terminate, psutil.Process.kill):
+            for process in living:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    ask(process)
+            _, living = psutil.wait_procs(living, PATIENCE)
+        if self._process is not None:
+            self._process.wait()
+
+
+def reason(last: list[str], code: int) -> str:
+    """What went wrong, from the last lines of the output: torchrun's own summary, or the last error.
+
+    >>> reason(["traceback", "ValueError: no such thing"], 1)
+    'the run ended with code 1: ValueError: no such thing'
+    >>> reason(["  rank      : 1 (local_rank: 1)", "  exitcode  : -9 (pid: 77)"], 1)
+    'rank 1 was ended by signal 9; all other ranks have been stopped'
+    """
+    facts = dict(line.strip().split(":", 1) for line in last if ":" in line and line.startswith("  "))
+    facts = {key.strip(): value.strip() for key, value in facts.items()}
+    exit_code = facts.get("exitcode", "").partition(" ")[0]
+    if exit_code.startswith("-"):
+        rank = facts.get("rank", "?").partition(" ")[0]
+        return f"rank {rank} was ended by signal {exit_code[1:]}; all other ranks have been stopped"
+    errors = [line for line in last if "Error" in line and not line.startswith(("Traceback", " "))]
+    said = (errors or last or ["no output"])[0]
+    return f"the run ended with code {code}: {said}"

@@ -1,0 +1,105 @@
+"""One rank of a distributed run: what torchrun starts.
+
+    torchrun --standalone --nproc-per-node 4 -m lplab.parallel.worker '{"compressor": "scalecom:chunk=100"}'
+    torchrun --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint HOST:29500 -m lplab.parallel.worker …
+
+Rank 0 prints one JSON object a line: a step each, then what came of it. Set OMP_NUM_THREADS=1 on CPUs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from lplab.parallel.gradients import seed_of
+from lplab.parallel.hook import HookState, ddp_hook
+from lplab.parallel.settings import RunSettings
+from lplab.training.trainer import default_loss
+
+MARK = "lplab "  # begins each line that is meant for whoever started the run
+
+
+def main(arguments: list[str]) -> None:
+    """Train as the settings say, and report."""
+    settings = RunSettings.from_json(arguments[0])
+    torch.set_num_threads(1)
+    dist.init_process_group(settings.backend)
+    try:
+        train(settings)
+    finally:
+        dist.destroy_process_group()
+
+
+def train(settings: RunSettings) -> None:
+    """The training of one rank."""
+    rank, device = dist.get_rank(), _device(settings)
+    task, part = settings.task(), settings.batches()
+    model = DistributedDataParallel(task.model(settings.seed).to(device))
+    state = ddp_hook(model, settings.make_compressor(), ordered=settings.ordered, seed=settings.seed)
+    optimizer = settings.optimizer(model.parameters())
+    for step in range(settings.steps):
+        torch.manual_seed(seed_of(settings.seed, step, rank))
+        inputs, targets = (x.to(device) for x in part(step, rank))
+        optimizer.zero_grad()
+        loss = default_loss(model(inputs), targets)
+        loss.backward()
+        made = state.apply(optimizer)
+        _report_step(state, step, loss, made)
+    _report_end(state, model.module, task.test(), device)
+
+
+def _report_step(state: HookState, step: int, loss: torch.Tensor, made: bool) -> None:
+    """Rank 0 prints the mean loss and the bytes of this step; all take part in the sum."""
+    assert state.ledger is not None  # the hook of train keeps one
+    own = torch.tensor([loss.item(), state.ledger.total(step=step)], dtype=torch.float64, device=loss.device)
+    state.ledger.entries.clear()
+    dist.all_reduce(own)
+    mean = own[0].item() / dist.get_world_size()
+    _say({"step": step, "loss": mean, "payload_bytes": int(own[1].item()), "skipped": not made})
+
+
+@torch.no_grad()
+def _report_end(state: HookState, model: nn.Module, test: Any, device: torch.device) -> None:
+    """The error on held-out data, and a fingerprint of the weights."""
+    inputs, targets = (x.to(device) for x in test)
+    output = model.eval()(inputs)
+    found = {"test_loss": float(default_loss(output, targets)), "weights": fingerprint(model)}
+    if not targets.is_floating_point():
+        found["test_error"] = float((output.argmax(-1) != targets).float().mean())
+    _say(found)
+
+
+def fingerprint(model: nn.Module) -> str:
+    """SHA-256 over the bytes of all parameters: two runs with the same one have the same weights, bit for bit.
+
+    >>> fingerprint(nn.ReLU())[:8]
+    'e3b0c442'
+    """
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _device(settings: RunSettings) -> torch.device:
+    if settings.backend != "nccl":
+        return torch.device("cpu")
+    device = torch.device("cuda", dist.get_rank() % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
+
+
+def _say(what: dict[str, Any]) -> None:
+    if dist.get_rank() == 0:
+        print(MARK + json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,85 @@
+"""Runs started from a notebook: what they report, how they end."""
+
+import os
+import signal
+import sys
+
+import psutil
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from lplab.parallel.launch import DistributedError, DistributedRun  # noqa: E402
+from lplab.parallel.learners import Learners  # noqa: E402
+from lplab.parallel.settings import RunSettings  # noqa: E402
+from lplab.parallel.worker import fingerprint  # noqa: E402
+from lplab.training.trainer import default_loss  # noqa: E402
+
+
+def test_a_run_reports_its_steps_and_ends_with_the_simulators_weights():
+    settings = RunSettings("mlp", "adacomp:bin=50", learners=2, steps=4)
+    reports = list(DistributedRun(settings))
+    model = settings.task().model(settings.seed)
+    learners = Learners(
+        model, default_loss, settings.batches(), settings.make_compressor(), 2, optimizer=settings.optimizer
+    )
+    rounds = list(learners.steps(4))
+    assert [r["step"] for r in reports[:-1]] == [0, 1, 2, 3]
+    assert [r["payload_bytes"] for r in reports[:-1]] == [r.payload_bytes for r in rounds]
+    assert [r["loss"] for r in reports[:-1]] == pytest.approx([r.loss for r in rounds])
+    assert reports[-1]["weights"] == fingerprint(model)
+    assert 0 <= reports[-1]["test_error"] <= 1
+
+
+def ranks_of(run):
+    return [
+        p
+        for p in run.processes
+        if "lplab.parallel.worker" in p.cmdline() and "torch.distributed.run" not in p.cmdline()
+    ]
+
+
+def gone(processes):
+    _, living = psutil.wait_procs(processes, 30)
+    return not living
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_rank_that_is_killed_ends_the_run_with_a_clear_message_and_no_orphan():
+    run = DistributedRun(RunSettings("mlp", "scalecom:chunk=100", learners=2, steps=10**6))
+    started = []
+    with pytest.raises(DistributedError, match=r"rank \d was ended by signal 9; all other ranks have been stopped"):
+        for report in run:
+            if report["step"] == 1:
+                started = run.processes
+                os.kill(ranks_of(run)[-1].pid, signal.SIGKILL)
+    assert len(started) >= 3 and gone(started)
+
+
+def test_a_stop_ends_all_processes():
+    run = DistributedRun(RunSettings("mlp", "dense", learners=2, steps=10**6))
+    for report in run:
+        if report["step"] == 1:
+            started = run.processes
+            run.stop()
+    assert len(started) >= 3 and gone(started)
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"model": "mpl"}, "unknown model 'mpl'"),
+    ({"compressor": "zip"}, "unknown compressor 'zip'"),
+    ({"compressor": "topk:k=3"}, "TopK has no setting 'k=3'; it has density"),
+    ({"compressor": "topk:density=3"}, "density must be"),
+    ({"learners": 0}, "learners"),
+    ({"steps": 0}, "steps"),
+    ({"batch": 0}, "batch"),
+    ({"backend": "mpi"}, "allowed: gloo, nccl"),
+])  # fmt: skip
+def test_bad_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        RunSettings(**settings)
+
+
+def test_settings_survive_a_command_line():
+    settings = RunSettings("mlp", "scalecom:chunk=50,beta=0.3", 3, 10, batch=4, lr=0.1, seed=7, ordered=False)
+    assert RunSettings.from_json(settings.to_json()) == settings
