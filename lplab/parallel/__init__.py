@@ -11,7 +11,17 @@ from lplab.parallel.settings import RunSettings
 from lplab.parallel.similarity import cosine_distance, hamming_distance
 
 __all__ = [
-    "HookState", "Learners", "Memory", "Round",
-    "RunSettings", "compress_hook", "cosine_distance", "ddp_hook", "hamming_distance",
-    "layer_infos", "portable", "shards", "simulate_learners",
-]  # fmt: skip
+    "HookState",
+    "Learners",
+    "Memory",
+    "Round",
+    "RunSettings",
+    "compress_hook",
+    "cosine_distance",
+    "ddp_hook",
+    "hamming_distance",
+    "layer_infos",
+    "portable",
+    "shards",
+    "simulate_learners",
+]
