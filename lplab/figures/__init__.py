@@ -6,6 +6,7 @@
 """
 
 from lplab.figures import style
+from lplab.figures.clip_steps import clip_steps
 from lplab.figures.clips import ClipRule, bits_error, clip_error, clip_histogram
 from lplab.figures.compare import compare
 from lplab.figures.counterexample import counterexample
@@ -16,6 +17,7 @@ from lplab.figures.gradient_grids import gradient_grids
 from lplab.figures.gradient_range import gradient_range
 from lplab.figures.grid_errors import grid_errors
 from lplab.figures.layer_scales import layer_scales
+from lplab.figures.layer_harm import layer_harm
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.number_line import number_line, number_line_data
@@ -46,6 +48,7 @@ __all__ = [
     "chunk_error",
     "clip_error",
     "clip_histogram",
+    "clip_steps",
     "codebook_table",
     "compare",
     "counterexample",
@@ -59,6 +62,7 @@ __all__ = [
     "grid_errors",
     "guess_and_truth",
     "layer_scales",
+    "layer_harm",
     "loss_curves",
     "magnitude_data",
     "magnitude_histogram",

@@ -1,0 +1,117 @@
+"""A small network with batch norms, rounded to several formats, its statistics tuned by the library and by a student.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from lplab import models
+from lplab.claims.trainings import one_thread, train
+from lplab.exercises.notebook import Text
+from lplab.exercises.yours import results_of
+from lplab.training import dequantize_model, quantize_for_inference, retune_batchnorm, tasks
+
+STEPS, BATCHES = 150, 4
+FORMATS = {"1-4-3 (8 bits)": "hfp8_forward", "1-5-2 (8 bits)": "hfp8_backward", "E3M2 (6 bits)": "e3m2", "int4": "int4"}
+
+
+@cache
+def trained() -> nn.Module:
+    """A depthwise-separable network on 8×8 digits, trained in float32 for some seconds, its statistics tuned anew."""
+    task = tasks.get("digits_resnet", model=lambda seed: models.depthwise_net((8, 16), 3, channels=1, seed=seed))
+    model = dequantize_model(train(task, "fp32", STEPS).trainer.model).eval()
+    with one_thread():
+        retune_batchnorm(model, inputs())
+    return model
+
+
+@cache
+def inputs() -> list[torch.Tensor]:
+    """Batches of training digits: what statistics are estimated from."""
+    task = tasks.get("digits_resnet")
+    data = task.data(task.batch, 0)
+    return [data(step)[0] for step in range(BATCHES)]
+
+
+@torch.no_grad()
+def error_of(model: nn.Module) -> float:
+    """Test error in percent."""
+    x, y = tasks.get("digits_resnet").test()
+    return 100 * float((model.eval()(x).argmax(-1) != y).float().mean())
+
+
+def norms_of(model: nn.Module) -> dict[str, nn.BatchNorm2d]:
+    """The batch norms by name."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, nn.BatchNorm2d)}
+
+
+@torch.no_grad()
+def norm_inputs(model: nn.Module) -> dict[str, list[np.ndarray]]:
+    """What every batch norm gets while all of them work with the statistics of the batch: float32 [n, c, h, w] each.
+
+    The model's statistics change on the way.
+    """
+    seen: dict[str, list[np.ndarray]] = {name: [] for name in norms_of(model)}
+    hooks = []
+    for name, norm in norms_of(model.eval()).items():
+        norm.train()
+        hooks.append(norm.register_forward_pre_hook(lambda _, x, name=name: seen[name].append(x[0].numpy().copy())))
+    for batch in inputs():
+        model(batch)
+    for hook in hooks:
+        hook.remove()
+    model.eval()
+    return seen
+
+
+def retuned_by(function: Callable[..., Any], model: nn.Module) -> nn.Module:
+    """The model with statistics that a function has found for each batch norm.
+
+    Raises:
+        ValueError: with one line, if the function is not written yet, fails, or returns something else.
+    """
+    seen, norms = norm_inputs(model), norms_of(model)
+    for name, found in zip(seen, results_of(function, [(batches,) for batches in seen.values()]), strict=True):
+        statistics = np.asarray(found, np.float32)
+        if statistics.shape != (2, norms[name].num_features):
+            raise ValueError("it does not return a mean and a variance for each channel")
+        norms[name].running_mean.copy_(torch.from_numpy(statistics[0]))  # type: ignore[union-attr]
+        norms[name].running_var.copy_(torch.from_numpy(statistics[1]))  # type: ignore[union-attr]
+    return model
+
+
+def draw(function: Callable[..., Any]) -> Any:
+    """A live figure of test errors: rounded, re-tuned by the library, and re-tuned by the student's function.
+
+    Args:
+        function: takes a list of batches [n, channels, height, width]; returns means and variances.
+    """
+    from lplab import figures, widgets  # drawn in a notebook only
+
+    try:
+        results_of(function, [([np.arange(8.0, dtype=np.float32).reshape(1, 2, 2, 2)],)])  # before anything is trained
+        with one_thread():
+            yours = [error_of(retuned_by(function, quantize_for_inference(trained(), f))) for f in FORMATS.values()]
+    except (ValueError, TypeError) as problem:
+        return Text(f"Here your {function.__name__} will tune a rounded network (now: {problem}).")
+    with one_thread():
+        rows = [_errors(name) for name in FORMATS.values()]
+        float32 = error_of(trained())
+    direct, retuned = zip(*rows, strict=True)
+    return widgets.LiveFigure(figures.retuned_errors(list(FORMATS), direct, retuned, float32, yours))
+
+
+def _errors(name: str) -> tuple[float, float]:
+    """The errors in a format: as it is, and tuned by the library."""
+    model = quantize_for_inference(trained(), name)
+    direct = error_of(model)
+    retune_batchnorm(model, inputs())
+    return direct, error_of(model)

@@ -1,0 +1,85 @@
+"""Test errors of a network in several formats: rounded as it is, and with its batch norms tuned anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style
+
+LEAST = 0.5  # percent: the left end of the logarithmic axis; smaller errors are drawn there
+
+
+def retuned_errors(
+    labels: Sequence[str], direct: Any, retuned: Any, float32: float, yours: Any = None, *, height: int = 300
+) -> go.Figure:
+    """A row for each format: the test error as it is and re-tuned, beside that of the float32 network.
+
+    Args:
+        labels: of the formats.
+        direct, retuned: test errors in percent, rounded as it is and with batch norms tuned anew, [formats].
+        float32: the error of the network that is not rounded.
+        yours: the errors with statistics of another function, [formats].
+        height: in pixels.
+
+    Raises:
+        ValueError: no formats, or numbers that are not as many as they.
+
+    >>> retuned_errors(["1-5-2", "int4"], [3.0, 23.4], [2.5, 8.6], 1.3).layout.meta["title"]
+    'int4: 23.4 % wrong, re-tuned 8.6 %, float32 1.3 %'
+    """
+    count = len(labels)
+    before, after = np.asarray(direct, np.float64), np.asarray(retuned, np.float64)
+    own = np.full(count, np.nan) if yours is None else np.asarray(yours, np.float64)
+    if not count or not before.shape == after.shape == own.shape == (count,):
+        shapes = ", ".join(str(each.shape) for each in (before, after, own))
+        raise ValueError(f"one number for each of {count} formats is needed, at least one; got shapes {shapes}")
+    agree = own == after
+    said = f"{labels[-1]}: {before[-1]:.1f} % wrong, re-tuned {after[-1]:.1f} %, float32 {float32:.1f} %"
+    if yours is not None:
+        said += f"; yours agrees in {agree.sum()} of {count}"
+    y = np.arange(count, dtype=np.float64)
+    base = np.full(2, np.log10(max(float32, LEAST)))
+    traces = [
+        style.line("float32", base, np.array([-0.6, count - 0.4]), style.GREEN, "dash"),
+        _dots("as it is", before, y, "square", style.VERMILION, 10),
+        _dots("re-tuned", after, y, "circle", style.BLUE, 10),
+        _dots("yours, the same", np.where(agree, own, np.nan), y, "circle-open", style.VERMILION, 17),
+        _dots("yours, different", np.where(agree, np.nan, own), y, "x-thin", style.VERMILION, 13),
+    ]
+    ticks = np.array([0.5, 1, 2, 5, 10, 20, 50, 100])
+    layout = {
+        "xaxis": {"range": [np.log10(LEAST) - 0.08, 2.05], "title": {"text": "test error (%)"}}
+        | {"tickvals": np.log10(ticks), "ticktext": np.array([f"{t:g}" for t in ticks])},
+        "yaxis": {"range": [count - 0.4, -0.6], "tickvals": y, "ticktext": np.array(labels, dtype=str)},
+    }
+    entries = [(style.VERMILION, "■", "as it is"), (style.BLUE, "●", "re-tuned"), (style.GREEN, "╍", "float32")]
+    entries += (
+        [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "different")] if yours is not None else []
+    )
+    each = "; ".join(f"{n} {d:.1f} %, re-tuned {r:.1f} %" for n, d, r in zip(labels, before, after, strict=True))
+    return style.finish(
+        style.figure(traces, layout),
+        alt=f"Test errors in {count} formats: {each}; float32 {float32:.1f} %. {said}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height,
+        l=90,
+    )
+
+
+def _dots(name: str, errors: np.ndarray, y: np.ndarray, symbol: str, colour: str, size: int) -> dict[str, Any]:
+    there = np.isfinite(errors)
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": np.log10(np.maximum(errors[there], LEAST)),
+        "y": y[there],
+        "customdata": errors[there],
+        "marker": {"symbol": symbol, "size": size, "color": colour, "line": {"width": 2, "color": colour}},
+        "hovertemplate": f"{name}<br>error  %{{customdata:.4g}} %<extra></extra>",
+    }
