@@ -14,6 +14,7 @@ from lplab.claims.hfp8_2019_inference import HFP8_2019_INFERENCE
 from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018
 from lplab.claims.pact_2018 import PACT_2018
 from lplab.claims.sawb_2019 import SAWB_2019
+from lplab.claims.sun_2020_gradscale import SUN_2020_GRADSCALE
 from lplab.claims.sun_2020_hardware import SUN_2020_HARDWARE
 from lplab.claims.sun_2020_radix4 import SUN_2020_RADIX4
 from lplab.claims.sun_2020_threshold import SUN_2020_THRESHOLD
@@ -32,6 +33,7 @@ CLAIMS: tuple[Claim, ...] = (
     HFP8_2019_INFERENCE,
     SUN_2020_THRESHOLD,
     SUN_2020_RADIX4,
+    SUN_2020_GRADSCALE,
     SUN_2020_HARDWARE,
 )
 

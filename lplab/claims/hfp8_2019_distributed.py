@@ -12,7 +12,7 @@ from lplab.claims.compare import as_good, clearly_above, spread
 from lplab.claims.eight_bit_weights import FLOAT, MASTER, NONE, RESIDUAL, SCHEMES, SHORT, Master, Owners
 from lplab.claims.trainings import one_thread
 
-STEPS, BATCH = 240, 16  # steps; examples a learner and step
+STEPS, BATCH = 160, 16  # steps; examples a learner and step
 LEARNERS = 4
 
 
@@ -50,7 +50,7 @@ def run(scheme: str, learners: int, seed: int, steps: int = STEPS) -> dict[str, 
     return {
         "loss": round(float(functional.cross_entropy(output, targets)) / float(np.log(2)), 6),
         "error": round(100 * float((output.argmax(-1) != targets).float().mean()), 4),
-        "train_loss": round(float(np.mean(last[-24:])) / float(np.log(2)), 6),
+        "train_loss": round(float(np.mean(last[-16:])) / float(np.log(2)), 6),
         "moved": round(moved, 6),
         "bytes": round(sent, 6),
         "digest": float(digest),

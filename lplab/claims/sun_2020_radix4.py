@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lplab.training import Recipe
 
 STEPS = 300
-SCALES = tuple(range(0, 25, 2))  # log2 of the one scale of all layers
+SCALES = tuple(range(0, 21, 2))  # log2 of the one scale of all layers
 RADICES = (4, 2)
 OCTAVES = {4: 12, 2: 6}  # between the smallest and the largest magnitude
 NOTHING = -24  # log2 of a scale at which every gradient becomes zero in radix 2
