@@ -18,6 +18,7 @@ from lplab.claims.sun_2020_gradscale import SUN_2020_GRADSCALE
 from lplab.claims.sun_2020_hardware import SUN_2020_HARDWARE
 from lplab.claims.sun_2020_radix4 import SUN_2020_RADIX4
 from lplab.claims.sun_2020_threshold import SUN_2020_THRESHOLD
+from lplab.claims.sun_2020_two_phase import SUN_2020_TWO_PHASE
 from lplab.claims.wang_2018 import WANG_2018
 
 CLAIMS: tuple[Claim, ...] = (
@@ -34,6 +35,7 @@ CLAIMS: tuple[Claim, ...] = (
     SUN_2020_THRESHOLD,
     SUN_2020_RADIX4,
     SUN_2020_GRADSCALE,
+    SUN_2020_TWO_PHASE,
     SUN_2020_HARDWARE,
 )
 
