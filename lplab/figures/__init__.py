@@ -29,6 +29,7 @@ from lplab.figures.relative_error import error_curve_data
 from lplab.figures.retuning import retuned_errors
 from lplab.figures.running_sum import chunk_error, running_sum
 from lplab.figures.scales import delayed_ranges
+from lplab.figures.scale_course import ScaleCourse, scale_course
 from lplab.figures.scatter import quantized_scatter
 from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
@@ -42,6 +43,7 @@ __all__ = [
     "ClipRule",
     "Curve",
     "LossCurve",
+    "ScaleCourse",
     "TensorRow",
     "TensorStatistics",
     "bits_error",
@@ -74,6 +76,7 @@ __all__ = [
     "range_precision",
     "retuned_errors",
     "running_sum",
+    "scale_course",
     "show",
     "stacked",
     "staircase",

@@ -1,0 +1,199 @@
+"""A small network whose layers go to two bits one by one, and then with the layers wide that a function chose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lplab.exercises.lab04.choose_bits import HIGH, choose_bits
+from lplab.exercises.yours import results_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from lplab.training import Recipe
+
+TASK, STEPS, SEED = "digits_resnet", 120, 0
+SHARE = 0.125  # of all products may stay wide
+LAYERS = 10
+EVERYWHERE, ENDS, TABLE, YOURS = "2 bits everywhere", "first and last wide", "best by the table", "yours"
+Chooser = Callable[[list[int], list[int], float], list[int]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is known so far.
+
+    Attributes:
+        said: where the work is, or what came out.
+        names, products, weight_errors: of the layers: multiplications for one picture; squared error of the weights at
+            2 bits, as a share of their power.
+        harm: thousandths of a bit of test loss more if this layer alone has 2-bit weights, as far as measured.
+        wide: layers that the latest choice keeps wide.
+        wrong: percent of the test pictures, by choice.
+        problem: why there is no choice of yours.
+    """
+
+    said: str = "Not started yet"
+    names: tuple[str, ...] = ()
+    products: tuple[int, ...] = ()
+    weight_errors: tuple[float, ...] = ()
+    harm: tuple[int, ...] = ()
+    wide: tuple[int, ...] = ()
+    wrong: tuple[tuple[str, float], ...] = ()
+    problem: str = ""
+
+
+def layer_trial(choose: Chooser, steps: int = STEPS) -> Iterator[Trial]:
+    """Train, round each layer alone, then all layers but those that stay wide; a Trial after each piece of work.
+
+    Args:
+        choose: a function of (products, harm, share) that returns the bits of each layer; it runs in a process of its
+            own. One that is not written yet is left out, and the last Trial says so.
+        steps: of the training.
+    """
+    from lplab.training import tasks
+
+    task = tasks.get(TASK)
+    trainer = task.trainer("fp32", SEED)
+    trainer.schedule = lambda step: 0.5 * (1 + math.cos(math.pi * step / steps))
+    for number, record in enumerate(trainer.steps(steps), 1):
+        yield Trial(f"Training: loss {record.loss:.2f} after {number} of {steps} steps")
+    from lplab.training import dequantize_model
+
+    model, data = dequantize_model(trainer.model).eval(), task.test()
+    trial = _measured_weights(model, data[0])
+    plain = _loss(model, data)
+    for i, name in enumerate(trial.names):
+        others = {other: "fp32" for other in trial.names if other != name}
+        harm = round(1000 * (_loss(_rounded(model, others), data) - plain))
+        trial = replace(trial, harm=(*trial.harm, harm), said=f"{i + 1} of {len(trial.names)} layers rounded alone")
+        yield trial
+    for name, wide in _choices(trial, choose):
+        wrong = _wrong(_rounded(model, {trial.names[i]: eight_bits() for i in wide}), data)
+        trial = replace(trial, wide=wide, wrong=(*trial.wrong, (name, wrong)))
+        trial = replace(trial, said=", ".join(f"{n} {w:.0f} %" for n, w in trial.wrong) + " wrong")
+        yield trial
+    if len(trial.wrong) < 4:
+        yield replace(trial, problem=_problem(trial, choose))
+
+
+def two_bits() -> Recipe:
+    """Weights of 2 bits under SAWB's clip, and nothing else rounded."""
+    from lplab.quantizers import Sawb
+    from lplab.training import Recipe, Rule
+
+    return Recipe(name="weights of 2 bits", weight=Rule(quantizer=Sawb(2)))
+
+
+def eight_bits() -> Recipe:
+    """Weights of 8 bits up to the largest magnitude, and nothing else rounded."""
+    from lplab.quantizers import Amax
+    from lplab.training import Recipe, Rule
+
+    return Recipe(name="weights of 8 bits", weight=Rule("int8", scaling=Amax()))
+
+
+def products_of(model: nn.Module, inputs: Any) -> dict[str, int]:
+    """Multiplications of each convolution and linear layer for one example, in the order of the layers.
+
+    >>> import torch
+    >>> products_of(torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten()), torch.zeros(1, 1, 4, 4))
+    {'0': 72}
+    """
+    import torch
+
+    layers = {n: m for n, m in model.named_modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)}
+    found: dict[str, int] = {}
+
+    def note(name: str, module: Any, _: Any, out: Any) -> None:
+        found[name] = module.weight[0].numel() * out[0].numel()
+
+    hooks = [module.register_forward_hook(partial(note, name)) for name, module in layers.items()]
+    with torch.no_grad():
+        model(inputs[:1])
+    for hook in hooks:
+        hook.remove()
+    return {name: found[name] for name in layers}
+
+
+def _measured_weights(model: nn.Module, inputs: Any) -> Trial:
+    products, sawb = products_of(model, inputs), two_bits().weight.quantizer
+    weights = [np.asarray(model.get_submodule(name).weight.detach(), np.float64) for name in products]
+    errors = [float(((sawb.quantize(w) - w) ** 2).sum() / (w**2).sum()) for w in weights]
+    return Trial(names=tuple(products), products=tuple(products.values()), weight_errors=tuple(errors))
+
+
+def _rounded(model: nn.Module, overrides: Any) -> nn.Module:
+    from lplab.training import quantize_model
+
+    return quantize_model(model, two_bits(), overrides=overrides).eval()
+
+
+def _choices(trial: Trial, choose: Chooser) -> Iterator[tuple[str, tuple[int, ...]]]:
+    table = list(trial.products), list(trial.harm), SHARE
+    yield EVERYWHERE, ()
+    yield ENDS, (0, len(trial.names) - 1)
+    yield TABLE, _wide(choose_bits(*table))
+    try:
+        yield YOURS, _wide(results_of(choose, [table])[0])
+    except (ValueError, TypeError):
+        return  # said by _problem, after all else is drawn
+
+
+def _problem(trial: Trial, choose: Chooser) -> str:
+    try:
+        _wide(results_of(choose, [(list(trial.products), list(trial.harm), SHARE)])[0])
+    except (ValueError, TypeError) as problem:
+        return f"Your {getattr(choose, '__name__', 'function')} is not drawn: {problem}."
+    return ""
+
+
+def _wide(bits: Sequence[float]) -> tuple[int, ...]:
+    return tuple(i for i, value in enumerate(bits) if value == HIGH)
+
+
+def _loss(model: nn.Module, data: Any) -> float:
+    import torch
+
+    with torch.no_grad():
+        return float(torch.nn.functional.cross_entropy(model(data[0]), data[1])) / math.log(2)
+
+
+def _wrong(model: nn.Module, data: Any) -> float:
+    import torch
+
+    with torch.no_grad():
+        return 100 * float((model(data[0]).argmax(1) != data[1]).float().mean())
+
+
+def try_layers(choose: Chooser, *, steps: int = STEPS, start: bool = True) -> Any:
+    """The trial of a function, live.
+
+    Args:
+        choose: as for :func:`layer_trial`.
+        steps: of the training.
+        start: whether to start at once.
+    """
+    from lplab import figures, widgets  # drawn in a notebook only
+
+    def draw(got: Sequence[Trial]) -> Any:
+        at = got[-1] if got else Trial()
+        harm = [*at.harm, *[math.nan] * (LAYERS - len(at.harm))]
+        names = at.names or tuple(f"layer {i}" for i in range(LAYERS))
+        return figures.layer_harm(
+            names, harm, at.weight_errors or [math.nan] * LAYERS, at.wide, unit="millibits of loss", title=at.said
+        )
+
+    def remark(got: Sequence[Trial]) -> Sequence[str]:
+        return [got[-1].problem] if got and got[-1].problem else []
+
+    name = f"Try layers with {getattr(choose, '__name__', 'your choice')}"
+    return widgets.LiveRun(
+        lambda: layer_trial(choose, steps), draw, total=steps + LAYERS + 4, name=name, start=start, remark=remark
+    )

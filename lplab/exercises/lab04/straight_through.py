@@ -1,0 +1,131 @@
+"""Exercise 04.1: the gradient of clip and round, as it is defined and not as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lplab.exercises.checks.numbers import decimal, several
+from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
+from lplab.exercises.forms import Like
+
+
+def straight_through(x, gradient, alpha):
+    """The gradient for x of y = round(clip(x, 0, alpha) / step) * step, given the one for y."""
+    inside = (x >= 0) & (x < alpha)
+    return np.where(inside, gradient, 0.0)
+
+
+INSIDE, PASS = "(x >= 0) & (x < alpha)", "np.where(inside, gradient, 0.0)"
+
+
+def slopes() -> list[Args]:
+    """One element at a time: around zero, around the clip, at the levels and halfway between them, far outside."""
+    cases = []
+    for alpha in (0.75, 1.0, 6.0):
+        levels = np.arange(4) * alpha / 3
+        middles = (levels[1:] + levels[:-1]) / 2
+        ends = [np.nextafter(end, side) for end in (0.0, alpha) for side in (-np.inf, np.inf)]
+        x = [-0.0, *levels, *middles, *ends, -alpha, -0.1, 0.01, 2 * alpha, 1e6, -1e6, np.inf, -np.inf]
+        cases += [(np.array([value]), np.array([g]), alpha) for value in x for g in (1.0, -2.5, 8.0)]
+    return cases
+
+
+def many() -> list[Args]:
+    """Whole tensors, with gradients of all sizes, and each a second time with twice the gradient."""
+    rng = np.random.default_rng(4)
+    calls = []
+    for alpha, shape in ((1.0, (40,)), (2.5, (4, 3, 5)), (0.5, (0,))):
+        x, gradient = rng.normal(alpha / 2, alpha, shape), rng.normal(0, 3, shape)
+        calls += [(x, gradient, alpha), (x, 2 * gradient, alpha)]
+    return calls
+
+
+def scales_with_the_gradient(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    """Twice the gradient for y gives twice the gradient for x, element by element."""
+    for args, one, two in zip(calls[::2], results[::2], results[1::2], strict=True):
+        off = np.flatnonzero(2 * np.asarray(one) != np.asarray(two))
+        if off.size:
+            i = off[0]
+            made = f"{decimal(float(np.ravel(one)[i]))} becomes {decimal(float(np.ravel(two)[i]))}"
+            return Finding(f"With twice the gradient for y, {made}.", args, one)
+    return None
+
+
+def show(args: Args) -> str:
+    """The arguments; of many elements, the first few."""
+    x, gradient, alpha = args
+    return f"x = {several(x)}, gradient = {several(gradient)}, alpha = {decimal(alpha)}"
+
+
+def why(args: Args, expected: Any) -> str:
+    """Where x lies."""
+    x, _, alpha = args
+    if np.size(x) != 1:
+        return ""
+    value = float(np.ravel(x)[0])
+    if value == alpha:
+        return "x lies exactly at α: there the gradient belongs to α, not to x."
+    where = "below 0" if value < 0 else "beyond α" if value > alpha else "within the clip"
+    fate = "passes as if nothing had been rounded" if 0 <= value < alpha else "stops"
+    return f"x lies {where}: the gradient {fate}."
+
+
+STRAIGHT = Exercise(
+    id="04.1",
+    version=1,
+    title="A gradient that is defined",
+    goal="Goal 1: define a gradient where there is none",
+    minutes=10,
+    difficulty=1,
+    statement=r"""
+        Activations of few bits are $y=\text{round}(\text{clip}(x, 0, \alpha)/s)\cdot s$. Write `straight_through(x, gradient, alpha)`: the gradient for the array `x`, given the one for `y`. The **defined** one: rounding counts as if it were not there (slope 1), the clip counts as it is. So
+        the gradient passes where $0\le x<\alpha$, unchanged, and is 0 elsewhere. (At $x=\alpha$ it is 0, too: there it will belong to $\alpha$.)
+    """,
+    stub='''
+        def straight_through(x, gradient, alpha):
+            """The gradient for x of y = round(clip(x, 0, alpha) / step) * step, given the one for y."""
+            raise NotImplementedError
+    ''',
+    reference=straight_through,
+    form=Like(0),
+    signed_zero=False,
+    show=show,
+    why=why,
+    examples=(
+        Example((np.array([0.25]), np.array([3.0]), 1.0), "Within the clip: the gradient passes as it is, although y does not move with x."),
+        Example((np.array([1.5]), np.array([3.0]), 1.0), "Beyond the clip: y is α, whatever x is."),
+        Example((np.array([-0.5]), np.array([3.0]), 1.0), "Below zero: y is 0, whatever x is."),
+        Example((np.array([0.0, 1.0]), np.array([3.0, 3.0]), 1.0), "Zero is inside, α is not: 0 ≤ x < α."),
+        Example((np.array([0.1, 0.5, 0.9]), np.array([1.0, -2.0, 4.0]), 1.0), "Three gradients, three slopes of 1. The largest x rounds to α and still lies inside."),
+        Example((np.array([0.5, 0.5]), np.array([100.0, -100.0]), 2.0), "Large gradients pass, too: it is x that is clipped, not the gradient."),
+        Example((np.array([[1.0, -1.0], [7.0, 5.9]]), np.array([[1.0, 2.0], [3.0, 4.0]]), 6.0), "Any shape; each element for itself."),
+    ),
+    boundary=slopes,
+    properties=(Property("twice the gradient for y is twice the gradient for x", many, scales_with_the_gradient),),
+    mutants=(
+        mutant("the true derivative: a staircase has slope 0", PASS, "np.zeros(x.shape) + 0.0 * inside"),
+        mutant("a difference quotient of the staircase: 0 or huge", PASS, "np.where(inside, gradient, 0.0) * (np.round((x + 1e-3 * alpha) * 3 / alpha) - np.round((x - 1e-3 * alpha) * 3 / alpha)) * 500 / 3"),
+        mutant("the clip is forgotten: everything passes", PASS, "np.where(inside, gradient, gradient)"),
+        mutant("the mask itself instead of the gradient times the mask", PASS, "np.where(inside, 1.0, 0.0)"),
+        mutant("α belongs to the inside", "(x < alpha)", "(x <= alpha)"),
+        mutant("zero does not belong to the inside", "(x >= 0)", "(x > 0)"),
+        mutant("only the upper end is looked at", INSIDE, "x < alpha"),
+        mutant("only the lower end is looked at", INSIDE, "x >= 0"),
+        mutant("the clip of symmetric weights, −α to α", INSIDE, "np.abs(x) < alpha"),
+        mutant("the gradient is clipped instead of x", PASS, "np.clip(gradient, -alpha, alpha) + 0.0 * inside"),
+        mutant("the size of the gradient decides, not that of x", INSIDE, "np.abs(gradient) < alpha"),
+        mutant("inside and outside are exchanged", PASS, "np.where(inside, 0.0, gradient)"),
+        mutant("the rounded value decides: what rounds to 0 or α is stopped", INSIDE, "(np.round(x * 3 / alpha) > 0) & (np.round(x * 3 / alpha) < 3)"),
+        mutant("the gradient is multiplied by y", PASS, "np.where(inside, gradient * x, 0.0)"),
+        mutant("only the sign of the gradient passes", PASS, "np.where(inside, np.sign(gradient), 0.0)"),
+        mutant("outside, a little passes: a leaky clip", PASS, "np.where(inside, gradient, 0.01 * gradient)"),
+    ),
+    hints=(
+        "Take one number: x = 0.25, α = 1. A small change of x leaves y where it is, so the true slope is 0. The definition pretends that y = x there.",
+        "Two questions for each element: is it at least 0, is it below α? Where both are answered yes, the gradient passes.",
+        "The skeleton: inside = (x >= 0) & (x < alpha); return np.where(inside, gradient, 0.0).",
+    ),
+)

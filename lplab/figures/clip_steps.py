@@ -1,0 +1,101 @@
+"""A clip while it is trained: α over the steps, beside where it should end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.figures.training_error import DASH_SIGNS
+
+LOOKS = ((style.GREEN, "solid", 5.0), (style.BLUE, "dash", 2.2), (style.GREY, "dot", 2.2))  # colour, dash, width
+_SIGNS = ("━", DASH_SIGNS[1], DASH_SIGNS[2])
+
+
+def clip_steps(
+    curves: Mapping[str, Sequence[float]],
+    *,
+    steps: int,
+    best: float,
+    largest: float,
+    title: str = "",
+    note: str = "",
+    height: int = 340,
+) -> go.Figure:
+    """The clip of trainings over their steps, and lines at the clip with the least error and at the largest element.
+
+    Args:
+        curves: at most three: name → α before the first step and after each; an empty one is not started.
+        steps: how many there will be: the axis does not move while curves grow.
+        best: the clip with the least error.
+        largest: the largest magnitude of the tensor.
+        title: the point that it makes; by default where the curves are.
+        note: a line below the axis.
+        height: in pixels.
+
+    Raises:
+        ValueError: more than three curves.
+
+    >>> fig = clip_steps({"library": [10.0, 5.0]}, steps=10, best=2.5, largest=6.6)
+    >>> fig.layout.meta["title"]
+    'After 1 of 10 steps: library α = 5'
+    """
+    if len(curves) > len(LOOKS):
+        raise ValueError(f"at most {len(LOOKS)} curves can share a figure, got {len(curves)}")
+    now = {name: words.number(values[-1], digits=3) for name, values in curves.items() if len(values)}
+    done = max((len(values) - 1 for values in curves.values()), default=0)
+    each = ", ".join(f"{name} α = {value}" for name, value in now.items())
+    said = title or (f"After {done} of {steps} steps: {each}" if now else "Not started yet")
+    top = 1.12 * max(largest, *(max(values, default=0.0) for values in curves.values()), best)
+    data = [_line(name, values, look) for (name, values), look in zip(curves.items(), LOOKS, strict=False)]
+    data.append(_ends(best, largest, steps))
+    layout = {
+        "xaxis": {"range": [0, steps], "title": {"text": "step" + (f"<br>{note}" if note else "")}},
+        "yaxis": {"range": [0, top], "title": {"text": "clip α"}},
+        "shapes": [_level(best), _level(largest)],
+    }
+    entries = [(look[0], sign, name) for name, look, sign in zip(curves, LOOKS, _SIGNS, strict=False)]
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"The clip over the steps of a training. {said}. The clip with the least error is "
+        f"{words.number(best, digits=3)}, the largest element {words.number(largest, digits=3)}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height,
+        b=66 if note else 48,
+    )
+
+
+def _line(name: str, values: Sequence[float], look: tuple[str, str, float]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": np.arange(len(values)),
+        "y": np.asarray(values, np.float64),
+        "line": {"color": look[0], "dash": look[1], "width": look[2]},
+        "hovertemplate": f"{name}<br>step  %{{x}}<br>α     %{{y:.4g}}<extra></extra>",
+    }
+
+
+def _ends(best: float, largest: float, steps: int) -> dict[str, Any]:
+    """The names of the two levels, at the right."""
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "name": "levels",
+        "x": np.array([steps, steps], np.float64),
+        "y": np.array([best, largest]),
+        "text": np.array(["least error", "max x"], dtype=str),
+        "textposition": np.array(["bottom left", "bottom left"], dtype=str),
+        "textfont": {"size": style.NOTE},
+        "hoverinfo": "skip",
+    }
+
+
+def _level(at: float) -> dict[str, Any]:
+    line = {"color": style.GREY, "width": 1.2, "dash": "dash"}
+    return {"type": "line", "xref": "x domain", "x0": 0, "x1": 1, "yref": "y", "y0": at, "y1": at, "line": line}

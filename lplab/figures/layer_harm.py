@@ -1,0 +1,129 @@
+"""What few bits do to each layer alone: the harm to the network beside the error of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+
+
+def layer_harm(
+    names: Sequence[str],
+    harm: Any,
+    weight_errors: Any,
+    wide: Sequence[int] = (),
+    *,
+    unit: str = "bits of loss",
+    top: float = 0.0,
+    title: str = "",
+    height: int = 360,
+) -> go.Figure:
+    """Bars for the harm of rounding each layer alone, and a dot for the squared error of its weights.
+
+    Args:
+        names: of the layers, [n].
+        harm: of each, [n]; NaN where it is not measured yet.
+        weight_errors: squared error of the weights as a share of their power, [n].
+        wide: indices of layers that stay wide: their bars are hatched.
+        unit: of the harm.
+        top: upper end of the harm axis; by default from the harm.
+        title: the point that it makes; by default which layer suffers most.
+        height: in pixels.
+
+    Raises:
+        ValueError: arguments of different length.
+
+    >>> layer_harm(["stem", "head"], [0.03, 0.05], [0.08, 0.12]).layout.meta["title"]
+    'Alone, head does the most harm: 0.05 bits of loss'
+    """
+    values, errors = np.asarray(harm, np.float64), np.asarray(weight_errors, np.float64)
+    if not len(names) == len(values) == len(errors):
+        raise ValueError(
+            f"names, harm and weight_errors must be of one length, got {len(names)}, {len(values)}, {len(errors)}"
+        )
+    known = np.isfinite(values)
+    worst = int(np.nanargmax(values)) if known.any() else 0
+    said = title or (
+        f"Alone, {names[worst]} does the most harm: {words.number(values[worst], digits=2)} {unit}"
+        if known.any()
+        else "Not measured yet"
+    )
+    kept = np.isin(np.arange(len(values)), np.array(wide, np.int64))
+    high = 1.15 * (top or max([*values[known], 1e-3]))
+    low = min(0.0, min([*values[known], 0.0]) * 1.15)
+    x = np.arange(len(names), dtype=np.float64)
+    data = [
+        _bars("at 2 bits", x, values, ~kept & known, names, style.FATE_LOOKS["rounded"], unit),
+        _bars("kept wide", x, values, kept & known, names, style.FATE_LOOKS["exact"], unit),
+        _dots(x, errors, names),
+    ]
+    layout = {
+        "xaxis": {
+            "range": [-0.6, len(names) - 0.4],
+            "tickvals": x,
+            "ticktext": np.array([_short(n) for n in names], dtype=str),
+        },
+        "yaxis": {"range": [low, high], "title": {"text": f"harm ({unit})"}},
+        "yaxis2": {"range": [100 * low / high * 0.2, 20], "overlaying": "y", "side": "right", "showgrid": False}
+        | {"title": {"text": "error of the weights (%)"}},
+    }
+    entries = [(style.BLUE, "■", "harm at 2 bits"), (style.GREEN, "▦", "kept wide"), (style.VERMILION, "◆", "weights")]
+    each = ", ".join(f"{n} {words.number(v, digits=2)}" for n, v in zip(names, values, strict=True) if np.isfinite(v))
+    ends = (
+        f"{words.percent(float(np.nanmin(errors)))} to {words.percent(float(np.nanmax(errors)))}"
+        if np.isfinite(errors).any()
+        else "not known yet"
+    )
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Harm of rounding one layer alone, in {unit}: {each or 'not measured yet'}. Error of the weights: "
+        f"{ends}. {said}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height,
+        r=64,
+        b=76,
+    )
+
+
+def _short(name: str) -> str:
+    """A layer's name on two lines, for ticks.
+
+    >>> _short("layer2.shortcut.0"), _short("stem")
+    ('layer2<br>shortcut', 'stem')
+    """
+    return "<br>".join(part for part in name.split(".") if not part.isdigit())
+
+
+def _bars(
+    name: str, x: np.ndarray, y: np.ndarray, there: np.ndarray, names: Sequence[str], look: dict[str, Any], unit: str
+) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "name": name,
+        "x": x[there],
+        "y": y[there],
+        "width": 0.6,
+        "text": np.array(names, dtype=str)[there],
+        "textposition": "none",
+        "marker": look,
+        "hovertemplate": f"%{{text}}<br>harm  %{{y:.3g}} {unit}<extra>{name}</extra>",
+    }
+
+
+def _dots(x: np.ndarray, errors: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "error of the weights",
+        "x": x,
+        "y": 100 * errors,
+        "yaxis": "y2",
+        "text": np.array(names, dtype=str),
+        "marker": {"size": 10, "symbol": "diamond", "color": style.VERMILION},
+        "hovertemplate": "%{text}<br>error of the weights  %{y:.3g} %<extra></extra>",
+    }
