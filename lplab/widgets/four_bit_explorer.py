@@ -99,6 +99,7 @@ class FourBitExplorer(ipywidgets.VBox):
         presets, buttons = w.Box(list(self.preset_buttons.values())), w.HBox([self.reset_button, self.copy_button])
         for row in (presets, buttons):
             row.add_class("lp-row")
+        presets.layout.flex_flow = "row wrap"
         grid, scale, *data, measure = self.controls.values()
         heads = [line(text, "lp-heading") for text in ("Four bits", "Gradients", "Against the scale")]
         side = w.VBox([heads[0], presets, grid, scale, heads[1], *data, heads[2], measure, buttons, self.code_line])

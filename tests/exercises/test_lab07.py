@@ -1,0 +1,131 @@
+"""Lab 07: the answer of its question, what its texts state, and the student's functions beside the library's."""
+
+import numpy as np
+import pytest
+
+from lplab import widgets
+from lplab.exercises import catalogue
+from lplab.exercises.checks.judge import judge
+from lplab.exercises.checks.variants import function_of
+from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.lab07 import SCALE, draw_phases, draw_scales
+from lplab.exercises.lab07.phases import THRESHOLDS, VALUES, even
+from lplab.exercises.lab07.thresholds import wanted
+from lplab.quantizers import GRADIENT_GRIDS, Radix4, grid_effect
+from lplab.quantizers.gradscale import first_scale, scales_of
+from lplab.recordings import gradient_maxima, gradients_at
+
+LAYERS = gradients_at("transformer", 50)
+
+
+def unfinished(dy, scale):
+    raise NotImplementedError
+
+
+def single_phase(dy, scale):
+    import numpy as np
+
+    size = 4.0 ** np.minimum((np.frexp(1.6 * dy)[1] - 1) // 2, 3)
+    return np.stack([size, size])
+
+
+def doubling(largest, first):
+    return first * 2.0 ** np.minimum(np.arange(len(largest)), 30)
+
+
+def test_students_functions_are_drawn_once_they_work():
+    for draw in (draw_phases, draw_scales):
+        assert "it is not written yet" in str(draw(unfinished))
+    drawn = draw_phases(single_phase)
+    assert isinstance(drawn, widgets.LiveFigure) and len(drawn.data[5].x) > 75
+    drawn = draw_scales(doubling)
+    assert isinstance(drawn, widgets.LiveFigure) and drawn.layout.meta["title"].startswith("Yours agrees at ")
+    assert "of one length" in str(draw_scales(lambda largest, first: largest[:3]))
+
+
+def test_the_question_asks_for_the_largest_scale_at_which_nothing_passes_64():
+    largest = max(np.abs(x).max() for x in LAYERS.values())
+    assert largest * SCALE <= 64 < 2 * largest * SCALE
+    assert catalogue.question("07.a").truth() == 76.4
+
+
+def test_what_the_answer_says_of_octaves():
+    tops = [np.log2(np.abs(x).max()) for x in LAYERS.values()]
+    assert 5.5 <= max(tops) - min(tops) < 6
+    for top, x in zip(tops, LAYERS.values(), strict=True):
+        assert top - np.log2(np.quantile(np.abs(x[x != 0]), 0.01)) > 8
+
+
+def test_what_the_lab_says_of_int4_and_of_the_cosine():
+    values = np.array(GRADIENT_GRIDS["int4"].values)
+    assert (values > 32).sum() == 4 and len(values) == 7
+    top = [np.mean(np.abs(x) * first_scale(np.abs(x).max()) > 32) for x in LAYERS.values()]
+    assert max(top) < 0.02
+    two, four = ([grid_effect(x, grid, 2.0**16) for x in LAYERS.values()] for grid in ("radix2", "radix4_even"))
+    assert abs(np.mean([e.cosine for e in two]) - np.mean([e.cosine for e in four])) < 0.02
+    assert np.mean([e.zeroed for e in two]) > 10 * np.mean([e.zeroed for e in four])
+
+
+def test_what_the_lab_says_of_a_scale_for_each_layer():
+    errors = {
+        grid: np.mean([grid_effect(x, grid, first_scale(np.abs(x).max())).error for x in LAYERS.values()])
+        for grid in ("radix2", "radix4_even", "radix4_mean", "luq")
+    }
+    assert (
+        0.5 < errors["radix2"] / errors["radix4_even"] < 0.6
+        and 0.5 < errors["radix4_mean"] / errors["radix4_even"] < 0.7
+    )
+    assert errors["luq"] > errors["radix2"]
+
+
+def test_the_given_rounding_is_the_librarys():
+    points = np.concatenate([VALUES, THRESHOLDS, np.exp2(np.linspace(-12, 9, 500)), [0.0]])
+    np.testing.assert_array_equal(even(points), Radix4().quantize(points))
+    np.testing.assert_array_equal(even(-points), Radix4().quantize(-points))
+
+
+def test_the_solution_of_gradscale_is_the_librarys_on_a_recorded_run():
+    solution = function_of(catalogue.get("07.3"))
+    recorded = gradient_maxima()
+    for layer in recorded.layers:
+        np.testing.assert_array_equal(solution(recorded.of(layer).astype(float), 1.0), scales_of(recorded.of(layer)))
+
+
+@pytest.mark.parametrize("radix", [2, 4, 16])
+def test_multipliers_against_a_search_over_many_numbers(radix):
+    x = radix ** ((np.arange(200_000) + 0.5) / 200_000)  # log-uniform
+    cs = np.linspace(1.05, radix / 1.05, 400)
+    rounded = [np.where(x < radix / c, 1.0, radix) for c in cs]
+    best, kept = wanted(radix)
+    step = cs[1] - cs[0]
+    assert abs(cs[np.argmin([np.mean((q - x) ** 2) for q in rounded])] - best) <= step
+    assert abs(cs[np.argmin([abs(np.mean(q - x)) for q in rounded])] - kept) <= step
+
+
+def test_a_search_to_six_digits_passes_and_three_digits_do_not():
+    exercise = catalogue.get("07.4")
+    search = """
+def multipliers(radix):
+    low, high = 1.0, float(radix)
+    for _ in range(60):
+        t = (low + high) / 2
+        kept = np.log(t) + radix * np.log(radix / t)
+        low, high = (t, high) if kept > radix - 1 else (low, t)
+    return 2 * radix / (1 + radix), round(radix / t, 7)
+"""
+    verdict = judge(exercise, Answer("import numpy as np\n" + search, "multipliers"))
+    assert verdict.passed, verdict.text
+    verdict = judge(exercise, Answer("import numpy as np\n" + search.replace("t, 7)", "t, 3)"), "multipliers"))
+    assert not verdict.passed and "1.71241" in verdict.text
+
+
+def test_two_phases_may_come_as_a_tuple_and_must_be_two():
+    exercise = catalogue.get("07.2")
+    tuple_ = exercise.solution.replace("return np.stack([even(scaled), even(2 * scaled) / 2]) / scale",
+                                       "return even(scaled) / scale, even(2 * scaled) / 2 / scale")  # fmt: skip
+    assert tuple_ != exercise.solution
+    assert judge(exercise, Answer(tuple_, "two_phase")).passed
+    one = exercise.solution.replace(
+        "return np.stack([even(scaled), even(2 * scaled) / 2]) / scale", "return even(scaled)"
+    )
+    assert "return two arrays of shape (1,), for dx and for dW" in judge(exercise, Answer(one, "two_phase")).text
