@@ -11,6 +11,7 @@ from lplab.claims.gupta_2015_updates import GUPTA_2015_UPDATES
 from lplab.claims.hfp8_2019 import HFP8_2019
 from lplab.claims.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED
 from lplab.claims.hfp8_2019_inference import HFP8_2019_INFERENCE
+from lplab.claims.luq_2022 import LUQ_2022
 from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018
 from lplab.claims.pact_2018 import PACT_2018
 from lplab.claims.sawb_2019 import SAWB_2019
@@ -37,6 +38,7 @@ CLAIMS: tuple[Claim, ...] = (
     SUN_2020_GRADSCALE,
     SUN_2020_TWO_PHASE,
     SUN_2020_HARDWARE,
+    LUQ_2022,
 )
 
 

@@ -15,7 +15,7 @@ from lplab.claims.trainings import cosine, train
 if TYPE_CHECKING:
     from lplab.training import Recorder
 
-STEPS = 150
+STEPS = 120
 SCALES = (10, 14, 18)  # log2 of the one scale of all layers
 SEVERAL = 3  # octaves: what counts as several
 HURT = 0.5  # a share of a layer's gradients

@@ -14,7 +14,7 @@ from lplab.claims.trainings import cosine, train
 if TYPE_CHECKING:
     from lplab.training import Recipe
 
-STEPS = 300
+STEPS = 200
 SCALES = tuple(range(0, 21, 2))  # log2 of the one scale of all layers
 RADICES = (4, 2)
 OCTAVES = {4: 12, 2: 6}  # between the smallest and the largest magnitude

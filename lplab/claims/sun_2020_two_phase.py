@@ -10,7 +10,7 @@ from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
 from lplab.claims.compare import clearly_above, listed, noise, spread
 from lplab.claims.trainings import cosine, one_thread, train
 
-NETWORK, STEPS, TUNING = "digits_resnet", 150, 28  # TUNING: batches that batch norms are measured on, one epoch
+NETWORK, STEPS, TUNING = "digits_resnet", 120, 28  # TUNING: batches that batch norms are measured on, one epoch
 ROLES = ("output_gradient_dx", "output_gradient_dw")
 FLOAT, FORWARD, SINGLE, TWO = "float32", "INT4 forward alone", "one phase", "two phases"
 SWITCHES: dict[str, dict[str, Any]] = {
@@ -145,7 +145,7 @@ SUN_2020_TWO_PHASE = Claim(
         Check("Both phases shrink gradients alike", both_shrink),
     ),
     budget_seconds=90,
-    limits="Seven layers for 150 steps: the paper's networks have 18 and 50 layers and some hundred thousand steps, "
+    limits="Seven layers for 120 steps: the paper's networks have 18 and 50 layers and some hundred thousand steps, "
     "over which a small bias adds up. The character Transformer, which has no batch norms, tells one phase from two: "
     "see sun_2020_ablation.",
 )

@@ -1,0 +1,181 @@
+"""Chmiel et al. 2022: gradients rounded to powers of two without bias, at the price of variance that samples divide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
+from lplab.claims.compare import listed, spread
+from lplab.claims.small_nets import deep_mlp
+from lplab.claims.sun_2020_threshold import GRADIENTS, samples
+from lplab.claims.trainings import cosine, train
+from lplab.quantizers import Luq
+
+if TYPE_CHECKING:
+    from lplab.training import Recipe
+
+STEPS, DRAWS, COUNT = 200, 48, 2**13
+LOGNORMAL = "lognormal, σ = 2"
+TENSORS = (LOGNORMAL, GRADIENTS)
+FLOAT, ONE, TWO = "float32", "LUQ", "LUQ, two samples"
+NEAREST, PHASES = "nearest powers of two", "radix 4, two phases"
+RULES = (FLOAT, ONE, TWO, NEAREST, PHASES)
+HALF = (0.45, 0.55)  # what counts as halved
+
+
+def numbers_of(tensor: str, seed: int) -> np.ndarray:
+    """The numbers to be rounded, float64: lognormal ones with random signs, or a real output gradient.
+
+    >>> len(numbers_of(LOGNORMAL, 0))
+    8192
+    """
+    if tensor == GRADIENTS:
+        return samples(GRADIENTS, seed)
+    rng = np.random.default_rng(seed)
+    return np.exp(2 * rng.standard_normal(COUNT)) * rng.choice((-1.0, 1.0), COUNT)
+
+
+def recipe_of(rule: str) -> Recipe:
+    """float32 but for the output gradients of all layers but first and last.
+
+    >>> recipe_of("LUQ").output_gradient_dx
+    Rule(quantizer=Luq(samples=1, exponent_bits=3, random_bits=16, nearest=False))
+    """
+    from lplab.training import Rule, recipes
+
+    if rule == FLOAT:
+        return recipes.get("fp32")
+    whole = recipes.get("luq_2022", samples=2) if rule == TWO else recipes.get("luq_2022")
+    if rule == PHASES:
+        whole = recipes.get("int4_fp4_2020")
+    if rule == NEAREST:
+        own = Rule(quantizer=Luq(nearest=True))
+        whole = whole.replace(output_gradient_dx=own, output_gradient_dw=own)
+    return whole.replace(weight=None, activation=None)
+
+
+def measure(point: Point, seed: int) -> Numbers:
+    """Of a tensor: bias and error of each way to round it. Of a rule: the losses of a training."""
+    if "rule" in point:
+        return train(deep_mlp(), recipe_of(point["rule"]), STEPS, seed, schedule=cosine(STEPS)).numbers()
+    x = numbers_of(point["tensor"], seed)
+    found: dict[str, float] = {}
+    for name, quantizer, draws in (("one", Luq(), DRAWS), ("two", Luq(2), DRAWS), ("nearest", Luq(nearest=True), 1)):
+        rounded = np.stack([quantizer.quantize(x, seed=1000 * seed + k) for k in range(draws)])
+        wrong = rounded - x
+        found[f"{name}_bias"] = round(float(np.mean(wrong * np.sign(x)) / np.mean(np.abs(x))), 8)
+        found[f"{name}_error"] = round(float(np.mean(wrong**2) / np.mean(x**2)), 8)
+    return found
+
+
+POINTS: tuple[Point, ...] = (*({"tensor": tensor} for tensor in TENSORS), *({"rule": rule} for rule in RULES))
+
+
+def _tensor(results: Results, tensor: str, number: str) -> np.ndarray:
+    return results.values(number, tensor=tensor)
+
+
+def _losses(results: Results, rule: str) -> np.ndarray:
+    return results.values("loss", rule=rule)
+
+
+def no_bias(results: Results) -> Finding:
+    """The mean of stochastic rounding is the number itself, to 1 %; nearest rounding is off by more."""
+    found = {t: [_tensor(results, t, f"{name}_bias") for name in ("one", "nearest")] for t in TENSORS}
+    said = [f"{_percent(one)} against {_percent(near)} ({t})" for t, (one, near) in found.items()]
+    return Finding(
+        all(np.abs(one).max() < 0.01 < np.abs(near).min() for one, near in found.values()),
+        f"Bias of the mean magnitude, LUQ against nearest: {listed(said)}.",
+    )
+
+
+def more_variance(results: Results) -> Finding:
+    """The squared error is larger than with nearest rounding, on every tensor and seed."""
+    found = {t: _tensor(results, t, "one_error") / _tensor(results, t, "nearest_error") for t in TENSORS}
+    said = [f"{r.min():.1f} to {r.max():.1f} times ({t})" for t, r in found.items()]
+    return Finding(
+        all(bool(r.min() > 1) for r in found.values()),
+        f"The mean squared error of LUQ is {listed(said)} that of rounding to nearest.",
+    )
+
+
+def two_samples_halve_it(results: Results) -> Finding:
+    """The mean of two samples has half the error."""
+    ratios = np.concatenate([_tensor(results, t, "two_error") / _tensor(results, t, "one_error") for t in TENSORS])
+    return Finding(
+        bool(HALF[0] < ratios.min() and ratios.max() < HALF[1]),
+        f"Two samples leave {100 * ratios.min():.0f} to {100 * ratios.max():.0f} % of the squared error.",
+    )
+
+
+def better_than_two_phases(results: Results) -> Finding:
+    """A training with LUQ ends lower than one with radix 4 in two phases."""
+    luq, phases = _losses(results, ONE), _losses(results, PHASES)
+    return Finding(
+        float(np.median(luq)) < float(np.median(phases)),
+        f"Five linear layers, {STEPS} steps: LUQ {spread(luq)}, radix 4 in two phases {spread(phases)}, float32 "
+        f"{spread(_losses(results, FLOAT))} bits.",
+    )
+
+
+def samples_help(results: Results) -> Finding:
+    """The variance costs something: the mean of two samples trains better."""
+    one, two = _losses(results, ONE), _losses(results, TWO)
+    return Finding(
+        float(np.median(two)) < float(np.median(one)),
+        f"With two samples for dW {spread(two)} bits, with one {spread(one)}.",
+    )
+
+
+def bias_matters(results: Results) -> Finding:
+    """Rounding the same powers of two to nearest, with a bias and less variance, trains worse."""
+    near, one = _losses(results, NEAREST), _losses(results, ONE)
+    return Finding(
+        float(np.median(near)) > float(np.median(one)),
+        f"The same powers of two rounded to nearest: {spread(near)} bits, without bias {spread(one)}.",
+    )
+
+
+def _percent(values: np.ndarray) -> str:
+    return f"{100 * float(np.median(values)):+.1f} %".replace("-", "−")
+
+
+def ours(results: Results) -> str:
+    """Bias, variance and the trainings."""
+    bias = max(float(np.abs(_tensor(results, t, "one_bias")).max()) for t in TENSORS)
+    trained = "; ".join(f"{rule} {spread(_losses(results, rule))}" for rule in RULES)
+    return f"bias below {100 * bias:.1f} %; {two_samples_halve_it(results).sentence} Trainings: {trained} bits"
+
+
+LUQ_2022 = Claim(
+    id="luq_2022",
+    version=1,
+    title="Powers of two without bias train better than radix 4; samples divide the variance",
+    paper="B. Chmiel et al.: Accurate neural training with 4-bit matrix multiplications at standard formats, ICLR 2023",
+    where="section 4; tables",
+    states="Gradients need rounding without bias: powers of two, rounded stochastically, below the smallest value, "
+    "too, beat radix 4 in two phases; the mean of several samples makes up for the added variance.",
+    theirs="ResNet-50 on ImageNet 75.42 % with LUQ and 75.63 % with two samples, 74.01 % with radix 4 in two phases, "
+    "76.5 % in float32 (read)",
+    experiment=f"Bias and squared error over {DRAWS} draws, of lognormal numbers and of real gradients; and five "
+    f"linear layers on the digits, {STEPS} steps, all in float32 but for the output gradients.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    measure=measure,
+    shape=(
+        Check("No bias", no_bias),
+        Check("A larger squared error than rounding to nearest", more_variance),
+        Check("Two samples halve it", two_samples_halve_it),
+        Check("Trains better than radix 4 in two phases", better_than_two_phases),
+    ),
+    ours=ours,
+    explained=(
+        Check("Two samples train better than one", samples_help),
+        Check("The same grid with a bias trains worse", bias_matters),
+    ),
+    budget_seconds=90,
+    limits="A small network on easy pictures, with float32 forward. Fine-tuning at the end in high precision, which "
+    "the paper adds, is not run here; its α is printed in three ways, ours makes the largest value max|dy|.",
+)
