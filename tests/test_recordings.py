@@ -19,9 +19,6 @@ def test_maxima_are_positive_numbers_of_every_layer():
 
 
 def test_the_first_step_can_be_made_again():
-    assert (data_folder() / "record_maxima.py").is_file() or (
-        data_folder().parent / "data" / "record_maxima.py"
-    ).is_file()
     layers, largest = script("record_maxima").record(1)
     recorded = gradient_maxima()
     assert tuple(layers) == recorded.layers
