@@ -2,9 +2,14 @@
 
 import sys
 
-from benchmarks import arithmetic, formats
+from benchmarks import arithmetic, compression, formats, training
 
-PARTS = {"formats": formats.main, "arithmetic": arithmetic.main}
+PARTS = {
+    "formats": formats.main,
+    "arithmetic": arithmetic.main,
+    "compression": compression.main,
+    "training": training.main,
+}
 
 chosen = [name for name in sys.argv[1:] if name in PARTS] or list(PARTS)
 sys.argv[1:] = [argument for argument in sys.argv[1:] if argument not in PARTS]

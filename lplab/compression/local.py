@@ -85,39 +85,39 @@ def _first_maxima(total: np.ndarray, maxima: np.ndarray, sent: np.ndarray, bin: 
     """The first largest element of each bin that sends nothing and is not all zero."""
     empty = ~np.logical_or.reduceat(sent, np.arange(0, total.size, bin)) & (maxima > 0)
     chosen = np.zeros(total.size, bool)
-    chosen[top_of_chunks(np.abs(total), bin)[empty]] = True
+    chosen[largest_of_chunks(total, bin)[empty]] = True
     return chosen
 
 
-def top_of_chunks(magnitudes: np.ndarray, chunk: int) -> np.ndarray:
-    """Index of the first largest element of each chunk, int64; the last chunk may be short.
+def largest_of_chunks(x: np.ndarray, chunk: int, m: int = 1) -> np.ndarray:
+    """Indices of the m largest |x| of each chunk, rising; where equal, the first ones. int64.
 
-    >>> top_of_chunks(np.array([1, 5, 5, 2, 7], np.float32), chunk=3).tolist()
-    [1, 4]
-    """
-    whole = magnitudes.size // chunk
-    rows = magnitudes[: whole * chunk].reshape(whole, chunk)
-    found = rows.argmax(axis=1) + np.arange(whole) * chunk
-    tail = magnitudes[whole * chunk :]
-    return np.append(found, whole * chunk + tail.argmax()) if tail.size else found
+    A chunk that is shorter than m, as the last one may be, gives all that it has.
 
-
-def top_m_of_chunks(magnitudes: np.ndarray, chunk: int, m: int) -> np.ndarray:
-    """Indices of the m largest elements of each chunk, rising; where equal, the first ones. int64.
-
-    A chunk that is shorter than m sends all that it has.
-
-    >>> top_m_of_chunks(np.array([1, 5, 5, 2, 7], np.float32), chunk=3, m=2).tolist()
+    >>> largest_of_chunks(np.array([1, -5, 5, 2, 7], np.float32), chunk=3, m=2).tolist()
     [1, 2, 3, 4]
     """
-    if m == 1:
-        return top_of_chunks(magnitudes, chunk)
+    step = max(BLOCK // chunk, 1) * chunk
+    scratch = np.empty(min(step, x.size), x.dtype)
+    parts = []
+    for first in range(0, x.size, step):
+        part = x[first : first + step]
+        parts.append(_largest(np.abs(part, out=scratch[: part.size]), chunk, m) + first)
+    return np.concatenate(parts)
+
+
+def _largest(magnitudes: np.ndarray, chunk: int, m: int) -> np.ndarray:
+    """The same for one block of magnitudes."""
     whole = magnitudes.size // chunk
-    rows = magnitudes[: whole * chunk].reshape(whole, chunk)
-    order = np.argsort(-rows, axis=1, kind="stable")[:, :m]
-    found = np.sort(order + np.arange(whole)[:, None] * chunk, axis=1).reshape(-1)
-    tail = magnitudes[whole * chunk :]
-    if not tail.size:
-        return found
-    last = np.sort(np.argsort(-tail, kind="stable")[:m]) + whole * chunk
-    return np.concatenate([found, last])
+    found = [_of_rows(magnitudes[: whole * chunk].reshape(whole, chunk), m)]
+    if magnitudes.size % chunk:
+        found.append(_of_rows(magnitudes[whole * chunk :].reshape(1, -1), m) + whole * chunk)
+    return np.concatenate(found)
+
+
+def _of_rows(rows: np.ndarray, m: int) -> np.ndarray:
+    if m == 1:
+        columns = rows.argmax(axis=1, keepdims=True) if rows.size else np.zeros((0, 1), np.int64)
+    else:
+        columns = np.sort(np.argsort(-rows, axis=1, kind="stable")[:, :m], axis=1)
+    return (columns + np.arange(len(rows))[:, None] * rows.shape[1]).reshape(-1)

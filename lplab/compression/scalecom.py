@@ -81,7 +81,7 @@ class ScaleCom(Compressor):
         wanted = memory + checked(gradient, state)
         payload = None
         if context.rank == context.leader:
-            payload = scalecom_wire.encode(local.top_m_of_chunks(np.abs(wanted), chunk, self.m), chunk)
+            payload = scalecom_wire.encode(local.largest_of_chunks(wanted, chunk, self.m), chunk)
         nbytes = scalecom_wire.size_of(gradient.size, chunk, self.m)
         decode = partial(scalecom_wire.decode, numel=gradient.size, chunk=chunk, m=self.m)
         indices = yield Broadcast(payload, context.leader, nbytes, decode)

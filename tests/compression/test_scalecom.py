@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lplab.compression import Context, Dense, LayerInfo, Ledger, ScaleCom, TopK, exchange
-from lplab.compression.local import top_m_of_chunks, top_of_chunks
+from lplab.compression.local import BLOCK, largest_of_chunks
 from lplab.compression.scalecom import chunk_for
 from lplab.compression.scalecom_wire import count_of, decode, encode
 
@@ -51,7 +51,7 @@ def test_masking_and_summing_commute(draw):
     compressor, world = ScaleCom(chunk=25), 5
     gradients = [draw(1000, seed=s) for s in range(world)]
     average = exchange(compressor, gradients, [compressor.init((1000,)) for _ in range(world)], step=7)
-    chosen = top_of_chunks(np.abs(gradients[7 % world]), 25)
+    chosen = largest_of_chunks(gradients[7 % world], 25)
     total = gradients[0].copy()
     for g in gradients[1:]:
         total += g
@@ -85,7 +85,7 @@ def test_what_a_learner_sends_does_not_grow_with_the_learners_but_the_union_of_t
     ("numel", "chunk", "m"), [(1, 10, 1), (9, 10, 3), (10, 10, 2), (101, 10, 3), (1000, 256, 1), (1000, 257, 1)]
 )
 def test_indices_survive_the_wire(numel, chunk, m, draw):
-    indices = top_m_of_chunks(np.abs(draw(numel)), chunk, m)
+    indices = largest_of_chunks(draw(numel), chunk, m)
     payload = encode(indices, chunk)
     assert indices.size == count_of(numel, chunk, m)
     assert payload.size == ScaleCom(chunk=chunk, m=m).plan((numel,))[0].payload_bytes
@@ -100,8 +100,18 @@ def test_damaged_indices(payload, m):
 
 
 def test_ties_take_the_first():
-    assert top_of_chunks(np.array([2, 2, 1, 3, 3, 3], F), 3).tolist() == [0, 3]
-    assert top_m_of_chunks(np.array([1, 2, 2, 2], F), 4, 2).tolist() == [1, 2]
+    assert largest_of_chunks(np.array([2, -2, 1, 3, 3, 3], F), 3).tolist() == [0, 3]
+    assert largest_of_chunks(np.array([1, 2, -2, 2], F), 4, 2).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("chunk", [1, 7, 500, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
+def test_blocks_that_fit_the_cache_change_nothing(chunk, m, draw):
+    x = np.round(draw(2 * BLOCK + 123))  # with many ties
+    found = largest_of_chunks(x, chunk, m)
+    parts = [range(first, min(first + chunk, x.size)) for first in range(0, x.size, chunk)]
+    slow = [sorted(sorted(part, key=lambda i: (-abs(x[i]), i))[:m]) for part in parts]
+    assert found.tolist() == [i for part in slow for i in part]
 
 
 def test_rounding_on_the_wire_stays_in_the_memory(draw):

@@ -1,0 +1,129 @@
+"""How fast gradient compression is, as ratios to a memory copy timed in the same run, on real gradients.
+
+``python -m benchmarks compression``. The values are those of captured trainings, repeated until there are as many as
+ResNet-50 has. Each candidate packs its message; AdaComp also keeps its residue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from benchmarks.formats import Candidate, measure, show
+from lplab import compression, datasets
+from lplab.compression import adacomp_wire, local, scalecom_wire, sparse
+
+ELEMENTS = 25_557_032  # the parameters of ResNet-50
+MILLISECONDS, TIMES_GRADIENTS = 20.0, 1.5  # a ScaleCom step of 64 learners: one of the two must hold
+
+
+def gradients(count: int = ELEMENTS) -> np.ndarray:
+    """Captured gradients, end to end: float32."""
+    tensors = datasets.captured()
+    parts = [tensors[name].ravel() for name in tensors.select(role="weight_gradient")]
+    return np.resize(np.concatenate(parts), count)
+
+
+def ours(x: np.ndarray) -> Iterator[Candidate]:
+    """lplab, with the bars of the project."""
+    for chunk, bar in ((500, 3.0), (50, None)):
+
+        def chunk_top(chunk: int = chunk) -> np.ndarray:
+            return scalecom_wire.encode(local.largest_of_chunks(x, chunk), chunk)
+
+        yield Candidate(f"chunk top-1 of {chunk}", "lplab", chunk_top, bar)
+    for size, bar in ((500, 8.0), (50, 12.0)):
+        settings, residue = compression.AdaComp(bin=size), settled(x, size)
+
+        def adacomp(
+            settings: compression.AdaComp = settings, residue: np.ndarray = residue, size: int = size
+        ) -> np.ndarray:
+            found = local.adacomp_select(residue, x, settings, size)
+            return adacomp_wire.encode(found.scale, found.indices, found.negative, x.size, size)
+
+        yield Candidate(f"AdaComp {size}", "lplab", adacomp, bar)
+    few = x[: x.size // 16]
+    yield Candidate("top-k 1 %, exact", "numpy", lambda: sparse.largest(few, few.size // 100), share=1 / 16)
+    for codec in ("lz4", "zstd", "zlib"):
+        encode = partial(compression.Lossless(codec).encode, few)
+        yield Candidate(f"lossless {codec}", "package", encode, share=1 / 16)
+
+
+def settled(x: np.ndarray, size: int, steps: int = 10) -> np.ndarray:
+    """The residue after some steps with this gradient: then as much is sent as in a training."""
+    residue = np.zeros_like(x)
+    for _ in range(steps):
+        residue = local.adacomp_select(residue, x, compression.AdaComp(bin=size), size).residue
+    return residue
+
+
+def peers(x: np.ndarray) -> Iterator[Candidate]:
+    """torch's exact selection."""
+    import torch
+
+    torch.set_num_threads(1)
+    tensor = torch.from_numpy(x)
+    yield Candidate("top-k 1 %, exact", "torch", lambda: torch.topk(tensor.abs(), x.size // 100))
+    rows = tensor[: x.size // 500 * 500].view(-1, 500)
+    yield Candidate("chunk top-1 of 500", "torch", lambda: rows.abs().argmax(1))
+
+
+def many_learners(repetitions: int) -> tuple[float, float]:
+    """A ScaleCom step of 64 learners on a net of a hundred thousand parameters: milliseconds, and × the gradients."""
+    import torch
+    from torch import nn
+
+    from lplab.parallel import Learners, shards
+    from lplab.parallel.gradients import stacked
+    from lplab.training.trainer import default_loss
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+    x, y = torch.randn(512, 784), torch.randint(0, 10, (512,))
+    batches = shards(lambda step: (x, y), 64)
+    run = Learners(
+        model, default_loss, batches, compression.ScaleCom(chunk=50), 64, engine="stacked", keep_ledger=False
+    )
+    parts = [batches(0, rank) for rank in range(64)]
+    run.one_step()
+    seconds = []
+    for _ in range(repetitions):
+        stamps = [time.perf_counter()]
+        for work in (lambda: stacked(model, default_loss, parts, range(64)), run.one_step):
+            work()
+            stamps.append(time.perf_counter())
+        seconds.append(np.diff(stamps))
+    return 1e3 * statistics.median(b for _, b in seconds), statistics.median(b / a for a, b in seconds)
+
+
+def main() -> int:
+    """Print the table; 1 if a bar is missed."""
+    parser = argparse.ArgumentParser(description="Speed of gradient compression as ratios to a memory copy.")
+    parser.add_argument("--quick", action="store_true", help="5 repetitions instead of 15, no peers")
+    options = parser.parse_args()
+    repetitions = 5 if options.quick else 15
+    x = gradients()
+    out = np.empty_like(x)
+    print(f"{ELEMENTS:,} gradient values, one thread, × a memory copy\n")
+    print(f"{'work':24} {'who':10} {'× copy':>8} {'quartiles':>13} {'bar':>5}")
+    results = []
+    for candidate in (*ours(x), *(() if options.quick else peers(x))):
+        results.append(measure(candidate, x, out, repetitions if candidate.share > 0.1 else 3))
+        show(results[-1])
+    milliseconds, times = many_learners(repetitions)
+    slow = milliseconds > MILLISECONDS and times > TIMES_GRADIENTS
+    print(
+        f"\nScaleCom, 64 learners: {milliseconds:.1f} ms a step, {times:.2f} × the gradients {'MISSED' if slow else 'within'}"
+    )
+    return int(slow or any(result.verdict == "MISSED" for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
