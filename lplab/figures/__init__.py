@@ -7,7 +7,7 @@
 
 from lplab.figures import style
 from lplab.figures.clip_steps import clip_steps
-from lplab.figures.clips import ClipRule, bits_error, clip_error, clip_histogram
+from lplab.figures.clips import ClipRule, bits_error, clip_error, clip_histogram, level_shares
 from lplab.figures.compare import compare
 from lplab.figures.counterexample import counterexample
 from lplab.figures.error_curve import error_curve
@@ -16,8 +16,8 @@ from lplab.figures.export import export
 from lplab.figures.gradient_grids import gradient_grids
 from lplab.figures.gradient_range import gradient_range
 from lplab.figures.grid_errors import grid_errors
-from lplab.figures.layer_scales import layer_scales
 from lplab.figures.layer_harm import layer_harm
+from lplab.figures.layer_scales import layer_scales
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.number_line import number_line, number_line_data
@@ -28,8 +28,8 @@ from lplab.figures.range_map import range_map
 from lplab.figures.relative_error import error_curve_data
 from lplab.figures.retuning import retuned_errors
 from lplab.figures.running_sum import chunk_error, running_sum
-from lplab.figures.scales import delayed_ranges
 from lplab.figures.scale_course import ScaleCourse, scale_course
+from lplab.figures.scales import delayed_ranges
 from lplab.figures.scatter import quantized_scatter
 from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
@@ -63,8 +63,9 @@ __all__ = [
     "gradient_range",
     "grid_errors",
     "guess_and_truth",
-    "layer_scales",
     "layer_harm",
+    "layer_scales",
+    "level_shares",
     "loss_curves",
     "magnitude_data",
     "magnitude_histogram",

@@ -5,6 +5,7 @@ Nothing here computes: numbers come from `lplab.formats`, pictures from `lplab.f
 
 from .bit_panel import BitPanel
 from .clip_explorer import ClipExplorer
+from .clip_trainings import live_clips
 from .explorer import FormatExplorer
 from .explorer_state import ExplorerState
 from .four_bit_explorer import FourBitExplorer
@@ -14,6 +15,7 @@ from .live_trainers import LiveTrainers, live_trainers
 from .plane_explorer import PlaneExplorer
 from .prediction import Outcome, Prediction
 from .range_explorer import RangeExplorer
+from .scaler_training import train_with_scale
 from .sum_explorer import SumExplorer
 from .training import live_training, train_with
 from .training_explorer import TrainingExplorer
@@ -33,7 +35,9 @@ __all__ = [
     "RangeExplorer",
     "SumExplorer",
     "TrainingExplorer",
+    "live_clips",
     "live_trainers",
     "live_training",
     "train_with",
+    "train_with_scale",
 ]
