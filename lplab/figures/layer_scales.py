@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,19 @@ from lplab.figures import style, words
 
 
 def layer_scales(
-    scales: Mapping[str, Any], yours: Mapping[str, Any] | None = None, *, title: str = "", height: int = 340
+    scales: Mapping[str, Any],
+    yours: Mapping[str, Any] | None = None,
+    *,
+    steps: Sequence[int] | None = None,
+    title: str = "",
+    height: int = 340,
 ) -> go.Figure:
     """log2 of the scale of each layer over the steps: all in grey, the ends of the last step in colour.
 
     Args:
         scales: positive scales of each layer, [steps], all of one length, at least one layer.
         yours: those of another rule for the same layers; what is no positive number leaves a gap.
+        steps: the numbers of the steps, ascending; by default 0, 1, 2 …
         title: the point that it makes; by default how far apart the layers are, or how often yours agrees.
         height: in pixels.
 
@@ -37,15 +43,17 @@ def layer_scales(
         or (own and own.keys() != found.keys())
     ):
         raise ValueError("scales must be one sequence for each layer, all of one length, and yours the same layers")
-    steps = np.arange(len(next(iter(found.values()))))
+    at = np.arange(len(next(iter(found.values())))) if steps is None else np.asarray(steps)
+    if at.shape != next(iter(found.values())).shape:
+        raise ValueError(f"steps must be one number for each scale of a layer, got {at.shape}")
     lowest, highest = min(found, key=lambda n: found[n][-1]), max(found, key=lambda n: found[n][-1])
     every = np.concatenate(list(found.values()))
     low, high = float(np.floor(every.min())) - 1, float(np.ceil(every.max())) + 1
     data = [
-        _line("each layer", *_joined(steps, found), style.GREY, "solid", 1.0) | {"opacity": 0.6},
-        _line(highest, steps, found[highest], style.BLUE, "solid", 2.2),
-        _line(lowest, steps, found[lowest], style.VERMILION, "dash", 2.2),
-        _line("yours", *_joined(steps, own), style.PINK, "dot", 2.2) | {"visible": bool(own)},
+        _line("each layer", *_joined(at, found), style.GREY, "solid", 1.0) | {"opacity": 0.6},
+        _line(highest, at, found[highest], style.BLUE, "solid", 2.2),
+        _line(lowest, at, found[lowest], style.VERMILION, "dash", 2.2),
+        _line("yours", *_joined(at, own), style.PINK, "dot", 2.2) | {"visible": bool(own)},
     ]
     entries = [(style.BLUE, "━", highest), (style.VERMILION, "╍", lowest), (style.GREY, "─", "the other layers")]
     entries += [(style.PINK, "┅", "yours")] if own else []
@@ -55,12 +63,12 @@ def layer_scales(
     said = title or (f"Yours agrees at {equal:,} of {every.size:,} scales" if own else apart)
     more = f" {apart}." if said != apart else ""
     layout = {
-        "xaxis": {"range": [0, max(len(steps) - 1, 1)], "title": {"text": "step"}},
+        "xaxis": {"range": [0, max(int(at[-1]), 1)], "title": {"text": "step"}},
         "yaxis": {"range": [low, high], "title": {"text": "scale (powers of two)"}, **_ticks(low, high)},
     }
     return style.finish(
         style.figure(data, layout),
-        alt=f"The scales of {len(found)} layers over {len(steps)} steps. {said}.{more} The lowest is that of "
+        alt=f"The scales of {len(found)} layers over {len(at)} steps. {said}.{more} The lowest is that of "
         f"{lowest}, the highest that of {highest}.",
         title=said,
         subtitle=style.key(*entries),

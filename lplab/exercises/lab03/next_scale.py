@@ -1,0 +1,108 @@
+"""Exercise 03.1: the rule of a dynamic loss scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lplab.exercises.exercise import Args, Example, Exercise, mutant
+from lplab.exercises.forms import Numbers
+
+
+def next_scale(scale, good_steps, finite, interval):
+    """The loss scale for the next step, and the good steps since its last change."""
+    if not finite:
+        return max(scale / 2, 1.0), 0
+    if good_steps + 1 == interval:
+        return min(scale * 2, 2.0**24), 0
+    return scale, good_steps + 1
+
+
+BACK, GROW, COUNT = "return max(scale / 2, 1.0), 0", "return min(scale * 2, 2.0**24), 0", "good_steps + 1 == interval"
+FULL = f"\n    if {COUNT}:\n        "
+
+
+def cases() -> list[Args]:
+    """Every scale at and between the limits, every count around the interval, good and bad steps."""
+    scales = (1.0, 2.0, 4.0, 2.0**10, 2.0**16, 2.0**23, 2.0**24)
+    counts = {interval: sorted({0, 1, interval // 2, interval - 2, interval - 1}) for interval in (1, 2, 3, 20, 2000)}
+    return [
+        (scale, good, finite, interval)
+        for interval, goods in counts.items()
+        for good in goods
+        if 0 <= good < interval
+        for scale in scales
+        for finite in (True, False)
+    ]
+
+
+def why(args: Args, expected: Any) -> str:
+    """What happened in this step."""
+    _, good, finite, interval = args
+    if not finite:
+        return "A gradient was not finite: half the scale, at least 1, and the count begins anew."
+    if good + 1 < interval:
+        return f"A good step, the {good + 1}. of {interval:,} in a row: nothing changes but the count."
+    return f"The {interval:,}. good step in a row: twice the scale, at most 2²⁴, and the count begins anew."
+
+
+def kind(args: Args) -> str:
+    """Which of the three branches."""
+    _, good, finite, interval = args
+    if not finite:
+        return "steps with an overflow"
+    return "steps at which the scale grows" if good + 1 == interval else "good steps before the interval is full"
+
+
+NEXT_SCALE = Exercise(
+    id="03.1",
+    version=1,
+    title="A dynamic loss scale",
+    goal="Goal 2: find the loss scale by trial",
+    minutes=10,
+    difficulty=1,
+    statement=r"""
+        Write `next_scale(scale, good_steps, finite, interval)`, called at the end of every step. Gradients not `finite`: the step is left out (somebody else does that), the scale is **halved**, and the count of good steps begins at 0 again. Otherwise this was one good step more; when there are `interval` of them in a row, the scale is **doubled**
+        and the count begins at 0. The scale stays between 1 and $2^{24}$. Return the scale and the count for the next step.
+    """,
+    stub='''
+        def next_scale(scale, good_steps, finite, interval):
+            """The loss scale for the next step, and the good steps since its last change."""
+            raise NotImplementedError
+    ''',
+    reference=next_scale,
+    form=Numbers(count=2),
+    why=why,
+    kind=kind,
+    examples=(
+        Example((1024.0, 0, True, 20), "A good step: the scale stays, the count goes up."),
+        Example((1024.0, 7, False, 20), "An overflow: half the scale, and the seven good steps count no more."),
+        Example((1024.0, 19, True, 20), "The twentieth good step in a row: double."),
+        Example((1024.0, 18, True, 20), "The nineteenth: not yet."),
+        Example((1.0, 0, False, 20), "Below 1 a loss scale would make small gradients smaller."),
+        Example((2.0**24, 19, True, 20), "The upper limit: the scale stays, the count begins anew."),
+        Example((4.0, 0, True, 1), "With an interval of 1 every good step is a try."),
+    ),
+    boundary=cases,
+    mutants=(
+        mutant("overflow and good step are exchanged", "if not finite", "if finite"),
+        mutant("the scale grows after every good step", COUNT, "finite"),
+        mutant("the scale grows one step too late", COUNT, "good_steps == interval"),
+        mutant("the scale grows one step too early", COUNT, "good_steps + 2 >= interval"),
+        mutant("the count goes on after an overflow, as if the good steps need not be in a row", BACK, "return max(scale / 2, 1.0), good_steps"),
+        mutant("the step with the overflow counts as a good one", BACK, "return max(scale / 2, 1.0), 1"),
+        mutant("the count goes on after the scale has grown", GROW, "return min(scale * 2, 2.0**24), good_steps + 1"),
+        mutant("the step at which the scale grows is the first of the next interval", GROW, "return min(scale * 2, 2.0**24), 1"),
+        mutant("an overflow puts the scale back to 1", BACK, "return 1.0, 0"),
+        mutant("an overflow changes nothing but the count: the next step overflows again", BACK, "return scale, 0"),
+        mutant("there is no lower limit", BACK, "return scale / 2, 0"),
+        mutant("there is no upper limit", GROW, "return scale * 2, 0"),
+        mutant("growth and backoff are exchanged", f"{BACK}{FULL}{GROW}", f"{GROW}{FULL}{BACK}"),
+        mutant("the scale only ever shrinks", GROW, "return scale, 0"),
+        mutant("the scale grows by 1 instead of twofold", GROW, "return min(scale + 1, 2.0**24), 0"),
+    ),
+    hints=(
+        "Play it on paper with interval 3 and scale 8: good, good, good → 16 and 0; overflow → 8 and 0; good, good, overflow → 4 and 0.",
+        "Three cases, each with one return: not finite; finite and the interval is full with this step; finite and not full. Whenever the scale changes, or tries to, the count is 0.",
+        "The skeleton: if not finite: return max(scale / 2, 1.0), 0. Then: if good_steps + 1 == interval: return min(scale × 2, 2.0 ** 24), 0. Else: return scale, good_steps + 1.",
+    ),
+)

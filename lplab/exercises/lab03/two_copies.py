@@ -1,0 +1,112 @@
+"""Exercise 03.3: updates that are lost without a master copy of the weight."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lplab.exercises.checks.numbers import with_power
+from lplab.exercises.exercise import Args, Example, Exercise, mutant
+from lplab.exercises.forms import Numbers
+
+
+def to_bits(x, bits):
+    """x rounded to so many significant bits, ties to even: 11 for float16, 8 for bfloat16."""
+    m, e = math.frexp(x)
+    return math.ldexp(round(m * 2**bits), e - bits)
+
+
+def two_copies(w, update, steps, bits):
+    """The weight that is kept in few bits, the one that has a master copy, and the updates that the first one lost."""
+    narrow, master, lost = w, w, 0
+    for _ in range(steps):
+        new = to_bits(narrow + update, bits)
+        lost += new == narrow
+        narrow = new
+        master = master + update
+    return narrow, to_bits(master, bits), lost
+
+
+NEW, LOST, MASTER = "to_bits(narrow + update, bits)", "lost += new == narrow", "master = master + update"
+RESULT = "return narrow, to_bits(master, bits), lost"
+
+
+def cases() -> list[Args]:
+    """Weights at and inside octaves with updates around half a step of both octaves, both signs, few and many steps."""
+    parts = (0.125, 0.25, 0.375, 0.5, 0.5625, 0.625, 0.75, 1.0, 1.5)  # of a step
+    return [
+        (w, sign * part * 2.0 ** (math.frexp(w)[1] - bits), steps, bits)
+        for w in (1.0, 1.5, -1.0, 0.25, 48.0, -1.25)
+        for part in parts
+        for sign in (1, -1)
+        for bits, steps in ((8, 1), (8, 2), (8, 7), (11, 40), (4, 30))
+    ]
+
+
+def why(args: Args, expected: Any) -> str:
+    """The step of the weight's octave, and the update in units of it."""
+    w, update, _, bits = args
+    step = 2.0 ** (math.frexp(w)[1] - bits)
+    return f"Around w the numbers with {bits} significant bits lie {with_power(step)} apart: an update is {abs(update) / step:g} of such a step."
+
+
+def show(args: Args) -> str:
+    """The arguments in decimal and as powers of two."""
+    w, update, steps, bits = args
+    return f"w = {with_power(w)}, update = {with_power(update)}, steps = {steps}, bits = {bits}"
+
+
+MASTER_COPY = Exercise(
+    id="03.3",
+    version=1,
+    title="An update that is lost",
+    goal="Goal 4: say when a weight needs a master copy",
+    minutes=10,
+    difficulty=2,
+    statement=r"""
+        A weight gets `steps` equal updates: $w \leftarrow w + update$. Write `two_copies(w, update, steps, bits)`. The first copy is kept in `bits` significant bits, rounded after **each** update. The second has a master copy in full precision, which takes all updates; it is rounded **once**, at the end, for the forward pass. Return both weights in `bits` bits, and how many updates left the first
+        one exactly where it was. `to_bits` rounds for you; `w` is a number of the narrow format.
+    """,
+    stub='''
+        def two_copies(w, update, steps, bits):
+            """The weight that is kept in few bits, the one that has a master copy, and the updates that the first one lost."""
+            raise NotImplementedError
+    ''',
+    given=(to_bits,),
+    reference=two_copies,
+    form=Numbers(count=3),
+    signed_zero=False,
+    show=show,
+    why=why,
+    examples=(
+        Example((1.0, 2.0**-10, 100, 11), "float16 goes in steps of 2⁻¹⁰ here: every update arrives in both."),
+        Example((1.0, 2.0**-12, 100, 11), "A quarter of a step, a hundred times: the first copy never moves, the second goes 25 steps."),
+        Example((1.0, 2.0**-11, 6, 11), "Half a step is a tie, and 1 is even: lost every time."),
+        Example((1.0, 1.25 * 2.0**-11, 4, 11), "A little more than half a step: rounded up to a whole one, every time. The first copy goes too far."),
+        Example((1.0, -(2.0**-12), 8, 11), "Below 1 the steps are half as long: a tie again, but 1 is even."),
+        Example((1.0, -1.25 * 2.0**-12, 8, 11), "Downward the same size arrives: half a step of the octave below is enough."),
+        Example((2.0, -3 * 2.0**-9, 3, 8), "bfloat16 with its eight bits: steps of 2⁻⁶ above 2, of 2⁻⁷ below it."),
+    ),
+    boundary=cases,
+    mutants=(
+        mutant("the master copy is rounded after each update, too", MASTER, "master = to_bits(master + update, bits)"),
+        mutant("the first copy is rounded only at the end", NEW, "narrow + update", RESULT, "return to_bits(narrow, bits), to_bits(master, bits), lost"),
+        mutant("the update is rounded, not the sum", NEW, "narrow + to_bits(update, bits)"),
+        mutant("the forward pass sees the master copy in full", RESULT, "return narrow, master, lost"),
+        mutant("the master copy takes an update only if the narrow one moves", f"narrow = new\n        {MASTER}", "master = master + update * (new != narrow)\n        narrow = new"),
+        mutant("the updates that arrive are counted", "new == narrow", "new != narrow"),
+        mutant("whoever lost one update lost them all", RESULT, "return narrow, to_bits(master, bits), steps * (lost > 0)"),
+        mutant("updates that are not exact are counted, not those that change nothing", "new == narrow", "new != narrow + update"),
+        mutant("updates are lost below a whole step, not half of one", NEW, "narrow if abs(update) < 2.0 ** (math.frexp(narrow)[1] - bits) else to_bits(narrow + update, bits)"),
+        mutant("one step too few", "range(steps)", "range(steps - 1)"),
+        mutant("the updates are subtracted", NEW, "to_bits(narrow - update, bits)", MASTER, "master = master - update"),
+        mutant("digits are cut off instead of rounded", "round(m * 2**bits)", "int(m * 2**bits)"),
+        mutant("ties go up", "round(m * 2**bits)", "math.floor(m * 2**bits + 0.5)"),
+        mutant("the leading 1 is not counted among the bits", "round(m * 2**bits), e - bits", "round(m * 2 ** (bits + 1)), e - bits - 1"),
+    ),
+    hints=(
+        "With 11 bits and w = 1 the neighbours are 1 − 2⁻¹¹ and 1 + 2⁻¹⁰. Where does 1 + 2⁻¹² go? And from there, the next one?",
+        "One loop, two variables: narrow = to_bits(narrow + update, bits), and master = master + update without rounding. Before narrow takes its new value, compare: equal means lost.",
+        "The skeleton: narrow = master = w; lost = 0; in the loop: new = to_bits(narrow + update, bits); lost += new == narrow; narrow = new; master += update. Return narrow, to_bits(master, bits), lost.",
+    ),
+)
