@@ -15,6 +15,7 @@ from lplab.claims.luq_2022 import LUQ_2022
 from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018
 from lplab.claims.pact_2018 import PACT_2018
 from lplab.claims.sawb_2019 import SAWB_2019
+from lplab.claims.sun_2020_ablation import SUN_2020_ABLATION
 from lplab.claims.sun_2020_gradscale import SUN_2020_GRADSCALE
 from lplab.claims.sun_2020_hardware import SUN_2020_HARDWARE
 from lplab.claims.sun_2020_radix4 import SUN_2020_RADIX4
@@ -37,6 +38,7 @@ CLAIMS: tuple[Claim, ...] = (
     SUN_2020_RADIX4,
     SUN_2020_GRADSCALE,
     SUN_2020_TWO_PHASE,
+    SUN_2020_ABLATION,
     SUN_2020_HARDWARE,
     LUQ_2022,
 )

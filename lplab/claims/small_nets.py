@@ -43,3 +43,19 @@ def deep_mlp() -> Task:
         lr=1e-3,
         options=(),
     )
+
+
+def bottleneck_net() -> Task:
+    """A residual net of three bottleneck blocks (1 × 1, 3 × 3, 1 × 1) with batch norms on the digits.
+
+    >>> len(bottleneck_net().model(0).blocks)
+    3
+    """
+    from lplab import models
+    from lplab.training import tasks
+
+    return replace(
+        tasks.get("digits_resnet"),
+        about="residual net of three bottleneck blocks; digits, 8 × 8",
+        model=lambda seed: models.resnet(11, 16, channels=1, seed=seed, bottleneck=True),
+    )
