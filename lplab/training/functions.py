@@ -20,7 +20,7 @@ from torch.nn import functional
 from lplab.training.attention import attention
 from lplab.training.emulation import Emulation, Eye
 from lplab.training.gemms import Bilinear, Linear, Product
-from lplab.training.site import RoundedGradient, Site, operand
+from lplab.training.site import Site, operand, rounded_gradient
 from lplab.training.untouched import plain
 
 PRODUCT = frozenset({"product"})
@@ -173,7 +173,7 @@ def embedding(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Ten
     if kwargs.get("sparse") or (len(rest) > 4 and rest[4]):
         raise NotImplementedError(f"{emulation.place}: sparse gradients cannot be rounded; pass sparse=False")
     if not site.rules.weight_gradient.is_identity:
-        table = RoundedGradient.apply(table, site, "weight_gradient")
+        table = rounded_gradient(table.view_as(table), site, "weight_gradient")
     whole = site.rules.weight.scaling is not None or site.rules.weight.quantizer is not None
     if whole:
         return _with_gradient(func(ids, operand(table, site, "weight"), *rest, **kwargs), site)
@@ -182,10 +182,11 @@ def embedding(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Ten
 
 def _with_gradient(y: Tensor, site: Site) -> Tensor:
     """The gradient that arrives at y rounded, where a rule says so; y rounded as an output."""
-    y = operand(y, site, "output")
+    if not site.rules.output.is_identity:
+        y = operand(y, site, "output")
     for role in ("output_gradient_dw", "output_gradient_dx"):
-        if not getattr(site.rules, role).is_identity and y.requires_grad:
-            return RoundedGradient.apply(y, site, role)
+        if not getattr(site.rules, role).is_identity:
+            return rounded_gradient(y, site, role)
     return y
 
 

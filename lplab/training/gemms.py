@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from lplab.training.site import Site
+from lplab.training.site import Site, no_view
 
 
 def product(a: Tensor, b: Tensor, site: Site) -> Tensor:
@@ -62,9 +62,9 @@ class Linear(torch.autograd.Function):
         ctx.save_for_backward(x, weight)
         ctx.site = site
         if site.rules.accumulator is None:
-            return site.round("output", functional.linear(x, weight, bias))
+            return site.round("output", no_view(functional.linear(x, weight, bias)))
         y = product(x, weight.t(), site)
-        return site.round("output", y if bias is None else y + bias)
+        return site.round("output", no_view(y if bias is None else y + bias))
 
     @staticmethod
     @once_differentiable
@@ -95,7 +95,7 @@ class Product(torch.autograd.Function):
         a, b = rounded_factors(stacked(a), stacked(b), site, weight_left)
         ctx.save_for_backward(a, b)
         ctx.site, ctx.weight_left = site, weight_left
-        return site.round("output", product(a, b, site))
+        return site.round("output", no_view(product(a, b, site)))
 
     @staticmethod
     @once_differentiable
@@ -179,7 +179,7 @@ class Bilinear(torch.autograd.Function):
             )
         ctx.save_for_backward(a, b)
         ctx.site, ctx.compute, ctx.weight_left = site, compute, weight_left
-        return site.round("output", compute(a, b))
+        return site.round("output", no_view(compute(a, b)))
 
     @staticmethod
     @once_differentiable

@@ -9,7 +9,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -166,23 +166,6 @@ def gru_cell(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
 # ---- seeing what a fused function computes ---------------------------------------------------------------------------
 
 
-class Beside(torch.autograd.Function):
-    """Outputs as they are; the gradients that arrive at them go to the same computation beside it, too."""
-
-    @staticmethod
-    def forward(ctx: Any, shadow: State, leaves: list[Tensor], *outputs: Tensor) -> State:
-        """Hand the outputs on."""
-        ctx.shadow, ctx.leaves = shadow, leaves
-        return tuple(output.view_as(output) for output in outputs)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        """Hand the gradients on, and show what they are inside."""
-        with torch.enable_grad():
-            torch.autograd.grad(ctx.shadow, ctx.leaves, gradients, retain_graph=True, allow_unused=True)
-        return None, None, *gradients
-
-
 def beside(emulation: Emulation, func: Any, args: tuple, kwargs: dict, again: Callable[..., State]) -> Any:
     """What a fused function gave, bit for bit; whoever watches sees the same computation step by step.
 
@@ -198,11 +181,19 @@ def beside(emulation: Emulation, func: Any, args: tuple, kwargs: dict, again: Ca
     with torch.random.fork_rng(devices=[]):  # before the function itself: both throw the same coins for dropout
         shadow = again(*copies)
     plain = func(*args, **kwargs)
-    outputs = (plain,) if isinstance(plain, Tensor) else tuple(plain)
-    if not (torch.is_grad_enabled() and any(output.requires_grad for output in outputs)):
-        return plain
-    outputs = Beside.apply(shadow, leaves, *outputs)
-    return outputs[0] if isinstance(plain, Tensor) else outputs
+    # A cell's h is computed from its c: at a view of c there arrives what comes from outside alone.
+    y, *states = (plain,) if isinstance(plain, Tensor) else plain
+    outputs = (y, *(state.view_as(state) for state in states))
+
+    def show(gradients: Sequence[Tensor | None]) -> None:
+        known = [(y, dy) for y, dy in zip(shadow, gradients, strict=True) if dy is not None]
+        with torch.enable_grad():
+            ys, dys = zip(*known, strict=True)
+            torch.autograd.grad(ys, leaves, dys, retain_graph=True, allow_unused=True)
+
+    if all(output.requires_grad for output in outputs):
+        torch.autograd.graph.register_multi_grad_hook(outputs, show)
+    return y if isinstance(plain, Tensor) else outputs
 
 
 def _leaves(value: Any, found: list[Tensor]) -> Any:

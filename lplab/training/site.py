@@ -71,7 +71,7 @@ class Site:
         rounded = self._rounders[role](x.detach(), seed, self.scale.scale if self.scale else 1.0)
         if self.watch is not None:
             self.watch(self, role, x, rounded)
-        return rounded.values
+        return no_view(rounded.values)
 
     def activation(self, x: Tensor) -> Tensor:
         """The input of a layer as its rule wants it; what several layers take in turn is rounded once for all.
@@ -130,6 +130,11 @@ class Site:
         return {**self.__dict__, "watch": None, "shared": [], "_rounders": {}}
 
 
+def no_view(x: Tensor) -> Tensor:
+    """The same numbers, not known as a view: what a Function makes may then be changed in place, as by ``relu_``."""
+    return x.data if x._is_view() else x
+
+
 class StraightThrough(torch.autograd.Function):
     """Round one operand of a product in the forward pass; hand the gradient on as it is."""
 
@@ -145,19 +150,11 @@ class StraightThrough(torch.autograd.Function):
         return gradient, None, None
 
 
-class RoundedGradient(torch.autograd.Function):
-    """The tensor itself in the forward pass; its gradient rounded, in the role that is given."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, site: Site, role: str) -> Tensor:
-        """Hand the tensor on."""
-        ctx.site, ctx.role = site, role
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Round."""
-        return ctx.site.round(ctx.role, gradient), None, None
+def rounded_gradient(x: Tensor, site: Site, role: str) -> Tensor:
+    """The tensor itself, whose gradient will be rounded; no view of it, so that activations may work in place."""
+    if x.requires_grad:
+        x.register_hook(lambda gradient: site.round(role, gradient))
+    return x
 
 
 def operand(x: Tensor, site: Site, role: str) -> Tensor:
