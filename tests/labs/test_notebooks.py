@@ -42,7 +42,12 @@ PHASES = (
     '_BIASES = {"even": 4, "odd": 4.5}',
     '_BIASES = {"even": 3, "odd": 3.5}',
 )
-MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN, "05": DLFLOAT, "07": PHASES}
+FORWARD = (
+    "formats/catalogue.py",
+    '_float("hfp8_forward", 4, 3, bias=11, specials="fnuz")',
+    '_float("hfp8_forward", 4, 3, bias=8, specials="fnuz")',
+)
+MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN, "05": DLFLOAT, "06": FORWARD, "07": PHASES}
 
 
 def code(text: str, output: str = "") -> dict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lplab.exercises.lab06.best_bias import BIAS_EXERCISE
 from lplab.exercises.lab06.delayed_scales import DELAYED
+from lplab.exercises.lab06.drawn import delayed_table as delayed_table
 from lplab.exercises.lab06.drawn import draw_biases as draw_biases
 from lplab.exercises.lab06.drawn import draw_delayed as draw_delayed
 from lplab.exercises.lab06.drawn import draw_retuned as draw_retuned

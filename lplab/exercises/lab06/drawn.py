@@ -14,7 +14,7 @@ from lplab.exercises.yours import results_of
 from lplab.formats import get
 from lplab.recordings import gradient_maxima
 
-NETWORK = {"model": "transformer", "step": 1000}
+MODEL, STEP = "transformer", 1000
 GROUPS = {"weight": "weights", "activation": "activations", "gradient": "gradients"}
 
 
@@ -28,7 +28,7 @@ def draw_biases(function: Callable[..., Any]) -> Any:
     from lplab.widgets.plane_state import label_of
 
     stored, fmt = datasets.captured(), get("hfp8_forward")
-    names = [name for role in GROUPS for name in stored.select(**NETWORK, role=role)]
+    names = [name for role in GROUPS for name in stored.select(MODEL, STEP, role=role)]
     try:
         found = results_of(function, [(stored[name], 4, 3) for name in names])
         biases = [int(each[0]) for each in found]
@@ -80,6 +80,28 @@ def draw_delayed(
         return Text(f"Here your {function.__name__} will be drawn over 400 steps of a training (now: {problem}).")
     ends = library_scales(amax, length, format, margin) * largest
     return widgets.LiveFigure(figures.delayed_ranges(amax, ends, scales * largest))
+
+
+def delayed_table(
+    lengths: tuple[int, ...], margins: tuple[int, ...], layer: str = "blocks.0.attention.qkv", format: str = "e4m3fn"
+) -> list[tuple[int, int, int, float]]:
+    """What delayed scaling does in 400 recorded steps, for each history and margin.
+
+    Returns:
+        length, margin, how many steps are clipped, and the octaves between the largest magnitude and the end of the
+        range, the mean over all other steps.
+
+    >>> delayed_table((1, 64), (0,))
+    [(1, 0, 205, 0.4...), (64, 0, 9, 1.4...)]
+    """
+    amax = gradient_maxima().of(layer).astype(np.float64)
+    table = []
+    for length in lengths:
+        for margin in margins:
+            ends = library_scales(amax, length, format, margin) * get(format).max
+            fits = amax <= ends
+            table.append((length, margin, int((~fits).sum()), float(np.log2(ends[fits] / amax[fits]).mean())))
+    return table
 
 
 def draw_retuned(function: Callable[..., Any]) -> Any:

@@ -83,8 +83,8 @@ def retuned_by(function: Callable[..., Any], model: nn.Module) -> nn.Module:
         statistics = np.asarray(found, np.float32)
         if statistics.shape != (2, norms[name].num_features):
             raise ValueError("it does not return a mean and a variance for each channel")
-        norms[name].running_mean.copy_(torch.from_numpy(statistics[0]))  # type: ignore[union-attr]
-        norms[name].running_var.copy_(torch.from_numpy(statistics[1]))  # type: ignore[union-attr]
+        norms[name].running_mean.copy_(torch.from_numpy(statistics[0]))
+        norms[name].running_var.copy_(torch.from_numpy(statistics[1]))
     return model
 
 

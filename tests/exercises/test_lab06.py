@@ -1,0 +1,93 @@
+"""Lab 06: the answer of its question, the student's functions beside the library's, and agreement with PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from lplab import widgets
+from lplab.exercises import catalogue
+from lplab.exercises.lab06 import delayed_table, draw_biases, draw_delayed, draw_retuned, retuned_net
+from lplab.exercises.lab06.best_bias import best_bias
+from lplab.exercises.lab06.delayed_scales import SPIKE, delayed_scales
+from lplab.exercises.lab06.retune import RETUNE, close_enough, retune, retune_cases
+
+
+def unfinished(*arguments):
+    raise NotImplementedError
+
+
+def usual_bias(x, exponent_bits, mantissa_bits):
+    return 7, 0.0
+
+
+def always_one(amax, length, largest, margin):
+    return np.ones(len(amax))
+
+
+def too_short(amax, length, largest, margin):
+    return np.ones(3)
+
+
+def nothing_new(batches):
+    return np.zeros(batches[0].shape[1]), np.ones(batches[0].shape[1])
+
+
+def test_three_quarters_of_the_gradient_become_zero():
+    assert catalogue.question("06.a").truth() == 72.9
+
+
+def test_biases_are_drawn_once_they_are_there():
+    assert "it is not written yet" in str(draw_biases(unfinished))
+    right, wrong = draw_biases(best_bias), draw_biases(usual_bias)
+    assert isinstance(right, widgets.LiveFigure) and right.layout.meta["title"].endswith("19 of 19 as the library")
+    assert not wrong.layout.meta["title"].endswith("19 of 19 as the library")
+
+
+def test_scales_are_drawn_once_they_are_there():
+    assert "it is not written yet" in str(draw_delayed(unfinished))
+    assert "it returns 3 scales for 400 steps" in str(draw_delayed(too_short))
+    assert draw_delayed(delayed_scales).layout.meta["title"].endswith("yours agrees in 400")
+    assert draw_delayed(always_one).layout.meta["title"].endswith("yours agrees in 0")
+
+
+def test_a_margin_of_an_octave_cures_most_clipping():
+    clipped = {(length, margin): count for length, margin, count, _ in delayed_table((1, 16), (0, 1))}
+    assert clipped[1, 0] > 150 > 50 > clipped[16, 0] > 10 > clipped[1, 1] > clipped[16, 1]
+
+
+def test_a_spike_is_clipped_and_remembered():
+    scales = delayed_scales(SPIKE, 3, 1.0, 0)
+    assert (scales < SPIKE).nonzero()[0].tolist() == [3] and scales[4:7].tolist() == [64.0] * 3 and scales[7] == 1
+
+
+@pytest.mark.parametrize("batches", [case[0] for case in retune_cases()], ids=lambda b: f"{len(b)} of {b[0].shape}")
+def test_re_tuned_statistics_are_those_of_pytorch(batches):
+    norm = torch.nn.BatchNorm2d(batches[0].shape[1], momentum=None, dtype=torch.float64)
+    for x in batches:
+        norm(torch.from_numpy(x))
+    mean, variance = retune(batches)
+    np.testing.assert_allclose(norm.running_mean.numpy(), mean, rtol=1e-12)
+    np.testing.assert_allclose(norm.running_var.numpy(), variance, rtol=1e-7, atol=1e-12)
+
+
+def test_other_ways_to_the_same_statistics_pass():
+    for (batches,) in retune_cases():
+        flat = [x.transpose(1, 0, 2, 3).reshape(x.shape[1], -1) for x in batches]
+        means = sum(f.mean(1) for f in flat) / len(flat)
+        squares = sum(((f**2).sum(1) - f.shape[1] * f.mean(1) ** 2) / (f.shape[1] - 1) for f in flat) / len(flat)
+        assert close_enough((batches,), np.stack([means, squares])) == ""
+    assert "returns parts of different shapes" in RETUNE.form.problem((batches,), (np.zeros(2), np.zeros(3)))
+
+
+def test_a_network_is_tuned_by_a_function_as_by_the_library(monkeypatch):
+    monkeypatch.setattr(retuned_net, "STEPS", 30)
+    monkeypatch.setattr(retuned_net, "FORMATS", {"E3M2": "e3m2"})
+    retuned_net.trained.cache_clear()
+    try:
+        assert "it is not written yet" in str(draw_retuned(unfinished))
+        assert draw_retuned(retune).layout.meta["title"].endswith("yours agrees in 1 of 1")
+        assert draw_retuned(nothing_new).layout.meta["title"].endswith("yours agrees in 0 of 1")
+    finally:
+        retuned_net.trained.cache_clear()
