@@ -85,6 +85,8 @@ def measure(point: Point, seed: int) -> Numbers:
 
 POINTS: tuple[Point, ...] = (
     *({"scheme": scheme, "learners": LEARNERS} for scheme in (FLOAT, MASTER, RESIDUAL, SHORT, NONE)),
+    {"scheme": MASTER, "learners": 2},
+    {"scheme": RESIDUAL, "learners": 2},
 )
 
 
@@ -94,12 +96,13 @@ def _numbers(results: Results, scheme: str, number: str = "loss", learners: int 
 
 def equal_to_the_bit(results: Results) -> Finding:
     """All weights of all steps are those of one owner with 16-bit master weights (one checksum over all of them)."""
-    same = _numbers(results, RESIDUAL, "digest") == _numbers(results, MASTER, "digest")
+    pairs = [[_numbers(results, scheme, "digest", n) for scheme in (RESIDUAL, MASTER)] for n in (2, LEARNERS)]
+    same = np.array([protocol == master for protocol, master in pairs])
     said = "the same" if same.all() else "not the same"
     return Finding(
         bool(same.all()),
-        f"With {LEARNERS} learners the weights of all {STEPS} steps are {said}, to the last bit, as those "
-        "of one owner with 16-bit master weights.",
+        f"With 2 and with {LEARNERS} learners the weights of all {STEPS} steps are {said}, to the last bit, as "
+        "those of one owner with 16-bit master weights.",
     )
 
 
