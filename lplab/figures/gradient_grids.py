@@ -18,7 +18,7 @@ FATES = ("becomes zero", "rounded", "beyond 64")
 _LOOKS = (style.FATE_LOOKS["flushed"], style.FATE_LOOKS["rounded"], style.FATE_LOOKS["saturated"])
 _SIGNS = ((style.VERMILION, "▨"), (style.BLUE, "■"), (style.VERMILION, "▩"))
 _COLUMNS = ("zeroed", "bias", "error")
-_SPLIT, _TABLE = 0.70, 0.73  # of the width: where the plots end, where the table begins
+_SPLIT, _TABLE = 0.68, 0.70  # of the width: where the plots end, where the table begins
 _FLOOR, _CEILING = 0.50, 0.56  # of the height: where the rows end, where the histogram begins
 
 
@@ -119,7 +119,7 @@ def _rows(rows: Sequence[str], grid: str) -> list[dict[str, Any]]:
 
 
 def _table(effects: Mapping[str, GridEffect], grid: str) -> list[dict[str, Any]]:
-    cells = [[words.percent(e.zeroed), words.signed_percent(e.bias, 2), percent_of(e.error)] for e in effects.values()]
+    cells = [[whole_percent(e.zeroed), words.signed_percent(e.bias, 2), percent_of(e.error)] for e in effects.values()]
     bold = [
         [f"<b>{cell}</b>" if name == grid else cell for cell in row] for name, row in zip(effects, cells, strict=True)
     ]
@@ -140,6 +140,17 @@ def _table(effects: Mapping[str, GridEffect], grid: str) -> list[dict[str, Any]]
             "hoverinfo": "skip",
         }
     ]
+
+
+def whole_percent(share: float) -> str:
+    """A share in whole percents that never rounds something to nothing, or not quite all to all.
+
+    >>> whole_percent(0.764), whole_percent(0.001), whole_percent(0.999), whole_percent(1.0)
+    ('76 %', '<1 %', '>99 %', '100 %')
+    """
+    if 0 < share < 0.005:
+        return "<1 %"
+    return ">99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
 def percent_of(ratio: float) -> str:

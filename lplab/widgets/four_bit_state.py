@@ -113,6 +113,7 @@ def effect_of(moment: str, layer: str, grid: str, scale: int | str) -> GridEffec
     return grid_effect(x, grid, scale_of(x, scale))
 
 
+@lru_cache(maxsize=256)
 def table(at: Position) -> dict[str, GridEffect]:
     """What each grid does, on average over the layers shown."""
     return {
