@@ -142,7 +142,8 @@ def worse_by_what_rounding_costs(results: Results) -> Finding:
     return Finding(
         bool(gaps.min() > 0) and 0.5 < ratio < 2,
         f"Compared seed by seed, 1-5-2 everywhere is worse than the hybrid on {int((gaps > 0).sum())} of {len(gaps)}, "
-        f"by {_signed(gaps)}: {ratio:.1f} times what the third mantissa bit is worth when a trained network is rounded.",
+        f"by {_signed(gaps)}: {ratio:.1f} times what the third mantissa bit is worth when a trained network "
+        "is rounded.",
     )
 
 

@@ -10,7 +10,7 @@ from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
 from lplab.claims.compare import listed, spread
 from lplab.claims.trainings import cosine, one_thread, train
 
-STEPS, BATCH = 240, 50
+STEPS, BATCH = 480, 50
 TUNING = 40  # batches of training pictures that batch norms are measured on
 FINE, WIDE, FOUR = "hfp8_forward", "fp8_152", "int4"
 LABELS = {FINE: "1-4-3", WIDE: "1-5-2", FOUR: "INT4"}
@@ -150,7 +150,7 @@ HFP8_2019_INFERENCE = Claim(
     f"of all layers in 1-4-3, 1-5-2 and INT4, before and after its batch norms are measured on {TUNING} batches of "
     "training pictures. float32 is re-tuned first, too.",
     points=POINTS,
-    seeds=(0, 1, 2, 3),
+    seeds=(0, 1, 2),
     measure=measure,
     shape=(
         Check("As it is, the network in 1-4-3 is worse", direct_loses),
