@@ -1,4 +1,4 @@
-"""The plane of range and precision, and the figures of scales and re-tuned statistics: the numbers are the library's."""
+"""The plane of range and precision, scales over time, re-tuned statistics: the numbers are the library's."""
 
 from __future__ import annotations
 
