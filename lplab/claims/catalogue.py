@@ -22,13 +22,19 @@ from lplab.claims.sun_2020_radix4 import SUN_2020_RADIX4
 from lplab.claims.sun_2020_threshold import SUN_2020_THRESHOLD
 from lplab.claims.sun_2020_two_phase import SUN_2020_TWO_PHASE
 from lplab.claims.wang_2018 import WANG_2018
+from lplab.claims.wang_2018_chunks import WANG_2018_CHUNKS
+from lplab.claims.wang_2018_fp8 import WANG_2018_FP8
+from lplab.claims.wang_2018_update import WANG_2018_UPDATE
 
 CLAIMS: tuple[Claim, ...] = (
     GUPTA_2015,
     GUPTA_2015_UPDATES,
     GUPTA_2015_RECOVERY,
-    WANG_2018,
     MICIKEVICIUS_2018,
+    WANG_2018,
+    WANG_2018_CHUNKS,
+    WANG_2018_UPDATE,
+    WANG_2018_FP8,
     PACT_2018,
     SAWB_2019,
     HFP8_2019,
