@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import carray, njit, types
+from numba.core.cgutils import voidptr_t
+from numba.extending import intrinsic
 
-from lplab.formats.arrays import WORDS
+from lplab.formats.arrays import WORDS, Constants
 from lplab.formats.counter import MULTIPLY_1, MULTIPLY_2
 
 
@@ -31,6 +32,22 @@ def _compile(loop: Callable) -> Callable:
         return njit(loop, cache=True, **options)
     except RuntimeError:  # nowhere to write the machine code to: compile in each process
         return njit(loop, **options)
+
+
+@intrinsic
+def _pointer(context, address):
+    """An address as a pointer: handing over a number takes a fraction of the time that handing over an array does."""
+    return types.voidptr(types.int64), lambda c, builder, signature, args: builder.inttoptr(args[0], voidptr_t)
+
+
+SMALLEST = 13  # its place among them
+
+
+def grid_constants(c: Constants, random_bits: int, real: str) -> np.ndarray:
+    """What the loop of :func:`grid_loop` needs of a grid, in the integer type of the word."""
+    before = (c.cut, c.cap, c.least, c.shift, c.inverse, WORDS[real].pattern(c.from_integer), c.parity)
+    bounds = (c.highest, c.lowest, c.above, c.below, c.infinity, c.minus_infinity, c.smallest)
+    return np.array([*before, *bounds, c.negative_zero, random_bits], WORDS[real].integer)
 
 
 @cache
@@ -45,9 +62,12 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
         plain: nothing is flushed, and infinity becomes what overflow becomes; this saves a few instructions.
         scaling: "" none; "step": divide by ``factors[0]``, then multiply; "shift": the grid of block b is larger by
             2^shifts[b]; "factor": multiply block b by ``factors[b]``, afterwards by ``scales[b]`` and ``scale``.
-        size: elements a block: a constant lets the compiler unroll; 0 for one block of everything.
+        size: elements a block: a constant lets the compiler unroll; 0 for blocks of any length.
 
-    The loop takes the patterns as [blocks, size]: an index that counts from zero needs no check for being negative.
+    The loop takes the addresses of contiguous patterns [blocks, length] (an index that counts from zero needs no check
+    for being negative), what :func:`grid_constants` makes, and the number of the first element with the keys of its
+    coins. Where there are several blocks of any length, it looks at one word of each cache line of a block first: then
+    the processor waits for many lines at once, and no longer while it computes.
     """
     word = WORDS[real]
     F, I = (np.float32, np.int32) if real == "float32" else (np.float64, np.int64)  # noqa: E741
@@ -56,6 +76,7 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
     SIGN = I(word.sign_bit)
     INFINITY, NAN, LEAST_NORMAL = I(word.infinity), I(word.nan), I(word.least_normal)
     ZERO, ONE, HALF = I(0), I(1), F(0.5)
+    PER_LINE = 64 // np.dtype(real).itemsize
     M1, M2, S15, S16 = U(MULTIPLY_1), U(MULTIPLY_2), U(15), U(16)
     scaled, even = kind != "pattern", kind == "even"
     rint_suffices = code == "nearest_even" and scaled and not no_mantissa
@@ -66,17 +87,27 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
 
     # fmt: off
     def loop(
-        x, out, cut, cap, least, shift, inverse, from_integer, parity, highest, lowest, above, below, infinity,
-        minus_infinity, smallest, negative_zero, random_bits, first, key_1, key_2, shifts, factors, scales, scale,
+        x_address, out_address, blocks, length, c, first, key_1, key_2, shifts, factors, scales, scale,
     ):
         # fmt: on
-        block = size if size else x.shape[1]
-        levels = F(ONE << I(random_bits))
+        block = size if size else length
+        x = carray(_pointer(x_address), (blocks, block), I)
+        out = carray(_pointer(out_address), (blocks, block), I)
+        cut, cap, least, shift, inverse, from_integer = I(c[0]), I(c[1]), I(c[2]), I(c[3]), I(c[4]), I(c[5]).view(F)
+        parity, highest, lowest, above, below = I(c[6]), I(c[7]), I(c[8]), I(c[9]), I(c[10])
+        infinity, minus_infinity, smallest, negative_zero = I(c[11]), I(c[12]), I(c[13]), c[14] != ZERO
+        random_bits, first, key_1, key_2 = I(c[15]), U(first), U(key_1), U(key_2)
+        levels = F(ONE << random_bits)
         draw_shift = U(32 - random_bits)
         unit = I(ONE << cut)  # pattern: the last bit that is kept
         odd_bit = ONE if cut > ZERO else ZERO
         half_unit, per_low_bit = I(ONE << I(max(cut - ONE, ZERO))), F(F(1) / F(unit))
-        for b in range(x.shape[0]):
+        for b in range(blocks):
+            if not size and blocks > 1:
+                touched = ZERO
+                for j in range(0, block, PER_LINE):
+                    touched = I(touched | x[b, j])
+                out[b, 0] = touched
             if shifted:
                 up = I(I(shifts[b]) << BITS)
                 block_cap, block_least = I(cap + up), I(least + up)
@@ -223,12 +254,16 @@ def exponent_loop() -> Callable:
 
 @cache
 def table_loop() -> Callable:
-    """The loop that looks results up by the upper bits of a float32 pattern; the lower bits decide between two."""
-    U = np.uint32  # unsigned: an index needs no check for being negative
+    """The loop that looks results up by the upper bits of a float32 pattern; the lower bits decide between two.
 
-    def loop(x, out, low_bits, cuts, results):
+    It takes the addresses of the patterns and of the results, and how many there are.
+    """
+    I, U = np.int32, np.uint32  # unsigned: an index needs no check for being negative  # noqa: E741
+
+    def loop(x_address, out_address, count, low_bits, cuts, results):
+        x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
         mask = U(U(U(1) << low_bits) - U(1))
-        for i in range(x.size):
+        for i in range(count):
             bits = U(x[i])
             bucket = U(bits >> low_bits)
             past = U(bits & mask) >= cuts[bucket]
@@ -237,7 +272,24 @@ def table_loop() -> Callable:
     return _compile(loop)
 
 
-def scalars(real: str, values: Any) -> list[Any]:
-    """Integers in the integer type of the word, so that every call has the same signature."""
-    integer = np.dtype(WORDS[real].integer).type
-    return [integer(value) for value in values]
+@cache
+def ladder_loop(rungs: int) -> Callable:
+    """The loop that climbs: from 0 up by ``rises[k]`` for each of the few ``cuts[k]`` that a magnitude has reached.
+
+    It takes the addresses of float32 patterns and of results, how many there are, and two tuples of int32 [rungs].
+    """
+    I = np.int32  # noqa: E741
+    MAGNITUDE, INFINITY, NAN, ZERO = I(0x7FFFFFFF), I(0x7F800000), I(0x7FC00000), I(0)
+
+    def loop(x_address, out_address, count, cuts, rises, negative_zero):
+        x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
+        for i in range(count):
+            magnitude = I(x[i] & MAGNITUDE)
+            result = ZERO
+            for k in range(rungs):
+                result = I(result + (rises[k] if magnitude >= cuts[k] else ZERO))
+            if magnitude > INFINITY:
+                result = NAN
+            out[i] = I(result | I(x[i] & ~MAGNITUDE)) if negative_zero or result != ZERO else ZERO
+
+    return _compile(loop)

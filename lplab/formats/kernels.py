@@ -8,6 +8,7 @@ numba is imported when a large array first comes along. A loop that this process
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from lplab.formats.rounding import LEAST_FRACTION, Rounding
 
 LARGE = 2**15  # elements that are worth loading a loop for
 CACHED = 2**13  # elements of a scratch copy
+RUNGS = 8  # magnitudes that comparing with each of them is faster for than looking up
 _loaded: set[tuple] = set()  # loops that this process has used; only speed depends on it
 _NOTHING = np.zeros(0, np.float32)
 _NO_SHIFTS = np.zeros(0, np.int32)
@@ -109,20 +111,11 @@ def _call(
 ) -> None:
     from lplab.formats import compiled
 
-    real = spec[0]
-    word = WORDS[real]
-    before = compiled.scalars(real, (c.cut, c.cap, c.least, c.shift, c.inverse))
-    after = (c.parity, c.highest, c.lowest, c.above, c.below, c.infinity, c.minus_infinity, c.smallest)
-    random = (np.int32(rounding.random_bits), np.uint32(first), np.uint32(key[0]), np.uint32(key[1]))
+    size = spec[-1] or x.size
+    addresses = x.ctypes.data, out.ctypes.data  # both contiguous
+    random = rounding.random_bits if rounding.is_stochastic else 0
     compiled.grid_loop(*spec)(
-        x.view(word.integer).reshape(-1, spec[-1] or x.size),
-        out.view(word.integer).reshape(-1, spec[-1] or x.size),
-        *before,
-        np.dtype(real).type(c.from_integer),
-        *compiled.scalars(real, after),
-        c.negative_zero,
-        *random,
-        *scaling,
+        *addresses, x.size // size, size, compiled.grid_constants(c, random, spec[0]), first, *key, *scaling
     )
 
 
@@ -132,13 +125,56 @@ def _call(
 def _by_table(x: np.ndarray, out: np.ndarray, table: Table, rounding: Rounding) -> bool:
     if x.dtype != np.float32 or rounding.is_stochastic or not _worth_it(("table", id(table), rounding.mode), x.size):
         return False
-    lookup = _lookup(table, rounding)
-    if lookup is None:
-        return False
+    loop = table_loop(table, rounding)
+    if loop is not None:
+        loop(x.ctypes.data, out.ctypes.data, x.size)
+    return loop is not None
+
+
+@lru_cache(maxsize=512)
+def table_loop(table: Table, rounding: Rounding) -> Callable[[int, int, int], None] | None:
+    """A function of the addresses of float32 x and out and their number of elements; None if no loop serves.
+
+    Not for stochastic rounding. x and out are contiguous and either the same memory or disjoint.
+    """
     from lplab.formats import compiled
 
-    compiled.table_loop()(x.view(np.int32), out.view(np.int32), *lookup)
-    return True
+    ladder = _ladder(table, rounding)
+    if ladder is not None:
+        climb = compiled.ladder_loop(len(ladder[0]))
+        return lambda x, out, count: climb(x, out, count, *ladder)
+    lookup = _lookup(table, rounding)
+    if lookup is None:
+        return None
+    look_up = compiled.table_loop()
+    return lambda x, out, count: look_up(x, out, count, *lookup)
+
+
+def _ladder(table: Table, rounding: Rounding) -> tuple[tuple, tuple, bool] | None:
+    """The cuts and rises of :func:`compiled.ladder_loop`, and whether −0 exists; None for other sorts of tables.
+
+    It serves tables of few magnitudes that treat both signs alike, such as those of four bits.
+    """
+    values = np.unique(table.values[(table.values > 0) & np.isfinite(table.values)])
+    if not 1 <= values.size <= RUNGS or not np.array_equal(values, values.astype(np.float32)):
+        return None
+
+    def result(patterns: np.ndarray) -> np.ndarray:
+        return arrays.quantize(np, patterns.astype(np.int32).view(np.float32), table, rounding)
+
+    low, high = np.full(values.size, -1), np.full(values.size, 0x7F800000)
+    while (high - low > 1).any():  # bisect for the first magnitude that becomes this value or a larger one
+        middle = (low + high) // 2
+        above = result(middle) >= values
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    edges = np.concatenate([[0, 0x7F800000], high, np.maximum(high - 1, 0)])
+    rises = np.diff(values.astype(np.float32).view(np.int32), prepend=np.int32(0))
+    climbed = ((edges[:, None] >= high) * rises).sum(1).astype(np.int32)
+    mirrored = np.where((climbed != 0) | table.negative_zero, climbed | np.int32(-(2**31)), 0)
+    positive, negative = result(edges), result(edges | -(2**31))
+    if not np.array_equal(positive.view(np.int32), climbed) or not np.array_equal(negative.view(np.int32), mirrored):
+        return None
+    return tuple(map(np.int32, high)), tuple(map(np.int32, rises)), table.negative_zero
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lplab.quantizers import kinds
+from lplab.quantizers.passes import largest
 from lplab.quantizers.radix4 import positive, two_phase
 
 MAXIMUM = 2.0**6  # the largest value of radix-4 FP4
@@ -159,5 +160,7 @@ def first_scale(largest: float, maximum: float = MAXIMUM) -> float:
 
 def _largest(dy: Any) -> float:
     xp, array, _ = kinds.open_input(dy)
+    if array.dtype == np.float32 and xp is np:
+        return largest(array)
     with np.errstate(invalid="ignore"):
         return float(kinds.largest(xp, array.reshape(1, -1))[0])

@@ -7,7 +7,8 @@ them again. The published code knows several sets of them; each is a row of :dat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from lplab.formats import IntFormat
 from lplab.quantizers import kinds
+from lplab.quantizers.passes import moments
 from lplab.quantizers.scaling import GREATEST_SCALE, LEAST_SCALE
 
 GRADIENTS = ("everywhere", "inside")
@@ -128,30 +130,41 @@ def sawb_scale(w: Any, bits: int = 4, *, row: str | None = None, axis: int | Non
     return float(alphas[0]) if axis is None else kinds.like(w, alphas)
 
 
+def clip_of(x: np.ndarray, row: SawbRow) -> np.floating:
+    """The clip α of flat float32 or float64, in its dtype; see :func:`sawb_scale`.
+
+    >>> clip_of(np.float32([1, -1, 2]), sawb_row(1))
+    np.float32(1.3333334)
+    """
+    square, mean = moments(x)
+    formula = row.c1 * math.sqrt(square) - row.c2 * mean
+    if not 0 < formula < math.inf:
+        return kinds.largest_finite(np, x.reshape(1, -1))[0]
+    with np.errstate(over="ignore"):
+        return x.dtype.type(formula)
+
+
 def _alphas(xp: Any, rows: Any, row: SawbRow) -> Any:
-    square, mean = _moments(xp, rows)
-    with np.errstate(invalid="ignore", over="ignore"):
-        formula = row.c1 * xp.sqrt(square) - row.c2 * mean
-    largest = kinds.largest_finite(xp, rows)
-    usable = xp.isfinite(formula) & (formula > 0)
     if xp is np:
-        return np.where(usable, formula, 0).astype(rows.dtype) + np.where(usable, 0, largest).astype(rows.dtype)
-    return xp.where(usable, formula.to(rows.dtype), largest)
+        return np.array([clip_of(each, row) for each in rows], rows.dtype)
+    square, mean = _moments(xp, rows)
+    formula = row.c1 * xp.sqrt(square) - row.c2 * mean
+    usable = xp.isfinite(formula) & (formula > 0)
+    return xp.where(usable, formula.to(rows.dtype), kinds.largest_finite(xp, rows))
 
 
 def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
-    """E[w²] and E|w| of each row in float64, over its finite elements; zero where there are none.
+    """E[w²] and E|w| of each row of tensors off the CPU, in float64, over finite elements; zero where there are none.
 
-    Off the CPU the order of a float64 sum may differ, which rounding to float32 hides but for one case in some 10^8.
+    The order of the sum may differ from the CPU's, which rounding to float32 hides but for one case in some 10^8.
     """
-    wide = rows.astype(np.float64) if xp is np else rows.double()
+    wide = rows.double()
     finite = xp.isfinite(wide)
     count = finite.sum(1)
     if not bool(finite.all()):
         wide = xp.where(finite, wide, xp.zeros_like(wide))
     count = xp.where(count > 0, count, xp.ones_like(count))
-    with np.errstate(over="ignore"):
-        return (wide * wide).sum(1) / count, xp.abs(wide).sum(1) / count
+    return (wide * wide).sum(1) / count, xp.abs(wide).sum(1) / count
 
 
 @dataclass(frozen=True)
@@ -214,6 +227,16 @@ class Sawb:
         return kinds.straight_through(w, values, inside), used
 
 
+def integers_of(levels: int) -> IntFormat | None:
+    """The integers −h … h that an odd number of levels are multiples of, clipping included; None for other numbers.
+
+    >>> integers_of(15).range, integers_of(16)
+    ((-7, 7), None)
+    """
+    is_format = levels % 2 == 1 and levels & (levels + 1) == 0
+    return IntFormat(levels.bit_length(), symmetric=True) if is_format else None
+
+
 def on_levels(xp: Any, w: Any, alpha: Any, levels: int, one_below: bool = False) -> Any:
     """An opened array on ``levels`` even levels over [−α, α] (and one below); α has a shape that multiplies w.
 
@@ -223,9 +246,9 @@ def on_levels(xp: Any, w: Any, alpha: Any, levels: int, one_below: bool = False)
     half = xp.full_like(alpha, (levels - 1) / 2)
     bound = xp.where(alpha > 0, alpha, xp.ones_like(alpha))  # where α is zero every finite w is
     step = xp.clip(bound / half, LEAST_SCALE, GREATEST_SCALE)
-    is_format = levels % 2 == 1 and levels & (levels + 1) == 0 and not one_below  # such as −7 … 7, clipping included
-    if is_format and step.ndim == 0 and alpha > 0:
-        return IntFormat(levels.bit_length(), symmetric=True, scale=float(step)).quantize(w)
+    integers = None if one_below else integers_of(levels)
+    if integers is not None and step.ndim == 0 and alpha > 0:
+        return replace(integers, scale=float(step), name="").quantize(w)
     clipped = xp.clip(w, -alpha - step if one_below else -alpha, alpha)
     if levels % 2:
         return xp.round(clipped / step) * step

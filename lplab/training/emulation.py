@@ -158,14 +158,14 @@ class Eye(TorchFunctionMode):
     """Shows every function of PyTorch that is called to :mod:`lplab.training.functions`."""
 
     def __init__(self, emulation: Emulation) -> None:
+        from lplab.training.functions import HANDLERS
+
         super().__init__()
-        self.emulation = emulation
+        self.emulation, self.handlers = emulation, HANDLERS
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Compute under the recipe what has a handler, everything else as it is."""
-        from lplab.training.functions import HANDLERS
-
-        handler = HANDLERS.get(func)
+        handler = self.handlers.get(func)
         if handler is None or not self.emulation.enabled:
             return func(*args, **(kwargs or {}))
         return handler(self.emulation, func, args, kwargs or {})

@@ -9,6 +9,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -17,16 +18,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lplab.arithmetic.threads import share_out
 from lplab.formats import Format, Rounding, arrays, counter, kernels
 from lplab.formats.arrays import WORDS
 from lplab.formats.plan import Grid, Table
 from lplab.formats.rounding import LEAST_FRACTION
 
 WORTH_IT = 2**18  # elements after which a loop is loaded: milliseconds from disk, half a second the very first time
+BLOCK = 2**12  # elements that are fetched before they are rounded
+SHARED = 2**17  # elements that are worth waking another thread for
 _WORD = WORDS["float32"]
-_NO_SHIFTS, _NOTHING = np.zeros(0, np.int32), np.zeros(0, np.float32)
+_NO_SHIFTS = np.zeros(0, np.int32)
 _ONE = np.ones(1, np.float32)
-Loop = Callable[[np.ndarray, np.ndarray, int, Any], None]  # patterns in, patterns out, seed, step
+_seen: Counter[Any] = Counter()  # elements that each loop could have rounded so far; only speed depends on it
+Loop = Callable[[int, int, int, int, float], None]  # addresses of x and out, elements, seed, scale
 
 
 class Prepared:
@@ -44,28 +49,31 @@ class Prepared:
 
     def __init__(self, format: Any, rounding: Rounding, step: bool = False) -> None:
         self.format, self.rounding, self.step = format, rounding, step
-        self._seen = 0
+        self._sort = _sort_of_loop(format.plan, rounding, step)
         self._loop: Loop | None = None
 
     def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:
         """Round a tensor (without gradient) into a new one."""
-        fits = x.dtype == torch.float32 and x.device.type == "cpu" and not x.is_neg() and x.numel() < 2**31
-        loop = self._prepare(x.numel()) if fits else None
-        if loop is None:
+        loop = self._loop or self._prepare(x.numel())
+        fits = x.dtype == torch.float32 and x.is_cpu and not x.is_neg() and 0 < x.numel() < 2**31
+        if loop is None or not fits:
             return self._slow(x, seed, scale)
         if self.rounding.is_stochastic:
             x = x.contiguous()  # coins are numbered in this order
         out = torch.empty_like(x)  # in the order of x where x is dense, such as a transposed matrix
-        if x.stride() != out.stride():
+        if not x.is_contiguous() and x.stride() != out.stride():
             x = torch.empty_like(out).copy_(x)
-        loop(_in_memory(x), _in_memory(out), seed, scale)
+        loop(x.data_ptr(), out.data_ptr(), x.numel(), seed, scale)
         return out
 
     def _prepare(self, size: int) -> Loop | None:
-        if self._loop is None and self._seen < WORTH_IT:
-            self._seen += size
-            if self._seen >= WORTH_IT and kernels.available():
-                self._loop = self._make()
+        if self._sort is None:
+            return None
+        if _seen[self._sort] < WORTH_IT:
+            _seen[self._sort] += size
+        if _seen[self._sort] >= WORTH_IT and kernels.available():
+            self._loop = self._make()
+            self._sort = self._sort if self._loop else None
         return self._loop
 
     def _slow(self, x: Tensor, seed: int, scale: float) -> Tensor:
@@ -75,52 +83,47 @@ class Prepared:
         return self.format.quantize(x / divisor, self.rounding, seed).mul_(divisor)
 
     def _make(self) -> Loop | None:
-        plan = self.format.plan
-        if isinstance(plan, Table):
-            lookup = None if self.step or self.rounding.is_stochastic else kernels._lookup(plan, self.rounding)
-            return None if lookup is None else _table_loop(lookup)
-        if not isinstance(plan, Grid) or plan.step != 1 or arrays.kind_of(plan, _WORD) == "wide":
-            return None
-        return _grid_loop(plan, self.rounding, self.step)
+        if isinstance(self.format.plan, Grid):
+            return _grid_loop(self._sort, self.format.plan, self.rounding)
+        loop = kernels.table_loop(self.format.plan, self.rounding)
+        return loop and (lambda x, out, count, seed, scale: loop(x, out, count))
 
 
-def _in_memory(x: Tensor) -> np.ndarray:
-    """The patterns of a dense tensor, one after the other as they lie in memory."""
-    return x.as_strided((x.numel(),), (1,)).numpy().view(np.int32)
+def _sort_of_loop(plan: Any, rounding: Rounding, step: bool) -> Any:
+    """Which compiled loop serves; None for none."""
+    if isinstance(plan, Table):
+        return None if step or rounding.is_stochastic else ("table", plan.values.size)
+    if not isinstance(plan, Grid) or plan.step != 1 or arrays.kind_of(plan, _WORD) == "wide":
+        return None
+    kind, plain = arrays.kind_of(plan, _WORD), kernels._is_plain(arrays.constants(plan, rounding, "float32"))
+    kind = "even" if kind == "scaled" and kernels._has_one_spacing(plan) else kind
+    return "float32", rounding.code, kind, plan.mantissa_bits == 0, plain, "step" if step else "", 0
 
 
-def _table_loop(lookup: tuple) -> Loop:
-    from lplab.formats import compiled
-
-    loop = compiled.table_loop()
-    return lambda x, out, seed, scale: loop(x, out, *lookup)
-
-
-def _grid_loop(plan: Grid, rounding: Rounding, step: bool) -> Loop:
+def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
     """As :mod:`lplab.formats.kernels` calls the same loop, with everything that does not change put together."""
     from lplab.formats import compiled
 
-    c = arrays.constants(plan, rounding, "float32")
-    kind, plain = arrays.kind_of(plan, _WORD), kernels._is_plain(c)
-    kind = "even" if kind == "scaled" and kernels._has_one_spacing(plan) else kind
-    loop = compiled.grid_loop("float32", rounding.code, kind, plan.mantissa_bits == 0, plain, "step" if step else "", 0)
-    smallest = _WORD.pattern(LEAST_FRACTION) if step else c.smallest
-    after = (c.parity, c.highest, c.lowest, c.above, c.below, c.infinity, c.minus_infinity, smallest)
-    fixed = (
-        *compiled.scalars("float32", (c.cut, c.cap, c.least, c.shift, c.inverse)),
-        np.float32(c.from_integer),
-        *compiled.scalars("float32", after),
-        c.negative_zero,
-        np.int32(rounding.random_bits),
-        np.uint32(0),
+    loop, random, step = compiled.grid_loop(*sort), rounding.is_stochastic, sort[5] == "step"
+    table = compiled.grid_constants(
+        arrays.constants(plan, rounding, "float32"), rounding.random_bits if random else 0, "float32"
     )
-    random = rounding.is_stochastic
+    if step:  # the loop uses this number as the least quotient that is not zero
+        table[compiled.SMALLEST] = _WORD.pattern(LEAST_FRACTION)
 
-    def run(x: np.ndarray, out: np.ndarray, seed: int, scale: float) -> None:
-        first, second = counter.keys(seed) if random else (0, 0)
+    def run(x: int, out: int, count: int, seed: int, scale: float) -> None:
+        key = counter.keys(seed) if random else (0, 0)
         factors = np.array([scale], np.float32) if step else _ONE
-        tail = (np.uint32(first), np.uint32(second), _NO_SHIFTS, factors, factors, factors[0])
-        loop(x.reshape(1, -1), out.reshape(1, -1), *fixed, *tail)
+        tail = (*key, _NO_SHIFTS, factors, factors, factors[0])
+
+        def part(first: int, last: int) -> None:
+            loop(x + 4 * BLOCK * first, out + 4 * BLOCK * first, last - first, BLOCK, table, BLOCK * first, *tail)
+
+        blocks, rest = divmod(count, BLOCK)
+        share_out(part, blocks, torch.get_num_threads() if count >= SHARED else 1)
+        if rest:
+            done = count - rest
+            loop(x + 4 * done, out + 4 * done, 1, rest, table, done, *tail)
 
     return run
 

@@ -5,6 +5,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,8 +15,10 @@ from torch.autograd.function import once_differentiable
 from lplab.formats import IntFormat, Rounding
 from lplab.quantizers import Percentile, Quantizer, Sawb
 from lplab.quantizers.autograd import effective
+from lplab.quantizers.passes import clip_backward
 from lplab.training.fast import prepared
-from lplab.training.rounding import Rounded
+from lplab.training.rounding import Rounded, Rounder, rounder_of
+from lplab.training.rules import Rule
 from lplab.training.site import Site, StraightThrough
 
 ALPHA = "pact_alpha"
@@ -70,6 +73,11 @@ class Clip(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         """For x and for α."""
         x, alpha = ctx.saved_tensors
+        if x.is_cpu and x.dtype == gradient.dtype == torch.float32:
+            before, upstream = (tensor.contiguous().reshape(-1).numpy() for tensor in (x, gradient))
+            passed, total = clip_backward(before, upstream, ctx.bound, ctx.signed)
+            for_x = torch.from_numpy(passed).reshape(x.shape)
+            return for_x, alpha.new_full(alpha.shape, total), None, None, None
         above, below = x >= ctx.bound, (x <= -ctx.bound if ctx.signed else x < 0)
         for_alpha = gradient[above].sum(dtype=torch.float64)  # few: selecting them is faster than a sum over all
         if ctx.signed:
@@ -81,10 +89,15 @@ class Clip(torch.autograd.Function):
 def _by_statistics(x: Tensor, site: Site, bits: int) -> Tensor:
     """SAWB's clip, computed anew each time."""
     bits = bits if bits in (2, 3, 4, 5, 7, 8) else 5
-    values, clip = Sawb(bits, row="ternary" if bits == 2 else None).quantize_with_scale(x.detach())
+    rounded = _statistics(bits)(x.detach(), 0, 1.0)
     if site.watch is not None:
-        site.watch(site, "activation", x.detach(), Rounded(values, clip, clip))
-    return StraightThrough.apply(x, Given(values), "activation") if x.requires_grad else values
+        site.watch(site, "activation", x.detach(), rounded)
+    return StraightThrough.apply(x, Given(rounded.values), "activation") if x.requires_grad else rounded.values
+
+
+@cache
+def _statistics(bits: int) -> Rounder:
+    return rounder_of(Rule(quantizer=Sawb(bits, row="ternary" if bits == 2 else None)))
 
 
 class Given:

@@ -12,10 +12,14 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from lplab.formats import BlockFormat, FloatFormat
-from lplab.quantizers import Quantizer
+from lplab.formats import BlockFormat, FloatFormat, Rounding
+from lplab.quantizers import Quantizer, Sawb
+from lplab.quantizers.sawb import clip_of, integers_of
+from lplab.quantizers.scaling import GREATEST_SCALE, LEAST_SCALE
 from lplab.training.fast import prepared
 from lplab.training.rules import Rule
 
@@ -46,6 +50,8 @@ def rounder_of(rule: Rule) -> Rounder:
     >>> rounder_of(Rule("int4"))(torch.tensor([1.4, 99.0]), 0, 1.0).values
     tensor([1., 7.])
     """
+    if isinstance(rule.quantizer, Sawb):
+        return _sawb(rule.quantizer)
     if rule.quantizer is not None:
         return _own(rule.quantizer)
     if rule.per_layer:
@@ -87,14 +93,40 @@ def _own(quantizer: Any) -> Rounder:
     return rounder
 
 
+def _sawb(quantizer: Sawb) -> Rounder:
+    """SAWB whose levels are integers times a step: the clip in one pass, rounding in another; the same bits."""
+    own, row = _own(quantizer), quantizer.coefficients
+    integers = None if row.one_below or quantizer.axis is not None else integers_of(row.levels)
+    if integers is None:
+        return own
+    ready, half = prepared(integers, Rounding(), step=True), np.float32((row.levels - 1) / 2)
+
+    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
+        if x.dtype != torch.float32 or not x.is_cpu or x.is_neg():
+            return own(x, seed, scale)
+        alpha = float(clip_of(x.contiguous().reshape(-1).numpy(), row))
+        if not alpha:
+            return own(x, seed, scale)
+        step = min(max(float(np.float32(alpha) / half), LEAST_SCALE), GREATEST_SCALE)
+        return Rounded(ready(x, scale=step), alpha, alpha)
+
+    return rounder
+
+
 def _per_layer(rule: Rule) -> Rounder:
     """Round(x · s) / s with s a power of two. A float format is shifted by its bias instead: one pass, same bits."""
     top = rule.format.max
+    known: dict[float, Any] = {}
+
+    def ready(scale: float) -> Any:
+        shifted = _shifted(rule.format, math.frexp(scale)[1] - 1) if isinstance(rule.format, FloatFormat) else None
+        return None if shifted is None else prepared(shifted, rule.rounding)
 
     def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
-        shifted = _shifted(rule.format, math.frexp(scale)[1] - 1) if isinstance(rule.format, FloatFormat) else None
-        if shifted is not None:
-            return Rounded(prepared(shifted, rule.rounding)(x, seed), 1 / scale, top / scale)
+        if scale not in known:
+            known[scale] = ready(scale)
+        if known[scale] is not None:
+            return Rounded(known[scale](x, seed), 1 / scale, top / scale)
         values = rule.format.quantize(x * scale, rule.rounding, seed)
         return Rounded(values.div_(scale), 1 / scale, top / scale)
 

@@ -6,7 +6,7 @@ import torch
 
 from lplab import formats
 from lplab.formats import IntFormat, Rounding
-from lplab.quantizers import Quantizer, two_phase
+from lplab.quantizers import Quantizer, Sawb, two_phase
 from lplab.training import fast
 from lplab.training.rounding import rounder_of
 from lplab.training.rules import PerLayer, Rule
@@ -47,7 +47,41 @@ def test_same_bits_as_quantize(name, rounding, layout):
     got = fast.Prepared(format, Rounding(rounding))(x, seed=7)
     expected = format.quantize(x, rounding, seed=7)
     assert got.shape == x.shape
-    assert np.array_equal(got.contiguous().numpy().view(np.int32), expected.contiguous().numpy().view(np.int32))
+    assert same_bits(got, expected)
+
+
+def same_bits(one, other):
+    """The same patterns; a NaN is a NaN, whatever its sign."""
+    one, other = (t.contiguous().numpy() for t in (one, other))
+    nan = np.isnan(other)
+    return np.array_equal(np.isnan(one), nan) and np.array_equal(one.view(np.int32)[~nan], other.view(np.int32)[~nan])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("name", "rounding"), [
+    ("hfp8_forward", "nearest_even"), ("dlfloat16", "stochastic"), ("radix4_fp4_even", "nearest_away"), ("e2m1", "up"),
+])  # fmt: skip
+def test_large_tensors_are_the_same_at_every_thread_count(name, rounding, threads):
+    x, format = torch.randn(fast.SHARED + fast.BLOCK + 5, generator=torch.Generator().manual_seed(1)), formats.get(name)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        prepared = fast.Prepared(format, Rounding(rounding))
+        got = prepared(x, seed=7)
+    finally:
+        torch.set_num_threads(before)
+    assert prepared._loop is not None
+    assert same_bits(got, format.quantize(x, rounding, seed=7))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("rule", [Rule(quantizer=Sawb(4)), Rule(quantizer=Sawb(3)), Rule(quantizer=Sawb(row="403_16"))])
+def test_sawb_in_a_layer_is_sawb(rule, layout):
+    x = LAYOUTS[layout](numbers()[:, 1:]).contiguous()
+    rounded = rounder_of(rule)(x, 0, 1.0)
+    values, alpha = rule.quantizer.quantize_with_scale(x)
+    assert same_bits(rounded.values, values)
+    assert np.array_equal(rounded.scale, alpha)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

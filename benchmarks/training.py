@@ -1,0 +1,212 @@
+"""What a step of training costs under a recipe, as ratios to the plain PyTorch step timed in the same run.
+
+``python -m benchmarks training`` (``--quick`` for a taste). A repetition times plain, candidate, plain; the table has
+the median of the ratios. The plain step is a loop of torch's own: forward, loss, backward, optimizer. The candidate is
+``Trainer.one_step``, with everything that a user gets. On one thread the clock counts CPU seconds, so a busy machine
+changes the seconds more than the ratios; on two threads it is the wall clock, which means something on a quiet machine
+alone. Peers (QPyTorch, microxcaling) do the same job where they can be imported. The exit code is 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from lplab.training import Recorder, recipes, tasks
+
+MODELS = {"transformer": 4, "resnet": 6, "cnn": 12, "mlp": 40}  # steps in a row: long enough for the clock
+BARS = {"hfp8_2019": 1.4, "int4_fp4_2020": 1.7}
+BARRED = ("transformer", "resnet", "cnn")
+RECORDING_BARS = {1: 2.0, 10: 1.1}
+WARM_UP = 12
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A step to time, beside which other step, and what it may cost in units of that (None: no promise)."""
+
+    model: str
+    work: str
+    make: Callable[[], Step]
+    make_yardstick: Callable[[], Step]
+    bar: float | None = None
+    rounds: int = 0  # steps in a row; 0 for what suits the model
+
+
+@dataclass(frozen=True)
+class Result:
+    """The median ratio to the yardstick, its quartiles, and what a step of the yardstick took in milliseconds."""
+
+    model: str
+    work: str
+    threads: int
+    ratio: float
+    low: float
+    high: float
+    yardstick_ms: float
+    bar: float | None
+
+    @property
+    def verdict(self) -> str:
+        """How the ratio stands to the bar."""
+        return "" if self.bar is None else ("within" if self.ratio <= self.bar else "MISSED")
+
+
+def plain(name: str, change: Callable[[nn.Module], nn.Module] = lambda model: model) -> Step:
+    """A step of torch's own, of a task by name; ``change`` may put the model under a peer's quantizers."""
+    task = tasks.get(name)
+    model, data = change(task.model(0)), task.data(task.batch, 0)
+    sort: Any = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[task.optimizer]
+    optimizer = sort(model.parameters(), lr=task.lr, **dict(task.options))
+    count = iter(range(2**62))
+
+    def step() -> float:
+        inputs, targets = data(next(count))
+        optimizer.zero_grad(set_to_none=True)
+        loss = functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
+        loss.backward()
+        value = loss.item()
+        optimizer.step()
+        return value
+
+    return step
+
+
+def ours(name: str, recipe: str, every: int = 0) -> Step:
+    """A step of the trainer; ``every``: how often a recorder looks at all tensors, 0 for never."""
+    recorder = Recorder(every=every) if every else None
+    return tasks.get(name).trainer(recipe, recorder=recorder).one_step
+
+
+def candidates(quick: bool) -> Iterator[Candidate]:
+    """Every recipe on every model, recording, and peers."""
+    for model in MODELS:
+        for recipe in ("fp32", *BARS) if quick else recipes.names():
+            bar = BARS.get(recipe) if model in BARRED else None
+            yield Candidate(model, recipe, partial(ours, model, recipe), partial(plain, model), bar)
+    for model in ("transformer", "resnet"):
+        for every, bar in RECORDING_BARS.items():
+            work = "hfp8_2019, recorded" if every == 1 else f"… every {every}th step"
+            bare = partial(ours, model, "hfp8_2019")
+            yield Candidate(model, work, partial(ours, model, "hfp8_2019", every), bare, bar, rounds=10)
+    for peer, change in peers():
+        yield Candidate("transformer", peer, partial(plain, "transformer", change), partial(plain, "transformer"))
+
+
+def peers() -> Iterator[tuple[str, Callable[[nn.Module], nn.Module]]]:
+    """Others that train in FP8 formats; which ones are left out is said."""
+    known = {"qtorch": ("QPyTorch", with_qtorch), "mx": ("microxcaling", with_microxcaling)}
+    for module, (name, change) in known.items():
+        if find_spec(module) is None:
+            print(f"{name} left out: no module {module!r} (it is timed where it can be imported)", file=sys.stderr)
+        else:
+            yield name, change
+
+
+def with_qtorch(model: nn.Module) -> nn.Module:
+    """QPyTorch on the operands and gradients of all linear layers: 1-4-3 forward, 1-5-2 backward."""
+    from qtorch import FloatingPoint
+    from qtorch.quant import Quantizer
+
+    ahead, back = FloatingPoint(exp=4, man=3), FloatingPoint(exp=5, man=2)
+    rounder = Quantizer(ahead, back, "nearest", "nearest")
+
+    class Rounded(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return rounder(functional.linear(rounder(x), rounder(self.weight), self.bias))
+
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.__class__ = Rounded
+    return model
+
+
+def with_microxcaling(model: nn.Module) -> nn.Module:
+    """Microsoft's MX emulation on all linear layers: FP8 elements in blocks of 32, forward and backward."""
+    from mx import Linear, finalize_mx_specs
+
+    elements = {"w_elem_format": "fp8_e4m3", "a_elem_format": "fp8_e4m3", "block_size": 32, "bfloat": 16}
+    specs = finalize_mx_specs({**elements, "custom_cuda": False, "quantize_backprop": True})
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is nn.Linear:
+                changed = Linear(child.in_features, child.out_features, child.bias is not None, mx_specs=specs)
+                changed.load_state_dict(child.state_dict())
+                setattr(parent, name, changed)
+    return model
+
+
+def measure(candidate: Candidate, threads: int, repetitions: int) -> Result:
+    """Time yardstick, candidate, yardstick; first some steps without counting, which also load the loops."""
+    torch.set_num_threads(threads)
+    clock = time.process_time if threads == 1 else time.perf_counter
+    step, yardstick = candidate.make(), candidate.make_yardstick()
+    count = candidate.rounds or MODELS[candidate.model]
+    for work in (step, yardstick):
+        for _ in range(max(WARM_UP, count)):
+            work()
+    ratios, took = [], []
+    for _ in range(repetitions):
+        stamps = [clock()]
+        for work in (yardstick, step, yardstick):
+            for _ in range(count):
+                work()
+            stamps.append(clock())
+        before, middle, after = (later - sooner for sooner, later in pairwise(stamps))
+        ratios.append(2 * middle / (before + after))
+        took.append((before + after) / (2 * count))
+    low, median, high = statistics.quantiles(ratios, n=4)
+    milliseconds = 1e3 * statistics.median(took)
+    return Result(candidate.model, candidate.work, threads, median, low, high, milliseconds, candidate.bar)
+
+
+def show(result: Result) -> None:
+    """One line of the table."""
+    spread, bar = f"{result.low:.2f}–{result.high:.2f}", "" if result.bar is None else f"{result.bar:.1f}"
+    print(
+        f"{result.model:12} {result.work:22} {result.threads:7} {result.ratio:7.2f} {spread:>11} "
+        f"{result.yardstick_ms:8.1f} {bar:>5}  {result.verdict}",
+        flush=True,
+    )
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        prog="benchmarks training", description="Steps under a recipe as ratios to the plain step. Example: --quick"
+    )
+    parser.add_argument("--quick", action="store_true", help="5 repetitions instead of 15, fewer recipes")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="default: 1 2")
+    parser.add_argument("--json", metavar="FILE", help="write the results there, too, beside what it already holds")
+    options = parser.parse_args()
+    print("\nA step of training, × the plain PyTorch step (recorded: × the same step without recording)\n")
+    print(f"{'model':12} {'recipe':22} {'threads':>7} {'ratio':>7} {'quartiles':>11} {'× of ms':>8} {'bar':>5}")
+    results = []
+    for candidate in candidates(options.quick):
+        for threads in options.threads:
+            results.append(measure(candidate, threads, 5 if options.quick else 15))
+            show(results[-1])
+    if options.json:
+        file = Path(options.json)
+        known = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        file.write_text(json.dumps({**known, "training": [asdict(r) for r in results]}, indent=1), "utf-8")
+    return int(any(r.verdict == "MISSED" for r in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

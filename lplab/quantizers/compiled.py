@@ -1,0 +1,71 @@
+"""Statistics and gradients of quantizers in one pass over the numbers, compiled by numba.
+
+Serial, and every sum in the order that :mod:`lplab.quantizers.passes` prescribes: so the bits depend neither on the
+number of threads nor on whether numba is installed.
+"""
+
+# mypy: ignore-errors
+# (numba gives the types in these loops a stricter meaning than Python's)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numba import njit
+
+from lplab.formats.compiled import _compile
+
+
+@njit(nogil=True, inline="always")
+def _folded(sums):
+    """The same halves added to halves as in :func:`lplab.quantizers.passes.folded`."""
+    half = sums.size // 2
+    while half:
+        for j in range(half):
+            sums[j] += sums[j + half]
+        half //= 2
+    return sums[0]
+
+
+@cache
+def moments_loop(lanes: int) -> Callable:
+    """The loop over float32 [n]: the sums of squares and of magnitudes, and how many numbers are finite."""
+    F = np.float64
+
+    def loop(x):
+        squares, magnitudes, count = np.zeros(lanes), np.zeros(lanes), 0
+        for first in range(0, x.size, lanes):
+            part = x[first : first + lanes]
+            for j in range(part.size):
+                wide = F(part[j])
+                finite = np.abs(wide) < F(np.inf)
+                kept = wide if finite else F(0)
+                squares[j] += kept * kept
+                magnitudes[j] += np.abs(kept)
+                count += finite
+        return _folded(squares), _folded(magnitudes), count
+
+    return _compile(loop)
+
+
+@cache
+def clip_loop(lanes: int, signed: bool) -> Callable:
+    """The loop behind :func:`lplab.quantizers.passes.clip_backward`, on float32 [n]; it returns the sum."""
+    F, ZERO = np.float64, np.float32(0)
+
+    def loop(x, gradient, for_x, bound):
+        sums = np.zeros(lanes)
+        for first in range(0, x.size, lanes):
+            last = first + lanes
+            part, upstream, out = x[first:last], gradient[first:last], for_x[first:last]
+            for j in range(part.size):
+                below = part[j] <= -bound if signed else False
+                inside = part[j] < bound and (part[j] > -bound if signed else part[j] >= ZERO)
+                out[j] = upstream[j] if inside else ZERO
+                term = F(upstream[j]) if part[j] >= bound else F(0)
+                sums[j] += -F(upstream[j]) if below else term
+        return _folded(sums)
+
+    return _compile(loop)
