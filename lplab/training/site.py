@@ -152,8 +152,15 @@ class StraightThrough(torch.autograd.Function):
 
 def rounded_gradient(x: Tensor, site: Site, role: str) -> Tensor:
     """The tensor itself, whose gradient will be rounded; no view of it, so that activations may work in place."""
-    if x.requires_grad:
-        x.register_hook(lambda gradient: site.round(role, gradient))
+    if not x.requires_grad:
+        return x
+
+    def hook(gradient: Tensor) -> Tensor:
+        if site.scale is not None and role.startswith("output_gradient"):
+            site.scale.vote(gradient)  # here no product asks for the gradient, so that nothing else would look at it
+        return site.round(role, gradient)
+
+    x.register_hook(hook)
     return x
 
 

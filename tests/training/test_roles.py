@@ -12,6 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from lplab import formats, models
 from lplab.training import recipes
 from lplab.training.conversion import emulation_of, quantize_model
+from lplab.training.recipe import LayerRules, Recipe
+from lplab.training.rules import PerLayer, Rule
 from tests.training.foreign import FOREIGN
 
 ATEN = torch.ops.aten
@@ -237,3 +239,15 @@ def test_shared_inputs_are_rounded_once_and_dy_once():
     model(torch.ones(2, 4)).sum().backward()
     assert [role for name, role in seen if name == "q"].count("output_gradient_dx") <= 1
     assert ("q", "weight") in seen and ("q", "activation") in seen
+
+
+@pytest.mark.parametrize("kind", ["embedding", "normalization"])
+def test_a_scale_per_layer_serves_layers_without_a_product_too(kind):
+    """An embedding or a normalization has a gradient but no product: its scale follows all the same."""
+    layers = nn.Sequential(nn.Embedding(5, 8), nn.LayerNorm(8), nn.Linear(8, 3))
+    rule = Rule("radix4_fp4_even", "nearest_away", PerLayer())
+    rules = LayerRules(output_gradient_dx=rule, output_gradient_dw=rule)
+    model = quantize_model(layers, Recipe(exceptions={kind: rules}))
+    (1e-6 * model(torch.tensor([0, 1, 2, 3])).square().sum()).backward()
+    weight = layers[0 if kind == "embedding" else 1].weight
+    assert weight.grad.count_nonzero() > 0
