@@ -119,9 +119,8 @@ def main() -> int:
         show(results[-1])
     milliseconds, times = many_learners(repetitions)
     slow = milliseconds > MILLISECONDS and times > TIMES_GRADIENTS
-    print(
-        f"\nScaleCom, 64 learners: {milliseconds:.1f} ms a step, {times:.2f} × the gradients {'MISSED' if slow else 'within'}"
-    )
+    verdict = "MISSED" if slow else "within"
+    print(f"\nScaleCom, 64 learners: {milliseconds:.1f} ms a step, {times:.2f} × the gradients  {verdict}")
     return int(slow or any(result.verdict == "MISSED" for result in results))
 
 
