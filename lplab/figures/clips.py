@@ -196,7 +196,8 @@ def bits_error(
     data.append(_here(*at, low))
     here = list(bits).index(at[0])
     now = {rule.name: float(rule.errors[here]) for rule in rules}
-    said = title or f"{at[0]} bits: " + ", ".join(f"{n} {share(e)}" for n, e in now.items() if not math.isnan(e))
+    known = {name: e for name, e in now.items() if not math.isnan(e)}
+    said = title or f"{at[0]} bits: {_first_and_least(known)}"
     layout = {
         "xaxis": {"range": [x[0] - 0.3, x[-1] + 0.3], "dtick": 1, "tick0": int(x[0]), "title": {"text": "bits"}},
         "yaxis": _error_axis(*limits),
@@ -213,6 +214,13 @@ def bits_error(
         height=height,
         t=80,
     )
+
+
+def _first_and_least(errors: Mapping[str, float]) -> str:
+    """The first rule's error, and that of the best one."""
+    first, best = next(iter(errors)), min(errors, key=lambda name: errors[name])
+    said = [f"{name} {share(errors[name])}" for name in dict.fromkeys((first, best))]
+    return ", ".join(said)
 
 
 def error_range(x: Magnitudes, levels: int) -> tuple[float, float]:

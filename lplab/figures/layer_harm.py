@@ -69,7 +69,7 @@ def layer_harm(
         },
         "yaxis": {"range": [low, high], "title": {"text": f"harm ({unit})"}},
         "yaxis2": {"range": [100 * low / high * 0.2, 20], "overlaying": "y", "side": "right", "showgrid": False}
-        | {"title": {"text": "error of the weights (%)"}},
+        | {"title": {"text": "error of the weights (%)"}, "tickmode": "linear", "tick0": 0, "dtick": 5},
     }
     entries = [(style.BLUE, "■", "harm at 2 bits"), (style.GREEN, "▦", "kept wide"), (style.VERMILION, "◆", "weights")]
     each = ", ".join(f"{n} {words.number(v, digits=2)}" for n, v in zip(names, values, strict=True) if np.isfinite(v))

@@ -90,7 +90,12 @@ class ClipExplorer(ipywidgets.VBox):
             "tensor": w.Dropdown(options=[*own, *cs.TENSORS], description="tensor"),
             "bits": w.IntSlider(min=cs.BITS[0], max=cs.BITS[1], description="bits"),
             "rule": w.Dropdown(options=[*self.look(at).rules, cs.HAND], description="rule"),
-            "percent": w.IntSlider(min=_CLIP_ENDS[0], max=_CLIP_ENDS[1], description="clip (% of max)"),
+            "percent": w.IntSlider(
+                min=_CLIP_ENDS[0],
+                max=_CLIP_ENDS[1],
+                description="clip (%)",
+                tooltip="α in percent of the largest magnitude",
+            ),
         }
         self.figure = LiveFigure(cs.picture(self.look(at), at))
         self.statement = line(cs.statement(self.look(at), at), "lp-quiet", "lp-live")

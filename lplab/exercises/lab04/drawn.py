@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,15 @@ def clip_training(gradient: Gradient, bits: int, decay: float, steps: int) -> It
         steps: how many.
 
     Yields:
-        α of each, before the first step and after every one; an α below 0.001 counts as that.
+        α of each, before the first step and after every one; an α below 0.001 counts as that. The second is left out
+        if its function is still to be written (it raises NotImplementedError).
     """
     x = datasets.captured()[ACTIVATIONS].ravel().astype(np.float64)
     rng = np.random.default_rng(2018)
     alphas = dict.fromkeys((LIBRARY, YOURS, NO_DECAY), START)
     rules = {LIBRARY: (library_gradient, decay), YOURS: (gradient, decay), NO_DECAY: (library_gradient, 0.0)}
+    if not _is_written(gradient):
+        del rules[YOURS], alphas[YOURS]
     yield dict(alphas)
     for _ in range(steps):
         some = rng.choice(x, BATCH)
@@ -57,6 +61,14 @@ def clip_training(gradient: Gradient, bits: int, decay: float, steps: int) -> It
         yield dict(alphas)
 
 
+def _is_written(gradient: Gradient) -> bool:
+    try:
+        gradient(np.array([0.5]), np.array([1.0]), 1.0, 0.0)
+    except NotImplementedError:
+        return False
+    return True
+
+
 def train_clip(gradient: Gradient, bits: int = 2, decay: float = 0.005, steps: int = 300, *, start: bool = True) -> Any:
     """A live training of one clip with a gradient of one's own, beside the library's with and without decay.
 
@@ -65,23 +77,20 @@ def train_clip(gradient: Gradient, bits: int = 2, decay: float = 0.005, steps: i
         bits: of the activations; decay: λ; steps: how many.
         start: whether to start at once.
 
-    A function that is still to be written (it raises NotImplementedError) is answered with "not yet".
+    Without a function of one's own (it raises NotImplementedError) the library trains alone.
     """
     from lplab import figures, widgets  # drawn in a notebook only
 
     tensor = Magnitudes(datasets.captured()[ACTIVATIONS])
     best, name = tensor.best_clip(2 ** (bits + 1) - 1), getattr(gradient, "__name__", "your gradient")
 
-    def own(*args: Any) -> float:
-        try:
-            return gradient(*args)
-        except NotImplementedError:
-            raise NotImplementedError(f"{name} is still to be written; then run this cell again") from None
-
     def draw(got: Sequence[dict[str, float]]) -> Any:
-        curves = {key: [each[key] for each in got] for key in (LIBRARY, YOURS, NO_DECAY)}
+        curves = {key: [each[key] for each in got if key in each] for key in (LIBRARY, YOURS, NO_DECAY)}
         note = f"{bits} bits, λ = {decay:g}, α from {START:g}"
         return figures.clip_steps(curves, steps=steps, best=best, largest=tensor.largest, note=note)
 
-    run = lambda: clip_training(own, bits, decay, steps)  # noqa: E731
-    return widgets.LiveRun(run, draw, total=steps + 1, name=f"Train α with {name}", start=start)
+    def remark(got: Sequence[dict[str, float]]) -> Sequence[str]:
+        return [] if not got or YOURS in got[-1] else [f"Your {name} is not drawn: it is not written yet."]
+
+    run = partial(clip_training, gradient, bits, decay, steps)
+    return widgets.LiveRun(run, draw, total=steps + 1, name=f"Train α with {name}", start=start, remark=remark)

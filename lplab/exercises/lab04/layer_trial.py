@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
     from lplab.training import Recipe
 
-TASK, STEPS, SEED = "digits_resnet", 120, 0
+TASK, STEPS = "digits_resnet", 120
 SHARE = 0.125  # of all products may stay wide
 LAYERS = 10
 EVERYWHERE, ENDS, TABLE, YOURS = "2 bits everywhere", "first and last wide", "best by the table", "yours"
+CHOICES = 4
 Chooser = Callable[[list[int], list[int], float], list[int]]
 
 
@@ -34,6 +35,7 @@ class Trial:
         names, products, weight_errors: of the layers: multiplications for one picture; squared error of the weights at
             2 bits, as a share of their power.
         harm: thousandths of a bit of test loss more if this layer alone has 2-bit weights, as far as measured.
+        alone: percent of the test pictures wrong then.
         wide: layers that the latest choice keeps wide.
         wrong: percent of the test pictures, by choice.
         problem: why there is no choice of yours.
@@ -44,42 +46,55 @@ class Trial:
     products: tuple[int, ...] = ()
     weight_errors: tuple[float, ...] = ()
     harm: tuple[int, ...] = ()
+    alone: tuple[float, ...] = ()
     wide: tuple[int, ...] = ()
     wrong: tuple[tuple[str, float], ...] = ()
     problem: str = ""
 
 
-def layer_trial(choose: Chooser, steps: int = STEPS) -> Iterator[Trial]:
+def layer_trial(choose: Chooser, steps: int = STEPS, seed: int = 0) -> Iterator[Trial]:
     """Train, round each layer alone, then all layers but those that stay wide; a Trial after each piece of work.
 
     Args:
         choose: a function of (products, harm, share) that returns the bits of each layer; it runs in a process of its
             own. One that is not written yet is left out, and the last Trial says so.
         steps: of the training.
+        seed: of the first weights and the batches.
     """
-    from lplab.training import tasks
+    from lplab.training.threads import torch_threads
+
+    with torch_threads(1):  # beside a browser that draws, two threads wait for each other
+        yield from _trained_and_rounded(choose, steps, seed)
+
+
+def _trained_and_rounded(choose: Chooser, steps: int, seed: int) -> Iterator[Trial]:
+    from lplab.training import dequantize_model, tasks
 
     task = tasks.get(TASK)
-    trainer = task.trainer("fp32", SEED)
+    trainer = task.trainer("fp32", seed)
     trainer.schedule = lambda step: 0.5 * (1 + math.cos(math.pi * step / steps))
     for number, record in enumerate(trainer.steps(steps), 1):
         yield Trial(f"Training: loss {record.loss:.2f} after {number} of {steps} steps")
-    from lplab.training import dequantize_model
-
     model, data = dequantize_model(trainer.model).eval(), task.test()
     trial = _measured_weights(model, data[0])
     plain = _loss(model, data)
     for i, name in enumerate(trial.names):
         others = {other: "fp32" for other in trial.names if other != name}
-        harm = round(1000 * (_loss(_rounded(model, others), data) - plain))
-        trial = replace(trial, harm=(*trial.harm, harm), said=f"{i + 1} of {len(trial.names)} layers rounded alone")
+        rounded = _rounded(model, others)
+        harm, wrong = round(1000 * (_loss(rounded, data) - plain)), _wrong(rounded, data)
+        said = f"{i + 1} of {len(trial.names)} layers rounded alone"
+        trial = replace(trial, harm=(*trial.harm, harm), alone=(*trial.alone, wrong), said=said)
         yield trial
+    yield from _with_choices(model, data, trial, choose)
+
+
+def _with_choices(model: nn.Module, data: Any, trial: Trial, choose: Chooser) -> Iterator[Trial]:
     for name, wide in _choices(trial, choose):
         wrong = _wrong(_rounded(model, {trial.names[i]: eight_bits() for i in wide}), data)
-        trial = replace(trial, wide=wide, wrong=(*trial.wrong, (name, wrong)))
-        trial = replace(trial, said=", ".join(f"{n} {w:.0f} %" for n, w in trial.wrong) + " wrong")
+        found = (*trial.wrong, (name, wrong))
+        trial = replace(trial, wide=wide, wrong=found, said=", ".join(f"{n} {w:.0f} %" for n, w in found) + " wrong")
         yield trial
-    if len(trial.wrong) < 4:
+    if len(trial.wrong) < CHOICES:
         yield replace(trial, problem=_problem(trial, choose))
 
 
@@ -172,12 +187,13 @@ def _wrong(model: nn.Module, data: Any) -> float:
         return 100 * float((model(data[0]).argmax(1) != data[1]).float().mean())
 
 
-def try_layers(choose: Chooser, *, steps: int = STEPS, start: bool = True) -> Any:
+def try_layers(choose: Chooser, *, steps: int = STEPS, seed: int = 0, start: bool = True) -> Any:
     """The trial of a function, live.
 
     Args:
         choose: as for :func:`layer_trial`.
         steps: of the training.
+        seed: of the first weights and the batches.
         start: whether to start at once.
     """
     from lplab import figures, widgets  # drawn in a notebook only
@@ -194,6 +210,5 @@ def try_layers(choose: Chooser, *, steps: int = STEPS, start: bool = True) -> An
         return [got[-1].problem] if got and got[-1].problem else []
 
     name = f"Try layers with {getattr(choose, '__name__', 'your choice')}"
-    return widgets.LiveRun(
-        lambda: layer_trial(choose, steps), draw, total=steps + LAYERS + 4, name=name, start=start, remark=remark
-    )
+    run = partial(layer_trial, choose, steps, seed)
+    return widgets.LiveRun(run, draw, total=steps + LAYERS + CHOICES, name=name, start=start, remark=remark)
