@@ -99,7 +99,9 @@ def finished(args: argparse.Namespace, trainer: Any, task: Any) -> int:
     if args.save and code != DIVERGED:
         trainer.save(args.save)
     if args.record:
-        trainer.recorder.save(args.record)
+        from lplab.recording_files import Recording
+
+        Recording.of(trainer.recorder, f"{args.model} under {args.recipe}, seed {args.seed}").save(args.record)
     test = trainer.evaluate(*task.test()) if code == 0 else {}
     report(args, trainer, {"losses": losses, "seconds": seconds, "test": test, "stopped": stopped})
     return code

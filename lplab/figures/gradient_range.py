@@ -20,12 +20,17 @@ from lplab.figures.range_fates import (
     scale_text,
     spans,
 )
+from lplab.figures.range_map import LEFT, SPLIT
 from lplab.figures.window import Window
 from lplab.recording_files import Magnitudes
 
 _LOOKS = (
     style.FATE_LOOKS["flushed"],
-    {"color": style.AMBER, "line": {"width": 0}, "pattern": {"shape": "-", "fgcolor": style.PAPER, "size": 5}},
+    {
+        "color": style.AMBER,
+        "line": {"width": 0},
+        "pattern": {"shape": "-", "fgcolor": style.PAPER, "fillmode": "overlay", "size": 5},
+    },
     style.FATE_LOOKS["rounded"],
     style.FATE_LOOKS["saturated"],
 )
@@ -39,7 +44,6 @@ def gradient_range(
     *,
     name: str,
     what: str = "|gradient|",
-    top: float | None = None,
     height: int = 340,
 ) -> go.Figure:
     """Histogram of log2 of the recorded magnitudes times a loss scale, with the format's window behind it.
@@ -50,7 +54,6 @@ def gradient_range(
         scale: log2 of the loss scale.
         name: of the format.
         what: what the elements are, for the axis.
-        top: the end of the y axis in percent; by default from the histogram alone.
         height: in pixels.
 
     >>> from lplab.figures.window import window
@@ -63,13 +66,14 @@ def gradient_range(
     fates = range_fates(found, window, scale)
     shares = 100 * in_view(fates.counts, scale) / max(found.total, 1)
     low, high = OCTAVES
-    top = top or room_above(found)
+    top = room_above(found)  # from the tensor alone: neither format nor scale moves the axis
     said = f"{name}, {scale_text(scale)}: {said_of(fates)}"
+    x = style.power_axis(low, high, f"{'loss scale × ' if scale else ''}{what} (powers of two)")
     fig = style.figure(
         data=[*_bars(shares), _names(fates, window, top)],
         layout={
             "barmode": "stack",
-            "xaxis": style.power_axis(low, high, f"{'loss scale × ' if scale else ''}{what} (powers of two)"),
+            "xaxis": x | {"domain": [0, SPLIT]},
             "yaxis": {"range": [0, top], "title": {"text": "share of elements (%)"}, "nticks": 6},
             "shapes": [style.region(a, b, fill) for (a, b), fill in zip(spans(window), FILLS, strict=True)],
         },
@@ -83,6 +87,7 @@ def gradient_range(
         subtitle=f"{found.total:,} elements that are not zero{zeros}<br>{_key(fates)}",
         height=height,
         t=82,
+        l=LEFT,
     )
 
 

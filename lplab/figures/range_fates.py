@@ -41,6 +41,19 @@ class RangeFates:
         return float(self.shares[0])
 
     @property
+    def lost_length(self) -> float:
+        """The length (2-norm) of what becomes zero, over that of all; each element counts with the middle of its bin.
+
+        >>> counts = np.zeros((4, 160))
+        >>> counts[0, 94] = counts[2, 96] = 1.0
+        >>> round(RangeFates(counts, 2).lost_length, 3)
+        0.243
+        """
+        middle = np.exp2(2.0 * np.arange(self.counts.shape[1]))
+        square = self.counts @ middle
+        return float(np.sqrt(square[0] / square.sum())) if square.sum() else 0.0
+
+    @property
     def overflowed(self) -> float:
         """The share beyond the largest value."""
         return float(self.shares[3])
@@ -97,9 +110,13 @@ def said_of(fates: RangeFates) -> str:
     return f"{zero}, {words.percent(fates.overflowed) + ' overflow' if fates.overflowed else 'nothing overflows'}"
 
 
-def room_above(*found: Magnitudes) -> float:
-    """The end of a y axis for these histograms, in percent, with room for the names of the ranges."""
-    highest = max(100 * float(f.counts.max(initial=0)) / max(f.total, 1) for f in found)
+def room_above(found: Magnitudes) -> float:
+    """The end of a y axis for a histogram, in percent, with room for the names of the ranges.
+
+    >>> room_above(Magnitudes(np.array([5, 10, 5]), 0, 1.0))
+    65.0
+    """
+    highest = 100 * float(found.counts.max(initial=0)) / max(found.total, 1)
     return max(5.0 * math.ceil(1.3 * highest / 5), 10.0)
 
 

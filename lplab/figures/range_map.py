@@ -13,6 +13,12 @@ from lplab.figures.range_fates import FILLS, OCTAVES, RangeFates, in_view, range
 from lplab.figures.window import Window
 from lplab.recording_files import Magnitudes
 
+FULL, TALLEST = (
+    25.0,
+    1.5,
+)  # percent of a row's elements in an octave that make the tallest ridge, and its height in rows
+SPLIT, LEFT = 0.82, 142  # of the width: where the plot ends; pixels to its left. The histogram above keeps them, too
+
 
 def range_map(
     rows: Sequence[tuple[str, Magnitudes]],
@@ -50,17 +56,20 @@ def range_map(
     if not 0 <= chosen < max(len(rows), 1) or not rows:
         raise ValueError(f"chosen must be one of {len(rows)} rows, got {chosen!r}")
     fates = [range_fates(found, window, scale) for _, found in rows]
-    z = np.array([100 * in_view(found.counts[None], scale)[0] / max(found.total, 1) for _, found in rows])
+    shares = np.array([100 * in_view(found.counts[None], scale)[0] / max(found.total, 1) for _, found in rows])
     said = title or f"{name}, {scale_text(scale)}: {_worst(rows, fates)}"
     lost = [f"{label}: {words.percent(f.lost)}" for (label, _), f in zip(rows, fates, strict=True)]
-    fig = style.figure([_cells(z, rows), *_column(fates)], _map_layout(rows, window, scale, chosen, what))
+    fig = style.figure(
+        [*_ridges(rows, shares, chosen), *_column(fates)], _map_layout(rows, window, scale, chosen, what)
+    )
     return style.finish(
         fig,
         alt=f"{len(rows)} rows of magnitudes under the window of {said}. Share that becomes zero: {'; '.join(lost)}.",
         title=said,
-        subtitle="the darker, the more of a row's elements lie there · right: shares that are lost",
+        subtitle="a histogram in each row · right: the shares that are lost",
         height=height,
         t=66,
+        l=LEFT,
     )
 
 
@@ -73,21 +82,44 @@ def _worst(rows: Sequence[tuple[str, Magnitudes]], fates: Sequence[RangeFates]) 
     return f"{rows[int(np.argmax(lost))][0]} loses most, {words.percent(max(lost))}"
 
 
-def _cells(z: np.ndarray, rows: Sequence[tuple[str, Magnitudes]]) -> dict[str, Any]:
-    return {
-        "type": "heatmap",
-        "name": "share of a row's elements",
-        "x": np.arange(*OCTAVES) + 0.5,
-        "y": np.arange(len(rows)),
-        "z": z.astype(np.float32),
-        "zmin": 0,
-        "zmax": 25,
-        "colorscale": [[0, "rgba(0,114,178,0)"], [0.15, "rgba(0,114,178,.45)"], [1, "rgba(0,114,178,1)"]],
-        "showscale": False,
-        "ygap": 2,
-        "customdata": np.repeat([[label] for label, _ in rows], z.shape[1], axis=1),
-        "hovertemplate": "%{customdata}<br>octave from 2<sup>%{x:.0f}</sup><br>share  %{z:.3g} %<extra></extra>",
-    }
+def _ridges(rows: Sequence[tuple[str, Magnitudes]], shares: np.ndarray, chosen: int) -> list[dict[str, Any]]:
+    """The histograms as ridges, each on the line of its row: the chosen one, and all others as one trace."""
+    traces = []
+    for name, fill, here in (("the other rows", 0.4, False), ("the chosen row", 0.9, True)):
+        wanted = [i for i in range(len(rows)) if (i == chosen) == here]
+        x, y, text = _outlines([(i, rows[i][0], shares[i]) for i in wanted])
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": name,
+                "x": x,
+                "y": y,
+                "text": text,
+                "fill": "toself",
+                "fillcolor": f"rgba(0,114,178,{fill})",
+                "line": {"color": style.BLUE, "width": 1},
+                "hoveron": "points",
+                "hovertemplate": "%{text}<extra></extra>",
+            }
+        )
+    return traces
+
+
+def _outlines(rows: Sequence[tuple[int, str, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Polygons through the middles of the bars, with gaps between them; and what to say at each corner."""
+    x, y, text = [np.empty(0)], [np.empty(0)], [""][:0]
+    for i, label, share in rows:
+        filled = np.flatnonzero(share)
+        if not len(filled):
+            continue
+        low, high = int(filled[0]), int(filled[-1])
+        height = np.minimum(share[low : high + 1] / FULL, 1.0) * TALLEST
+        x.append(np.concatenate([[low], np.arange(low, high + 1) + 0.5, [high + 1, np.nan]]) + OCTAVES[0])
+        y.append(np.concatenate([[i], i - height, [i, np.nan]]))
+        said = [f"{words.power(k + OCTAVES[0])}: {value:.3g} %" for k, value in enumerate(share) if low <= k <= high]
+        text += [label, *(f"{label}<br>{each}" for each in said), label, ""]
+    return np.concatenate(x), np.concatenate(y), np.array(text, dtype=str)
 
 
 def _column(fates: Sequence[RangeFates]) -> list[dict[str, Any]]:
@@ -122,8 +154,8 @@ def _map_layout(
     x = style.power_axis(low, high, f"{'loss scale × ' if scale else ''}{what} (powers of two)")
     outline = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": chosen - 0.5, "y1": chosen + 0.5}
     return {
-        "xaxis": x | {"domain": [0, 0.82]},
-        "xaxis2": {"domain": [0.84, 1], "range": [-0.5, 1.5], "visible": False, "fixedrange": True},
+        "xaxis": x | {"domain": [0, SPLIT]},
+        "xaxis2": {"domain": [SPLIT + 0.02, 1], "range": [-0.5, 1.5], "visible": False, "fixedrange": True},
         "yaxis": {"range": [len(rows) - 0.5, -1.6], "tickvals": np.arange(len(rows)), "showgrid": False}
         | {"ticktext": np.array(texts, dtype=str), "tickfont": {"size": style.NOTE}, "ticks": "", "showline": False},
         "shapes": [

@@ -9,7 +9,7 @@ from typing import Any
 
 from lplab import figures
 from lplab import formats as F
-from lplab.figures.range_fates import range_fates, room_above, said_of, scale_text
+from lplab.figures.range_fates import range_fates, said_of, scale_text
 from lplab.figures.window import Window, window
 from lplab.figures.words import number, raised
 from lplab.recording_files import Magnitudes, Recording, recorded
@@ -154,12 +154,6 @@ def _magnitudes(recording: Recording, layer: str, role: str, step: int) -> Magni
     return recording.magnitudes(None if layer == ALL else layer, role, step)
 
 
-@lru_cache(maxsize=256)
-def _top(recording: Recording, layer: str, role: str) -> float:
-    """The end of the histogram's y axis: the same at every step, so that a change is seen as one."""
-    return room_above(*(_magnitudes(recording, layer, role, step) for step in recording.steps))
-
-
 def label_of(layer: str) -> str:
     """A short name of a layer: what it does and its block.
 
@@ -185,8 +179,7 @@ def role_of(role: str) -> str:
 def pictures(at: Position) -> dict[str, Any]:
     """The figures at a position: the histogram of one tensor, and the map."""
     what = "|gradient|" if "gradient" in at.role else "|x|"
-    top = _top(at.recording, at.layer, at.role)
-    one = figures.gradient_range(at.magnitudes, at.window, at.scale, name=at.format, what=what, top=top)
+    one = figures.gradient_range(at.magnitudes, at.window, at.scale, name=at.format, what=what)
     every = figures.range_map(at.table, at.window, at.scale, name=at.format, chosen=at.chosen, what=what)
     return {"histogram": one, "map": every}
 
@@ -205,17 +198,18 @@ def statement(at: Position) -> str:
     """What the format does to the chosen tensor, in one line, and how large the loss scale may be.
 
     >>> statement(Position(format="bf16"))[:70]
-    'scores (block 2), output gradients, step 1,000, in bf16 (normal from 2'
+    'Scores (block 2), output gradients, step 1,000, in bf16 (normal from 2'
     """
     fates = range_fates(at.magnitudes, at.window, at.scale)
     layer = at.layer if at.layer == ALL else label_of(at.layer)
     ends = [number(end, digits=4, plain=True) for end in (at.window.normal, F.get(FORMATS[at.format]).max)]
     limit = most(at)
     bound = "" if limit is None else f" No layer overflows here up to a loss scale of {number_of(limit)}."
-    return raised(
+    said = raised(
         f"{layer}, {role_of(at.role)}, step {at.step:,}, in {at.format} (normal from {ends[0]} to {ends[1]}), "
         f"{scale_text(at.scale)}: {said_of(fates)}.{bound}"
     )
+    return said[:1].upper() + said[1:]
 
 
 def number_of(exponent: int) -> str:

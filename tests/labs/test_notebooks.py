@@ -32,6 +32,11 @@ MEAN = (
     "update *= -run.learning_rate / batch",
     "update *= -run.learning_rate / (batch + 1)",
 )
+FLUSH = (
+    "figures/range_fates.py",
+    "zero = _log2(window.flush)",
+    "zero = _log2(window.smallest)",
+)
 DLFLOAT = (
     "formats/catalogue.py",
     '_float("dlfloat16", 6, 9,',
@@ -47,7 +52,7 @@ FORWARD = (
     '_float("hfp8_forward", 4, 3, bias=11, specials="fnuz")',
     '_float("hfp8_forward", 4, 3, bias=8, specials="fnuz")',
 )
-MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN, "05": DLFLOAT, "06": FORWARD, "07": PHASES}
+MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN, "03": FLUSH, "05": DLFLOAT, "06": FORWARD, "07": PHASES}
 
 
 def code(text: str, output: str = "") -> dict:

@@ -24,6 +24,16 @@ def vanished() -> float:
     return round(100 * range_fates(found, window(formats.get("fp16"))).lost, 1)
 
 
+def outcome() -> str:
+    """How the training of the claim ended in float16 without a scale, beside float32: from the stored runs."""
+    from lplab import claims
+    from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018, not_needed_here
+
+    results = claims.stored(MICIKEVICIUS_2018).results(MICIKEVICIUS_2018)
+    return AS_GOOD if not_needed_here(results).holds else WORSE
+
+
+AS_GOOD, WORSE, NOTHING = "as well as in float32", "clearly worse", "it learns nothing"
 QUESTIONS = (
     Question(
         "03.a",
@@ -31,6 +41,13 @@ QUESTIONS = (
         vanished,
         unit="%",
         because="They lie around 2⁻²³, and float16 makes everything up to 2⁻²⁵ zero.",
+    ),
+    Question(
+        "03.b",
+        "The same Transformer, trained in float16 without a loss scale: how does it end?",
+        outcome,
+        choices=(AS_GOOD, WORSE, NOTHING),
+        because="The elements that vanish are the smallest: many in number, but hardly any of the gradient's length.",
     ),
 )
 EXERCISES = (NEXT_SCALE, UNSCALED, MASTER_COPY, LARGEST)

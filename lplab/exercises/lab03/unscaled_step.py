@@ -59,7 +59,7 @@ def cases() -> list[Args]:
 def overflows() -> list[Args]:
     """Steps that must be left out, and one whose sum only float16 could not hold."""
     w = single(1.0, -2.0)
-    rows = [half([np.inf, 1]), half([1, np.nan]), half([1, 2], [-np.inf, 2]), half([np.inf, 1], [-np.inf, 1])]
+    rows = [half([np.inf, 1]), half([1, np.nan]), half([1, 2], [-np.inf, 2])]
     steps: list[Args] = [(w, each, 256.0, 0.5, FAR, 0.25) for each in rows]
     return [*steps, (w, half([60000, 0], [60000, 0]), 2.0**14, 0.5, FAR, 0.0)]
 
