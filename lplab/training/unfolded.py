@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional
 
+from lplab.arithmetic.patches import patches
 from lplab.training.gemms import product
 from lplab.training.site import Site
 
@@ -41,7 +42,7 @@ def convolution_backward(
         rows = w4.reshape(groups, w4.shape[0] // groups, -1)
         columns = product(rows.transpose(1, 2), _rows(dy_dx, groups), site)
         columns = columns.reshape(columns.shape[0] * columns.shape[1], x.shape[0], -1).transpose(0, 1)
-        dx = functional.fold(columns.contiguous(), x4.shape[2:], w4.shape[2:], **shape).reshape(x.shape)
+        dx = functional.fold(columns, x4.shape[2:], w4.shape[2:], **shape).reshape(x.shape)
     return dx, dw
 
 
@@ -58,8 +59,8 @@ def _in_two_dimensions(x: Tensor, weight: Tensor, geometry: tuple, site: Site) -
 
 def _columns(x: Tensor, weight: Tensor, shape: dict[str, Any], groups: int) -> Tensor:
     """What each output sees: [group, inputs · kernel, batch · positions]."""
-    columns = functional.unfold(x, weight.shape[2:], **shape)
-    return columns.reshape(x.shape[0], groups, -1, columns.shape[-1]).permute(1, 2, 0, 3).flatten(2)
+    columns = patches(x, tuple(weight.shape[2:]), **shape)
+    return columns.reshape(groups, -1, columns.shape[1])
 
 
 def _rows(dy: Tensor, groups: int) -> Tensor:
