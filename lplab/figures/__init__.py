@@ -13,6 +13,7 @@ from lplab.figures.counterexample import counterexample
 from lplab.figures.error_curve import error_curve
 from lplab.figures.errors import error_histogram
 from lplab.figures.export import export
+from lplab.figures.gains import gradient_gains
 from lplab.figures.gradient_grids import gradient_grids
 from lplab.figures.gradient_range import gradient_range
 from lplab.figures.grid_errors import grid_errors
@@ -59,6 +60,7 @@ __all__ = [
     "error_curve_data",
     "error_histogram",
     "export",
+    "gradient_gains",
     "gradient_grids",
     "gradient_range",
     "grid_errors",

@@ -83,3 +83,16 @@ def test_scales_of_layers_show_the_ends_and_yours():
 
 def test_means_of_effects():
     assert GridEffect.mean([EFFECTS["int4"]]) == EFFECTS["int4"]
+
+
+def test_gains_have_a_row_for_each_layer_and_a_symbol_for_each_way():
+    fig = figures.gradient_gains(
+        {"radix 4": {"a.weight": 0.4, "b.weight": 0.9}, "LUQ": {"a.weight": 1.0, "b.weight": 1.01}}
+    )
+    radix4, luq = fig.data
+    assert radix4.x.tolist() == [0.4, 0.9] and list(fig.layout.yaxis.ticktext) == ["a", "b"]
+    assert radix4.marker.symbol != luq.marker.symbol and fig.layout.shapes[0].x0 == 1
+    assert fig.layout.meta["title"] == "Left in the first layer: radix 4 40 %, LUQ 100 %"
+    for wrong in ({}, {"a": {}}, {"a": {"x": 1.0}, "b": {"y": 1.0}}):
+        with pytest.raises(ValueError, match="one to 3 ways to round with the same layers"):
+            figures.gradient_gains(wrong)

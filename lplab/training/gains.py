@@ -1,0 +1,64 @@
+"""How much of the true gradient is left in each weight when a recipe rounds gradients on the way back.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from torch.nn import functional
+
+from lplab.training.conversion import quantize_model
+from lplab.training.recipe import Recipe
+
+
+def gradients_only(recipe: Recipe) -> Recipe:
+    """The recipe's rounding of output gradients in every layer, and float32 for all else.
+
+    >>> from lplab.training import recipes
+    >>> gradients_only(recipes.get("luq_2022")).weight
+    Rule()
+    """
+    rules = {role: getattr(recipe, role) for role in ("output_gradient_dx", "output_gradient_dw")}
+    return Recipe(name=f"{recipe.name}, gradients only", loss_scale=recipe.loss_scale, **rules)
+
+
+def gradient_gains(model: nn.Module, recipe: str | Recipe, inputs: Any, targets: Any) -> dict[str, float]:
+    """⟨g′, g⟩ / ⟨g, g⟩ of each weight matrix: 1 where rounding keeps the gradient's length along its true direction.
+
+    g is the gradient in float32, g′ the one under the recipe, of the same cross entropy of the same batch. What dx
+    loses in one layer is lost in all layers before it as well.
+
+    Args:
+        model: gives scores [..., classes]; it stays as it is.
+        recipe: a recipe, or its name.
+        inputs, targets: one batch; targets are class numbers [...].
+
+    Returns:
+        the gain by the name of the parameter, from the input to the loss, for parameters of two and more dimensions
+        whose gradient is not zero.
+
+    >>> import torch
+    >>> from lplab.training import tasks
+    >>> mlp = tasks.get("mlp")
+    >>> gains = gradient_gains(mlp.model(0), "fp32", *mlp.data(20, 0)(0))
+    >>> set(gains.values())
+    {1.0}
+    """
+    true, rounded = (_gradients(model, wanted, inputs, targets) for wanted in ("fp32", recipe))
+    gains = {}
+    for name, g in true.items():
+        length = float((g.double() ** 2).sum())
+        if length and g.ndim > 1:
+            gains[name] = float((rounded[name].double() * g.double()).sum()) / length
+    return gains
+
+
+def _gradients(model: nn.Module, recipe: str | Recipe, inputs: Any, targets: Any) -> dict[str, Any]:
+    copy = quantize_model(model, recipe)
+    copy.zero_grad()
+    scores = copy(inputs)
+    functional.cross_entropy(scores.reshape(-1, scores.shape[-1]), targets.reshape(-1)).backward()
+    return {name: p.grad for name, p in copy.named_parameters() if p.grad is not None}
