@@ -24,6 +24,7 @@ from lplab.claims.sun_2020_two_phase import SUN_2020_TWO_PHASE
 from lplab.claims.wang_2018 import WANG_2018
 from lplab.claims.wang_2018_chunks import WANG_2018_CHUNKS
 from lplab.claims.wang_2018_fp8 import WANG_2018_FP8
+from lplab.claims.wang_2018_training import WANG_2018_TRAINING
 from lplab.claims.wang_2018_update import WANG_2018_UPDATE
 
 CLAIMS: tuple[Claim, ...] = (
@@ -33,6 +34,7 @@ CLAIMS: tuple[Claim, ...] = (
     MICIKEVICIUS_2018,
     WANG_2018,
     WANG_2018_CHUNKS,
+    WANG_2018_TRAINING,
     WANG_2018_UPDATE,
     WANG_2018_FP8,
     PACT_2018,
