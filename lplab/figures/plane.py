@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from lplab.figures.window import window
 from lplab.formats import FloatFormat
 
 OCTAVES = -36, 18  # the axis: it stays where it is whatever format, bias and scale are
+ROUNDING = "nearest_even"
 TOP_BITS = 5.6  # of the precision axis; a format with more leaves the panel, and says so
 _SPLIT = 0.70, 0.655  # of the height: the precision above the first, the tensors below the second
 _ROW, _HEAD = 17, 236  # pixels of a row; of all that is not rows
@@ -53,7 +55,7 @@ def tensor_row(tensor: Any, fmt: Any, *, label: str, group: str, shift: int = 0)
     (0.25, np.float64(50.0), np.float64(50.0))
     """
     low, high = OCTAVES
-    data = magnitude_data(np.asarray(tensor) * 2.0**shift, fmt, octaves=(low + shift, high + shift))
+    data = magnitude_data(np.asarray(tensor) * 2.0**shift, fmt, rounding=ROUNDING, octaves=(low + shift, high + shift))
     assert data.numbers is not None  # there is a format
     lost = data.shares[FLUSHED] + data.shares[SATURATED]
     return TensorRow(label, group, data.shares.sum(axis=0) - lost, lost, shift, data.numbers)
@@ -117,10 +119,14 @@ def precision_of(fmt: Any) -> tuple[np.ndarray, np.ndarray]:
     >>> x.tolist(), bits.tolist()
     ([-2.0, -1.0, 0.0, 1.0, 2.0, 2.807354922057604], [0.0, 1.0, 2.0, 2.0, 2.0, 0.0])
     """
-    fmt = as_format(fmt)
+    return _precision(as_format(fmt))
+
+
+@lru_cache(maxsize=256)
+def _precision(fmt: Any) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(fmt, FloatFormat) or fmt.radix != 2:
         raise ValueError(f"a binary floating-point format is needed, got {name_of(fmt)}")
-    edges = window(fmt)
+    edges = window(fmt, ROUNDING)
     first, normal = round(math.log2(fmt.smallest_subnormal)), round(math.log2(fmt.smallest_normal))
     octaves = np.arange(first - 1, math.floor(math.log2(fmt.max)) + 1, dtype=np.float64)
     bits = np.clip(octaves - normal, None, 0) + fmt.mantissa_bits + 1
@@ -189,15 +195,20 @@ def _stairs(
 
 
 def _names_of(others: Sequence[Any]) -> dict[str, Any]:
-    """The names of the other formats, at the ends of their plateaus; one that leaves the panel at its top."""
-    x, y, text = [], [], []
-    for other in others:
-        edges, bits = precision_of(other)
-        high = float(bits.max()) > TOP_BITS
-        x.append(float(edges[-1]) + 0.3)
-        y.append(0.93 * TOP_BITS if high else float(bits.max()) - 0.3)
-        text.append(f"{name_of(other)}: {bits.max():.0f} bits" if high else name_of(other))
-    return _text("names of the formats", np.array(x), np.array(y), text, "middle right") | {"cliponaxis": False}
+    """The names of the other formats, right of their plateaus, or above where another plateau goes on.
+
+    One that leaves the panel is named at its top.
+    """
+    ends = [(float(x[-1]), float(bits.max())) for x, bits in map(precision_of, others)]
+    x, y, text, places = [], [], [], []
+    for other, (end, bits) in zip(others, ends, strict=True):
+        above, goes_on = bits > TOP_BITS, any(bits == b and end < e for e, b in ends)
+        x.append(end - 0.3 if goes_on else end + 0.3)
+        y.append(0.93 * TOP_BITS if above else bits + 0.3 if goes_on else bits - 0.3)
+        text.append(f"{name_of(other)}: {bits:.0f} bits" if above else name_of(other))
+        places.append("middle left" if goes_on else "middle right")
+    names = _text("names of the formats", np.array(x), np.array(y), text, "middle right")
+    return names | {"textposition": np.array(places, dtype=str), "cliponaxis": False}
 
 
 def _text(name: str, x: np.ndarray, y: np.ndarray, text: Sequence[str], position: str) -> dict[str, Any]:
@@ -219,13 +230,13 @@ def _clouds(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]
     octaves = np.arange(*OCTAVES)
     spans = [f"{words.power(k)} … {words.power(k + 1)}" for k in octaves.tolist()]
     shape = (max(places) + 1, len(octaves))
-    shade, shares = np.zeros(shape), np.zeros((*shape, 2))
+    shade, shares = np.zeros(shape), np.zeros(shape)
     hover = np.full(shape, "", dtype="U80")
     for place, row in zip(places, rows, strict=True):
         share = row.kept + row.lost
         dark = np.where(share > 0, 0.12 + 0.88 * np.sqrt(share / max(float(share.max()), 1e-9)), 0)
         shade[place] = np.where(row.kept >= row.lost, dark, -dark)
-        shares[place] = np.stack([row.kept, row.lost], axis=1)
+        shares[place] = share
         hover[place] = [f"{row.group}: {row.label}<br>{span}" for span in spans]
     look = {"colorscale": _COLOURS, "zmin": -1, "zmax": 1, "showscale": False, "ygap": 4}
     return [
@@ -236,10 +247,9 @@ def _clouds(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]
             "y": np.arange(shape[0]),
             "yaxis": "y2",
             "z": shade.round(3),
-            "customdata": shares.round(3),
+            "customdata": shares.round(3),  # the tensor's alone: a control of the format does not send it again
             "hovertext": hover,
-            "hovertemplate": "%{hovertext}<br>kept  %{customdata[0]:.3g} %<br>lost  %{customdata[1]:.3g} %"
-            "<extra></extra>",
+            "hovertemplate": "%{hovertext}<br>share  %{customdata:.3g} %<extra></extra>",
             **look,
         }
     ]
@@ -247,7 +257,7 @@ def _clouds(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]
 
 def _bands(rows: Sequence[TensorRow], places: list[int], fmt: Any) -> list[dict[str, Any]]:
     """The window of the format in every row: from the smallest survivor to the largest, the normal numbers marked."""
-    edges = window(fmt)
+    edges = window(fmt, ROUNDING)
     ends = {"window": (edges.flush, edges.magnitude), "normal numbers": (edges.normal, edges.magnitude)}
     traces = []
     for name, (low, high) in ends.items():

@@ -154,7 +154,8 @@ def rows(at: Position) -> list[TensorRow]:
 def picture(at: Position) -> Any:
     """The figure at a position."""
     chosen, each = list(tensors(at.network)).index(at.tensor), rows(at)
-    others = () if each[chosen].shift else [replace(F.get(name), name=SHORT[name]) for name in OTHERS]
+    names = () if each[chosen].shift else [name for name in OTHERS if SHORT[name] != at.name]
+    others = [replace(F.get(name), name=SHORT[name]) for name in names]
     return figures.range_precision(each, at.number_format, others, chosen=chosen, name=at.name)
 
 
