@@ -25,7 +25,7 @@ def roundings(point, seed):
     ({"name": "loss", "value": 0.7, "rule": PHASES, "seed": 2}, 0, 3),
     ({"name": "loss", "value": 0.5, "rule": TWO}, 1, 0),
     ({"name": "loss", "value": 1.2, "rule": NEAREST}, 1, 1),
-], ids=["biased", "nearest unbiased", "less variance", "not halved", "no better", "samples help", "bias hurts"])  # fmt: skip
+], ids=["biased", "nearest too", "less variance", "not halved", "no better", "samples help", "bias hurts"])  # fmt: skip
 def test_luq_holds_and_can_fail(change, ring, which):
     assert holds(LUQ_2022, roundings) == ([True] * 4, [True] * 2)
     assert not holds(LUQ_2022, but(roundings, **change))[ring][which]
