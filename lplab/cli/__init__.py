@@ -24,6 +24,9 @@ COMMANDS = (
 )
 
 
+INTERRUPTED = 130  # the exit code of a shell for it
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, or 1 for a bad finding of ``doctor``; bad input exits with 2.
 
@@ -41,6 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BadInputError as problem:
         command: Parser = args.parser
         command.error(str(problem))
+    except KeyboardInterrupt:
+        print(f"lplab {args.parser.prog.split()[-1]}: stopped by Ctrl-C", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:  # `lplab formats | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

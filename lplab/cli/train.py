@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from lplab.cli.command import BadInputError, add_command
@@ -40,6 +41,8 @@ def run_train(args: argparse.Namespace) -> int:
         return print_list(args.json)
     if args.steps < 1:
         raise BadInputError(f"--steps must be at least 1, got {args.steps}")
+    if not 0 <= args.seed < 2**31:
+        raise BadInputError(f"--seed must be from 0 to 2147483647, got {args.seed}")
     for path in (args.save, args.record):
         if path and not path.resolve().parent.is_dir():
             raise BadInputError(f"there is no folder {path.resolve().parent}")
@@ -63,8 +66,9 @@ def prepared(args: argparse.Namespace) -> tuple[Any, Any]:
             raise ValueError(f"there is no file {args.resume}")
         try:
             trainer.load(args.resume)
-        except (KeyError, RuntimeError) as problem:
-            raise ValueError(f"{args.resume} is no checkpoint of this model: {str(problem).splitlines()[0]}") from None
+        except (LookupError, TypeError, AttributeError, EOFError, RuntimeError, UnpicklingError) as problem:
+            said = (str(problem).splitlines() or [type(problem).__name__])[0]
+            raise ValueError(f"{args.resume} is no checkpoint of this model and recipe: {said}") from None
     return trainer, task
 
 

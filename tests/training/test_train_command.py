@@ -63,6 +63,7 @@ def test_divergence_ends_with_code_1_and_a_diagnosis(capsys):
     (["--model", "mlp", "--recipe", "luq_2022", "--set", "bits=6"], "SAWB has coefficients for"),
     (["--model", "mlp", "--lr", "-1"], "lr must be a positive finite number"),
     (["--model", "mlp", "--batch", "0"], "batch must be an integer from 1"),
+    (["--model", "mlp", "--seed", "-1"], "--seed must be from 0 to"),
     (["--model", "mlp", "--resume", "no.pt"], "there is no file no.pt"),
     (["--model", "mlp", "--save", "/no/such/folder/x.pt"], "there is no folder"),
 ])  # fmt: skip
@@ -81,6 +82,22 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path, capsys):
         with pytest.raises(SystemExit):
             train(*words, "--resume", path)
         assert told in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("a picture of a checkpoint")
+    with pytest.raises(SystemExit) as stop:
+        train("--model", "mlp", "--resume", str(tmp_path / "notes.txt"))
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and "notes.txt is no checkpoint of this model" in said and said.count("\n") == 1
+
+
+def test_ctrl_c_before_the_first_step_is_one_line_too(monkeypatch, capsys):
+    def interrupted(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tasks, "get", interrupted)
+    assert train("--model", "mlp") == 130 and "train: stopped by Ctrl-C" in capsys.readouterr().err
 
 
 def test_the_list_names_everything(capsys):
