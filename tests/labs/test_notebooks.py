@@ -52,7 +52,12 @@ FORWARD = (
     '_float("hfp8_forward", 4, 3, bias=11, specials="fnuz")',
     '_float("hfp8_forward", 4, 3, bias=8, specials="fnuz")',
 )
-MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN, "03": FLUSH, "05": DLFLOAT, "06": FORWARD, "07": PHASES}
+LEVELS = (
+    "quantizers/clipping.py",
+    "return numerators / (levels - 1)",
+    "return numerators / levels",
+)
+MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN, "03": FLUSH, "04": LEVELS, "05": DLFLOAT, "06": FORWARD, "07": PHASES}
 
 
 def code(text: str, output: str = "") -> dict:

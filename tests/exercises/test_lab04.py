@@ -1,0 +1,103 @@
+"""Lab 04: solutions against the library, its question, and the student's functions at work."""
+
+import numpy as np
+import pytest
+
+from lplab import widgets
+from lplab.exercises import catalogue
+from lplab.exercises.checks.variants import function_of
+from lplab.exercises.lab04 import drawn, layer_trial, train_clip, try_layers
+from lplab.exercises.lab04.choose_bits import choose_bits
+from lplab.quantizers import pact_backward, sawb_fit
+from lplab.quantizers.distributions import QUANTILES, magnitudes
+
+X = np.random.default_rng(4).normal(0.5, 1.5, (20, 30))
+G = np.random.default_rng(5).normal(0, 1, (20, 30))
+
+
+def solution(name):
+    return function_of(catalogue.get(name))
+
+
+def unfinished(*args):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("alpha", [0.25, 1.0, 3.0])
+def test_the_gradients_are_the_librarys(alpha):
+    for_x, for_alpha = pact_backward(X, alpha, G)
+    np.testing.assert_array_equal(solution("04.1")(X, G, alpha), for_x)
+    assert solution("04.2")(X, G, alpha, 0.0) == pytest.approx(for_alpha, rel=1e-12)
+    assert drawn.library_gradient(X, G, alpha, 0.5) == pytest.approx(for_alpha + 0.5 * alpha, rel=1e-12)
+
+
+def test_the_gradient_of_the_clip_is_that_of_clipping_alone():
+    """A difference quotient of the loss without rounding, where no element lies at the clip."""
+    alpha, h, decay = 1.1, 1e-6, 0.3
+    loss = lambda a: (np.clip(X, 0, a) * G).sum() + decay / 2 * a * a  # noqa: E731
+    quotient = (loss(alpha + h) - loss(alpha - h)) / (2 * h)
+    assert solution("04.2")(X, G, alpha, decay) == pytest.approx(quotient, rel=1e-5)
+
+
+@pytest.mark.parametrize("levels", [4, 15])
+def test_the_regression_is_the_librarys(levels):
+    samples = np.stack([magnitudes(name, 2000) for name in QUANTILES])
+    clips = np.array([sawb_fit.best_clip(row, levels) for row in samples])
+    found = sawb_fit.fit(levels, 2000)
+    assert solution("04.3")(samples, clips) == pytest.approx((found.c1, found.c2), rel=1e-9)
+
+
+def test_most_activations_land_on_zero():
+    assert catalogue.question("04.a").truth() == 87.5
+
+
+def test_a_clip_trains_with_the_students_gradient():
+    right, doubled = train_clip(solution("04.2"), steps=60), train_clip(lambda x, g, a, d: 2 * d * a, steps=60)
+    right.wait(60), doubled.wait(60)
+    for run in (right, doubled):
+        assert isinstance(run, widgets.LiveRun) and run.state == "finished" and len(run.result()) == 61
+        assert run.result()[-1]["without decay"] == 10.0
+    last = right.result()[-1]
+    assert last["library"] == last["yours"] < 6 and doubled.result()[-1]["yours"] < last["library"]
+
+
+def test_without_a_gradient_of_ones_own_the_library_trains_alone():
+    run = train_clip(unfinished, steps=3)
+    run.wait(60)
+    assert "yours" not in run.result()[-1] and "is not written yet" in run.remark_line.value
+    bad = train_clip(lambda *args: float("nan"), steps=3)
+    bad.wait(60)
+    assert bad.state == "failed" and "the gradient of yours is nan at α = 10" in bad.error_line.value
+
+
+def test_the_clip_comes_to_rest_where_the_library_says():
+    alphas = list(drawn.clip_training(drawn.library_gradient, 2, 0.005, 400))
+    tensor = drawn.Magnitudes(drawn.datasets.captured()[drawn.ACTIVATIONS])
+    late = np.mean([each["library"] for each in alphas[250:]])
+    assert late == pytest.approx(tensor.settled_clip(0.005), rel=0.05)
+    assert late == pytest.approx(tensor.best_clip(7), rel=0.06)  # λ = 0.005 suits two bits
+
+
+def test_layers_that_stay_wide_are_tried():
+    """What the lab says of its network, at half the steps."""
+    run = try_layers(choose_bits, steps=60)
+    run.wait(240)
+    trial = run.result()[-1]
+    assert run.state == "finished" and len(trial.names) == len(trial.harm) == layer_trial.LAYERS
+    assert sum(trial.products) == 516_416 and trial.products[0] == 9 * 16 * 64
+    assert max(trial.weight_errors) < 2 * min(trial.weight_errors) and max(trial.harm) > 3 * max(min(trial.harm), 1)
+    wrong = dict(trial.wrong)
+    assert wrong["yours"] == wrong["best by the table"] < wrong["2 bits everywhere"] - 2
+    assert max(trial.alone) < wrong["2 bits everywhere"] and trial.problem == ""
+    assert "yours" in run.figure.layout.meta["title"]
+
+
+def test_an_unwritten_choice_is_left_out():
+    run = try_layers(unfinished, steps=2)
+    run.wait(120)
+    assert [name for name, _ in run.result()[-1].wrong] == [
+        "2 bits everywhere",
+        "first and last wide",
+        "best by the table",
+    ]
+    assert "Your unfinished is not drawn: it is not written yet." in run.remark_line.value

@@ -1,0 +1,158 @@
+"""The clip explorer: every control over its whole range, and the numbers are the library's."""
+
+import numpy as np
+import pytest
+
+from lplab import datasets
+from lplab.quantizers import Sawb, pact_forward, sawb_scale
+from lplab.quantizers.sawb import on_levels
+from lplab.widgets import ClipExplorer, clip_trainings, live_clips
+from lplab.widgets import clip_state as cs
+
+ACTIVATIONS = "resnet/step200/layer3.conv2/activation"
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    return ClipExplorer()
+
+
+def test_the_first_picture_makes_the_point():
+    shown = ClipExplorer()
+    assert shown.figure.layout.meta["title"] == "α = 6.59: 0 % clipped, 87.5 % on one of 4 magnitudes"
+    assert "error 29.6 % of the power; least 7.1 %, with α = 2.48" in shown.statement.value
+
+
+@pytest.mark.parametrize("name", ["preset", "tensor", "bits", "rule", "percent"])
+def test_every_control_reaches_its_ends(explorer, name):
+    explorer.reset()
+    control = explorer.controls[name]
+    values = list(getattr(control, "options", ())) or [control.min, control.max]
+    seen = set()
+    for value in values:
+        if value == cs.NO_PRESET:
+            continue
+        control.value = value
+        assert explorer.error_line.value == ""
+        at = explorer.position
+        assert {"preset": cs.preset_of(at), "percent": at.percent}.get(name, getattr(at, name, None)) == value
+        seen.add(explorer.figure.alt)
+    assert len(seen) > 1, "it changes the picture"
+    explorer.reset()
+    assert explorer.position == cs.ClipPosition()
+
+
+def test_moving_the_clip_is_a_rule_by_hand_and_a_rule_moves_the_clip(explorer):
+    explorer.reset()
+    explorer.controls["percent"].value = 40
+    assert explorer.position.rule == "by hand" and explorer.controls["preset"].value == cs.NO_PRESET
+    assert explorer.look().clip(explorer.position) == pytest.approx(0.4 * explorer.look().magnitudes.largest)
+    explorer.controls["rule"].value = "least error"
+    assert explorer.controls["percent"].value == 38
+    explorer.controls["rule"].value = "by hand"
+    assert explorer.position.percent == 38
+
+
+def test_errors_are_those_of_the_quantizers():
+    x = datasets.captured()[ACTIVATIONS].astype(np.float64)
+    look = cs.look_at(cs.TENSORS[0])
+    for bits in (2, 4, 8):
+        for rule in look.rules:
+            at = cs.ClipPosition(bits=bits, rule=rule)
+            off = ((pact_forward(x, look.clip(at), bits) - x) ** 2).mean() / (x**2).mean()
+            assert look.error(at) == pytest.approx(off, rel=1e-6) == pytest.approx(look.errors[rule][bits - 2])
+    w = datasets.captured()[cs.CAPTURED["weights, attention, trained"]].astype(np.float64)
+    look = cs.look_at("weights, attention, trained")
+    for bits in (2, 4, 5, 8):
+        at = cs.ClipPosition("weights, attention, trained", bits, "SAWB")
+        assert look.clip(at) == pytest.approx(sawb_scale(w, bits), rel=1e-6)
+        off = ((Sawb(bits).quantize(w) - w) ** 2).mean() / (w**2).mean()
+        assert look.error(at) == pytest.approx(off, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", cs.TENSORS)
+def test_no_rule_beats_the_least_error(name):
+    look = cs.look_at(name)
+    for rule in look.rules:
+        assert (look.errors[rule] >= look.errors["least error"] * (1 - 1e-3)).all()
+    assert (np.diff(look.errors["least error"]) < 0).all()
+
+
+def test_a_rule_that_a_tensor_does_not_have_is_replaced(explorer):
+    explorer.set(preset="PACT, 4 bits")
+    explorer.set(tensor="laplace")
+    assert explorer.position.rule == "SAWB"
+    explorer.set(tensor="ReLU of a gaussian")
+    assert explorer.position.rule.startswith("PACT") and explorer.position.bits == 4
+    assert set(explorer.controls["rule"].options) == {*explorer.look().rules, "by hand"}
+
+
+def test_axes_stay_while_bits_and_clip_move(explorer):
+    explorer.reset()
+    axes = [explorer.figure.layout[name].range for name in ("xaxis", "yaxis", "yaxis2", "yaxis3")]
+    for position in ({"bits": 8}, {"percent": 10, "rule": "by hand"}):
+        explorer.set(**position)
+        assert [explorer.figure.layout[name].range for name in ("xaxis", "yaxis", "yaxis2", "yaxis3")] == axes
+
+
+@pytest.mark.parametrize("preset", cs.PRESETS)
+def test_copied_code_gives_the_error_of_the_picture(explorer, preset):
+    explorer.set(preset=preset)
+    explorer.copy_button.click()
+    names = {"datasets": datasets, "pact_forward": pact_forward, "Sawb": Sawb, "on_levels": on_levels, "np": np}
+    values = eval(explorer._helper.clipboard["text"], names)
+    x = datasets.captured()[cs.CAPTURED[explorer.position.tensor]].astype(np.float64)
+    off = ((np.asarray(values, np.float64) - x) ** 2).mean() / (x**2).mean()
+    assert off == pytest.approx(explorer.look().error(explorer.position), rel=1e-3)
+    assert explorer.code_line.value
+
+
+def test_a_tensor_of_ones_own():
+    shown = ClipExplorer(own=np.array([[0.0, 1.0], [2.0, 8.0]]), bits=3)
+    assert shown.position.tensor == "yours" and shown.look().magnitudes.largest == 8
+    shown.set(tensor="uniform")
+    shown.reset()
+    assert shown.position.tensor == "yours"
+    torch = pytest.importorskip("torch")
+    assert ClipExplorer(own=torch.tensor([-1.0, 2.0], requires_grad=True)).look().signed
+    zeros = ClipExplorer(own=np.zeros(5))
+    assert zeros.error_line.value == "" and zeros.position.tensor == "yours"
+
+
+@pytest.mark.parametrize(("wrong", "said"), [
+    ({"tensor": "bias"}, "unknown tensor 'bias'; allowed: activations"),
+    ({"tensor": "yours"}, "must be given: ClipExplorer"),
+    ({"bits": 1}, "bits must be an integer from 2 to 8, got 1"),
+    ({"rule": "amax"}, "unknown rule 'amax'; allowed: max"),
+    ({"percent": 0}, "percent must be from 1 to 110, got 0"),
+    ({"own": np.array([np.nan])}, "own must hold finite real numbers"),
+])  # fmt: skip
+def test_positions_that_do_not_exist_are_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        ClipExplorer(**wrong)
+
+
+def test_an_unknown_preset_is_refused(explorer):
+    with pytest.raises(ValueError, match="unknown preset 'LSQ'; allowed: max"):
+        explorer.set(preset="LSQ")
+
+
+def test_the_live_trainings_train_the_clip_that_is_to_be_trained():
+    run = live_clips(2, steps=3, task="mlp")
+    run.start()
+    run.wait(120)
+    assert run.state == "finished" and set(run.losses) == {
+        "clip trained",
+        "clip fixed at 1",
+        "clip fixed at 10",
+        "fp32",
+    }
+    alphas = {
+        name: [float(p.detach()) for key, p in trainer.model.named_parameters() if key.endswith("pact_alpha")]
+        for name, trainer in run.trainers.items()
+    }
+    assert set(alphas["clip fixed at 1"]) == {1.0} and set(alphas["clip fixed at 10"]) == {10.0}
+    assert max(alphas["clip trained"]) < 10 and alphas["fp32"] == []
+    with pytest.raises(ValueError, match="bits must be an integer from 1 to 8"):
+        live_clips(0)
+    assert live_clips().progress.max == clip_trainings.pact_2018.STEPS
