@@ -83,15 +83,15 @@ def _bars(shares: np.ndarray, counts: np.ndarray) -> list[dict[str, Any]]:
         {
             "type": "bar",
             "name": fate,
-            "x": octaves + 0.5,
-            "y": share,
+            "x": octaves[there] + 0.5,  # empty bars would take the browser as long as others
+            "y": share[there],
             "width": 0.96,
-            "customdata": count,
-            "hovertext": ranges,
+            "customdata": count[there],
+            "hovertext": ranges[there],
             "hovertemplate": f"%{{hovertext}}<br>{fate}  %{{y:.3g}} %<br>elements  %{{customdata:,}}<extra></extra>",
             "marker": look,
         }
-        for fate, share, count, look in zip(FATES, shares, counts, _LOOKS, strict=True)
+        for fate, share, count, there, look in zip(FATES, shares, counts, counts > 0, _LOOKS, strict=True)
     ]
 
 
