@@ -161,7 +161,10 @@ def _octaves(good: list[int]) -> int:
 
 
 def _said(good: list[int]) -> str:
-    return f"{power(good[0])} to {power(good[-1])}, {_octaves(good)} octaves"
+    beyond = (
+        "at least " if good[0] == SCALES[0] or good[-1] == SCALES[-1] else ""
+    )  # the window ends where the sweep does
+    return f"{power(good[0])} to {power(good[-1])}, {beyond}{_octaves(good)} octaves"
 
 
 def ours(results: Results) -> str:
