@@ -110,6 +110,16 @@ class Rule:
         if self.quantizer is not None and type(self.quantizer).__hash__ is None:
             raise TypeError(f"quantizer must be hashable (a frozen dataclass is), got {self.quantizer!r}")
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # asked for a hundred times a step, to find the function that rounds
+        return hash((self.format, self.rounding, self.scaling, self.axis, self.quantizer))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_hash"}  # each process hashes its own way
+
     @cached_property
     def is_identity(self) -> bool:
         """Whether tensors stay as they are."""

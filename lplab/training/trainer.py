@@ -201,8 +201,7 @@ class Trainer:
             raise ValueError("no parameter has a gradient: does the loss depend on the model?")
         if scale != 1:
             torch._foreach_div_(gradients, scale)
-        norms = torch.stack(torch._foreach_norm(gradients, math.inf))
-        finite = bool(torch.isfinite(norms).all())
+        finite = _all_finite(gradients)
         if finite and self.clip_norm is not None:
             nn.utils.clip_grad_norm_([p for g in self.optimizer.param_groups for p in g["params"]], self.clip_norm)
         return finite
@@ -270,6 +269,13 @@ class Trainer:
     def load(self, path: str | Path) -> None:
         """Go on from a checkpoint; nothing but tensors and numbers is read from the file."""
         self.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
+
+
+def _all_finite(tensors: list[Tensor]) -> bool:
+    """Whether there is no NaN and no infinity. A sum of squares tells fast; if it overflows, the largest magnitude."""
+    return any(
+        bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors, order))).all()) for order in (2, math.inf)
+    )
 
 
 def _prepared(model: nn.Module, recipe: Any, seed: int) -> tuple[nn.Module, Recipe]:
