@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
-from lplab.claims.compare import listed, power, spread
+from lplab.claims.compare import listed, noise, power, spread
 from lplab.claims.small_nets import small_transformer
 from lplab.claims.sun_2020_radix4 import FLOAT, GRADIENTS, ONE_SCALE, PER_LAYER, recipe_of
 from lplab.claims.trainings import cosine, train
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 STEPS = 120
 SCALES = (10, 14, 18)  # log2 of the one scale of all layers
 SEVERAL = 3  # octaves: what counts as several
+MOST = 0.5  # a share of what is lost
 HURT = 0.5  # a share of a layer's gradients
 
 
@@ -82,7 +83,30 @@ def per_layer_is_better(results: Results) -> Finding:
     return Finding(
         bool(gaps.min() > 0),
         f"A scale for each layer {spread(_numbers(results, PER_LAYER))} bits, the best single scale, {power(best)}, "
-        f"{spread(_numbers(results, best))}; float32 {spread(_numbers(results, FLOAT))}.",
+        f"{spread(_numbers(results, best))}: {gaps.min():+.3f} to {gaps.max():+.3f} bits above it, seed by seed.",
+    )
+
+
+def most_is_recovered(results: Results) -> Finding:
+    """Of what the best single scale loses against float32, a scale for each layer takes back more than half."""
+    single, own, base = (_numbers(results, which) for which in (_best(results), PER_LAYER, FLOAT))
+    lost, back = single - base, single - own
+    share = float(np.median(back / np.where(lost > 0, lost, np.inf)))
+    return Finding(
+        share > MOST,
+        f"The best single scale loses {lost.min():.3f} to {lost.max():.3f} bits against float32 "
+        f"({spread(base)}); a scale for each layer takes back {100 * share:.0f} % of it in the median.",
+    )
+
+
+def any_scale_is_about_as_good(results: Results) -> Finding:
+    """Why so little: in the range of radix 4 any of the single scales is about as good."""
+    medians = [float(np.median(_numbers(results, scale))) for scale in SCALES]
+    apart = noise(_numbers(results, FLOAT))
+    return Finding(
+        max(medians) - min(medians) < apart,
+        f"Single scales {SCALES[-1] - SCALES[0]} octaves apart end within {max(medians) - min(medians):.3f} bits of "
+        f"each other, seeds of float32 {apart:.3f} apart: which scale it is hardly counts in this network.",
     )
 
 
@@ -126,9 +150,13 @@ SUN_2020_GRADSCALE = Claim(
     shape=(
         Check("The scales of the layers lie several octaves apart", scales_lie_apart),
         Check("A scale for each layer is better than the best single one", per_layer_is_better),
+        Check("It recovers most of what a single scale loses", most_is_recovered),
     ),
     ours=ours,
-    explained=(Check("A single scale leaves some layer without most of its gradients", single_scales_hurt_some_layer),),
+    explained=(
+        Check("A single scale leaves some layer without most of its gradients", single_scales_hurt_some_layer),
+        Check("Any single scale is about as good here", any_scale_is_about_as_good),
+    ),
     budget_seconds=120,
     limits="Two blocks behind layer norms: gradients lie closer together than in a deep network. The paper compares "
     "with a dynamic loss scale; a format that saturates never shows it an infinity, so constant scales stand in here.",
