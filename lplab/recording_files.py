@@ -114,9 +114,13 @@ class Recording:
         """
         if role not in self.roles:
             raise ValueError(f"no role {role!r} was recorded; there are: {', '.join(self.roles)}")
+        return self._layers[role]
+
+    @cached_property
+    def _layers(self) -> dict[str, tuple[str, ...]]:
         forward = list(dict.fromkeys(layer for _, layer, _ in self.keys))
-        there = {layer for _, layer, own in self.keys if own == role}
-        return tuple(layer for layer in forward if layer in there)
+        there = {(layer, role) for _, layer, role in self.keys}
+        return {role: tuple(layer for layer in forward if (layer, role) in there) for role in self.roles}
 
     # -- what was seen ----------------------------------------------------------------------------------------
 

@@ -100,14 +100,17 @@ def _ridges(rows: Sequence[tuple[str, Magnitudes]], shares: np.ndarray, chosen: 
                 "fillcolor": f"rgba(0,114,178,{fill})",
                 "line": {"color": style.BLUE, "width": 1},
                 "hoveron": "points",
-                "hovertemplate": "%{text}<extra></extra>",
+                "hovertemplate": "%{text} at 2<sup>%{x}</sup><extra></extra>",
             }
         )
     return traces
 
 
 def _outlines(rows: Sequence[tuple[int, str, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Polygons through the middles of the bars, with gaps between them; and what to say at each corner."""
+    """Polygons through the middles of the bars, with gaps between them; and what to say at each corner.
+
+    A loss scale moves x alone: the rest is not sent to the browser again.
+    """
     x, y, text = [np.empty(0)], [np.empty(0)], [""][:0]
     for i, label, share in rows:
         filled = np.flatnonzero(share)
@@ -117,8 +120,7 @@ def _outlines(rows: Sequence[tuple[int, str, np.ndarray]]) -> tuple[np.ndarray, 
         height = np.minimum(share[low : high + 1] / FULL, 1.0) * TALLEST
         x.append(np.concatenate([[low], np.arange(low, high + 1) + 0.5, [high + 1, np.nan]]) + OCTAVES[0])
         y.append(np.concatenate([[i], i - height, [i, np.nan]]))
-        said = [f"{words.power(k + OCTAVES[0])}: {value:.3g} %" for k, value in enumerate(share) if low <= k <= high]
-        text += [label, *(f"{label}<br>{each}" for each in said), label, ""]
+        text += [label, *(f"{label}<br>{value:.3g} %" for value in share[low : high + 1].tolist()), label, ""]
     return np.concatenate(x), np.concatenate(y), np.array(text, dtype=str)
 
 
