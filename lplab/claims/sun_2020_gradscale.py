@@ -1,4 +1,4 @@
-"""Sun et al. 2020: layers want gradient scales octaves apart; a scale for each layer trains better than one."""
+"""Sun et al. 2020: layers want gradient scales octaves apart; a scale for each recovers most of what one loses."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def ours(results: Results) -> str:
 SUN_2020_GRADSCALE = Claim(
     id="sun_2020_gradscale",
     version=1,
-    title="A gradient scale for each layer trains better than one for all",
+    title="A gradient scale for each layer recovers most of what one for all loses",
     paper="X. Sun et al.: Ultra-low precision 4-bit training of deep neural networks, NeurIPS 2020",
     where="section 3.2, figure 3",
     states="The scales that the layers' gradients want lie several octaves apart; a scale for each layer, which "
