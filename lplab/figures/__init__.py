@@ -23,7 +23,8 @@ from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.phases import phases
-from lplab.figures.plane import TensorRow, range_precision, tensor_row
+from lplab.figures.plane import range_precision
+from lplab.figures.precision import TensorRow, tensor_row
 from lplab.figures.prediction import guess_and_truth
 from lplab.figures.range_map import range_map
 from lplab.figures.relative_error import error_curve_data

@@ -11,7 +11,7 @@ import numpy as np
 
 from lplab import datasets, figures
 from lplab import formats as F
-from lplab.figures.plane import TensorRow, tensor_row
+from lplab.figures.precision import TensorRow, tensor_row
 from lplab.figures.words import decibels, number, percent, raised
 
 from .tensor_library import thinned

@@ -7,7 +7,7 @@ import pytest
 
 from lplab import figures
 from lplab import formats as F
-from lplab.figures.plane import OCTAVES, precision_of
+from lplab.figures.precision import OCTAVES, precision_of
 
 X = np.array([2.0**-20, 0.5, -1.1, 3.0, 1e6, 0.0])
 
