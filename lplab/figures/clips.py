@@ -63,11 +63,11 @@ def clip_histogram(
         clip: α, the largest level.
         levels: of the grid over [−α, α]; see ``Magnitudes.errors``.
         what: what the elements are, for the axis.
-        title: the point that it makes; by default the share beyond the clip, and that on the fullest level.
+        title: the point that it makes; by default the share beyond the clip, and that on the fullest level (and its opposite).
         height: in pixels.
 
     >>> clip_histogram(Magnitudes([0.0, 0.5, 1.0, 4.0]), 2.0, 4).layout.meta["title"]
-    'α = 2: 25.0 % clipped, 75.0 % on one of 2 magnitudes'
+    'α = 2: 25.0 % clipped; fullest level 75.0 %'
     """
     end = REACH * (x.largest or 1.0)
     edges = np.linspace(0, end, BARS + 1)
@@ -77,8 +77,8 @@ def clip_histogram(
     top = 1.3 * max(float((kept + lost).max()) * share, 1e-9)
     beyond, zeros = x.share_beyond(clip), 1 - len(some) / max(len(x.sorted), 1)
     centres, on_level = (edges[1:] + edges[:-1]) / 2, level_shares(x, clip, levels)
-    crowd = f"{words.percent(float(on_level.max()))} on one of {len(on_level)} magnitudes"
-    said = title or f"α = {words.number(clip, digits=3)}: {words.percent(beyond)} clipped, {crowd}"
+    crowd = f"fullest level {words.percent(float(on_level.max()))}"
+    said = title or f"α = {words.number(clip, digits=3)}: {words.percent(beyond)} clipped; {crowd}"
     data = [
         _bars("within the clip", centres, kept * share, "rounded", end),
         _bars("beyond the clip", centres, lost * share, "saturated", end),
@@ -125,14 +125,14 @@ def clip_error(
         height: in pixels.
 
     >>> clip_error(Magnitudes([0.2, 0.4, 0.6, 0.8, 3.0]), 3.0, 4).layout.meta["title"]
-    'Error 11.8 % of the power; at best 8.7 %, at α = 2.54'
+    'Error 11.8 %; at best 8.7 %, with α = 2.54'
     """
     end, power = REACH * (x.largest or 1.0), x.power or 1.0
     at = np.linspace(0, end, POINTS + 1)[1:]
     found, best = x.errors(at, levels), x.best_clip(levels)
     here, least = (float(x.errors(c, levels).total[0]) / power for c in (clip, best))
     low, high = limits or error_range(x, levels)
-    said = title or (f"Error {share(here)} of the power; at best {share(least)}, at α = {words.number(best, digits=3)}")
+    said = title or (f"Error {share(here)}; at best {share(least)}, with α = {words.number(best, digits=3)}")
     curves = (
         ("total", found.total, style.GREY, "solid", 3.0),
         ("rounding", found.rounding, style.BLUE, "dash", 2.0),

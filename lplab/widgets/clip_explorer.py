@@ -111,6 +111,7 @@ class ClipExplorer(ipywidgets.VBox):
         parts = [line("The tensor", "lp-heading"), preset, tensor, line("The grid", "lp-heading"), bits, rule, percent]
         side = w.VBox([*parts, buttons, self.code_line])
         main = w.VBox([self.figure, self.statement])
+        main.layout.flex = "3 1 520px"  # the titles need the room: on a narrow screen the controls go on top
         self._columns = w.Box([side, main])
         for box, css in ((side, "lp-side"), (main, "lp-main"), (self._columns, "lp-columns")):
             box.add_class(css)

@@ -78,17 +78,19 @@ def test_the_clip_comes_to_rest_where_the_library_says():
     assert late == pytest.approx(tensor.best_clip(7), rel=0.06)  # λ = 0.005 suits two bits
 
 
-def test_layers_that_stay_wide_are_tried():
-    """What the lab says of its network, at half the steps."""
-    run = try_layers(choose_bits, steps=60)
-    run.wait(240)
+@pytest.mark.parametrize(("seed", "ends_help"), [(0, False), (1, True)])
+def test_layers_that_stay_wide_are_tried(seed, ends_help):
+    """What the lab says of its network."""
+    run = try_layers(choose_bits, seed=seed)
+    run.wait(300)
     trial = run.result()[-1]
     assert run.state == "finished" and len(trial.names) == len(trial.harm) == layer_trial.LAYERS
     assert sum(trial.products) == 516_416 and trial.products[0] == 9 * 16 * 64
     assert max(trial.weight_errors) < 2 * min(trial.weight_errors) and max(trial.harm) > 3 * max(min(trial.harm), 1)
     wrong = dict(trial.wrong)
-    assert wrong["yours"] == wrong["best by the table"] < wrong["2 bits everywhere"] - 2
-    assert max(trial.alone) < wrong["2 bits everywhere"] and trial.problem == ""
+    assert wrong["yours"] == wrong["best by the table"] < wrong["2 bits everywhere"] - 5
+    assert max(trial.alone) < 5 < wrong["2 bits everywhere"] - 5 and trial.problem == ""
+    assert (wrong["first and last wide"] < wrong["2 bits everywhere"] - 4) == ends_help
     assert "yours" in run.figure.layout.meta["title"]
 
 

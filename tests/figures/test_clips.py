@@ -24,7 +24,8 @@ def test_shares_on_levels_are_those_of_the_quantizer():
     shares = figures.level_shares(M, 1.5, 7)
     values = pact_forward(X, 1.5, 2)
     np.testing.assert_allclose(shares, [(values == v).mean() for v in np.arange(4) * 0.5], atol=1e-12)
-    assert "of 4 magnitudes" in figures.clip_histogram(M, 1.5, 7).layout.meta["title"]
+    title = figures.clip_histogram(M, 1.5, 7).layout.meta["title"]
+    assert title == f"α = 1.5: {100 * (X > 1.5).mean():.1f} % clipped; fullest level {100 * shares.max():.1f} %"
 
 
 def test_levels_are_lines_and_many_levels_are_short():

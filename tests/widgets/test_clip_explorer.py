@@ -19,7 +19,7 @@ def explorer():
 
 def test_the_first_picture_makes_the_point():
     shown = ClipExplorer()
-    assert shown.figure.layout.meta["title"] == "α = 6.59: 0 % clipped, 87.5 % on one of 4 magnitudes"
+    assert shown.figure.layout.meta["title"] == "α = 6.59: 0 % clipped; fullest level 87.5 %"
     assert "error 29.6 % of the power; least 7.1 %, with α = 2.48" in shown.statement.value
 
 
