@@ -8,7 +8,7 @@ import numpy as np
 
 from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
 from lplab.claims.compare import as_good, clearly_above, spread
-from lplab.claims.trainings import one_thread, train
+from lplab.claims.trainings import cosine, one_thread, train
 
 if TYPE_CHECKING:
     from lplab.training import Recipe, Trainer
@@ -29,7 +29,9 @@ def recipe(way: str) -> Recipe:
 
 def measure(point: Point, seed: int) -> Numbers:
     """Train; then, with the weights at the end, what FP8 for the ends alone does to the answers."""
-    done = train(point["task"], recipe(point["recipe"]), STEPS[point["task"]], seed)
+    steps = STEPS[point["task"]]
+    schedule = cosine(steps) if point.get("rate") == "cosine" else None
+    done = train(point["task"], recipe(point["recipe"]), steps, seed, schedule=schedule)
     if point["recipe"] == "fp8 ends":
         return done.numbers()
     inputs, _ = done.task.test()
@@ -55,7 +57,10 @@ def ends_alone(trainer: Trainer, inputs: Any) -> dict[str, float]:
     return found
 
 
-POINTS: tuple[Point, ...] = tuple({"task": task, "recipe": way} for task in STEPS for way in WAYS)
+POINTS: tuple[Point, ...] = (
+    *({"task": "transformer", "recipe": way} for way in WAYS),
+    *({"task": "resnet", "rate": "cosine", "recipe": way} for way in WAYS),  # else its seeds lie ten points apart
+)
 
 
 def _of(results: Results, task: str, way: str, number: str = "") -> np.ndarray:

@@ -81,9 +81,10 @@ def test_a_step_moves_fewer_weights_with_nearest(monkeypatch):
 
 def test_ends_in_fp8_move_outputs_more(monkeypatch):
     monkeypatch.setitem(wang_2018_fp8.STEPS, "resnet", 2)
-    numbers = claims.measure(FP8, {"task": "resnet", "recipe": "fp8"}, 0)
+    point = {"task": "resnet", "rate": "cosine"}
+    numbers = claims.measure(FP8, point | {"recipe": "fp8"}, 0)
     assert numbers["moved_fp8"] > 10 * numbers["moved_fp16"] > 0
-    ends = claims.measure(FP8, {"task": "resnet", "recipe": "fp8 ends"}, 0)
+    ends = claims.measure(FP8, point | {"recipe": "fp8 ends"}, 0)
     assert ends["steps"] == 2 and "moved_fp8" not in ends
 
 
