@@ -11,6 +11,7 @@ A claim is a value in :mod:`lplab.claims.catalogue`. ``lplab claims run`` measur
 
 from lplab.claims.catalogue import get, names
 from lplab.claims.claim import Check, Claim, Finding, Results
+from lplab.claims.page import as_page
 from lplab.claims.runner import measure, run_claim
 from lplab.claims.store import Session, Stored, stored
 from lplab.claims.table import as_markdown, as_text, row
@@ -25,6 +26,7 @@ __all__ = [
     "Stored",
     "Verdict",
     "as_markdown",
+    "as_page",
     "as_text",
     "get",
     "judge",

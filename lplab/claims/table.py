@@ -24,6 +24,7 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
         "where": claim.where,
         "states": claim.states,
         "theirs": claim.theirs,
+        "experiment": claim.experiment,
         "ours": claim.ours(numbers.results(claim)) if judged else claim.untestable or f"{verdict.missing} to measure",
         "seeds": len(claim.seeds),
         "verdict": verdict.word,
@@ -65,7 +66,18 @@ def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
     |---|---|---|---|---|
     | A | B 2015 | 1 % | 2 % | shown |
     """
-    columns = ("title", "paper", "theirs", "ours", "verdict")
-    lines = ["| claim | paper | theirs | ours | verdict |", "|---|---|---|---|---|"]
+    return markdown_table(rows, {"title": "claim"} | {c: c for c in ("paper", "theirs", "ours", "verdict")})
+
+
+def markdown_table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> str:
+    r"""Some columns of the rows as a Markdown table: the key of each, and what stands above it.
+
+    >>> print(markdown_table([{"verdict": "shown | measured"}], {"verdict": "what we see"}))
+    | what we see |
+    |---|
+    | shown \| measured |
+    """
+    lines = [" | ".join(columns.values()), "|".join("---" for _ in columns)]
+    lines = [f"| {lines[0]} |", f"|{lines[1]}|"]
     lines += ["| " + " | ".join(str(record[c]).replace("|", "\\|") for c in columns) + " |" for record in rows]
     return "\n".join(lines)

@@ -33,6 +33,7 @@ def add_claims(commands: Any) -> None:
         actions, run_table, "table", "theirs, ours, spread and verdict", "lplab claims table --markdown"
     )
     table.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    table.add_argument("--page", action="store_true", help="print a Markdown page with all findings (docs/claims.md)")
     for parser in (run, table):
         parser.add_argument("id", nargs="*", help="claims of the list (default: all)")
     for parser in (listed, run, table):
@@ -95,6 +96,8 @@ def run_table(args: argparse.Namespace) -> int:
     records = rows(chosen(args.id), args.folder)
     if args.json:
         print(json.dumps(records, indent=1, ensure_ascii=False))
+    elif args.page:
+        print(claims.as_page(records))
     else:
         print(claims.as_markdown(records) if args.markdown else text_of(records))
     return 0
