@@ -23,8 +23,6 @@ def run(scheme: str, learners: int, seed: int, steps: int = STEPS) -> dict[str, 
     >>> found["bytes"], found["digest"] == run("16-bit master, one owner", 2, 0, 3)["digest"]
     (3.0, True)
     """
-    import torch
-    from torch.nn import functional
     from torch.nn.utils import parameters_to_vector
 
     from lplab.training import tasks
@@ -42,18 +40,27 @@ def run(scheme: str, learners: int, seed: int, steps: int = STEPS) -> dict[str, 
         digest = zlib.crc32(np.ascontiguousarray(side.weights()).tobytes(), digest)
         moved += float(np.mean(side.visible() != before)) / steps
         last.append(float(np.mean([loss for _, loss in found])))
-    inputs, targets = task.test()
-    with torch.no_grad():
-        _put(model, side.visible())
-        output = model.eval()(inputs)
     sent = getattr(side, "sent_bytes", 0) / steps / len(first) / max(learners - 1, 1)
     return {
-        "loss": round(float(functional.cross_entropy(output, targets)) / float(np.log(2)), 6),
-        "error": round(100 * float((output.argmax(-1) != targets).float().mean()), 4),
+        **_quality(model, side.visible(), *task.test()),
         "train_loss": round(float(np.mean(last[-16:])) / float(np.log(2)), 6),
         "moved": round(moved, 6),
         "bytes": round(sent, 6),
         "digest": float(digest),
+    }
+
+
+def _quality(model: Any, weights: np.ndarray, inputs: Any, targets: Any) -> dict[str, float]:
+    """Test loss (bits) and error (%) at these weights."""
+    import torch
+    from torch.nn import functional
+
+    _put(model, weights)
+    with torch.no_grad():
+        output = model.eval()(inputs)
+    return {
+        "loss": round(float(functional.cross_entropy(output, targets)) / float(np.log(2)), 6),
+        "error": round(100 * float((output.argmax(-1) != targets).float().mean()), 4),
     }
 
 
@@ -126,12 +133,12 @@ def without_it_stalls(results: Results) -> Finding:
 
 
 def three_bytes_instead_of_eight(results: Results) -> Finding:
-    """What leaves a learner, counted: 3/8 of a float32 all-reduce."""
+    """What travels, counted: 3/8 of a float32 all-reduce."""
     sent, base = _numbers(results, RESIDUAL, "bytes"), _numbers(results, FLOAT, "bytes")
     return Finding(
         bool((sent * 8 == base * 3).all()),
-        f"A learner sends {sent[0]:.0f} bytes a weight and step for every {base[0]:.0f} of float32 (shares of others "
-        "alone; counted, not computed).",
+        f"For each weight, step and further learner {sent[0]:.0f} bytes travel, in float32 {base[0]:.0f} (counted, not "
+        "computed).",
     )
 
 
