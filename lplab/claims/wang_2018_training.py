@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lplab import models
 from lplab.arithmetic import Accumulator
 from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
 from lplab.claims.compare import as_good, clearly_above, spread
@@ -48,6 +47,7 @@ def measure(point: Point, seed: int) -> Numbers:
     ``rounding`` is the distance of the gradient with rounded sums from that with float32 sums on the same batch,
     ``sampling`` that between two batches, both with float32 sums; relative to the gradient.
     """
+    from lplab import models
     from lplab.training import recipes, tasks
 
     task = tasks.get("resnet")
