@@ -66,7 +66,7 @@ def range_map(
         fig,
         alt=f"{len(rows)} rows of magnitudes under the window of {said}. Share that becomes zero: {'; '.join(lost)}.",
         title=said,
-        subtitle="a histogram in each row · right: the shares that are lost",
+        subtitle="a histogram in each row · right: shares that become zero, and that overflow",
         height=height,
         t=66,
         l=LEFT,
