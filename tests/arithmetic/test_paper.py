@@ -39,8 +39,28 @@ def test_table(numbers, fmt, chunk, rounding, expected):
     assert [sum_in(numbers[:n], fmt, chunk=chunk, rounding=rounding) for n in LENGTHS] == list(expected)
 
 
+ERRORS = {"nearest_even": {None: 0.94, 1: 0.94, 8: 0.74, 16: 0.50, 32: 0.009, 64: 0.0015, 128: 0.0015, 256: 0.006,
+                           4096: 0.083}, "toward_zero": {None: 0.98}}  # fmt: skip
+
+
+@pytest.mark.parametrize(("chunk", "rounding", "expected"), TABLE)
+def test_last_column_of_the_table(chunk, rounding, expected):
+    """The relative error against the exact 65,565, to the digits that are printed."""
+    printed = ERRORS[rounding][chunk]
+    digits = 4 if printed < 0.005 else 3 if printed < 0.1 else 2
+    assert round(abs(expected[-1] - 65565) / 65565, digits) == printed
+
+
 def test_the_exact_sum(numbers):
     assert round(float(numbers.sum())) == 65565
+
+
+def test_the_printed_stochastic_sums_are_such_as_these(numbers):
+    """4176, 17024, 33664, 66048 are one draw of the notes; ours have other bits, and lie on both sides of it."""
+    printed = (4176, 17024, 33664, 66048)
+    ours = [[sum_in(numbers[:n], "dlfloat16", rounding="stochastic", seed=seed) for n in LENGTHS] for seed in range(20)]
+    assert (np.min(ours, axis=0) < printed).all() and (printed < np.max(ours, axis=0)).all()
+    assert round(abs(printed[-1] - 65565) / 65565, 3) == 0.007
 
 
 def test_stochastic_rounding_follows(numbers):
@@ -64,6 +84,14 @@ def test_a_sum_of_equal_terms_stalls(name, bits, term):
     assert sum_in(terms, name) == term * 2 ** (bits + 1)
     away = sum_in(terms, name, rounding="nearest_away")
     assert away == min(term * 2 ** (bits + 2), F.get(name).max)
+
+
+@pytest.mark.parametrize("chunk", [4, 16])
+def test_chunks_move_the_stall(chunk):
+    """The outer sum stalls at chunk · 2^(m + 1), or twice that where ties go away from zero."""
+    ones = np.ones(40_000)
+    assert sum_in(ones, "dlfloat16", chunk=chunk) == chunk * 2**10
+    assert sum_in(ones, "dlfloat16", chunk=chunk, rounding="nearest_away") == chunk * 2**11
 
 
 def test_other_ways_to_sum(numbers):

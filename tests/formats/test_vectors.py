@@ -194,7 +194,8 @@ def test_section_2_2_products_are_exact_in_1_6_9():
         products = np.outer(a, b)
         inside = products[(np.abs(products) >= dl.smallest_normal) & (np.abs(products) <= dl.max)]
         same(dl.quantize(inside), inside)
-    assert dl.quantize(back[back > 0][0] ** 2) == 0  # 2^−32
+    assert back[back > 0][0] ** 2 == 2.0**-32 and dl.quantize(2.0**-32) == 0  # the smallest is lost
+    assert dl.quantize(57344.0**2) == 57344.0**2 and round(np.log2(57344.0**2), 1) == 31.6  # the largest fits
 
 
 def test_section_3_2_aqt_fp8_143():
@@ -209,6 +210,29 @@ def test_section_3_2_aqt_fp8_143():
     }  # fmt: skip
     same(aqt.quantize(np.clip(list(pairs), -30, 30)), list(pairs.values()))
     assert np.count_nonzero((aqt.values >= 0) & (aqt.values <= 30)) == 129
+
+
+def test_section_3_2_aqt_fp8_152():
+    """Google's choice, not the paper's: bias 23, all 32 exponents normal; emulated as above."""
+    aqt = F.FloatFormat(6, 2, bias=24, subnormals=False, specials="none")
+    same(aqt.quantize(np.clip([1e9, 449, 448, 2.0**-23, 2.0**-24], -448, 448)), [448, 448, 448, 2.0**-23, 0])
+
+
+def test_section_3_7_a_stored_bias_of_4_is_a_misreading():
+    literal = F.FloatFormat(4, 3, bias=4, specials="none")
+    assert (literal.max, literal.smallest_subnormal) == (3840, 2.0**-6)
+    assert F.get("hfp8_forward").max == 30 and literal.quantize(1e-3) == 0 != F.get("hfp8_forward").quantize(1e-3)
+
+
+def test_section_4_1_radix_4_and_its_relatives():
+    """Squares of P3109's powers of two, 2^12 of range where radix 2 has 2^6; inside, posit⟨4,2⟩ (section 6.8)."""
+    four = F.get("radix4_fp4_even").codebook()[1:8]
+    two = F.FloatFormat(3, 0, specials="fnuz").codebook()[1:8]
+    same(two**2, four)
+    assert four[-1] / four[0] == 2**12 and two[-1] / two[0] == 2**6
+    posit = F.PositFormat(4, 2).codebook()[1:8]
+    same(posit[1:-1], four[1:-1])
+    assert (posit[0], posit[-1], four[0], four[-1]) == (1 / 256, 256, 1 / 64, 64)
 
 
 def test_section_4_1_radix_4_values():

@@ -1,6 +1,7 @@
 """The printed vectors of section 6 of the paper notes: OCP FP8, MX, NVFP4, P3109, posits, logarithmic numbers."""
 
 import dataclasses
+from functools import cache
 
 import numpy as np
 import pytest
@@ -150,6 +151,48 @@ def test_section_6_3_floor_rule_clips_and_rceil_does_not():
     assert F.get("mxfp8_e4m3").quantize([957.0])[0] == 896
     assert F.get("mxfp4").quantize([7.9])[0] == 6
     assert dataclasses.replace(F.get("mxfp4"), scale_rule="rceil").quantize([7.9])[0] == 8
+
+
+# Section 6.3: squared error over power of 2^19 draws, by MEASURED
+ERRORS = {
+    "normal": (0.01325, 0.02075, 0.01335, 0.00905, 0.00086, 0.00070, 0.00080, 0.00292, 0.00292),
+    "laplace": (0.01605, 0.02897, 0.01743, 0.00857, 0.00100, 0.00070, 0.00094, 0.00301, 0.00301),
+    "t3": (0.02000, 0.03896, 0.02309, 0.00815, 0.00104, 0.00068, 0.00117, 0.00299, 0.00299),
+}
+MEASURED = [
+    ("mxfp4", "floor"), ("mxfp4", "ceil"), ("mxfp4", "rceil"), ("nvfp4", None), ("mxfp8_e4m3", "floor"),
+    ("mxfp8_e4m3", "rceil"), ("mxfp6_e2m3", "floor"), ("mxfp6_e3m2", "floor"), ("mxfp8_e5m2", "floor"),
+]  # fmt: skip
+
+
+@cache
+def draws() -> dict[str, np.ndarray]:
+    """One generator, one distribution after the other, as the notes draw."""
+    random, n = np.random.default_rng(0), 2**19
+    return {"normal": random.normal(size=n), "laplace": random.laplace(size=n), "t3": random.standard_t(3, size=n)}
+
+
+@pytest.mark.parametrize(("data", "printed"), ERRORS.items())
+def test_section_6_3_mean_errors(data, printed):
+    """To the last printed digit."""
+    x = draws()[data].astype(np.float32)
+    for (name, rule), error in zip(MEASURED, printed, strict=True):
+        fmt = F.get(name) if rule is None else dataclasses.replace(F.get(name), scale_rule=rule)
+        square = (fmt.quantize(x).astype(np.float64) - x) ** 2
+        assert square.sum() / np.square(x, dtype=np.float64).sum() == pytest.approx(error, abs=6e-6), (name, rule)
+
+
+def test_section_0_4_mxint8():
+    """Elements with six fraction bits, symmetric: 1 + 63/64 at most, in steps of 1/64."""
+    element = F.get("mxint8").element
+    assert (element.max, element.lowest, element.smallest_subnormal) == (1 + 63 / 64, -1 - 63 / 64, 1 / 64)
+
+
+def test_section_6_9_the_nearest_value_is_not_the_nearest_logarithm():
+    """Thresholds 0.75·2^n and 0.625·4^n, the arithmetic middle; those of the logarithm are 0.707·2^n and 0.5·4^n."""
+    two, four = F.LogFormat(4, 0), F.get("radix4_fp4_even")
+    same(two.quantize([0.72 * 4, 0.749 * 4, 0.751 * 4]), [2, 2, 4])
+    same(four.quantize([0.51 * 16, 0.624 * 16, 0.626 * 16]), [4, 4, 16])
 
 
 def test_section_6_5_p3109_binary4p1sf():

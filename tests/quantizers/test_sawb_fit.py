@@ -73,6 +73,12 @@ def test_the_search_over_scales_finds_the_same_clip():
     assert 7 * scale == pytest.approx(best_clip(x, 15), abs=x[-1] / 1000)
 
 
+@pytest.mark.parametrize(("levels", "step"), [(4, 0.9957), (8, 0.586), (16, 0.335)])
+def test_gaussian_clips_are_those_of_the_classical_uniform_quantizer(levels, step):
+    """The table of steps in σ that the notes recall (5.2), to its digits but for the sample's tail."""
+    assert 2 * best_clip(magnitudes("gaussian", 100_000), levels) / (levels - 1) == pytest.approx(step, abs=6e-4)
+
+
 @pytest.mark.parametrize(("name", "second", "first"), [
     ("gaussian", 1.0, (2 / np.pi) ** 0.5), ("uniform", 1.0, 3**0.5 / 2), ("laplace", 1.0, 0.5**0.5),
     ("logistic", 1.0, 2 * np.log(2) * 3**0.5 / np.pi), ("triangle", 1.0, 6**0.5 / 3),
