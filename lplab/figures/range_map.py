@@ -128,8 +128,8 @@ def _column(fates: Sequence[RangeFates]) -> list[dict[str, Any]]:
     """What each row loses, beside it: to zero, and in the colour of losses what overflows."""
     traces = []
     for name, x, shares in (
-        ("to zero", 0.0, [f.lost for f in fates]),
-        ("overflow", 1.0, [f.overflowed for f in fates]),
+        ("→ 0", 0.0, [f.lost for f in fates]),
+        ("over", 1.0, [f.overflowed for f in fates]),
     ):
         texts = [words.percent(share) if share else "0" for share in shares]
         traces.append(
