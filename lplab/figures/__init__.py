@@ -6,8 +6,9 @@
 """
 
 from lplab.figures import style
+from lplab.figures.clip_bits import ClipRule, bits_error
 from lplab.figures.clip_steps import clip_steps
-from lplab.figures.clips import ClipRule, bits_error, clip_error, clip_histogram, level_shares
+from lplab.figures.clips import clip_error, clip_histogram, level_shares
 from lplab.figures.compare import compare
 from lplab.figures.counterexample import counterexample
 from lplab.figures.error_curve import error_curve

@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style, words
-from lplab.figures.training_error import DASH_SIGNS
+from lplab.figures.clip_bits import LOOKS, ClipRule, error_axis, mark, share
 from lplab.quantizers.clipping import Magnitudes, upper_levels
 
 REACH = 1.1  # the axis of magnitudes ends here, in units of the largest
 BARS, POINTS = 110, 140
 FULL_LINES = 16  # levels that are drawn over the whole height; more of them are short ticks at the top
 NAMED = 8  # levels whose share is written above them
-LOOKS = (  # of the rules, in their order: colour, dash, symbol, sign in the key
-    (style.VERMILION, "solid", "square", DASH_SIGNS[0]),
-    (style.PINK, "dot", "diamond", DASH_SIGNS[2]),
-    (style.GREEN, "solid", "triangle-up", DASH_SIGNS[0]),
-    (style.BLUE, "dash", "circle", DASH_SIGNS[1]),
-    (style.GREY, "dashdot", "cross", DASH_SIGNS[3]),
-)
-
-
-@dataclass(frozen=True)
-class ClipRule:
-    """What a rule for the clip makes of a tensor.
-
-    Args:
-        name: as the key calls it.
-        clip: its clip α at the bits at hand.
-        errors: of the tensor at all bits, as shares of its power: [bits]; NaN where the rule knows no clip.
-    """
-
-    name: str
-    clip: float
-    errors: Any
 
 
 def level_shares(x: Magnitudes, clip: float, levels: int) -> np.ndarray:
@@ -63,7 +40,7 @@ def clip_histogram(
         clip: α, the largest level.
         levels: of the grid over [−α, α]; see ``Magnitudes.errors``.
         what: what the elements are, for the axis.
-        title: the point that it makes; by default the share beyond the clip, and that on the fullest level (and its opposite).
+        title: the point that it makes; by default the share beyond the clip, and that on the fullest level.
         height: in pixels.
 
     >>> clip_histogram(Magnitudes([0.0, 0.5, 1.0, 4.0]), 2.0, 4).layout.meta["title"]
@@ -89,7 +66,7 @@ def clip_histogram(
         "barmode": "stack",
         "xaxis": {"range": [0, end], "title": {"text": f"{what}, and the clip α"}},
         "yaxis": {"range": [0, top], "title": {"text": "share of elements (%)"}, "nticks": 5},
-        "shapes": [_mark(clip), style.region(min(clip, end), end, style.LOST_RANGE)],
+        "shapes": [mark(clip), style.region(min(clip, end), end, style.LOST_RANGE)],
     }
     entries = [(style.BLUE, "■", "within"), (style.VERMILION, "▩", "clipped"), (style.GREEN, "│", "levels")]
     rest = f"    {words.percent(zeros)} are zero: no bar" if zeros else ""
@@ -144,8 +121,8 @@ def clip_error(
     data.append(_rule_marks(rules, clips, np.maximum(marks, low)))
     layout = {
         "xaxis": {"range": [0, end], "title": {"text": "clip α"}},
-        "yaxis": _error_axis(low, high),
-        "shapes": [_mark(clip)],
+        "yaxis": error_axis(low, high),
+        "shapes": [mark(clip)],
     }
     entries = [(style.GREY, "━", "both"), (style.BLUE, "╍", "rounding"), (style.VERMILION, "┅", "clipping")]
     each = ", ".join(
@@ -162,67 +139,6 @@ def clip_error(
     )
 
 
-def bits_error(
-    bits: Sequence[int],
-    rules: Sequence[ClipRule],
-    *,
-    at: tuple[int, float],
-    limits: tuple[float, float],
-    title: str = "",
-    height: int = 300,
-) -> go.Figure:
-    """Squared error against bits, a curve for each rule.
-
-    Args:
-        bits: of the axis.
-        rules: at most five.
-        at: bits and error of the position to mark.
-        limits: ends of the axis of errors (:func:`error_range`).
-        title: the point that it makes; by default the errors of the rules at the marked bits.
-        height: in pixels.
-
-    Raises:
-        ValueError: more than five rules, or another number of errors than of bits.
-
-    >>> rule = ClipRule("max |x|", 3.0, [0.3, 0.01])
-    >>> bits_error([2, 4], [rule], at=(2, 0.3), limits=(0.001, 1)).layout.meta["title"]
-    '2 bits: max |x| 30.0 %'
-    """
-    if len(rules) > len(LOOKS) or any(len(rule.errors) != len(bits) for rule in rules):
-        raise ValueError(f"at most {len(LOOKS)} rules, each with {len(bits)} errors, can share a figure")
-    x, low = np.array(bits, np.float64), limits[0]
-    data = [_rule_curve(look, rule, x, low) for look, rule in zip(LOOKS, rules, strict=False)]
-    data += [_rule_curve(look, ClipRule("", 0.0, np.full(len(x), np.nan)), x, low) for look in LOOKS[len(rules) :]]
-    data.append(_here(*at, low))
-    here = list(bits).index(at[0])
-    now = {rule.name: float(rule.errors[here]) for rule in rules}
-    known = {name: e for name, e in now.items() if not math.isnan(e)}
-    said = title or f"{at[0]} bits: {_first_and_least(known)}"
-    layout = {
-        "xaxis": {"range": [x[0] - 0.3, x[-1] + 0.3], "dtick": 1, "tick0": int(x[0]), "title": {"text": "bits"}},
-        "yaxis": _error_axis(*limits),
-        "shapes": [_mark(at[0])],
-    }
-    entries = [(look[0], look[3], rule.name) for look, rule in zip(LOOKS, rules, strict=False)]
-    key = "<br>".join(style.key(*entries[i : i + 3]) for i in range(0, len(entries), 3))
-    each = "; ".join(f"{r.name} " + ", ".join(share(float(e)) for e in r.errors) for r in rules)
-    return style.finish(
-        style.figure(data, layout),
-        alt=f"Squared error at {', '.join(map(str, bits))} bits: {each}.",
-        title=said,
-        subtitle=key,
-        height=height,
-        t=80,
-    )
-
-
-def _first_and_least(errors: Mapping[str, float]) -> str:
-    """The first rule's error, and that of the best one."""
-    first, best = next(iter(errors)), min(errors, key=lambda name: errors[name])
-    said = [f"{name} {share(errors[name])}" for name in dict.fromkeys((first, best))]
-    return ", ".join(said)
-
-
 def error_range(x: Magnitudes, levels: int) -> tuple[float, float]:
     """Ends of the axis of errors: from the tensor and the finest of the course's grids, so that no control moves it.
 
@@ -233,21 +149,6 @@ def error_range(x: Magnitudes, levels: int) -> tuple[float, float]:
     finest = max(levels, 255)
     least = float(x.errors(x.best_clip(finest), finest).total[0]) / (x.power or 1.0)
     return 10.0 ** math.floor(math.log10(max(least, 1e-6) / 2)), 4.0
-
-
-def share(value: float) -> str:
-    """A share of the power in percent, with two significant digits where it is small.
-
-    >>> share(0.29554), share(0.00064), share(4.4e-05), share(float("nan")), share(1.2)
-    ('29.6 %', '0.064 %', '0.0044 %', 'none', '120.0 %')
-    """
-    if math.isnan(value):
-        return "none"
-    return (
-        f"{100 * value:.1f} %"
-        if value >= 0.0095 or value == 0
-        else f"{float(f'{100 * value:.2g}'):.10f}".rstrip("0") + " %"
-    )
 
 
 def _bars(name: str, x: np.ndarray, y: np.ndarray, fate: str, end: float) -> dict[str, Any]:
@@ -321,50 +222,4 @@ def _rule_marks(rules: Sequence[ClipRule], clips: np.ndarray, errors: np.ndarray
         "text": np.array([rule.name for rule in rules], dtype=str),
         "marker": {"size": 10, "color": [look[0] for look in looks], "symbol": [look[2] for look in looks]},
         "hovertemplate": "%{text}<br>α      %{x:.4g}<br>error  %{y:.3%}<extra></extra>",
-    }
-
-
-def _rule_curve(look: tuple[str, str, str, str], rule: ClipRule, x: np.ndarray, low: float) -> dict[str, Any]:
-    y = np.asarray(rule.errors, np.float64)
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": rule.name,
-        "x": x,
-        "y": np.maximum(y, low),
-        "connectgaps": False,
-        "line": {"color": look[0], "dash": look[1], "width": 2},
-        "marker": {"size": 8, "symbol": look[2], "color": look[0]},
-        "hovertemplate": f"{rule.name}<br>bits   %{{x}}<br>error  %{{y:.3%}}<extra></extra>",
-        "visible": bool(rule.name),
-    }
-
-
-def _here(bits: int, error: float, low: float) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "here",
-        "x": np.array([float(bits)]),
-        "y": np.array([max(error, low)]),
-        "marker": {"size": 17, "symbol": "circle-open", "color": style.GREY, "line": {"width": 2.5}},
-        "hovertemplate": "the controls<br>bits   %{x}<br>error  %{y:.3%}<extra></extra>",
-    }
-
-
-def _mark(at: float) -> dict[str, Any]:
-    """A vertical line at a position."""
-    line = {"color": style.GREY, "width": 1.5, "dash": "dot"}
-    return {"type": "line", "xref": "x", "x0": at, "x1": at, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
-
-
-def _error_axis(low: float, high: float) -> dict[str, Any]:
-    decades = 10.0 ** np.arange(round(math.log10(low)), 1)
-    text: Mapping[float, str] = {d: f"{100 * d:g}" for d in decades.tolist()}
-    return {
-        "type": "log",
-        "range": [math.log10(low), math.log10(high)],
-        "tickvals": decades,
-        "ticktext": np.array(list(text.values()), dtype=str),
-        "title": {"text": "error (% of power)"},
     }

@@ -9,7 +9,8 @@ import numpy as np
 
 from lplab import datasets, figures
 from lplab import formats as F
-from lplab.figures.clips import error_range, share
+from lplab.figures.clip_bits import share
+from lplab.figures.clips import error_range
 from lplab.figures.words import number
 from lplab.quantizers import Percentile, sawb_scale
 from lplab.quantizers.clipping import Magnitudes
