@@ -9,15 +9,17 @@ from pickle import UnpicklingError
 from typing import Any
 
 from lplab.cli.command import BadInputError, add_command
+from lplab.cli.learners import add_learners, train_learners, wants_learners
 
 INTERRUPTED, DIVERGED = 130, 1
+RECIPE = "hfp8_2019"  # unless told otherwise
 
 
 def add_train(commands: Any) -> None:
     """Add ``lplab train``."""
     text = "train a small model under a recipe"
     parser = add_command(commands, run_train, "train", text, "lplab train --recipe hfp8_2019 --model mlp --steps 20")
-    parser.add_argument("--recipe", default="hfp8_2019", help="default: hfp8_2019; --list shows all")
+    parser.add_argument("--recipe", help=f"default: {RECIPE}; --list shows all")
     parser.add_argument("--model", default="transformer", help="default: transformer; --list shows all")
     parser.add_argument("--steps", type=int, default=400, help="default: 400")
     parser.add_argument("--seed", type=int, default=0, help="of weights, batches and stochastic rounding (default: 0)")
@@ -29,6 +31,7 @@ def add_train(commands: Any) -> None:
     parser.add_argument("--resume", type=Path, metavar="FILE", help="go on from a checkpoint")
     parser.add_argument("--list", action="store_true", help="list recipes with their switches, and models")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_learners(parser)
 
 
 def run_train(args: argparse.Namespace) -> int:
@@ -43,6 +46,9 @@ def run_train(args: argparse.Namespace) -> int:
         raise BadInputError(f"--steps must be at least 1, got {args.steps}")
     if not 0 <= args.seed < 2**31:
         raise BadInputError(f"--seed must be from 0 to 2147483647, got {args.seed}")
+    if wants_learners(args):
+        return train_learners(args)
+    args.recipe = args.recipe or RECIPE
     for path in (args.save, args.record):
         if path and not path.resolve().parent.is_dir():
             raise BadInputError(f"there is no folder {path.resolve().parent}")

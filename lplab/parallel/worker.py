@@ -52,7 +52,7 @@ def train(settings: RunSettings) -> None:
         loss.backward()
         made = state.apply(optimizer)
         _report_step(state, step, loss, made)
-    _report_end(state, model.module, task.test(), device)
+    _say(outcome(model.module, *(x.to(device) for x in task.test())))
 
 
 def _report_step(state: HookState, step: int, loss: torch.Tensor, made: bool) -> None:
@@ -66,14 +66,17 @@ def _report_step(state: HookState, step: int, loss: torch.Tensor, made: bool) ->
 
 
 @torch.no_grad()
-def _report_end(state: HookState, model: nn.Module, test: Any, device: torch.device) -> None:
-    """The error on held-out data, and a fingerprint of the weights."""
-    inputs, targets = (x.to(device) for x in test)
+def outcome(model: nn.Module, inputs: Any, targets: Any) -> dict[str, Any]:
+    """What came of a training: loss and, for integer targets, share of wrong answers, and a fingerprint of the weights.
+
+    >>> outcome(nn.Identity(), torch.eye(2), torch.tensor([0, 0]))["test_error"]
+    0.5
+    """
     output = model.eval()(inputs)
     found = {"test_loss": float(default_loss(output, targets)), "weights": fingerprint(model)}
     if not targets.is_floating_point():
         found["test_error"] = float((output.argmax(-1) != targets).float().mean())
-    _say(found)
+    return found
 
 
 def fingerprint(model: nn.Module) -> str:

@@ -1,0 +1,128 @@
+"""``lplab train --learners N``: learners that compress their gradients, simulated or each a process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from lplab.cli.command import BadInputError
+
+ALONE = ("set", "record", "save", "resume")  # arguments of a training by one learner under a recipe
+
+
+def add_learners(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to ``lplab train``."""
+    group = parser.add_argument_group("many learners, in float32")
+    group.add_argument("--learners", type=int, metavar="N", help="share the batch among N learners")
+    group.add_argument(
+        "--compressor",
+        metavar="NAME[:SETTING=VALUE,…]",
+        help="how gradients travel, as in scalecom:chunk=100 (default: dense)",
+    )
+    group.add_argument(
+        "--distributed", action="store_true", help="a process for each learner (torch.distributed, gloo)"
+    )
+
+
+def wants_learners(args: argparse.Namespace) -> bool:
+    """Whether any of these arguments was given."""
+    return args.learners is not None or args.compressor is not None or args.distributed
+
+
+def train_learners(args: argparse.Namespace) -> int:
+    """Train under a progress bar on stderr, then print loss, error and bytes.
+
+    Raises:
+        BadInputError: an unknown model or compressor, a number out of range, or an argument that does not fit.
+    """
+    from lplab.parallel import RunSettings
+
+    unfit = [f"--{name}" for name in ALONE if getattr(args, name)] + (["--recipe"] if args.recipe else [])
+    if unfit:
+        raise BadInputError(f"several learners train in float32 and keep no checkpoint: leave out {', '.join(unfit)}")
+    learners = 2 if args.learners is None else args.learners
+    try:
+        settings = RunSettings(
+            args.model,
+            args.compressor or "dense",
+            learners,
+            args.steps,
+            None if args.batch is None else max(1, args.batch // max(learners, 1)),
+            args.lr,
+            args.seed,
+        )
+    except (ValueError, TypeError) as problem:
+        raise BadInputError(str(problem)) from None
+    started = time.perf_counter()
+    steps, end = _run(settings, args.distributed)
+    _report(args, settings, steps, {**end, "seconds": time.perf_counter() - started})
+    return 0
+
+
+def _run(settings: Any, distributed: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """All steps, and what came of them."""
+    from tqdm import tqdm
+
+    reports, steps, end = (_real(settings) if distributed else _simulated(settings)), [], {}
+    with tqdm(total=settings.steps, unit="step", file=sys.stderr, desc=settings.compressor) as bar:
+        for report in reports:
+            if "step" not in report:
+                end = report
+                continue
+            steps.append(report)
+            bar.set_postfix_str(f"loss {report['loss']:.4f}", refresh=False)
+            bar.update()
+    return steps, end
+
+
+def _real(settings: Any) -> Iterator[dict[str, Any]]:
+    from lplab.parallel.launch import DistributedError, DistributedRun
+
+    try:
+        yield from DistributedRun(settings)
+    except DistributedError as problem:
+        raise BadInputError(str(problem)) from None
+
+
+def _simulated(settings: Any) -> Iterator[dict[str, Any]]:
+    from lplab.parallel import Learners
+    from lplab.parallel.worker import outcome
+    from lplab.training.trainer import default_loss
+
+    task = settings.task()
+    learners = Learners(
+        task.model(settings.seed),
+        default_loss,
+        settings.batches(),
+        settings.make_compressor(),
+        settings.learners,
+        optimizer=settings.optimizer,
+        seed=settings.seed,
+        keep_ledger=False,
+    )
+    for done in learners.steps(settings.steps):
+        yield {"step": done.number, "loss": done.loss, "payload_bytes": done.payload_bytes, "skipped": done.skipped}
+    yield outcome(learners.model, *task.test())
+
+
+def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]], end: dict[str, Any]) -> None:
+    """Print how it went: a few lines, or JSON."""
+    losses, sent = [s["loss"] for s in steps], sum(s["payload_bytes"] for s in steps)
+    if args.json:
+        about = {"model": settings.model, "compressor": settings.compressor, "learners": settings.learners}
+        print(json.dumps(about | {"losses": losses, "payload_bytes": sent} | end))
+        return
+    where = "processes" if args.distributed else "simulated learners"
+    print(
+        f"{settings.model}, {settings.learners} {where}, {settings.compressor}: {len(steps)} steps, {end['seconds']:.1f} s"
+    )
+    tail = losses[-max(1, len(losses) // 10) :]
+    print(f"training loss  {losses[0]:.4f} → {sum(tail) / len(tail):.4f} nats (mean of the last tenth)")
+    print(f"test loss      {end['test_loss']:.4f} nats")
+    if "test_error" in end:
+        print(f"test error     {end['test_error']:.1%}")
+    print(f"payload        {sent / len(steps) / settings.learners:,.0f} bytes a learner and step")

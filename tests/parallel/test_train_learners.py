@@ -1,0 +1,41 @@
+"""``lplab train --learners``: simulated and real runs from a terminal."""
+
+import json
+
+import pytest
+
+pytest.importorskip("torch")
+
+from lplab.cli import main
+
+MLP = ["train", "--model", "mlp", "--steps", "3", "--learners", "2"]
+
+
+def test_a_simulated_run_and_a_real_one_end_with_the_same_weights(capsys):
+    ends = []
+    for extra in ([], ["--distributed"]):
+        assert main([*MLP, "--compressor", "scalecom:chunk=50", "--json", *extra]) == 0
+        ends.append(json.loads(capsys.readouterr().out))
+    assert ends[0]["weights"] == ends[1]["weights"] and ends[0]["payload_bytes"] == ends[1]["payload_bytes"] > 0
+
+
+def test_what_is_printed(capsys):
+    assert main([*MLP, "--compressor", "adacomp:bin=50"]) == 0
+    said = capsys.readouterr().out
+    assert "2 simulated learners, adacomp:bin=50: 3 steps" in said
+    assert "test error" in said and "bytes a learner and step" in said
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["--compressor", "zip"], "unknown compressor 'zip'"),
+    (["--learners", "0"], "learners"),
+    (["--learners", "2", "--recipe", "fp8_2018"], "leave out --recipe"),
+    (["--learners", "2", "--save", "x.pt"], "leave out --save"),
+    (["--learners", "2", "--model", "mpl"], "unknown model 'mpl'"),
+    (["--compressor", "topk:density=2"], "density must be"),
+])  # fmt: skip
+def test_bad_input_is_one_line(words, told, capsys):
+    with pytest.raises(SystemExit) as end:
+        raise SystemExit(main(["train", *words]))
+    said = capsys.readouterr().err
+    assert end.value.code == 2 and told in said and len(said.strip().splitlines()) == 1
