@@ -14,7 +14,7 @@ from lplab.figures.clip_bits import LOOKS, ClipRule, error_axis, mark, share
 from lplab.quantizers.clipping import Magnitudes, upper_levels
 
 REACH = 1.1  # the axis of magnitudes ends here, in units of the largest
-BARS, POINTS = 110, 140
+BARS, POINTS = 66, 100
 FULL_LINES = 16  # levels that are drawn over the whole height; more of them are short ticks at the top
 NAMED = 8  # levels whose share is written above them
 
