@@ -117,9 +117,8 @@ def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]]
         print(json.dumps(about | {"losses": losses, "payload_bytes": sent} | end))
         return
     where = "processes" if args.distributed else "simulated learners"
-    print(
-        f"{settings.model}, {settings.learners} {where}, {settings.compressor}: {len(steps)} steps, {end['seconds']:.1f} s"
-    )
+    who = f"{settings.model}, {settings.learners} {where}, {settings.compressor}"
+    print(f"{who}: {len(steps)} steps, {end['seconds']:.1f} s")
     tail = losses[-max(1, len(losses) // 10) :]
     print(f"training loss  {losses[0]:.4f} → {sum(tail) / len(tail):.4f} nats (mean of the last tenth)")
     print(f"test loss      {end['test_loss']:.4f} nats")
