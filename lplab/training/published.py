@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lplab.formats import FixedFormat, Rounding
+from lplab.formats import FixedFormat, IntFormat, Rounding
 from lplab.formats.base import whole
+from lplab.quantizers import Amax
 from lplab.training.recipe import ROLES, LayerRules, Recipe, Update
 from lplab.training.rules import Rule
 
@@ -155,9 +156,21 @@ def everywhere(rule: Any) -> dict[str, Any]:
 
 
 def layer_of(format: str, accumulator: Any) -> LayerRules:
-    """A layer whose operands have one format; 1-6-9 rounds ties away, as the chips do."""
-    rule = DLFLOAT if format == "dlfloat16" else Rule(format)
-    return LayerRules(**operands(rule), accumulator=accumulator)
+    """A layer whose operands have one format."""
+    return LayerRules(**operands(rule_of(format)), accumulator=accumulator)
+
+
+def rule_of(format: str) -> Rule:
+    """The rule for a format by name: 1-6-9 rounds ties away, as the chips do; integers get a scale, else most are 0.
+
+    >>> rule_of("int8"), rule_of("bf16")
+    (Rule('int8', scaling=Amax(power_of_two=False)), Rule('bf16'))
+    """
+    if format == "dlfloat16":
+        return DLFLOAT
+    rule = Rule(format)
+    is_integer = isinstance(rule.format, IntFormat) and not isinstance(rule.format, FixedFormat)
+    return Rule(rule.format, scaling=Amax()) if is_integer else rule
 
 
 def ends(format: str, accumulator: Any) -> dict[str, LayerRules]:

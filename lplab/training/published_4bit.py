@@ -6,7 +6,7 @@ from typing import Any
 
 from lplab.formats import FloatFormat
 from lplab.quantizers import Luq, Sawb
-from lplab.training.published import ends, fields_of, layer_of
+from lplab.training.published import ends, fields_of, layer_of, rule_of
 from lplab.training.recipe import LayerRules, Recipe
 from lplab.training.rules import Learned, PerLayer, Rule
 
@@ -27,8 +27,10 @@ def pact_sawb_2019(
     """
     if bits not in (2, 4):
         raise ValueError(f"bits must be 2 or 4, got {bits!r}")
-    wide = layer_of(first_last, accumulator)
-    shortcut = layer_of(shortcuts, accumulator)
+    wide, shortcut = (
+        LayerRules(weight=rule_of(format), activation=rule_of(format), accumulator=accumulator)
+        for format in (first_last, shortcuts)
+    )
     return Recipe(
         name="pact_sawb_2019",
         weight=Rule(quantizer=Sawb(bits, sawb)),
