@@ -171,7 +171,10 @@ class LiveFigure(go.FigureWidget):
         }
         alt = alt_of(relayout_data["meta"]) if "meta" in relayout_data else self.alt
         frame = _open_frame.get()
-        if frame is not None and self._bundle is not None and self._key not in frame:
+        if frame is not None and self._bundle is not None:
+            if self._key in frame:  # a second change: the first one must arrive before it
+                _shared_bundle().frame = dict(frame)
+                frame.clear()
             frame[self._key] = message | {"alt": alt}
             with self._lock_property(alt=alt):  # it travels with the frame
                 self.alt = alt

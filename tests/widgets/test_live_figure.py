@@ -109,6 +109,18 @@ def test_one_frame_is_one_message(figure):
     assert len(sent) == 1
 
 
+def test_a_figure_that_changes_twice_in_a_frame_is_told_in_that_order(figure):
+    """The second change may build on the first: it must not overtake it on its way to the browser."""
+    live, sent = LiveFigure(figure), []
+    live._bundle.observe(lambda change: sent.append(change["new"]), "frame")
+    with module.one_frame():
+        for height in (7.0, 8.0):
+            with live.batch_update():
+                live.data[0].y = np.full(3, height)
+    assert [frame[live._key]["style_data"]["y"][0][0] for frame in sent] == [7.0, 8.0]
+    assert not live._py2js_update
+
+
 def test_one_frame_without_the_bundle_sends_each_figure(figure, monkeypatch):
     monkeypatch.setattr(module, "_missing", ("something",))
     live = LiveFigure(figure)
