@@ -1,0 +1,90 @@
+"""The README: its code runs and gives what it says, its commands exist, its links lead somewhere."""
+
+import re
+import shlex
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lplab.cli import COMMANDS
+from lplab.cli.command import Parser
+from lplab.formats import catalogue
+
+PROJECT = Path(__file__).parents[1]
+TEXT = (PROJECT / "README.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
+ROW_OF_THE_CATALOGUE = "_float("
+SHELL = "".join(re.findall(r"^```\n(.*?)^```$", TEXT, re.M | re.S))
+LINES = re.findall(r"`(?:python3 start.py )?(lplab [^`]+)`", TEXT) + re.findall(r"^(lplab [^#\n]+)", SHELL, re.M)
+COMMAND_LINES = [line for line in LINES if "..." not in line]
+
+
+@pytest.fixture(scope="module")
+def namespace():
+    """What all blocks but the row of the catalogue leave behind, run one after the other as a reader would."""
+    pytest.importorskip("torch")
+    pytest.importorskip("ipywidgets")
+    found = {}
+    for block in BLOCKS:
+        if not block.startswith(ROW_OF_THE_CATALOGUE):
+            exec(block, found)
+    return found
+
+
+def test_the_first_lines_give_what_their_comments_say(namespace):
+    formats, x = namespace["F"], namespace["x"]
+    line = next(line for line in TEXT.splitlines() if line.startswith('F.get("e4m3fn").quantize(x)'))
+    assert formats.get("e4m3fn").quantize(x).tolist() == [float(n) for n in line.partition("#")[2].split(",")]
+    one, two = (formats.get("bf16").quantize(x, rounding="stochastic", seed=7) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_the_row_of_the_catalogue_is_one():
+    (block,) = (block for block in BLOCKS if block.startswith(ROW_OF_THE_CATALOGUE))
+    (made,) = eval(block, vars(catalogue))
+    assert (made.name, made.bits, made.bias, made.max) == ("my_fp6", 6, 4, 12.0)
+
+
+def test_the_network_was_trained_recorded_and_rounded(namespace):
+    from lplab.training import compare, recipes, sensitivity
+
+    names = "plain", "inputs", "wrong", "recorder", "trainer", "small"
+    plain, inputs, wrong, recorder, trainer, small = (namespace[name] for name in names)
+    assert trainer.step == 200 and trainer.recipe.name == "hfp8_2019"
+    assert len(recorder.series("0", "output_gradient_dw")["underflowed"]) == 20
+    assert wrong(plain.eval()) < 0.15 and wrong(small) < 0.15
+    rows = compare(plain, ["int8", "e2m1"], inputs, wrong)
+    assert rows[0].direct <= rows[1].direct and list(sensitivity(plain, "e2m1", wrong)) == ["0", "3"]
+    assert {"fixed16_2015", "luq_2022"} <= set(recipes.names())
+
+
+def test_the_live_run_trains(namespace):
+    run = namespace["run"]
+    run.start()
+    run.wait(120)
+    assert {name: len(losses) for name, losses in run.losses.items()} == {"fp32": 60, "int4_fp4_2020": 60}
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES)
+def test_commands_are_understood(line):
+    parser = Parser("lplab")
+    commands = parser.add_subparsers(required=True)
+    for add in COMMANDS:
+        add(commands)
+    assert isinstance(parser.parse_args(shlex.split(line)[1:]), Namespace)
+
+
+def test_there_are_commands_of_every_kind():
+    assert {line.split()[1] for line in COMMAND_LINES} >= {"train", "claims", "formats", "exercises"}
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)", TEXT))))
+def test_links_lead_somewhere(link):
+    assert link.startswith("https://") or (PROJECT / link).exists()
+
+
+@pytest.mark.parametrize("patent", ["11,295,208", "11,816,549"])
+def test_the_patents_are_named_beside_the_licence(patent):
+    assert patent in TEXT.partition("## Licence")[2]
