@@ -262,3 +262,20 @@ def test_an_argument_that_the_check_does_not_give_is_explained():
 
     duel = exercises.get("01.4")
     assert "the check calls it without arguments" in verdict_on("def duel(x):\n    return 1, x", duel).text
+
+
+def test_arrays_that_are_compared_as_a_whole_count_as_one():
+    """Else an answer that is wrong everywhere would be told that most of it is right."""
+    whole = dataclasses.replace(
+        HALVE,
+        form=Like(0),
+        examples=(Example((np.array([2.0, 4.0]),), "Halves."), Example((np.array([6.0, 8.0, 1.0]),), "Halves.")),
+        boundary=lambda: [],
+        properties=(),
+        kind=lambda args: "",
+    )
+    verdict = verdict_on(halving("x"), whole)
+    assert (verdict.right, verdict.total) == (0, 2) and verdict.lines[0] == "Exercise 99.1: 0 of 2 examples right."
+    each = dataclasses.replace(whole, elements=0)
+    verdict = verdict_on(halving("np.where(x > 5, x, x / 2)"), each)
+    assert (verdict.right, verdict.total) == (3, 5)
