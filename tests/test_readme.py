@@ -14,9 +14,10 @@ from lplab.formats import catalogue
 
 PROJECT = Path(__file__).parents[1]
 TEXT = (PROJECT / "README.md").read_text("utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
+FENCED = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.M | re.S)
+BLOCKS = [block for language, block in FENCED if language == "python"]
 ROW_OF_THE_CATALOGUE = "_float("
-SHELL = "".join(re.findall(r"^```\n(.*?)^```$", TEXT, re.M | re.S))
+SHELL = "".join(block for language, block in FENCED if not language)
 LINES = re.findall(r"`(?:python3 start.py )?(lplab [^`]+)`", TEXT) + re.findall(r"^(lplab [^#\n]+)", SHELL, re.M)
 COMMAND_LINES = [line for line in LINES if "..." not in line]
 
@@ -49,14 +50,17 @@ def test_the_row_of_the_catalogue_is_one():
 
 def test_the_network_was_trained_recorded_and_rounded(namespace):
     from lplab.training import compare, recipes, sensitivity
+    from lplab.training.conversion import emulation_of
 
     names = "plain", "inputs", "wrong", "recorder", "trainer", "small"
     plain, inputs, wrong, recorder, trainer, small = (namespace[name] for name in names)
     assert trainer.step == 200 and trainer.recipe.name == "hfp8_2019"
-    assert len(recorder.series("0", "output_gradient_dw")["underflowed"]) == 20
+    assert len(recorder.series("3", "output_gradient_dx")["underflowed"]) == 20
+    rules = {name: site.rules.weight.format.label for name, site in emulation_of(trainer.model).sites.items()}
+    assert [rules[name] for name in "035"] == ["dlfloat16", "hfp8_forward", "dlfloat16"]
     assert wrong(plain.eval()) < 0.15 and wrong(small) < 0.15
-    rows = compare(plain, ["int8", "e2m1"], inputs, wrong)
-    assert rows[0].direct <= rows[1].direct and list(sensitivity(plain, "e2m1", wrong)) == ["0", "3"]
+    rows = compare(plain, ["int8", "int4"], inputs, wrong)
+    assert rows[0].direct <= rows[1].direct and list(sensitivity(plain, "int4", wrong)) == ["0", "3", "5"]
     assert {"fixed16_2015", "luq_2022"} <= set(recipes.names())
 
 
