@@ -128,12 +128,14 @@ class Comparison:
         float32: of the model as it was.
         direct: with rounded operands.
         retuned: the same with batch norms re-tuned; equal to ``direct`` where there are none.
+        retrained: after the rounded model was trained on; None where nobody did.
     """
 
     label: str
     float32: float
     direct: float
     retuned: float
+    retrained: float | None = None
 
     @property
     def recovered(self) -> float | None:
@@ -142,16 +144,29 @@ class Comparison:
 
 
 def compare(
-    model: nn.Module, formats: Iterable[Any], inputs: Iterable[Any], evaluate: Evaluate, **options: Any
+    model: nn.Module,
+    formats: Iterable[Any],
+    inputs: Iterable[Any],
+    evaluate: Evaluate,
+    *,
+    retrain: Callable[[nn.Module], Any] | None = None,
+    **options: Any,
 ) -> list[Comparison]:
-    """A trained model in several formats: as it is, and with batch norms re-tuned.
+    """A trained model in several formats: as it is, with batch norms re-tuned, and, if you say how, trained on.
 
     Args:
         model: trained.
         formats: each a format, its name, a ``Rule`` or a ``Recipe``.
         inputs: batches of training inputs, as for :func:`retune_batchnorm`; iterated over once for each format.
         evaluate: gives the number of interest of a model in evaluation mode, such as its test error.
+        retrain: trains the model that it is given, in place, such as ``lambda net: Trainer(net, data).run(100)``; it
+            gets a fresh rounded copy in training mode, whose gradients pass straight through the rounding.
         options: of :func:`inference_recipe`.
+
+    >>> net = nn.Linear(1, 1)
+    >>> bias_of, retrain = lambda model: model.bias.item(), lambda model: nn.init.constant_(model.bias, 9)
+    >>> compare(net, ["int4"], [], bias_of, retrain=retrain)[0].retrained
+    9.0
     """
     inputs = list(inputs)
     plain = evaluate(copy.deepcopy(model).eval())
@@ -161,8 +176,17 @@ def compare(
         direct = evaluate(quantized)
         retune_batchnorm(quantized, inputs)
         label = emulation_of(quantized).recipe.weight.label
-        rows.append(Comparison(label, plain, direct, evaluate(quantized)))
+        retuned = evaluate(quantized)
+        rows.append(Comparison(label, plain, direct, retuned, _retrained(model, format, evaluate, retrain, options)))
     return rows
+
+
+def _retrained(model: nn.Module, format: Any, evaluate: Evaluate, retrain: Any, options: dict[str, Any]) -> Any:
+    if retrain is None:
+        return None
+    quantized = quantize_for_inference(model, format, **options).train()
+    retrain(quantized)
+    return evaluate(quantized.eval())
 
 
 def sensitivity(model: nn.Module, format: Any, evaluate: Evaluate, **options: Any) -> dict[str, float]:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from lplab import formats
-from lplab.training import tasks
+from lplab.training import Trainer, tasks
 from lplab.training.conversion import emulation_of
 from lplab.training.inference import (
     compare,
@@ -75,6 +75,22 @@ def test_fewer_bits_cost_more_and_retuning_helps_where_it_hurts(trained):
     assert abs(wide.direct - wide.float32) < abs(narrow.direct - narrow.float32)
     assert narrow.retuned < narrow.direct and narrow.recovered > 0
     assert abs(by_label["int8"].direct - wide.float32) < 0.05
+
+
+def test_training_on_under_the_rounding_helps_and_leaves_the_model_alone(trained):
+    """A grid of three bits hurts; thirty steps of training through it take most of that back."""
+    model, batches, loss = trained
+    before, data, given = loss(model), tasks.get("digits_resnet").data(50, 0), []
+
+    def retrain(rounded):
+        given.append((rounded, rounded.training, emulation_of(rounded).recipe.weight.format.bits))
+        Trainer(rounded, data, lr=0.02).run(30, progress=False)
+
+    (row,) = compare(model, [formats.IntFormat(3)], batches, loss, retrain=retrain)
+    assert row.retrained < row.direct and row.retrained < row.retuned
+    assert [found[1:] for found in given] == [(True, 3)] and given[0][0] is not model and not given[0][0].training
+    assert loss(model) == before == row.float32
+    assert compare(model, ["int8"], batches[:2], loss)[0].retrained is None
 
 
 def test_the_model_is_left_alone(trained):
