@@ -66,17 +66,27 @@ class Number:
 
 @dataclass(frozen=True)
 class Like:
-    """An array of floating-point numbers with the shape of one of the arguments."""
+    """An array of floating-point numbers with the shape of one of the arguments.
+
+    Args:
+        argument: position of that argument.
+        lists: whether a list or tuple of numbers will do for an array of one dimension.
+    """
 
     argument: int = 0
+    lists: bool = False
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
         """See `Form`.
 
         >>> Like().problem((np.zeros(3),), np.zeros(2))
         'returns an array of shape (2,) and dtype float64: return one of shape (3,), like its input'
+        >>> Like(lists=True).problem((np.zeros(2),), [1, 2.5])
+        ''
         """
         wanted = np.shape(args[self.argument])
+        if self.lists and isinstance(result, list | tuple) and all(map(is_number, result)):
+            result = np.array(result, np.float64)
         if not isinstance(result, np.ndarray) and not (wanted == () and is_number(result)):
             return f"returns {kind_of(result)}: return a numpy array of shape {wanted}, like its input"
         if np.shape(result) != wanted:

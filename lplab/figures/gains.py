@@ -26,7 +26,7 @@ def gradient_gains(gains: Mapping[str, Mapping[str, float]], *, title: str = "",
         ValueError: no way or more than three, or different layers.
 
     >>> gradient_gains({"LUQ": {"a.weight": 1.0, "b.weight": 0.99}}).layout.meta["title"]
-    'Left in the first layer: LUQ 100 %'
+    'Left in the first layer: 100 %'
     """
     layers = [list(each) for each in gains.values()]
     if not 0 < len(gains) <= _MOST or not layers[0] or any(each != layers[0] for each in layers):
@@ -38,20 +38,21 @@ def gradient_gains(gains: Mapping[str, Mapping[str, float]], *, title: str = "",
         _points(label, np.array(list(each.values())), rows, names, *look)
         for (label, each), look in zip(gains.items(), looks, strict=False)
     ]
-    first = ", ".join(f"{label} {next(iter(each.values())):.0%}" for label, each in gains.items()).replace("%", " %")
-    said = title or f"Left in the first layer: {first}"
+    firsts = {label: f"{100 * next(iter(each.values())):.0f} %" for label, each in gains.items()}
+    said = title or f"Left in the first layer: {', '.join(firsts.values())}"  # whose is whose the key says
     top = max(1.15, 1.05 * max(max(each.values()) for each in gains.values()))
     layout = {
         "xaxis": {"range": [0, top], "title": {"text": "gain: length along the true gradient"}, "tickformat": ".0%"},
         "yaxis": {"range": [-0.6, len(names) - 0.4], "tickvals": rows, "ticktext": names},
         "shapes": [_one(len(names))],
     }
+    entries = [(c, _SIGNS[s], f"{label}: {firsts[label]}") for label, (c, s) in zip(gains, looks, strict=False)]
     ranges = "; ".join(f"{label} from {min(e.values()):.2f} to {max(e.values()):.2f}" for label, e in gains.items())
     return style.finish(
         style.figure(data, layout),
         alt=f"What is left of the gradient of {len(names)} layers: {ranges}. {said}.",
         title=said,
-        subtitle=style.key(*((c, _SIGNS[s], label) for label, (c, s) in zip(gains, looks, strict=False))),
+        subtitle=style.key(*entries),
         height=height or 120 + 20 * len(names),
         l=170,
         t=66,

@@ -52,7 +52,7 @@ def gradient_grids(
     fig = style.figure(
         [*_bars(shares, counts), *_bands(rows), *_rows(rows, grid), *_table(effects, grid)], _layout(shares, rows, grid)
     )
-    beyond = words.percent(float(counts[2].sum()) / max(total, 1))
+    beyond = words.percent(effects[grid].saturated)  # like every number here; the bars count elements
     entries = [(*sign, fate) for sign, fate in zip(_SIGNS, (*FATES[:2], f"{FATES[2]} ({beyond})"), strict=True)]
     each = "; ".join(f"{GRADIENT_GRIDS[name].label}: {_said(effect)}" for name, effect in effects.items())
     return style.finish(

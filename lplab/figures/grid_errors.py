@@ -43,7 +43,7 @@ def grid_errors(
         own: the number with a scale of each layer's own, by name.
         what: what the number is, for the axis.
         unit: "%" multiplies by a hundred.
-        limits: of the axis; what lies beyond is drawn at its edge.
+        limits: of the axis; what lies beyond is a triangle at its edge, and a line between two such is left out.
         at: the scale to mark; None marks the scales of the layers' own.
         good: where given, values up to this count as good, and the title tells at how many scales.
         title: the point that it makes, by default that of ``good``.
@@ -66,6 +66,7 @@ def grid_errors(
     low, high = factor * limits[0], factor * limits[1]
     lines = [_line(name, x, factor * values, low, high) for name, values in found.items()]
     points = [_point(name, right, factor * own[name], low, high) for name in found]
+    beyond = _beyond(x, {name: factor * values for name, values in found.items()}, low, high)
     mark = float(at) if at is not None else right
     ticks = np.arange(x[0], x[-1] + 1, 2)
     shapes = [_mark(mark), _limit(factor * good, float(x[-1]) + 0.7) if good is not None else _limit(0, float(x[0]))]
@@ -81,10 +82,13 @@ def grid_errors(
     now = ", ".join(f"{GRADIENT_GRIDS[n].label} {factor * v:.3g} {unit}".strip() for n, v in at_mark.items())
     where = "a scale for each layer" if at is None else f"one scale of {words.power(at, plain=True)}"
     return style.finish(
-        style.figure([*lines, *points], layout),
+        style.figure([*lines, *points, beyond], layout),
         alt=f"{what} against the scale. {said}. With {where}: {now}.".replace("-", words.MINUS),
         title=said,
-        subtitle=style.key(*((LOOKS[n][0], LOOKS[n][2], GRADIENT_GRIDS[n].label) for n in found)),
+        subtitle=style.key(
+            *((LOOKS[n][0], LOOKS[n][2], GRADIENT_GRIDS[n].label) for n in found),
+            *([(style.GREY, "▲", "off the scale")] if len(beyond["x"]) else []),
+        ),
         height=height,
         t=66,
     )
@@ -107,12 +111,14 @@ def _windows(x: np.ndarray, curves: Mapping[str, np.ndarray], good: float) -> st
 def _line(name: str, x: np.ndarray, y: np.ndarray, low: float, high: float) -> dict[str, Any]:
     colour, dash, _ = LOOKS[name]
     label = GRADIENT_GRIDS[name].label
+    outside = np.concatenate([[True], (y < low) | (y > high), [True]])
+    far = outside[:-2] & outside[1:-1] & outside[2:]
     return {
         "type": "scatter",
         "mode": "lines",
         "name": label,
         "x": x,
-        "y": np.clip(y, low, high),
+        "y": np.where(far, np.nan, np.clip(y, low, high)),
         "line": {"color": colour, "dash": dash, "width": 2},
         "customdata": y,
         "hovertemplate": f"{label}<br>scale  2<sup>%{{x}}</sup><br>value  %{{customdata:.3g}}<extra></extra>",
@@ -131,6 +137,26 @@ def _point(name: str, x: float, y: float, low: float, high: float) -> dict[str, 
         "marker": {"symbol": "diamond", "size": 10, "color": colour},
         "customdata": np.array([y]),
         "hovertemplate": f"{label}<br>a scale per layer<br>value  %{{customdata:.3g}}<extra></extra>",
+    }
+
+
+def _beyond(x: np.ndarray, curves: Mapping[str, np.ndarray], low: float, high: float) -> dict[str, Any]:
+    """Triangles at the edge for what lies beyond it."""
+    outside = {name: (y < low) | (y > high) for name, y in curves.items()}
+    count = [int(there.sum()) for there in outside.values()]
+    symbols = [np.where(y[outside[name]] > high, "triangle-up", "triangle-down") for name, y in curves.items()]
+    values = np.concatenate([y[outside[name]] for name, y in curves.items()])
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "off the scale",
+        "x": np.concatenate([x[there] for there in outside.values()]),
+        "y": np.clip(values, low, high),
+        "marker": {"symbol": np.concatenate(symbols), "size": 9}
+        | {"color": np.repeat([LOOKS[name][0] for name in outside], count)},
+        "customdata": values,
+        "cliponaxis": False,
+        "hovertemplate": "off the scale<br>value  %{customdata:,.0f}<extra></extra>",
     }
 
 

@@ -23,7 +23,8 @@ def layer_scales(
 
     Args:
         scales: positive scales of each layer, [steps], all of one length, at least one layer.
-        yours: those of another rule for the same layers; what is no positive number leaves a gap.
+        yours: those of another rule for the same layers, drawn where they differ; what is no positive number leaves a
+            gap.
         steps: the numbers of the steps, ascending; by default 0, 1, 2 …
         title: the point that it makes; by default how far apart the layers are, or how often yours agrees.
         height: in pixels.
@@ -49,19 +50,20 @@ def layer_scales(
     lowest, highest = min(found, key=lambda n: found[n][-1]), max(found, key=lambda n: found[n][-1])
     every = np.concatenate(list(found.values()))
     low, high = float(np.floor(every.min())) - 1, float(np.ceil(every.max())) + 1
+    apart = {name: _apart(values, found[name]) for name, values in own.items()}
     data = [
         _line("each layer", *_joined(at, found), style.GREY, "solid", 1.0) | {"opacity": 0.6},
         _line(highest, at, found[highest], style.BLUE, "solid", 2.2),
         _line(lowest, at, found[lowest], style.VERMILION, "dash", 2.2),
-        _line("yours", *_joined(at, own), style.PINK, "dot", 2.2) | {"visible": bool(own)},
+        _line("yours", *_joined(at, apart), style.PINK, "dot", 2.2) | {"visible": bool(own)},
     ]
     entries = [(style.BLUE, "━", highest), (style.VERMILION, "╍", lowest), (style.GREY, "─", "the other layers")]
-    entries += [(style.PINK, "┅", "yours")] if own else []
+    entries += [(style.PINK, "┅", "yours, where it differs")] if own else []
     ends = [words.raised(words.power(float(found[name][-1]), plain=True)) for name in (lowest, highest)]
-    apart = f"Scales at the last step: {ends[0]} to {ends[1]}"
+    ends_at = f"Scales at the last step: {ends[0]} to {ends[1]}"
     equal = sum(int((own[name] == found[name]).sum()) for name in own)
-    said = title or (f"Yours agrees at {equal:,} of {every.size:,} scales" if own else apart)
-    more = f" {apart}." if said != apart else ""
+    said = title or (f"Yours agrees at {equal:,} of {every.size:,} scales" if own else ends_at)
+    more = f" {ends_at}." if said != ends_at else ""
     layout = {
         "xaxis": {"range": [0, max(int(at[-1]), 1)], "title": {"text": "step"}},
         "yaxis": {"range": [low, high], "title": {"text": "scale (powers of two)"}, **_ticks(low, high)},
@@ -81,6 +83,12 @@ def _exponents(values: Any) -> np.ndarray:
     x = np.asarray(values, np.float64)
     with np.errstate(invalid="ignore"):
         return np.log2(np.where((x > 0) & np.isfinite(x), x, np.nan))
+
+
+def _apart(own: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Own exponents where they differ, and one step before and behind: equal lines would hide those below."""
+    differs = np.concatenate([[False], own != right, [False]])
+    return np.where(differs[:-2] | differs[1:-1] | differs[2:], own, np.nan)
 
 
 def _joined(steps: np.ndarray, lines: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -88,8 +88,9 @@ def loss_curves(
     green = _line(reference or LossCurve("fp32", []), window, style.GREEN, "solid")
     data += [green | {"visible": reference is not None}, _crosses(_all(curves, reference), window, top)]
     layout = {
-        "xaxis": {"range": [0, steps + 0.5], "title": {"text": "step"}},
-        "yaxis": {"range": [bottom, top], "title": {"text": f"loss ({unit})" + f", mean of {window}" * (window > 1)}},
+        "xaxis": {"range": [0, steps + 0.5]}
+        | {"title": {"text": "step" + f" (lines: mean of the last {window} steps)" * (window > 1)}},
+        "yaxis": {"range": [bottom, top], "title": {"text": f"loss ({unit})"}},
     }
     done = max((len(curve.losses) for curve in _all(curves, reference)), default=0)
     said = f"Training loss after {done} of {steps} steps"

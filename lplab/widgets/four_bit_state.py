@@ -177,5 +177,7 @@ def statement(at: Position) -> str:
     steps = [round(np.log2(first_scale(float(np.abs(gradients(at.moment)[name]).max())))) for name in at.layers]
     own = raised(f"2^{min(steps)}") + (f" to {raised(f'2^{max(steps)}')}" if max(steps) > min(steps) else "")
     name = GRADIENT_GRIDS[at.grid].label
-    said = f"{name}: {percent(effect.zeroed)} of the gradients become zero, {percent(effect.saturated)} lie beyond 64, "
+    mean = ", mean of the layers" if len(at.layers) > 1 else ""
+    fates = f"{percent(effect.zeroed)} of the gradients become zero, {percent(effect.saturated)} lie beyond 64"
+    said = f"{name}{mean}: {fates}, "
     return f"{said}magnitudes change by {signed_percent(effect.bias, 2)}. Scales that GradScale would give: {own}."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import plotly.graph_objects as go
 
 from lplab import figures
@@ -42,7 +44,8 @@ class LiveTrainers(LiveRun):
     def __init__(
         self, trainers: Mapping[str, Callable[[], Trainer]], *, steps: int, threads: int, reference: str, **run: Any
     ) -> None:
-        look = {name: run.pop(name) for name in ("unit", "loss_range")}
+        look, bits = {name: run.pop(name) for name in ("unit", "loss_range")}, run.pop("bits")
+        per = math.log(2) if bits else 1.0
         makers, self._names, self.trainers = dict(trainers), list(trainers), {}
 
         def rounds() -> Iterator[Round]:
@@ -52,7 +55,8 @@ class LiveTrainers(LiveRun):
 
         def draw(got: tuple[Round, ...]) -> go.Figure:
             found = _sorted(self._names, got)
-            curves = {n: figures.LossCurve(n, losses, error is not None) for n, (losses, error) in found.items()}
+            drawn = {name: np.asarray(losses, np.float64) / per for name, (losses, _) in found.items()}
+            curves = {n: figures.LossCurve(n, drawn[n], error is not None) for n, (_, error) in found.items()}
             others = [curve for name, curve in curves.items() if name != reference]
             return figures.loss_curves(others, curves.get(reference), steps=steps, **look)
 
@@ -69,7 +73,8 @@ def live_trainers(
     steps: int,
     name: str = "Train",
     reference: str = REFERENCE,
-    unit: str = "nats",
+    unit: str = "",
+    bits: bool = False,
     loss_range: tuple[float, float] | None = None,
     threads: int = 1,
     start: bool = False,
@@ -85,7 +90,8 @@ def live_trainers(
         steps: of every trainer.
         name: on the button.
         reference: which name is the reference.
-        unit: of the loss.
+        unit: of the loss as it is drawn; by default nats, or bits.
+        bits: whether to draw cross entropies, which trainers have in nats, in bits; ``losses`` stay what they are.
         loss_range: ends of the loss axis; by default from 0 to a little above the first losses.
         threads: that PyTorch computes with; one is the fastest for models of some hundred thousand weights while a
             browser draws, more pay for large ones.
@@ -122,7 +128,8 @@ def live_trainers(
         steps=whole("steps", steps, 1, 2**31 - 1),
         threads=whole("threads", threads, 1, 1024),
         reference=reference,
-        unit=unit,
+        unit=unit or ("bits" if bits else "nats"),
+        bits=bits,
         loss_range=loss_range,
         name=name,
         start=start,

@@ -85,7 +85,7 @@ def test_the_given_rounding_is_the_librarys():
 
 
 def test_the_solution_of_gradscale_is_the_librarys_on_a_recorded_run():
-    solution = function_of(catalogue.get("07.3"))
+    solution = function_of(catalogue.get("07.4"))
     recorded = gradient_maxima()
     for layer in recorded.layers:
         np.testing.assert_array_equal(solution(recorded.of(layer).astype(float), 1.0), scales_of(recorded.of(layer)))
@@ -103,7 +103,7 @@ def test_multipliers_against_a_search_over_many_numbers(radix):
 
 
 def test_a_search_to_six_digits_passes_and_three_digits_do_not():
-    exercise = catalogue.get("07.4")
+    exercise = catalogue.get("07.3")
     search = """
 def multipliers(radix):
     low, high = 1.0, float(radix)
@@ -117,6 +117,25 @@ def multipliers(radix):
     assert verdict.passed, verdict.text
     verdict = judge(exercise, Answer("import numpy as np\n" + search.replace("t, 7)", "t, 3)"), "multipliers"))
     assert not verdict.passed and "1.71241" in verdict.text
+    six = "def multipliers(radix):\n    return float(f'{FIRST:.6g}'), float(f'{SECOND:.6g}')\n"
+    six = six.replace("FIRST", "2 * radix / (1 + radix)").replace("SECOND", "np.e * radix ** (-1 / (radix - 1))")
+    assert judge(exercise, Answer("import numpy as np\n" + six, "multipliers")).passed
+    verdict = judge(exercise, Answer("import numpy as np\n" + six.replace(".6g", ".5g"), "multipliers"))
+    assert not verdict.passed and "is 1.33333, yours is 1.3333." in verdict.text
+
+
+def test_scales_may_come_as_a_list():
+    exercise = catalogue.get("07.4")
+    lists = exercise.solution.replace("    return scales\n", "    return [float(scale) for scale in scales]\n")
+    assert lists != exercise.solution and judge(exercise, Answer(lists, "grad_scale")).passed
+    assert isinstance(draw_scales(lambda largest, first: [first] * len(largest)), widgets.LiveFigure)
+    words = "def grad_scale(largest, first):\n    return ['a'] * len(largest)\n"
+    assert "return a numpy array of shape (3,)" in judge(exercise, Answer(words, "grad_scale")).text
+
+
+def test_an_error_is_not_compared_with_a_legal_way():
+    verdict = judge(catalogue.get("07.1"), Answer("def radix4(x):\n    return x + 'a'\n", "radix4"))
+    assert not verdict.passed and "legal way" not in verdict.text and "raises" in verdict.text
 
 
 def test_two_phases_may_come_as_a_tuple_and_must_be_two():

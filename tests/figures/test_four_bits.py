@@ -42,8 +42,10 @@ def test_the_axis_stays_where_it_is_whatever_the_scale():
 def test_errors_against_the_scale_mark_where_it_stands():
     curves = {"radix2": [0.9, 0.4, 0.2], "luq": [9.0, 0.6, 0.4]}
     fig = figures.grid_errors([8, 9, 10], curves, {"radix2": 0.1, "luq": 0.3}, what="error", limits=(0, 1.5), at=9)
-    radix2, luq, *own = fig.data
+    radix2, luq, *own, beyond = fig.data
     assert radix2.y.tolist() == [90, 40, 20] and luq.y.tolist() == [150, 60, 40] and luq.customdata[0] == 900
+    assert beyond.x.tolist() == [8] and beyond.y.tolist() == [150] and beyond.customdata.tolist() == [900]
+    assert "▲" in fig.layout.meta["subtitle"]
     assert fig.layout.shapes[0].x0 == 9 and [point.x[0] for point in own] == [12, 12]
     assert radix2.line.dash != luq.line.dash and "FP4 radix 2 40 %, LUQ (radix 2, coin) 60 %" in fig.layout.meta["alt"]
     owned = figures.grid_errors([8, 9, 10], curves, {"radix2": 0.1, "luq": 0.3}, what="error", limits=(0, 1), good=0.5)
@@ -52,6 +54,14 @@ def test_errors_against_the_scale_mark_where_it_stands():
     assert good_scales([8, 9, 10], curves["luq"]) == [10]
     with pytest.raises(ValueError, match="a number for each of 3 scales"):
         figures.grid_errors([8, 9, 10], {"radix2": [1.0]}, {"radix2": 1.0}, what="error", limits=(0, 1))
+
+
+def test_a_curve_off_the_scale_does_not_look_like_a_plateau():
+    fig = figures.grid_errors([7, 8, 9, 10], {"luq": [9, 7, 2, 0.3]}, {"luq": 0.3}, what="error", limits=(0, 1))
+    luq, _, beyond = fig.data
+    assert np.isnan(luq.y[:2]).all() and luq.y[2:].tolist() == [100, 30] and beyond.x.tolist() == [7, 8, 9]
+    fig = figures.grid_errors([8, 9], {"luq": [0.4, 0.3]}, {"luq": 0.3}, what="error", limits=(0, 1))
+    assert len(fig.data[2].x) == 0 and "off the scale" not in fig.layout.meta["subtitle"]
 
 
 def test_phases_are_compared_point_by_point():
@@ -75,6 +85,8 @@ def test_scales_of_layers_show_the_ends_and_yours():
     assert np.isnan(every.y).sum() == 3 and not yours.visible and fig.layout.meta["title"].endswith("2² to 2⁴")
     own = figures.layer_scales(scales, {**scales, "low": [1, -2, np.inf]})
     assert own.layout.meta["title"] == "Yours agrees at 7 of 9 scales" and own.data[3].visible
+    drawn = own.data[3].y[: 3 + 1]
+    assert drawn[0] == 0 and np.isnan(drawn[1:]).all() and np.isnan(own.data[3].y[4:]).all(), "only where it differs"
     for wrong in ({}, {"a": [1, 2], "b": [1]}):
         with pytest.raises(ValueError, match="one sequence for each layer"):
             figures.layer_scales(wrong)
@@ -93,7 +105,8 @@ def test_gains_have_a_row_for_each_layer_and_a_symbol_for_each_way():
     radix4, luq = fig.data
     assert radix4.x.tolist() == [0.4, 0.9] and list(fig.layout.yaxis.ticktext) == ["a", "b"]
     assert radix4.marker.symbol != luq.marker.symbol and fig.layout.shapes[0].x0 == 1
-    assert fig.layout.meta["title"] == "Left in the first layer: radix 4 40 %, LUQ 100 %"
+    assert fig.layout.meta["title"] == "Left in the first layer: 40 %, 100 %"
+    assert "LUQ: 100 %" in fig.layout.meta["subtitle"]
     for wrong in ({}, {"a": {}}, {"a": {"x": 1.0}, "b": {"y": 1.0}}):
         with pytest.raises(ValueError, match="one to 3 ways to round with the same layers"):
             figures.gradient_gains(wrong)

@@ -12,7 +12,7 @@ def test_the_line_is_the_mean_of_the_last_steps():
     assert curve.smooth(1).tolist() == curve.losses.tolist()
     assert curve.smooth(3).tolist() == [0.0, 0.5, 1.0, 2.0, 3.0, 4.0]
     fig = figures.loss_curves([LossCurve("a", np.arange(60.0))], steps=100)
-    assert fig.data[0].y[-1] == np.mean([56, 57, 58, 59]) and "mean of 4" in fig.layout.yaxis.title.text
+    assert fig.data[0].y[-1] == np.mean([56, 57, 58, 59]) and "mean of the last 4 steps" in fig.layout.xaxis.title.text
 
 
 def test_axes_stay_while_curves_grow():

@@ -80,6 +80,13 @@ def test_copied_code_runs_and_gives_numbers_close_to_the_picture(explorer, posit
     assert "radix2" in explorer.code_line.value, "the code on the page follows the controls"
 
 
+def test_the_key_and_the_line_tell_the_same_share_beyond_64():
+    at = fb.Position(scale=24)
+    assert "73.1 % lie beyond 64" in fb.statement(at) and "mean of the layers" in fb.statement(at)
+    assert "beyond 64 (73.1 %)" in fb.grids_figure(at).layout.meta["subtitle"]
+    assert "mean of" not in fb.statement(fb.Position(layer="head"))
+
+
 def test_what_is_looked_at_holds_the_largest_gradient():
     for layer, x in fb.gradients("transformer, step 50").items():
         whole = captured()[f"transformer/step50/{layer}/gradient"]

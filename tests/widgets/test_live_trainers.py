@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -87,6 +88,17 @@ def test_it_computes_with_the_threads_that_it_was_told_and_gives_them_back():
     finished(live_trainers({"a": lambda: trainer(data=counted)}, steps=2))
     finished(live_trainers({"a": lambda: trainer(data=counted)}, steps=1, threads=3, loss_range=(0, 1)))
     assert during == [1, 1, 3] and torch.get_num_threads() == before
+
+
+def test_losses_in_bits_are_drawn_and_the_numbers_stay_nats():
+    nats = finished(live_trainers({"fp32": trainer}, steps=3))
+    bits = finished(live_trainers({"fp32": trainer}, steps=3, bits=True))
+    assert bits.losses == nats.losses
+    drawn, natural = (run.figure.data[0].y for run in (bits, nats))
+    assert drawn == pytest.approx(natural / np.log(2))
+    assert bits.figure.layout.yaxis.title.text == "loss (bits)"
+    named = live_trainers({"fp32": trainer}, steps=3, bits=True, unit="bits a character")
+    assert named.figure.layout.yaxis.title.text == "loss (bits a character)"
 
 
 def test_before_the_start_there_is_nothing():

@@ -1,4 +1,4 @@
-"""Lab 07, four bits for gradients: radix-4 rounding, two phases, GradScale, and the best threshold."""
+"""Lab 07, four bits for gradients: radix-4 rounding, two phases, the best threshold, GradScale."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ QUESTIONS = (
         because="From 1 to 64 it is six octaves. Of 100 gradients of a layer 99 spread over eight and more, and the largest ones of the layers lie up to five and a half octaves apart.",
     ),
 )
-EXERCISES = (RADIX4, TWO_PHASE, GRAD_SCALE, THRESHOLD)
+EXERCISES = (RADIX4, TWO_PHASE, THRESHOLD, GRAD_SCALE)

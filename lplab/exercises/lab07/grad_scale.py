@@ -1,4 +1,4 @@
-"""Exercise 07.3: GradScale, the scale of one layer that follows its gradient."""
+"""Exercise 07.4: GradScale, the scale of one layer that follows its gradient."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cases() -> list[Args]:
 
 def show(args: Args) -> str:
     """The maxima and the first scale."""
-    return f"largest = {several(args[0]) if len(args[0]) else '()'}, first = {decimal(args[1])}"
+    return f"the array largest = {several(args[0]) if len(args[0]) else '()'}, first = {decimal(args[1])}"
 
 
 def why(args: Args, expected: Any) -> str:
@@ -54,14 +54,14 @@ def why(args: Args, expected: Any) -> str:
 
 
 GRAD_SCALE = Exercise(
-    id="07.3",
-    version=1,
+    id="07.4",
+    version=2,
     title="GradScale",
     goal="Goal 3: give each layer the scale that it needs",
     minutes=15,
     difficulty=2,
     statement=r"""
-        Write `grad_scale(largest, first)`. `largest` holds max|dy| of one layer, unscaled, in every step; `first` is the scale of step 0. Return the scale that is **in force** in each step. In a step the layer looks at $m = \text{scale}\cdot\max|dy|$, before anything is clipped; only then the scale of the **next** step is decided:
+        Write `grad_scale(largest, first)`. The array `largest` holds max|dy| of one layer, unscaled, in every step; `first` is the scale of step 0. Return the scale that is **in force** in each step, an array as long as `largest` (a list will do). In a step the layer looks at $m = \text{scale}\cdot\max|dy|$, before anything is clipped; only then the scale of the **next** step is decided:
         half of it if $m > 64$, twice as much if $m \le 32$, else the same. Two cases in which the paper is silent: if $m$ is 0 the scale stays, and an infinite or NaN gradient counts as too large.
     """,
     stub='''
@@ -70,7 +70,7 @@ GRAD_SCALE = Exercise(
             raise NotImplementedError
     ''',
     reference=grad_scale,
-    form=Like(0),
+    form=Like(0, lists=True),
     show=show,
     why=why,
     examples=(

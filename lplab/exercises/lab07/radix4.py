@@ -93,8 +93,8 @@ RADIX4 = Exercise(
     boundary=cases,
     properties=(Property("it is what lplab.quantizers.Radix4 gives, bit for bit", spread, agrees_with_the_library),),
     conventions=(
-        mutant("ties go up: the procedure of Fig. 2c"),
-        mutant("ties go down: Eq. 1", STEP, "(np.frexp(np.nextafter(1.6 * x, 0))[1] - 1) // 2"),
+        mutant("ties go up, as in the paper's procedure"),
+        mutant("ties go down, as in the paper's equation", STEP, "(np.frexp(np.nextafter(1.6 * x, 0))[1] - 1) // 2"),
     ),
     mutants=(
         mutant("the threshold is the middle of the exponents, 2·4ⁿ⁻¹: nearest on a logarithmic scale", "1.6 * x", "2 * x"),
