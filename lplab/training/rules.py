@@ -107,6 +107,12 @@ class Rule:
             raise ValueError(f"{format.label} brings scales of its own; scaling must be None")
         if self.quantizer is not None and not callable(getattr(self.quantizer, "quantize", None)):
             raise TypeError(f"quantizer must have a method quantize(x), got {self.quantizer!r}")
+        if hasattr(self.quantizer, "state_dict"):
+            kind = type(self.quantizer).__name__
+            raise TypeError(
+                f"quantizer must not remember tensors, as {kind} does: all layers would share its memory; "
+                "use scaling=Amax(), or PerLayer() for gradients"
+            )
         if self.quantizer is not None and type(self.quantizer).__hash__ is None:
             raise TypeError(f"quantizer must be hashable (a frozen dataclass is), got {self.quantizer!r}")
 

@@ -10,6 +10,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lplab import formats, models
+from lplab.quantizers import DelayedScaling
 from lplab.training import recipes
 from lplab.training.conversion import emulation_of, quantize_model
 from lplab.training.recipe import LayerRules, Recipe
@@ -251,3 +252,12 @@ def test_a_scale_per_layer_serves_layers_without_a_product_too(kind):
     (1e-6 * model(torch.tensor([0, 1, 2, 3])).square().sum()).backward()
     weight = model[0 if kind == "embedding" else 1].weight
     assert weight.grad.count_nonzero() > 0
+
+
+@pytest.mark.parametrize(("quantizer", "message"), [
+    (DelayedScaling("e4m3fn"), "must not remember tensors, as DelayedScaling does"),
+    (object(), "must have a method quantize"),
+])  # fmt: skip
+def test_quantizers_that_no_rule_can_use(quantizer, message):
+    with pytest.raises(TypeError, match=message):
+        Rule(quantizer=quantizer)
