@@ -92,7 +92,10 @@ def regression_gives_the_coefficients(results: Results) -> Finding:
         f"{SAWB_ROWS[PUBLISHED[n]].c2:g}: {found[n]:.1f} % off)"
         for n in PUBLISHED
     )
-    return Finding(all(round(found[n]) <= WITHIN[n] for n in PUBLISHED), f"Fitted c1 and c2: {said}.")
+    return Finding(
+        all(round(found[n]) <= WITHIN[n] for n in PUBLISHED),
+        f"Fitted c1 and c2, medians of three sizes of sample: {said}.",
+    )
 
 
 def better_than_min_max(results: Results) -> Finding:
@@ -110,8 +113,8 @@ def rounds_the_weights_better(results: Results) -> Finding:
     sawb, minmax = (_errors(results, name, "weight_error") for name in ("sawb", "minmax"))
     return Finding(
         clearly_above(minmax, sawb),
-        f"What rounding does to the weights, relative to them: SAWB {100 * np.median(sawb):.0f} %, min-max "
-        f"{100 * np.median(minmax):.0f} %.",
+        f"What rounding does to the weights, as a root mean square relative to theirs: SAWB "
+        f"{100 * np.median(sawb):.0f} %, min-max {100 * np.median(minmax):.0f} %.",
     )
 
 

@@ -93,7 +93,7 @@ class ClipExplorer(ipywidgets.VBox):
             "percent": w.IntSlider(
                 min=_CLIP_ENDS[0],
                 max=_CLIP_ENDS[1],
-                description="clip (%)",
+                description="clip (% max)",
                 tooltip="α in percent of the largest magnitude",
             ),
         }

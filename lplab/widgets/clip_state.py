@@ -166,7 +166,7 @@ def sawb_clip(x: np.ndarray, bits: int) -> float:
 
 @lru_cache(maxsize=8)
 def own_row(levels: int) -> tuple[float, float]:
-    """C1 and c2 of our own regression for a number of levels."""
+    """The c1 and c2 of our own regression for a number of levels."""
     found = fit(levels, 2000)
     return found.c1, found.c2
 
@@ -206,10 +206,12 @@ def statement(look: Look, at: ClipPosition) -> str:
     count, low = (levels, -clip) if look.signed else ((levels + 1) // 2, 0.0)
     best = look.clips[LEAST][at.bits - BITS[0]]
     step = 2 * clip / (levels - 1)
+    ours = at.rule == SAWB and at.bits not in DEFAULT_ROWS
+    rest = f" No published row for {at.bits} bits: coefficients of our own fit." if ours else ""
     ends = " to ".join(number(v, digits=3) for v in (low, clip))
     return (
         f"{count} levels from {ends} in steps of {number(step, digits=3)}, error {share(look.error(at))} of the "
-        f"power; least {share(float(look.errors[LEAST][at.bits - BITS[0]]))}, with α = {number(best, digits=3)}."
+        f"power; least {share(float(look.errors[LEAST][at.bits - BITS[0]]))}, with α = {number(best, digits=3)}.{rest}"
     )
 
 

@@ -7,7 +7,7 @@ from lplab import widgets
 from lplab.exercises import catalogue
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.lab04 import drawn, layer_trial, train_clip, try_layers
-from lplab.exercises.lab04.choose_bits import choose_bits
+from lplab.exercises.lab04.choose_bits import as_good_as_can_be, choose_bits
 from lplab.quantizers import pact_backward, sawb_fit
 from lplab.quantizers.distributions import QUANTILES, magnitudes
 
@@ -78,6 +78,15 @@ def test_the_clip_comes_to_rest_where_the_library_says():
     assert late == pytest.approx(tensor.best_clip(7), rel=0.06)  # λ = 0.005 suits two bits
 
 
+def test_what_fits_better_is_said_with_its_price():
+    said = as_good_as_can_be(([10, 1, 9, 20], [12, 2, 9, 0], 0.25), [2, 8, 8, 2])
+    assert said.endswith("of 12 with layer 0, and that fits, too (exactly 10 of 10 allowed products).")
+    said = as_good_as_can_be(([4, 2, 6], [7, 7, 1], 0.35), [8, 8, 2])
+    assert said == "Layers with 6 of 12 products are kept wide; 4.2 are allowed."
+    said = as_good_as_can_be(([2, 4, 6], [7, 7, 1], 0.35), [2, 8, 2])
+    assert said == "The same harm is avoided with 2 instead of 4 wide products: layer 0."
+
+
 @pytest.mark.parametrize(("seed", "ends_help"), [(0, False), (1, True)])
 def test_layers_that_stay_wide_are_tried(seed, ends_help):
     """What the lab says of its network."""
@@ -87,6 +96,9 @@ def test_layers_that_stay_wide_are_tried(seed, ends_help):
     assert run.state == "finished" and len(trial.names) == len(trial.harm) == layer_trial.LAYERS
     assert sum(trial.products) == 516_416 and trial.products[0] == 9 * 16 * 64
     assert max(trial.weight_errors) < 2 * min(trial.weight_errors) and max(trial.harm) > 3 * max(min(trial.harm), 1)
+    if not seed:  # the lab's own: harm does not add up, and the first, the last and one in the middle hurt most
+        assert sorted(np.argsort(trial.harm)[-3:]) == [0, 6, 9] and trial.together > 3 * sum(trial.harm)
+        assert trial.plain < 1.5 and 3 < sum(trial.products[i] for i in trial.wide) / (9 * 16 * 64 + 320) < 6
     wrong = dict(trial.wrong)
     assert wrong["yours"] == wrong["best by the table"] < wrong["2 bits everywhere"] - 5
     assert max(trial.alone) < 5 < wrong["2 bits everywhere"] - 5 and trial.problem == ""

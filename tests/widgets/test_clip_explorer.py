@@ -80,6 +80,28 @@ def test_no_rule_beats_the_least_error(name):
     assert (np.diff(look.errors["least error"]) < 0).all()
 
 
+@pytest.mark.parametrize(("rule", "bits", "said"), [("SAWB", 6, True), ("SAWB", 5, False), ("max |x|", 6, False)])
+def test_coefficients_that_are_not_published_are_said_to_be_ours(explorer, rule, bits, said):
+    explorer.set(tensor="uniform", rule=rule, bits=bits)
+    assert ("No published row for 6 bits: coefficients of our own fit." in explorer.statement.value) == said
+
+
+def test_sawb_misses_the_best_clip_of_a_uniform_tensor_at_eight_bits_and_not_at_two():
+    """What the lab says in “What you saw”."""
+    look = cs.look_at("uniform")
+    assert [look.errors["SAWB"][b - 2] / look.errors["least error"][b - 2] for b in (2, 8)] == pytest.approx(
+        [1.006, 401], rel=0.01
+    )
+
+
+def test_the_parts_of_the_error_are_equal_beside_the_best_clip():
+    """The curves of rounding and clipping cross to the left of the least sum."""
+    x = cs.look_at(cs.TENSORS[0]).magnitudes
+    assert x.best_clip(7) == pytest.approx(2.48, abs=0.01)
+    found = x.errors(np.array([2.2, 2.3]), 7)
+    assert (np.sign(found.rounding - found.clipping) == [-1, 1]).all()
+
+
 def test_a_rule_that_a_tensor_does_not_have_is_replaced(explorer):
     explorer.set(preset="PACT, 4 bits")
     explorer.set(tensor="laplace")

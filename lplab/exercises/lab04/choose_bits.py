@@ -35,6 +35,17 @@ GREEDY = """
                 wide, cost = wide + [i], cost + products[i]
         return [8 if i in wide else 2 for i in range(len(products))]
 """
+EVERY = """
+    def choose_bits(products, harm, share):
+        import itertools
+
+        best, most = [2] * len(products), 0
+        for wide in itertools.product({order}, repeat=len(products)):
+            harm_avoided = sum(h * w for h, w in zip(harm, wide))
+            if sum(p * w for p, w in zip(products, wide)) <= share * sum(products) and harm_avoided > most:
+                best, most = [2 + 6 * w for w in wide], harm_avoided
+        return best
+"""
 
 
 def greedy(key: str) -> str:
@@ -63,23 +74,24 @@ def as_good_as_can_be(args: Args, result: Any) -> str:
     if set(bits) - {LOW, HIGH}:
         return f"Every layer has 2 or 8 bits, not {decimal(next(b for b in bits if b not in (LOW, HIGH)))}."
     wide = [i for i, value in enumerate(bits) if value == HIGH]
-    cost, avoided = sum(products[i] for i in wide), sum(harm[i] for i in wide)
-    if cost > share * sum(products):
-        return f"Layers with {cost} of {sum(products)} products are kept wide; {decimal(share * sum(products))} are allowed."
+    cost, avoided, allowed = sum(products[i] for i in wide), sum(harm[i] for i in wide), share * sum(products)
+    if cost > allowed:
+        return f"Layers with {cost} of {sum(products)} products are kept wide; {decimal(round(allowed, 6))} are allowed."
     best = [i for i, value in enumerate(choose_bits(products, harm, share)) if value == HIGH]
     most, least = sum(harm[i] for i in best), sum(products[i] for i in best)
     if avoided < most:
-        return f"Wide layers {named(wide)} avoid a harm of {avoided}; layers {named(best)} fit as well and avoid {most}."
-    return "" if cost <= least else f"The same harm is avoided with {least} instead of {cost} wide products: layers {named(best)}."
+        fit = f"{'exactly ' * (least == allowed)}{least} of {decimal(round(allowed, 6))} allowed products"
+        return f"A harm of {avoided} is avoided with {named(wide)}; of {most} with {named(best)}, and that fits, too ({fit})."
+    return "" if cost <= least else f"The same harm is avoided with {least} instead of {cost} wide products: {named(best)}."
 
 
 def named(layers: list[int]) -> str:
     """Layers by number, from 0.
 
-    >>> named([0, 3]), named([])
-    ('0, 3', 'none')
+    >>> named([0, 3]), named([2]), named([])
+    ('layers 0, 3', 'layer 2', 'none')
     """
-    return ", ".join(map(str, layers)) or "none"
+    return f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}" if layers else "none"
 
 
 def show(args: Args) -> str:
@@ -89,13 +101,13 @@ def show(args: Args) -> str:
 
 CHOOSE = Exercise(
     id="04.4",
-    version=1,
+    version=2,
     title="Which layers stay wide",
     goal="Goal 4: spend bits where they count",
     minutes=15,
     difficulty=2,
     statement=r"""
-        PACT leaves the first and the last layer alone. Is that a law? You have measured, for each layer, how many errors more the network makes if this layer **alone** goes to 2 bits: `harm`, a list (it may be negative, or zero). `products` has the multiplications of each layer. Write
+        PACT leaves the first and the last layer alone. Is that a law? You have measured, for each layer, how much the test loss rises, in thousandths of a bit, if this layer **alone** goes to 2 bits: `harm`, a list (it may be negative, or zero). `products` has the multiplications of each layer. Write
         `choose_bits(products, harm, share)`: a list with 8 for the layers to keep wide and 2 for the others. Wide layers may have at most `share` of all products; among the choices that fit take the one that avoids the most harm in all, and of several such the one with the fewest wide products.
         At most ten layers: you can try all choices.
     """,
@@ -115,7 +127,8 @@ CHOOSE = Exercise(
         Example(([10, 1, 9, 20], [12, 2, 9, 0], 0.25), "10 products are allowed. Layer 1 has the most harm for its price, yet layer 0 alone avoids 12, and layers 1 and 2 only 11."),
         Example(([4, 4, 8], [3, 3, 0], 0.5), "Exactly half is allowed, and exactly half is used: “at most”."),
         Example(([3, 3, 3], [5, -2, 0], 1.0), "Everything would fit. But a layer that does not suffer, or even gains, needs no bits."),
-        Example(([4, 2, 6], [7, 7, 1], 0.35), "Both avoid 7 and only one of them fits: the one with fewer products."),
+        Example(([4, 2, 6], [7, 7, 1], 0.35), "4.2 products are allowed. Layer 0 fits, or layer 1, not both; they avoid the same, so the one with fewer products."),
+        Example(([2, 4, 6], [7, 7, 1], 0.35), "The same in the other order: the number of products decides, not the place."),
         Example(([5, 5], [9, 9], 0.25), "Nothing fits: all layers have 2 bits."),
     ),
     boundary=layer_cases,
@@ -140,6 +153,9 @@ CHOOSE = Exercise(
         mutant("as many products as fit are kept wide, whatever the harm", WORTH, "(cost, 0)"),
         mutant("the least harm is avoided instead of the most", WORTH, "(-sum(harm[i] for i in wide), cost)"),
         mutant("of equal choices the one with more products", "-cost)", "cost)"),
+        wrong("of equal choices the first that came, the narrow ones tried first", EVERY.format(order="[0, 1]")),
+        wrong("of equal choices the first that came, the wide ones tried first", EVERY.format(order="[1, 0]")),
+        mutant("of equal choices whichever came first, the prices forgotten", WORTH, "(sum(harm[i] for i in wide), 0)"),
         mutant("harm is counted by its size: a layer that gains is kept wide", WORTH, "(sum(abs(harm[i]) for i in wide), -cost)"),
         mutant("only one layer is kept wide", FITS, "len(wide) == 1 and cost <= share * sum(products)"),
         mutant("8 and 2 are exchanged", RESULT, "[2 if i in best else 8 for i in range(count)]"),

@@ -78,7 +78,7 @@ def close_enough(args: Args, result: Any) -> str:
     wanted, room = fit_sawb(*args), tolerance(args)
     for name, yours, expected in zip(("c1", "c2"), result, wanted, strict=True):
         if not abs(float(yours) - float(expected)) <= room:
-            return f"{name} is {decimal(round(float(yours), 6))}, expected {decimal(round(float(expected), 6))}."
+            return f"The {name} is {decimal(round(float(yours), 6))}, expected {decimal(round(float(expected), 6))}."
     return ""
 
 

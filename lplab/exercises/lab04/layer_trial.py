@@ -34,10 +34,12 @@ class Trial:
         said: where the work is, or what came out.
         names, products, weight_errors: of the layers: multiplications for one picture; squared error of the weights at
             2 bits, as a share of their power.
+        plain: percent of the test pictures that the network in float32 gets wrong.
         harm: thousandths of a bit of test loss more if this layer alone has 2-bit weights, as far as measured.
         alone: percent of the test pictures wrong then.
         wide: layers that the latest choice keeps wide.
         wrong: percent of the test pictures, by choice.
+        together: thousandths of a bit of test loss more with all layers at 2 bits, once it is measured.
         problem: why there is no choice of yours.
     """
 
@@ -45,10 +47,12 @@ class Trial:
     names: tuple[str, ...] = ()
     products: tuple[int, ...] = ()
     weight_errors: tuple[float, ...] = ()
+    plain: float = 0.0
     harm: tuple[int, ...] = ()
     alone: tuple[float, ...] = ()
     wide: tuple[int, ...] = ()
     wrong: tuple[tuple[str, float], ...] = ()
+    together: int | None = None
     problem: str = ""
 
 
@@ -76,8 +80,7 @@ def _trained_and_rounded(choose: Chooser, steps: int, seed: int) -> Iterator[Tri
     for number, record in enumerate(trainer.steps(steps), 1):
         yield Trial(f"Training: loss {record.loss:.2f} after {number} of {steps} steps")
     model, data = dequantize_model(trainer.model).eval(), task.test()
-    trial = _measured_weights(model, data[0])
-    plain = _loss(model, data)
+    plain, trial = _loss(model, data), replace(_measured_weights(model, data[0]), plain=_wrong(model, data))
     for i, name in enumerate(trial.names):
         others = {other: "fp32" for other in trial.names if other != name}
         rounded = _rounded(model, others)
@@ -85,7 +88,8 @@ def _trained_and_rounded(choose: Chooser, steps: int, seed: int) -> Iterator[Tri
         said = f"{i + 1} of {len(trial.names)} layers rounded alone"
         trial = replace(trial, harm=(*trial.harm, harm), alone=(*trial.alone, wrong), said=said)
         yield trial
-    yield from _with_choices(model, data, trial, choose)
+    together = round(1000 * (_loss(_rounded(model, {}), data) - plain))
+    yield from _with_choices(model, data, replace(trial, together=together), choose)
 
 
 def _with_choices(model: nn.Module, data: Any, trial: Trial, choose: Chooser) -> Iterator[Trial]:
