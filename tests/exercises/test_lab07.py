@@ -1,9 +1,13 @@
 """Lab 07: the answer of its question, what its texts state, and the student's functions beside the library's."""
 
+import re
+
 import numpy as np
 import pytest
+from torch.nn import functional
 
-from lplab import widgets
+from lplab import claims, widgets
+from lplab.claims.sun_2020_radix4 import WITHIN
 from lplab.exercises import catalogue
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.variants import function_of
@@ -14,6 +18,8 @@ from lplab.exercises.lab07.thresholds import wanted
 from lplab.quantizers import GRADIENT_GRIDS, Radix4, grid_effect
 from lplab.quantizers.gradscale import first_scale, scales_of
 from lplab.recordings import gradient_maxima, gradients_at
+from lplab.training import recipes, tasks
+from lplab.training.gains import gradient_gains, gradients_only
 
 LAYERS = gradients_at("transformer", 50)
 
@@ -75,7 +81,54 @@ def test_what_the_lab_says_of_a_scale_for_each_layer():
         0.5 < errors["radix2"] / errors["radix4_even"] < 0.6
         and 0.5 < errors["radix4_mean"] / errors["radix4_even"] < 0.7
     )
+    odd = np.mean([grid_effect(x, "radix4_odd", first_scale(np.abs(x).max())).error for x in LAYERS.values()])
+    assert 0.35 < 1 - errors["radix4_mean"] / errors["radix4_even"] < 1 - errors["radix4_mean"] / odd < 0.46
     assert errors["luq"] > errors["radix2"]
+
+
+def test_what_the_lab_says_of_windows_of_scales():
+    worst = {
+        grid: {k for k in range(6, 25) if max(grid_effect(x, grid, 2.0**k).error for x in LAYERS.values()) <= 0.5}
+        for grid in ("radix2", "radix4_even", "int4")
+    }
+    assert worst == {"radix2": {17}, "radix4_even": set(range(11, 18)), "int4": set()}
+    assert WITHIN == 0.25, "the bits within which scales of a training count as good"
+
+
+def test_what_the_lab_says_of_the_head():
+    task = tasks.get("transformer")
+    batch = task.data(16, 0)(0)
+    two, one = (
+        gradient_gains(task.model(0), gradients_only(recipes.get("int4_fp4_2020", **switches)), *batch)
+        for switches in ({}, {"phases": "single"})
+    )
+    assert round(two["head.weight"], 2) == 0.52 and round(one["head.weight"], 2) == 1.01
+    assert one["token_embedding.weight"] < two["token_embedding.weight"] < 0.4
+    assert round(one["token_embedding.weight"], 2) == 0.34
+    seen = []
+    model = task.model(0)
+
+    def keep(module, inputs, output):
+        output.retain_grad()
+        seen.append(output)
+
+    model.head.register_forward_hook(keep)
+    scores = model(batch[0])
+    functional.cross_entropy(scores.flatten(0, -2), batch[1].flatten()).backward()
+    largest = seen[0].grad.abs().flatten(0, -2).amax(-1).numpy()  # p − 1 of each character
+    assert np.abs(np.log2(largest) + 10).max() < 0.1
+    scaled = largest * first_scale(float(largest.max()))
+    assert scaled.min() > 60 and scaled.max() <= 64 and max(GRADIENT_GRIDS["radix4_odd"].values) == 32
+    assert re.search(r"except last +dlfloat16", str(recipes.get("int4_fp4_2020")))
+
+
+def test_what_the_lab_says_of_the_ablation_and_of_octaves():
+    found = claims.row(claims.get("sun_2020_ablation"))["ours"]
+    assert "42 % (all 1 × 1 FP8), 52 % (reducing 1 × 1 FP8) and 61 % (two phases)" in found
+    assert claims.row(claims.get("sun_2020_gradscale"))["ours"].endswith("scales span 6 octaves")
+    recorded = gradient_maxima()
+    last = [np.log2(scales_of(recorded.of(layer)))[-1] for layer in recorded.layers]
+    assert len(last) == 21 and max(last) - min(last) == 9
 
 
 def test_the_given_rounding_is_the_librarys():
