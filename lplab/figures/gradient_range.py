@@ -120,4 +120,5 @@ def _names(fates: RangeFates, window: Window, top: float) -> dict[str, Any]:
         (f"{fate}<br><b>{words.percent(share)}</b>", a, b)
         for fate, share, (a, b) in zip(FATES, fates.shares.tolist(), spans(window), strict=True)
     ]
-    return style.region_names(named, high - low, top)
+    names = style.region_names(named, high - low, top)
+    return names | {"cliponaxis": False}  # on half a page the last range is narrower than its name

@@ -129,6 +129,12 @@ def test_warnings_are_printed_and_break_nothing():
     assert outcome.printed == "<answer>:3: RuntimeWarning: divide by zero encountered in scalar divide\n"
 
 
+def test_warnings_of_libraries_name_no_path_of_this_machine():
+    outcome = run("import numpy as np\ndef f(x):\n    return float(np.float16([x, x]).sum())", (60000,))
+    assert outcome.values == (np.inf,)
+    assert outcome.printed == "RuntimeWarning: overflow encountered in reduce\n"
+
+
 def test_only_the_beginning_of_what_is_printed_is_kept():
     assert run("def f(): print('x' * 5000)").printed == "x" * 2000
 

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import types
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
@@ -57,6 +58,7 @@ def main() -> None:
     if "random" in request["source"]:  # loading numpy.random takes time, and most answers do without
         random.seed(0)
         numpy.random.seed(0)
+    warnings.formatwarning = warned
     originals = guards.snapshot(numpy, math, builtins)
     sys.addaudithook(guards.audit)
     guards.limit(request["cpu_seconds"], request["memory_mb"])
@@ -202,6 +204,12 @@ def words(error: BaseException) -> str:
         return str(error)[:LONGEST_MESSAGE]
     except Exception:
         return "(its message cannot be read)"
+
+
+def warned(message: Any, category: type, filename: str, lineno: int, line: str | None = None) -> str:
+    """A warning as a line: with its place in the student's source, never with the path of a library on this machine."""
+    place = f"{FILE}:{lineno}: " if filename == FILE else ""
+    return f"{place}{category.__name__}: {message}\n"
 
 
 if __name__ == "__main__":

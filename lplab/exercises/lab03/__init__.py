@@ -14,7 +14,7 @@ SCORES = "blocks.2.attention/matmul"
 
 
 def vanished() -> float:
-    """Percent of the gradients of the attention scores that float16 makes zero after 1,000 steps, without a scale."""
+    """Percent of the gradients of the attention scores of the last block that float16 makes zero after 1,000 steps, without a scale."""
     from lplab import formats
     from lplab.figures.range_fates import range_fates
     from lplab.figures.window import window
@@ -37,10 +37,10 @@ AS_GOOD, WORSE, NOTHING = "as well as in float32", "clearly worse", "it learns n
 QUESTIONS = (
     Question(
         "03.a",
-        "A small Transformer after 1,000 steps, without a loss scale: how many percent of the gradients of its attention scores does float16 make zero?",
+        "A small Transformer after 1,000 steps, without a loss scale: how many percent of the gradients of the attention scores of its last block does float16 make zero?",
         vanished,
         unit="%",
-        because="They lie around 2⁻²³, and float16 makes everything up to 2⁻²⁵ zero.",
+        because="They lie around 2⁻²³, spread over many octaves, and float16 makes everything up to 2⁻²⁵ zero. Other blocks lose other shares: the first one 44.6 %.",
     ),
     Question(
         "03.b",

@@ -36,6 +36,7 @@ def draw_scales(function: Callable[..., Any]) -> Any:
     from lplab import figures, widgets
     from lplab.exercises.lab03.largest_scale import largest_scale
     from lplab.recording_files import LOWEST, recorded
+    from lplab.widgets.range_state import label_of
 
     recording = recorded("transformer")
     layers = recording.layers(ROLE)
@@ -45,9 +46,10 @@ def draw_scales(function: Callable[..., Any]) -> Any:
     try:
         exponents = np.array([result[0] for result in results_of(function, calls)], np.float64)
         scales = np.exp2(exponents).reshape(len(layers), -1)
-        yours = dict(zip(layers, scales, strict=True))
+        names = [label_of(layer) for layer in layers]  # as the explorer calls them
+        yours = dict(zip(names, scales, strict=True))
         known = np.exp2([float(largest_scale(*call)[0]) for call in calls]).reshape(len(layers), -1)
-        drawn = figures.layer_scales(dict(zip(layers, known, strict=True)), yours, steps=recording.steps)
+        drawn = figures.layer_scales(dict(zip(names, known, strict=True)), yours, steps=recording.steps)
     except (ValueError, TypeError, IndexError) as problem:
         return Text(f"Here the largest scales of {len(layers)} layers will be drawn (now: {problem}).")
     return widgets.LiveFigure(drawn)

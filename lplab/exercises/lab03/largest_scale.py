@@ -96,6 +96,7 @@ LARGEST = Exercise(
         mutant("the most frequent magnitude is put to the end of the format, not the largest", TOP, "top = lowest + int(np.argmax(counts)) + 1"),
         mutant("the smallest gradient is made to survive, and the large ones overflow", EXPONENT, "exponent = zero_below - (lowest + filled[0])"),
         mutant("the scale is never below 1", EXPONENT, "exponent = max(overflow_from - top, 0)"),
+        mutant("the scale 2**k is returned instead of its exponent k", "return int(exponent),", "return 2.0**exponent,"),
         mutant("the sign of the exponent", EXPONENT, "exponent = top - overflow_from"),
         mutant("the losses are counted without the scale", "np.arange(len(counts)) + exponent", "np.arange(len(counts))"),
         mutant("the scale works against the losses", "np.arange(len(counts)) + exponent", "np.arange(len(counts)) - exponent"),

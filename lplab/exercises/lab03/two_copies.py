@@ -44,10 +44,25 @@ def cases() -> list[Args]:
 
 
 def why(args: Args, expected: Any) -> str:
-    """The step of the weight's octave, and the update in units of it."""
-    w, update, _, bits = args
-    step = 2.0 ** (math.frexp(w)[1] - bits)
-    return f"Around w the numbers with {bits} significant bits lie {with_power(step)} apart: an update is {abs(update) / step:g} of such a step."
+    """The update in units of the step around the weight, and the course of the first copy: what is lost once is lost ever after."""
+    w, update, steps, bits = args
+    narrow, moves = w, 0
+    while moves < steps and to_bits(narrow + update, bits) != narrow:
+        narrow, moves = to_bits(narrow + update, bits), moves + 1
+    text = f"From w on the numbers with {bits} significant bits lie {with_power(spacing(w, update, bits))} apart: an update is {abs(update) / spacing(w, update, bits):g} of such a step."
+    if moves == steps:
+        return f"{text} It arrives every time, and the first copy ends at {with_power(narrow)}."
+    if moves == 0:
+        return f"{text} It is lost every time."
+    there = abs(update) / spacing(narrow, update, bits)
+    return f"{text} The first copy moves {moves} time{'s' * (moves != 1)}, to {with_power(narrow)}. There an update is {there:g} of a step, and the last {steps - moves} of {steps} are lost."
+
+
+def spacing(w: float, update: float, bits: int) -> float:
+    """How far the next number of the narrow format lies from ``w``, in the direction of the update."""
+    fraction, exponent = math.frexp(w)
+    inward = abs(fraction) == 0.5 and (w > 0) != (update > 0)  # a power of two: below it the steps are half as long
+    return math.ldexp(1.0, exponent - bits - inward)
 
 
 def show(args: Args) -> str:
@@ -95,6 +110,7 @@ MASTER_COPY = Exercise(
         mutant("the forward pass sees the master copy in full", RESULT, "return narrow, master, lost"),
         mutant("the master copy takes an update only if the narrow one moves", f"narrow = new\n        {MASTER}", "master = master + update * (new != narrow)\n        narrow = new"),
         mutant("the updates that arrive are counted", "new == narrow", "new != narrow"),
+        mutant("compared with the weight at the beginning, not with the one before the update", "new == narrow", "new == w"),
         mutant("whoever lost one update lost them all", RESULT, "return narrow, to_bits(master, bits), steps * (lost > 0)"),
         mutant("updates that are not exact are counted, not those that change nothing", "new == narrow", "new != narrow + update"),
         mutant("updates are lost below a whole step, not half of one", NEW, "narrow if abs(update) < 2.0 ** (math.frexp(narrow)[1] - bits) else to_bits(narrow + update, bits)"),
