@@ -10,6 +10,7 @@ which looks poorer and works the same.
 
 import gzip
 import re
+import threading
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -34,10 +35,27 @@ _REPORTS = ("_sendTraceDeltas(", "_sendLayoutDelta(")  # methods of plotly's vie
 
 
 class _Bundle(ipywidgets.Widget):
-    """What all figures of a kernel share, a model without a view: plotly's JavaScript, and frames of several."""
+    """What all figures of a kernel share, a model without a view: plotly's JavaScript, and what figures changed.
+
+    Changes travel here and not in the figures' own models, as those are anywidget's: a model whose page half took more
+    than two seconds to begin, on a busy machine, never takes a message again.
+    """
 
     data = traitlets.Bytes().tag(sync=True)
     frame = traitlets.Dict().tag(sync=True, **custom_serializers)
+
+    def send_frame(self, frame: dict[str, Any]) -> None:
+        """Send the changes of some figures, by key; from any thread."""
+        with _sending:  # a frame that another thread set before this one was sent would be sent twice
+            self.frame = frame
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
+        """Give a page that is loaded anew no old frame: it gets the figures as they are."""
+        state = super().get_state(key, drop_defaults)
+        return state | {"frame": {}} if key is None else state
+
+
+_sending = threading.RLock()
 
 
 _the_bundle: _Bundle | None = None
@@ -110,7 +128,7 @@ def one_frame() -> Iterator[None]:
     finally:
         _open_frame.reset(token)
         if collected:
-            _shared_bundle().frame = collected
+            _shared_bundle().send_frame(collected)
 
 
 class LiveFigure(go.FigureWidget):
@@ -137,6 +155,7 @@ class LiveFigure(go.FigureWidget):
     _last_layout_edit_id = traitlets.Integer(0)
     _last_trace_edit_id = traitlets.Integer(0)
     _key = traitlets.Unicode().tag(sync=True)
+    _complete = False
     alt = traitlets.Unicode(help="What the figure shows, in words; kept equal to layout.meta['alt'].").tag(sync=True)
 
     def __init__(self, data: Any = None, layout: Any = None, **kwargs: Any) -> None:
@@ -147,6 +166,13 @@ class LiveFigure(go.FigureWidget):
         self._config = {"responsive": True, "displaylogo": False, "displayModeBar": False}
         self.layout.on_change(self._read_alt, "meta")
         self._read_alt(self.layout, self.layout.meta)
+        self._complete = True
+        self.open()
+
+    def open(self) -> None:
+        """Tell the page of the figure once it is complete; plotly tells first of an empty one, then what is in it."""
+        if self._complete:
+            super().open()
 
     @traitlets.default("_key")
     def _new_key(self) -> str:
@@ -170,17 +196,20 @@ class LiveFigure(go.FigureWidget):
             "source_view_id": source_view_id,
         }
         alt = alt_of(relayout_data["meta"]) if "meta" in relayout_data else self.alt
-        frame = _open_frame.get()
-        if frame is not None and self._bundle is not None:
-            if self._key in frame:  # a second change: the first one must arrive before it
-                _shared_bundle().frame = dict(frame)
-                frame.clear()
-            frame[self._key] = message | {"alt": alt}
-            with self._lock_property(alt=alt):  # it travels with the frame
-                self.alt = alt
-        else:
+        if self._bundle is None:
             with self.hold_sync():
                 self._py2js_update, self.alt = message, alt
+            return
+        with self._lock_property(alt=alt):  # it travels with the frame
+            self.alt = alt
+        frame, change = _open_frame.get(), message | {"alt": alt}
+        if frame is None:
+            _shared_bundle().send_frame({self._key: change})
+            return
+        if self._key in frame:  # a second change: the first one must arrive before it
+            _shared_bundle().send_frame(dict(frame))
+            frame.clear()
+        frame[self._key] = change
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         """Give a page that is loaded anew the figure as it is now; plotly gives it as it was made."""

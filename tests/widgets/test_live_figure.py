@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import threading
 
 import ipywidgets
 import numpy as np
@@ -137,3 +138,58 @@ def test_page_loaded_anew_gets_the_figure_as_it_is(figure):
     state = live.get_state()
     assert state["_widget_layout"]["title"]["text"] == "now"
     assert list(np.frombuffer(state["_widget_data"][0]["y"]["buffer"])) == [7.0, 7.0, 7.0]
+
+
+@pytest.fixture
+def messages(monkeypatch):
+    """What is sent to the page from here on, opened models included."""
+    sent = []
+    opening, sending = ipywidgets.Widget.open, ipywidgets.Widget._send
+
+    def opened(widget):
+        if widget.comm is None:
+            sent.append((widget, "open", widget.get_state()))
+        opening(widget)
+
+    def told(widget, message, buffers=None):
+        if widget.comm is not None:
+            sent.append((widget, "update", message.get("state", {})))
+        sending(widget, message, buffers)
+
+    monkeypatch.setattr(ipywidgets.Widget, "open", opened)
+    monkeypatch.setattr(ipywidgets.Widget, "_send", told)
+    return sent
+
+
+def test_the_page_hears_of_a_figure_once_it_is_complete_and_then_only_through_the_bundle(figure, messages):
+    """A page that was slow to begin takes no message of the figure's own model any more: none may be needed."""
+    live = LiveFigure(figure)
+    with live.batch_update():
+        live.data[0].y = np.full(3, 7.0)
+        live.layout.meta = {"alt": "later"}
+    (how, state), *later = [(how, state) for widget, how, state in messages if widget is live]
+    assert how == "open" and not later
+    assert state["_widget_layout"]["meta"] == {"alt": "three points"} == {"alt": state["alt"]}
+    assert len(state["_widget_data"]) == 1 and "lp-fig" in state["_dom_classes"] and state["_config"]["responsive"]
+    (frame,) = [state["frame"] for widget, how, state in messages if widget is live._bundle and how == "update"]
+    assert frame[live._key]["alt"] == live.alt == "later" and frame[live._key]["style_data"].keys() == {"y"}
+    assert live._bundle.get_state()["frame"] == {}, "a page that is loaded anew gets no old frame"
+
+
+def test_frames_of_several_threads_are_all_sent(figure, messages):
+    lives = [LiveFigure(figure) for _ in range(4)]
+
+    def change(live):
+        for height in range(25):
+            with live.batch_update():
+                live.data[0].y = np.full(3, float(height))
+
+    threads = [threading.Thread(target=change, args=(live,)) for live in lives]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    frames = [state["frame"] for widget, how, state in messages if how == "update" and "frame" in state]
+    assert sorted(key for frame in frames for key in frame) == sorted(
+        live._key for live in lives for _ in range(24 + 1)
+    )
