@@ -15,7 +15,7 @@ from lplab.exercises.lab07.phases import even, gradients
 
 
 def two_phase(dy, scale):
-    """The gradient dy rounded twice, with its scale: the version for dx (even phase), the version for dW (odd phase)."""
+    """The gradient dy, rounded twice with its scale: a version for dx (even phase), one for dW (odd phase)."""
     scaled = dy * scale
     return np.stack([even(scaled), even(2 * scaled) / 2]) / scale
 
@@ -102,7 +102,7 @@ TWO_PHASE = Exercise(
     """,
     stub='''
         def two_phase(dy, scale):
-            """The gradient dy rounded twice, with its scale: the version for dx (even phase), the version for dW (odd phase)."""
+            """The gradient dy, rounded twice with its scale: a version for dx (even phase), one for dW (odd phase)."""
             raise NotImplementedError
     ''',
     given=(even,),
