@@ -1,4 +1,4 @@
-"""Test errors of a network in several formats: rounded as it is, and with its batch norms tuned anew."""
+"""Test errors of a network in several formats: rounded as it is, its batch norms tuned anew, trained on."""
 
 from __future__ import annotations
 
@@ -14,15 +14,23 @@ LEAST = 0.5  # percent: the left end of the logarithmic axis; smaller errors are
 
 
 def retuned_errors(
-    labels: Sequence[str], direct: Any, retuned: Any, float32: float, yours: Any = None, *, height: int = 300
+    labels: Sequence[str],
+    direct: Any,
+    retuned: Any,
+    float32: float,
+    yours: Any = None,
+    *,
+    retrained: Any = None,
+    height: int = 300,
 ) -> go.Figure:
-    """A row for each format: the test error as it is and re-tuned, beside that of the float32 network.
+    """A row for each format: the test error as it is, re-tuned and trained on, beside that of the float32 network.
 
     Args:
         labels: of the formats.
         direct, retuned: test errors in percent, rounded as it is and with batch norms tuned anew, [formats].
         float32: the error of the network that is not rounded.
         yours: the errors with statistics of another function, [formats].
+        retrained: the errors after the rounded network was trained on, [formats].
         height: in pixels.
 
     Raises:
@@ -33,12 +41,13 @@ def retuned_errors(
     """
     count = len(labels)
     before, after = np.asarray(direct, np.float64), np.asarray(retuned, np.float64)
-    own = np.full(count, np.nan) if yours is None else np.asarray(yours, np.float64)
-    if not count or not before.shape == after.shape == own.shape == (count,):
-        shapes = ", ".join(str(each.shape) for each in (before, after, own))
+    own, on = (np.full(count, np.nan) if e is None else np.asarray(e, np.float64) for e in (yours, retrained))
+    if not count or not before.shape == after.shape == own.shape == on.shape == (count,):
+        shapes = ", ".join(str(each.shape) for each in (before, after, own, on))
         raise ValueError(f"one number for each of {count} formats is needed, at least one; got shapes {shapes}")
     agree = own == after
-    said = f"{labels[-1]}: {before[-1]:.1f} % wrong, re-tuned {after[-1]:.1f} %, float32 {float32:.1f} %"
+    said = f"{labels[-1]}: {before[-1]:.1f} % wrong, re-tuned {after[-1]:.1f} %, "
+    said += f"{f'retrained {on[-1]:.1f} %, ' if retrained is not None else ''}float32 {float32:.1f} %"
     if yours is not None:
         said += f"; yours agrees in {agree.sum()} of {count}"
     y = np.arange(count, dtype=np.float64)
@@ -49,6 +58,7 @@ def retuned_errors(
         _dots("re-tuned", after, y, "circle", style.BLUE, 10),
         _dots("yours, the same", np.where(agree, own, np.nan), y, "circle-open", style.VERMILION, 17),
         _dots("yours, different", np.where(agree, np.nan, own), y, "x-thin", style.VERMILION, 13),
+        _dots("retrained", on, y, "diamond", style.PINK, 9),
     ]
     ticks = np.array([0.5, 1, 2, 5, 10, 20, 50, 100])
     layout = {
@@ -57,10 +67,14 @@ def retuned_errors(
         "yaxis": {"range": [count - 0.4, -0.6], "tickvals": y, "ticktext": np.array(labels, dtype=str)},
     }
     entries = [(style.VERMILION, "■", "as it is"), (style.BLUE, "●", "re-tuned"), (style.GREEN, "╍", "float32")]
+    entries += [(style.PINK, "◆", "retrained")] if retrained is not None else []
     entries += (
         [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "different")] if yours is not None else []
     )
-    each = "; ".join(f"{n} {d:.1f} %, re-tuned {r:.1f} %" for n, d, r in zip(labels, before, after, strict=True))
+    each = "; ".join(
+        f"{n} {d:.1f} %, re-tuned {r:.1f} %" + (f", retrained {t:.1f} %" if np.isfinite(t) else "")
+        for n, d, r, t in zip(labels, before, after, on, strict=True)
+    )
     return style.finish(
         style.figure(traces, layout),
         alt=f"Test errors in {count} formats: {each}; float32 {float32:.1f} %. {said}.",

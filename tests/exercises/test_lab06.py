@@ -8,9 +8,11 @@ import torch
 
 from lplab import widgets
 from lplab.exercises import catalogue
+from lplab.exercises.checks.judge import judge
+from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab06 import delayed_table, draw_biases, draw_delayed, draw_retuned, retuned_net
 from lplab.exercises.lab06.best_bias import best_bias
-from lplab.exercises.lab06.delayed_scales import SPIKE, delayed_scales
+from lplab.exercises.lab06.delayed_scales import DELAYED, SPIKE, delayed_scales
 from lplab.exercises.lab06.retune import RETUNE, close_enough, retune, retune_cases
 
 
@@ -53,8 +55,11 @@ def test_scales_are_drawn_once_they_are_there():
 
 
 def test_a_margin_of_an_octave_cures_most_clipping():
-    clipped = {(length, margin): count for length, margin, count, _ in delayed_table((1, 16), (0, 1))}
-    assert clipped[1, 0] > 150 > 50 > clipped[16, 0] > 10 > clipped[1, 1] > clipped[16, 1]
+    rows = {row[:2]: row[2:] for row in delayed_table((1, 16, 64), (0, 1))}
+    clipped = {key: count for key, (count, _, _) in rows.items()}
+    assert clipped[1, 0] > 150 > 50 > clipped[16, 0] > 10 > clipped[1, 1] > clipped[16, 1] == 1
+    assert (clipped[16, 0], clipped[64, 0], clipped[64, 1]) == (37, 9, 0)
+    assert round(rows[1, 0][1], 1) == 4.2 and rows[64, 1][1] == 0, "octaves beyond the end"
 
 
 def test_a_spike_is_clipped_and_remembered():
@@ -83,6 +88,7 @@ def test_other_ways_to_the_same_statistics_pass():
 
 def test_a_network_is_tuned_by_a_function_as_by_the_library(monkeypatch):
     monkeypatch.setattr(retuned_net, "STEPS", 30)
+    monkeypatch.setattr(retuned_net, "MORE", 3)
     monkeypatch.setattr(retuned_net, "FORMATS", {"E3M2": "e3m2"})
     retuned_net.trained.cache_clear()
     try:
@@ -91,3 +97,32 @@ def test_a_network_is_tuned_by_a_function_as_by_the_library(monkeypatch):
         assert draw_retuned(nothing_new).layout.meta["title"].endswith("yours agrees in 0 of 1")
     finally:
         retuned_net.trained.cache_clear()
+
+
+TEXTBOOK = """import numpy as np
+def best_bias(x, e, m):
+    size = np.abs(x[x != 0])
+    bias = int(np.floor(2**e - 1 - np.log2(size.max() / (2 - 2.0**-m))))
+    return bias, np.mean(size <= 2.0 ** (-bias - m))
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "known"), [
+    ("x[", "x[", "a logarithm, which rounds away what is too much"),
+    ("e - 1", "e - 2", "the uppermost exponent is reserved, as IEEE does"),
+    ("size <= 2.0 **", "size < 2.0 **", "a tie goes up to the smallest number"),
+])  # fmt: skip
+def test_a_logarithm_is_told_why_it_fails_and_hides_no_other_mistake(old, new, known):
+    verdict = judge(catalogue.get("06.1"), Answer(TEXTBOOK.replace(old, new), "best_bias"))
+    assert verdict.misconception == known, verdict.text
+    if old == new:
+        assert verdict.ring == "properties" and "log2 rounds the step away" in verdict.text
+        assert (
+            "one rounding step above 1.7053025658242404e−12 (1.875 × 2⁻⁴⁰), the largest number of bias 55"
+            in verdict.text
+        )
+
+
+def test_a_list_of_scales_will_do():
+    source = DELAYED.solution.replace("return scales", "return scales.tolist()")
+    assert judge(DELAYED, Answer(source, "delayed_scales")).passed

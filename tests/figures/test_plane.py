@@ -82,8 +82,13 @@ def test_clipped_steps_are_counted_and_an_answer_is_drawn_beside():
 def test_re_tuned_errors_tell_agreement():
     fig = figures.retuned_errors(["1-4-3", "int4"], [1.0, 30.0], [1.0, 8.0], 0.25, [1.0, 9.0])
     assert fig.layout.meta["title"].endswith("re-tuned 8.0 %, float32 0.2 %; yours agrees in 1 of 2")
-    same, different = fig.data[3:]
+    same, different, nothing = fig.data[3:]
     assert same.y.tolist() == [0.0] and different.y.tolist() == [1.0] and same.marker.symbol != different.marker.symbol
+    assert len(nothing.x) == 0, "nobody trained it on"
+    trained = figures.retuned_errors(["1-4-3", "int4"], [1.0, 30.0], [1.0, 8.0], 0.25, retrained=[0.5, 5.0])
+    assert trained.layout.meta["title"] == "int4: 30.0 % wrong, re-tuned 8.0 %, retrained 5.0 %, float32 0.2 %"
+    assert trained.data[5].y.tolist() == [0.0, 1.0]
+    assert "1-4-3 1.0 %, re-tuned 1.0 %, retrained 0.5 %" in trained.layout.meta["alt"]
     assert min(fig.data[0].x) >= np.log10(0.5), "an error of zero has no logarithm"
     assert len(figures.retuned_errors(["a"], [1.0], [0.0], 0.0).data[3].x) == 0
     with pytest.raises(ValueError, match="one number for each of 2 formats"):

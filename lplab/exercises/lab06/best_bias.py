@@ -28,20 +28,25 @@ def best_bias(x, exponent_bits, mantissa_bits):
 
 SHAPES = ((4, 3), (5, 2), (3, 0), (2, 1))
 BIAS, SMALLEST, SHARE = "2**exponent_bits - exponent - (fraction > full)", "2.0 ** (1 - bias - mantissa_bits)", "np.mean(size <= smallest / 2)"
+BELOW, ABOVE = 1 - 2.0**-24, 1 + 2.0**-23  # to the next float32
+LOGARITHM = "a logarithm, which rounds away what is too much"
 REAL = ("blocks.0.attention.qkv/weight", "blocks.2.mlp.down/activation", "blocks.0.attention.qkv/gradient", "head/gradient")
 
 
 def bias_cases() -> list[Args]:
-    """Largest elements at, just below and just above the largest number and powers of two; small ones at the other end."""
+    """Largest elements at, just below and just above the largest number and powers of two; small ones at the other end.
+
+    Neighbours are a step of float32 away: a logarithm still tells them apart, so that each mistake is seen by itself.
+    """
     cases = []
     for exponent_bits, mantissa_bits in SHAPES:
         for k in (-40, -9, 0, 7):
             top = (2 - 2.0**-mantissa_bits) * 2.0**k
             half_a_step = 2.0 ** (k - mantissa_bits - 1)
-            for largest in (2.0**k, 1.5 * 2.0**k, top, np.nextafter(top, 0), np.nextafter(top, np.inf), top + half_a_step / 2):
+            for largest in (2.0**k, 1.5 * 2.0**k, top, top * BELOW, top * ABOVE, top + half_a_step / 2):
                 bias, _ = best_bias(np.array([largest]), exponent_bits, mantissa_bits)
                 end = 2.0 ** (1 - bias - mantissa_bits)
-                small = np.array([end, end / 2, np.nextafter(end / 2, 1), np.nextafter(end / 2, 0), 0.75 * end, end / 8, 0.0])
+                small = np.array([end, end / 2, end / 2 * ABOVE, end / 2 * BELOW, 0.75 * end, end / 8, 0.0])
                 cases.append((np.concatenate([[-largest], small]), exponent_bits, mantissa_bits))
                 cases.append((np.array([largest, -largest / 64]), exponent_bits, mantissa_bits))
     return cases
@@ -51,6 +56,38 @@ def real_calls() -> list[Args]:
     """Weights, activations and gradients of the trained Transformer, for both formats of 2019."""
     stored = datasets.captured()
     return [(stored[f"transformer/step1000/{name}"], *shape) for name in REAL for shape in SHAPES[:2]]
+
+
+def closest_calls() -> list[Args]:
+    """The float64 next to the largest number, above and below, and those next to half of the smallest."""
+    cases = []
+    for exponent_bits, mantissa_bits in SHAPES:
+        for k in (-40, -9, 7):
+            top = (2 - 2.0**-mantissa_bits) * 2.0**k
+            for largest in (top, np.nextafter(top, 0), np.nextafter(top, np.inf)):
+                bias, _ = best_bias(np.array([largest]), exponent_bits, mantissa_bits)
+                tie = 2.0 ** (-bias - mantissa_bits)
+                small = [np.nextafter(tie, 1), tie, np.nextafter(tie, 0)]
+                cases.append((np.array([largest, *small]), exponent_bits, mantissa_bits))
+    return cases
+
+
+def no_step_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    """Whether magnitudes that no eye can tell from an end of the range fall on their own side of it."""
+    for args, (bias, lost) in zip(calls, results, strict=True):
+        expected, share = best_bias(*args)
+        yours = f"Yours {decimal(bias)}, expected {decimal(expected)}"
+        if bias != expected:
+            x, end = args[0][0].item(), with_power((2 - 2.0 ** -args[2]) * 2.0 ** (2 ** args[1] - 2 - expected))
+            if bias == expected + 1 and with_power(x) != end:
+                said = f"{with_power(x)} is one rounding step above {end}, the largest number of bias {decimal(bias)}"
+                advice = "log2 rounds the step away: compare with the number itself, or use frexp"
+                return Finding(f"{said}; {advice}. {yours}.", args, (bias, lost), LOGARITHM)
+            return Finding(f"The largest magnitude is {with_power(x)}. {yours}.", args, (bias, lost))
+        if lost != share:
+            said = "Half of the smallest number, and the float64 next to it on either side: only what is above survives"
+            return Finding(f"{said}. The share is {share:.2f}, yours {lost:.2f}.", args, (bias, lost))
+    return None
 
 
 def the_format_agrees(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
@@ -85,14 +122,14 @@ def why_bias(args: Args, expected: Any) -> str:
 
 BIAS_EXERCISE = Exercise(
     id="06.1",
-    version=1,
+    version=2,
     title="The best bias for a tensor",
     goal="Goal 1: fit a format's range to a tensor",
     minutes=15,
     difficulty=2,
     statement=r"""
         A format 1-$e$-$m$ with exponent bias $b$ that reserves no codes has the largest number $2^{2^e-1-b}\,(2-2^{-m})$ and the smallest positive (subnormal) one $2^{1-b-m}$. Each step of the bias moves both down by an octave. Write
-        `best_bias(x, exponent_bits, mantissa_bits)`: the **largest** whole $b$, negative ones allowed, at which no magnitude in the array `x` exceeds the largest number, and the share of the **nonzero** elements that this bias rounds to zero (to nearest; a tie
+        `best_bias(x, exponent_bits, mantissa_bits)`: the **largest** whole $b$, negative ones allowed, at which no magnitude in the array `x` exceeds the largest number (a rounding step above is too much), and the share of the **nonzero** elements that this bias rounds to zero (to nearest; a tie
         between zero and the smallest number goes to zero, the even one). At least one element is not zero.
     """,
     stub='''
@@ -114,10 +151,15 @@ BIAS_EXERCISE = Exercise(
         Example((np.array([3000.0, 100.0]), 2, 1), "A negative bias: 1-2-1 reaches 3,072 with bias −8; 100 is less than half of its smallest number."),
     ),
     boundary=bias_cases,
-    properties=(Property("the library's format with this bias holds real tensors, and rounds as many to zero", real_calls, the_format_agrees),),
+    properties=(
+        Property("the library's format with this bias holds real tensors, and rounds as many to zero", real_calls, the_format_agrees),
+        Property("one rounding step above the largest number is too much", closest_calls, no_step_is_lost),
+    ),
     mutants=(
+        mutant(LOGARITHM, BIAS, "int(np.floor(2**exponent_bits - 1 - np.log2(size.max() / (2 - 2.0**-mantissa_bits))))"),
         mutant("the distance from the usual bias instead of the bias: HFP8's \"bias 4\"", "return bias,", "return bias - 2 ** (exponent_bits - 1) + 1,"),
         mutant("only the octave is looked at, not the largest mantissa", " - (fraction > full)", ""),
+        mutant("the range is taken to end at the uppermost power of two", "(fraction > full)", "(fraction > 0.5)"),
         mutant("one octave of room is always left", "(fraction > full)", "1"),
         mutant("a tensor that ends exactly at the largest number gets one less", "(fraction > full)", "(fraction >= full)"),
         mutant("what rounds down to the largest number is taken to fit", "(fraction > full)", "(fraction >= full + 2.0 ** -(mantissa_bits + 2))"),

@@ -88,7 +88,7 @@ def show_series(args: Args) -> str:
 
 DELAYED = Exercise(
     id="06.2",
-    version=1,
+    version=2,
     title="Delayed scaling",
     goal="Goal 2: choose a scale before the tensor is there",
     minutes=15,
@@ -96,7 +96,7 @@ DELAYED = Exercise(
     statement=r"""
         In step $t$ a tensor with the largest magnitude `amax[t]` is divided by a scale, rounded to a format whose largest number is `largest`, and multiplied by the scale again. With **delayed** scaling the scale must be known before the tensor:
         $s_t = 2^{\text{margin}}\cdot\max(\text{amax of the last } \texttt{length} \text{ steps before } t)\,/\,\texttt{largest}$, of fewer steps where there are fewer. The first step takes its own amax. Where all steps in the history were 0 the scale stays as it was
-        (the first amax is not 0). Write `delayed_scales(amax, length, largest, margin)`: the scales of all steps.
+        (the first amax is not 0). Write `delayed_scales(amax, length, largest, margin)`: the scales of all steps, as an array or a list.
     """,
     stub='''
         def delayed_scales(amax, length, largest, margin):
@@ -104,7 +104,7 @@ DELAYED = Exercise(
             raise NotImplementedError
     ''',
     reference=delayed_scales,
-    form=Like(0),
+    form=Like(0, lists=True),
     show=show_series,
     examples=(
         Example((np.array([4.0, 4.0, 4.0]), 16, 448.0, 0), "Nothing moves: 4 becomes the largest number, 448."),

@@ -84,12 +84,12 @@ def draw_delayed(
 
 def delayed_table(
     lengths: tuple[int, ...], margins: tuple[int, ...], layer: str = "blocks.0.attention.qkv", format: str = "e4m3fn"
-) -> list[tuple[int, int, int, float]]:
+) -> list[tuple[int, int, int, float, float]]:
     """What delayed scaling does in 400 recorded steps, for each history and margin.
 
     Returns:
-        length, margin, how many steps are clipped, and the octaves between the largest magnitude and the end of the
-        range, the mean over all other steps.
+        length, margin, how many steps are clipped, how many octaves the largest of them lies beyond the end (0 where
+        none is), and the octaves between the largest magnitude and the end of the range, the mean over all other steps.
 
     >>> [row[:3] for row in delayed_table((1, 64), (0,))]
     [(1, 0, 205), (64, 0, 9)]
@@ -99,8 +99,9 @@ def delayed_table(
     for length in lengths:
         for margin in margins:
             ends = library_scales(amax, length, format, margin) * get(format).max
+            room = np.log2(ends / amax)
             fits = amax <= ends
-            table.append((length, margin, int((~fits).sum()), float(np.log2(ends[fits] / amax[fits]).mean())))
+            table.append((length, margin, int((~fits).sum()), float(max(0, -room.min())), float(room[fits].mean())))
     return table
 
 

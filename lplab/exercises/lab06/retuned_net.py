@@ -1,4 +1,4 @@
-"""A small network with batch norms, rounded to several formats, its statistics tuned by the library and by a student.
+"""A small network with batch norms, rounded to several formats: tuned by the library and by a student, trained on.
 
 This module needs PyTorch.
 """
@@ -17,9 +17,10 @@ from lplab import models
 from lplab.claims.trainings import one_thread, train
 from lplab.exercises.notebook import Text
 from lplab.exercises.yours import results_of
-from lplab.training import dequantize_model, quantize_for_inference, retune_batchnorm, tasks
+from lplab.training import Trainer, compare, dequantize_model, quantize_for_inference, retune_batchnorm, tasks
 
 STEPS, BATCHES = 150, 4
+MORE = 40  # steps of the rounded network, at a tenth of the learning rate
 FORMATS = {"1-4-3 (8 bits)": "hfp8_forward", "1-5-2 (8 bits)": "hfp8_backward", "E3M2 (6 bits)": "e3m2", "int4": "int4"}
 
 
@@ -89,7 +90,7 @@ def retuned_by(function: Callable[..., Any], model: nn.Module) -> nn.Module:
 
 
 def draw(function: Callable[..., Any]) -> Any:
-    """A live figure of test errors: rounded, re-tuned by the library, and re-tuned by the student's function.
+    """A live figure of test errors: rounded, re-tuned by the library and by the student's function, and retrained.
 
     Args:
         function: takes a list of batches [n, channels, height, width]; returns means and variances.
@@ -103,15 +104,15 @@ def draw(function: Callable[..., Any]) -> Any:
     except (ValueError, TypeError) as problem:
         return Text(f"Here your {function.__name__} will tune a rounded network (now: {problem}).")
     with one_thread():
-        rows = [_errors(name) for name in FORMATS.values()]
-        float32 = error_of(trained())
-    direct, retuned = zip(*rows, strict=True)
-    return widgets.LiveFigure(figures.retuned_errors(list(FORMATS), direct, retuned, float32, yours))
+        rows = compare(trained(), FORMATS.values(), inputs(), error_of, retrain=retrain)
+    direct, retuned, retrained = zip(*((r.direct, r.retuned, r.retrained) for r in rows), strict=True)
+    return widgets.LiveFigure(
+        figures.retuned_errors(list(FORMATS), direct, retuned, rows[0].float32, yours, retrained=retrained)
+    )
 
 
-def _errors(name: str) -> tuple[float, float]:
-    """The errors in a format: as it is, and tuned by the library."""
-    model = quantize_for_inference(trained(), name)
-    direct = error_of(model)
-    retune_batchnorm(model, inputs())
-    return direct, error_of(model)
+def retrain(model: nn.Module) -> None:
+    """Train a rounded network on for some steps, in place: with labels, unlike re-tuning."""
+    task = tasks.get("digits_resnet")
+    data, options = task.data(task.batch, 1), dict(task.options)
+    Trainer(model, data, optimizer=task.optimizer, lr=task.lr / 10, **options).run(MORE, progress=False)
