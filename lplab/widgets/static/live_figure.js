@@ -7,14 +7,12 @@
 //    as much as the change itself, and plotly's Python half stumbles over arrays in them.
 
 const page = (globalThis.__lplab ??= { plotly: new Map(), bundles: new WeakSet(), figures: new Map() });
-page.early ??= new Map(); // updates of figures that have not begun yet, in the order in which they came
 
 /** The model that all figures of a kernel share; the first figure that asks makes it draw frames. */
 async function sharedModel(model) {
   const bundle = await model.widget_manager.get_model(model.get("_bundle").replace(/^IPY_MODEL_/, ""));
   if (!page.bundles.has(bundle)) {
     page.bundles.add(bundle);
-    drawFrame(bundle.get("frame")); // came before anybody listened
     bundle.on("change:frame", () => drawFrame(bundle.get("frame")));
   }
   return bundle;
@@ -22,17 +20,12 @@ async function sharedModel(model) {
 
 /** Hands several figures their updates at once, so that the browser paints them in one frame. */
 function drawFrame(updates) {
-  for (const [key, update] of Object.entries(updates ?? {})) {
+  for (const [key, { alt, ...update }] of Object.entries(updates)) {
     const model = page.figures.get(key);
-    if (model) draw(model, update);
-    else page.early.set(key, [...(page.early.get(key) ?? []), update]);
+    model?.set("alt", alt);
+    model?.set("_py2js_update", update); // as if it had come from Python by itself
+    model?.set("_py2js_update", null);
   }
-}
-
-function draw(model, { alt, ...update }) {
-  model.set("alt", alt);
-  model.set("_py2js_update", update); // as if it had come from Python by itself
-  model.set("_py2js_update", null);
 }
 
 /** Plotly's module; one promise per plotly version, kept on the page. */
@@ -109,14 +102,11 @@ async function begin(context) {
   const create = await plotlyModule(await sharedModel(model), model.get("_plotly_version"));
   const plotly = create();
   const close = await plotly.initialize(context);
-  const key = model.get("_key");
-  page.figures.set(key, model);
-  for (const update of page.early.get(key) ?? []) draw(model, update);
-  page.early.delete(key);
+  page.figures.set(model.get("_key"), model);
   return {
     plotly,
     end() {
-      page.figures.delete(key);
+      page.figures.delete(model.get("_key"));
       close?.();
     },
   };
