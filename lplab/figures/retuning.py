@@ -47,7 +47,9 @@ def retuned_errors(
         raise ValueError(f"one number for each of {count} formats is needed, at least one; got shapes {shapes}")
     agree = own == after
     said = f"{labels[-1]}: {before[-1]:.1f} % wrong, re-tuned {after[-1]:.1f} %, "
-    said += f"{f'retrained {on[-1]:.1f} %, ' if retrained is not None else ''}float32 {float32:.1f} %"
+    said += (
+        f"float32 {float32:.1f} %" if retrained is None else f"retrained {on[-1]:.1f} %"
+    )  # one line has no more room
     if yours is not None:
         said += f"; yours agrees in {agree.sum()} of {count}"
     y = np.arange(count, dtype=np.float64)

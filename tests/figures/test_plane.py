@@ -86,7 +86,7 @@ def test_re_tuned_errors_tell_agreement():
     assert same.y.tolist() == [0.0] and different.y.tolist() == [1.0] and same.marker.symbol != different.marker.symbol
     assert len(nothing.x) == 0, "nobody trained it on"
     trained = figures.retuned_errors(["1-4-3", "int4"], [1.0, 30.0], [1.0, 8.0], 0.25, retrained=[0.5, 5.0])
-    assert trained.layout.meta["title"] == "int4: 30.0 % wrong, re-tuned 8.0 %, retrained 5.0 %, float32 0.2 %"
+    assert trained.layout.meta["title"] == "int4: 30.0 % wrong, re-tuned 8.0 %, retrained 5.0 %"
     assert trained.data[5].y.tolist() == [0.0, 1.0]
     assert "1-4-3 1.0 %, re-tuned 1.0 %, retrained 0.5 %" in trained.layout.meta["alt"]
     assert min(fig.data[0].x) >= np.log10(0.5), "an error of zero has no logarithm"
