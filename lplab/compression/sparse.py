@@ -85,7 +85,26 @@ def check_density(density: float) -> None:
 
 
 @dataclass(frozen=True)
-class TopK(Compressor):
+class _Sparse(Compressor):
+    """What both have in common: how much, whether the rest is remembered, and the format of values."""
+
+    density: float = 0.01
+    error_feedback: bool = True
+    wire: str = "fp32"
+
+    def __post_init__(self) -> None:
+        check_density(self.density)
+        check_wire(self.wire)
+
+    def init(self, shape: Sequence[int]) -> LayerState:
+        """A residue of zeros, if there is error feedback."""
+        if not self.error_feedback:
+            return LayerState(shape)
+        return LayerState(shape, residue=np.zeros(size_of(shape), np.float32))
+
+
+@dataclass(frozen=True)
+class TopK(_Sparse):
     """Each learner sends its own k largest values (Aji and Heafield 2017, by layer).
 
     The sets of n learners differ, so the sum fills up with n: "gradient build-up".
@@ -101,18 +120,6 @@ class TopK(Compressor):
     >>> TopK(0.01).plan((100, 100))
     (Transfer(kind='gather', payload_bytes=800),)
     """
-
-    density: float = 0.01
-    error_feedback: bool = True
-    wire: str = "fp32"
-
-    def __post_init__(self) -> None:
-        check_density(self.density)
-        check_wire(self.wire)
-
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A residue of zeros, if there is error feedback."""
-        return _residue(shape, self.error_feedback)
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """One gather of indices and values."""
@@ -132,7 +139,7 @@ class TopK(Compressor):
 
 
 @dataclass(frozen=True)
-class RandomK(Compressor):
+class RandomK(_Sparse):
     """All learners send the same random elements, so no indices travel.
 
     Args:
@@ -147,18 +154,6 @@ class RandomK(Compressor):
     >>> RandomK(0.01).plan((100, 100))
     (Transfer(kind='sum', payload_bytes=400),)
     """
-
-    density: float = 0.01
-    error_feedback: bool = True
-    wire: str = "fp32"
-
-    def __post_init__(self) -> None:
-        check_density(self.density)
-        check_wire(self.wire)
-
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A residue of zeros, if there is error feedback."""
-        return _residue(shape, self.error_feedback)
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """One sum of values."""
@@ -176,12 +171,6 @@ class RandomK(Compressor):
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """The values alone."""
         return (Transfer("sum", chosen(self.density, size_of(shape)) * bytes_per_value(self.wire)),)
-
-
-def _residue(shape: Sequence[int], error_feedback: bool) -> LayerState:
-    if not error_feedback:
-        return LayerState(shape)
-    return LayerState(shape, residue=np.zeros(size_of(shape), np.float32))
 
 
 def _wanted(gradient: np.ndarray, state: LayerState) -> np.ndarray:
