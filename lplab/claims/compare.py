@@ -8,7 +8,7 @@ import numpy as np
 def noise(values: np.ndarray) -> float:
     """How far the seeds of one point lie apart: largest minus smallest value.
 
-    >>> noise(np.array([3.1, 3.0, 3.2])).round(3)
+    >>> round(noise(np.array([3.1, 3.0, 3.2])), 3)
     0.2
     """
     return float(np.ptp(values))
@@ -17,7 +17,7 @@ def noise(values: np.ndarray) -> float:
 def excess(values: np.ndarray, baseline: np.ndarray) -> float:
     """How much higher the median of a point is than that of its baseline, in units of the baseline's own noise.
 
-    >>> float(excess(np.array([3.4, 3.5, 3.6]), np.array([3.0, 3.1, 3.2])).round(3))
+    >>> round(excess(np.array([3.4, 3.5, 3.6]), np.array([3.0, 3.1, 3.2])), 3)
     2.0
     """
     gap = float(np.median(values) - np.median(baseline))
