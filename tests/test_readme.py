@@ -25,8 +25,9 @@ COMMAND_LINES = [line for line in LINES if "..." not in line]
 @pytest.fixture(scope="module")
 def namespace():
     """What all blocks but the row of the catalogue leave behind, run one after the other as a reader would."""
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
     pytest.importorskip("ipywidgets")
+    torch.manual_seed(0)
     found = {}
     for block in BLOCKS:
         if not block.startswith(ROW_OF_THE_CATALOGUE):
@@ -60,7 +61,7 @@ def test_the_network_was_trained_recorded_and_rounded(namespace):
     assert [rules[name] for name in "035"] == ["dlfloat16", "hfp8_forward", "dlfloat16"]
     assert wrong(plain.eval()) < 0.15 and wrong(small) < 0.15
     rows = compare(plain, ["int8", "int4"], inputs, wrong)
-    assert rows[0].direct <= rows[1].direct and list(sensitivity(plain, "int4", wrong)) == ["0", "3", "5"]
+    assert abs(rows[0].direct - rows[0].float32) < 0.05 and list(sensitivity(plain, "int4", wrong)) == ["0", "3", "5"]
     assert {"fixed16_2015", "luq_2022"} <= set(recipes.names())
 
 
