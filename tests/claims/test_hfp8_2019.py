@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from lplab import claims
-from lplab.claims import eight_bit_weights as protocol
 from lplab.claims import hfp8_2019, hfp8_2019_distributed, hfp8_2019_inference
-from lplab.claims.eight_bit_weights import MASTER, NONE, RESIDUAL, SHORT, Master, Owner, Owners, Scheme
+from lplab.claims.eight_bit_weights import MASTER, NONE, RESIDUAL, SHORT, Master
 from lplab.claims.hfp8_2019 import FINE, FINE_DYNAMIC, FINE_SCALED, FLOAT, HFP8_2019, HYBRID, ONE, ONE_UNSCALED
 from lplab.claims.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED, run
 from lplab.claims.hfp8_2019_inference import HFP8_2019_INFERENCE
+from lplab.compression import weight_shares as protocol
+from lplab.compression.weight_shares import Owner, Owners, Scheme
 from tests.claims.invented import but, holds
 
 # ---- hybrid FP8 ------------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ def test_a_share_keeps_what_rounding_left_over():
     np.testing.assert_array_equal(
         owner.sent, protocol.from_bytes(protocol.to_bytes(owner.sent, "hfp8_forward"), "hfp8_forward")
     )
-    np.testing.assert_array_equal(owner.weights, protocol._rounded(np.array([0.3, 1.0, -0.001]), "dlfloat16"))
+    np.testing.assert_array_equal(owner.weights, protocol.rounded(np.array([0.3, 1.0, -0.001]), "dlfloat16"))
     forgetful = Owner(np.array([0.3], np.float32), Scheme(rest=None))
     assert forgetful.weights[0] == forgetful.sent[0] == 0.3125
 
