@@ -1,0 +1,77 @@
+"""The machine in front of you as a chip: what ``lplab doctor --measure`` measured, or else what lplab was made on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from lplab.hardware import tables
+from lplab.hardware.accelerators import PEAKS, Accelerator
+from lplab.hardware.graded import Number
+
+
+def stored_at() -> Path:
+    """Where your measurement is kept: LPLAB_MACHINE, or machine.json in the user's data folder."""
+    usual = platformdirs.user_data_path("lplab", appauthor=False) / "machine.json"
+    return Path(os.environ.get("LPLAB_MACHINE") or usual)
+
+
+def made_on() -> Path:
+    """The measurement that comes with lplab."""
+    return tables.folder().parent / "measured" / "cpu.json"
+
+
+def load_mine() -> Accelerator:
+    """The measured machine as an :class:`~lplab.hardware.accelerators.Accelerator`; its label says whose it is.
+
+    Raises:
+        ValueError: your file is damaged; the message says how to make a new one.
+
+    >>> load_mine().name, load_mine().grade("fp32")
+    ('mine', 'measured')
+    """
+    path = stored_at()
+    if not path.is_file():
+        return from_measurement(json.loads(made_on().read_text("utf-8")), "the machine lplab was made on")
+    try:
+        return from_measurement(json.loads(path.read_text("utf-8")), "your machine")
+    except (KeyError, TypeError, ValueError) as problem:
+        raise ValueError(
+            f"{path} holds no measurement ({problem}); measure again with `lplab doctor --measure`"
+        ) from None
+
+
+def from_measurement(measured: Mapping[str, Any], whose: str) -> Accelerator:
+    """A chip from the table that :func:`lplab.training.gemm_rates.measure` gives, with memory if that was measured.
+
+    The rate of a format is the best median over the sizes of matrices: what the machine reaches, not what a sheet
+    promises. Its roofline is therefore one that real products can touch.
+
+    >>> table = {"processor": "a chip", "threads": 2, "date": "2026-11-21",
+    ...          "rates": [{"format": "fp32", "size": 64, "tera": 0.1}, {"format": "fp32", "size": 99, "tera": 0.2}]}
+    >>> from_measurement(table, "yours").peaks["fp32"]
+    200000000000.0
+    """
+    source = f"{measured['processor']}, {measured['threads']} threads, {measured['date']}"
+    numbers = {}
+    for peak in PEAKS:
+        teras = [float(rate["tera"]) for rate in measured["rates"] if rate["format"] == peak]
+        if teras:
+            numbers[peak] = Number(max(teras) * 1e12, "measured", source)
+    memory = measured.get("memory")
+    if memory:
+        numbers["memory_bytes_per_second"] = Number(float(memory["bytes_per_second"]), "measured", source)
+    return Accelerator(
+        name="mine",
+        label=f"{whose} ({measured['processor']})",
+        kind="CPU" if measured.get("device", "cpu") == "cpu" else "GPU",
+        peaks={key: number.value for key, number in numbers.items() if key in PEAKS},
+        memory_bytes_per_second=numbers["memory_bytes_per_second"].value if memory else None,
+        numbers=numbers,
+        note="rates that products reached, not peaks of a sheet",
+    )

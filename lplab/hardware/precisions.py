@@ -1,0 +1,137 @@
+"""What a training recipe costs in bits: of every tensor, on the wire, in memory, and which rate its products run at.
+
+Plain data, no arithmetic: :mod:`lplab.training` says what the formats do to a network, this what they do to seconds.
+
+>>> get("hfp8_2019").gradient_bits, get("fp16_mixed").master_bits
+(8, 32)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from lplab.hardware.choices import chosen
+
+ENDS = ("first", "last", "embedding")
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The bits of one recipe.
+
+    Attributes:
+        name, label: in code and in figures.
+        weight_bits, activation_bits, gradient_bits: of products' operands: weights, activations, errors.
+        forward_peaks: rates to run at, best first; a chip takes the first that it has.
+        dx_peaks: the same for both products of the backward pass; by default those of the forward pass.
+        output_bits: what products write before the next layer's rounding, and what norms and activations work in.
+        weight_wire_bits, gradient_wire_bits: what learners send each other.
+        master_bits: of the copy of the weights that is updated; 0 where the weights themselves are.
+        optimizer_bits: of one number of the optimizer's state (momentum).
+        keep: sorts of layers that stay in 16 bits: "first", "last", "embedding", "depthwise", "shortcut".
+        trains: False for inference only.
+        source: where the recipe is from.
+    """
+
+    name: str
+    label: str
+    weight_bits: float
+    activation_bits: float
+    gradient_bits: float
+    forward_peaks: tuple[str, ...]
+    dx_peaks: tuple[str, ...] = ()
+    output_bits: float = 16
+    weight_wire_bits: float = 32
+    gradient_wire_bits: float = 32
+    master_bits: float = 32
+    optimizer_bits: float = 32
+    keep: tuple[str, ...] = ()
+    trains: bool = True
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for key, value in vars(self).items():
+            low = 0 if key in ("master_bits", "gradient_bits") else 1
+            if key.endswith("_bits") and not low <= value <= 64:
+                raise ValueError(f"{self.name}: {key} must be from {low} to 64, got {value}")
+        if not self.forward_peaks:
+            raise ValueError(f"{self.name}: its products need a rate to run at")
+        object.__setattr__(self, "dx_peaks", self.dx_peaks or self.forward_peaks)
+
+    @property
+    def dw_peaks(self) -> tuple[str, ...]:
+        """Rates of dW's products: those of dx."""
+        return self.dx_peaks
+
+
+_16: dict[str, Any] = {"weight_wire_bits": 16, "gradient_wire_bits": 16}  # what learners send
+_STATE_16: dict[str, Any] = {"master_bits": 16, "optimizer_bits": 16}
+_ALL = (
+    Precision("fp32", "FP32", 32, 32, 32, ("fp32",), output_bits=32, master_bits=0, source="the baseline"),
+    Precision("tf32", "TF32", 32, 32, 32, ("tf32",), output_bits=32, master_bits=0, source="NVIDIA's A100"),
+    Precision("bf16", "BF16", 16, 16, 16, ("bf16", "fp16"), **_16, source="mixed precision"),
+    Precision("fp16_mixed", "FP16 mixed", 16, 16, 16, ("fp16", "bf16"), **_16, source="Micikevicius et al. 2018"),
+    Precision("fp8_2018", "FP8 (2018)", 8, 8, 8, ("fp8",), **_16, **_STATE_16, keep=ENDS, source="Wang et al. 2018"),
+    Precision(
+        "hfp8_2019",
+        "hybrid FP8 (2019)",
+        *(8, 8, 8, ("fp8",)),
+        **_STATE_16,
+        weight_wire_bits=8,
+        gradient_wire_bits=16,
+        keep=(*ENDS, "depthwise"),
+        source="Sun et al. 2019",
+    ),
+    Precision(
+        "int4_fp4_2020",
+        "4 bits (2020)",
+        *(4, 4, 4, ("int4",), ("fp4",)),
+        **_16,
+        **_STATE_16,
+        keep=(*ENDS, "depthwise", "shortcut"),
+        source="Sun et al. 2020",
+    ),
+    Precision("int8", "INT8, inference", 8, 8, 0, ("int8",), master_bits=0, trains=False, source="integer inference"),
+    Precision(
+        "int4", "INT4, inference", 4, 4, 0, ("int4",), master_bits=0, keep=ENDS, trains=False, source="Choi et al. 2019"
+    ),
+    Precision(
+        "int2",
+        "2 bits, inference",
+        2,
+        2,
+        0,
+        ("int2",),
+        master_bits=0,
+        keep=ENDS,
+        trains=False,
+        source="Choi et al. 2019",
+    ),
+)
+PRECISIONS = MappingProxyType({precision.name: precision for precision in _ALL})
+"""All precisions by name; a new one is a new entry."""
+
+
+def names() -> list[str]:
+    """The names of all precisions, from wide to narrow.
+
+    >>> names()[:3]
+    ['fp32', 'tf32', 'bf16']
+    """
+    return list(PRECISIONS)
+
+
+def get(name: str | Precision) -> Precision:
+    """The precision of this name; a :class:`Precision` is passed through.
+
+    Raises:
+        ValueError: there is none; the message names the closest.
+
+    >>> get("hfp8_2018")
+    Traceback (most recent call last):
+    ...
+    ValueError: there is no precision 'hfp8_2018'; did you mean fp8_2018 or hfp8_2019 or fp32?
+    """
+    return name if isinstance(name, Precision) else chosen(PRECISIONS, name, "precision")
