@@ -1,0 +1,149 @@
+"""Links: what it takes for a message to begin (latency) and how fast its bytes follow (bandwidth).
+
+The rows of ``data/hardware/links.csv``, each number with its grade and source. A link can also be typed:
+``"100Gb/s, 2us"``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lplab.hardware import tables
+from lplab.hardware.choices import chosen
+from lplab.hardware.graded import Number
+
+Floats = float | np.ndarray
+"""A number, or an array of them where many design points are computed at once."""
+
+_TYPED = re.compile(r"\s*([\d.]+(?:e[+-]?\d+)?)\s*([kMGT]?)([bB])/s(?:\s*,\s*([\d.]+(?:e[+-]?\d+)?)\s*([mun]?)s)?\s*")
+_THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+ASSUMED_LATENCY = 10e-6  # seconds, of a link that was typed without one: NCCL's for a hop over a network is 9.6 µs
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link between two devices: a message of n bytes takes latency + n / bandwidth (Hockney's model).
+
+    Args:
+        latency_seconds: before the first byte arrives; 0 or more. A number, or an array for many points at once.
+        bytes_per_second: in one direction; positive, infinity allowed. A number, or an array.
+        name: as in ``links.names()``, or your own.
+        label: for people.
+        latency_grade, bandwidth_grade: one of ``graded.GRADES``.
+        source: where the numbers are from.
+
+    Raises:
+        ValueError: a negative latency, or a bandwidth that is not positive.
+
+    >>> Link(2e-6, 12.5e9).seconds(1e6)
+    8.2e-05
+    >>> Link(1e-6, -1.0)
+    Traceback (most recent call last):
+    ValueError: bytes_per_second of a link must be positive, got -1.0
+    """
+
+    latency_seconds: Floats
+    bytes_per_second: Floats
+    name: str = "own"
+    label: str = ""
+    latency_grade: str = "own"
+    bandwidth_grade: str = "own"
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        latency, bandwidth = np.asarray(self.latency_seconds), np.asarray(self.bytes_per_second)
+        if not (np.isfinite(latency) & (latency >= 0)).all():
+            raise ValueError(f"latency_seconds of a link must be 0 or more, got {_worst(latency)}")
+        if not (bandwidth > 0).all():
+            raise ValueError(f"bytes_per_second of a link must be positive, got {_worst(bandwidth)}")
+
+    def seconds(self, nbytes: Floats) -> Any:
+        """Time of one message of so many bytes, seconds."""
+        seconds = np.asarray(self.latency_seconds) + nbytes / np.asarray(self.bytes_per_second)
+        return float(seconds) if np.ndim(seconds) == 0 else seconds
+
+    def shared(self, ways: Floats) -> Link:
+        """The link as each of several devices sees it that send at the same time: a share of the bandwidth.
+
+        >>> Link(0.0, 12e9).shared(4).bytes_per_second
+        3000000000.0
+        """
+        return Link(self.latency_seconds, self.bytes_per_second / ways, self.name, self.label)
+
+
+def _worst(values: np.ndarray) -> Any:
+    """The value that the message names: the smallest, or the one that is no number."""
+    return values.ravel()[np.argmin(np.where(np.isnan(values), -np.inf, values))].item()
+
+
+@cache
+def _table() -> dict[str, Link]:
+    return load("links")
+
+
+def load(path: str | Path) -> dict[str, Link]:
+    """Links by name from a CSV file of your own with the columns of ``data/hardware/links.csv``.
+
+    Raises:
+        ValueError: a cell that is no number, or one that no link can have; the message names the link.
+
+    >>> list(load("links"))[:2]
+    ['ethernet_1g', 'ethernet_10g']
+    """
+    return {row["name"]: _from_row(row) for row in tables.read(path, ("name", "latency_seconds", "bytes_per_second"))}
+
+
+def _from_row(row: dict[str, str]) -> Link:
+    try:
+        latency, bandwidth = (Number.parse(row[column]) for column in ("latency_seconds", "bytes_per_second"))
+        return Link(
+            latency.value,
+            bandwidth.value,
+            row["name"],
+            row.get("label", row["name"]),
+            latency.grade,
+            bandwidth.grade,
+            "; ".join(dict.fromkeys(source for source in (bandwidth.source, latency.source) if source)),
+        )
+    except ValueError as problem:
+        raise ValueError(f"link {row['name']}: {problem}") from None
+
+
+def names() -> tuple[str, ...]:
+    """The names of all links of the table.
+
+    >>> "nvlink4" in names()
+    True
+    """
+    return tuple(_table())
+
+
+def get(link: str | Link) -> Link:
+    """A link by its name, or as it is typed: bandwidth (b: bits, B: bytes), a comma, latency.
+
+    Raises:
+        ValueError: neither.
+
+    >>> get("infiniband_edr").bytes_per_second
+    12500000000.0
+    >>> get("100Gb/s, 2us")
+    Link(latency_seconds=2e-06, bytes_per_second=12500000000.0, name='100Gb/s, 2us', ...)
+    """
+    if isinstance(link, Link):
+        return link
+    typed = _TYPED.fullmatch(link)
+    if typed is None:
+        try:
+            return chosen(_table(), link, "link")
+        except ValueError as problem:
+            raise ValueError(f'{problem} Or type a bandwidth and a latency: "100Gb/s, 2us"') from None
+    rate, thousands, unit, latency, small = typed.groups()
+    bandwidth = float(rate) * _THOUSANDS[thousands] / (8 if unit == "b" else 1)
+    seconds = ASSUMED_LATENCY if latency is None else float(latency) * _THOUSANDS[small]
+    return Link(seconds, bandwidth, link.strip(), link.strip())

@@ -1,0 +1,132 @@
+"""NCCL's own cost model of all-reduce, with the constants by which it chooses between ring and tree.
+
+time = latency + bytes / algorithm bandwidth, from ``src/graph/tuning.cc`` of the NCCL version whose constants are in
+``data/hardware/nccl_tuner.csv``; other versions have others. Every argument may be an array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lplab.hardware import tables
+from lplab.hardware.choices import chosen
+from lplab.hardware.graded import Number
+from lplab.hardware.links import Floats
+from lplab.hardware.network import checked_bytes, checked_ranks, log2_floor, plain
+
+ALGORITHMS = ("ring", "tree")
+PROTOCOLS = ("ll", "ll128", "simple")
+INNER_LINKS = ("nvlink", "pci")
+LL_NODES = 1.8  # over several nodes, LL takes so much longer for a hop inside a node
+BUSY_RING = 1.9  # Simple rings across nodes, large messages
+TREE_CAP = 0.9  # of the bus bandwidth that a tree reaches at most; half of that is its algorithm bandwidth
+TREE_LL = 3.8  # so many times slower is a tree in LL
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The latencies of one algorithm and protocol, microseconds: base, and hops over NVLink, PCI and network."""
+
+    base: float
+    nvlink: float
+    pci: float
+    network: float
+
+
+@cache
+def constants() -> dict[str, Constants]:
+    """The table, by "algorithm/protocol".
+
+    >>> constants()["ring/simple"]
+    Constants(base=8.4, nvlink=3.4, pci=5.7, network=9.6)
+    """
+    columns = [f"{name}_microseconds" for name in ("base", "nvlink", "pci", "network")]
+    return {
+        f"{row['algorithm']}/{row['protocol']}": Constants(*(Number.parse(row[column]).value for column in columns))
+        for row in tables.read("nccl_tuner", ("algorithm", "protocol", *columns))
+    }
+
+
+def latency_seconds(
+    algorithm: str, protocol: str, nodes: Floats, ranks_per_node: Floats, inner: str = "nvlink", busy: bool = False
+) -> Any:
+    """Latency of an all-reduce, seconds.
+
+    Args:
+        algorithm: "ring" or "tree".
+        protocol: "ll", "ll128" or "simple".
+        nodes: how many.
+        ranks_per_node: devices in each.
+        inner: what connects the devices of a node: "nvlink" or "pci".
+        busy: whether NCCL's factor of 1.9 for large messages on Simple rings across nodes applies.
+
+    Raises:
+        ValueError: an unknown name, no nodes, no ranks.
+
+    >>> round(1e6 * latency_seconds("ring", "simple", nodes=2, ranks_per_node=8), 1)
+    122.8
+    """
+    row = chosen(constants(), f"{algorithm}/{protocol}", "NCCL algorithm and protocol")
+    if inner not in INNER_LINKS:
+        raise ValueError(f"unknown inner link {inner!r}; allowed: {', '.join(INNER_LINKS)}")
+    n, local = checked_ranks(nodes), checked_ranks(ranks_per_node)
+    hop = getattr(row, inner) * np.where((n > 1) & (protocol == "ll"), LL_NODES, 1.0)
+    if algorithm == "ring":
+        between = 2 * (n - 1)
+        micro = row.base + (2 * (n * local - 1) - between) * hop + between * row.network
+        if busy and protocol == "simple":
+            micro = micro * np.where(n > 1, BUSY_RING, 1.0)
+    else:
+        micro = row.base + 2 * ((local - 1) * hop + log2_floor(n) * row.network)
+    return plain(np.where(n * local > 1, micro, 0.0) * 1e-6)
+
+
+def bandwidth(
+    algorithm: str, protocol: str, nodes: Floats, ranks_per_node: Floats, bus_bytes_per_second: Floats
+) -> Any:
+    """Algorithm bandwidth: bytes of the buffer per second, from the bus bandwidth of the slowest link.
+
+    >>> round(bandwidth("ring", "simple", nodes=1, ranks_per_node=8, bus_bytes_per_second=370e9) / 1e9, 3)
+    211.429
+    """
+    n, local = checked_ranks(nodes), checked_ranks(ranks_per_node)
+    ranks, bus = n * local, np.asarray(bus_bytes_per_second, np.float64)
+    chosen(constants(), f"{algorithm}/{protocol}", "NCCL algorithm and protocol")
+    if algorithm == "tree":
+        return plain(np.ones_like(ranks) * bus * TREE_CAP / (TREE_LL if protocol == "ll" else 1.0) / 2)
+    shares: dict[str, Any] = {"ll": 0.25, "ll128": np.where(local < 2, 0.7, 0.92), "simple": 1.0}
+    share = shares[protocol]
+    return plain(bus * share * ranks / np.maximum(2 * (ranks - 1), 1))
+
+
+def all_reduce_seconds(
+    nodes: Floats,
+    ranks_per_node: Floats,
+    nbytes: Floats,
+    bus_bytes_per_second: Floats,
+    algorithm: str = "auto",
+    protocol: str = "auto",
+    inner: str = "nvlink",
+) -> Any:
+    """Time of an all-reduce as NCCL's tuner sees it, seconds; "auto" takes the fastest, as NCCL does.
+
+    NCCL's table of corrections for trees by size is left out: it is for choosing, and its values go with a version.
+
+    >>> 1e3 * all_reduce_seconds(1, 8, 1e9, 370e9) > 4.7
+    True
+    """
+    n = checked_bytes(nbytes)
+    algorithms = ALGORITHMS if algorithm == "auto" else (algorithm,)
+    protocols = PROTOCOLS if protocol == "auto" else (protocol,)
+    times = [
+        latency_seconds(a, p, nodes, ranks_per_node, inner)
+        + n / bandwidth(a, p, nodes, ranks_per_node, bus_bytes_per_second)
+        for a in algorithms
+        for p in protocols
+    ]
+    alone = checked_ranks(nodes) * checked_ranks(ranks_per_node) == 1
+    return plain(np.where(alone, 0.0, np.minimum.reduce(np.broadcast_arrays(*times))))
