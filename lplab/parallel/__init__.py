@@ -1,6 +1,7 @@
 """Many learners: simulated in one process (``learners.py``), or as a hook of DistributedDataParallel (``hook.py``).
 
-Both drive the same generators of :mod:`lplab.compression`, so that they agree bit for bit.
+Both drive the same generators of :mod:`lplab.compression`, so that they agree bit for bit. Weights in 8 bits, whose
+owner keeps the rest: ``weight_broadcast.py`` between processes, ``shared_weights.py`` in one.
 """
 
 from lplab.parallel.hook import HookState, compress_hook, ddp_hook
@@ -8,7 +9,9 @@ from lplab.parallel.layers import layer_infos
 from lplab.parallel.learners import Learners, Round, shards, simulate_learners
 from lplab.parallel.memory import Memory, portable
 from lplab.parallel.settings import RunSettings
+from lplab.parallel.shared_weights import SharedStep, SharedWeights
 from lplab.parallel.similarity import cosine_distance, hamming_distance
+from lplab.parallel.weight_broadcast import WeightBroadcast
 
 __all__ = [
     "HookState",
@@ -16,6 +19,9 @@ __all__ = [
     "Memory",
     "Round",
     "RunSettings",
+    "SharedStep",
+    "SharedWeights",
+    "WeightBroadcast",
     "compress_hook",
     "cosine_distance",
     "ddp_hook",

@@ -1,0 +1,73 @@
+"""A real run of the 8-bit weight broadcast, started by torchrun from test_weight_broadcast.py.
+
+Usage: weight_run.py RESULTS
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from lplab.compression.weight_shares import Scheme
+from lplab.parallel import WeightBroadcast, shards
+from lplab.parallel.gradients import seed_of
+from lplab.training.trainer import default_loss
+
+STEPS, BATCH = 6, 12
+SCHEMES = {"residual": Scheme(), "forgetful": Scheme(rest=None), "float32": Scheme("fp32", "fp32", "fp32", "fp32")}
+
+
+def model():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(20, 31), nn.ReLU(), nn.Dropout(0.1), nn.Linear(31, 5))
+
+
+def batches(world):
+    def data(step):
+        generator = torch.Generator().manual_seed(step)
+        return torch.randn(BATCH, 20, generator=generator), torch.randint(0, 5, (BATCH,), generator=generator)
+
+    return shards(data, world)
+
+
+def train(scheme, poison=None, stop=None, **options):
+    """One run; ``poison``: (step, rank) at which a gradient becomes NaN; ``stop``: where another model goes on."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    net = model()
+    broadcast = WeightBroadcast(net.parameters(), scheme, **options)
+    part, made = batches(world), []
+    for step in range(STEPS):
+        if step == stop:
+            saved, net = broadcast.state_dict(), model()
+            broadcast = WeightBroadcast(net.parameters(), scheme, **options)
+            broadcast.load_state_dict(saved)
+        torch.manual_seed(seed_of(0, step, rank))
+        inputs, targets = part(step, rank)
+        net.zero_grad()
+        loss = default_loss(net(inputs), targets)
+        (loss * float("nan") if poison == (step, rank) else loss).backward()
+        made.append(broadcast.step())
+    return {
+        "visible": torch.cat([p.detach().flatten() for p in net.parameters()]),
+        "master": torch.from_numpy(broadcast.master()),
+        "kept": torch.from_numpy(broadcast.owner.kept),
+        "ledger": [(e.step, e.kind, e.rank, e.payload_bytes) for e in broadcast.ledger.entries],
+        "made": made,
+    }
+
+
+def main():
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    results = {name: train(scheme) for name, scheme in SCHEMES.items()}
+    results["other rate"] = train(Scheme(), rate=0.1, momentum=0.9)
+    results["poisoned"] = train(Scheme(), poison=(2, dist.get_world_size() - 1))
+    results["resumed"] = train(Scheme(), stop=3)
+    torch.save(results, Path(sys.argv[1]) / f"rank{dist.get_rank()}.pt")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
