@@ -112,6 +112,8 @@ _ROWS = (
                "nccl-tests"),
     Collective("parameter_server", "one parameter server", lambda p: 2 * np.ones_like(p), lambda p: 2 * p,
                np.ones_like, lambda p: p, "ours: the server's link carries every worker's buffer twice"),
+    Collective("sharded_server", "as many servers as workers", lambda p: 2 * np.ones_like(p),
+               lambda p: 2 * np.ones_like(p), lambda p: 2 * np.ones_like(p), np.ones_like, "ours: each server sums one part of the buffer"),
 )  # fmt: skip
 ALL_REDUCE: dict[str, Collective] = {row.name: row for row in _ROWS}
 """Algorithms of all-reduce, by name."""
