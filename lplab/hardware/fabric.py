@@ -9,9 +9,9 @@ import numpy as np
 
 from lplab.hardware import nccl_tuner, network
 from lplab.hardware.choices import chosen
+from lplab.hardware.collectives import checked_bytes, checked_ranks, plain
 from lplab.hardware.links import Floats, Link
 from lplab.hardware.links import get as link_of
-from lplab.hardware.network import checked_bytes, checked_ranks, plain
 
 KINDS = ("sum", "gather", "broadcast", "reduce_scatter", "all_gather")
 """What can be asked of a network. For "gather" the bytes are one device's payload, else the whole buffer."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from lplab.hardware import tables
 from lplab.hardware.choices import chosen
+from lplab.hardware.collectives import checked_bytes, checked_ranks, log2_floor, plain
 from lplab.hardware.graded import Number
 from lplab.hardware.links import Floats
-from lplab.hardware.network import checked_bytes, checked_ranks, log2_floor, plain
 
 ALGORITHMS = ("ring", "tree")
 PROTOCOLS = ("ll", "ll128", "simple")

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from lplab.hardware.collectives import plain
 from lplab.hardware.links import Floats
-from lplab.hardware.network import plain
 
 BUCKET_BYTES = 25 * 2**20  # of PyTorch's DistributedDataParallel
 
