@@ -1,0 +1,54 @@
+"""Networks as tables of products: sizes alone, so that a GPT-3 fits in a notebook.
+
+>>> resnet = get("resnet50")
+>>> f"{resnet.parameters:,} parameters, {resnet.multiplications / 1e9:.2f} billion multiply-adds"
+'25,557,032 parameters, 4.09 billion multiply-adds'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import MappingProxyType
+
+from lplab.hardware.choices import chosen
+from lplab.hardware.workloads.convolutional import mobilenetv2, resnet18, resnet50, vgg16
+from lplab.hardware.workloads.layer import Gemms, Layer, Workload
+from lplab.hardware.workloads.sequences import bert_base, gpt, gpt3, lstm_lm, transformer_base
+
+__all__ = ["WORKLOADS", "Gemms", "Layer", "Workload", "get", "gpt", "names"]
+
+_MADE: tuple[Callable[[], Workload], ...] = (
+    *(resnet18, resnet50, mobilenetv2, vgg16),
+    *(bert_base, transformer_base, lstm_lm, gpt, gpt3),
+)
+WORKLOADS = MappingProxyType({make.__name__: make for make in _MADE})
+"""What makes each workload, by name; a new one is a new entry."""
+
+
+def names() -> list[str]:
+    """The names of all workloads.
+
+    >>> names()[:3]
+    ['resnet18', 'resnet50', 'mobilenetv2']
+    """
+    return list(WORKLOADS)
+
+
+def get(name: str | Workload) -> Workload:
+    """The workload of this name; a :class:`Workload` is passed through.
+
+    Raises:
+        ValueError: there is none; the message names the closest.
+
+    >>> get("resnet-50").name
+    'resnet50'
+    """
+    if isinstance(name, Workload):
+        return name
+    return _made(chosen(WORKLOADS, name, "workload"))
+
+
+@cache
+def _made(make: Callable[[], Workload]) -> Workload:
+    return make()
