@@ -1,0 +1,149 @@
+"""What learners send each other for one step of a workload: bytes of each layer, as a compressor's own ``plan()`` says.
+
+Without a compressor the gradient goes as the precision says: 32 or 16 bits a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from lplab import compression
+from lplab.compression import Compressor, LayerInfo
+from lplab.hardware.links import Floats
+from lplab.hardware.precisions import Precision
+from lplab.hardware.workloads import Layer, Workload
+
+KINDS = {"conv": "convolution", "linear": "dense", "embedding": "embedding"}  # ours, and LayerInfo's
+PROBE = 2**16  # elements: larger tensors are asked by their rows what a compressor remembers of them
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The requests of one step, layer by layer.
+
+    Attributes:
+        kinds: of each request, "sum", "gather" or "broadcast"; a compressor makes up to two for a layer.
+        payload_bytes: what a device puts into each: float64 [layers, requests].
+        state_bytes: what the compressor remembers, residues above all: float64 [layers], on each device.
+        compressed: whether a compressor works on the gradient at all.
+    """
+
+    kinds: tuple[str, ...]
+    payload_bytes: np.ndarray
+    state_bytes: np.ndarray
+    compressed: bool
+
+    def sent_bytes(self, devices: Floats) -> np.ndarray:
+        """Bytes that a device sends in a step on average, as rings send them: float64, of the shape of ``devices``.
+
+        The same factors as in :func:`lplab.compression.rates.wire_bytes`.
+        """
+        p = np.asarray(devices, np.float64)
+        factors = {"sum": 2 * (p - 1) / p, "gather": p - 1, "broadcast": (p - 1) / p}
+        each = self.payload_bytes.sum(axis=0)
+        return sum((factors[kind] * nbytes for kind, nbytes in zip(self.kinds, each, strict=True)), np.zeros_like(p))
+
+
+def compressor_of(name: str | Compressor | None) -> Compressor | None:
+    """A compressor by its name as it is typed, "topk:density=0.01"; None and "none" for none.
+
+    Raises:
+        ValueError: an unknown name or setting.
+
+    >>> compressor_of("scalecom")
+    ScaleCom(chunk=None, beta=1.0, m=1, wire='fp32', small='dense')
+    """
+    if name is None or name == "none":
+        return None
+    return compression.get(name) if isinstance(name, str) else name
+
+
+@lru_cache(maxsize=256)
+def traffic(workload: Workload, precision: Precision, compressor: Compressor | None = None) -> Traffic:
+    """What a device sends for one step.
+
+    Args:
+        workload: its layers.
+        precision: says how many bits a gradient has on the wire if there is no compressor.
+        compressor: from :mod:`lplab.compression`.
+
+    >>> from lplab.hardware import precisions, workloads
+    >>> dense = traffic(workloads.get("resnet50"), precisions.get("fp32"))
+    >>> int(dense.payload_bytes.sum()) == 4 * 25_557_032
+    True
+    """
+    if compressor is None:
+        sizes = np.array([_trained(layer) for layer in workload.layers], np.float64)
+        return Traffic(("sum",), sizes[:, None] * precision.gradient_wire_bits / 8, np.zeros(len(sizes)), False)
+    known: dict[LayerInfo, tuple[dict[tuple[int, str], int], float]] = {}
+    requests: list[dict[tuple[int, str], float]] = []
+    states = np.zeros(len(workload.layers))
+    for i, layer in enumerate(workload.layers):
+        here: dict[tuple[int, str], float] = {}
+        for info in tensors_of(layer, workload.tokens):
+            plan, state = known.setdefault(info, _asked(compressor, info)) if info not in known else known[info]
+            for request, nbytes in plan.items():
+                here[request] = here.get(request, 0.0) + layer.count * nbytes
+            states[i] += layer.count * state
+        requests.append(here)
+    columns = sorted({request for here in requests for request in here})
+    payloads = np.array([[here.get(column, 0.0) for column in columns] for here in requests])
+    return Traffic(tuple(kind for _, kind in columns), payloads, states, not isinstance(compressor, compression.Dense))
+
+
+def tensors_of(layer: Layer, tokens: int = 1) -> list[LayerInfo]:
+    """The parameters of a layer as compressors see them: the matrix or kernel, and what is left, as a vector.
+
+    Args:
+        layer: of a workload.
+        tokens: of one example: tells the width of an embedding.
+
+    >>> [(info.kind, info.shape) for info in tensors_of(Layer("fc", "linear", m=1, n=10, k=512, weights=5130))]
+    [('dense', (10, 512)), ('small', (10,))]
+    """
+    weights, found = _trained(layer) // layer.count, []
+    shape = _matrix(layer, weights, tokens)
+    if shape is not None:
+        positions = layer.m if layer.kind == "conv" else 1
+        found = [LayerInfo("weight", shape, KINDS[layer.kind], positions, layer.exception == "first")]
+        weights -= prod(shape)
+    if weights:
+        found.append(LayerInfo("vector", (weights,), "small" if found or layer.kind == "norm" else "dense"))
+    return found
+
+
+def _matrix(layer: Layer, weights: int, tokens: int) -> tuple[int, int] | None:
+    """Rows and columns of the kernel, matrix or embedding; None where there is none."""
+    if layer.kind == "embedding":
+        width = max(layer.outputs // tokens, 1)
+        return (weights // width, width) if weights and weights % width == 0 else None
+    rows = layer.n * layer.groups
+    return (rows, layer.k) if layer.kind in KINDS and 0 < rows * layer.k <= weights else None
+
+
+def _trained(layer: Layer) -> int:
+    return 0 if layer.shared else layer.weights * layer.count
+
+
+def _asked(compressor: Compressor, info: LayerInfo) -> tuple[dict[tuple[int, str], int], float]:
+    """What the compressor sends for one tensor, by number and kind of the request, and bytes that it remembers."""
+    own = compressor.for_layer(info)
+    plan = {(i, transfer.kind): transfer.payload_bytes for i, transfer in enumerate(own.plan(info.shape))}
+    return plan, _state_bytes(own, info.shape)
+
+
+def _state_bytes(compressor: Compressor, shape: tuple[int, ...]) -> float:
+    """Bytes that it remembers of a tensor: of a large one from two smaller ones, as they grow along with its rows."""
+    rows = max(8, PROBE // prod(shape[1:]))
+    if shape[0] <= rows:
+        return _held(compressor, shape)
+    one, two = (_held(compressor, (n, *shape[1:])) for n in (rows // 2, rows // 2 * 2))
+    return one + (two - one) * (shape[0] - rows // 2) / (rows // 2)
+
+
+def _held(compressor: Compressor, shape: tuple[int, ...]) -> float:
+    return float(sum(array.nbytes for array in compressor.init(shape).arrays().values()))
