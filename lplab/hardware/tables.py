@@ -16,6 +16,8 @@ GRADES = {
     "second-hand": "read where somebody else quotes the source",
     "recalled": "from memory: never the truth of a test",
     "computed": "our own arithmetic from graded numbers",
+    "assumed": "our choice, where nobody says",
+    "measured": "measured by us, on the machine that is named",
 }
 
 

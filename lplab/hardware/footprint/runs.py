@@ -1,0 +1,99 @@
+"""Published training runs with what was published of them, and what the formula makes of their inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from lplab.hardware.choices import chosen
+from lplab.hardware.footprint.bills import POUND, Bill, bill
+from lplab.hardware.tables import number, read
+
+_NUMBERS = ("devices", "watts", "hours", "pue", "grams_per_kwh", "operations")
+_PUBLISHED = ("published_mwh", "published_co2", "co2_unit")
+_TEXTS = ("run", "label", "device", "source", "input_grade", "grade")
+_UNITS = {"lb": POUND, "t": 1000.0}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One row of ``data/hardware/training_runs.csv``.
+
+    Attributes:
+        name, label, year: what it is called, and when the numbers were published.
+        device, devices: on what, and how many.
+        watts: of one device, mean over the run.
+        hours, pue, grams_per_kwh: of the run, the building, the grid.
+        operations: of the whole training; 0 where nobody says.
+        published_kwh, published_kilograms: as printed, in our units; None where nobody says.
+        published: CO2e as it was printed, with its unit.
+        source, input_grade, grade: where it is from, how sure the inputs and the published results are.
+    """
+
+    name: str
+    label: str
+    year: int
+    device: str
+    devices: float
+    watts: float
+    hours: float
+    pue: float
+    grams_per_kwh: float
+    operations: float
+    published_kwh: float | None
+    published_kilograms: float | None
+    published: str
+    source: str
+    input_grade: str
+    grade: str
+
+    @property
+    def bill(self) -> Bill:
+        """What the formula gives for the inputs.
+
+        >>> f"{get('nas_2019').bill.pounds:,.0f}"
+        '626,155'
+        """
+        return bill(watts=self.watts, hours=self.hours, devices=self.devices, pue=self.pue, region=self.grams_per_kwh)
+
+    @property
+    def sustained_ops_per_second(self) -> float:
+        """What a device reached; NaN where the operations are not known.
+
+        >>> round(get("gpt3").sustained_ops_per_second / 1e12, 1)
+        24.6
+        """
+        return self.operations / (self.devices * self.hours * 3600) if self.operations else float("nan")
+
+
+@cache
+def table() -> dict[str, Run]:
+    """All runs by name.
+
+    >>> list(table())[-3:]
+    ['switch', 'gpt3', 'bloom']
+    """
+    return {row["run"]: _run(row) for row in read("training_runs", (*_TEXTS, "year", *_NUMBERS, *_PUBLISHED))}
+
+
+def get(name: str) -> Run:
+    """The run of this name; ValueError with the closest names if there is none.
+
+    >>> get("gpt-3").label
+    'GPT-3'
+    """
+    return chosen(table(), name, "training run")
+
+
+def _run(row: dict[str, str]) -> Run:
+    energy, co2 = row["published_mwh"], row["published_co2"]
+    unit = _UNITS[row["co2_unit"]] if co2 else 0.0
+    return Run(
+        name=row["run"],
+        **{name: row[name] for name in _TEXTS[1:]},  # type: ignore[arg-type]
+        year=int(number(row, "year")),
+        **{name: number(row, name) for name in _NUMBERS},  # type: ignore[arg-type]
+        published_kwh=number(row, "published_mwh") * 1000 if energy else None,
+        published_kilograms=number(row, "published_co2") * unit if co2 else None,
+        published=f"{number(row, 'published_co2'):,g} {row['co2_unit']}" if co2 else "",
+    )

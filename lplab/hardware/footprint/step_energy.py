@@ -1,0 +1,214 @@
+"""Where the energy of a step goes: arithmetic, memory, network, and the watts that flow whatever is done.
+
+The model, and what it rests on:
+
+- A chip that computes draws a share of its design power, one that waits a smaller share. Published for H100s: above
+  600 of 700 W while they train, about 100 W while they wait. Other chips get the same shares.
+- What it draws for waiting flows all the time: *static*, with the machine around the chip (``host_watts``).
+- The rest flows while it computes. The part that moves bytes to and from the chip's memory is *memory*; what is left is
+  *arithmetic*, which includes everything that moves within the chip.
+- *Network* is what network cards and switches draw for the bytes that they carry.
+
+So narrower numbers save arithmetic because a step computes for less time, not by a law of bits: how much less follows
+from the chip's rates. See Horowitz's table (:mod:`lplab.hardware.footprint.operations`) for the bare operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from lplab.hardware import accelerators
+from lplab.hardware.footprint.checks import at_least
+
+JOULES_PER_KWH = 3.6e6
+BUSY_SHARE = 0.85  # of the design power: H100 while training (second-hand)
+IDLE_SHARE = 1 / 7  # of the design power: 100 of 700 W, H100 while waiting (second-hand)
+MEMORY_JOULES_PER_BYTE = 31.2e-12  # HBM2: 3.9 pJ for a bit, O'Connor et al. 2017 (recalled)
+NETWORK_JOULES_PER_BYTE = 1.4e-9  # a card and a port of a switch, 35 W at 200 Gb/s (assumed)
+PARTS = ("arithmetic", "memory", "network", "static")
+
+
+@dataclass(frozen=True)
+class Power:
+    """What one device draws.
+
+    Attributes:
+        busy_watts: while it computes.
+        idle_watts: while it waits.
+        host_watts: the machine around it (processor, memory, fans), all the time.
+        memory_joules_per_byte: to or from the memory beside the chip; part of ``busy_watts``.
+        network_joules_per_byte: of network cards and switches; on top.
+
+    Raises:
+        ValueError: a negative number, or a chip that draws more while it waits than while it computes.
+
+    >>> Power.of("h100")
+    Power(busy_watts=595.0, idle_watts=100.0, host_watts=0.0, ...)
+    """
+
+    busy_watts: float
+    idle_watts: float
+    host_watts: float = 0.0
+    memory_joules_per_byte: float = MEMORY_JOULES_PER_BYTE
+    network_joules_per_byte: float = NETWORK_JOULES_PER_BYTE
+
+    def __post_init__(self) -> None:
+        at_least(0, **{field.name: getattr(self, field.name) for field in fields(self)})
+        if self.idle_watts > self.busy_watts:
+            raise ValueError(
+                f"a waiting device draws no more than a computing one: "
+                f"idle_watts is {self.idle_watts:g}, busy_watts {self.busy_watts:g}"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        chip: str | accelerators.Accelerator,
+        *,
+        busy_share: float = BUSY_SHARE,
+        idle_share: float = IDLE_SHARE,
+        **more: float,
+    ) -> Power:
+        """By shares of a chip's design power; ``more`` are further fields.
+
+        Raises:
+            ValueError: an unknown chip, or one whose design power nobody says.
+        """
+        chip = accelerators.get(chip)
+        if chip.power_watts is None:
+            raise ValueError(f"no design power is known of {chip.name}: give Power(busy_watts=..., idle_watts=...)")
+        return cls(busy_share * chip.power_watts, idle_share * chip.power_watts, **more)
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Joules by part, all devices together; numbers or arrays of one shape.
+
+    Attributes:
+        arithmetic: computing, and moving numbers within the chip.
+        memory: to and from the memory beside the chip.
+        network: cards and switches, for the bytes sent.
+        static: what flows whatever is done: the waiting chip's watts and the machine around it.
+        seconds: how long it takes.
+    """
+
+    arithmetic: Any
+    memory: Any
+    network: Any
+    static: Any
+    seconds: Any = 0.0
+
+    @property
+    def joules(self) -> Any:
+        """Of all parts.
+
+        >>> Energy(1.0, 2.0, 3.0, 4.0).joules
+        10.0
+        """
+        return self.arithmetic + self.memory + self.network + self.static
+
+    @property
+    def kwh(self) -> Any:
+        """Kilowatt hours at the machines; the building adds its PUE (`lplab.hardware.footprint.bill_of`).
+
+        >>> Energy(3.6e6, 0.0, 0.0, 0.0).kwh
+        1.0
+        """
+        return self.joules / JOULES_PER_KWH
+
+    @property
+    def watts(self) -> Any:
+        """Mean power of all devices."""
+        return self.joules / self.seconds
+
+    def parts(self) -> dict[str, Any]:
+        """Joules by the names of `PARTS`.
+
+        >>> list(Energy(1.0, 2.0, 3.0, 4.0).parts())
+        ['arithmetic', 'memory', 'network', 'static']
+        """
+        return {name: getattr(self, name) for name in PARTS}
+
+    def __mul__(self, times: float) -> Energy:
+        """So many steps."""
+        return Energy(*(part * times for part in (*self.parts().values(), self.seconds)))
+
+    __rmul__ = __mul__
+
+
+def energy_of(
+    power: Power,
+    *,
+    seconds: Any,
+    compute_seconds: Any,
+    memory_bytes: Any = 0.0,
+    network_bytes: Any = 0.0,
+    devices: Any = 1,
+) -> Energy:
+    """The energy of a step by part; arrays of one shape are welcome in every number.
+
+    Args:
+        power: of one device.
+        seconds: of the whole step.
+        compute_seconds: of these, how long each device computes; the rest it waits.
+        memory_bytes: to and from a device's memory.
+        network_bytes: that a device sends.
+        devices: how many.
+
+    Raises:
+        ValueError: a negative number, more seconds of computing than the step has, or more bytes than a chip's power
+            can move in that time.
+
+    >>> h100 = Power.of("h100")
+    >>> step = energy_of(h100, seconds=0.2, compute_seconds=0.1, memory_bytes=1e11, network_bytes=1e9, devices=8)
+    >>> {name: round(joules, 1) for name, joules in step.parts().items()}
+    {'arithmetic': 371.0, 'memory': 25.0, 'network': 11.2, 'static': 160.0}
+    """
+    at_least(0, seconds=seconds, compute_seconds=compute_seconds, memory_bytes=memory_bytes)
+    at_least(0, network_bytes=network_bytes, devices=devices)
+    if (np.asarray(compute_seconds) > np.asarray(seconds) * (1 + 1e-9)).any():
+        raise ValueError(f"compute_seconds ({compute_seconds}) must not exceed the seconds of the step ({seconds})")
+    memory = memory_bytes * power.memory_joules_per_byte
+    arithmetic = compute_seconds * (power.busy_watts - power.idle_watts) - memory
+    if (np.asarray(arithmetic) < 0).any():
+        raise ValueError(
+            f"moving {memory_bytes:.3g} bytes takes {memory:.3g} J, more than the chip draws in {compute_seconds:.3g} s"
+        )
+    static = seconds * (power.idle_watts + power.host_watts)
+    network = network_bytes * power.network_joules_per_byte
+    return Energy(devices * arithmetic, devices * memory, devices * network, devices * static, seconds)
+
+
+def gemm_joules(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    mac_joules: float,
+    operand_bits: float,
+    result_bits: float,
+    memory_joules_per_byte: float,
+    tile: int,
+) -> tuple[float, float]:
+    """Arithmetic and memory of an m×k by k×n product, computed in tiles of ``tile`` × ``tile`` results.
+
+    Each tile of results stays on the chip until it is done, and needs its rows of the first and its columns of the
+    second operand from memory: the first operand is read once for every column of tiles, the second once for every
+    row of tiles, each result is written once.
+
+    >>> bits = {"operand_bits": 16, "result_bits": 16}
+    >>> square = {"m": 1024, "n": 1024, "k": 1024, "operand_bits": 16, "result_bits": 16}
+    >>> arithmetic, memory = gemm_joules(**square, mac_joules=2e-12, memory_joules_per_byte=160e-12, tile=128)
+    >>> round(arithmetic * 1e3, 2), round(memory * 1e3, 2)
+    (2.15, 5.7)
+    """
+    at_least(1, m=m, n=n, k=k, tile=tile)
+    at_least(0, mac_joules=mac_joules, operand_bits=operand_bits, result_bits=result_bits)
+    at_least(0, memory_joules_per_byte=memory_joules_per_byte)
+    columns, rows = -(-n // tile), -(-m // tile)
+    read = (m * k * columns + k * n * rows) * operand_bits / 8
+    written = m * n * result_bits / 8
+    return m * n * k * mac_joules, (read + written) * memory_joules_per_byte
