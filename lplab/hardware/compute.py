@@ -1,0 +1,226 @@
+"""Seconds of every layer on one chip: products under the roofline, and everything else that has to be done.
+
+The model is an upper bound of speed. A product takes as long as its operations at the chip's rate, or as its operands
+at the memory's, whichever is longer; each operand is read once. Norms, activations and additions have no product: they
+take as long as their bytes. What chips do with their caches, and how well a library uses them, is not in it; say with
+``utilization`` what you know of that.
+
+>>> times = layer_times("resnet50", "h100", "hfp8_2019", batch=256)
+>>> round(times.step_seconds * 1e3), round(float(times.part("products")) * 1e3)  # milliseconds
+(35, 7)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lplab.hardware import accelerators, precisions, systolic, workloads
+from lplab.hardware.accelerators import Accelerator
+from lplab.hardware.layer_times import LayerTimes
+from lplab.hardware.precisions import Precision
+from lplab.hardware.workloads import Workload
+from lplab.hardware.workloads.layer import PASSES, checked_batch
+
+SIXTEEN = ("fp16", "bf16")
+"""Rates for layers that stay in 16 bits, and for what a chip has no rate for."""
+
+
+def rate(chip: str | Accelerator, peaks: Sequence[str], *, fall_back: bool = False) -> tuple[str, float]:
+    """The rate that products run at: the first of ``peaks`` that the chip has, and its operations a second.
+
+    Args:
+        chip: name or chip.
+        peaks: names of rates, best first.
+        fall_back: take the 16-bit rate where the chip has none of them: numbers are stored narrow, multiplied wide.
+
+    Raises:
+        ValueError: it has none; the message says which it has.
+
+    >>> rate("a100", ("fp8",), fall_back=True)
+    ('fp16', 312000000000000.0)
+    """
+    chip = accelerators.get(chip)
+    for peak in (*peaks, *(SIXTEEN if fall_back and not {"fp32", "tf32"} & set(peaks) else ())):
+        if peak in chip.peaks:
+            return peak, chip.peaks[peak]
+    raise ValueError(f"{chip.label} has no rate for {' or '.join(peaks)} products; it has {', '.join(chip.peaks)}")
+
+
+def roofline(chip: str | Accelerator, peak: str, intensity: Any) -> np.ndarray:
+    """Operations a second at most for so many operations per byte: min(peak, bandwidth · intensity) (Williams 2009).
+
+    >>> roofline("h100", "bf16", [1, 1000]) / 1e12
+    array([  3.35, 989.  ])
+    """
+    chip = accelerators.get(chip)
+    per_byte = np.asarray(intensity, float)
+    if not np.all(per_byte >= 0):
+        raise ValueError(f"intensity must be 0 operations per byte or more, got {intensity!r}")
+    return np.minimum(rate(chip, (peak,))[1], per_byte * _bandwidth(chip))
+
+
+def ridge(chip: str | Accelerator, peak: str) -> float:
+    """Operations per byte from which on a chip is busy computing: where the two lines of the roofline meet.
+
+    >>> round(ridge("h100", "bf16"))
+    295
+    """
+    chip = accelerators.get(chip)
+    return rate(chip, (peak,))[1] / _bandwidth(chip)
+
+
+def _bandwidth(chip: Accelerator) -> float:
+    if chip.memory_bytes_per_second is None:
+        raise ValueError(f"nobody gives the memory bandwidth of {chip.label}, so it has no roofline")
+    return chip.memory_bytes_per_second
+
+
+def layer_times(
+    workload: str | Workload,
+    accelerator: str | Accelerator,
+    precision: str | Precision,
+    batch: Any = 1,
+    *,
+    utilization: float | str = 1.0,
+    fused: bool = False,
+    training: bool | None = None,
+    fall_back: bool = False,
+) -> LayerTimes:
+    """Seconds of each layer for one step on one chip.
+
+    Args:
+        workload, accelerator, precision: names or objects.
+        batch: examples in a step; an array gives arrays, one call for a whole sweep.
+        utilization: the share of its rate that the chip reaches in products: a number up to 1, or "array" for what its
+            systolic arrays can do with each product.
+        fused: whether norms, activations and conversions happen on the way of a product's result to memory, for free.
+        training: whether there is a backward pass and an update; by default whether the precision is for training.
+        fall_back: see :func:`rate`.
+
+    Returns:
+        The times, with what bounds them.
+
+    Raises:
+        ValueError: an unknown name, a bad batch or utilization, or a chip without the rate.
+    """
+    workload, chip, bits = workloads.get(workload), accelerators.get(accelerator), precisions.get(precision)
+    training = bits.trains if training is None else training
+    if training and not bits.trains:
+        raise ValueError(f"{bits.label} has no backward pass; pass training=False")
+    if not isinstance(utilization, str) and not 0 < utilization <= 1:
+        raise ValueError(f"utilization must be above 0 and at most 1, or 'array', got {utilization!r}")
+    products = workload.gemms(batch)
+    names, rates = _rates(workload, chip, bits, fall_back, training)
+    share: Any = utilization
+    if isinstance(utilization, str):
+        share = _of_arrays(utilization, chip, products, rates)
+    passes = np.array([1.0, training, training])[:, None]
+    traffic = _Traffic(workload, bits, checked_batch(batch), fused)
+    bandwidth = chip.memory_bytes_per_second or np.inf
+    return LayerTimes(
+        workload=workload,
+        accelerator=chip,
+        precision=bits,
+        batch=np.asarray(batch),
+        rate_names=names,
+        rates=rates,
+        flops=products.flops * passes,
+        nbytes=traffic.products() * (products.repeats > 0) * passes,
+        compute_seconds=products.flops * passes / (rates * share),
+        memory_seconds=traffic.products() * (products.repeats > 0) * passes / bandwidth,
+        between_seconds=traffic.between() * passes / bandwidth,
+        conversion_seconds=traffic.conversions() * (products.repeats > 0) * passes / bandwidth,
+        update_seconds=traffic.update() * training / bandwidth,
+    )
+
+
+def kept(workload: Workload, precision: Precision) -> np.ndarray:
+    """Which layers the recipe leaves in 16 bits; bool [layers].
+
+    >>> int(kept(workloads.get("resnet50"), precisions.get("int4_fp4_2020")).sum())  # ends and four shortcuts
+    6
+    """
+    return np.isin(workload.columns["exception"], precision.keep)
+
+
+def _rates(
+    workload: Workload, chip: Accelerator, bits: Precision, fall_back: bool, training: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Name and operations a second for every pass and layer, [3, layers]."""
+    wide = kept(workload, bits)
+    forward = rate(chip, bits.forward_peaks, fall_back=fall_back)
+    backward = rate(chip, bits.dx_peaks, fall_back=fall_back) if training else forward
+    sixteen = rate(chip, SIXTEEN) if wide.any() else forward
+    names = np.stack([np.where(wide, sixteen[0], found[0]) for found in (forward, backward, backward)])
+    values = np.stack([np.where(wide, sixteen[1], found[1]) for found in (forward, backward, backward)])
+    return names, values
+
+
+def _of_arrays(word: str, chip: Accelerator, products: Any, rates: np.ndarray) -> np.ndarray:
+    if word != "array":
+        raise ValueError(f"utilization must be a number up to 1 or 'array', got {word!r}")
+    wide = max((chip.peaks[peak] for peak in SIXTEEN if peak in chip.peaks), default=float(rates.min()))
+    return systolic.of_chip(chip, products.m, products.n, products.k, products.groups, rates / wide)
+
+
+class _Traffic:
+    """Bytes of every pass and layer, arrays [..., 3, layers]; every operand is read once, every result written once."""
+
+    def __init__(self, workload: Workload, bits: Precision, batch: np.ndarray, fused: bool) -> None:
+        c = workload.columns
+        self._bits, self._fused = bits, fused
+        self._count, self._has_product = c["count"], c["m"] > 0
+        batch = batch[..., None]
+        self._inputs, self._outputs = c["inputs"] * batch * self._count, c["outputs"] * batch * self._count
+        self._own = c["kind"] == "attention"
+        self._matrix = np.where(self._own | ~self._has_product, 0, c["groups"] * c["n"] * c["k"]) * self._count
+        self._steps, self._looked_up = c["steps"], c["kind"] == "embedding"
+        self._trained = np.where(c["shared"], 0, c["weights"] * self._count)
+        wide = kept(workload, bits)
+        self._w, self._a, self._g = (
+            np.where(wide, np.maximum(16, b), b) / 8
+            for b in (bits.weight_bits, bits.activation_bits, bits.gradient_bits)
+        )
+        self._out = bits.output_bits / 8
+
+    def products(self) -> np.ndarray:
+        """Of the products: operands in the recipe's bits, results in those of its outputs."""
+        x, y, w = self._inputs, self._outputs, self._matrix
+        half = np.where(self._own, 0.5, 1.0)  # dx of attention needs one of the two factors, and gives the other's
+        factor = np.where(self._own, half * x * self._a, 0)
+        forward = x * self._a + w * self._w * self._steps + y * self._out
+        dx = y * self._g + w * self._w * self._steps + factor + half * x * self._out
+        dw = half * x * self._a + y * self._g + np.where(self._own, half * x, w) * self._out
+        return np.stack([forward, dx, dw], -2) * self._has_product
+
+    def between(self) -> np.ndarray:
+        """Of layers without a product, and of tables that are looked up."""
+        if self._fused:
+            forward = np.where(self._looked_up, self._inputs + self._outputs, 0)
+            back = np.zeros_like(forward)
+        else:
+            forward = self._inputs + self._outputs
+            back = self._outputs + 2 * self._inputs  # the gradient, the input that was kept, and the result
+        back = np.where(self._looked_up, 0, back)
+        rows = np.where(self._looked_up, 2 * self._outputs, 0)  # rows of the table's gradient are read and written
+        return np.stack([forward, back, rows], -2) * self._out * ~self._has_product
+
+    def conversions(self) -> np.ndarray:
+        """Of a pass of its own that reads wide numbers and writes the narrow ones that products take."""
+        if self._fused:
+            return np.zeros((*self._inputs.shape[:-1], len(PASSES), self._inputs.shape[-1]))
+        x, y, w = self._inputs, self._outputs, self._matrix
+        master = max(self._bits.master_bits, self._bits.output_bits) / 8
+        weights = np.where(self._w < master, w * (master + self._w), 0)
+        activations = np.where(self._a < self._out, x * (self._out + self._a), 0)
+        gradients = np.where(self._g < self._out, y * (self._out + self._g), 0)
+        nothing = np.zeros_like(gradients)
+        return np.stack([weights + activations, gradients, nothing], -2) * self._has_product
+
+    def update(self) -> np.ndarray:
+        """Of the update: gradient and weights read, weights written, one number of state read and written."""
+        weight = (self._bits.master_bits or self._bits.weight_bits) / 8
+        return self._trained * (2 * weight + self._out + 2 * self._bits.optimizer_bits / 8)

@@ -1,0 +1,160 @@
+"""The result of :func:`lplab.hardware.compute.layer_times`: seconds by layer, pass and part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lplab.hardware.accelerators import Accelerator
+from lplab.hardware.precisions import Precision
+from lplab.hardware.workloads import Workload
+from lplab.hardware.workloads.layer import PASSES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PARTS = {
+    "compute": "products, as fast as the multipliers are",
+    "memory": "products that wait for memory",
+    "between": "norms, activations, additions",
+    "conversion": "rounding to fewer bits",
+    "update": "update of the weights",
+}
+"""Where the time goes, in the order of a stacked bar."""
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """Seconds of one step; arrays are [..., 3, layers] (forward, dx, dW), ... the shape of the batch.
+
+    Attributes:
+        workload, accelerator, precision, batch: what was asked for.
+        rate_names, rates: the rate that each product runs at, by name and in operations a second, [3, layers].
+        flops, nbytes: operations of the products, and bytes of their operands and results.
+        compute_seconds, memory_seconds: what products would take if only the one or the other mattered.
+        between_seconds: layers without a product.
+        conversion_seconds: rounding to fewer bits in a pass of its own.
+        update_seconds: update of the weights, [layers].
+    """
+
+    workload: Workload
+    accelerator: Accelerator
+    precision: Precision
+    batch: Any
+    rate_names: np.ndarray
+    rates: np.ndarray
+    flops: np.ndarray
+    nbytes: np.ndarray
+    compute_seconds: np.ndarray
+    memory_seconds: np.ndarray
+    between_seconds: np.ndarray
+    conversion_seconds: np.ndarray
+    update_seconds: np.ndarray
+
+    @property
+    def compute_bound(self) -> np.ndarray:
+        """Whether a product waits for its multiplications (True) or for memory; bool [..., 3, layers]."""
+        return self.compute_seconds >= self.memory_seconds
+
+    @property
+    def product_seconds(self) -> np.ndarray:
+        """Seconds of the products alone: the longer of computing and of moving."""
+        return np.maximum(self.compute_seconds, self.memory_seconds)
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Seconds of every pass and layer, without the update."""
+        return self.product_seconds + self.between_seconds + self.conversion_seconds
+
+    @property
+    def forward_seconds(self) -> np.ndarray:
+        """Of the forward pass, [..., layers]."""
+        return self.seconds[..., 0, :]
+
+    @property
+    def dx_seconds(self) -> np.ndarray:
+        """Of the gradients of the inputs, [..., layers]."""
+        return self.seconds[..., 1, :]
+
+    @property
+    def dw_seconds(self) -> np.ndarray:
+        """Of the gradients of the weights, [..., layers]."""
+        return self.seconds[..., 2, :]
+
+    @property
+    def step_seconds(self) -> Any:
+        """The whole step, update included: a float, or an array of the batch's shape."""
+        total = self.seconds.sum((-1, -2)) + self.update_seconds.sum(-1)
+        return float(total) if np.ndim(total) == 0 else total
+
+    @property
+    def intensity(self) -> np.ndarray:
+        """Operations per byte of the products; NaN where there is none."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(self.nbytes > 0, self.flops / self.nbytes, np.nan)
+
+    @property
+    def sustained_ops_per_second(self) -> Any:
+        """Operations of all products over the seconds of the whole step."""
+        return self.flops.sum((-1, -2)) / self.step_seconds
+
+    @property
+    def share_of_peak(self) -> Any:
+        """Sustained operations over the best rate that the recipe uses on this chip."""
+        return self.sustained_ops_per_second / self.rates.max()
+
+    def part(self, name: str) -> Any:
+        """Seconds of a part of the step: one of :data:`PARTS`, or "products" for the first two together."""
+        return self._part_by_layer(name).sum(-1)
+
+    def parts(self) -> dict[str, Any]:
+        """Seconds of every part of :data:`PARTS`; together they are the step."""
+        return {name: self.part(name) for name in PARTS}
+
+    def parts_by_layer(self) -> dict[str, np.ndarray]:
+        """Seconds of every part of :data:`PARTS` and layer, [..., layers]."""
+        return {name: self._part_by_layer(name) for name in PARTS}
+
+    def _part_by_layer(self, name: str) -> np.ndarray:
+        if name == "update":
+            return np.broadcast_to(self.update_seconds, self.seconds.shape[:-2] + self.update_seconds.shape)
+        found = {
+            "products": self.product_seconds,
+            "compute": np.where(self.compute_bound, self.product_seconds, 0),
+            "memory": np.where(self.compute_bound, 0, self.product_seconds),
+            "between": self.between_seconds,
+            "conversion": self.conversion_seconds,
+        }
+        if name not in found:
+            raise ValueError(f"unknown part {name!r}; allowed: products, {', '.join(PARTS)}")
+        return found[name].sum(-2)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each layer and pass, for one batch; needs pandas.
+
+        Raises:
+            ValueError: the times of several batches.
+        """
+        import pandas as pd
+
+        if self.seconds.ndim != 2:
+            raise ValueError("a table holds one batch; choose one before")
+        layers = self.workload.layers
+        return pd.concat(
+            pd.DataFrame(
+                {
+                    "layer": [layer.name for layer in layers],
+                    "kind": [layer.kind for layer in layers],
+                    "pass": word,
+                    "seconds": self.seconds[i],
+                    "flops": self.flops[i],
+                    "bytes": self.nbytes[i],
+                    "intensity": self.intensity[i],
+                    "rate": self.rate_names[i],
+                    "bound": np.where(self.flops[i] == 0, "", np.where(self.compute_bound[i], "compute", "memory")),
+                }
+            )
+            for i, word in enumerate(PASSES)
+        ).reset_index(drop=True)
