@@ -1,0 +1,156 @@
+"""The carbon of a job by place, and by precision: what a grid does beside what bits do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import provenance, style
+from lplab.figures.units import mass
+from lplab.hardware.footprint import Region, carbon
+
+
+def carbon_by_place(
+    kwh: Mapping[str, float],
+    places: Sequence[Region],
+    chosen: str = "",
+    here: str = "",
+    *,
+    published: tuple[str, float, str] | None = None,
+    limits: tuple[float, float] | None = None,
+    title: str = "",
+    height: int = 0,
+) -> go.Figure:
+    """CO2e of a job in some places: a bar at the chosen precision, a small mark at each of the others.
+
+    Args:
+        kwh: from the grid, by precision.
+        places: regions, from the top.
+        chosen: the precision that the bars show; by default the first.
+        here: name of the region to mark.
+        published: name of a place, published kilograms, and where from: a diamond there.
+        limits: ends of the axis in kilograms; by default from the values.
+        title: the point that it makes; by default how far apart places and precisions are.
+        height: in pixels; by default by the number of places.
+
+    Raises:
+        ValueError: no precision, no place, energy that is not positive, or a choice that is not there.
+
+    >>> from lplab.hardware.footprint import region
+    >>> fig = carbon_by_place({"16 bits": 1000.0, "8 bits": 600.0}, [region("france"), region("poland")])
+    >>> fig.layout.meta["title"]
+    'The place: up to 11.8 times; the precision: up to 1.7 times'
+    """
+    chosen = chosen or next(iter(kwh), "")
+    if not kwh or not places or not min(kwh.values()) > 0:
+        raise ValueError("at least one precision with positive energy and one place are needed")
+    if chosen not in kwh or (here and here not in [place.name for place in places]):
+        raise ValueError(f"there is no {chosen if chosen not in kwh else here!r} among the precisions or places")
+    y = -np.arange(len(places), dtype=np.float64)
+    grams = np.array([place.grams_per_kwh for place in places])
+    kilograms = {name: np.array([carbon(energy, place) for place in places]) for name, energy in kwh.items()}
+    every = np.concatenate([*kilograms.values(), np.array([published[1]] if published else [])])
+    low, high = limits or (0.7 * float(every.min()), 1.5 * float(every.max()))
+    data = [_bars(chosen, kilograms[chosen], low, y, places)]
+    data += [_marks(name, i, kilograms[name], y, places) for i, name in enumerate(kwh) if name != chosen]
+    data.append(_published(published, places, y))
+    by_place = float(grams.max() / max(grams.min(), 1e-9))
+    by_bits = max(kwh.values()) / min(kwh.values())
+    said = title or f"The place: up to {by_place:.3g} times; the precision: up to {by_bits:.2g} times"
+    entries = [provenance.entry("modelled", f"modelled, {chosen}")]
+    entries += [(style.COLOURS[i % 4], _SIGNS[i % 4], name) for i, name in enumerate(kwh) if name != chosen]
+    entries += [provenance.entry("published", f"published ({published[2]})")] if published else []
+    labels = [f"{p.label}, {p.grams_per_kwh:.0f} g" for p in places]
+    ticks = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
+    layout = {
+        "bargap": 0.35,
+        "xaxis": {
+            "range": [np.log10(low), np.log10(high)],
+            "tickvals": ticks,
+            "ticktext": np.array([mass(10.0**t) for t in ticks], dtype=str),
+            "title": {"text": "CO<sub>2</sub>e of the whole job (each line ten times the last)"},
+        },
+        "yaxis": {
+            "range": [y[-1] - 0.6, 0.6],
+            "tickvals": y,
+            "ticktext": np.array(
+                [f"<b>▸ {t}</b>" if p.name == here else t for p, t in zip(places, labels, strict=True)]
+            ),
+            "showgrid": False,
+        },
+    }
+    each = ", ".join(f"{p.label} {mass(k)}" for p, k in zip(places, kilograms[chosen], strict=True))
+    more = f" Published: {mass(published[1])} ({published[2]})." if published else ""
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Modelled CO2e at {chosen}: {each}.{more} {said}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height or 120 + 27 * len(places),
+        l=190,
+        t=66,
+    )
+
+
+_SIGNS = ("●", "■", "◆", "▲")
+
+
+def _bars(name: str, kilograms: np.ndarray, low: float, y: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
+    """Bars on an axis of exponents, which begin at its lower end."""
+    start = np.log10(low)
+    return {
+        "type": "bar",
+        "name": name,
+        "orientation": "h",
+        "base": start,
+        "x": np.maximum(np.log10(kilograms) - start, 0),
+        "y": y,
+        "marker": {"color": style.BLUE, "line": {"width": 0}},
+        **_hover(name, kilograms, places),
+    }
+
+
+def _marks(name: str, index: int, kilograms: np.ndarray, y: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
+    colour = style.COLOURS[index % 4]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": np.log10(kilograms),
+        "y": y,
+        "marker": {
+            "symbol": style.SYMBOLS[index % 4],
+            "size": 8,
+            "color": colour,
+            "line": {"width": 1, "color": style.PAPER},
+        },
+        **_hover(name, kilograms, places),
+    }
+
+
+def _hover(name: str, kilograms: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
+    lines = [[mass(float(k)), f"{p.year}, {p.source}"] for k, p in zip(kilograms, places, strict=True)]
+    return {
+        "customdata": np.array(lines, dtype=object),
+        "hovertemplate": f"modelled, {name}<br>CO<sub>2</sub>e  %{{customdata[0]}}<br>"
+        "grid  %{customdata[1]}<extra></extra>",
+    }
+
+
+def _published(published: tuple[str, float, str] | None, places: Sequence[Region], y: np.ndarray) -> dict[str, Any]:
+    names = [place.name for place in places]
+    there = published is not None and published[0] in names
+    kilograms = published[1] if published and there else 1.0
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "published",
+        "x": np.log10([kilograms]),
+        "y": y[[names.index(published[0])]] if published and there else y[:1],
+        "marker": provenance.marker("published", 13),
+        "visible": bool(there),
+        "hovertemplate": f"published  {mass(kilograms)}<extra></extra>",
+    }
