@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import lplab
@@ -39,10 +40,17 @@ def add_doctor(commands: Any) -> None:
     text = "say what is installed, what is missing, and what it is for"
     parser = add_command(commands, run_doctor, "doctor", text, "lplab doctor --json")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure this machine's rates of products and its memory (half a minute), for lab 11 and `lplab simulate`",
+    )
 
 
 def run_doctor(args: argparse.Namespace) -> int:
-    """Print the findings; exit code 1 if the data files are missing."""
+    """Print the findings, or what was measured; exit code 1 if data files are missing or nothing can be measured."""
+    if args.measure:
+        return _measure(args.json)
     found = findings()
     if args.json:
         print(json.dumps(found, indent=1))
@@ -51,6 +59,50 @@ def run_doctor(args: argparse.Namespace) -> int:
         for key, value in found.items():
             print(f"  {key:<{width}}  {value or f'missing, needed for {PURPOSES[key]}'}")
     return 0 if found["data"] else 1
+
+
+def measure_machine(*, sizes: tuple[int, ...] = (1024, 2048), repeats: int = 7) -> tuple[dict[str, Any], Path]:
+    """Measure this machine, and keep the result where ``accelerators.mine()`` finds it.
+
+    Args:
+        sizes: n of the square matrices that are multiplied.
+        repeats: measurements of each, 3 or more.
+
+    Returns:
+        What was measured, and the file.
+    """
+    from lplab.hardware import my_machine
+    from lplab.training import gemm_rates, memory_rate
+
+    table = gemm_rates.measure("cpu", sizes=sizes, repeats=repeats, progress=True)
+    table["memory"] = memory_rate.measure_memory(length=memory_rate.LENGTH if max(sizes) >= 1024 else 10**5)
+    path = my_machine.stored_at()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return table, path
+
+
+def _measure(as_json: bool) -> int:
+    if version("torch") is None:
+        print(f"nothing can be measured without torch, needed for {PURPOSES['torch']}", file=sys.stderr)
+        return 1
+    table, path = measure_machine()
+    if as_json:
+        print(json.dumps(table, indent=1, ensure_ascii=False))
+        return 0
+    from lplab.hardware import accelerators
+
+    mine = accelerators.mine()
+    print(f"  {mine.label}, {table['threads']} threads")
+    for name, value in mine.peaks.items():
+        print(f"  {name:<7} {value / 1e9:8.1f} billion operations a second in products")
+    print(f"  memory  {table['memory']['bytes_per_second'] / 1e9:8.1f} GB a second")
+    for name, reason in table["left_out"].items():
+        print(f"  {name:<7} not measured: {reason}")
+    if (table["load_before"] or 0) > 0.5:
+        print("  (the machine was busy with other work, so these are too low; close it and measure again)")
+    print(f"  kept in {path}")
+    return 0
 
 
 def findings() -> dict[str, str | None]:
