@@ -1,5 +1,11 @@
-"""From bits to seconds, joules, kilograms and money: chips, workloads, networks and clusters as data, and arithmetic on them.
+"""From bits to seconds, joules, kilograms and money: chips, workloads, networks and clusters as data.
 
 Needs numpy alone. Every number of a table carries its source and a grade; measured, modelled and published numbers are
 told apart.
 """
+
+from lplab.hardware.cluster import Cluster
+from lplab.hardware.links import Link
+from lplab.hardware.simulation import Simulation, simulate
+
+__all__ = ["Cluster", "Link", "Simulation", "simulate"]

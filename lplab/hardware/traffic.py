@@ -37,13 +37,14 @@ class Traffic:
     state_bytes: np.ndarray
     compressed: bool
 
-    def sent_bytes(self, devices: Floats) -> np.ndarray:
+    def sent_bytes(self, devices: Floats, *, halved: bool = False) -> np.ndarray:
         """Bytes that a device sends in a step on average, as rings send them: float64, of the shape of ``devices``.
 
-        The same factors as in :func:`lplab.compression.rates.wire_bytes`.
+        The same factors as in :func:`lplab.compression.rates.wire_bytes`. ``halved``: sums are only scattered, not
+        gathered again, as where each device updates one part of the weights.
         """
         p = np.asarray(devices, np.float64)
-        factors = {"sum": 2 * (p - 1) / p, "gather": p - 1, "broadcast": (p - 1) / p}
+        factors = {"sum": (1 if halved else 2) * (p - 1) / p, "gather": p - 1, "broadcast": (p - 1) / p}
         each = self.payload_bytes.sum(axis=0)
         return sum((factors[kind] * nbytes for kind, nbytes in zip(self.kinds, each, strict=True)), np.zeros_like(p))
 

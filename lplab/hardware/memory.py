@@ -1,0 +1,80 @@
+"""What a device must hold to train: weights, master copy, gradients, optimizer state, activations, residues."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lplab.hardware.links import Floats
+from lplab.hardware.precisions import Precision
+from lplab.hardware.traffic import Traffic
+from lplab.hardware.workloads import Workload
+
+OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
+"""Numbers that an optimizer keeps for each weight."""
+PARTS = ("weights", "master", "gradients", "optimizer", "activations", "residues")
+
+
+def memory_bytes(
+    workload: Workload,
+    precision: Precision,
+    traffic: Traffic,
+    batch: Floats = 1,
+    devices: Floats = 1,
+    *,
+    optimizer: str = "momentum",
+    sharded: bool = False,
+) -> dict[str, np.ndarray]:
+    """Bytes on one device by part, each of the shape to which ``batch`` and ``devices`` broadcast.
+
+    Work space of kernels, fragments and the runtime itself are left out; frameworks add a gigabyte or two.
+
+    Args:
+        workload, precision: what is trained, and how.
+        traffic: says what the compressor remembers.
+        batch: examples on a device.
+        devices: how many; matters where the optimizer's state is sharded.
+        optimizer: one of :data:`OPTIMIZERS`.
+        sharded: master weights and optimizer state of one part on each device instead of all on all.
+
+    Raises:
+        ValueError: an unknown optimizer.
+
+    >>> from lplab.hardware import precisions, traffic, workloads
+    >>> resnet, fp32 = workloads.get("resnet50"), precisions.get("fp32")
+    >>> found = memory_bytes(resnet, fp32, traffic.traffic(resnet, fp32), batch=32)
+    >>> {part: round(float(nbytes) / 1e6) for part, nbytes in found.items()}
+    {'weights': 102, 'master': 0, 'gradients': 102, 'optimizer': 102, 'activations': 2871, 'residues': 0}
+    """
+    if optimizer not in OPTIMIZERS:
+        raise ValueError(f"unknown optimizer {optimizer!r}; allowed: {', '.join(OPTIMIZERS)}")
+    count, parts = float(workload.parameters), np.asarray(devices, np.float64) if sharded else np.float64(1)
+    kept = OPTIMIZERS[optimizer] * precision.optimizer_bits / 8
+    everywhere = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(devices)))
+    found = {
+        "weights": count * precision.weight_bits / 8,
+        "master": count * precision.master_bits / 8 / parts,
+        "gradients": count * precision.output_bits / 8,
+        "optimizer": count * kept / parts,
+        "activations": activation_bytes(workload, precision) * np.asarray(batch, np.float64),
+        "residues": traffic.state_bytes.sum() * (np.asarray(devices) > 1),
+    }
+    return {part: nbytes + everywhere for part, nbytes in found.items()}
+
+
+def activation_bytes(workload: Workload, precision: Precision) -> float:
+    """Bytes of one example that the backward pass needs.
+
+    What products write is kept in ``output_bits``, everything else, which products read, in ``activation_bits``. ReLU,
+    softmax and additions write over what they read.
+
+    >>> from lplab.hardware import precisions, workloads
+    >>> round(activation_bytes(workloads.get("resnet50"), precisions.get("fp32")) / 1e6)
+    90
+    """
+    total = 0.0
+    for layer in workload.layers:
+        in_place = layer.kind in ("softmax", "add") or (layer.kind == "activation" and layer.name.endswith("relu"))
+        if not in_place:
+            bits = precision.output_bits if layer.has_product else precision.activation_bits
+            total += layer.outputs * layer.count * bits / 8
+    return total

@@ -1,0 +1,213 @@
+"""A training step on a cluster, simulated: one call, one result, with seconds, bytes, memory and a timeline.
+
+Everything here is **modelled**. What goes into it may be measured (``compute_seconds=``, ``utilization=``) or published
+(chips, links); :mod:`lplab.claims` compares what comes out with published numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lplab.compression import Compressor
+from lplab.hardware import memory, overlap, precisions, workloads
+from lplab.hardware.accelerators import Accelerator
+from lplab.hardware.cluster import Cluster
+from lplab.hardware.precisions import Precision
+from lplab.hardware.step import Design, Step, step
+from lplab.hardware.timeline import Event, timeline
+from lplab.hardware.traffic import compressor_of
+from lplab.hardware.workloads import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """One step of training, and what follows from it. Times in seconds, of the slowest device.
+
+    Attributes:
+        design: workload, chip, precision, compressor, buckets, optimizer.
+        cluster: devices and network.
+        batch: examples on each device in a step.
+        hidden: ``overlap`` as it was given.
+        times: of every layer and bucket (:class:`lplab.hardware.step.Step` with a single point).
+    """
+
+    design: Design
+    cluster: Cluster
+    batch: int
+    hidden: float
+    times: Step = field(repr=False)
+
+    @property
+    def step_seconds(self) -> float:
+        """From one step to the next."""
+        return self.times.total.item()
+
+    @property
+    def single_seconds(self) -> float:
+        """The same step of one device alone, which sends nothing and waits for nobody."""
+        return self.times.single.item()
+
+    @property
+    def compute_seconds(self) -> float:
+        """Forward pass, backward pass with the compressor's work, and update."""
+        return (self.times.forward + self.times.backward + self.times.update).item()
+
+    @property
+    def communication_seconds(self) -> float:
+        """All transfers, whether hidden behind the backward pass or not."""
+        return self.times.communication.item()
+
+    @property
+    def exposed_seconds(self) -> float:
+        """What of the transfers the devices wait for."""
+        return (self.times.exposed + self.times.weights).item()
+
+    @property
+    def efficiency(self) -> float:
+        """Examples per second and device, over those of a device alone with the same batch."""
+        return self.single_seconds / self.step_seconds
+
+    @property
+    def throughput(self) -> float:
+        """Examples per second of all devices."""
+        return self.batch * self.cluster.devices / self.step_seconds
+
+    @property
+    def sent_bytes(self) -> float:
+        """Bytes that a device sends in a step, on average, as rings send them."""
+        devices, sharded = self.cluster.devices, self.design.sharded
+        gradient = self.design.traffic.sent_bytes(devices, halved=sharded)
+        weights = self.design.weight_bytes * (devices - 1) / devices if sharded else 0.0
+        return float(gradient + weights)
+
+    @cached_property
+    def memory(self) -> dict[str, float]:
+        """Bytes on a device by part: weights, master, gradients, optimizer, activations, residues."""
+        d = self.design
+        found = memory.memory_bytes(
+            d.workload,
+            d.precision,
+            d.traffic,
+            self.batch,
+            self.cluster.devices,
+            optimizer=d.optimizer,
+            sharded=d.sharded,
+        )
+        return {part: float(nbytes) for part, nbytes in found.items()}
+
+    @property
+    def memory_bytes(self) -> float:
+        """Bytes on a device, all parts together."""
+        return sum(self.memory.values())
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether that is within the chip's memory; None where nobody says how much it has."""
+        room = self.design.chip.memory_bytes
+        return None if room is None else self.memory_bytes <= room
+
+    def timeline(self, devices: int = 4) -> tuple[Event, ...]:
+        """What each of the first devices does, in the order of time: see :func:`lplab.hardware.timeline.timeline`."""
+        return timeline(self, devices)
+
+    def layers(self) -> pd.DataFrame:
+        """One row for each layer that takes time or sends bytes; needs pandas."""
+        import pandas as pd
+
+        times, traffic = self.times, self.design.traffic
+        frame = pd.DataFrame(
+            {
+                "layer": [layer.name for layer in self.design.workload.layers],
+                "forward_seconds": times.layer_forward[:, 0],
+                "backward_seconds": (times.layer_backward - times.layer_compress)[:, 0],
+                "compress_seconds": times.layer_compress[:, 0],
+                "payload_bytes": traffic.payload_bytes.sum(axis=1),
+                "bucket": times.bucket,
+            }
+        )
+        return frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as a row: names, numbers with their units, memory by part."""
+        d, c = self.design, self.cluster
+        return {
+            "workload": d.workload.name,
+            "chip": d.chip.name,
+            "devices": c.devices,
+            "link": getattr(c.link, "name", c.link),
+            "precision": d.precision.name,
+            "compressor": "none" if d.compressor is None else repr(d.compressor),
+            "batch": self.batch,
+            "overlap": self.hidden,
+            "sharded": d.sharded,
+            "step_seconds": self.step_seconds,
+            "single_seconds": self.single_seconds,
+            "compute_seconds": self.compute_seconds,
+            "communication_seconds": self.communication_seconds,
+            "exposed_seconds": self.exposed_seconds,
+            "efficiency": self.efficiency,
+            "throughput": self.throughput,
+            "sent_bytes": self.sent_bytes,
+            "memory_bytes": self.memory_bytes,
+            **{f"{part}_bytes": nbytes for part, nbytes in self.memory.items()},
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """:meth:`to_dict` as a table of one row; needs pandas."""
+        import pandas as pd
+
+        return pd.DataFrame([self.to_dict()])
+
+
+def simulate(
+    workload: str | Workload,
+    cluster: Cluster | str | Accelerator,
+    *,
+    precision: str | Precision = "bf16",
+    compressor: str | Compressor | None = None,
+    batch: int = 32,
+    overlap: float = 1.0,
+    bucket_bytes: float = overlap.BUCKET_BYTES,
+    **design: Any,
+) -> Simulation:
+    """Simulate a step of training with the batch shared among devices.
+
+    Args:
+        workload: a name of ``workloads.names()``, or a Workload.
+        cluster: a :class:`Cluster`; a chip stands for one device of it.
+        precision: a name of ``precisions.names()`` that trains, or a Precision.
+        compressor: of gradients, as it is typed ("topk:density=0.01"), or an object of :mod:`lplab.compression`.
+        batch: examples on each device.
+        overlap: how fast the network goes while devices compute: 1, undisturbed; 0, only after the backward pass.
+        bucket_bytes: float32 gradient that is sent together, 25 MiB as in PyTorch.
+        **design: ``sharded``, ``optimizer``, ``utilization``, ``fused``, ``fall_back``, ``compute_seconds``: see
+            :class:`lplab.hardware.step.Design`.
+
+    Returns:
+        The step's times, bytes, memory and timeline.
+
+    Raises:
+        ValueError: an unknown name, a batch below 1, an overlap outside 0 … 1, a chip without the rate.
+
+    >>> alone = simulate("resnet50", "h100", batch=64)
+    >>> many = simulate("resnet50", Cluster("h100", 64, "ethernet_10g"), batch=64)
+    >>> alone.efficiency, many.efficiency < 0.3
+    (1.0, True)
+    """
+    if isinstance(cluster, str | Accelerator):
+        cluster = Cluster(cluster)
+    made = Design(
+        workloads.get(workload),
+        cluster.chip,
+        precisions.get(precision),
+        compressor_of(compressor),
+        bucket_bytes,
+        **design,
+    )
+    times = step(made, cluster.fabric, cluster.devices, batch, hidden=overlap, straggler=cluster.straggler)
+    return Simulation(made, cluster, batch, overlap, times)

@@ -1,0 +1,207 @@
+"""One training step on a cluster, for one design or thousands at once: what each part takes, and what it holds up.
+
+Forward pass, backward pass (with the compressor's work, layer by layer), transfers behind it, what of them is left
+over, update, and with sharded optimizers the gathering of new weights. All times are of the slowest device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lplab.compression import Compressor
+from lplab.hardware import compute, overlap
+from lplab.hardware.accelerators import Accelerator
+from lplab.hardware.collectives import checked_ranks
+from lplab.hardware.fabric import Fabric
+from lplab.hardware.links import Floats
+from lplab.hardware.memory import OPTIMIZERS
+from lplab.hardware.precisions import Precision
+from lplab.hardware.precisions import names as precision_names
+from lplab.hardware.traffic import Traffic, traffic
+from lplab.hardware.workloads import Workload
+
+COMPRESS_PASSES = (
+    5  # assumed: a compressor reads gradient and residue, chooses, writes what it sends and the new residue
+)
+ADD_PASSES = 3  # adding a byte to another: two are read, one is written
+
+
+@dataclass(frozen=True)
+class Design:
+    """What does not change within one array of points.
+
+    Attributes:
+        workload, chip, precision, compressor: what is trained, on what, and how.
+        bucket_bytes: of gradient that are sent together.
+        sharded: whether each device updates one part of the weights and gathers the others' parts.
+        optimizer: a name of ``memory.OPTIMIZERS``.
+        utilization, fused, fall_back: of the chip, see :func:`lplab.hardware.compute.layer_times`.
+        compute_seconds: forward and backward pass of one device as you measured them; the model then only says how
+            they are spread over the layers.
+
+    Raises:
+        ValueError: a precision for inference, an unknown optimizer, a negative time.
+    """
+
+    workload: Workload
+    chip: Accelerator
+    precision: Precision
+    compressor: Compressor | None = None
+    bucket_bytes: float = overlap.BUCKET_BYTES
+    sharded: bool = False
+    optimizer: str = "momentum"
+    utilization: float | str = 1.0
+    fused: bool = False
+    fall_back: bool = False
+    compute_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.precision.trains:
+            raise ValueError(
+                f"{self.precision.name} is for inference; a step of training takes one of "
+                f"{', '.join(name for name in precision_names() if name not in ('int8', 'int4', 'int2'))}"
+            )
+        if self.compute_seconds is not None and not 0 < self.compute_seconds < np.inf:
+            raise ValueError(f"compute_seconds must be above 0, got {self.compute_seconds}")
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(f"unknown optimizer {self.optimizer!r}; allowed: {', '.join(OPTIMIZERS)}")
+
+    @property
+    def traffic(self) -> Traffic:
+        """What learners send."""
+        return traffic(self.workload, self.precision, self.compressor)
+
+    @property
+    def weight_bytes(self) -> float:
+        """Of all weights as learners send them to each other."""
+        return self.workload.parameters * self.precision.weight_wire_bits / 8
+
+    @property
+    def seconds_per_byte(self) -> float:
+        """Of the chip's memory; 0 where nobody says how fast it is."""
+        rate = self.chip.memory_bytes_per_second
+        return 0.0 if rate is None else 1 / rate
+
+
+@dataclass(frozen=True)
+class Step:
+    """The times of one step in seconds: [points] each, or [layers, points], [requests, buckets, points].
+
+    Attributes:
+        layer_forward, layer_backward: of each layer on the slowest device; backward with the compressor's work.
+        layer_compress: of that, the compressor's work.
+        bucket: of each layer, in the order of sending: [layers].
+        request_seconds: of each bucket's collectives, one after the other: "sum", "gather", "broadcast".
+        ready_seconds: when each bucket is complete, from the start of the backward pass: [buckets, points].
+        exposed: what of the transfers is left when the backward pass has ended.
+        update: of the weights.
+        weights: gathering of new weights, with sharded optimizers.
+        single: one device alone with the same batch.
+    """
+
+    layer_forward: np.ndarray
+    layer_backward: np.ndarray
+    layer_compress: np.ndarray
+    bucket: np.ndarray
+    request_seconds: np.ndarray
+    ready_seconds: np.ndarray
+    exposed: np.ndarray
+    update: np.ndarray
+    weights: np.ndarray
+    single: np.ndarray
+
+    @property
+    def forward(self) -> np.ndarray:
+        """Forward pass."""
+        return self.layer_forward.sum(axis=0)
+
+    @property
+    def backward(self) -> np.ndarray:
+        """Backward pass, with the compressor's work."""
+        return self.layer_backward.sum(axis=0)
+
+    @property
+    def communication(self) -> np.ndarray:
+        """All transfers, hidden or not."""
+        return self.request_seconds.sum(axis=(0, 1)) + self.weights
+
+    @property
+    def total(self) -> np.ndarray:
+        """The whole step."""
+        return self.forward + self.backward + self.exposed + self.update + self.weights
+
+
+def step(
+    design: Design,
+    fabric: Fabric,
+    devices: Floats,
+    batch: Floats,
+    *,
+    hidden: Floats = 1.0,
+    straggler: Floats = 0.0,
+) -> Step:
+    """The times of a step, for one point or an array of them.
+
+    Args:
+        design: what is the same for all points.
+        fabric: the network; its links' numbers may be arrays over points.
+        devices, batch: how many, and examples on each; over points.
+        hidden: how fast the network goes while devices compute (see :func:`lplab.hardware.overlap.exposed_seconds`).
+        straggler: by how much the slowest device is slower.
+
+    Raises:
+        ValueError: no devices, a batch below 1, an overlap outside 0 … 1.
+    """
+    p, b = np.broadcast_arrays(np.atleast_1d(checked_ranks(devices)), np.atleast_1d(np.asarray(batch, np.float64)))
+    forward, backward, update = _compute(design, b)
+    single = forward.sum(axis=0) + backward.sum(axis=0) + update
+    slow = 1 + np.asarray(straggler, np.float64) * (p > 1)
+    sent, add = design.traffic, ADD_PASSES * design.seconds_per_byte
+    compress = _compress(design, sent)[:, None] * (p > 1) * slow
+    forward, backward = forward * slow, backward * slow + compress
+    bucket = overlap.buckets(4.0 * _elements(design.workload), design.bucket_bytes)
+    each = np.stack([np.bincount(bucket, weights=column) for column in sent.payload_bytes.T])[:, :, None]
+    names = ["reduce_scatter" if design.sharded and kind == "sum" else kind for kind in sent.kinds]
+    requests = np.stack([_request(fabric, kind, nbytes, p, add) for kind, nbytes in zip(names, each, strict=True)])
+    ready = overlap.ready_seconds(backward, bucket)
+    exposed = overlap.exposed_seconds(ready, requests.sum(axis=0), backward.sum(axis=0), hidden)
+    updates = update / (p if design.sharded else np.ones_like(p))
+    weights = fabric.seconds("all_gather", design.weight_bytes, p) if design.sharded else np.zeros_like(p)
+    return Step(forward, backward, compress, bucket, requests, ready, exposed, updates, weights, single)
+
+
+def _compute(design: Design, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Forward and backward pass of each layer: float64 [layers, points] both; each batch is computed once. The update.
+
+    The table of layers counts one number of optimizer state; more or fewer are more or fewer passes over the memory.
+    """
+    sizes, where = np.unique(batch, return_inverse=True)
+    of_chip = {"utilization": design.utilization, "fused": design.fused, "fall_back": design.fall_back}
+    times = compute.layer_times(design.workload, design.chip, design.precision, sizes, **of_chip)  # type: ignore[arg-type]
+    forward, backward = times.forward_seconds.T[:, where], (times.dx_seconds + times.dw_seconds).T[:, where]
+    more = 2 * (OPTIMIZERS[design.optimizer] - 1) * design.precision.optimizer_bits / 8
+    update = float(times.update_seconds.sum()) + more * design.workload.parameters * design.seconds_per_byte
+    if design.compute_seconds is not None:
+        scale = design.compute_seconds / (forward + backward).sum(axis=0)
+        forward, backward = forward * scale, backward * scale
+    return forward, backward, update
+
+
+def _request(fabric: Fabric, kind: str, nbytes: np.ndarray, p: np.ndarray, add: float) -> np.ndarray:
+    """Seconds of one collective for each bucket: [buckets, points]; a bucket without bytes sends nothing."""
+    seconds = fabric.seconds(kind, nbytes, p, add)
+    if kind == "gather":
+        seconds = seconds + p * nbytes * add * (p > 1)  # everybody's payload is added up
+    return np.where(nbytes > 0, seconds, 0.0)
+
+
+def _compress(design: Design, sent: Traffic) -> np.ndarray:
+    """Seconds that the compressor works on each layer: passes over float32 values in memory."""
+    return _elements(design.workload) * 4 * COMPRESS_PASSES * design.seconds_per_byte * sent.compressed
+
+
+def _elements(workload: Workload) -> np.ndarray:
+    columns = workload.columns
+    return np.where(columns["shared"], 0.0, columns["weights"] * columns["count"])
