@@ -6,6 +6,7 @@
 """
 
 from lplab.figures import style
+from lplab.figures.bins import bins
 from lplab.figures.clip_bits import ClipRule, bits_error
 from lplab.figures.clip_steps import clip_steps
 from lplab.figures.clips import clip_error, clip_histogram, level_shares
@@ -20,8 +21,10 @@ from lplab.figures.gradient_range import gradient_range
 from lplab.figures.grid_errors import grid_errors
 from lplab.figures.layer_harm import layer_harm
 from lplab.figures.layer_scales import layer_scales
+from lplab.figures.learner_runs import LearnerCurve, learner_runs
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
+from lplab.figures.many_learners import Likeness, Scaling, many_learners, union_growth
 from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.phases import phases
 from lplab.figures.plane import range_precision
@@ -34,6 +37,7 @@ from lplab.figures.running_sum import chunk_error, running_sum
 from lplab.figures.scale_course import ScaleCourse, scale_course
 from lplab.figures.scales import delayed_ranges
 from lplab.figures.scatter import quantized_scatter
+from lplab.figures.sent_and_kept import SentCourse, sent_and_kept
 from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
@@ -45,10 +49,15 @@ from lplab.figures.training_losses import training_losses
 __all__ = [
     "ClipRule",
     "Curve",
+    "LearnerCurve",
+    "Likeness",
     "LossCurve",
     "ScaleCourse",
+    "Scaling",
+    "SentCourse",
     "TensorRow",
     "TensorStatistics",
+    "bins",
     "bits_error",
     "chunk_error",
     "clip_error",
@@ -69,10 +78,12 @@ __all__ = [
     "guess_and_truth",
     "layer_harm",
     "layer_scales",
+    "learner_runs",
     "level_shares",
     "loss_curves",
     "magnitude_data",
     "magnitude_histogram",
+    "many_learners",
     "number_line",
     "number_line_data",
     "phases",
@@ -82,6 +93,7 @@ __all__ = [
     "retuned_errors",
     "running_sum",
     "scale_course",
+    "sent_and_kept",
     "show",
     "stacked",
     "staircase",
@@ -91,5 +103,6 @@ __all__ = [
     "training_epochs",
     "training_error",
     "training_losses",
+    "union_growth",
     "update",
 ]

@@ -17,6 +17,7 @@ except ImportError as error:
 from lplab.models.first_bits import initialize
 from lplab.models.others import CNN, MLP, CharacterLSTM, DepthwiseNet, cnn, depthwise_net, lstm, mlp
 from lplab.models.residual import DigitsResNet, ResidualBlock, ResNet, digits_resnet, resnet
+from lplab.models.row_reader import RowReader, row_reader
 from lplab.models.transformer import Attention, CharacterTransformer, character_transformer, transformer
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "DigitsResNet",
     "ResNet",
     "ResidualBlock",
+    "RowReader",
     "character_transformer",
     "cnn",
     "depthwise_net",
@@ -37,5 +39,6 @@ __all__ = [
     "lstm",
     "mlp",
     "resnet",
+    "row_reader",
     "transformer",
 ]

@@ -15,6 +15,7 @@ from .live_trainers import LiveTrainers, live_trainers
 from .plane_explorer import PlaneExplorer
 from .prediction import Outcome, Prediction
 from .range_explorer import RangeExplorer
+from .residue_explorer import ResidueExplorer
 from .scaler_training import train_with_scale
 from .sum_explorer import SumExplorer
 from .training import live_training, train_with
@@ -33,6 +34,7 @@ __all__ = [
     "PlaneExplorer",
     "Prediction",
     "RangeExplorer",
+    "ResidueExplorer",
     "SumExplorer",
     "TrainingExplorer",
     "live_clips",

@@ -1,0 +1,28 @@
+"""Lab 08, AdaComp: the residue, the selection bin by bin, the message byte by byte."""
+
+from __future__ import annotations
+
+from lplab.exercises.lab08.drawn import draw_selection as draw_selection
+from lplab.exercises.lab08.residue import RESIDUE
+from lplab.exercises.lab08.selection import SELECT
+from lplab.exercises.lab08.wire import PACK
+from lplab.exercises.questions import Question
+
+
+def share_sent() -> float:
+    """Percent of the dense layer's elements that AdaComp with bins of 500 sends in a step: mean of 240 steps."""
+    from lplab.residue_recording import residue_recording
+
+    return round(100 * float(residue_recording().course("dense").share.mean()), 1)
+
+
+QUESTIONS = (
+    Question(
+        "08.a",
+        "How many percent of the dense layer's gradient does AdaComp send in a step, on average?",
+        share_sent,
+        unit="%",
+        because="About seven elements of each bin of 500. What is not sent waits in the residue, and most of it is sent later.",
+    ),
+)
+EXERCISES = (RESIDUE, SELECT, PACK)

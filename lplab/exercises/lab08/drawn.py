@@ -1,0 +1,33 @@
+"""The student's selection in a figure, beside the library's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lplab.exercises.notebook import Text
+from lplab.exercises.yours import results_of
+from lplab.residue_recording import residue_recording
+
+LAYER, MOMENT = "convolution", 30
+SHOWN = 200  # elements: four bins of 50
+
+
+def draw_selection(function: Callable[..., Any]) -> Any:
+    """A live figure of four bins of a real layer, with crosses where a function selects otherwise than the library.
+
+    Args:
+        function: takes residue, gradient and the length of a bin, and returns symbols −1, 0 and 1.
+    """
+    from lplab import figures, widgets  # drawn in a notebook only
+
+    window = residue_recording().window(LAYER, MOMENT)
+    r, g, sent, limit = (x[:SHOWN] for x in (window.residue, window.gradient, window.sent, window.limit))
+    try:
+        yours = np.asarray(results_of(function, [(r, g, window.bin)])[0], np.float64)
+        drawn = figures.bins(r, g, sent, limit, window.scale, bin=window.bin, yours=yours)
+    except (ValueError, TypeError) as problem:
+        return Text(f"Here what your {function.__name__} sends of a real layer will be drawn (now: {problem}).")
+    return widgets.LiveFigure(drawn)
