@@ -1,16 +1,19 @@
 """Where the energy of a step goes: arithmetic, memory, network, and the watts that flow whatever is done.
 
-The model, and what it rests on:
+energy = multiplying seconds × arithmetic watts + bytes to memory × J/byte + bytes sent × J/byte + seconds × idle watts
 
-- A chip that computes draws a share of its design power, one that waits a smaller share. Published for H100s: above
-  600 of 700 W while they train, about 100 W while they wait. Other chips get the same shares.
-- What it draws for waiting flows all the time: *static*, with the machine around the chip (``host_watts``).
-- The rest flows while it computes. The part that moves bytes to and from the chip's memory is *memory*; what is left is
-  *arithmetic*, which includes everything that moves within the chip.
+What it rests on:
+
+- A chip that trains draws 85 % of its design power, one that waits a seventh. Published for H100s: above 600 of 700 W,
+  and about 100 W. Other chips get the same shares.
+- *Static* is what it draws for waiting, all the time, with the machine around it (``host_watts``).
+- *Memory* is every byte to and from the chip's own memory at a fixed price.
+- *Arithmetic* gets what is left of the 85 % when memory runs at full speed, and flows while the multipliers work. It
+  includes all that moves within the chip. Where a chip multiplies 8-bit numbers twice as fast, an 8-bit operation costs
+  half as much: published rates and watts say no more than that, and chips that were measured come close to it.
 - *Network* is what network cards and switches draw for the bytes that they carry.
 
-So narrower numbers save arithmetic because a step computes for less time, not by a law of bits: how much less follows
-from the chip's rates. See Horowitz's table (:mod:`lplab.hardware.footprint.operations`) for the bare operations.
+Horowitz's table (:mod:`lplab.hardware.footprint.operations`) has the bare operations, without anything that moves.
 """
 
 from __future__ import annotations
@@ -36,20 +39,20 @@ class Power:
     """What one device draws.
 
     Attributes:
-        busy_watts: while it computes.
-        idle_watts: while it waits.
+        arithmetic_watts: while its multipliers work, on top of the rest.
+        idle_watts: all the time.
         host_watts: the machine around it (processor, memory, fans), all the time.
-        memory_joules_per_byte: to or from the memory beside the chip; part of ``busy_watts``.
-        network_joules_per_byte: of network cards and switches; on top.
+        memory_joules_per_byte: to or from the memory beside the chip.
+        network_joules_per_byte: of network cards and switches.
 
     Raises:
-        ValueError: a negative number, or a chip that draws more while it waits than while it computes.
+        ValueError: a negative number.
 
-    >>> Power.of("h100")
-    Power(busy_watts=595.0, idle_watts=100.0, host_watts=0.0, ...)
+    >>> Power.of("h100").idle_watts
+    100.0
     """
 
-    busy_watts: float
+    arithmetic_watts: float
     idle_watts: float
     host_watts: float = 0.0
     memory_joules_per_byte: float = MEMORY_JOULES_PER_BYTE
@@ -57,11 +60,6 @@ class Power:
 
     def __post_init__(self) -> None:
         at_least(0, **{field.name: getattr(self, field.name) for field in fields(self)})
-        if self.idle_watts > self.busy_watts:
-            raise ValueError(
-                f"a waiting device draws no more than a computing one: "
-                f"idle_watts is {self.idle_watts:g}, busy_watts {self.busy_watts:g}"
-            )
 
     @classmethod
     def of(
@@ -70,17 +68,32 @@ class Power:
         *,
         busy_share: float = BUSY_SHARE,
         idle_share: float = IDLE_SHARE,
-        **more: float,
+        host_watts: float = 0.0,
+        memory_joules_per_byte: float = MEMORY_JOULES_PER_BYTE,
+        network_joules_per_byte: float = NETWORK_JOULES_PER_BYTE,
     ) -> Power:
-        """By shares of a chip's design power; ``more`` are further fields.
+        """By shares of a chip's design power: ``busy_share`` while multipliers and memory both work at full speed.
 
         Raises:
-            ValueError: an unknown chip, or one whose design power nobody says.
+            ValueError: an unknown chip, one whose design power nobody says, or shares that leave nothing to compute
+                with.
+
+        >>> round(Power.of("h100").arithmetic_watts)
+        390
         """
         chip = accelerators.get(chip)
         if chip.power_watts is None:
-            raise ValueError(f"no design power is known of {chip.name}: give Power(busy_watts=..., idle_watts=...)")
-        return cls(busy_share * chip.power_watts, idle_share * chip.power_watts, **more)
+            raise ValueError(
+                f"no design power is known of {chip.name}: give Power(arithmetic_watts=..., idle_watts=...)"
+            )
+        idle = idle_share * chip.power_watts
+        memory = (chip.memory_bytes_per_second or 0.0) * memory_joules_per_byte
+        arithmetic = busy_share * chip.power_watts - idle - memory
+        if arithmetic < 0:
+            raise ValueError(
+                f"{busy_share:.0%} of {chip.power_watts:g} W are not enough: {idle:.3g} W idle, {memory:.3g} W memory"
+            )
+        return cls(arithmetic, idle, host_watts, memory_joules_per_byte, network_joules_per_byte)
 
 
 @dataclass(frozen=True)
@@ -143,7 +156,7 @@ def energy_of(
     power: Power,
     *,
     seconds: Any,
-    compute_seconds: Any,
+    multiply_seconds: Any,
     memory_bytes: Any = 0.0,
     network_bytes: Any = 0.0,
     devices: Any = 1,
@@ -153,33 +166,30 @@ def energy_of(
     Args:
         power: of one device.
         seconds: of the whole step.
-        compute_seconds: of these, how long each device computes; the rest it waits.
+        multiply_seconds: of these, how long each device's multipliers work.
         memory_bytes: to and from a device's memory.
         network_bytes: that a device sends.
         devices: how many.
 
     Raises:
-        ValueError: a negative number, more seconds of computing than the step has, or more bytes than a chip's power
-            can move in that time.
+        ValueError: a negative number, or more seconds of multiplying than the step has.
 
     >>> h100 = Power.of("h100")
-    >>> step = energy_of(h100, seconds=0.2, compute_seconds=0.1, memory_bytes=1e11, network_bytes=1e9, devices=8)
+    >>> step = energy_of(h100, seconds=0.2, multiply_seconds=0.1, memory_bytes=1e11, network_bytes=1e9, devices=8)
     >>> {name: round(joules, 1) for name, joules in step.parts().items()}
-    {'arithmetic': 371.0, 'memory': 25.0, 'network': 11.2, 'static': 160.0}
+    {'arithmetic': 312.4, 'memory': 25.0, 'network': 11.2, 'static': 160.0}
     """
-    at_least(0, seconds=seconds, compute_seconds=compute_seconds, memory_bytes=memory_bytes)
+    at_least(0, seconds=seconds, multiply_seconds=multiply_seconds, memory_bytes=memory_bytes)
     at_least(0, network_bytes=network_bytes, devices=devices)
-    if (np.asarray(compute_seconds) > np.asarray(seconds) * (1 + 1e-9)).any():
-        raise ValueError(f"compute_seconds ({compute_seconds}) must not exceed the seconds of the step ({seconds})")
-    memory = memory_bytes * power.memory_joules_per_byte
-    arithmetic = compute_seconds * (power.busy_watts - power.idle_watts) - memory
-    if (np.asarray(arithmetic) < 0).any():
-        raise ValueError(
-            f"moving {memory_bytes:.3g} bytes takes {memory:.3g} J, more than the chip draws in {compute_seconds:.3g} s"
-        )
-    static = seconds * (power.idle_watts + power.host_watts)
-    network = network_bytes * power.network_joules_per_byte
-    return Energy(devices * arithmetic, devices * memory, devices * network, devices * static, seconds)
+    if (np.asarray(multiply_seconds) > np.asarray(seconds) * (1 + 1e-9)).any():
+        raise ValueError(f"multiply_seconds ({multiply_seconds}) must not exceed the seconds of the step ({seconds})")
+    return Energy(
+        arithmetic=devices * multiply_seconds * power.arithmetic_watts,
+        memory=devices * memory_bytes * power.memory_joules_per_byte,
+        network=devices * network_bytes * power.network_joules_per_byte,
+        static=devices * seconds * (power.idle_watts + power.host_watts),
+        seconds=seconds,
+    )
 
 
 def gemm_joules(
