@@ -1,4 +1,4 @@
-"""``lplab claims``: published claims, measured in small: list them, run them, print theirs beside ours."""
+"""``lplab claims``: published claims, measured in small: list them, run them, theirs beside ours; published numbers."""
 
 import argparse
 import json
@@ -16,9 +16,9 @@ INTERRUPTED = 130  # the exit code of shells for Ctrl-C
 
 def add_claims(commands: Any) -> None:
     """Add ``lplab claims`` with list, run and table."""
-    text = "published claims, measured in small: list, run, table"
+    text = "published claims, measured in small: list, run, table; published numbers of chips, networks and bills"
     group = add_command(commands, None, "claims", text, "lplab claims table")
-    actions = group.add_subparsers(metavar="list|run|table", required=True)
+    actions = group.add_subparsers(metavar="list|run|table|numbers", required=True)
     listed = add_command(actions, run_list, "list", "the claims and their verdicts", "lplab claims list --json")
     run = add_command(
         actions,
@@ -34,11 +34,39 @@ def add_claims(commands: Any) -> None:
     )
     table.add_argument("--markdown", action="store_true", help="print a Markdown table")
     table.add_argument("--page", action="store_true", help="print a Markdown page with all findings (docs/claims.md)")
+    _add_numbers(actions)
     for parser in (run, table):
         parser.add_argument("id", nargs="*", help="claims of the list (default: all)")
     for parser in (listed, run, table):
         parser.add_argument("--folder", type=Path, help="of the results (default: data/claims of this checkout)")
         parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_numbers(actions: Any) -> None:
+    text = "published numbers that our models must give again: inputs, published, ours, difference"
+    parser = add_command(actions, run_numbers, "numbers", text, "lplab claims numbers T34a T36")
+    parser.add_argument("id", nargs="*", help="rows of the table (default: all)")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--json", action="store_true", help="print JSON")
+    forms.add_argument("--csv", action="store_true", help="print CSV")
+    forms.add_argument("--page", action="store_true", help="print a Markdown page (docs/numbers.md)")
+
+
+def run_numbers(args: argparse.Namespace) -> int:
+    """Compute the rows and print them; 1 if a row that must hold does not."""
+    from lplab.claims import numbers
+
+    try:
+        records = numbers.records(args.id)
+    except ValueError as problem:
+        raise BadInputError(str(problem)) from None
+    if args.json:
+        print(json.dumps(records, indent=1, ensure_ascii=False))
+    elif args.csv:
+        print(numbers.as_csv(records), end="")
+    else:
+        print(numbers.as_page(records) if args.page else numbers.as_text(records))
+    return int(any(record["verdict"] == numbers.OUTSIDE for record in records))
 
 
 def run_list(args: argparse.Namespace) -> int:
