@@ -7,5 +7,6 @@ told apart.
 from lplab.hardware.cluster import Cluster
 from lplab.hardware.links import Link
 from lplab.hardware.simulation import Simulation, simulate
+from lplab.hardware.sweeps import scaling, sweep
 
-__all__ = ["Cluster", "Link", "Simulation", "simulate"]
+__all__ = ["Cluster", "Link", "Simulation", "scaling", "simulate", "sweep"]

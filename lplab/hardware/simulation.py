@@ -1,7 +1,7 @@
 """A training step on a cluster, simulated: one call, one result, with seconds, bytes, memory and a timeline.
 
-Everything here is **modelled**. What goes into it may be measured (``compute_seconds=``, ``utilization=``) or published
-(chips, links); :mod:`lplab.claims` compares what comes out with published numbers.
+Everything here is **modelled**. What goes into it may be measured (``measured_seconds=``, ``utilization=``) or
+published (chips, links); :mod:`lplab.claims` compares what comes out with published numbers.
 """
 
 from __future__ import annotations
@@ -80,10 +80,7 @@ class Simulation:
     @property
     def sent_bytes(self) -> float:
         """Bytes that a device sends in a step, on average, as rings send them."""
-        devices, sharded = self.cluster.devices, self.design.sharded
-        gradient = self.design.traffic.sent_bytes(devices, halved=sharded)
-        weights = self.design.weight_bytes * (devices - 1) / devices if sharded else 0.0
-        return float(gradient + weights)
+        return float(self.design.sent_bytes(self.cluster.devices))
 
     @cached_property
     def memory(self) -> dict[str, float]:
@@ -145,11 +142,7 @@ class Simulation:
             "batch": self.batch,
             "overlap": self.hidden,
             "sharded": d.sharded,
-            "step_seconds": self.step_seconds,
-            "single_seconds": self.single_seconds,
-            "compute_seconds": self.compute_seconds,
-            "communication_seconds": self.communication_seconds,
-            "exposed_seconds": self.exposed_seconds,
+            **{name: seconds.item() for name, seconds in self.times.summary().items()},
             "efficiency": self.efficiency,
             "throughput": self.throughput,
             "sent_bytes": self.sent_bytes,
@@ -185,7 +178,7 @@ def simulate(
         batch: examples on each device.
         overlap: how fast the network goes while devices compute: 1, undisturbed; 0, only after the backward pass.
         bucket_bytes: float32 gradient that is sent together, 25 MiB as in PyTorch.
-        **design: ``sharded``, ``optimizer``, ``utilization``, ``fused``, ``fall_back``, ``compute_seconds``: see
+        **design: ``sharded``, ``optimizer``, ``utilization``, ``fused``, ``fall_back``, ``measured_seconds``: see
             :class:`lplab.hardware.step.Design`.
 
     Returns:

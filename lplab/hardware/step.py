@@ -38,7 +38,7 @@ class Design:
         sharded: whether each device updates one part of the weights and gathers the others' parts.
         optimizer: a name of ``memory.OPTIMIZERS``.
         utilization, fused, fall_back: of the chip, see :func:`lplab.hardware.compute.layer_times`.
-        compute_seconds: forward and backward pass of one device as you measured them; the model then only says how
+        measured_seconds: forward and backward pass of one device as you measured them; the model then only says how
             they are spread over the layers.
 
     Raises:
@@ -55,7 +55,7 @@ class Design:
     utilization: float | str = 1.0
     fused: bool = False
     fall_back: bool = False
-    compute_seconds: float | None = None
+    measured_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not self.precision.trains:
@@ -63,8 +63,8 @@ class Design:
                 f"{self.precision.name} is for inference; a step of training takes one of "
                 f"{', '.join(name for name in precision_names() if name not in ('int8', 'int4', 'int2'))}"
             )
-        if self.compute_seconds is not None and not 0 < self.compute_seconds < np.inf:
-            raise ValueError(f"compute_seconds must be above 0, got {self.compute_seconds}")
+        if self.measured_seconds is not None and not 0 < self.measured_seconds < np.inf:
+            raise ValueError(f"measured_seconds must be above 0, got {self.measured_seconds}")
         if self.optimizer not in OPTIMIZERS:
             raise ValueError(f"unknown optimizer {self.optimizer!r}; allowed: {', '.join(OPTIMIZERS)}")
 
@@ -77,6 +77,12 @@ class Design:
     def weight_bytes(self) -> float:
         """Of all weights as learners send them to each other."""
         return self.workload.parameters * self.precision.weight_wire_bits / 8
+
+    def sent_bytes(self, devices: Floats) -> np.ndarray:
+        """Bytes that a device sends in a step, on average, as rings send them."""
+        p = np.asarray(devices, np.float64)
+        weights = self.weight_bytes * (p - 1) / p if self.sharded else 0.0
+        return self.traffic.sent_bytes(p, halved=self.sharded) + weights
 
     @property
     def seconds_per_byte(self) -> float:
@@ -132,6 +138,16 @@ class Step:
         """The whole step."""
         return self.forward + self.backward + self.exposed + self.update + self.weights
 
+    def summary(self) -> dict[str, np.ndarray]:
+        """The columns of a table: [points] each."""
+        return {
+            "step_seconds": self.total,
+            "single_seconds": self.single,
+            "compute_seconds": self.forward + self.backward + self.update,
+            "communication_seconds": self.communication,
+            "exposed_seconds": self.exposed + self.weights,
+        }
+
 
 def step(
     design: Design,
@@ -166,7 +182,7 @@ def step(
     names = ["reduce_scatter" if design.sharded and kind == "sum" else kind for kind in sent.kinds]
     requests = np.stack([_request(fabric, kind, nbytes, p, add) for kind, nbytes in zip(names, each, strict=True)])
     ready = overlap.ready_seconds(backward, bucket)
-    exposed = overlap.exposed_seconds(ready, requests.sum(axis=0), backward.sum(axis=0), hidden)
+    exposed = overlap.exposed_seconds(ready, requests.sum(axis=0), ready[-1], hidden)
     updates = update / (p if design.sharded else np.ones_like(p))
     weights = fabric.seconds("all_gather", design.weight_bytes, p) if design.sharded else np.zeros_like(p)
     return Step(forward, backward, compress, bucket, requests, ready, exposed, updates, weights, single)
@@ -180,11 +196,12 @@ def _compute(design: Design, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     sizes, where = np.unique(batch, return_inverse=True)
     of_chip = {"utilization": design.utilization, "fused": design.fused, "fall_back": design.fall_back}
     times = compute.layer_times(design.workload, design.chip, design.precision, sizes, **of_chip)  # type: ignore[arg-type]
-    forward, backward = times.forward_seconds.T[:, where], (times.dx_seconds + times.dw_seconds).T[:, where]
+    passes = times.forward_seconds, times.dx_seconds + times.dw_seconds
+    forward, backward = (np.ascontiguousarray(seconds.T[:, where]) for seconds in passes)
     more = 2 * (OPTIMIZERS[design.optimizer] - 1) * design.precision.optimizer_bits / 8
     update = float(times.update_seconds.sum()) + more * design.workload.parameters * design.seconds_per_byte
-    if design.compute_seconds is not None:
-        scale = design.compute_seconds / (forward + backward).sum(axis=0)
+    if design.measured_seconds is not None:
+        scale = design.measured_seconds / (forward + backward).sum(axis=0)
         forward, backward = forward * scale, backward * scale
     return forward, backward, update
 
