@@ -12,6 +12,7 @@ from lplab.figures.clip_steps import clip_steps
 from lplab.figures.clips import clip_error, clip_histogram, level_shares
 from lplab.figures.compare import compare
 from lplab.figures.counterexample import counterexample
+from lplab.figures.energy_parts import energy_parts
 from lplab.figures.error_curve import error_curve
 from lplab.figures.errors import error_histogram
 from lplab.figures.export import export
@@ -27,6 +28,7 @@ from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.many_learners import Likeness, Scaling, many_learners, union_growth
 from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.phases import phases
+from lplab.figures.places import carbon_by_place
 from lplab.figures.plane import range_precision
 from lplab.figures.precision import TensorRow, tensor_row
 from lplab.figures.prediction import guess_and_truth
@@ -59,6 +61,7 @@ __all__ = [
     "TensorStatistics",
     "bins",
     "bits_error",
+    "carbon_by_place",
     "chunk_error",
     "clip_error",
     "clip_histogram",
@@ -67,6 +70,7 @@ __all__ = [
     "compare",
     "counterexample",
     "delayed_ranges",
+    "energy_parts",
     "error_curve",
     "error_curve_data",
     "error_histogram",

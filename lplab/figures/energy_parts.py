@@ -24,6 +24,7 @@ def energy_parts(
     rows: Mapping[str, Energy],
     chosen: str = "",
     *,
+    reference: tuple[str, float] | None = None,
     most: float = 0.0,
     title: str = "",
     height: int = 0,
@@ -33,8 +34,9 @@ def energy_parts(
     Args:
         rows: energies by name, from the top; at least one.
         chosen: the row to mark, by name.
+        reference: name and joules of what the rows are compared with, a dashed line; by default the first row.
         most: end of the axis in joules; by default from the largest row.
-        title: the point that it makes; by default what the last row saves of the first, and what is left of it.
+        title: the point that it makes; by default what is left of the reference in the chosen, or in the last row.
         height: in pixels; by default by the number of rows.
 
     Raises:
@@ -48,32 +50,42 @@ def energy_parts(
         raise ValueError("at least one row is needed")
     if chosen and chosen not in rows:
         raise ValueError(f"there is no row {chosen!r}; there are {', '.join(rows)}")
-    names, first, last = list(rows), next(iter(rows)), list(rows)[-1]
+    names, row = list(rows), chosen or list(rows)[-1]
     totals = np.array([float(row.joules) for row in rows.values()])
-    end = 1.2 * (most or float(totals.max()) or 1.0)
+    against, compared = reference or (names[0], float(totals[0]))
+    end = 1.2 * (most or max(float(totals.max()), compared) or 1.0)
     y = -np.arange(len(rows), dtype=np.float64)
     data = [_bar(part, names, [float(row.parts()[part]) for row in rows.values()], totals, y, end) for part in PARTS]
     data.append(_totals(totals, y))
-    said = title or f"{last} takes {100 * totals[-1] / totals[0]:.0f} % of the energy of {first}"
+    left = 100 * float(rows[row].joules) / compared if compared else 100.0
+    said = title or f"{row} takes {left:.0f} % of the energy of {against}"
     labels = np.array([f"<b>▸ {name}</b>" if name == chosen else name for name in names], dtype=str)
     layout = {
         "barmode": "stack",
         "bargap": 0.3,
         "xaxis": {"range": [0, end], "title": {"text": "energy of a step, all devices (J), modelled"}, "nticks": 6},
         "yaxis": {"range": [y[-1] - 0.6, 0.6], "tickvals": y, "ticktext": labels, "showgrid": False},
+        "shapes": [_mark(compared)] if reference else [],
     }
     each = "; ".join(
         f"{name} {amount(total, 'J')}, {_said(rows[name])}" for name, total in zip(names, totals, strict=True)
     )
+    entries = [(colour, sign, part) for part, (colour, sign, _) in _PATTERNS.items()]
+    entries += [(style.GREY, "╎", against)] if reference else []
     return style.finish(
         style.figure(data, layout),
         alt=f"Modelled energy of a step by part. {each}. {said}.",
         title=said,
-        subtitle=style.key(*((colour, sign, part) for part, (colour, sign, _) in _PATTERNS.items())),
+        subtitle=style.key(*entries),
         height=height or 130 + 44 * len(rows),
         l=118,
         t=66,
     )
+
+
+def _mark(joules: float) -> dict[str, Any]:
+    line = {"color": style.GREY, "width": 1.6, "dash": "dash"}
+    return {"type": "line", "xref": "x", "x0": joules, "x1": joules, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
 
 
 def _said(row: Energy) -> str:

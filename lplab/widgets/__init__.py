@@ -3,6 +3,7 @@
 Nothing here computes: numbers come from `lplab.formats`, pictures from `lplab.figures`.
 """
 
+from .bill_explorer import BillExplorer
 from .bit_panel import BitPanel
 from .clip_explorer import ClipExplorer
 from .clip_trainings import live_clips
@@ -10,6 +11,8 @@ from .explorer import FormatExplorer
 from .explorer_state import ExplorerState
 from .four_bit_explorer import FourBitExplorer
 from .live_figure import LiveFigure
+from .live_learners import LiveLearners, live_learners
+from .live_residues import live_residues
 from .live_run import LiveRun
 from .live_trainers import LiveTrainers, live_trainers
 from .plane_explorer import PlaneExplorer
@@ -22,12 +25,14 @@ from .training import live_training, train_with
 from .training_explorer import TrainingExplorer
 
 __all__ = [
+    "BillExplorer",
     "BitPanel",
     "ClipExplorer",
     "ExplorerState",
     "FormatExplorer",
     "FourBitExplorer",
     "LiveFigure",
+    "LiveLearners",
     "LiveRun",
     "LiveTrainers",
     "Outcome",
@@ -38,6 +43,8 @@ __all__ = [
     "SumExplorer",
     "TrainingExplorer",
     "live_clips",
+    "live_residues",
+    "live_learners",
     "live_trainers",
     "live_training",
     "train_with",

@@ -1,0 +1,159 @@
+"""Where the controls of the bill stand, and everything that is shown for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from lplab import figures
+from lplab.figures.units import amount, grouped, mass, money
+from lplab.hardware import footprint
+from lplab.hardware.footprint import Bill, Energy, Job, runs
+
+PRECISIONS = {"16 bits": "fp16_mixed", "8 bits": "hfp8_2019", "4 bits": "int4_fp4_2020"}
+_IMAGES, _SEQUENCES = 90 * 1_281_167, 300e9 / 2048  # 90 epochs of ImageNet; GPT-3's 300 billion tokens
+JOBS: dict[str, Job] = {
+    "ResNet-50, 64 arrays": Job("resnet50", "systolic", 64, 32, _IMAGES, utilization=0.6, host_watts=15),
+    "ResNet-50, 256 V100": Job("resnet50", "v100", 256, 32, _IMAGES, utilization=0.4, host_watts=75),
+    "GPT-3, 10,000 V100": Job("gpt3", "v100", 10_000, 1, _SEQUENCES, utilization=0.197, host_watts=75),
+    "GPT-3, 1,024 H100": Job("gpt3", "h100", 1024, 16, _SEQUENCES, utilization=0.4, host_watts=150),
+}
+PUBLISHED = {"GPT-3, 10,000 V100": ("gpt3_site", "gpt3")}  # the place, and the run of the table
+PLACES = ("iceland", "france", "brazil", "uk", "usa", "germany", "china", "poland", "india")
+COMPRESSIONS = (1, 2, 4, 10, 40, 100, 400)
+PUES = (1.0, 2.2)
+PRICES = (0.02, 0.5)
+WAITING = (0.0, 0.8)
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "4 bits (2020)": {"job": "ResNet-50, 64 arrays", "precision": "4 bits", "waiting": 0.56, "compression": 1},
+    "ScaleCom (2020)": {"job": "ResNet-50, 64 arrays", "precision": "16 bits", "waiting": 0.56, "compression": 100},
+    "GPT-3 (2020)": {
+        "job": "GPT-3, 10,000 V100",
+        "precision": "16 bits",
+        "waiting": 0.0,
+        "compression": 1,
+        "place": "gpt3_site",
+        "pue": 1.1,
+    },
+    "GPT-3, FP8": {"job": "GPT-3, 1,024 H100", "precision": "8 bits", "waiting": 0.0, "compression": 1},
+}
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the controls stand.
+
+    Attributes:
+        job: a name of `JOBS`.
+        precision: a name of `PRECISIONS`.
+        waiting: share of the 16-bit step without compression that waits for the network.
+        compression: by how much fewer bytes of gradients travel, one of `COMPRESSIONS`.
+        place: name of a region.
+        pue: what the building draws for each watt of its machines.
+        price: of a kWh, in dollars.
+
+    >>> Position(waiting=0.9)
+    Traceback (most recent call last):
+    ...
+    ValueError: waiting must be from 0 to 0.8, got 0.9
+    """
+
+    job: str = "ResNet-50, 64 arrays"
+    precision: str = "4 bits"
+    waiting: float = 0.56
+    compression: int = 1
+    place: str = "usa"
+    pue: float = 1.1
+    price: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("job", JOBS), ("precision", PRECISIONS), ("compression", COMPRESSIONS)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}; allowed: {', '.join(map(str, allowed))}")
+        for name, (low, high) in (("waiting", WAITING), ("pue", PUES), ("price", PRICES)):
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} must be from {low:g} to {high:g}, got {getattr(self, name):g}")
+        footprint.region(self.place)
+
+    @property
+    def training(self) -> Job:
+        """The job with the network as the controls say."""
+        return replace(JOBS[self.job], waiting=self.waiting, compression=float(self.compression))
+
+    @property
+    def bill(self) -> Bill:
+        """Of the whole training, at the chosen precision and place."""
+        kwh = self.training.total(PRECISIONS[self.precision]).kwh
+        return footprint.bill_of(kwh, pue=self.pue, region=self.place, price_per_kwh=self.price)
+
+    @property
+    def code(self) -> str:
+        """Python that gives the numbers."""
+        job = self.training
+        given = "".join(
+            f", {name}={getattr(job, name):g}" for name in ("utilization", "waiting", "compression", "host_watts")
+        )
+        return (
+            f"job = footprint.Job({job.workload!r}, {job.chip!r}, {job.devices}, {job.batch}, "
+            f"{job.examples:.10g}{given})\n"
+            f"total = job.total({PRECISIONS[self.precision]!r})\n"
+            f"footprint.bill_of(total.kwh, pue={self.pue:g}, region={self.place!r}, price_per_kwh={self.price:g})"
+        )
+
+
+def steps(at: Position) -> dict[str, Energy]:
+    """Energy of a step at each precision."""
+    return {label: at.training.step(name) for label, name in PRECISIONS.items()}
+
+
+def reference(at: Position) -> Energy:
+    """A step at 16 bits without compression."""
+    return replace(at.training, compression=1.0).step("fp16_mixed")
+
+
+def parts_figure(at: Position) -> Any:
+    """Energy of a step by part."""
+    plain = reference(at).joules
+    left = 100 * at.training.step(PRECISIONS[at.precision]).joules / plain
+    how = f", {at.compression} × fewer bytes" if at.compression > 1 else ""
+    title = f"{at.precision}{how}: {left:.0f} % of the energy of plain 16 bits"
+    return figures.energy_parts(steps(at), at.precision, reference=("plain 16 bits", plain), most=plain, title=title)
+
+
+def places_figure(at: Position) -> Any:
+    """CO2e of the whole training by place."""
+    job = at.training
+    kwh = {label: job.total(name).kwh * at.pue for label, name in PRECISIONS.items()}
+    site, run = PUBLISHED.get(at.job, ("", ""))
+    found = runs.get(run) if run else None
+    extra = [name for name in dict.fromkeys((site, at.place)) if name and name not in PLACES]
+    places = sorted((footprint.region(name) for name in (*PLACES, *extra)), key=lambda p: p.grams_per_kwh)
+    published = (site, float(found.published_kilograms or 0), f"{found.source}") if found else None
+    return figures.carbon_by_place(kwh, places, at.precision, at.place, published=published, limits=_limits(at.job))
+
+
+@lru_cache(maxsize=16)
+def _limits(job: str) -> tuple[float, float]:
+    """The same axis wherever the controls stand: the least and the most that a job can emit."""
+    least = replace(JOBS[job], waiting=0.0)
+    most = replace(JOBS[job], waiting=WAITING[1])
+    low = min(least.total(name).kwh for name in PRECISIONS.values())
+    grams = [footprint.region(name).kilograms_per_kwh for name in (*PLACES, "gpt3_site")]
+    return 0.8 * low * min(grams), 1.3 * most.total("fp16_mixed").kwh * 1.6 * max(grams)
+
+
+def statement(at: Position) -> str:
+    """The bill in one line.
+
+    >>> statement(Position(job="GPT-3, 10,000 V100", precision="16 bits", waiting=0, place="gpt3_site"))
+    'The whole training: 15.8 days, 1.24 GWh from the grid, 530 t of CO₂e, $124 thousand for electricity.'
+    """
+    bill, hours = at.bill, at.training.hours(PRECISIONS[at.precision])
+    time = f"{grouped(hours / 24, 3)} days" if hours >= 48 else f"{grouped(hours, 3)} hours"
+    energy = amount(bill.kwh * 1000, "Wh")
+    return (
+        f"The whole training: {time}, {energy} from the grid, {mass(bill.kilograms)} of CO₂e, "
+        f"{money(bill.electricity)} for electricity."
+    )
