@@ -21,13 +21,17 @@ first""",
 slider.observe(redraw, 'value')
 slider""",
     "first",
+    """pair = LiveFigure(go.Figure(
+    [go.Scatter(x=x, y=np.sin(x), name='sine'), go.Scatter(x=x, y=np.cos(x), name='cosine')],
+    dict(height=260, title='Two waves', showlegend=True)))
+pair""",
 )
 
 
 @pytest.fixture(scope="module")
 def notebook(open_notebook):
     notebook = open_notebook(*CELLS)
-    notebook.page.wait_for_function("() => document.querySelectorAll('.lp-fig .cartesianlayer .subplot').length === 3")
+    notebook.page.wait_for_function("() => document.querySelectorAll('.lp-fig .cartesianlayer .subplot').length === 4")
     return notebook
 
 
@@ -86,3 +90,17 @@ def test_a_second_view_shows_the_same(notebook):
     notebook.page.wait_for_timeout(300)
     lines = [plots(notebook).nth(k).locator(".js-line").first.get_attribute("d") for k in (0, 2)]
     assert lines[0] == lines[1]
+
+
+def test_what_a_change_does_not_name_stays(notebook):
+    notebook.python(
+        "exec(\"with pair.batch_update():\\n"
+        "    pair.data[0].y = np.sin(2 * x); pair.data[1].name = 'its other half'; pair.layout.xaxis.title = 'time'\")"
+    )
+    plot = plots(notebook).nth(3)
+    plot.locator("text.legendtext", has_text="its other half").wait_for()
+    assert plot.locator("text.legendtext").all_text_contents() == ["sine", "its other half"]
+    assert plot.locator("text.gtitle").text_content() == "Two waves"
+    assert plot.locator("text.xtitle").text_content() == "time"
+    assert plot.locator(".main-svg").first.bounding_box()["height"] == 260
+    assert plot.locator(".cartesianlayer path.js-line").count() == 2
