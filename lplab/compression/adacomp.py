@@ -74,7 +74,9 @@ class AdaComp(Compressor):
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """One gather of packed symbols."""
         length = self._bin()
-        found = local.adacomp_select(state["residue"], checked(gradient, state), self, length)
+        found = local.adacomp_select(
+            state["residue"], checked(gradient, state), self, length, out=state.blank("residue")
+        )
         state.propose(residue=found.residue)
         payload = adacomp_wire.encode(found.scale, found.indices, found.negative, gradient.size, length)
 

@@ -36,18 +36,29 @@ class Selected:
     residue: np.ndarray
 
 
-def adacomp_select(residue: np.ndarray, gradient: np.ndarray, settings: AdaComp, bin: int) -> Selected:
-    """AdaComp's steps 1 to 8 for one layer; residue and gradient are flat float32 and stay as they are."""
+def adacomp_select(
+    residue: np.ndarray, gradient: np.ndarray, settings: AdaComp, bin: int, out: np.ndarray | None = None
+) -> Selected:
+    """AdaComp's steps 1 to 8 for one layer.
+
+    Args:
+        residue, gradient: flat float32; they stay as they are.
+        settings: of the algorithm.
+        bin: elements a bin.
+        out: flat float32 for the new residue; a new array unless given.
+    """
     if gradient.size >= kernels.LARGE and kernels.available():
         from lplab.compression import local_compiled
 
-        return local_compiled.adacomp_select(residue, gradient, settings, bin)
-    return adacomp_arrays(residue, gradient, settings, bin)
+        return local_compiled.adacomp_select(residue, gradient, settings, bin, out)
+    return adacomp_arrays(residue, gradient, settings, bin, out)
 
 
-def adacomp_arrays(residue: np.ndarray, gradient: np.ndarray, settings: AdaComp, bin: int) -> Selected:
+def adacomp_arrays(
+    residue: np.ndarray, gradient: np.ndarray, settings: AdaComp, bin: int, out: np.ndarray | None = None
+) -> Selected:
     """:func:`adacomp_select` with whole arrays."""
-    total = residue + gradient
+    total = np.add(residue, gradient, out=out)
     boosted = total + np.float32(settings.scale_factor - 1) * gradient
     maxima = bin_maxima(total, bin)
     scale = mean_of(maxima, settings.scale_over)

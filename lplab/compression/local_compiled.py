@@ -30,13 +30,15 @@ def _compile(loop):
         return njit(loop, **options)
 
 
-def adacomp_select(residue: np.ndarray, gradient: np.ndarray, settings: AdaComp, bin: int) -> Selected:
+def adacomp_select(
+    residue: np.ndarray, gradient: np.ndarray, settings: AdaComp, bin: int, out: np.ndarray | None = None
+) -> Selected:
     """:func:`lplab.compression.local.adacomp_arrays` in two passes."""
     bins = -(-gradient.size // bin)
     maxima = np.empty(bins, np.float32)
     _maxima(residue, gradient, bin, maxima)
     scale = mean_of(maxima, settings.scale_over)
-    new = np.empty(gradient.size, np.float32)
+    new = np.empty(gradient.size, np.float32) if out is None else out
     indices = np.empty(max(bins, gradient.size // 8), np.int64)
     negative = np.empty(indices.size, np.bool_)
     extra = np.float32(settings.scale_factor - 1)

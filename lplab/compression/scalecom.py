@@ -78,7 +78,7 @@ class ScaleCom(Compressor):
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """A broadcast of indices by the leader, then a sum."""
         chunk, memory = self._chunk(), state["residue"]
-        wanted = memory + checked(gradient, state)
+        wanted = np.add(memory, checked(gradient, state), out=state.blank("residue"))
         payload = None
         if context.rank == context.leader:
             payload = scalecom_wire.encode(local.largest_of_chunks(wanted, chunk, self.m), chunk)

@@ -11,7 +11,8 @@ class LayerState:
     """Arrays by name that belong to one layer of one learner.
 
     A step proposes new arrays; nothing changes until :meth:`commit`. If any learner meets NaN, all of them
-    :meth:`rollback`, and the step has not happened.
+    :meth:`rollback`, and the step has not happened. What ``state[name]`` gives may be written over in the step after
+    the next (see :meth:`blank`): whoever keeps it longer takes :meth:`arrays`.
 
     Args:
         shape: of the layer's gradient.
@@ -30,6 +31,7 @@ class LayerState:
         self.shape = tuple(shape)
         self._arrays = arrays
         self._proposed: dict[str, np.ndarray] = {}
+        self._replaced: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._arrays[name]
@@ -51,8 +53,18 @@ class LayerState:
             raise KeyError(f"this state has no {', '.join(sorted(unknown))}; it has {', '.join(self._arrays)}")
         self._proposed |= arrays
 
+    def blank(self, name: str) -> np.ndarray:
+        """An array to write a proposal into: the one that the last commit replaced, since new memory is slow.
+
+        >>> LayerState((2,), residue=np.zeros(2, np.float32)).blank("residue").shape
+        (2,)
+        """
+        replaced = self._replaced.pop(name, None)
+        return np.empty_like(self._arrays[name]) if replaced is None else replaced
+
     def commit(self) -> None:
         """Make the proposed arrays the current ones."""
+        self._replaced = {name: self._arrays[name] for name in self._proposed}
         self._arrays |= self._proposed
         self._proposed = {}
 
@@ -61,8 +73,8 @@ class LayerState:
         self._proposed = {}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The current arrays, by name: what a checkpoint holds."""
-        return dict(self._arrays)
+        """Copies of the current arrays, by name: what a checkpoint holds."""
+        return {name: array.copy() for name, array in self._arrays.items()}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take arrays from a checkpoint (copied).
@@ -79,4 +91,4 @@ class LayerState:
                     f"{name}: the checkpoint holds {array.dtype} {array.shape}, this state {old.dtype} {old.shape}"
                 )
         self._arrays = {name: array.copy() for name, array in arrays.items()}
-        self._proposed = {}
+        self._proposed, self._replaced = {}, {}

@@ -8,7 +8,6 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -114,8 +113,7 @@ class Learners:
             found = ENGINES[self.engine](
                 self.model, self.loss, batches, [seed_of(self.seed, number, rank) for rank in ranks]
             )
-            largest = torch.stack(torch._foreach_norm(list(found.gradients.values()), math.inf))
-            finite = bool(torch.isfinite(largest).all())
+            finite = all(_finite(gradient) for gradient in found.gradients.values())
             if finite:
                 self._apply(found.gradients, ledger)
         if self.ledger is not None:
@@ -144,7 +142,8 @@ class Learners:
         """What each learner still owes of one parameter: float32 [learners, numel]; zeros if nothing is kept back."""
         numel = trained(self.model)[name].numel()
         nothing = np.zeros(numel, np.float32)
-        return np.stack([memory.states[name].arrays().get("residue", nothing) for memory in self.memories])
+        states = [memory.states[name] for memory in self.memories]
+        return np.stack([state["residue"] if "residue" in state else nothing for state in states])
 
     def state_dict(self) -> dict[str, Any]:
         """Everything to go on with, bit for bit, with the same number of learners."""
@@ -171,6 +170,11 @@ class Learners:
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.step = saved["step"]
+
+
+def _finite(gradient: Tensor) -> bool:
+    """Whether all elements are: a finite sum has finite terms, and is much cheaper to form."""
+    return bool(torch.isfinite(gradient.sum())) or bool(torch.isfinite(gradient).all())
 
 
 def simulate_learners(
