@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from lplab.claims import numbers
-from lplab.claims.numbers import compression, network, page
+from lplab.claims.ddl_model import ddl_efficiency
+from lplab.claims.numbers import compression, page
 from lplab.cli import main
 
 PAGE = Path(__file__).parents[3] / "docs" / "numbers.md"
@@ -92,7 +93,7 @@ def test_differences(row, ours, said):
 
 
 def test_one_port_alone_does_not_reach_95_per_cent():
-    assert network.ddl_efficiency(1) < 92 < network.ddl_efficiency(2)
+    assert ddl_efficiency(ports=1) < 92 < ddl_efficiency(ports=2)
 
 
 def test_the_bound_of_top_k_is_no_theorem():
