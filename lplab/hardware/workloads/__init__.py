@@ -13,10 +13,11 @@ from types import MappingProxyType
 
 from lplab.hardware.choices import chosen
 from lplab.hardware.workloads.convolutional import mobilenetv2, resnet18, resnet50, vgg16
+from lplab.hardware.workloads.from_module import from_module
 from lplab.hardware.workloads.layer import Gemms, Layer, Workload
 from lplab.hardware.workloads.sequences import bert_base, gpt, gpt3, lstm_lm, transformer_base
 
-__all__ = ["WORKLOADS", "Gemms", "Layer", "Workload", "get", "gpt", "names"]
+__all__ = ["WORKLOADS", "Gemms", "Layer", "Workload", "from_module", "get", "gpt", "names"]
 
 _MADE: tuple[Callable[[], Workload], ...] = (
     *(resnet18, resnet50, mobilenetv2, vgg16),

@@ -1,0 +1,210 @@
+"""Any torch module as a workload: its products are watched while it runs once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lplab.hardware.workloads.layer import Layer, Workload
+
+if TYPE_CHECKING:
+    import torch
+
+_BETWEEN = {  # words in the names of operations, and the kind of layer that they make
+    "softmax": "softmax",
+    "norm": "norm",
+    "embedding": "embedding",
+    "pool": "pool",
+    "mean": "pool",
+    **dict.fromkeys(("relu", "gelu", "silu", "tanh", "sigmoid", "hardtanh", "elu"), "activation"),
+    **dict.fromkeys(("add", "sub", "mul", "div"), "add"),
+}
+
+
+def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", label: str = "") -> Workload:
+    """The workload of a module: every product of its forward pass, and the work between, in order.
+
+    The module runs once, without gradients, on the input; whatever it multiplies is seen, also what no submodule of
+    its own does (attention, ``torch.matmul``). Products whose second factor is no parameter count as attention.
+
+    Args:
+        model: any module; it is left as it was, its random numbers aside.
+        example_input: a batch of inputs, or a tuple of arguments whose first is one. Sizes are divided by the length of
+            its first dimension, which must be the batch.
+        name, label: of the workload; by default the class's name.
+
+    Returns:
+        The workload, for one example.
+
+    Raises:
+        ImportError: there is no torch.
+        ValueError: an input without a batch, or a model without a product.
+
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(512, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    >>> found = from_module(model, torch.zeros(8, 512))
+    >>> [(layer.name, layer.kind, layer.m, layer.n, layer.k) for layer in found.layers if layer.has_product]
+    [('0', 'linear', 1, 64, 512), ('2', 'linear', 1, 10, 64)]
+    """
+    import torch
+
+    arguments = example_input if isinstance(example_input, tuple) else (example_input,)
+    first = arguments[0]
+    if not isinstance(first, torch.Tensor) or first.ndim < 1 or len(first) < 1:
+        raise ValueError("example_input must be a tensor with a batch of at least one example, or a tuple of arguments")
+    watcher = _watcher(model, len(first))
+    was_training = model.training
+    before = {key: value.clone() for key, value in model.state_dict().items()}  # of batch norm: running means
+    onednn = torch.backends.mkldnn
+    enabled = bool(onednn.set_flags(False)[0])  # its recurrent layers are one operation without products to see
+    try:
+        with torch.no_grad(), watcher:
+            model(*arguments)
+    finally:
+        onednn.set_flags(enabled)
+        model.train(was_training)
+        model.load_state_dict(before)
+        watcher.remove()
+    layers = _named_ends(_merged(watcher.layers))
+    if not any(layer.has_product for layer in layers):
+        raise ValueError(f"{type(model).__name__} multiplies no matrices, so there is nothing to speed up")
+    word = name or type(model).__name__
+    total = sum(p.numel() for p in model.parameters())
+    found = Workload(word, label or word, tuple(layers), tokens=1)
+    return _with_the_rest(found, total)
+
+
+def _with_the_rest(found: Workload, parameters: int) -> Workload:
+    """Parameters that belong to no watched operation (they are added, or scaled by) stand in a layer of their own."""
+    rest = parameters - found.parameters
+    return replace(found, layers=(*found.layers, Layer("others", "add", weights=rest))) if rest > 0 else found
+
+
+def _merged(layers: list[tuple[Layer, int]]) -> list[Layer]:
+    """Products with the same weights one after the other are time steps of one layer; weights count once."""
+    merged: list[Layer] = []
+    at: dict[int, int] = {}
+    for layer, weight in layers:
+        if weight and weight in at and merged[at[weight]].m == layer.m and layer.has_product:
+            old = merged[at[weight]]
+            inputs, outputs = old.inputs + layer.inputs, old.outputs + layer.outputs
+            merged[at[weight]] = replace(old, steps=old.steps + 1, inputs=inputs, outputs=outputs)
+            continue
+        if weight and weight in at:
+            layer = replace(layer, shared=True)
+        elif weight:
+            at[weight] = len(merged)
+        merged.append(layer)
+    return merged
+
+
+def _named_ends(layers: list[Layer]) -> list[Layer]:
+    """The first and the last product with weights are exceptions of every recipe."""
+    products = [i for i, layer in enumerate(layers) if layer.has_product and layer.kind != "attention"]
+    for i, word in zip(products[:1] + products[1:][-1:], ("first", "last"), strict=False):
+        layers[i] = replace(layers[i], exception=word)
+    return layers
+
+
+def _watcher(model: torch.nn.Module, batch: int) -> Any:
+    """A dispatch mode that notes every operation, with the name of the module in which it runs."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watcher(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers: list[tuple[Layer, int]] = []
+            self.where: list[str] = []
+            self.parameters = {p.untyped_storage().data_ptr(): p for p in model.parameters()}
+            self.buffers = {b.untyped_storage().data_ptr() for b in model.buffers()}
+            self.handles: list[Any] = []
+            for name, module in model.named_modules():
+                if name:
+                    self.handles.append(module.register_forward_pre_hook(self.enter(name)))
+                    self.handles.append(module.register_forward_hook(lambda *_: self.where.pop() and None))
+
+        def enter(self, name: str) -> Callable[..., None]:
+            return lambda *_: self.where.append(name)
+
+        def remove(self) -> None:
+            for handle in self.handles:
+                handle.remove()
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = func(*args, **(kwargs or {}))
+            name = self.where[-1] if self.where else ""
+            moving = [a for a in args if not _is_one_of(a, self.buffers)]  # without running means
+            self.layers += seen(str(func).split(".")[1], moving, out, name, self.parameters, batch)
+            return out
+
+    del torch
+    return Watcher()
+
+
+def _is_one_of(value: Any, addresses: set[int]) -> bool:
+    storage = getattr(value, "untyped_storage", None)
+    return storage is not None and storage().data_ptr() in addresses
+
+
+def seen(
+    operation: str, args: Any, out: Any, name: str, parameters: dict[int, Any], batch: int
+) -> list[tuple[Layer, int]]:
+    """What an operation adds to the table: layers, each with the address of its weights (0 for none)."""
+    import torch
+
+    result = out[0] if isinstance(out, tuple) else out
+    if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+        return []
+
+    def weight_of(tensor: Any) -> int:
+        address = tensor.untyped_storage().data_ptr() if isinstance(tensor, torch.Tensor) else 0
+        return address if address in parameters else 0
+
+    def size(tensor: Any) -> int:
+        return tensor.numel() // batch if isinstance(tensor, torch.Tensor) and not weight_of(tensor) else 0
+
+    own = {weight_of(a) for a in args} - {0}
+    weights = sum(parameters[address].numel() for address in own)
+    about = {"inputs": sum(size(a) for a in args), "outputs": result.numel() // batch}
+    if operation == "convolution":
+        groups = args[8]
+        filters, inner = args[1].shape[0], args[1][0].numel()
+        depthwise = groups > 1 and groups == args[0].shape[1]
+        word = "depthwise" if depthwise else "shortcut" if _is_shortcut(name, args[1].shape) else ""
+        sizes = {"m": result[0, 0].numel(), "n": filters // groups, "k": inner, "groups": groups}
+        return [(Layer(name, "conv", **sizes, weights=weights, exception=word, **about), weight_of(args[1]))]
+    if operation in ("mm", "addmm"):
+        a, b = args[-2:]
+        kind = "linear" if weight_of(b) or weight_of(a) else "attention"
+        sizes = {"m": max(1, a.shape[0] // batch), "n": b.shape[1], "k": a.shape[1]}
+        return [(Layer(name, kind, **sizes, weights=weights, **about), weight_of(b) or weight_of(a))]
+    if operation in ("bmm", "baddbmm"):
+        a, b = args[-2:]
+        sizes = {"m": a.shape[1], "n": b.shape[2], "k": a.shape[2], "groups": max(1, a.shape[0] // batch)}
+        return [(Layer(name, "attention", **sizes, **about), 0)]
+    if "scaled_dot_product" in operation:
+        return [(layer, 0) for layer in _attention(name, *args[:3])]
+    kind = next((kind for word, kind in _BETWEEN.items() if word in operation), "")
+    if not kind:
+        return []
+    exception = "embedding" if kind == "embedding" else ""
+    return [(Layer(name, kind, weights=weights, exception=exception, **about), min(own, default=0))]
+
+
+def _attention(name: str, q: Any, k: Any, v: Any) -> list[Layer]:
+    _, heads, queries, width = q.shape
+    keys, scores = k.shape[2], heads * queries * k.shape[2]
+    first = {"m": queries, "n": keys, "k": width, "inputs": heads * width * (queries + keys), "outputs": scores}
+    second = {"m": queries, "n": v.shape[3], "k": keys, "inputs": scores + heads * keys * v.shape[3]}
+    return [
+        Layer(f"{name}.scores", "attention", groups=heads, **first),
+        Layer(f"{name}.softmax", "softmax", inputs=scores, outputs=scores),
+        Layer(f"{name}.mix", "attention", groups=heads, outputs=heads * queries * v.shape[3], **second),
+    ]
+
+
+def _is_shortcut(name: str, shape: Any) -> bool:
+    """As :mod:`lplab.training` has it: a 1 × 1 convolution in a module called shortcut or downsample."""
+    return all(side == 1 for side in shape[2:]) and any(word in name.lower() for word in ("shortcut", "downsample"))
