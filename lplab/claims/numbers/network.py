@@ -56,7 +56,7 @@ ROWS: tuple[Published, ...] = (
               "%", "absolute", 3, "B", DDL, lambda: ddl_efficiency(ports=2),
               "How many ports a node had could not be found out.",
               more=lambda: f"With one port and nothing hidden it is {ddl_efficiency(ports=1):.1f} %."),
-    Published("T34b", "the same, one port, half as fast behind the backward pass", "64 nodes of 4, 200 ms compute, one EDR port", 95,
+    Published("T34b", "the same, half speed behind the backward pass", "64 nodes of 4, 200 ms compute, one port", 95,
               "%", "absolute", 3, "B", DDL, lambda: ddl_efficiency(ports=1, overlap=0.5)),
     Published("T35", "step of ResNet-50 on 256 P100", "90 epochs of ImageNet in 50 minutes, batch 8,192", 213, "ms",
               "relative", 1, "A", DDL, lambda: 1e3 * 3000 * 8192 / (90 * IMAGES)),
