@@ -25,7 +25,7 @@ from lplab.figures.layer_scales import layer_scales
 from lplab.figures.learner_runs import LearnerCurve, learner_runs
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
-from lplab.figures.many_learners import Likeness, Scaling, many_learners, union_growth
+from lplab.figures.many_learners import Likeness, Scaling, many_learners, two_distances, union_growth
 from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.phases import phases
 from lplab.figures.places import carbon_by_place
@@ -107,6 +107,7 @@ __all__ = [
     "training_epochs",
     "training_error",
     "training_losses",
+    "two_distances",
     "union_growth",
     "update",
 ]

@@ -11,6 +11,7 @@ from lplab.parallel.memory import Memory, portable
 from lplab.parallel.settings import RunSettings
 from lplab.parallel.shared_weights import SharedStep, SharedWeights
 from lplab.parallel.similarity import cosine_distance, hamming_distance
+from lplab.parallel.simulated import SimulatedRun, differing
 from lplab.parallel.weight_broadcast import WeightBroadcast
 
 __all__ = [
@@ -21,10 +22,12 @@ __all__ = [
     "RunSettings",
     "SharedStep",
     "SharedWeights",
+    "SimulatedRun",
     "WeightBroadcast",
     "compress_hook",
     "cosine_distance",
     "ddp_hook",
+    "differing",
     "hamming_distance",
     "layer_infos",
     "portable",

@@ -10,10 +10,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import psutil
 
 from lplab.parallel.settings import RunSettings
@@ -34,6 +37,9 @@ class DistributedRun:
     Args:
         settings: what is trained.
 
+    Attributes:
+        weights: of rank 0 in the end, float32 by parameter; {} until the run has come to its end.
+
     >>> run = DistributedRun(RunSettings("mlp", learners=2, steps=3))
     >>> run.command[1:3]
     ['-m', 'torch.distributed.run']
@@ -41,11 +47,16 @@ class DistributedRun:
 
     def __init__(self, settings: RunSettings) -> None:
         self.settings = settings
-        ranks = ["--standalone", f"--nproc-per-node={settings.learners}"]
-        work = ["-m", "lplab.parallel.worker", settings.to_json()]
-        self.command = [sys.executable, "-m", "torch.distributed.run", *ranks, *work]
+        self.command = self._command(settings)
+        self.weights: dict[str, np.ndarray] = {}
         self._process: subprocess.Popen[str] | None = None
         self._stopped = False
+
+    @staticmethod
+    def _command(settings: RunSettings) -> list[str]:
+        ranks = ["--standalone", f"--nproc-per-node={settings.learners}"]
+        work = ["-m", "lplab.parallel.worker", settings.to_json()]
+        return [sys.executable, "-m", "torch.distributed.run", *ranks, *work]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Start, and yield a dictionary for each step (step, loss, payload_bytes, skipped), and one at the end.
@@ -53,9 +64,19 @@ class DistributedRun:
         Raises:
             DistributedError: a rank failed or was killed.
         """
+        self.weights, self._stopped = {}, False
+        with tempfile.TemporaryDirectory(prefix="lplab") as folder:
+            file = self.settings.save or os.path.join(folder, "weights.npz")
+            yield from self._reports(self._command(replace(self.settings, save=file)))
+            if not self._stopped:
+                with np.load(file, allow_pickle=False) as stored:
+                    self.weights = {name: stored[name] for name in stored.files}
+
+    def _reports(self, command: list[str]) -> Iterator[dict[str, Any]]:
+        """Start the processes, and hand on what rank 0 says; whatever happens, they end."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
-            self.command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         last: deque[str] = deque(maxlen=40)
         try:

@@ -32,6 +32,7 @@ class RunSettings:
         seed: of weights, batches and coins.
         backend: "gloo" on CPUs, "nccl" on GPUs.
         ordered: whether sums are taken in the order of ranks.
+        save: a file (.npz) for the weights in the end; None: only their fingerprint is reported.
 
     Raises:
         ValueError: an unknown model, compressor or backend, or a number out of range.
@@ -49,6 +50,7 @@ class RunSettings:
     seed: int = 0
     backend: str = "gloo"
     ordered: bool = True
+    save: str | None = None
 
     def __post_init__(self) -> None:
         whole("learners", self.learners, 1, 1024)

@@ -13,6 +13,7 @@ import json
 import sys
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -52,6 +53,8 @@ def train(settings: RunSettings) -> None:
         loss.backward()
         made = state.apply(optimizer)
         _report_step(state, step, loss, made)
+    if settings.save is not None and rank == 0:
+        np.savez(settings.save, **weights_of(model.module))
     _say(outcome(model.module, *(x.to(device) for x in task.test())))
 
 
@@ -77,6 +80,15 @@ def outcome(model: nn.Module, inputs: Any, targets: Any) -> dict[str, Any]:
     if not targets.is_floating_point():
         found["test_error"] = float((output.argmax(-1) != targets).float().mean())
     return found
+
+
+def weights_of(model: nn.Module) -> dict[str, np.ndarray]:
+    """All parameters by name, float32 copies.
+
+    >>> weights_of(nn.Linear(3, 2))["weight"].shape
+    (2, 3)
+    """
+    return {name: p.detach().cpu().numpy().copy() for name, p in model.named_parameters()}
 
 
 def fingerprint(model: nn.Module) -> str:

@@ -7,11 +7,12 @@ ten times as long as one after the other.
 """
 
 import asyncio
+import contextlib
 import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import ipywidgets
@@ -153,30 +154,40 @@ class LiveRun(ipywidgets.VBox):
                 raise self._error
             return tuple(self._got)
 
+    def summary(self) -> str:
+        """A sentence about a finished run, for its status line; none here."""
+        return ""
+
     # -- the thread -------------------------------------------------------------------------------------------------
 
     def _work(self, stop: threading.Event) -> None:
-        end, error = "finished", None
+        end, error, more = "finished", None, ""
         try:
             steps = self._steps()
-            last, began = 0.0, math.inf
-            for step in steps:
-                with self._lock:
-                    self._got.append(step)
-                began = min(began, time.monotonic())  # the first step also loads and compiles
-                if stop.is_set():
-                    end = "stopped"
-                    break
-                if time.monotonic() - last > PAUSE:
-                    self._show(time.monotonic() - began)
-                    last = time.monotonic()
+            with contextlib.closing(steps) if isinstance(steps, Generator) else contextlib.nullcontext():
+                self._follow(steps, stop)  # a generator has let go of everything before the end is said
+            if stop.is_set() and len(self._got) < self.progress.max:
+                end = "stopped"
             self._show()
+            more = self.summary() if end == "finished" else ""
         except NotImplementedError as problem:
             self._end("ready", problem)
             return
         except Exception as problem:
             end, error = "failed", problem
-        self._end(end, error)
+        self._end(end, error, more)
+
+    def _follow(self, steps: Iterator[Any], stop: threading.Event) -> None:
+        last, began = 0.0, math.inf
+        for step in steps:
+            with self._lock:
+                self._got.append(step)
+            began = min(began, time.monotonic())  # the first step also loads and compiles
+            if stop.is_set():
+                return
+            if time.monotonic() - last > PAUSE:
+                self._show(time.monotonic() - began)
+                last = time.monotonic()
 
     def _show(self, seconds: float = 0.0) -> None:
         """Draw what there is; ``seconds`` have gone by since the first step."""
@@ -188,9 +199,13 @@ class LiveRun(ipywidgets.VBox):
         if len(got) > 1 and seconds > 0:
             say(self.left, time_left(seconds / (len(got) - 1) * (self.progress.max - len(got))))
 
-    def _end(self, state: str, error: BaseException | None) -> None:
+    def _end(self, state: str, error: BaseException | None, more: str = "") -> None:
         count = f"{len(self._got)} of {self.progress.max} {self._unit}s"
-        said = {"finished": f"Finished: {count}.", "stopped": f"Stopped after {count}.", "ready": f"Not yet: {error}."}
+        said = {
+            "finished": f"Finished: {count}. {more}".strip(),
+            "stopped": f"Stopped after {count}.",
+            "ready": f"Not yet: {error}.",
+        }
         with self._lock:
             self._error = error if state == "failed" else None
             self.run_button.disabled, self.stop_button.disabled = False, True

@@ -1,0 +1,105 @@
+"""Trainings by many learners while they run: the loss, and the bytes that all learners have sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style
+from lplab.figures.many_learners import bytes_word
+from lplab.figures.stacked import stacked
+from lplab.figures.step_losses import LossCurve, loss_curves
+from lplab.figures.training_error import DASH_SIGNS, LOOKS
+
+
+@dataclass(frozen=True)
+class LearnerCurve:
+    """A training by several learners so far.
+
+    Args:
+        name: as the key of the figure calls it.
+        losses: mean of the learners, one for each step, [n].
+        payload_bytes: of all learners together, one for each step, [n].
+
+    Raises:
+        ValueError: lengths that differ.
+    """
+
+    name: str
+    losses: Sequence[float]
+    payload_bytes: Sequence[int]
+
+    def __post_init__(self) -> None:
+        if len(self.losses) != len(self.payload_bytes):
+            raise ValueError(f"{self.name}: {len(self.losses)} losses, but {len(self.payload_bytes)} numbers of bytes")
+
+
+def learner_runs(
+    curves: Sequence[LearnerCurve], *, steps: int, loss_range: tuple[float, float] | None = None
+) -> go.Figure:
+    """Losses above, bytes sent so far below, over the steps.
+
+    Args:
+        curves: one to four.
+        steps: how many there will be.
+        loss_range: ends of the loss axis; by default from 0 to a little above the first losses.
+
+    Raises:
+        ValueError: no curve, or more than four.
+
+    >>> fig = learner_runs([LearnerCurve("ScaleCom", [2.3, 2.2], [480, 480])], steps=10)
+    >>> fig.layout.meta["alt"]
+    'Training loss after 2 of 10 steps: ScaleCom 2.20 nats. Sent by all learners: ScaleCom 960 B.'
+    """
+    if not 1 <= len(curves) <= len(LOOKS):
+        raise ValueError(f"one to {len(LOOKS)} runs share a figure, got {len(curves)}")
+    losses = loss_curves(
+        [LossCurve(curve.name, _finite(curve.losses)) for curve in curves],
+        steps=steps,
+        loss_range=loss_range,
+        height=300,
+    )
+    return stacked([losses, _sent(curves, steps)])
+
+
+def _finite(losses: Sequence[float]) -> np.ndarray:
+    """The losses up to the first that is not a number: later ones would leave the axis."""
+    values = np.asarray(losses, np.float64)
+    good = np.isfinite(values)
+    return values if good.all() else values[: int(np.argmin(good))]
+
+
+def _sent(curves: Sequence[LearnerCurve], steps: int) -> go.Figure:
+    sums = [np.cumsum(np.asarray(curve.payload_bytes, np.float64)) for curve in curves]
+    now = [f"{curve.name} {bytes_word(total[-1])}" for curve, total in zip(curves, sums, strict=True) if len(total)]
+    top = max((total[-1] / len(total) * steps for total in sums if len(total)), default=1000.0)
+    data = [_line(curve.name, total, *LOOKS[i][:2]) for i, (curve, total) in enumerate(zip(curves, sums, strict=True))]
+    layout = {
+        "xaxis": {"range": [0, steps + 0.5], "title": {"text": "step"}},
+        "yaxis": {"range": [0, 1.08e-3 * top], "title": {"text": "sent (kB)"}},
+    }
+    said = "Sent by all learners"
+    entries = [(LOOKS[i][0], DASH_SIGNS[i], text) for i, text in enumerate(now)]
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"{said}: {', '.join(now)}." if now else f"{said}: nothing yet.",
+        title=said,
+        subtitle=style.key(*entries) if entries else "nothing yet",
+        height=230,
+    )
+
+
+def _line(name: str, total: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{name}: sent",
+        "x": np.arange(1, len(total) + 1),
+        "y": total / 1000,
+        "line": {"width": 2, "color": colour, "dash": dash},
+        "hovertemplate": f"{name}<br>step  %{{x}}<br>sent  %{{y:,.1f}} kB<extra></extra>",
+    }

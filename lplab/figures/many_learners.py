@@ -1,0 +1,333 @@
+"""Many learners: how much of a vector their messages fill together, what each sends, how alike their memories are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.compression.rates import build_up
+from lplab.figures import style, words
+
+_SPLIT = 0.56  # of the height: the lower panel ends at 1 minus this
+_LEFT, _RIGHT = (0.0, 0.43), (0.57, 1.0)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Shares and bytes against the number of learners; all of one length.
+
+    Args:
+        learners: ascending, from 1.
+        own: share of the elements in the sum if each learner chooses for itself.
+        leader: the same if one chooses for all.
+        own_bytes, leader_bytes, dense_bytes: that a learner sends in a step.
+
+    Raises:
+        ValueError: lengths that differ.
+    """
+
+    learners: Sequence[int]
+    own: Sequence[float]
+    leader: Sequence[float]
+    own_bytes: Sequence[float]
+    leader_bytes: Sequence[float]
+    dense_bytes: Sequence[float]
+
+    def __post_init__(self) -> None:
+        if len({len(values) for values in vars(self).values()}) != 1:
+            raise ValueError("learners, shares and bytes must be of one length")
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How alike learners are, over the steps; all of one length.
+
+    Args:
+        steps: ascending, from 1.
+        cosine: mean cosine distance of their memories.
+        missed: of the leader's choice, the share that the sum would not have chosen.
+        unfiltered: the cosine distance of the same run with beta 1, to compare with.
+    """
+
+    steps: Sequence[int]
+    cosine: Sequence[float]
+    missed: Sequence[float]
+    unfiltered: Sequence[float]
+
+
+def many_learners(
+    scaling: Scaling, likeness: Likeness, chosen: int, density: float, *, title: str = "", height: int = 560
+) -> go.Figure:
+    """Share of the elements and bytes sent against the number of learners; below, how alike learners are over time.
+
+    Args:
+        scaling: of all numbers of learners.
+        likeness: of the run with ``chosen`` learners.
+        chosen: one of the numbers of learners; it is marked.
+        density: share that one learner sends, for the formula of independent choices.
+        title: the point that it makes.
+        height: in pixels.
+
+    Raises:
+        ValueError: no point for that number of learners.
+
+    >>> points = Scaling([1, 2], [0.01, 0.018], [0.01, 0.01], [0, 800], [0, 450], [0, 4000])
+    >>> fig = many_learners(points, Likeness([1, 2], [0.7, 0.4], [0.8, 0.7], [0.7, 0.5]), 2, 0.01)
+    >>> fig.layout.meta["title"]
+    '2 learners, own choices: 1.8 % of the weights; the leader’s: 1.0 %'
+    """
+    if chosen not in list(scaling.learners):
+        raise ValueError(f"no point for {chosen} learners; there are: {', '.join(map(str, scaling.learners))}")
+    at = list(scaling.learners).index(chosen)
+    own, leader = words.percent(scaling.own[at]), words.percent(scaling.leader[at])
+    formula = build_up(density, chosen)
+    said = title or f"{learners_word(chosen)}, own choices: {own} of the weights; the leader’s: {leader}"
+    fig = style.figure(
+        [*_shares(scaling, density), *_bytes(scaling), *_over_time(likeness)],
+        _layout(scaling, chosen, float(likeness.steps[-1])),
+    )
+    own_bytes, leader_bytes = (bytes_word(values[at]) for values in (scaling.own_bytes, scaling.leader_bytes))
+    ends = f"Memories at the last step: cosine distance {likeness.cosine[-1]:.2f}" if chosen > 1 else "One learner"
+    return style.finish(
+        fig,
+        alt=f"With {learners_word(chosen)} the sum of own choices holds {own} of the weights "
+        f"({words.percent(formula)} if they were independent), that of the leader's choice {leader}; a learner sends "
+        f"{own_bytes} and {leader_bytes} a step. {ends}.",
+        title=said,
+        subtitle=style.key(
+            (style.VERMILION, "●", "own top-k"),
+            (style.GREY, "┅", "1 − (1 − q)ⁿ"),
+            (style.BLUE, "■", "ScaleCom"),
+            (style.GREEN, "━", "dense"),
+        ),
+        height=height,
+        t=66,
+    )
+
+
+def union_growth(
+    learners: Sequence[int], own: Sequence[float], yours: Sequence[float], density: float, *, height: int = 300
+) -> go.Figure:
+    """Share of the elements in the sum against the number of learners: own choices, the formula, and a function's.
+
+    Args:
+        learners: ascending.
+        own: share if each learner chooses for itself, [n].
+        yours: share in the sum of what a function sends, [n].
+        density: share that one learner sends.
+        height: in pixels.
+
+    Raises:
+        ValueError: lengths that differ.
+
+    >>> union_growth([1, 2], [0.01, 0.018], [0.01, 0.01], 0.01).layout.meta["title"]
+    'The sum of yours holds 1.0 % at 2 learners'
+    """
+    if not len(learners) == len(own) == len(yours):
+        raise ValueError("learners, own and yours must be of one length")
+    x = np.log2(np.asarray(learners, np.float64))
+    n = np.asarray(learners)
+    data = [
+        _curve("own top-k", x, 100 * np.asarray(own, np.float64), n, style.VERMILION, "circle", "%"),
+        _formula(x, n, density),
+        _curve("yours", x, 100 * np.asarray(yours, np.float64), n, style.PINK, "diamond", "%"),
+    ]
+    said = f"The sum of yours holds {words.percent(float(yours[-1]))} at {learners_word(int(n[-1]))}"
+    layout = {"xaxis": _learners_axis(x, n), "yaxis": _share_axis()}
+    entries = [(style.VERMILION, "●", "each its own"), (style.GREY, "┅", "1 − (1 − q)ⁿ"), (style.PINK, "◆", "yours")]
+    each = ", ".join(f"{words.percent(float(v))} at {k}" for k, v in zip(learners, yours, strict=True))
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Share of the elements in the sum of your function's messages: {each} learners. {said}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height,
+    )
+
+
+def learners_word(count: int) -> str:
+    """A number of learners in words.
+
+    >>> learners_word(1), learners_word(64)
+    ('1 learner', '64 learners')
+    """
+    return f"{count} learner{'s' * (count != 1)}"
+
+
+def bytes_word(count: float) -> str:
+    """A number of bytes, rounded for reading; 1 kB is 1,000 bytes.
+
+    >>> bytes_word(0), bytes_word(940), bytes_word(12_345), bytes_word(2_400_000)
+    ('0 B', '940 B', '12.3 kB', '2.4 MB')
+    """
+    if count < 1000:
+        return f"{count:.0f} B"
+    unit, size = ("kB", 1e3) if count < 1e6 else ("MB", 1e6)
+    return f"{count / size:.3g} {unit}" if count / size < 100 else f"{count / size:,.0f} {unit}"
+
+
+def _learners_axis(x: np.ndarray, n: np.ndarray) -> dict[str, Any]:
+    ends = [float(x.min()) - 0.3, float(x.max()) + 0.3]
+    return {"range": ends, "tickvals": x, "ticktext": n.astype(str), "title": {"text": "learners"}}
+
+
+def _share_axis() -> dict[str, Any]:
+    ticks = np.array([0.1, 1.0, 10.0, 100.0])
+    return {
+        "type": "log",
+        "range": [-0.8, 2.15],
+        "tickvals": ticks,
+        "ticktext": np.array([f"{t:g}" for t in ticks]),
+        "title": {"text": "weights in the sum (%)"},
+    }
+
+
+def _curve(
+    name: str, x: np.ndarray, y: np.ndarray, n: np.ndarray, colour: str, symbol: str, unit: str
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": x,
+        "y": y,
+        "customdata": n,
+        "line": {"width": 1.8, "color": colour},
+        "marker": {"size": 7, "symbol": symbol, "color": colour},
+        "hovertemplate": f"{name}<br>learners  %{{customdata}}<br>sum       %{{y:.3g}} {unit}<extra></extra>",
+    }
+
+
+def _formula(x: np.ndarray, n: np.ndarray, density: float) -> dict[str, Any]:
+    share = np.array([build_up(density, int(k)) for k in n])
+    return style.line("independent choices", x, 100 * share, style.GREY, "dash")
+
+
+def _shares(points: Scaling, density: float) -> list[dict[str, Any]]:
+    n = np.asarray(points.learners)
+    x = np.log2(n.astype(np.float64))
+    return [
+        _curve("own top-k", x, 100 * np.asarray(points.own, np.float64), n, style.VERMILION, "circle", "%"),
+        _formula(x, n, density),
+        _curve("ScaleCom", x, 100 * np.asarray(points.leader, np.float64), n, style.BLUE, "square", "%"),
+    ]
+
+
+def _bytes(points: Scaling) -> list[dict[str, Any]]:
+    """From two learners on: one sends nothing."""
+    n = np.asarray(points.learners)
+    there = n > 1
+    x = np.log2(n[there].astype(np.float64))
+    rows = (
+        ("own top-k", points.own_bytes, style.VERMILION, "circle"),
+        ("ScaleCom", points.leader_bytes, style.BLUE, "square"),
+        ("dense", points.dense_bytes, style.GREEN, "line-ew"),
+    )
+    traces = []
+    for name, values, colour, symbol in rows:
+        y = np.asarray(values, np.float64)[there]
+        trace = _curve(name, x, y, n[there], colour, symbol, "")
+        hover = f"{name}<br>learners  %{{customdata}}<br>sends     %{{y:,.0f}} B a step<extra></extra>"
+        traces.append(trace | {"xaxis": "x2", "yaxis": "y2", "hovertemplate": hover})
+    return traces
+
+
+def _over_time(likeness: Likeness) -> list[dict[str, Any]]:
+    x = np.asarray(likeness.steps, np.float64)
+    rows = (
+        ("cosine distance with β = 1", likeness.unfiltered, style.GREY, "dash", 1.6),
+        ("cosine distance of the memories", likeness.cosine, style.BLUE, "solid", 2.4),
+        ("missed by the leader", likeness.missed, style.PINK, "dot", 2.2),
+    )
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "x": x,
+            "y": np.asarray(values, np.float64),
+            "xaxis": "x3",
+            "yaxis": "y3",
+            "line": {"width": width, "color": colour, "dash": dash},
+            "hovertemplate": f"{name}<br>step   %{{x}}<br>value  %{{y:.2f}}<extra></extra>",
+        }
+        for name, values, colour, dash, width in rows
+    ]
+
+
+def _layout(points: Scaling, chosen: int, last: float) -> dict[str, Any]:
+    n = np.asarray(points.learners)
+    x = np.log2(n.astype(np.float64))
+    axis, at = _learners_axis(x, n), float(np.log2(chosen))
+    sizes = np.array([1e3, 1e4, 1e5, 1e6])
+    key = style.key(
+        (style.BLUE, "━", "cosine distance of the memories"),
+        (style.GREY, "╍", "the same with β = 1"),
+        (style.PINK, "┅", "missed by the leader"),
+    )
+    mark = {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "layer": "below"}
+    mark |= {"line": {"color": style.GREY, "width": 1.4, "dash": "dot"}}
+    return {
+        "xaxis": axis | {"domain": list(_LEFT), "anchor": "y"},
+        "yaxis": _share_axis() | {"domain": [_SPLIT, 1.0], "anchor": "x"},
+        "xaxis2": axis | {"domain": list(_RIGHT), "anchor": "y2"},
+        "yaxis2": {"type": "log", "range": [2.5, 6.2], "tickvals": sizes, "domain": [_SPLIT, 1.0], "anchor": "x2"}
+        | {"ticktext": np.array(["1 kB", "10 kB", "100 kB", "1 MB"]), "title": {"text": "a learner sends"}},
+        "xaxis3": {"range": [0, last], "title": {"text": "step"}, "domain": [0.0, 1.0], "anchor": "y3"},
+        "yaxis3": {"range": [0, 1.05], "title": {"text": "distance"}, "domain": [0.0, 0.84 - _SPLIT], "anchor": "x3"},
+        "shapes": [mark | {"xref": f"x{k}", "yref": f"y{k} domain"} for k in ("", "2")],
+        "annotations": [style.note(key, x=0, y=0.855 - _SPLIT, xanchor="left")],
+    }
+
+
+def two_distances(library: Any, yours: Any, *, height: int = 300) -> go.Figure:
+    """Cosine and Hamming distance of two learners over the steps: the library's as lines, a function's as points.
+
+    Args:
+        library: [steps, 2]; NaN leaves a gap.
+        yours: [steps, 2].
+        height: in pixels.
+
+    Raises:
+        ValueError: shapes that differ, or no pairs.
+
+    >>> import numpy as np
+    >>> two_distances(np.zeros((4, 2)), np.zeros((4, 2))).layout.meta["title"]
+    'Yours agrees at 4 of 4 steps'
+    """
+    known, own = (np.asarray(values, np.float64) for values in (library, yours))
+    if known.shape != own.shape or known.ndim != 2 or known.shape[1] != 2:
+        raise ValueError(f"pairs for each step are needed, [steps, 2] twice, got {known.shape} and {own.shape}")
+    agree = int(np.isclose(known, own, rtol=0, atol=1e-6, equal_nan=True).all(axis=1).sum())
+    x = np.arange(1, len(known) + 1, dtype=np.float64)
+    looks = (("cosine distance", style.BLUE, "solid", "circle-open"), ("Hamming distance", style.PINK, "dot", "x"))
+    data = []
+    for column, (name, colour, dash, symbol) in enumerate(looks):
+        data.append(style.line(name, x, known[:, column], colour, dash))
+        look = {"symbol": symbol, "size": 7, "color": colour}
+        hover = f"yours: {name}<br>step   %{{x}}<br>value  %{{y:.3g}}<extra></extra>"
+        dots = {"type": "scatter", "mode": "markers", "name": f"yours: {name}", "x": x, "y": own[:, column]}
+        data.append(dots | {"marker": look, "hovertemplate": hover})
+    said = f"Yours agrees at {agree} of {len(known)} steps"
+    layout = {
+        "xaxis": {"range": [0, len(known) + 1], "title": {"text": "step"}},
+        "yaxis": {"range": [-0.05, 1.3], "title": {"text": "distance"}},
+    }
+    last = [f"{value:.2f}" for value in known[-1]]
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Two learners over {len(known)} steps: at the last one cosine distance {last[0]}, Hamming distance "
+        f"{last[1]}. {said}.",
+        title=said,
+        subtitle=style.key(
+            (style.BLUE, "━", "cosine, library"),
+            (style.BLUE, "○", "yours"),
+            (style.PINK, "┅", "Hamming, library"),
+            (style.PINK, "×", "yours"),
+        ),
+        height=height,
+    )

@@ -1,0 +1,147 @@
+"""Trainings by many learners, live: simulated here, or by processes of this machine; a stop ends them all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from lplab import figures
+
+from .controls import say
+from .live_run import LiveRun
+
+if TYPE_CHECKING:
+    import numpy as np
+    import plotly.graph_objects as go
+
+    from lplab.parallel.launch import DistributedRun
+    from lplab.parallel.simulated import SimulatedRun
+
+    Run = DistributedRun | SimulatedRun
+
+Report = dict[str, Any]
+Reports = tuple[Report | None, ...]  # of each run: what it said last; None after its end
+
+
+class LiveLearners(LiveRun):
+    """What :func:`live_learners` makes: a LiveRun that knows its runs.
+
+    Attributes:
+        runs: by name; each has ``weights`` once it has come to its end.
+    """
+
+    runs: dict[str, Run]
+
+    def __init__(
+        self, runs: Mapping[str, Run], *, steps: int, loss_range: tuple[float, float] | None, **options: Any
+    ) -> None:
+        self.runs = dict(runs)
+
+        def rounds() -> Iterator[Reports]:
+            return side_by_side([iter(run) for run in self.runs.values()], steps)
+
+        def draw(got: tuple[Reports, ...]) -> go.Figure:
+            curves = [figures.LearnerCurve(name, *_columns(got, i)) for i, name in enumerate(self.runs)]
+            return figures.learner_runs(curves, steps=steps, loss_range=loss_range)
+
+        super().__init__(rounds, draw, total=steps, unit="step", remark=None, **options)
+
+    def stop(self) -> None:
+        """End all runs with all their processes; returns at once."""
+        super().stop()
+        if self.state == "running":  # processes may still be starting: do not wait for their first step
+            for run in self.runs.values():
+                threading.Thread(target=run.stop, name=f"stop {self.name}", daemon=True).start()
+
+    @property
+    def losses(self) -> dict[str, list[float]]:
+        """The losses so far, mean of the learners, of each run."""
+        return {name: _columns(tuple(self._got), i)[0] for i, name in enumerate(self.runs)}
+
+    @property
+    def weights(self) -> dict[str, dict[str, np.ndarray]]:
+        """The weights of each run that has come to its end."""
+        return {name: run.weights for name, run in self.runs.items() if run.weights}
+
+    def start(self) -> None:
+        """Start, or start anew; see `LiveRun.start`."""
+        super().start()
+        count = sum(run.settings.learners for run in self.runs.values() if hasattr(run, "processes"))
+        if count and self.state == "running":
+            say(self.status, f"Running. {count} processes are starting; that takes some seconds.")
+
+    def summary(self) -> str:
+        """Two runs that have come to their end are compared, number by number."""
+        if len(self.weights) != 2 or len(self.runs) != 2:
+            return ""
+        from lplab.parallel.simulated import differing
+
+        differ, total = differing(*self.weights.values())
+        return f"{' and '.join(self.runs)}: {differ:,} of {total:,} weights differ."
+
+
+def live_learners(
+    runs: Mapping[str, Run],
+    *,
+    name: str = "Train",
+    loss_range: tuple[float, float] | None = None,
+    start: bool = False,
+) -> LiveLearners:
+    """A button that trains with many learners and draws losses and bytes sent, step by step.
+
+    Up to four runs go side by side, a step of each in turn: simulated ones in this process, and real ones, whose
+    processes are started at the click, report while they train, and are all ended by Stop. If one of them dies, the
+    others end, too, and the line below says which one it was. Two runs that both come to their end are compared.
+
+    Args:
+        runs: names and runs, :class:`lplab.parallel.launch.DistributedRun` or
+            :class:`lplab.parallel.simulated.SimulatedRun`, all with the same number of steps.
+        name: on the button.
+        loss_range: ends of the loss axis.
+        start: whether to start at once.
+
+    Returns:
+        a widget with ``losses`` and ``weights`` by name, beside what any `LiveRun` has.
+
+    Raises:
+        ValueError: no run, more than four, or different numbers of steps.
+        TypeError: something else than a run.
+
+    >>> from lplab.parallel import RunSettings, SimulatedRun
+    >>> settings = RunSettings("mlp", "scalecom:chunk=50", learners=8, steps=3, batch=4)
+    >>> run = live_learners({"8 learners": SimulatedRun(settings, engine="stacked")})
+    >>> run.start()
+    >>> run.wait(60)
+    >>> run.state, len(run.losses["8 learners"])
+    ('finished', 3)
+    """
+    if not 1 <= len(runs) <= 4:
+        raise ValueError(f"one to four runs can be drawn together, got {len(runs)}")
+    for key, run in runs.items():
+        if not hasattr(run, "settings") or not hasattr(run, "stop"):
+            raise TypeError(f"runs[{key!r}] must be a DistributedRun or a SimulatedRun, got {type(run).__name__}")
+    counts = sorted({run.settings.steps for run in runs.values()})
+    if len(counts) != 1:
+        raise ValueError(f"all runs must have the same number of steps, got {', '.join(map(str, counts))}")
+    return LiveLearners(runs, steps=counts[0], loss_range=loss_range, name=name, start=start)
+
+
+def side_by_side(runs: Sequence[Iterator[Report]], steps: int) -> Iterator[Reports]:
+    """Runs in step: of each its report. What they say after the last step is not handed on. Closing it closes all."""
+    try:
+        for number, reports in enumerate(zip_longest(*runs)):
+            if number < steps:
+                yield reports
+    finally:
+        for run in runs:
+            close = getattr(run, "close", None)
+            if close is not None:
+                close()
+
+
+def _columns(got: tuple[Reports, ...], index: int) -> tuple[list[float], list[int]]:
+    """Losses and bytes of one run."""
+    said = [report for reports in got if (report := reports[index]) is not None and "loss" in report]
+    return [report["loss"] for report in said], [report["payload_bytes"] for report in said]
