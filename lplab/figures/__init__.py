@@ -12,6 +12,7 @@ from lplab.figures.clip_steps import clip_steps
 from lplab.figures.clips import clip_error, clip_histogram, level_shares
 from lplab.figures.compare import compare
 from lplab.figures.counterexample import counterexample
+from lplab.figures.device_timeline import device_timeline
 from lplab.figures.energy_parts import energy_parts
 from lplab.figures.error_curve import error_curve
 from lplab.figures.errors import error_histogram
@@ -38,12 +39,14 @@ from lplab.figures.retuning import retuned_errors
 from lplab.figures.running_sum import chunk_error, running_sum
 from lplab.figures.scale_course import ScaleCourse, scale_course
 from lplab.figures.scales import delayed_ranges
+from lplab.figures.scaling import ScalingCurve, scaling
 from lplab.figures.scatter import quantized_scatter
 from lplab.figures.sent_and_kept import SentCourse, sent_and_kept
 from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
 from lplab.figures.step_losses import LossCurve, loss_curves
+from lplab.figures.sweep_curves import sweep_curves
 from lplab.figures.table import codebook_table
 from lplab.figures.training_error import Curve, training_epochs, training_error
 from lplab.figures.training_losses import training_losses
@@ -56,6 +59,7 @@ __all__ = [
     "LossCurve",
     "ScaleCourse",
     "Scaling",
+    "ScalingCurve",
     "SentCourse",
     "TensorRow",
     "TensorStatistics",
@@ -70,6 +74,7 @@ __all__ = [
     "compare",
     "counterexample",
     "delayed_ranges",
+    "device_timeline",
     "energy_parts",
     "error_curve",
     "error_curve_data",
@@ -97,11 +102,13 @@ __all__ = [
     "retuned_errors",
     "running_sum",
     "scale_course",
+    "scaling",
     "sent_and_kept",
     "show",
     "stacked",
     "staircase",
     "style",
+    "sweep_curves",
     "tensor_row",
     "tensor_statistics",
     "training_epochs",

@@ -1,0 +1,205 @@
+"""How efficient a cluster is against its number of devices: a curve for each way of sending gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style
+from lplab.figures.training_error import DASH_SIGNS
+
+LOOKS = (  # colour, dash, symbol, sign in the key
+    (style.BLUE, "solid", "circle", DASH_SIGNS[0]),
+    (style.VERMILION, "dash", "square", DASH_SIGNS[1]),
+    (style.PINK, "dot", "diamond", DASH_SIGNS[2]),
+    (style.GREY, "dashdot", "triangle-up", DASH_SIGNS[3]),
+)
+_ROOM = 0.052  # between two names at the right edge, as a share of the axis
+
+
+@dataclass(frozen=True)
+class ScalingCurve:
+    """Efficiency of one design against devices.
+
+    Args:
+        name: as the key calls it.
+        devices: how many, increasing: [n].
+        efficiency: examples per second and device over those of one device alone: [n].
+        look: which of :data:`LOOKS`; by default its place among the curves. Curves of one look are one family.
+
+    Raises:
+        ValueError: arrays that differ in length.
+    """
+
+    name: str
+    devices: Any
+    efficiency: Any
+    look: int | None = None
+
+    def __post_init__(self) -> None:
+        devices, efficiency = np.asarray(self.devices, np.float64), np.asarray(self.efficiency, np.float64)
+        if devices.shape != efficiency.shape or devices.ndim != 1 or not len(devices):
+            raise ValueError(f"{self.name}: devices and efficiency must be of one length, 1 or more")
+        object.__setattr__(self, "devices", devices)
+        object.__setattr__(self, "efficiency", efficiency)
+
+
+def scaling(
+    curves: Sequence[ScalingCurve],
+    *,
+    chosen: int | None = None,
+    published: Sequence[tuple[str, float, float]] = (),
+    families: Sequence[str] = (),
+    title: str = "",
+    subtitle: str = "",
+    height: int = 320,
+) -> go.Figure:
+    """Efficiency against devices, the axis in powers of two.
+
+    Up to four curves have looks of their own and a key. More stand in families of one look, with each name at the
+    right end of its curve.
+
+    Args:
+        curves: what was **modelled**.
+        chosen: a number of devices that is marked on the first curve.
+        published: name, devices, efficiency of **published** runs: rings, so that nobody takes them for the model's.
+        families: names of the looks that curves refer to.
+        title: the point that it makes.
+        subtitle: in place of the key.
+        height: in pixels.
+
+    Raises:
+        ValueError: no curves, or more than four without families.
+
+    >>> curve = ScalingCurve("FP32", [1, 2, 4], [1.0, 0.9, 0.8])
+    >>> scaling([curve], chosen=4).layout.meta["title"]
+    'FP32: 80 % of perfect scaling on 4 devices'
+    """
+    if not curves or (len(curves) > len(LOOKS) and not families):
+        raise ValueError(f"give 1 to {len(LOOKS)} curves, or name their families; got {len(curves)}")
+    looks = [LOOKS[curve.look if curve.look is not None else i % len(LOOKS)] for i, curve in enumerate(curves)]
+    last = max(float(curve.devices[-1]) for curve in curves)
+    data = [_line(curve, look) for curve, look in zip(curves, looks, strict=True)]
+    data += [_marked(curves[0], chosen), _published(published), _names(curves if families else [], last)]
+    right = 0.30 if families else 0.02
+    span = np.log2(max(last, 2.0))
+    ticks = 2.0 ** np.arange(0, span + 0.01, max(1, round(span / 8)))
+    layout = {
+        "xaxis": {
+            "range": [-0.1, span * (1 + right)],
+            "tickvals": np.log2(ticks),
+            "ticktext": np.array([f"{n:,.0f}" for n in ticks], dtype=str),
+            "title": {"text": "devices"},
+        },
+        "yaxis": {"range": [0, 1.06], "tickformat": ".0%", "title": {"text": "efficiency"}},
+    }
+    return style.finish(
+        style.figure(data, layout),
+        alt=_alt(curves, chosen, published),
+        title=title or _title(curves, chosen),
+        subtitle=subtitle or _key(curves, looks, families, bool(published)),
+        height=height,
+    )
+
+
+def _line(curve: ScalingCurve, look: tuple[str, ...]) -> dict[str, Any]:
+    colour, dash, symbol, _ = look
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": curve.name,
+        "x": np.log2(curve.devices),
+        "y": curve.efficiency,
+        "customdata": curve.devices,
+        "line": {"width": 2, "color": colour, "dash": dash},
+        "marker": {"size": 6, "symbol": symbol, "color": colour},
+        "hovertemplate": f"{curve.name} (modelled)<br>%{{customdata:,}} devices: %{{y:.1%}}<extra></extra>",
+    }
+
+
+def _marked(curve: ScalingCurve, chosen: int | None) -> dict[str, Any]:
+    """The chosen number of devices, on the first curve."""
+    at = float(chosen or 1)
+    height = np.interp(np.log2(at), np.log2(curve.devices), curve.efficiency)
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "here",
+        "x": np.array([np.log2(at)]),
+        "y": np.array([height]),
+        "marker": {"size": 13, "symbol": "circle-open", "color": style.BLUE, "line": {"width": 3}},
+        "hoverinfo": "skip",
+        "visible": chosen is not None,
+    }
+
+
+def _published(points: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "name": "published",
+        "x": np.log2(np.array([devices for _, devices, _ in points], np.float64)),
+        "y": np.array([efficiency for _, _, efficiency in points], np.float64),
+        "text": np.array([f"{name}, published" for name, _, _ in points], dtype=str),
+        "textposition": "bottom left",
+        "textfont": {"size": style.NOTE},
+        "marker": {"size": 11, "symbol": "star-open", "color": style.GREEN, "line": {"width": 2}},
+        "hovertemplate": "%{text}: %{y:.0%}<extra></extra>",
+        "visible": bool(points),
+    }
+
+
+def _names(curves: Sequence[ScalingCurve], last: float) -> dict[str, Any]:
+    """Names at the right ends of the curves, moved apart where curves end together."""
+    order = sorted(curves, key=lambda curve: curve.efficiency[-1])
+    heights, floor = [], 0.02 - _ROOM
+    for curve in order:
+        floor = max(float(curve.efficiency[-1]), floor + _ROOM)
+        heights.append(floor)
+    over = max(0.0, heights[-1] - 1.03) if heights else 0.0
+    for i in reversed(range(len(heights))):  # push down what was pushed out at the top
+        limit = 1.03 if i == len(heights) - 1 else heights[i + 1] - _ROOM
+        heights[i] = min(heights[i], limit) if over else heights[i]
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "name": "names",
+        "x": np.full(len(order), 1.02 * np.log2(max(last, 2.0))),
+        "y": np.array(heights),
+        "text": np.array([curve.name for curve in order], dtype=str),
+        "textposition": "middle right",
+        "textfont": {"size": style.NOTE},
+        "hoverinfo": "skip",
+        "visible": bool(order),
+    }
+
+
+def _key(
+    curves: Sequence[ScalingCurve], looks: Sequence[tuple[str, ...]], families: Sequence[str], published: bool
+) -> str:
+    if families:
+        entries = [(LOOKS[i][0], LOOKS[i][3], family) for i, family in enumerate(families)]
+    else:
+        entries = [(look[0], look[3], curve.name) for curve, look in zip(curves, looks, strict=True)]
+    return style.key(*entries, *([(style.GREEN, "☆", "published")] if published else []))
+
+
+def _at(curve: ScalingCurve, devices: float) -> float:
+    return float(np.interp(np.log2(devices), np.log2(curve.devices), curve.efficiency))
+
+
+def _title(curves: Sequence[ScalingCurve], chosen: int | None) -> str:
+    first = curves[0]
+    at = float(chosen or first.devices[-1])
+    return f"{first.name}: {100 * _at(first, at):.0f} % of perfect scaling on {at:,.0f} devices"
+
+
+def _alt(curves: Sequence[ScalingCurve], chosen: int | None, published: Sequence[tuple[str, float, float]]) -> str:
+    at = float(chosen or max(curve.devices[-1] for curve in curves))
+    each = ", ".join(f"{curve.name} {_at(curve, at):.0%}" for curve in curves)
+    known = "".join(f" Published: {name}, {devices:,.0f} devices, {e:.0%}." for name, devices, e in published)
+    return f"Modelled efficiency against devices; on {at:,.0f} devices: {each}.{known}"
