@@ -40,7 +40,7 @@ def _pointer(context, address):
     return types.voidptr(types.int64), lambda c, builder, signature, args: builder.inttoptr(args[0], voidptr_t)
 
 
-SMALLEST = 13  # its place among them
+SMALLEST, CONSTANTS = 13, 16  # its place among them, and how many there are
 
 
 def grid_constants(c: Constants, random_bits: int, real: str) -> np.ndarray:

@@ -10,21 +10,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from lplab.formats import arrays, blocks, counter
+from lplab.formats import arrays, blocks, counter, lookups, nearest
 from lplab.formats.arrays import WORDS, Constants
 from lplab.formats.plan import Grid, Table
 from lplab.formats.rounding import LEAST_FRACTION, Rounding
 
 LARGE = 2**15  # elements that are worth loading a loop for
 CACHED = 2**13  # elements of a scratch copy
-RUNGS = 8  # magnitudes that comparing with each of them is faster for than looking up
-_loaded: set[tuple] = set()  # loops that this process has used; only speed depends on it
+_loaded: set[tuple | None] = set()  # loops that this process has used; only speed depends on it
 _NOTHING = np.zeros(0, np.float32)
 _NO_SHIFTS = np.zeros(0, np.int32)
 
@@ -55,22 +54,34 @@ def quantize(x: np.ndarray, out: np.ndarray, plan: Grid | Table, rounding: Round
     real = x.dtype.name
     if plan.step != 1 and not _step_fits(plan, WORDS[real]):
         return False
-    kind = arrays.kind_of(plan, WORDS[real])
-    if kind == "wide":
+    whole = replace(plan, step=1.0) if plan.step != 1 else plan
+    if real == "float32" and nearest.sort_of(whole, rounding, plan.step != 1):
+        return _by_nearest(x, out, whole, rounding, plan.step)
+    spec = spec_of(whole, rounding, real, plan.step != 1)
+    if spec is None or not _worth_it(spec, x.size):
         return False
-    constants = arrays.constants(replace(plan, step=1.0) if plan.step != 1 else plan, rounding, real)
-    scaling = "step" if plan.step != 1 else ""
-    plain = False
-    if real == "float32":  # the special loops are for speed: float64 makes do with the general ones, fewer to compile
-        kind, plain = "even" if kind == "scaled" and _has_one_spacing(plan) else kind, _is_plain(constants)
-    spec = (real, rounding.code, kind, plan.mantissa_bits == 0, plain, scaling, 0)
-    if not _worth_it(spec, x.size):
-        return False
+    constants = arrays.constants(whole, rounding, real)
     if plan.step != 1:  # the loop uses this number as the least quotient that is not zero
         constants = replace(constants, smallest=WORDS[real].pattern(LEAST_FRACTION))
     step = np.array([plan.step], x.dtype)
-    _by_blocks(x, out, spec, constants, rounding, key, (_NO_SHIFTS, step, step, step[0]))
+    scaling = (_NO_SHIFTS, step, step, step[0])
+    _in_parts(x, out, lambda x, out, first: _call(x, out, spec, constants, rounding, key, first, scaling))
     return True
+
+
+def spec_of(plan: Grid, rounding: Rounding, real: str, step: bool) -> tuple | None:
+    """The arguments of :func:`compiled.grid_loop` for a grid of step 1; None where no loop serves.
+
+    Special loops are for speed: float64 makes do with the general ones, fewer to compile.
+    """
+    kind = arrays.kind_of(plan, WORDS[real])
+    if kind == "wide":
+        return None
+    plain = False
+    if real == "float32":
+        plain = _is_plain(arrays.constants(plan, rounding, real))
+        kind = "even" if kind == "scaled" and _has_one_spacing(plan) else kind
+    return real, rounding.code, kind, plan.mantissa_bits == 0, plain, "step" if step else "", 0
 
 
 def _is_plain(c: Constants) -> bool:
@@ -85,7 +96,7 @@ def _step_fits(plan: Grid, word: arrays.Word) -> bool:
     return plan.smallest == 0 and word.pattern(plan.step) > word.least_normal
 
 
-def _worth_it(spec: tuple, size: int) -> bool:
+def _worth_it(spec: tuple | None, size: int) -> bool:
     if spec not in _loaded:
         if size < LARGE:
             return False
@@ -93,17 +104,24 @@ def _worth_it(spec: tuple, size: int) -> bool:
     return True
 
 
-def _by_blocks(
-    x: Any, out: Any, spec: tuple, constants: Constants, rounding: Rounding, key: Any, scaling: tuple
-) -> None:
+def _by_nearest(x: Any, out: Any, plan: Grid, rounding: Rounding, step: float) -> bool:
+    if not _worth_it(nearest.sort_of(plan, rounding, step != 1), x.size):
+        return False
+    call = nearest.call_of(plan, rounding, step != 1)
+    _in_parts(x, out, lambda x, out, first: call(x.ctypes.data, out.ctypes.data, x.size, step))
+    return True
+
+
+def _in_parts(x: Any, out: Any, call: Callable[[Any, Any, int], Any]) -> None:
+    """Call a loop with x and out and the number of their first element; in parts where both are the same memory."""
     if x.ctypes.data != out.ctypes.data:
-        _call(x, out, spec, constants, rounding, key, 0, scaling)
+        call(x, out, 0)
         return
     scratch = np.empty(CACHED, x.dtype)  # the same memory would keep the loop from using vector instructions
     for first in range(0, x.size, CACHED):
         part = x[first : first + CACHED]
         scratch[: part.size] = part
-        _call(scratch[: part.size], part, spec, constants, rounding, key, first, scaling)
+        call(scratch[: part.size], part, first)
 
 
 def _call(
@@ -119,98 +137,13 @@ def _call(
     )
 
 
-# -- tables ---------------------------------------------------------------------------------------------------
-
-
 def _by_table(x: np.ndarray, out: np.ndarray, table: Table, rounding: Rounding) -> bool:
     if x.dtype != np.float32 or rounding.is_stochastic or not _worth_it(("table", id(table), rounding.mode), x.size):
         return False
-    loop = table_loop(table, rounding)
+    loop = lookups.table_loop(table, rounding)
     if loop is not None:
         loop(x.ctypes.data, out.ctypes.data, x.size)
     return loop is not None
-
-
-@lru_cache(maxsize=512)
-def table_loop(table: Table, rounding: Rounding) -> Callable[[int, int, int], None] | None:
-    """A function of the addresses of float32 x and out and their number of elements; None if no loop serves.
-
-    Not for stochastic rounding. x and out are contiguous and either the same memory or disjoint.
-    """
-    from lplab.formats import compiled
-
-    ladder = _ladder(table, rounding)
-    if ladder is not None:
-        climb = compiled.ladder_loop(len(ladder[0]))
-        return lambda x, out, count: climb(x, out, count, *ladder)
-    lookup = _lookup(table, rounding)
-    if lookup is None:
-        return None
-    look_up = compiled.table_loop()
-    return lambda x, out, count: look_up(x, out, count, *lookup)
-
-
-def _ladder(table: Table, rounding: Rounding) -> tuple[tuple, tuple, bool] | None:
-    """The cuts and rises of :func:`compiled.ladder_loop`, and whether −0 exists; None for other sorts of tables.
-
-    It serves tables of few magnitudes that treat both signs alike, such as those of four bits.
-    """
-    values = np.unique(table.values[(table.values > 0) & np.isfinite(table.values)])
-    if not 1 <= values.size <= RUNGS or not np.array_equal(values, values.astype(np.float32)):
-        return None
-
-    def result(patterns: np.ndarray) -> np.ndarray:
-        return arrays.quantize(np, patterns.astype(np.int32).view(np.float32), table, rounding)
-
-    low, high = np.full(values.size, -1), np.full(values.size, 0x7F800000)
-    while (high - low > 1).any():  # bisect for the first magnitude that becomes this value or a larger one
-        middle = (low + high) // 2
-        above = result(middle) >= values
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    edges = np.concatenate([[0, 0x7F800000], high, np.maximum(high - 1, 0)])
-    rises = np.diff(values.astype(np.float32).view(np.int32), prepend=np.int32(0))
-    climbed = ((edges[:, None] >= high) * rises).sum(1).astype(np.int32)
-    mirrored = np.where((climbed != 0) | table.negative_zero, climbed | np.int32(-(2**31)), 0)
-    positive, negative = result(edges), result(edges | -(2**31))
-    if not np.array_equal(positive.view(np.int32), climbed) or not np.array_equal(negative.view(np.int32), mirrored):
-        return None
-    return tuple(map(np.int32, high)), tuple(map(np.int32, rises)), table.negative_zero
-
-
-@lru_cache(maxsize=64)
-def _lookup(table: Table, rounding: Rounding) -> tuple[np.uint32, np.ndarray, np.ndarray] | None:
-    """What :func:`compiled.table_loop` looks up: how many lower bits there are, the cuts and the results.
-
-    ``cuts`` (uint32 [n]) has for each value of the upper bits from which lower bits on the second result holds;
-    ``results`` (int32 [2n]) has the patterns of both. As few upper bits as possible are used, so that all stays in the
-    fastest cache; None if even 16 are too few: more than one change among the patterns that share them.
-    """
-    for upper_bits in range(9, 17):
-        found = _split(table, rounding, upper_bits)
-        if found is not None:
-            return np.uint32(32 - upper_bits), *found
-    return None
-
-
-def _split(table: Table, rounding: Rounding, upper_bits: int) -> tuple[np.ndarray, np.ndarray] | None:
-    low_bits = 32 - upper_bits
-    upper = np.arange(2**upper_bits, dtype=np.int64) << low_bits
-
-    def result(lower: np.ndarray) -> np.ndarray:
-        patterns = (upper + lower).astype(np.uint32).view(np.float32)
-        values = arrays.quantize(np, patterns, table, rounding)  # not the reference: subnormals may be flushed just now
-        return np.where(np.isnan(values), np.float32(np.nan), values).view(np.int32)
-
-    low, high = np.zeros(2**upper_bits, np.int64), np.full(2**upper_bits, 2**low_bits - 1)
-    first, last = result(low), result(high)
-    while (high - low > 1).any():  # bisect for the first pattern whose result is no longer the first one
-        middle = (low + high) // 2
-        same = result(middle) == first
-        low, high = np.where(same, middle, low), np.where(same, high, middle)
-    if (result(high) != last).any():
-        return None
-    cuts = np.where(first == last, 2**low_bits, high).astype(np.uint32)
-    return cuts, np.stack([first, last], axis=1).reshape(-1)
 
 
 # -- blocks ---------------------------------------------------------------------------------------------------

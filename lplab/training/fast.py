@@ -19,19 +19,20 @@ import torch
 from torch import Tensor
 
 from lplab.arithmetic.threads import share_out
-from lplab.formats import Format, Rounding, arrays, counter, kernels
+from lplab.formats import Format, Rounding, arrays, counter, kernels, lookups, nearest
 from lplab.formats.arrays import WORDS
 from lplab.formats.plan import Grid, Table
 from lplab.formats.rounding import LEAST_FRACTION
 
 WORTH_IT = 2**18  # elements after which a loop is loaded: milliseconds from disk, half a second the very first time
-BLOCK = 2**12  # elements that are fetched before they are rounded
+BLOCK = nearest.BLOCK
 SHARED = 2**17  # elements that are worth waking another thread for
 _WORD = WORDS["float32"]
 _NO_SHIFTS = np.zeros(0, np.int32)
 _ONE = np.ones(1, np.float32)
 _seen: Counter[Any] = Counter()  # elements that each loop could have rounded so far; only speed depends on it
-Loop = Callable[[int, int, int, int, float], None]  # addresses of x and out, elements, seed, scale
+Loop = Callable[[int, int, int, int, int, float], None]
+"""Addresses of x and out, elements, the number of the first one, seed, scale."""
 
 
 class Prepared:
@@ -63,7 +64,11 @@ class Prepared:
         out = torch.empty_like(x)  # in the order of x where x is dense, such as a transposed matrix
         if not x.is_contiguous() and x.stride() != out.stride():
             x = torch.empty_like(out).copy_(x)
-        loop(x.data_ptr(), out.data_ptr(), x.numel(), seed, scale)
+        count = x.numel()
+        if count < SHARED:
+            loop(x.data_ptr(), out.data_ptr(), count, 0, seed, scale)
+        else:
+            _shared(loop, x.data_ptr(), out.data_ptr(), count, seed, scale)
         return out
 
     def _prepare(self, size: int) -> Loop | None:
@@ -83,21 +88,23 @@ class Prepared:
         return self.format.quantize(x / divisor, self.rounding, seed).mul_(divisor)
 
     def _make(self) -> Loop | None:
-        if isinstance(self.format.plan, Grid):
-            return _grid_loop(self._sort, self.format.plan, self.rounding)
-        loop = kernels.table_loop(self.format.plan, self.rounding)
-        return loop and (lambda x, out, count, seed, scale: loop(x, out, count))
+        plan = self.format.plan
+        if isinstance(plan, Table):
+            table = lookups.table_loop(plan, self.rounding)
+            return table and (lambda x, out, count, first, seed, scale: table(x, out, count))
+        if nearest.sort_of(plan, self.rounding, self.step):
+            call = nearest.call_of(plan, self.rounding, self.step)
+            return lambda x, out, count, first, seed, scale: call(x, out, count, scale)
+        return _grid_loop(self._sort, plan, self.rounding)
 
 
 def _sort_of_loop(plan: Any, rounding: Rounding, step: bool) -> Any:
     """Which compiled loop serves; None for none."""
     if isinstance(plan, Table):
         return None if step or rounding.is_stochastic else ("table", plan.values.size)
-    if not isinstance(plan, Grid) or plan.step != 1 or arrays.kind_of(plan, _WORD) == "wide":
+    if not isinstance(plan, Grid) or plan.step != 1:
         return None
-    kind, plain = arrays.kind_of(plan, _WORD), kernels._is_plain(arrays.constants(plan, rounding, "float32"))
-    kind = "even" if kind == "scaled" and kernels._has_one_spacing(plan) else kind
-    return "float32", rounding.code, kind, plan.mantissa_bits == 0, plain, "step" if step else "", 0
+    return nearest.sort_of(plan, rounding, step) or kernels.spec_of(plan, rounding, "float32", step)
 
 
 def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
@@ -111,21 +118,28 @@ def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
     if step:  # the loop uses this number as the least quotient that is not zero
         table[compiled.SMALLEST] = _WORD.pattern(LEAST_FRACTION)
 
-    def run(x: int, out: int, count: int, seed: int, scale: float) -> None:
+    def run(x: int, out: int, count: int, first: int, seed: int, scale: float) -> None:
         key = counter.keys(seed) if random else (0, 0)
         factors = np.array([scale], np.float32) if step else _ONE
         tail = (*key, _NO_SHIFTS, factors, factors, factors[0])
-
-        def part(first: int, last: int) -> None:
-            loop(x + 4 * BLOCK * first, out + 4 * BLOCK * first, last - first, BLOCK, table, BLOCK * first, *tail)
-
         blocks, rest = divmod(count, BLOCK)
-        share_out(part, blocks, torch.get_num_threads() if count >= SHARED else 1)
+        if blocks:
+            loop(x, out, blocks, BLOCK, table, first, *tail)
         if rest:
             done = count - rest
-            loop(x + 4 * done, out + 4 * done, 1, rest, table, done, *tail)
+            loop(x + 4 * done, out + 4 * done, 1, rest, table, first + done, *tail)
 
     return run
+
+
+def _shared(loop: Loop, x: int, out: int, count: int, seed: int, scale: float) -> None:
+    """A loop over a large tensor, on as many threads as PyTorch uses."""
+
+    def part(first: int, last: int) -> None:
+        start, size = BLOCK * first, min(BLOCK * last, count) - BLOCK * first
+        loop(x + 4 * start, out + 4 * start, size, start, seed, scale)
+
+    share_out(part, -(-count // BLOCK), torch.get_num_threads())
 
 
 @lru_cache(maxsize=512)

@@ -1,0 +1,96 @@
+"""How compiled loops round to tables: by climbing the few magnitudes of a small one, or by looking results up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from lplab.formats import arrays
+from lplab.formats.plan import Table
+from lplab.formats.rounding import Rounding
+
+RUNGS = 8  # magnitudes that comparing with each of them is faster for than looking up
+
+
+@lru_cache(maxsize=512)
+def table_loop(table: Table, rounding: Rounding) -> Callable[[int, int, int], None] | None:
+    """A function of the addresses of float32 x and out and their number of elements; None if no loop serves.
+
+    Not for stochastic rounding. x and out are contiguous and either the same memory or disjoint.
+    """
+    from lplab.formats import compiled
+
+    ladder = _ladder(table, rounding)
+    if ladder is not None:
+        climb = compiled.ladder_loop(len(ladder[0]))
+        return lambda x, out, count: climb(x, out, count, *ladder)
+    lookup = _lookup(table, rounding)
+    if lookup is None:
+        return None
+    look_up = compiled.table_loop()
+    return lambda x, out, count: look_up(x, out, count, *lookup)
+
+
+def _ladder(table: Table, rounding: Rounding) -> tuple[tuple, tuple, bool] | None:
+    """The cuts and rises of :func:`compiled.ladder_loop`, and whether −0 exists; None for other sorts of tables.
+
+    It serves tables of few magnitudes that treat both signs alike, such as those of four bits.
+    """
+    values = np.unique(table.values[(table.values > 0) & np.isfinite(table.values)])
+    if not 1 <= values.size <= RUNGS or not np.array_equal(values, values.astype(np.float32)):
+        return None
+
+    def result(patterns: np.ndarray) -> np.ndarray:
+        return arrays.quantize(np, patterns.astype(np.int32).view(np.float32), table, rounding)
+
+    low, high = np.full(values.size, -1), np.full(values.size, 0x7F800000)
+    while (high - low > 1).any():  # bisect for the first magnitude that becomes this value or a larger one
+        middle = (low + high) // 2
+        above = result(middle) >= values
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    edges = np.concatenate([[0, 0x7F800000], high, np.maximum(high - 1, 0)])
+    rises = np.diff(values.astype(np.float32).view(np.int32), prepend=np.int32(0))
+    climbed = ((edges[:, None] >= high) * rises).sum(1).astype(np.int32)
+    mirrored = np.where((climbed != 0) | table.negative_zero, climbed | np.int32(-(2**31)), 0)
+    positive, negative = result(edges), result(edges | -(2**31))
+    if not np.array_equal(positive.view(np.int32), climbed) or not np.array_equal(negative.view(np.int32), mirrored):
+        return None
+    return tuple(map(np.int32, high)), tuple(map(np.int32, rises)), table.negative_zero
+
+
+@lru_cache(maxsize=64)
+def _lookup(table: Table, rounding: Rounding) -> tuple[np.uint32, np.ndarray, np.ndarray] | None:
+    """What :func:`compiled.table_loop` looks up: how many lower bits there are, the cuts and the results.
+
+    ``cuts`` (uint32 [n]) has for each value of the upper bits from which lower bits on the second result holds;
+    ``results`` (int32 [2n]) has the patterns of both. As few upper bits as possible are used, so that all stays in the
+    fastest cache; None if even 16 are too few: more than one change among the patterns that share them.
+    """
+    for upper_bits in range(9, 17):
+        found = _split(table, rounding, upper_bits)
+        if found is not None:
+            return np.uint32(32 - upper_bits), *found
+    return None
+
+
+def _split(table: Table, rounding: Rounding, upper_bits: int) -> tuple[np.ndarray, np.ndarray] | None:
+    low_bits = 32 - upper_bits
+    upper = np.arange(2**upper_bits, dtype=np.int64) << low_bits
+
+    def result(lower: np.ndarray) -> np.ndarray:
+        patterns = (upper + lower).astype(np.uint32).view(np.float32)
+        values = arrays.quantize(np, patterns, table, rounding)  # not the reference: subnormals may be flushed just now
+        return np.where(np.isnan(values), np.float32(np.nan), values).view(np.int32)
+
+    low, high = np.zeros(2**upper_bits, np.int64), np.full(2**upper_bits, 2**low_bits - 1)
+    first, last = result(low), result(high)
+    while (high - low > 1).any():  # bisect for the first pattern whose result is no longer the first one
+        middle = (low + high) // 2
+        same = result(middle) == first
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    if (result(high) != last).any():
+        return None
+    cuts = np.where(first == last, 2**low_bits, high).astype(np.uint32)
+    return cuts, np.stack([first, last], axis=1).reshape(-1)
