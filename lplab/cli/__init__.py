@@ -1,4 +1,4 @@
-"""The ``lplab`` command: labs, formats, training, claims, exercises, report and grading, the state of the installation.
+"""The ``lplab`` command: labs, formats, training, simulated clusters, claims, exercises, grading, the installation.
 
 A command is a module of this package: one function adds its parser (help, example, arguments) and one runs it;
 ``COMMANDS`` lists them. Bad input ends with exit code 2 and one line that says what is allowed.
@@ -9,13 +9,14 @@ import sys
 from collections.abc import Sequence
 
 import lplab
-from lplab.cli import claims, course, doctor, exercises, formats, labs, train
+from lplab.cli import claims, course, doctor, exercises, formats, labs, simulate, train
 from lplab.cli.command import BadInputError, Parser
 
 COMMANDS = (
     labs.add_lab,
     formats.add_formats,
     train.add_train,
+    simulate.add_simulate,
     claims.add_claims,
     exercises.add_exercises,
     course.add_report,

@@ -21,7 +21,8 @@ from lplab.hardware.graded import Number
 Floats = float | np.ndarray
 """A number, or an array of them where many design points are computed at once."""
 
-_TYPED = re.compile(r"\s*([\d.]+(?:e[+-]?\d+)?)\s*([kMGT]?)([bB])/s(?:\s*,\s*([\d.]+(?:e[+-]?\d+)?)\s*([mun]?)s)?\s*")
+_NUMBER = r"([+-]?[\d.]+(?:e[+-]?\d+)?)"
+_TYPED = re.compile(rf"\s*{_NUMBER}\s*([kMGT]?)([bB])/s(?:\s*,\s*{_NUMBER}\s*([mun]?)s)?\s*")
 _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 ASSUMED_LATENCY = 10e-6  # seconds, of a link that was typed without one: NCCL's for a hop over a network is 9.6 µs
 

@@ -21,6 +21,7 @@ from lplab.hardware.precisions import Precision
 from lplab.hardware.precisions import names as precision_names
 from lplab.hardware.traffic import Traffic, traffic
 from lplab.hardware.workloads import Workload
+from lplab.hardware.workloads.layer import checked_batch
 
 COMPRESS_PASSES = (
     5  # assumed: a compressor reads gradient and residue, chooses, writes what it sends and the new residue
@@ -170,7 +171,7 @@ def step(
     Raises:
         ValueError: no devices, a batch below 1, an overlap outside 0 … 1.
     """
-    p, b = np.broadcast_arrays(np.atleast_1d(checked_ranks(devices)), np.atleast_1d(np.asarray(batch, np.float64)))
+    p, b = np.broadcast_arrays(np.atleast_1d(checked_ranks(devices)), np.atleast_1d(checked_batch(batch)))
     forward, backward, update = _compute(design, b)
     single = forward.sum(axis=0) + backward.sum(axis=0) + update
     slow = 1 + np.asarray(straggler, np.float64) * (p > 1)
