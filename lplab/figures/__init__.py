@@ -27,6 +27,7 @@ from lplab.figures.learner_runs import LearnerCurve, learner_runs
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.many_learners import Likeness, Scaling, many_learners, two_distances, union_growth
+from lplab.figures.multiplier_cost import multiplier_cost
 from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.phases import phases
 from lplab.figures.places import carbon_by_place
@@ -36,6 +37,7 @@ from lplab.figures.prediction import guess_and_truth
 from lplab.figures.range_map import range_map
 from lplab.figures.relative_error import error_curve_data
 from lplab.figures.retuning import retuned_errors
+from lplab.figures.roofline import Roof, roofline
 from lplab.figures.running_sum import chunk_error, running_sum
 from lplab.figures.scale_course import ScaleCourse, scale_course
 from lplab.figures.scales import delayed_ranges
@@ -48,6 +50,7 @@ from lplab.figures.statistics import TensorStatistics, tensor_statistics
 from lplab.figures.step_losses import LossCurve, loss_curves
 from lplab.figures.sweep_curves import sweep_curves
 from lplab.figures.table import codebook_table
+from lplab.figures.time_parts import time_parts
 from lplab.figures.training_error import Curve, training_epochs, training_error
 from lplab.figures.training_losses import training_losses
 
@@ -57,6 +60,7 @@ __all__ = [
     "LearnerCurve",
     "Likeness",
     "LossCurve",
+    "Roof",
     "ScaleCourse",
     "Scaling",
     "ScalingCurve",
@@ -93,6 +97,7 @@ __all__ = [
     "magnitude_data",
     "magnitude_histogram",
     "many_learners",
+    "multiplier_cost",
     "number_line",
     "number_line_data",
     "phases",
@@ -100,6 +105,7 @@ __all__ = [
     "range_map",
     "range_precision",
     "retuned_errors",
+    "roofline",
     "running_sum",
     "scale_course",
     "scaling",
@@ -111,6 +117,7 @@ __all__ = [
     "sweep_curves",
     "tensor_row",
     "tensor_statistics",
+    "time_parts",
     "training_epochs",
     "training_error",
     "training_losses",

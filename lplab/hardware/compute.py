@@ -25,7 +25,9 @@ from lplab.hardware.workloads import Workload
 from lplab.hardware.workloads.layer import PASSES, checked_batch
 
 SIXTEEN = ("fp16", "bf16")
-"""Rates for layers that stay in 16 bits, and for what a chip has no rate for."""
+"""Rates for layers that stay in 16 bits."""
+WIDER = {"int2": ("int4", "int8"), "int4": ("int8",), "fp4": ("fp8",)}
+"""Formats that hold every number of a narrower one; all are held by 16 bits."""
 
 
 def rate(chip: str | Accelerator, peaks: Sequence[str], *, fall_back: bool = False) -> tuple[str, float]:
@@ -34,7 +36,8 @@ def rate(chip: str | Accelerator, peaks: Sequence[str], *, fall_back: bool = Fal
     Args:
         chip: name or chip.
         peaks: names of rates, best first.
-        fall_back: take the 16-bit rate where the chip has none of them: numbers are stored narrow, multiplied wide.
+        fall_back: where the chip has none of them, take that of the narrowest format that holds the same numbers: they
+            are stored narrow and multiplied wide.
 
     Raises:
         ValueError: it has none; the message says which it has.
@@ -43,7 +46,8 @@ def rate(chip: str | Accelerator, peaks: Sequence[str], *, fall_back: bool = Fal
     ('fp16', 312000000000000.0)
     """
     chip = accelerators.get(chip)
-    for peak in (*peaks, *(SIXTEEN if fall_back and not {"fp32", "tf32"} & set(peaks) else ())):
+    wider = [] if {"fp32", "tf32"} & set(peaks) else [*(w for p in peaks for w in WIDER.get(p, ())), *SIXTEEN]
+    for peak in (*peaks, *(wider if fall_back else ())):
         if peak in chip.peaks:
             return peak, chip.peaks[peak]
     raise ValueError(f"{chip.label} has no rate for {' or '.join(peaks)} products; it has {', '.join(chip.peaks)}")

@@ -56,6 +56,9 @@ def test_a_chip_without_the_rate_says_so_or_falls_back():
         compute.layer_times("resnet50", "a100", "hfp8_2019")
     times = compute.layer_times("resnet50", "a100", "hfp8_2019", fall_back=True)
     assert set(times.rate_names.ravel()) == {"fp16"}
+    four = compute.layer_times("resnet50", "b200", "int4_fp4_2020", fall_back=True)
+    assert set(four.rate_names.ravel()) == {"int8", "fp4", "fp16"}  # INT8 holds every INT4, FP4 is there
+    assert compute.rate("h100", ("fp4",), fall_back=True) == ("fp8", 1979e12)
     with pytest.raises(ValueError, match="has no rate for fp32"):
         compute.layer_times("resnet50", "tpu-v4", "fp32", fall_back=True)
 

@@ -1,0 +1,117 @@
+"""Area or energy of a multiply-add against the bits of the significand: where the quadratic law holds and stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import provenance, style
+from lplab.hardware import multiplier
+
+QUANTITIES = {"energy": ("energy (pJ), 45 nm", 1e12), "area": ("area (µm²), 45 nm", 1.0)}
+FORMATS = ("e2m1", "fp8_152", "hfp8_forward", "bf16", "dlfloat16", "fp16", "fp32")
+_SHORT = {"e2m1": "E2M1", "fp8_152": "1-5-2", "hfp8_forward": "1-4-3", "bf16": "bf16", "fp16": "fp16", "fp32": "fp32"}
+
+
+def multiplier_cost(
+    quantity: str = "energy", accumulator: str = "fp32", *, title: str = "", height: int = 360
+) -> go.Figure:
+    """A multiply-add's cost against the bits of its factors' significand: multiplier alone, with the sum, and M² alone.
+
+    Args:
+        quantity: "energy" or "area".
+        accumulator: format of the sum.
+        title: the point that it makes; by default what hybrid FP8 saves beside FP16.
+        height: in pixels.
+
+    Raises:
+        ValueError: an unknown quantity or format.
+
+    >>> multiplier_cost("energy").layout.meta["title"]
+    'Sums in fp32: from FP16 to 1-4-3 the multiplier saves 68 %, the whole 37 %'
+    """
+    if quantity not in QUANTITIES:
+        raise ValueError(f"unknown quantity {quantity!r}; allowed: {', '.join(QUANTITIES)}")
+    label, factor = QUANTITIES[quantity]
+    macs = {name: multiplier.mac(name, accumulator) for name in FORMATS}
+    x = np.array([multiplier.significand_bits(name) for name in FORMATS], dtype=np.float64)
+    alone = factor * np.array([m.multiply_joules if quantity == "energy" else m.multiply_um2 for m in macs.values()])
+    both = factor * np.array([m.joules if quantity == "energy" else m.um2 for m in macs.values()])
+    m = np.geomspace(2, 24, 40)
+    law = alone[-1] * (m / 24) ** 2
+    here, there = FORMATS.index("fp16"), FORMATS.index("hfp8_forward")
+    said = title or (
+        f"Sums in {accumulator}: from FP16 to 1-4-3 the multiplier saves {_saved(alone[here], alone[there])}, "
+        f"the whole {_saved(both[here], both[there])}"
+    )
+    data = [
+        style.line("M² alone", m, law, style.GREY, "dot"),
+        _points("multiplier", x, alone, style.BLUE, "solid", "square-open", [""] * len(x)),
+        _points("with its sum", x, both, style.BLUE, "dash", "square", [_SHORT.get(n, "1-6-9") for n in FORMATS]),
+        _published(quantity, factor),
+    ]
+    ticks = np.array([2, 3, 4, 8, 10, 11, 24])
+    low, high = np.log10(min(law.min(), alone.min())) - 0.1, np.log10(both.max()) + 0.25
+    layout = {
+        "xaxis": {"type": "log", "range": [np.log10(1.8), np.log10(28)], "tickvals": ticks}
+        | {"ticktext": ticks.astype(str), "title": {"text": "bits of the significand, hidden one included"}},
+        "yaxis": {"type": "log", "range": [float(low), float(high)], "title": {"text": label}, "dtick": 1},
+    }
+    entries = [
+        (style.GREY, "┈", "M² alone"),
+        (style.BLUE, "□", "multiplier, modelled"),
+        (style.BLUE, "■", "with its sum"),
+        provenance.entry("published", "published (Horowitz 2014)"),
+    ]
+    each = ", ".join(
+        f"{n} {a:.3g} alone and {b:.3g} with its sum" for n, a, b in zip(FORMATS, alone, both, strict=True)
+    )
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"{label}, of a multiplication: {each}. {said}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height,
+    )
+
+
+def _saved(before: float, after: float) -> str:
+    return f"{100 * (1 - after / before):.0f} %"
+
+
+def _points(
+    name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, symbol: str, texts: list[str]
+) -> dict[str, Any]:
+    order = np.argsort(x, kind="stable")
+    return {
+        "type": "scatter",
+        "mode": "lines+markers+text",
+        "name": name,
+        "x": x[order],
+        "y": y[order],
+        "line": {"color": colour, "dash": dash, "width": 1.8},
+        "marker": {"symbol": symbol, "size": 9, "color": colour, "line": {"width": 2, "color": colour}},
+        "text": np.array(texts, dtype=str)[order],
+        "textposition": "top center",
+        "textfont": {"size": style.NOTE},
+        "hovertemplate": f"{name}, modelled<br>%{{x}} bits  %{{y:.3g}}<extra></extra>",
+    }
+
+
+def _published(quantity: str, factor: float) -> dict[str, Any]:
+    """Multiplications of the table: FP16 and FP32, through which the model goes, and INT8."""
+    table = multiplier.operations()
+    column = 0 if quantity == "energy" else 1
+    found = [(11, "fp16_multiply"), (24, "fp32_multiply"), (8, "int8_multiply")]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "published",
+        "x": np.array([m for m, _ in found], dtype=np.float64),
+        "y": factor * np.array([table[name][column] for _, name in found]),
+        "marker": provenance.marker("published", 14),
+        "text": np.array([name.replace("_", " ") for _, name in found], dtype=str),
+        "hovertemplate": "%{text}, published<br>%{x} bits  %{y:.3g}<extra></extra>",
+    }

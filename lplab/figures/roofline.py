@@ -1,0 +1,257 @@
+"""The roofline: operations a second against operations per byte, with the products of a network under it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import provenance, style
+from lplab.figures.units import amount
+
+SPAN = (0.1, 30_000.0)  # operations per byte
+
+
+@dataclass(frozen=True)
+class Roof:
+    """What a chip can do at most: a name, operations a second, bytes a second."""
+
+    name: str
+    ops_per_second: float
+    bytes_per_second: float
+
+    def __post_init__(self) -> None:
+        if not (self.ops_per_second > 0 and self.bytes_per_second > 0):
+            raise ValueError(f"roof {self.name!r}: both rates must be above 0")
+
+    def at(self, intensity: Any) -> np.ndarray:
+        """Operations a second at most, for so many operations per byte."""
+        return np.minimum(self.ops_per_second, np.asarray(intensity, float) * self.bytes_per_second)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point that was measured or published: a name, operations per byte, operations a second, and their range.
+
+    Where nobody says how many operations there are per byte, ``intensity`` is NaN and the mark stands at the edge.
+    """
+
+    name: str
+    intensity: float
+    ops_per_second: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Products:
+    """Products of a network: names, operations per byte, operations a second, and seconds, arrays of one length."""
+
+    names: Sequence[str]
+    intensity: np.ndarray
+    ops_per_second: np.ndarray
+    seconds: np.ndarray
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.names), *map(len, (self.intensity, self.ops_per_second, self.seconds))}
+        if len(lengths) != 1:
+            raise ValueError(f"names, intensity, ops_per_second and seconds must be of one length, got {lengths}")
+
+
+def roofline(
+    roofs: Sequence[Roof],
+    products: Products,
+    whole: Mark,
+    *,
+    chosen: int = 0,
+    published: Sequence[Mark] = (),
+    measured: Sequence[Mark] = (),
+    title: str = "",
+    height: int = 400,
+) -> go.Figure:
+    """Roofs of a chip, the products of a network under the chosen one, and the whole step.
+
+    Args:
+        roofs: at least one; the others are drawn thin.
+        products: modelled; a larger square takes more of the time.
+        whole: the whole step, modelled, with everything that is no product.
+        chosen: which roof the products run under.
+        published, measured: marks of their own shapes.
+        title: the point that it makes; by default what share of the roof the whole step reaches.
+        height: in pixels.
+
+    Raises:
+        ValueError: no roofs.
+
+    >>> roof = Roof("BF16", 989e12, 3.35e12)
+    >>> one = Products(["fc"], np.array([100.0]), np.array([335e12]), np.array([1.0]))
+    >>> roofline([roof], one, Mark("step", 90.0, 98.9e12)).layout.meta["title"]
+    'The whole step reaches 10 % of what the multipliers could do'
+    """
+    if not roofs:
+        raise ValueError("at least one roof is needed")
+    roof, others = roofs[chosen], [r for i, r in enumerate(roofs) if i != chosen]
+    best = max(r.ops_per_second for r in roofs)
+    share = whole.ops_per_second / roof.ops_per_second
+    said = title or f"The whole step reaches {100 * share:.0f} % of what the multipliers could do"
+    data = [
+        _lines(others),
+        _line(roof),
+        _names(roofs, chosen),
+        _squares(products),
+        _whole(whole),
+        _marks("published", published, roof),
+        _marks("measured", measured, roof),
+    ]
+    decades = np.log10(best) + np.array([-5.0, 0.35])
+    low, high = float(decades[0]), float(decades[1])
+    layout = {
+        "xaxis": {"type": "log", "range": [float(np.log10(v)) for v in SPAN], "dtick": 1}
+        | {"title": {"text": "operations per byte"}, "exponentformat": "none", "separatethousands": True},
+        "yaxis": {"type": "log", "range": [low, high], "title": {"text": "operations a second"}} | _decades(low, high),
+    }
+    entries = [provenance.entry("modelled", "products and ⊞ step, modelled")]
+    entries += [provenance.entry(kind) for kind, there in (("published", published), ("measured", measured)) if there]
+    return style.finish(
+        style.figure(data, layout),
+        alt=_alt(roof, products, whole, published, measured) + f" {said}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height,
+        l=78,
+        r=24,
+    )
+
+
+def _alt(roof: Roof, products: Products, whole: Mark, published: Sequence[Mark], measured: Sequence[Mark]) -> str:
+    waiting = products.intensity < roof.ops_per_second / roof.bytes_per_second
+    marks = [
+        f"{kind.capitalize()}: {m.name} {amount(m.ops_per_second, 'op/s')}."
+        for kind, found in (("published", published), ("measured", measured))
+        for m in found
+    ]
+    return " ".join(
+        [
+            f"Roofline of {roof.name}: {amount(roof.ops_per_second, 'op/s')} at most, "
+            f"{amount(roof.bytes_per_second, 'B/s')} from memory; they meet at "
+            f"{roof.ops_per_second / roof.bytes_per_second:,.0f} operations per byte.",
+            f"{int(waiting.sum())} of {len(waiting)} modelled products wait for memory; the whole step does "
+            f"{amount(whole.ops_per_second, 'op/s')}.",
+            *marks,
+        ]
+    )
+
+
+def _decades(low: float, high: float) -> dict[str, Any]:
+    exponents = np.arange(np.ceil(low), np.floor(high) + 1)
+    texts = [amount(10.0**e, "", 1) for e in exponents]
+    return {"tickvals": 10.0**exponents, "ticktext": np.array(texts, dtype=str)}
+
+
+def _curve(roof: Roof) -> tuple[np.ndarray, np.ndarray]:
+    x = np.array([SPAN[0], np.clip(roof.ops_per_second / roof.bytes_per_second, *SPAN), SPAN[1]])
+    return x, roof.at(x)
+
+
+def _lines(roofs: Sequence[Roof]) -> dict[str, Any]:
+    """The thin roofs as one trace, with gaps between."""
+    curves = [_curve(roof) for roof in roofs]
+    gap = np.array([np.nan])
+    x, y = (np.concatenate([part for c in curves for part in (c[axis], gap)]) if curves else gap for axis in (0, 1))
+    return style.line("other roofs", x, y, style.GREY, "dot")
+
+
+def _line(roof: Roof) -> dict[str, Any]:
+    x, y = _curve(roof)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "roof",
+        "x": x,
+        "y": y,
+        "line": {"width": 3, "color": style.GREY},
+        "hovertemplate": "%{x:,.4g} operations per byte<br>%{y:.3g} a second at most<extra></extra>",
+    }
+
+
+def _names(roofs: Sequence[Roof], chosen: int) -> dict[str, Any]:
+    """The names above their roofs, at the right; of roofs that coincide, only the first."""
+    kept: list[tuple[float, str]] = []
+    for i, roof in sorted(enumerate(roofs), key=lambda pair: pair[0] != chosen):
+        if all(abs(np.log10(roof.ops_per_second / y)) > 0.16 for y, _ in kept):
+            kept.append((roof.ops_per_second, f"<b>{roof.name}</b>" if i == chosen else roof.name))
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "name": "names",
+        "x": np.full(len(kept), SPAN[1]),
+        "y": np.array([y for y, _ in kept]),
+        "text": np.array([text for _, text in kept], dtype=str),
+        "textposition": "top left",
+        "textfont": {"size": style.NOTE},
+        "hoverinfo": "skip",
+    }
+
+
+def _squares(products: Products) -> dict[str, Any]:
+    """The products, those that fall together as one."""
+    keys = np.stack([np.log2(products.intensity), np.log2(products.ops_per_second)]).round(2)
+    _, first, where = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    where = where.reshape(-1)
+    seconds = np.bincount(where, products.seconds, len(first))
+    shares = seconds / max(seconds.sum(), 1e-30)
+    count = np.bincount(where, minlength=len(first))
+    names = [
+        f"{products.names[i]} and {n - 1} more" if n > 1 else products.names[i]
+        for i, n in zip(first, count, strict=True)
+    ]
+    look = {"symbol": "square", "color": style.BLUE, "opacity": 0.65, "line": {"width": 0}}
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "products, modelled",
+        "x": products.intensity[first],
+        "y": products.ops_per_second[first],
+        "marker": look | {"size": 4 + 26 * np.sqrt(shares)},
+        "customdata": np.stack([np.array(names, dtype=object), 100 * shares], axis=1),
+        "hovertemplate": "%{customdata[0]}, modelled<br>%{x:,.3g} operations per byte<br>%{y:.3g} a second<br>"
+        "%{customdata[1]:.3g} % of all products' time<extra></extra>",
+    }
+
+
+def _whole(whole: Mark) -> dict[str, Any]:
+    look = {"symbol": "square-cross-open", "size": 17, "color": style.BLUE, "line": {"width": 2, "color": style.BLUE}}
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "the whole step, modelled",
+        "x": np.array([whole.intensity]),
+        "y": np.array([whole.ops_per_second]),
+        "marker": look,
+        "hovertemplate": f"{whole.name}, modelled<br>%{{y:.3g}} operations a second<extra></extra>",
+    }
+
+
+def _marks(kind: str, marks: Sequence[Mark], roof: Roof) -> dict[str, Any]:
+    x = np.array([SPAN[1] / 1.6 if np.isnan(m.intensity) else m.intensity for m in marks])
+    y = np.array([m.ops_per_second for m in marks])
+    up = np.array([(m.high or m.ops_per_second) - m.ops_per_second for m in marks])
+    down = np.array([m.ops_per_second - (m.low or m.ops_per_second) for m in marks])
+    bars = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 2, "width": 5}
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "name": kind,
+        "x": x if len(x) else np.array([SPAN[0]]),
+        "y": y if len(y) else np.array([roof.ops_per_second]),
+        "error_y": bars | {"visible": bool(len(marks)), "color": provenance.LOOKS[kind][2]},
+        "marker": provenance.marker(kind, 11),
+        "text": np.array([m.name for m in marks] or [""], dtype=str),
+        "textposition": "middle left",
+        "textfont": {"size": style.NOTE},
+        "visible": bool(len(marks)),
+        "hovertemplate": f"%{{text}}, {kind}<br>%{{y:.3g}} operations a second<extra></extra>",
+    }

@@ -1,0 +1,183 @@
+"""Where the time of a step goes, as bars: for recipes beside each other, or along the layers of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style
+from lplab.figures.units import amount
+from lplab.hardware.layer_times import PARTS, LayerTimes
+
+_LOOKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {  # word, colour, sign in the key, pattern of the bar
+    "compute": ("multiplying", style.BLUE, "■", {}),
+    "memory": (
+        "products wait for memory",
+        style.VERMILION,
+        "▨",
+        {"shape": "/", "fillmode": "replace", "size": 6, "solidity": 0.5},
+    ),
+    "between": (
+        "between products",
+        style.GREEN,
+        "▦",
+        {"shape": ".", "fgcolor": style.PAPER, "fillmode": "overlay", "size": 6},
+    ),
+    "conversion": ("rounding", style.PINK, "▥", {"shape": "|", "fillmode": "replace", "size": 6, "solidity": 0.6}),
+    "update": ("update", style.GREY, "▒", {"shape": "x", "fillmode": "replace", "size": 7, "solidity": 0.4}),
+}
+
+
+def time_parts(
+    rows: Mapping[str, Mapping[str, float]],
+    chosen: str = "",
+    *,
+    what: str = "time of a step",
+    most: float = 0.0,
+    title: str = "",
+    height: int = 0,
+) -> go.Figure:
+    """Stacked bars of seconds by part, one for each row, all modelled.
+
+    Args:
+        rows: seconds by part (`lplab.hardware.layer_times.PARTS`), by the row's name, from the top.
+        chosen: the row to mark.
+        what: of what the seconds are, for the axis.
+        most: end of the axis in seconds; by default from the longest row.
+        title: the point that it makes; by default how many times faster the last row is than the first.
+        height: in pixels; by default by the number of rows.
+
+    Raises:
+        ValueError: no rows, a part that there is not, or a chosen row that is not there.
+
+    >>> rows = {"16 bits": {"compute": 0.6, "between": 0.4}, "4 bits": {"compute": 0.15, "between": 0.4}}
+    >>> time_parts(rows).layout.meta["title"]
+    '4 bits is 1.8 times as fast as 16 bits'
+    """
+    if not rows:
+        raise ValueError("at least one row is needed")
+    if chosen and chosen not in rows:
+        raise ValueError(f"there is no row {chosen!r}; there are {', '.join(rows)}")
+    if unknown := [part for row in rows.values() for part in row if part not in PARTS]:
+        raise ValueError(f"unknown part {unknown[0]!r}; allowed: {', '.join(PARTS)}")
+    names = list(rows)
+    totals = np.array([sum(row.values()) for row in rows.values()])
+    end = 1.22 * (most or float(totals.max()) or 1.0)
+    factor, unit = _unit(end)
+    y = -np.arange(len(rows), dtype=np.float64)
+    data = [
+        _bar(part, [row.get(part, 0.0) for row in rows.values()], names, totals, y, end, factor, unit) for part in PARTS
+    ]
+    data.append(_totals(totals, y, factor))
+    said = title or f"{names[-1]} is {totals[0] / totals[-1]:.1f} times as fast as {names[0]}"
+    labels = np.array([f"<b>▸ {name}</b>" if name == chosen else name for name in names], dtype=str)
+    layout = {
+        "barmode": "stack",
+        "bargap": 0.3,
+        "xaxis": {"range": [0, end * factor], "title": {"text": f"{what} ({unit}), modelled"}, "nticks": 6},
+        "yaxis": {"range": [y[-1] - 0.6, 0.6], "tickvals": y, "ticktext": labels, "showgrid": False},
+    }
+    each = "; ".join(
+        f"{name} {amount(float(total), 's')}: "
+        + ", ".join(f"{_LOOKS[p][0]} {100 * s / total:.0f} %" for p, s in row.items())
+        for (name, row), total in zip(rows.items(), totals, strict=True)
+        if total > 0
+    )
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Modelled {what} by part. {each}. {said}.",
+        title=said,
+        subtitle=style.key(*((colour, sign, word) for word, colour, sign, _ in _LOOKS.values())),
+        height=height or 130 + 40 * len(rows),
+        l=128,
+        t=66,
+    )
+
+
+def by_layer(times: LayerTimes, most: int = 10, per: float = 1.0) -> dict[str, dict[str, float]]:
+    """Seconds by part for groups of neighbouring layers, at most ``most``, named after the first and the last.
+
+    Args:
+        times: of one batch.
+        most: rows.
+        per: what the seconds are divided by, such as the batch.
+
+    >>> from lplab.hardware import compute
+    >>> list(by_layer(compute.layer_times("resnet18", "h100", "bf16")))
+    ['conv1', 'pool1', 'layer1', 'layer2', 'layer3', 'layer4', 'pool', 'fc']
+    """
+    words = [_group(layer.name) for layer in times.workload.layers]
+    order = list(dict.fromkeys(words))
+    size = -(-len(order) // most)
+    chunks = [order[i : i + size] for i in range(0, len(order), size)]
+    names = [chunk[0] if len(chunk) == 1 else f"{chunk[0]} … {chunk[-1]}" for chunk in chunks]
+    place = {word: i for i, chunk in enumerate(chunks) for word in chunk}
+    index = np.array([place[word] for word in words])
+    sums = {part: np.bincount(index, values, len(chunks)) / per for part, values in times.parts_by_layer().items()}
+    return {name: {part: float(values[i]) for part, values in sums.items()} for i, name in enumerate(names)}
+
+
+def _group(name: str) -> str:
+    """The block that a layer belongs to: its name up to the first dot or underscore; of nested blocks, two words."""
+    parts = name.split(".")
+    if len(parts) > 1 and parts[1].isdigit():
+        return ".".join(parts[:2])
+    return parts[0].split("_")[0] or "model"
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")):
+        if seconds * factor >= 1:
+            return factor, unit
+    return 1e9, "ns"
+
+
+def _bar(
+    part: str,
+    seconds: list[float],
+    names: list[str],
+    totals: np.ndarray,
+    y: np.ndarray,
+    end: float,
+    factor: float,
+    unit: str,
+) -> dict[str, Any]:
+    word, colour, _, pattern = _LOOKS[part]
+    values = np.array(seconds)
+    shares = np.divide(values, totals, out=np.zeros_like(values), where=totals > 0)
+    shown = [f"{100 * share:.0f} %" if value > 0.07 * end else "" for share, value in zip(shares, values, strict=True)]
+    marker = {"color": colour, "line": {"width": 0}} | ({"pattern": pattern} if pattern else {})
+    return {
+        "type": "bar",
+        "name": word,
+        "orientation": "h",
+        "x": values * factor,
+        "y": y,
+        "marker": marker,
+        "text": np.array(shown, dtype=str),
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "insidetextfont": {"size": style.NOTE, "color": "#FFFFFF" if not pattern else "#111111"},
+        "customdata": np.stack([np.array(names, dtype=object), shares * 100], axis=1),
+        "hovertemplate": f"%{{customdata[0]}}, modelled<br>{word}  %{{x:.4g}} {unit}<br>"
+        "share  %{customdata[1]:.3g} %<extra></extra>",
+    }
+
+
+def _totals(totals: np.ndarray, y: np.ndarray, factor: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "name": "total",
+        "x": totals * factor,
+        "y": y,
+        "text": np.array([" " + amount(float(total), "s") for total in totals], dtype=str),
+        "textposition": "middle right",
+        "textfont": {"size": style.TICK},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
