@@ -54,7 +54,7 @@ def train(settings: RunSettings) -> None:
         made = state.apply(optimizer)
         _report_step(state, step, loss, made)
     if settings.save is not None and rank == 0:
-        np.savez(settings.save, **weights_of(model.module))
+        np.savez(settings.save, **weights_of(model.module))  # type: ignore[arg-type]  # numpy's own stub
     _say(outcome(model.module, *(x.to(device) for x in task.test())))
 
 

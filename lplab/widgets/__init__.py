@@ -10,6 +10,7 @@ from .clip_trainings import live_clips
 from .explorer import FormatExplorer
 from .explorer_state import ExplorerState
 from .four_bit_explorer import FourBitExplorer
+from .learners_explorer import LearnersExplorer
 from .live_figure import LiveFigure
 from .live_learners import LiveLearners, live_learners
 from .live_residues import live_residues
@@ -31,6 +32,7 @@ __all__ = [
     "ExplorerState",
     "FormatExplorer",
     "FourBitExplorer",
+    "LearnersExplorer",
     "LiveFigure",
     "LiveLearners",
     "LiveRun",

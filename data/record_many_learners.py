@@ -1,0 +1,98 @@
+"""Train a small network with 1 to 64 learners and record how much they agree: local top-k, ScaleCom, dense.
+
+    python data/record_many_learners.py            (needs PyTorch; ten minutes on one core)
+
+writes data/many_learners/mlp.npz, the source of lab 09's main figure: for each run what share of the elements all
+learners together send, how far their memories are apart, what the leader's choice misses, the loss, the bytes on the
+wire and the test error. Seeded, one thread. Other processors add in another order and agree in kind.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from lplab.compression import Compressor, Dense, ScaleCom, TopK
+from lplab.compression.rates import wire_bytes
+from lplab.parallel import Learners, shards
+from lplab.parallel.agreement import WatchedLearners
+from lplab.parallel.worker import outcome
+from lplab.recordings import BETAS, CHUNKS, LEARNERS, RATES, Setting
+from lplab.training import tasks
+from lplab.training.trainer import default_loss
+
+FILE = Path(__file__).parent / "many_learners" / "mlp.npz"
+TASK, EACH, STEPS, EVERY = "mlp", 8, 120, 6  # examples of each learner in a step; every so many-th step is measured
+
+
+def settings() -> list[Setting]:
+    """All runs."""
+    found = [Setting("dense", n, rate=rate) for n, rate in product(LEARNERS, RATES)]
+    found += [Setting("topk", n, chunk, rate=rate) for n, chunk, rate in product(LEARNERS, CHUNKS, RATES)]
+    every = product(LEARNERS, CHUNKS, BETAS, RATES)
+    return found + [Setting("scalecom", n, chunk, beta, rate) for n, chunk, beta, rate in every]
+
+
+def compressor_of(setting: Setting) -> Compressor:
+    """The compressor."""
+    kinds = {
+        "dense": Dense(),
+        "topk": TopK(1 / setting.chunk),
+        "scalecom": ScaleCom(chunk=setting.chunk, beta=setting.beta),
+    }
+    return kinds[setting.compressor]
+
+
+def measured(setting: Setting) -> dict[str, Any]:
+    """One run."""
+    task, n = tasks.get(TASK), setting.learners
+    kind, options = (Learners, {}) if setting.compressor == "dense" else (WatchedLearners, {"every": EVERY})
+    model = task.model(0)
+    run = kind(
+        model,
+        default_loss,
+        shards(task.data(EACH * n, 0), n),
+        compressor_of(setting),
+        n,
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=setting.rate),
+        engine="stacked",
+        **options,
+    )
+    losses = np.array([one.loss for one in run.steps(STEPS)]).reshape(-1, EVERY).mean(axis=1)
+    seen = [*getattr(run, "agreements", [])]
+    nothing = np.full(STEPS // EVERY, np.nan)
+    series = {
+        name: np.array([getattr(a, name) for a in seen]) if seen else nothing
+        for name in ("union", "density", "cosine", "missed")
+    }
+    last = [entry for entry in run.ledger.entries if entry.step == STEPS - 1]
+    largest: dict[tuple[str, str], int] = {}
+    for entry in last:  # one learner's part of each collective: the largest, where they differ
+        key = (entry.layer, entry.kind)
+        largest[key] = max(largest.get(key, 0), entry.payload_bytes)
+    sent = sum(wire_bytes(kind, nbytes, n) for (_, kind), nbytes in largest.items())
+    error = outcome(model, *task.test())["test_error"]
+    return {**series, "loss": losses, "sent_bytes": sent, "test_error": error}
+
+
+def main() -> None:
+    """Run all, and write the file."""
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    every, rows = settings(), []
+    for number, setting in enumerate(every, 1):
+        rows.append(measured(setting))
+        print(f"{number} of {len(every)}: {setting}", flush=True)
+    names = [setting.name for setting in every]
+    columns = {key: np.array([row[key] for row in rows], np.float32) for key in rows[0]}
+    FILE.parent.mkdir(exist_ok=True)
+    np.savez_compressed(FILE, names=np.array(names), steps=np.arange(EVERY, STEPS + 1, EVERY), **columns)
+    print(f"{FILE.name}: {FILE.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

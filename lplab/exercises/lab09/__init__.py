@@ -1,0 +1,29 @@
+"""Lab 09, ScaleCom: a choice that commutes with the sum, a memory that forgets, how alike learners are."""
+
+from __future__ import annotations
+
+from lplab.exercises.lab09.drawn import draw_choice as draw_choice
+from lplab.exercises.lab09.drawn import draw_similarity as draw_similarity
+from lplab.exercises.lab09.leaders_choice import LEADERS_CHOICE
+from lplab.exercises.lab09.next_memory import NEXT_MEMORY
+from lplab.exercises.lab09.similarity import SIMILARITY
+from lplab.exercises.questions import Question
+
+
+def sum_of_own_choices() -> float:
+    """Percent of the weights in the sum of 64 learners' own choices, 1 of 112 each: mean over a recorded training."""
+    from lplab.recordings import Setting, many_learners
+
+    return round(100 * float(many_learners(Setting("topk", 64, 112)).union.mean()), 1)
+
+
+QUESTIONS = (
+    Question(
+        "09.a",
+        "64 learners, and each sends the 0.9 % of the weights that it finds most urgent. How many percent does the sum hold?",
+        sum_of_own_choices,
+        unit="%",
+        because="Were the choices independent, it would be 1 − (1 − 1/112)⁶⁴ = 43.7 %; were they equal, 0.9 %. They overlap a little.",
+    ),
+)
+EXERCISES = (LEADERS_CHOICE, NEXT_MEMORY, SIMILARITY)

@@ -1,0 +1,187 @@
+"""Exercise 09.3: how alike the memories of two learners are, and their choices, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lplab.exercises.checks.numbers import decimal, several
+from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
+from lplab.exercises.forms import is_number, kind_of
+
+
+def similarity(a, b, k):
+    """Cosine and Hamming distance of the memories a and b of two learners [steps, elements]: one pair for each step."""
+    pairs = np.empty((len(a), 2))
+    for t, x in enumerate(a):
+        y = b[t]
+        size = np.linalg.norm(x) * np.linalg.norm(y)
+        if size == 0:
+            pairs[t] = np.nan
+            continue
+        own, other = (set(np.argsort(-np.abs(v))[:k].tolist()) for v in (x, y))
+        pairs[t] = 1 - x @ y / size, len(own - other) / k
+    return pairs
+
+
+SIZE, NONE = "size = np.linalg.norm(x) * np.linalg.norm(y)", "pairs[t] = np.nan"
+SETS = "own, other = (set(np.argsort(-np.abs(v))[:k].tolist()) for v in (x, y))"
+COSINE, HAMMING = "1 - x @ y / size", "len(own - other) / k"
+TOLERANCE = 1e-9  # sums of at most 200 products of numbers below 100: rounding errors stay below 1e-12
+
+
+@dataclass(frozen=True)
+class PairsOfSteps:
+    """An array of two columns with a row for each step; a list of pairs will do."""
+
+    def problem(self, args: tuple[Any, ...], result: Any) -> str:
+        """See `lplab.exercises.forms.Form`.
+
+        >>> PairsOfSteps().problem((np.zeros((3, 5)),), np.zeros(3))
+        'returns an array of shape (3,) and dtype float64: return 3 rows, each with two numbers'
+        """
+        steps = len(args[0])
+        wanted = f"return {steps} rows, each with two numbers"
+        rows = list(result) if isinstance(result, list | tuple) or np.ndim(result) == 2 else None
+        if rows is None or len(rows) != steps:
+            return f"returns {kind_of(result)}: {wanted}"
+        odd = [row for row in rows if np.shape(row) != (2,) or not all(is_number(value) for value in row)]
+        return f"returns {kind_of(odd[0])} as a row: {wanted}" if odd else ""
+
+    def describe(self) -> str:
+        """See `lplab.exercises.forms.Form`."""
+        return "an array with a row of two numbers for each step"
+
+
+def wrong_pair(args: Args, result: Any) -> str:
+    """What is wrong with the pairs, in one sentence, or ""."""
+    expected, yours = similarity(*args), np.asarray(result, np.float64)
+    for column, name in enumerate(("cosine distance", "Hamming distance")):
+        close = np.isclose(yours[:, column], expected[:, column], rtol=0, atol=TOLERANCE, equal_nan=True)
+        if not close.all():
+            t = int(np.flatnonzero(~close)[0])
+            numbers = [decimal(round(float(v[t, column]), 6)) for v in (expected, yours)]
+            return f"In step {t} the {name} is {numbers[0]}, yours is {numbers[1]}"
+    return ""
+
+
+def distinct(steps: int, elements: int, seed: int) -> np.ndarray:
+    """Memories whose magnitudes within a step differ, with both signs: no ties among the largest."""
+    rng = np.random.default_rng([2020, seed])
+    sizes = rng.permuted(np.tile(np.arange(1, elements + 1), (steps, 1)), axis=1)
+    return sizes * rng.choice([-1.0, 1.0], (steps, elements)) / 4
+
+
+def cases() -> list[Args]:
+    """Unrelated, alike, opposite and equal memories; zeros; one element; every k."""
+    found: list[Args] = []
+    for seed, (steps, elements, k) in enumerate([(1, 1, 1), (3, 2, 1), (4, 6, 2), (5, 9, 3), (6, 12, 12), (2, 20, 5)]):
+        x, y = distinct(steps, elements, seed), distinct(steps, elements, 40 + seed)
+        found += [(x, y, k), (x, x + y / 100, k), (x, -x, k), (x, 8 * x, k), (x, x, k)]
+        with_zero = x.copy()
+        with_zero[0] = 0
+        found += [(with_zero, y, k), (y, with_zero, k), (with_zero, with_zero, k)]
+    return found
+
+
+def long_runs() -> list[Args]:
+    """Two memories that drift together."""
+    x, y = distinct(30, 60, 70), distinct(30, 60, 71)
+    weight = np.linspace(0, 1, 30)[:, None]
+    return [(x, weight * x + (1 - weight) * y / 3, 6), (3 * x, weight * x + (1 - weight) * y / 3, 6)]
+
+
+def size_does_not_matter(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    """Whether a memory that is three times as large is as similar: directions and places count, sizes do not."""
+    one, three = (np.asarray(result, np.float64) for result in results)
+    apart = np.abs(one - three) > TOLERANCE
+    if apart.any():
+        t = int(np.flatnonzero(apart.any(axis=1))[0])
+        said = f"In step {t} your numbers change when one memory is multiplied by 3"
+        return Finding(f"{said}: directions and places count, sizes do not.", calls[0], results[0])
+    return None
+
+
+def show(args: Args) -> str:
+    """The memories of the first step, and k."""
+    a, b, k = args
+    more = f" (step 0 of {len(a)})" if len(a) > 1 else ""
+    return f"a = {several(a[0])}, b = {several(b[0])}{more}, k = {k}"
+
+
+def why(args: Args, expected: Any) -> str:
+    """The sets of the first step."""
+    a, b, k = args
+    if not (a[0].any() and b[0].any()):
+        return "A memory that is all zero has no direction and no largest elements: NaN, twice."
+    own, other = (sorted(np.argsort(-np.abs(v))[:k].tolist()) for v in (a[0], b[0]))
+    product, sizes = a[0] @ b[0], np.linalg.norm(a[0]) * np.linalg.norm(b[0])
+    return f"Step 0: a · b = {product:.6g}, |a||b| = {sizes:.6g}; the places of the {k} largest are {several(own)} and {several(other)}."
+
+
+def memories(*rows: Sequence[float]) -> np.ndarray:
+    """One learner's memory, a row for each step."""
+    return np.array(rows, np.float64)
+
+
+SIMILARITY = Exercise(
+    id="09.3",
+    version=1,
+    title="How alike are two learners?",
+    goal="Goal 3: measure what makes one choice serve all",
+    minutes=15,
+    difficulty=2,
+    statement=r"""
+        The arrays `a` and `b` hold the memories of two learners, a row for each step. Write `similarity(a, b, k)`, an array with a row of two numbers for each step, in the order of the steps: the **cosine distance** $1 - a\cdot b\,/\,(|a||b|)$, and the **Hamming distance** of the choices: of the `k` places with the largest magnitudes of `a`, the share that is not among the `k` places of `b`. Sets of places have no order. No two magnitudes of a step are equal,
+        unless a memory is all zero, as at the start: then both numbers are NaN. The check allows for rounding errors.
+    """,
+    stub='''
+        def similarity(a, b, k):
+            """Cosine and Hamming distance of the memories a and b of two learners [steps, elements]: one pair for each step."""
+            raise NotImplementedError
+    ''',
+    reference=similarity,
+    form=PairsOfSteps(),
+    accept=wrong_pair,
+    show=show,
+    why=why,
+    examples=(
+        Example((memories([3, 4]), memories([6, 8]), 1), "The same direction: distance 0, whatever the size, and the same place."),
+        Example((memories([3, 4]), memories([-3, -4]), 1), "Opposite: cosine distance 2, and yet the same place is the largest. The two numbers tell different things."),
+        Example((memories([3, 0]), memories([0, 2]), 1), "At right angles: 1, and another place: 1."),
+        Example((memories([0, 0], [1, 2]), memories([1, 3], [1, 2]), 1), "Step 0: an empty memory. Step 1: equal."),
+        Example((memories([5, -4, 1, 2]), memories([-4, 5, 2, 1]), 2), "Both choose places 0 and 1, in another order: as sets they are equal, Hamming distance 0."),
+        Example((memories([5, -4, 1, 2]), memories([5, 1, 2, -4]), 2), "Places {0, 1} and {0, 3}: one of two is missing, ½."),
+        Example((memories([1, 2], [4, 3]), memories([2, 1], [1, 5]), 1), "Two steps, two rows, in their order: 1 − 4/5, then 1 − 19/(5·√26)."),
+    ),
+    boundary=cases,
+    properties=(Property("a memory three times as large is as similar", long_runs, size_does_not_matter),),
+    mutants=(
+        mutant("the cosine itself, not the distance", COSINE, "x @ y / size"),
+        mutant("not divided by the sizes: the inner product", COSINE, "1 - x @ y"),
+        mutant("divided by the size of one memory, squared", SIZE, "size = np.linalg.norm(x) ** 2"),
+        mutant("two empty memories, or one, count as equal", NONE, "pairs[t] = 0"),
+        mutant("an empty memory counts as nothing in common", NONE, "pairs[t] = 1"),
+        mutant("opposite directions count as equal: the size of the cosine", COSINE, "1 - abs(x @ y) / size"),
+        mutant("the means are taken off first: a correlation", COSINE, "1 - (x - x.mean()) @ (y - y.mean()) / size"),
+        mutant("the distance of the end points instead of the angle", COSINE, "np.linalg.norm(x - y)"),
+        mutant("the largest values, not the largest magnitudes", SETS, "own, other = (set(np.argsort(-v)[:k].tolist()) for v in (x, y))"),
+        mutant("the smallest magnitudes", SETS, "own, other = (set(np.argsort(np.abs(v))[:k].tolist()) for v in (x, y))"),
+        mutant("the order of the places counts", SETS, "own, other = (np.argsort(-np.abs(v))[:k] for v in (x, y))", HAMMING, "(own != other).sum() / k"),
+        mutant("each missing place is counted in both sets", HAMMING, "len(own ^ other) / k"),
+        mutant("the share in common, not the share that is missing", HAMMING, "len(own & other) / k"),
+        mutant("a share of all elements instead of the k chosen ones", HAMMING, "len(own - other) / len(x)"),
+        mutant("a count instead of a share", HAMMING, "len(own - other)"),
+        mutant("the columns are exchanged", "1 - x @ y / size, len(own - other) / k", "len(own - other) / k, 1 - x @ y / size"),
+        mutant("memories add up over the steps", "for t, x in enumerate(a):\n        y = b[t]", "for t in range(len(a)):\n        x, y = a[: t + 1].sum(axis=0), b[: t + 1].sum(axis=0)"),
+        mutant("the steps run backwards", "return pairs", "return pairs[::-1]"),
+    ),
+    hints=(
+        "a = (5, −4, 1, 2), b = (5, 1, 2, −4), k = 2: a's largest magnitudes stand at 0 and 1, b's at 0 and 3. One of a's two places is not b's: ½.",
+        "`np.argsort(-np.abs(x))[:k]` gives the places of the k largest magnitudes. Make sets of them: `own - other` is what one has and the other has not. Before dividing, see whether a norm is 0.",
+        "The skeleton: an empty array of shape (len(a), 2); for each step t: size = |x|·|y|; NaN if size is 0, otherwise 1 − x @ y / size and len(own − other) / k.",
+    ),
+)
