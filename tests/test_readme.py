@@ -72,6 +72,13 @@ def test_the_live_run_trains(namespace):
     assert {name: len(losses) for name, losses in run.losses.items()} == {"fp32": 60, "int4_fp4_2020": 60}
 
 
+def test_the_simulated_cluster_is_simulated(namespace):
+    step, grid = namespace["step"], namespace["grid"]
+    assert step.cluster.devices == 64 and 0 < step.exposed_seconds < step.step_seconds
+    assert step.memory["residues"] > 0 and set(grid.compressor) == {"none", "topk:density=0.01", "scalecom"}
+    assert len(grid) == 12 and (grid[grid.devices == 1].efficiency == 1).all()
+
+
 @pytest.mark.parametrize("line", COMMAND_LINES)
 def test_commands_are_understood(line):
     parser = Parser("lplab")
@@ -82,7 +89,7 @@ def test_commands_are_understood(line):
 
 
 def test_there_are_commands_of_every_kind():
-    assert {line.split()[1] for line in COMMAND_LINES} >= {"train", "claims", "formats", "exercises"}
+    assert {line.split()[1] for line in COMMAND_LINES} >= {"train", "claims", "formats", "exercises", "simulate"}
 
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)", TEXT))))
