@@ -103,7 +103,8 @@ class LayerTimes:
     @property
     def share_of_peak(self) -> Any:
         """Sustained operations over the best rate that the recipe uses on this chip."""
-        return self.sustained_ops_per_second / self.rates.max()
+        share = self.sustained_ops_per_second / self.rates.max()
+        return float(share) if np.ndim(share) == 0 else share
 
     def part(self, name: str) -> Any:
         """Seconds of a part of the step: one of :data:`PARTS`, or "products" for the first two together."""

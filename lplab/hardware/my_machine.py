@@ -46,6 +46,25 @@ def load_mine() -> Accelerator:
         ) from None
 
 
+def measured_products() -> list[tuple[str, float, float]]:
+    """The measured products one by one: name, operations per byte, operations a second.
+
+    A product of n × n matrices does 2·n³ operations; its operands are read and its result is written once.
+
+    >>> name, intensity, rate = measured_products()[0]
+    >>> name, round(intensity, 1)
+    ('fp32, 1,024 × 1,024', 170.7)
+    """
+    path = stored_at() if stored_at().is_file() else made_on()
+    bytes_each = {"fp32": 4 + 4 + 4, "tf32": 4 + 4 + 4, "int8": 1 + 1 + 4}  # int8 is summed in 32 bits
+    found = []
+    for rate in json.loads(path.read_text("utf-8"))["rates"]:
+        n = int(rate["size"])
+        moved = bytes_each.get(rate["format"], 2 + 2 + 2) * n**2
+        found.append((f"{rate['format']}, {n:,} × {n:,}", 2 * n**3 / moved, float(rate["tera"]) * 1e12))
+    return found
+
+
 def from_measurement(measured: Mapping[str, Any], whose: str) -> Accelerator:
     """A chip from the table that :func:`lplab.training.gemm_rates.measure` gives, with memory if that was measured.
 

@@ -20,6 +20,7 @@ from .plane_explorer import PlaneExplorer
 from .prediction import Outcome, Prediction
 from .range_explorer import RangeExplorer
 from .residue_explorer import ResidueExplorer
+from .roofline_explorer import RooflineExplorer
 from .scaler_training import train_with_scale
 from .sum_explorer import SumExplorer
 from .training import live_training, train_with
@@ -41,6 +42,7 @@ __all__ = [
     "PlaneExplorer",
     "Prediction",
     "RangeExplorer",
+    "RooflineExplorer",
     "ResidueExplorer",
     "SumExplorer",
     "TrainingExplorer",
