@@ -5,22 +5,31 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from lplab.claims.claim import Claim
+from lplab.claims.ddl_2017 import DDL_2017
+from lplab.claims.four_bits_saving import FOUR_BITS_SAVING
+from lplab.claims.gpt3_energy import GPT3_ENERGY
 from lplab.claims.gupta_2015 import GUPTA_2015
 from lplab.claims.gupta_2015_recovery import GUPTA_2015_RECOVERY
 from lplab.claims.gupta_2015_updates import GUPTA_2015_UPDATES
 from lplab.claims.hfp8_2019 import HFP8_2019
+from lplab.claims.hfp8_2019_broadcast import HFP8_2019_BROADCAST
 from lplab.claims.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED
 from lplab.claims.hfp8_2019_inference import HFP8_2019_INFERENCE
 from lplab.claims.luq_2022 import LUQ_2022
 from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018
 from lplab.claims.pact_2018 import PACT_2018
+from lplab.claims.patterson_2021 import PATTERSON_2021
+from lplab.claims.rapid_2021 import RAPID_2021
 from lplab.claims.sawb_2019 import SAWB_2019
+from lplab.claims.scalecom_2020_speedup import SCALECOM_2020_SPEEDUP
+from lplab.claims.strubell_2019 import STRUBELL_2019
 from lplab.claims.sun_2020_ablation import SUN_2020_ABLATION
 from lplab.claims.sun_2020_gradscale import SUN_2020_GRADSCALE
 from lplab.claims.sun_2020_hardware import SUN_2020_HARDWARE
 from lplab.claims.sun_2020_radix4 import SUN_2020_RADIX4
 from lplab.claims.sun_2020_threshold import SUN_2020_THRESHOLD
 from lplab.claims.sun_2020_two_phase import SUN_2020_TWO_PHASE
+from lplab.claims.throughput_bits import THROUGHPUT_BITS
 from lplab.claims.wang_2018 import WANG_2018
 from lplab.claims.wang_2018_chunks import WANG_2018_CHUNKS
 from lplab.claims.wang_2018_fp8 import WANG_2018_FP8
@@ -49,6 +58,15 @@ CLAIMS: tuple[Claim, ...] = (
     SUN_2020_ABLATION,
     SUN_2020_HARDWARE,
     LUQ_2022,
+    DDL_2017,
+    SCALECOM_2020_SPEEDUP,
+    HFP8_2019_BROADCAST,
+    THROUGHPUT_BITS,
+    RAPID_2021,
+    FOUR_BITS_SAVING,
+    STRUBELL_2019,
+    PATTERSON_2021,
+    GPT3_ENERGY,
 )
 
 
