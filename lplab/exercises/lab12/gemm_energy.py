@@ -1,0 +1,98 @@
+"""Exercise 12.1: the energy of a matrix product, in the multipliers and on the way to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lplab.exercises.exercise import Args, Example, Exercise, mutant
+from lplab.exercises.forms import Numbers
+from lplab.exercises.lab12.close import close_to
+
+
+def gemm_energy(m, n, k, tile, bits, mac_pj, byte_pj):
+    """Picojoules of an m×k by k×n product: arithmetic, memory."""
+    arithmetic = m * n * k * mac_pj
+    columns, rows = -(-n // tile), -(-m // tile)
+    elements = m * k * columns + k * n * rows + m * n
+    return arithmetic, elements * bits / 8 * byte_pj
+
+
+ARITHMETIC, TILES, ELEMENTS = "m * n * k * mac_pj", "-(-n // tile), -(-m // tile)", "m * k * columns + k * n * rows + m * n"
+RESULT = "elements * bits / 8 * byte_pj"
+
+
+def gemm_cases() -> list[Args]:
+    """Narrow and wide, one column, tiles that fit, that do not, and that are larger than the matrix."""
+    shapes = [(1, 1, 1), (1, 7, 3), (7, 1, 3), (5, 6, 1), (64, 48, 32), (100, 30, 20), (30, 100, 20), (33, 65, 17)]
+    prices = [(32, 4.6, 160.0), (16, 2.0, 160.0), (8, 1.25, 31.2), (4, 0.15, 31.2)]
+    return [(*shape, tile, *price) for shape in shapes for tile in (1, 8, 16, 33, 500) for price in prices]
+
+
+def show(args: Args) -> str:
+    """The arguments by name."""
+    m, n, k, tile, bits, mac, byte = args
+    return f"{m}×{k} by {k}×{n}, tiles of {tile}×{tile}, {bits} bits, {mac:g} pJ for a multiply-add, {byte:g} pJ for a byte"
+
+
+def why(args: Args, expected: Any) -> str:
+    """The tiles."""
+    m, n, _, tile, *_ = args
+    return f"There are {-(-m // tile)} rows and {-(-n // tile)} columns of tiles."
+
+
+GEMM_ENERGY = Exercise(
+    id="12.1",
+    version=1,
+    title="The energy of a matrix product",
+    goal="Goal 1: split the energy of a step",
+    minutes=15,
+    difficulty=2,
+    statement=r"""
+        Write `gemm_energy(m, n, k, tile, bits, mac_pj, byte_pj)`: the picojoules of an $m\times k$ by $k\times n$ product, **arithmetic** and **memory**. Each of the $m\cdot n$ results is a sum of $k$ products; a multiplication with its addition costs `mac_pj`. A tile of
+        `tile` × `tile` results stays on the chip until it is done, and meanwhile reads its rows of the first matrix and its columns of the second from memory; at the end its results are written. Tiles at the edges may be smaller. So each matrix is read several times. Every
+        number has `bits` bits; a byte to or from memory costs `byte_pj`.
+    """,
+    stub='''
+        def gemm_energy(m, n, k, tile, bits, mac_pj, byte_pj):
+            """Picojoules of an m×k by k×n product: arithmetic, memory."""
+            raise NotImplementedError
+    ''',
+    reference=gemm_energy,
+    form=Numbers(count=2),
+    accept=close_to(gemm_energy, ("arithmetic", "memory")),
+    show=show,
+    why=why,
+    examples=(
+        Example((2, 2, 3, 2, 8, 1.0, 10.0), "One tile: 12 multiply-adds; 6 + 6 numbers are read, 4 written, one byte each."),
+        Example((4, 2, 3, 2, 8, 1.0, 10.0), "Two tiles below each other: each reads the whole second matrix."),
+        Example((2, 6, 3, 2, 8, 1.0, 10.0), "Three tiles side by side: the first matrix is read three times."),
+        Example((5, 5, 3, 2, 8, 1.0, 10.0), "Tiles at the edges: ⌈5/2⌉ = 3 rows and columns of them."),
+        Example((2, 2, 3, 100, 8, 1.0, 10.0), "A tile larger than the result: everything once."),
+        Example((2, 2, 3, 2, 4, 1.0, 10.0), "Half a byte for each number: memory halves, arithmetic does not by itself."),
+        Example((1, 1, 1000, 1, 32, 4.6, 160.0), "A dot product reads two numbers for every multiply-add: memory takes 280 times the energy of arithmetic."),
+    ),
+    boundary=gemm_cases,
+    mutants=(
+        mutant("multiplications and additions are counted apart, though mac_pj is for both", ARITHMETIC, "2 * m * n * k * mac_pj"),
+        mutant("one operation for each result: the sum over k is forgotten", ARITHMETIC, "m * n * mac_pj"),
+        mutant("bits of the numbers change the arithmetic, though mac_pj has them already", ARITHMETIC, "m * n * k * mac_pj * bits / 8"),
+        mutant("both matrices are read once, whatever the tiles", TILES, "1, 1"),
+        mutant("every multiply-add reads its two numbers from memory: nothing stays on the chip", "m * k * columns + k * n * rows", "2 * m * n * k"),
+        mutant("rows and columns of tiles are exchanged", "m * k * columns + k * n * rows", "m * k * rows + k * n * columns"),
+        mutant("both are read once for every tile", "m * k * columns + k * n * rows", "(m * k + k * n) * rows * columns"),
+        mutant("only whole tiles are counted", TILES, "max(n // tile, 1), max(m // tile, 1)"),
+        mutant("parts of tiles are counted as parts", TILES, "n / tile, m / tile"),
+        mutant("the results are never written", " + m * n\n", "\n"),
+        mutant("the results are read and written for each of the k terms", " + m * n\n", " + 2 * m * n * k\n"),
+        mutant("k is tiled, too", TILES, "-(-k // tile), -(-k // tile)"),
+        mutant("bits are taken for bytes", RESULT, "elements * bits * byte_pj"),
+        mutant("a number takes whole bytes, however narrow", RESULT, "elements * -(-bits // 8) * byte_pj"),
+        mutant("every number has four bytes", RESULT, "elements * 4 * byte_pj"),
+        mutant("memory first, arithmetic second", "return arithmetic, elements * bits / 8 * byte_pj", "return elements * bits / 8 * byte_pj, arithmetic"),
+    ),
+    hints=(
+        "Draw the 2 by 6 result of the third example: three tiles. Which numbers does the tile in the middle need? All of the first matrix, and two columns of the second.",
+        "A column of tiles needs the whole first matrix, a row of tiles the whole second one. ⌈n/tile⌉ is -(-n // tile) in Python.",
+        "The skeleton: columns, rows = ⌈n/tile⌉, ⌈m/tile⌉; numbers = m·k·columns + k·n·rows + m·n; return m·n·k·mac_pj, numbers·bits/8·byte_pj.",
+    ),
+)
