@@ -29,6 +29,7 @@ from lplab.hardware.footprint.rounds import Round as Round
 from lplab.hardware.footprint.rounds import compressed_bytes as compressed_bytes
 from lplab.hardware.footprint.rounds import federated as federated
 from lplab.hardware.footprint.rounds import message_bytes as message_bytes
+from lplab.hardware.footprint.simulated import energy as energy
 from lplab.hardware.footprint.step_energy import PARTS as PARTS
 from lplab.hardware.footprint.step_energy import Energy as Energy
 from lplab.hardware.footprint.step_energy import Power as Power
