@@ -19,7 +19,7 @@ CHIP, DEVICES, UTILIZATION = "b200", 64, 0.4
 BATCHES = {"resnet50": 256, "bert_base": 64}
 FOUR = replace(precisions.get("int4_fp4_2020"), forward_peaks=("fp4",), dx_peaks=("fp4",))  # B200 has no INT4
 BITS = {"16": precisions.get("bf16"), "8": precisions.get("hfp8_2019"), "4": FOUR}
-WIRE = {"gradient_wire_bits": 16, "weight_wire_bits": 16}  # the same for all: sending is looked at by itself
+WIRE = 16  # bits of gradients and weights, the same for all: sending is looked at by itself
 SLOW, FAST = "ethernet_100g", "infiniband_ndr_x8"
 SCALECOM = "scalecom:chunk=112"
 THEIRS, PEAK = 7.0, 4.0
@@ -27,7 +27,7 @@ THEIRS, PEAK = 7.0, 4.0
 
 def measure(point: Point, seed: int) -> Numbers:
     """Milliseconds and joules of a step on all devices, the share of waiting, and that of work between products."""
-    bits = replace(BITS[point["bits"]], **WIRE)
+    bits = replace(BITS[point["bits"]], gradient_wire_bits=WIRE, weight_wire_bits=WIRE)
     batch = BATCHES[point["network"]]
     how: dict[str, Any] = {"utilization": UTILIZATION, "fused": point["fused"]}
     cluster = Cluster(CHIP, DEVICES, point["link"])

@@ -33,12 +33,12 @@ def measure(point: Point, seed: int) -> Numbers:
 def _times(point: Point) -> float:
     what, which = point["what"], point["from"]
     if what == LAW:
-        wide, narrow = BITS[which]
-        return multiplier.quadratic_law(narrow, wide)
+        many, few = BITS[which]
+        return float(multiplier.quadratic_law(few, many))
     if what == PEAK:
-        chip, wide, narrow = PEAKS[which]
+        chip, slow, fast = PEAKS[which]
         rates = accelerators.get(chip).peaks
-        return rates[narrow] / rates[wide]
+        return rates[fast] / rates[slow]
     if what == STEP:
         fused, names = point["fused"], (point["wide"], "hfp8_2019")
         wide, narrow = (compute.layer_times(which, "h100", name, BATCH, fused=fused).step_seconds for name in names)
