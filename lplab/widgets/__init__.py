@@ -7,6 +7,7 @@ from .bill_explorer import BillExplorer
 from .bit_panel import BitPanel
 from .clip_explorer import ClipExplorer
 from .clip_trainings import live_clips
+from .cluster_explorer import ClusterExplorer
 from .explorer import FormatExplorer
 from .explorer_state import ExplorerState
 from .four_bit_explorer import FourBitExplorer
@@ -30,6 +31,7 @@ __all__ = [
     "BillExplorer",
     "BitPanel",
     "ClipExplorer",
+    "ClusterExplorer",
     "ExplorerState",
     "FormatExplorer",
     "FourBitExplorer",

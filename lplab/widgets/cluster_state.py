@@ -1,0 +1,197 @@
+"""Where the controls of the cluster explorer stand, and what follows: figures and sentences, no widgets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lplab import figures
+from lplab.figures.device_timeline import milliseconds
+from lplab.figures.scaling import ScalingCurve
+from lplab.hardware import Cluster, Simulation, simulate, workloads
+from lplab.hardware.step import Design, step
+
+CHIPS = {"P100 (2016)": "p100", "V100 (2017)": "v100", "A100 (2020)": "a100", "H100 (2022)": "h100"}
+INNER = {"p100": "nvlink1", "v100": "nvlink2", "a100": "nvlink3", "h100": "nvlink4"}  # between devices of a node
+RECIPES = {"32 bits": "fp32", "16 bits": "fp16_mixed", "8 bits (2019)": "hfp8_2019"}
+COMPRESSORS = {
+    "none": "none",
+    "top-k, 1 %": "topk:density=0.01",
+    "random-k, 1 %": "randomk:density=0.01",
+    "AdaComp": "adacomp",
+    "ScaleCom": "scalecom",
+    "one bit (EF-sign)": "efsign",
+    "PowerSGD, rank 4": "powersgd:rank=4",
+}
+DEVICES = tuple(2**k for k in range(13))
+NODES = (1, 4, 8)
+GIGABITS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
+MICROSECONDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+BATCHES = (8, 16, 32, 64, 128)
+SHARES = tuple(round(0.1 * k, 1) for k in range(11))
+PRESETS: dict[str, dict[str, Any]] = {  # named after what was published; shares of peaks: 0.2 s a step, as reported
+    "DDL 2017 (4 × 64 P100)": {"chip": "P100 (2016)", "recipe": "32 bits", "devices": 256, "per_node": 4,
+                               "gigabits": 100.0, "microseconds": 10.0, "utilization": 0.42},
+    "Goyal 2017 (8 × 32 P100)": {"chip": "P100 (2016)", "recipe": "32 bits", "devices": 256, "per_node": 8,
+                                 "gigabits": 50.0, "microseconds": 10.0, "utilization": 0.42},
+    "64 V100, 10 Gb/s": {"chip": "V100 (2017)", "recipe": "16 bits", "devices": 64, "per_node": 1,
+                         "gigabits": 10.0, "microseconds": 50.0, "utilization": 0.5},
+    "1,024 H100": {"chip": "H100 (2022)", "recipe": "8 bits (2019)", "devices": 1024, "per_node": 8,
+                   "gigabits": 400.0, "microseconds": 5.0, "utilization": 0.5},
+}  # fmt: skip
+PUBLISHED = {  # at whose settings a published efficiency is drawn
+    "DDL 2017 (4 × 64 P100)": ("DDL", 256, 0.95),
+    "Goyal 2017 (8 × 32 P100)": ("Goyal et al.", 256, 0.90),
+}
+_ALLOWED: dict[str, Any] = {
+    "chip": CHIPS,
+    "recipe": RECIPES,
+    "compressor": COMPRESSORS,
+    "devices": DEVICES,
+    "per_node": NODES,
+    "gigabits": GIGABITS,
+    "microseconds": MICROSECONDS,
+    "batch": BATCHES,
+    "overlap": SHARES,
+}
+
+
+@dataclass(frozen=True)
+class ClusterPosition:
+    """Where the controls stand.
+
+    Attributes:
+        chip, recipe, compressor: names of `CHIPS`, `RECIPES`, `COMPRESSORS`.
+        devices: a power of two up to 4,096.
+        per_node: devices that share one link: 1, 4 or 8.
+        gigabits, microseconds: bandwidth and latency of that link.
+        overlap: speed of transfers while devices compute, 0 to 1 in tenths.
+        batch: examples on each device.
+        sharded: whether each device updates one part of the weights and sends it to the others.
+        workload: a name of `lplab.hardware.workloads.names()`.
+        utilization: the share of its peak that a chip reaches in products.
+
+    Raises:
+        ValueError: a position that does not exist.
+
+    >>> round(ClusterPosition().simulation.efficiency, 2)
+    0.26
+    """
+
+    chip: str = "V100 (2017)"
+    recipe: str = "16 bits"
+    compressor: str = "none"
+    devices: int = 64
+    per_node: int = 1
+    gigabits: float = 10.0
+    microseconds: float = 50.0
+    overlap: float = 1.0
+    batch: int = 32
+    sharded: bool = False
+    workload: str = "resnet50"
+    utilization: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name, allowed in _ALLOWED.items():
+            if getattr(self, name) not in allowed:
+                shown = ", ".join(str(value) for value in allowed)
+                raise ValueError(f"{name} must be one of {shown}; got {getattr(self, name)!r}")
+        workloads.get(self.workload)
+
+    @property
+    def cluster(self) -> Cluster:
+        """Devices and network."""
+        chip = CHIPS[self.chip]
+        link = f"{self.gigabits:g}Gb/s, {self.microseconds:g}us"
+        return Cluster(chip, self.devices, link, devices_per_node=self.per_node, inner_link=INNER[chip])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What else `simulate` is told."""
+        return {
+            "precision": RECIPES[self.recipe],
+            "compressor": COMPRESSORS[self.compressor],
+            "batch": self.batch,
+            "overlap": self.overlap,
+            "sharded": self.sharded,
+            "utilization": self.utilization,
+            "fall_back": True,  # an older chip multiplies what is stored in 8 bits in 16
+        }
+
+    @property
+    def simulation(self) -> Simulation:
+        """The simulated step."""
+        return _simulated(self)
+
+    @property
+    def code(self) -> str:
+        """Python that simulates the same step."""
+        chip = CHIPS[self.chip]
+        link = f"{self.gigabits:g}Gb/s, {self.microseconds:g}us"
+        nodes = f", devices_per_node={self.per_node}, inner_link={INNER[chip]!r}" if self.per_node > 1 else ""
+        given = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        return f"simulate({self.workload!r}, Cluster({chip!r}, {self.devices}, {link!r}{nodes}), {given})"
+
+
+@lru_cache(maxsize=512)
+def _simulated(at: ClusterPosition) -> Simulation:
+    return simulate(at.workload, at.cluster, **at.settings)
+
+
+@lru_cache(maxsize=512)
+def efficiencies(at: ClusterPosition) -> np.ndarray:
+    """Efficiency for every number of `DEVICES`, the other controls as they stand: float64 [13], one vectorised step."""
+    design: Design = at.simulation.design
+    times = step(design, at.cluster.fabric, np.array(DEVICES), at.batch, hidden=at.overlap)
+    return times.single / times.total
+
+
+def preset_of(at: ClusterPosition) -> str | None:
+    """The preset at which the controls stand, or None."""
+    return next((name for name, there in PRESETS.items() if replace(at, **there) == at), None)
+
+
+def pictures(at: ClusterPosition) -> dict[str, Any]:
+    """The figures at a position: one step on a time axis, and efficiency against devices."""
+    curves = [ScalingCurve(_named(at), DEVICES, efficiencies(at))]
+    plain = replace(at, compressor="none", recipe="32 bits", sharded=False)
+    curves.append(ScalingCurve("32 bits, none", DEVICES, efficiencies(plain)))
+    known = [PUBLISHED[name] for name in PUBLISHED if _same_cluster(at, name)]
+    title = f"{at.devices:,} devices do the work of {at.devices * at.simulation.efficiency:,.1f}"
+    if at.devices == 1:
+        title = "One device alone sends nothing and waits for nobody"
+    return {
+        "timeline": figures.device_timeline(at.simulation, 2),
+        "scaling": figures.scaling(curves, chosen=at.devices, published=known, title=title),
+    }
+
+
+def _same_cluster(at: ClusterPosition, preset: str) -> bool:
+    there = PRESETS[preset]
+    return all(getattr(at, name) == there[name] for name in ("chip", "recipe", "per_node")) and at.batch == 32
+
+
+def _named(at: ClusterPosition) -> str:
+    return f"{at.recipe}, {at.compressor}" + (", shared update" if at.sharded else "")
+
+
+def statement(at: ClusterPosition) -> str:
+    """Time, what of it is waiting, and memory, in one line.
+
+    >>> statement(ClusterPosition(devices=1))
+    'One device: 24.2 ms a step, 1,320 examples a second; memory 1.7 of 32 GB.'
+    """
+    found = at.simulation
+    room = found.design.chip.memory_bytes or 0.0
+    held = f"memory {found.memory_bytes / 1e9:.1f} of {room / 1e9:.0f} GB" + ("" if found.fits else ": too much")
+    speed = f"{found.throughput:,.0f} examples a second"
+    if at.devices == 1:
+        return f"One device: {milliseconds(found.step_seconds)} a step, {speed}; {held}."
+    sent = found.sent_bytes / 1e6
+    return (
+        f"Each device sends {sent:,.3g} MB a step; transfers take {milliseconds(found.communication_seconds)}, of which "
+        f"{milliseconds(found.exposed_seconds)} stick out behind the backward pass. {speed}; {held}."
+    )
