@@ -57,7 +57,28 @@ LEVELS = (
     "return numerators / (levels - 1)",
     "return numerators / levels",
 )
-MUTATIONS = {"00": BIAS, "01": BIAS, "02": MEAN, "03": FLUSH, "04": LEVELS, "05": DLFLOAT, "06": FORWARD, "07": PHASES}
+CODES = (
+    "compression/adacomp_wire.py",
+    "ONE_BYTE_BIN = 63",
+    "ONE_BYTE_BIN = 40",
+)
+UNION = (
+    "compression/rates.py",
+    "return 1 - (1 - density) ** learners",
+    "return density * learners",
+)
+MUTATIONS = {
+    "00": BIAS,
+    "01": BIAS,
+    "02": MEAN,
+    "03": FLUSH,
+    "04": LEVELS,
+    "05": DLFLOAT,
+    "06": FORWARD,
+    "07": PHASES,
+    "08": CODES,
+    "09": UNION,
+}
 
 
 def code(text: str, output: str = "") -> dict:
