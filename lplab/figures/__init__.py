@@ -7,17 +7,19 @@
 
 from lplab.figures import style
 from lplab.figures.bins import bins
+from lplab.figures.carbon_runs import corrections, published_runs
 from lplab.figures.clip_bits import ClipRule, bits_error
 from lplab.figures.clip_steps import clip_steps
 from lplab.figures.clips import clip_error, clip_histogram, level_shares
 from lplab.figures.compare import compare
 from lplab.figures.counterexample import counterexample
 from lplab.figures.device_timeline import device_timeline
-from lplab.figures.energy_parts import energy_parts
+from lplab.figures.energy_bars import energy_parts, round_energy
 from lplab.figures.error_curve import error_curve
 from lplab.figures.errors import error_histogram
 from lplab.figures.export import export
 from lplab.figures.gains import gradient_gains
+from lplab.figures.gemm_energy import tile_energy
 from lplab.figures.gradient_grids import gradient_grids
 from lplab.figures.gradient_range import gradient_range
 from lplab.figures.grid_errors import grid_errors
@@ -44,6 +46,7 @@ from lplab.figures.scales import delayed_ranges
 from lplab.figures.scaling import ScalingCurve, scaling
 from lplab.figures.scatter import quantized_scatter
 from lplab.figures.sent_and_kept import SentCourse, sent_and_kept
+from lplab.figures.shares import shares
 from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
@@ -76,6 +79,7 @@ __all__ = [
     "clip_steps",
     "codebook_table",
     "compare",
+    "corrections",
     "counterexample",
     "delayed_ranges",
     "device_timeline",
@@ -101,15 +105,18 @@ __all__ = [
     "number_line",
     "number_line_data",
     "phases",
+    "published_runs",
     "quantized_scatter",
     "range_map",
     "range_precision",
     "retuned_errors",
     "roofline",
+    "round_energy",
     "running_sum",
     "scale_course",
     "scaling",
     "sent_and_kept",
+    "shares",
     "show",
     "stacked",
     "staircase",
@@ -117,6 +124,7 @@ __all__ = [
     "sweep_curves",
     "tensor_row",
     "tensor_statistics",
+    "tile_energy",
     "time_parts",
     "training_epochs",
     "training_error",

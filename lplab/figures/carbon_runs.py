@@ -1,0 +1,158 @@
+"""Published trainings beside what a formula makes of their inputs, and a wrong estimate put right step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import provenance, style
+from lplab.figures.units import mass
+from lplab.hardware.footprint.runs import Run
+
+_LABEL = 30  # characters of a row's name
+
+
+def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> go.Figure:
+    """CO2e of published trainings: as published, a diamond, and watts × hours × PUE × grid, a square.
+
+    Args:
+        runs: with published CO2e, at least one; drawn from the smallest.
+        title: the point that it makes; by default how far formula and paper are apart at most.
+        height: in pixels; by default by the number of runs.
+
+    Raises:
+        ValueError: no run, or one without published CO2e.
+
+    >>> from lplab.hardware.footprint import runs
+    >>> published_runs([runs.get("gpt3"), runs.get("t5")]).layout.meta["title"]
+    'Watts × hours × PUE × grid gives the published CO₂e to 0.4 %'
+    """
+    if not runs or any(run.published_kilograms is None for run in runs):
+        raise ValueError("runs with published CO2e are needed, at least one")
+    rows = sorted(runs, key=lambda run: run.bill.kilograms)
+    ours = np.array([run.bill.kilograms for run in rows])
+    theirs = np.array([run.published_kilograms or 0.0 for run in rows])
+    apart = float(np.abs(ours / theirs - 1).max())
+    said = title or f"Watts × hours × PUE × grid gives the published CO₂e to {100 * apart:.1f} %"
+    y = np.arange(len(rows), dtype=np.float64)
+    hover = np.array(
+        [[r.label, mass(o), r.published, r.source, r.input_grade] for r, o in zip(rows, ours, strict=True)]
+    )
+    data = [_dots("modelled", ours, y, hover, 9), _dots("published", theirs, y, hover, 15)]
+    names = [f"{run.label if len(run.label) <= _LABEL else run.label[: _LABEL - 1] + '…'} ({run.year})" for run in rows]
+    layout = {
+        "xaxis": _masses(0.6 * min(ours.min(), theirs.min()), 1.7 * max(ours.max(), theirs.max())),
+        "yaxis": {"range": [-0.6, len(rows) - 0.4], "tickvals": y, "ticktext": np.array(names, dtype=str)},
+    }
+    each = "; ".join(f"{run.label} {mass(o)}, published {run.published}" for run, o in zip(rows, ours, strict=True))
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"CO2e of trainings, ours and published. {each}. {said}.",
+        title=said,
+        subtitle=style.key(
+            provenance.entry("modelled", "our formula, published inputs"), provenance.entry("published")
+        ),
+        height=height or 110 + 26 * len(rows),
+        l=250,
+        t=66,
+    )
+
+
+def corrections(
+    steps: Sequence[tuple[str, float]], published: Sequence[float], *, title: str = "", height: int = 0
+) -> go.Figure:
+    """An estimate that shrinks with each correction: bars on an axis of powers of ten, published values as diamonds.
+
+    Args:
+        steps: what is assumed, and kilograms with it, from the top; at least two.
+        published: published kilograms for the first and for the last.
+        title: the point that it makes; by default by how much the last is smaller.
+        height: in pixels.
+
+    Raises:
+        ValueError: fewer than two steps, or other than two published values.
+
+    >>> corrections([("as claimed", 284_000.0), ("as it was", 3_220.0)], (284_000, 3_200)).layout.meta["title"]
+    'From 284 t to 3.22 t: 88 times less'
+    """
+    if len(steps) < 2 or len(published) != 2:
+        raise ValueError("at least two steps and two published values are needed")
+    values = np.array([kilograms for _, kilograms in steps])
+    y = -np.arange(len(values), dtype=np.float64)
+    low, high = 0.3 * float(values.min()), 3.0 * float(values.max())
+    start = np.log10(low)
+    said = title or f"From {mass(values[0])} to {mass(values[-1])}: {values[0] / values[-1]:.0f} times less"
+    hover = np.array([[name, mass(value)] for name, value in steps])
+    data = [
+        {
+            "type": "bar",
+            "name": "modelled",
+            "orientation": "h",
+            "base": start,
+            "x": np.log10(values) - start,
+            "y": y,
+            "marker": {"color": style.BLUE, "line": {"width": 0}},
+            "text": np.array([mass(value) for value in values], dtype=str),
+            "textposition": "inside",
+            "insidetextanchor": "end",
+            "insidetextfont": {"color": style.PAPER, "size": style.TICK},
+            "customdata": hover,
+            "hovertemplate": "%{customdata[0]}<br>modelled  %{customdata[1]}<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "published",
+            "x": np.log10(np.asarray(published, np.float64)),
+            "y": y[[0, -1]],
+            "marker": provenance.marker("published", 14),
+            "hovertemplate": "published<extra></extra>",
+        },
+    ]
+    layout = {
+        "bargap": 0.3,
+        "xaxis": _masses(low, high),
+        "yaxis": {
+            "range": [y[-1] - 0.6, 0.6],
+            "tickvals": y,
+            "ticktext": np.array([n for n, _ in steps]),
+            "showgrid": False,
+        },
+    }
+    each = ", ".join(f"{name} {mass(value)}" for name, value in steps)
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"CO2e with one assumption after the other put right: {each}. {said}.",
+        title=said,
+        subtitle=style.key(provenance.entry("modelled"), provenance.entry("published")),
+        height=height or 130 + 40 * len(values),
+        l=210,
+        t=66,
+    )
+
+
+def _masses(low: float, high: float) -> dict[str, Any]:
+    ticks = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
+    return {
+        "range": [np.log10(low), np.log10(high)],
+        "tickvals": ticks,
+        "ticktext": np.array([mass(10.0**tick) for tick in ticks], dtype=str),
+        "title": {"text": "CO<sub>2</sub>e (each line ten times the last)"},
+    }
+
+
+def _dots(kind: str, kilograms: np.ndarray, y: np.ndarray, hover: np.ndarray, size: int) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": kind,
+        "x": np.log10(kilograms),
+        "y": y,
+        "marker": provenance.marker(kind, size),
+        "customdata": hover,
+        "hovertemplate": "%{customdata[0]}<br>modelled   %{customdata[1]}<br>published  %{customdata[2]}<br>"
+        "%{customdata[3]}<br>inputs %{customdata[4]}<extra></extra>",
+    }

@@ -1,0 +1,178 @@
+"""Where energy goes, as stacked bars: of a training step by part, of a federated round by what a client does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style, words
+from lplab.figures.units import amount
+from lplab.hardware.footprint import PARTS, Energy, Round
+
+_LOOKS: dict[str, tuple[str, str, dict[str, Any]]] = {  # colour, sign in a key, pattern of a bar
+    "plain": (style.BLUE, "■", {}),
+    "dots": (style.GREEN, "▦", {"shape": ".", "size": 6, "solidity": 0.25}),
+    "bars": (style.PINK, "▥", {"shape": "|", "size": 6, "solidity": 0.3}),
+    "stripes": (style.VERMILION, "▨", {"shape": "/", "size": 7, "solidity": 0.2}),
+}
+
+
+def energy_parts(
+    rows: Mapping[str, Energy],
+    chosen: str = "",
+    *,
+    reference: tuple[str, float] | None = None,
+    most: float = 0.0,
+    title: str = "",
+    height: int = 0,
+) -> go.Figure:
+    """Joules of a training step by part, a bar for each row, all modelled.
+
+    Args:
+        rows: energies by name, from the top; at least one.
+        chosen: the row to mark, by name.
+        reference: name and joules of what the rows are compared with, a dashed line; by default the first row.
+        most: end of the axis in joules; by default from the largest row.
+        title: the point that it makes; by default what is left of the reference in the chosen, or in the last row.
+        height: in pixels; by default by the number of rows.
+
+    Raises:
+        ValueError: no rows, or a chosen one that is not there.
+
+    >>> steps = {"16 bits": Energy(60.0, 10.0, 10.0, 20.0), "4 bits": Energy(15.0, 4.0, 10.0, 12.0)}
+    >>> energy_parts(steps).layout.meta["title"]
+    '4 bits takes 41 % of the energy of 16 bits'
+    """
+    parts = {name: {part: float(joules) for part, joules in row.parts().items()} for name, row in rows.items()}
+    looks = dict(zip(PARTS, _LOOKS, strict=True))
+    what = "energy of a step, all devices (J), modelled"
+    return _stack(parts, looks, what, chosen, reference, most, title, height)
+
+
+def round_energy(
+    rows: Mapping[str, Round], chosen: str = "", *, most: float = 0.0, title: str = "", height: int = 0
+) -> go.Figure:
+    """Joules of one client in a federated round: computing, receiving, sending, all modelled.
+
+    Args:
+        rows: rounds of one client by name, from the top; at least one.
+        chosen, most, title, height: as for `energy_parts`.
+
+    Raises:
+        ValueError: no rows, or a chosen one that is not there.
+
+    >>> from lplab.hardware.footprint import federated
+    >>> ways = {way: federated(operations=1e11, down_bytes=1e7, up_bytes=1e7, radio=way) for way in ("lte", "wifi")}
+    >>> round_energy(ways).layout.meta["title"]
+    'wifi takes 23 % of the energy of lte'
+    """
+    parts = {
+        name: {"computing": float(r.compute_joules), "receiving": float(r.down_joules), "sending": float(r.up_joules)}
+        for name, r in rows.items()
+    }
+    looks = {"computing": "plain", "receiving": "dots", "sending": "stripes"}
+    return _stack(parts, looks, "energy of a client in a round (J), modelled", chosen, None, most, title, height)
+
+
+def _stack(
+    rows: dict[str, dict[str, float]],
+    looks: Mapping[str, str],
+    what: str,
+    chosen: str,
+    reference: tuple[str, float] | None,
+    most: float,
+    title: str,
+    height: int,
+) -> go.Figure:
+    if not rows:
+        raise ValueError("at least one row is needed")
+    if chosen and chosen not in rows:
+        raise ValueError(f"there is no row {chosen!r}; there are {', '.join(rows)}")
+    totals = {name: sum(parts.values()) for name, parts in rows.items()}
+    against, compared = reference or next(iter(totals.items()))
+    end = 1.2 * (most or max(*totals.values(), compared) or 1.0)
+    y = -np.arange(len(rows), dtype=np.float64)
+    data = [_bar(part, look, rows, totals, y, end) for part, look in looks.items()]
+    data.append(_totals(np.array(list(totals.values())), y))
+    row = chosen or list(rows)[-1]
+    said = title or f"{row} takes {100 * totals[row] / (compared or 1.0):.0f} % of the energy of {against}"
+    labels = np.array([f"<b>▸ {name}</b>" if name == chosen else name for name in rows], dtype=str)
+    layout = {
+        "barmode": "stack",
+        "bargap": 0.3,
+        "xaxis": {"range": [0, end], "title": {"text": what}, "nticks": 6},
+        "yaxis": {"range": [y[-1] - 0.6, 0.6], "tickvals": y, "ticktext": labels, "showgrid": False},
+        "shapes": [_mark(compared)] if reference else [],
+    }
+    entries = [(_LOOKS[look][0], _LOOKS[look][1], part) for part, look in looks.items()]
+    entries += [(style.GREY, "╎", against)] if reference else []
+    each = "; ".join(f"{name} {amount(totals[name], 'J')}, {_said(rows[name])}" for name in rows)
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Stacked bars, {what}. {each}. {said}.",
+        title=said,
+        subtitle=style.key(*entries),
+        height=height or 130 + 44 * len(rows),
+        l=min(190, 30 + 8 * max(map(len, rows))),
+        t=66,
+    )
+
+
+def _mark(joules: float) -> dict[str, Any]:
+    line = {"color": style.GREY, "width": 1.6, "dash": "dash"}
+    return {"type": "line", "xref": "x", "x0": joules, "x1": joules, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
+
+
+def _said(parts: Mapping[str, float]) -> str:
+    total = sum(parts.values()) or 1.0
+    return ", ".join(f"{part} {words.percent(joules / total)}" for part, joules in parts.items())
+
+
+def _bar(
+    part: str,
+    look: str,
+    rows: Mapping[str, Mapping[str, float]],
+    totals: Mapping[str, float],
+    y: np.ndarray,
+    end: float,
+) -> dict[str, Any]:
+    colour, _, pattern = _LOOKS[look]
+    values = np.array([parts[part] for parts in rows.values()])
+    shares = values / np.array([total or 1.0 for total in totals.values()])
+    shown = [f"{100 * share:.0f} %" if value > 0.055 * end else "" for share, value in zip(shares, values, strict=True)]
+    marker: dict[str, Any] = {"color": colour, "line": {"width": 0}}
+    if pattern:
+        marker["pattern"] = {**pattern, "fgcolor": style.PAPER, "fillmode": "overlay", "fgopacity": 0.55}
+    return {
+        "type": "bar",
+        "name": part,
+        "orientation": "h",
+        "x": values,
+        "y": y,
+        "marker": marker,
+        "text": np.array(shown, dtype=str),
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "insidetextfont": {"size": style.TICK, "color": style.PAPER, "shadow": "0 0 3px #000, 0 0 3px #000"},
+        "customdata": np.array([[name, f"{100 * share:.3g}"] for name, share in zip(rows, shares, strict=True)]),
+        "hovertemplate": f"%{{customdata[0]}}<br>{part}  %{{x:.4g}} J<br>share  %{{customdata[1]}} %<extra></extra>",
+    }
+
+
+def _totals(totals: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "name": "total",
+        "x": totals,
+        "y": y,
+        "text": np.array([" " + amount(float(total), "J") for total in totals], dtype=str),
+        "textposition": "middle right",
+        "textfont": {"size": style.TICK},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }

@@ -1,0 +1,119 @@
+"""Energy of a matrix product against the size of the tile that stays on the chip, and somebody's own beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style
+from lplab.figures.units import amount
+
+
+def tile_energy(
+    tiles: Sequence[int],
+    arithmetic: Any,
+    memory: Any,
+    yours: tuple[Any, Any] | None = None,
+    *,
+    name: str = "",
+    title: str = "",
+    height: int = 340,
+) -> go.Figure:
+    """Joules of arithmetic and of memory for each tile, both axes in powers.
+
+    Args:
+        tiles: edges of square tiles, rising.
+        arithmetic, memory: joules for each, positive.
+        yours: somebody's own two; circles where they are the same to nine digits, crosses where not.
+        name: of the product, for the second line.
+        title: the point that it makes; by default from which tile on memory takes less than arithmetic, or what of
+            yours agrees.
+        height: in pixels.
+
+    Raises:
+        ValueError: arrays of different length.
+
+    >>> tile_energy([1, 2, 4], [1.0, 1, 1], [4.0, 2, 1]).layout.meta["title"]
+    'Memory takes no more than arithmetic from tiles of 4 on'
+    """
+    x = np.asarray(tiles, np.float64)
+    right = np.asarray(arithmetic, np.float64), np.asarray(memory, np.float64)
+    own = tuple(np.asarray(part, np.float64) for part in yours) if yours else (np.empty(0), np.empty(0))
+    if {len(part) for part in right} != {len(x)} or {len(part) for part in own} > {0, len(x)}:
+        raise ValueError("tiles, arithmetic, memory and yours must be of one length")
+    data = [_line("arithmetic", x, right[0], style.BLUE, "solid"), _line("memory", x, right[1], style.GREEN, "dash")]
+    same = [
+        np.isclose(a, b, rtol=1e-9, atol=0) if len(a) else np.empty(0, bool) for a, b in zip(own, right, strict=True)
+    ]
+    both, agree = np.concatenate(own), np.concatenate(same)
+    where = np.concatenate([x[: len(part)] for part in own])
+    data += [
+        _points("yours, the same", where, both, agree, "circle-open"),
+        _points("yours, different", where, both, ~agree, "x"),
+    ]
+    said = title or (
+        f"Yours agrees at {int(agree.sum())} of {len(agree)} points" if len(agree) else _crossing(x, *right)
+    )
+    entries = [(style.BLUE, "━", "arithmetic"), (style.GREEN, "╍", "memory")]
+    entries += [(style.PINK, "○", "yours, the same"), (style.PINK, "×", "different")] if len(agree) else []
+    every = np.log10(np.concatenate(right))
+    low, high = float(np.floor(every.min())), float(np.ceil(every.max()))
+    ticks = np.arange(low, high + 1)
+    layout = {
+        "xaxis": style.power_axis(float(np.log2(x[0])) - 0.3, float(np.log2(x[-1])) + 0.3, "edge of a tile (results)"),
+        "yaxis": {
+            "range": [low - 0.1, high + 0.1],
+            "tickvals": ticks,
+            "ticktext": np.array([amount(10.0**t, "J") for t in ticks], dtype=str),
+            "title": {"text": "energy, modelled"},
+        },
+    }
+    ends = f"Memory {amount(right[1][0], 'J')} with tiles of {x[0]:.0f}, {amount(right[1][-1], 'J')} with {x[-1]:.0f}"
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Energy of {name or 'a matrix product'} by tile. Arithmetic {amount(right[0][0], 'J')}. {ends}. {said}.",
+        title=said,
+        subtitle=style.key(*entries) + (f"    {name}" if name else ""),
+        height=height,
+        t=66,
+        l=76,
+    )
+
+
+def _crossing(x: np.ndarray, arithmetic: np.ndarray, memory: np.ndarray) -> str:
+    below = np.flatnonzero(memory <= arithmetic)
+    return (
+        f"Memory takes no more than arithmetic from tiles of {x[below[0]]:.0f} on"
+        if len(below)
+        else "Memory takes more than arithmetic with every tile"
+    )
+
+
+def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": np.log2(x),
+        "y": np.log10(y),
+        "line": {"color": colour, "dash": dash, "width": 2.2},
+        "customdata": np.array([[f"{t:.0f}", amount(e, "J")] for t, e in zip(x, y, strict=True)]),
+        "hovertemplate": f"{name}<br>tile    %{{customdata[0]}}<br>energy  %{{customdata[1]}}<extra></extra>",
+    }
+
+
+def _points(name: str, x: np.ndarray, y: np.ndarray, shown: np.ndarray, symbol: str) -> dict[str, Any]:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        heights = np.log10(y[shown])
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": np.log2(x[shown]),
+        "y": heights,
+        "marker": {"symbol": symbol, "size": 9, "color": style.PINK, "line": {"width": 1.8, "color": style.PINK}},
+        "hovertemplate": f"{name}<extra></extra>",
+    }
