@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from lplab.figures import provenance, style
 from lplab.figures.units import amount
 
-SPAN = (0.1, 30_000.0)  # operations per byte
+SPAN = (1.0, 20_000.0)  # operations per byte
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def roofline(
         _marks("published", published, roof),
         _marks("measured", measured, roof),
     ]
-    decades = np.log10(best) + np.array([-5.0, 0.35])
+    decades = np.log10(best) + np.array([-3.7, 0.35])
     low, high = float(decades[0]), float(decades[1])
     layout = {
         "xaxis": {"type": "log", "range": [float(np.log10(v)) for v in SPAN], "dtick": 1}
@@ -235,6 +235,16 @@ def _whole(whole: Mark) -> dict[str, Any]:
     }
 
 
+def _words(marks: Sequence[Mark]) -> list[str]:
+    """What stands beside the marks: of those whose names begin alike ("fp32, …") only beside the best."""
+    best: dict[str, float] = {}
+    for mark in marks:
+        head = mark.name.split(",")[0]
+        best[head] = max(best.get(head, 0.0), mark.ops_per_second)
+    heads = [mark.name.split(",")[0] for mark in marks]
+    return [f"{head} " if best[head] == mark.ops_per_second else "" for head, mark in zip(heads, marks, strict=True)]
+
+
 def _marks(kind: str, marks: Sequence[Mark], roof: Roof) -> dict[str, Any]:
     x = np.array([SPAN[1] / 1.6 if np.isnan(m.intensity) else m.intensity for m in marks])
     y = np.array([m.ops_per_second for m in marks])
@@ -249,9 +259,10 @@ def _marks(kind: str, marks: Sequence[Mark], roof: Roof) -> dict[str, Any]:
         "y": y if len(y) else np.array([roof.ops_per_second]),
         "error_y": bars | {"visible": bool(len(marks)), "color": provenance.LOOKS[kind][2]},
         "marker": provenance.marker(kind, 11),
-        "text": np.array([m.name for m in marks] or [""], dtype=str),
+        "text": np.array(_words(marks) or [""], dtype=str),
+        "customdata": np.array([m.name for m in marks] or [""], dtype=str),
         "textposition": "middle left",
         "textfont": {"size": style.NOTE},
         "visible": bool(len(marks)),
-        "hovertemplate": f"%{{text}}, {kind}<br>%{{y:.3g}} operations a second<extra></extra>",
+        "hovertemplate": f"%{{customdata}}, {kind}<br>%{{y:.3g}} operations a second<extra></extra>",
     }

@@ -207,7 +207,7 @@ def parts_figure(at: Position) -> Any:
     title = "16 bits is what the others are compared with"
     if at.precision != "bf16":
         rate, speed = narrow.rates.max() / wide.rates.max(), wide.step_seconds / narrow.step_seconds
-        title = f"{label_of(at.precision)}: {rate:.2g} × the rate of 16 bits, {speed:.2g} × the speed"
+        title = f"{label_of(at.precision)}: {rate:.2g} × the rate of 16 bits, {speed:.2f} × the speed"
     return figures.time_parts(rows, label_of(at.precision), what="time for one example", title=title, height=HEIGHT)
 
 

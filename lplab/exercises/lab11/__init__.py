@@ -1,0 +1,33 @@
+"""Lab 11, from bits to seconds: cycles of an array, Amdahl with parts that stay wide, sustained against peak."""
+
+from __future__ import annotations
+
+from lplab.exercises.lab11.array_cycles import CYCLES
+from lplab.exercises.lab11.drawn import draw_cycles as draw_cycles
+from lplab.exercises.lab11.drawn import draw_sustained as draw_sustained
+from lplab.exercises.lab11.step_speedup import SPEEDUP
+from lplab.exercises.lab11.sustained import SUSTAINED
+from lplab.exercises.questions import Question
+
+
+def four_bits_on_an_array() -> float:
+    """How many times as fast a modelled training step of ResNet-50 is in 4 bits as in 16, on an array."""
+    from lplab.hardware import compute
+
+    wide, narrow = (
+        compute.layer_times("resnet50", "systolic", precision, batch=64, utilization="array").step_seconds
+        for precision in ("bf16", "int4_fp4_2020")
+    )
+    return round(wide / narrow, 2)
+
+
+QUESTIONS = (
+    Question(
+        "11.a",
+        "How many times as fast is the whole step in 4 bits as in 16?",
+        four_bits_on_an_array,
+        unit="times",
+        because="Two thirds of the 16-bit step are no products: norms, activations and additions read and write 16 bits as before, and rounding to 4 bits comes on top.",
+    ),
+)
+EXERCISES = (CYCLES, SPEEDUP, SUSTAINED)

@@ -1,0 +1,130 @@
+"""Exercise 11.3: what a chip sustains over a whole step, beside its peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
+from lplab.exercises.forms import Numbers
+from lplab.exercises.lab12.close import close_to
+
+
+def sustained(operations, nbytes, others, peak, bandwidth):
+    """Operations a second over the whole step, and their share of the peak."""
+    computing, moving = operations / peak, nbytes / bandwidth
+    step = np.maximum(computing, moving).sum() + others
+    rate = operations.sum() / step
+    return rate, rate / peak
+
+
+STEP, RATE = "np.maximum(computing, moving).sum() + others", "operations.sum() / step"
+
+
+def chips() -> list[tuple[float, float]]:
+    """Peak and bandwidth: RaPiD's four chips, an H100 in 16 and 8 bits, a small processor."""
+    return [(768e12, 1.6e12), (989e12, 3.35e12), (1979e12, 3.35e12), (0.3e12, 20e9)]
+
+
+def network_cases() -> list[Args]:
+    """Networks of a few products on both sides of the ridge, with and without other work."""
+    rng = np.random.default_rng(3)
+    cases: list[Args] = []
+    for peak, bandwidth in chips():
+        for count in (1, 2, 6):
+            moved = rng.uniform(1e6, 1e9, count)
+            work = moved * (peak / bandwidth) * 2.0 ** rng.uniform(-5, 5, count)
+            cases += [(work, moved, share * float((moved / bandwidth).sum()), peak, bandwidth) for share in (0.0, 0.3, 3.0)]
+    return cases
+
+
+def halves() -> list[Args]:
+    """One network and the same with half the bytes, then with twice the peak as well."""
+    work, moved = np.array([8e12, 4e12, 1e11, 2e11]), np.array([4e9, 4e9, 4e9, 6e9])
+    return [(work, moved, 0.01, 500e12, 2e12), (work, moved / 2, 0.01, 500e12, 2e12), (work, moved / 2, 0.01, 1000e12, 2e12)]
+
+
+def faster_but_less_of_it(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    """Whether fewer bytes and a higher peak make the step faster, while the share of the peak falls."""
+    (plain, _), (lighter, before), (faster, after) = ((float(a), float(b)) for a, b in results)
+    if not plain < lighter < faster:
+        said = f"Half the bytes, then twice the peak as well: {plain / 1e12:.4g}, {lighter / 1e12:.4g}, {faster / 1e12:.4g}"
+        return Finding(f"{said} Tera-operations a second; each must be more than the one before.", calls[1])
+    if not after < before:
+        return Finding(f"With twice the peak the share of it must fall: {before:.1%} and {after:.1%}.", calls[2])
+    return None
+
+
+def show_network(args: Args) -> str:
+    """The products in words."""
+    operations, nbytes, others, peak, bandwidth = args
+    each = ", ".join(f"{o:.3g} on {b:.3g} bytes" for o, b in zip(operations[:3], nbytes[:3], strict=True))
+    more = f" and {len(operations) - 3} more" if len(operations) > 3 else ""
+    return f"operations: {each}{more}; others = {others:.3g} s, peak = {peak:.3g}, bandwidth = {bandwidth:.3g}"
+
+
+def why_sustained(args: Args, expected: Any) -> str:
+    """How many products wait, and how the time is shared."""
+    operations, nbytes, others, peak, bandwidth = args
+    computing, moving = operations / peak, nbytes / bandwidth
+    waiting = int((moving > computing).sum())
+    step = float(np.maximum(computing, moving).sum()) + others
+    return f"{waiting} of {len(operations)} products wait for memory; multiplying alone would take {computing.sum() / step:.0%} of the step."
+
+
+SUSTAINED = Exercise(
+    id="11.3",
+    version=1,
+    title="Sustained against peak",
+    goal="Goal 3: explain why a chip sustains a fraction of its peak",
+    minutes=15,
+    difficulty=2,
+    statement=r"""
+        A step has products, one after the other, with so many `operations` each, on so many bytes of operands and results (`nbytes`; both arrays), and `others` seconds of work that is no product. The chip does at most `peak` operations and moves at most `bandwidth` bytes a second. While one product computes, its own operands
+        stream: it takes the **longer** of the two times. But a product cannot use the time in which another one waits. Write `sustained(operations, nbytes, others, peak, bandwidth)` that returns the operations a second over the whole step, and their share of the peak.
+    """,
+    stub='''
+        def sustained(operations, nbytes, others, peak, bandwidth):
+            """Operations a second over the whole step, and their share of the peak."""
+            raise NotImplementedError
+    ''',
+    reference=sustained,
+    form=Numbers(count=2),
+    accept=close_to(sustained, ("sustained rate", "share of the peak")),
+    show=show_network,
+    examples=(
+        Example((np.array([1000.0]), np.array([1.0]), 0.0, 100.0, 10.0), "10 s of computing, 0.1 s of moving: all of the peak."),
+        Example((np.array([1000.0]), np.array([400.0]), 0.0, 100.0, 10.0), "40 s of moving decide: a quarter of the peak."),
+        Example((np.array([1000.0, 1000.0]), np.array([1.0, 400.0]), 0.0, 100.0, 10.0), "One after the other: 10 s and 40 s. Taken together the products would seem to need 40.1 s only."),
+        Example((np.array([1000.0]), np.array([1.0]), 30.0, 100.0, 10.0), "A perfect product, and 30 s of norms and activations: a quarter of the peak."),
+        Example((np.array([1000.0]), np.array([100.0]), 0.0, 100.0, 10.0), "Exactly at the ridge: both take 10 s, and all of the peak is reached."),
+        Example((np.array([900.0, 100.0]), np.array([1.0, 200.0]), 1.0, 100.0, 10.0), "A tenth of the operations takes two thirds of the time."),
+    ),
+    boundary=network_cases,
+    properties=(Property("fewer bytes and a higher peak help, and the share of the peak falls", halves, faster_but_less_of_it),),
+    why=why_sustained,
+    mutants=(
+        mutant("all products together compute while all others move", "np.maximum(computing, moving).sum()", "max(computing.sum(), moving.sum())"),
+        mutant("computing and moving never overlap", "np.maximum(computing, moving).sum()", "(computing + moving).sum()"),
+        mutant("the shorter of the two times is taken", "np.maximum", "np.minimum"),
+        mutant("memory is infinitely fast", "np.maximum(computing, moving).sum()", "computing.sum()"),
+        mutant("what is no product takes no time", " + others", ""),
+        mutant("the other work hides behind the products", STEP, "max(np.maximum(computing, moving).sum(), others)"),
+        mutant("rates are averaged over the products, not weighted by time", RATE, "(operations / np.maximum(computing, moving)).mean()"),
+        mutant("the share is taken of what memory allows, not of the peak", "rate / peak", "rate / min(peak, bandwidth * operations.sum() / nbytes.sum())"),
+        mutant("bandwidth is taken to be bits a second", "nbytes / bandwidth", "8 * nbytes / bandwidth"),
+        mutant("multiply-adds are counted, not operations", RATE, "operations.sum() / 2 / step"),
+        mutant("the share comes in percent", "rate / peak", "100 * rate / peak"),
+        mutant("the mean intensity of the network decides", STEP, "operations.sum() / min(peak, bandwidth * operations.sum() / nbytes.sum()) + others"),
+        mutant("the slowest product decides", "np.maximum(computing, moving).sum()", "np.maximum(computing, moving).max()"),
+        mutant("peak and bandwidth are exchanged", "operations / peak, nbytes / bandwidth", "operations / bandwidth, nbytes / peak"),
+        mutant("the seconds of the step instead of the rate", "return rate,", "return step,"),
+    ),
+    hints=(
+        "For each product write two times: operations / peak, and nbytes / bandwidth. np.maximum takes the larger of two arrays, element by element.",
+        "Add up the products' times and the others; only then divide: all operations over all seconds. The mean of rates is not the rate of the whole.",
+        "The skeleton: step = np.maximum(operations / peak, nbytes / bandwidth).sum() + others; rate = operations.sum() / step; return rate, rate / peak.",
+    ),
+)

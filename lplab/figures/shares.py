@@ -1,0 +1,110 @@
+"""Shares of what a chip could do, for layers or for networks, with another function's beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import provenance, style
+
+LABELLED = 12  # names that have room below the axis
+
+
+def shares(
+    names: Sequence[str],
+    library: Any,
+    yours: Any = None,
+    *,
+    name: str,
+    what: str,
+    band: tuple[float, float] | None = None,
+    height: int = 340,
+) -> go.Figure:
+    """Shares as squares, those of another function as circles where they are the same, else as crosses.
+
+    Args:
+        names: of what each share belongs to, [n].
+        library: shares from 0 to 1, modelled, [n].
+        yours: those of another function, [n].
+        name: of the whole, for the title.
+        what: a word for the share.
+        band: published lowest and highest share, a shaded range.
+        height: in pixels.
+
+    Raises:
+        ValueError: arguments of different length, or none.
+
+    >>> shares(["a", "b"], [0.5, 0.9], name="Two layers", what="cells at work").layout.meta["title"]
+    'Two layers: cells at work 50 to 90 %'
+    """
+    values = np.asarray(library, np.float64)
+    own = np.full(values.shape, np.nan) if yours is None else np.asarray(yours, np.float64)
+    if not len(names) == len(values) == len(own) or not len(names):
+        raise ValueError(f"names, library and yours must be of one length, got {len(names)}, {len(values)}, {len(own)}")
+    agree = np.isclose(own, values, rtol=1e-9, atol=0)
+    said = f"{name}: {what} {100 * values.min():.0f} to {100 * values.max():.0f} %"
+    said += f"; yours agrees at {agree.sum()} of {len(values)}" if yours is not None else ""
+    x = np.arange(len(values), dtype=np.float64)
+    other = ~agree & np.isfinite(own)
+    data = [
+        _points("library, modelled", x, values, names, {"symbol": "square", "size": 8, "color": style.BLUE}),
+        _points("yours, the same", x[agree], own[agree], np.array(names)[agree], _open("circle-open", 13)),
+        _points("yours, different", x[other], own[other].clip(-0.05, 1.15), np.array(names)[other], _open("x", 9)),
+    ]
+    few = len(names) <= LABELLED
+    layout: dict[str, Any] = {
+        "xaxis": {"range": [-0.7, len(names) - 0.3], "showgrid": False, "tickvals": x if few else x[:0]}
+        | {"ticktext": np.array([n.replace("-", "-<br>", 1) for n in names] if few else [], dtype=str)}
+        | {"title": {"text": "" if few else "layers, from the first network's first to the last one's last"}},
+        "yaxis": {"range": [-6, 116], "title": {"text": f"{what} (%)"}, "tickvals": np.arange(0, 101, 20)},
+    }
+    if band:
+        layout["shapes"] = [_band(*band)]
+        layout["annotations"] = [style.note(f"published range: {100 * band[0]:.0f} to {100 * band[1]:.0f} %", y=0.99)]
+    entries = [(style.BLUE, "■", "library, modelled")]
+    entries += [provenance.entry("published", "published range")] if band else []
+    entries += [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "yours, different")]
+    each = ", ".join(f"{n} {100 * v:.0f} %" for n, v in zip(names[:LABELLED], values, strict=False))
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"{what.capitalize()}, modelled: {each}{' and more' if not few else ''}. {said}.",
+        title=said,
+        subtitle=style.key(*entries[: len(entries) if yours is not None else len(entries) - 2]),
+        height=height,
+        b=60 if few else 48,
+    )
+
+
+def _open(symbol: str, size: int) -> dict[str, Any]:
+    return {"symbol": symbol, "size": size, "color": style.VERMILION, "line": {"width": 2, "color": style.VERMILION}}
+
+
+def _points(name: str, x: np.ndarray, y: np.ndarray, texts: Any, marker: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": x,
+        "y": 100 * y,
+        "text": np.array(texts, dtype=str),
+        "marker": marker,
+        "hovertemplate": f"%{{text}}<br>{name}  %{{y:.3g}} %<extra></extra>",
+    }
+
+
+def _band(low: float, high: float) -> dict[str, Any]:
+    return {
+        "type": "rect",
+        "layer": "below",
+        "xref": "x domain",
+        "yref": "y",
+        "x0": 0,
+        "x1": 1,
+        "y0": 100 * low,
+        "y1": 100 * high,
+        "fillcolor": style.LOST_RANGE,
+        "line": {"width": 1, "color": style.VERMILION, "dash": "dot"},
+    }
