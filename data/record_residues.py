@@ -13,13 +13,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lplab.compression import AdaComp, Context, Dense
+from lplab.compression import AdaComp, Compressor, Context, Dense, TopK
 from lplab.compression.local import bin_maxima
 from lplab.parallel.residues import LAYERS, LayerMoment, Look, ResidueRun
 
 STEPS, EVERY, WINDOW = 240, 3, 500
 MOMENTS = (3, 30, 120, 237)
 RUNS = tuple((bin, factor) for factor in (2.0, 1.0) for bin in (None, 1, 5, 20, 50, 100, 200, 500, 1000, 5000))
+OTHERS = {
+    "dense": Dense(),
+    "top 1 %": TopK(0.01),
+    "top 1 %, no residue": TopK(0.01, error_feedback=False),
+}
 FIELDS = tuple(LayerMoment.__dataclass_fields__)
 FILE = Path(__file__).parent / "residues" / "row_reader.npz"
 
@@ -62,11 +67,10 @@ def record(bin: int | None, factor: float, steps: int = STEPS) -> dict[str, np.n
     return {"losses": losses, "error": np.float32(run.test_error()), "points": np.array(kept, np.float32), **parts}
 
 
-def dense(steps: int = STEPS) -> dict[str, np.ndarray]:
-    """Losses and test error of the same training without compression."""
-    run = ResidueRun(Dense())
-    losses = np.array([moment.loss for moment in run.steps(steps)], np.float32)
-    return {"dense_losses": losses, "dense_error": np.float32(run.test_error())}
+def other(compressor: Compressor, steps: int = STEPS) -> tuple[np.ndarray, float]:
+    """Losses and test error of the same training with another compressor."""
+    run = ResidueRun(compressor)
+    return np.array([moment.loss for moment in run.steps(steps)], np.float32), run.test_error()
 
 
 if __name__ == "__main__":
@@ -74,6 +78,7 @@ if __name__ == "__main__":
     torch.use_deterministic_algorithms(True)
     parameters = dict(ResidueRun().learners.model.named_parameters())
     each = [record(*settings) for settings in RUNS]
+    losses, errors = zip(*map(other, OTHERS.values()), strict=True)
     FILE.parent.mkdir(exist_ok=True)
     np.savez_compressed(
         FILE,
@@ -85,6 +90,8 @@ if __name__ == "__main__":
         sizes=np.array([parameters[name].numel() for name in LAYERS]),
         total=sum(p.numel() for p in parameters.values()),
         **{part: np.array([run[part] for run in each]) for part in each[0]},
-        **dense(),
+        others=np.array(list(OTHERS)),
+        other_losses=np.array(losses),
+        other_errors=np.array(errors, np.float32),
     )
     print(f"{FILE}: {len(RUNS)} runs, {FILE.stat().st_size / 1e3:.0f} kB")

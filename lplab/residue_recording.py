@@ -52,6 +52,7 @@ class Course:
         empty: bins that send nothing.
         residue, gradient: Euclidean lengths; the residue after the step.
         scale: S.
+        agreeing: elements sent whose gradient of that step has the sign that is sent.
         size: elements of the layer.
         bin: elements of a bin.
     """
@@ -62,6 +63,7 @@ class Course:
     residue: np.ndarray
     gradient: np.ndarray
     scale: np.ndarray
+    agreeing: np.ndarray
     size: int
     bin: int
 
@@ -127,6 +129,7 @@ class ResidueRecording:
         total: parameters of the whole net.
         steps: that were recorded, int64 [points].
         moments: steps of which a window of elements is kept.
+        others: compressors of which only losses are kept.
     """
 
     runs: tuple[tuple[int | None, float], ...]
@@ -135,6 +138,7 @@ class ResidueRecording:
     total: int
     steps: np.ndarray
     moments: tuple[int, ...]
+    others: tuple[str, ...]
     _parts: dict[str, np.ndarray]
 
     def course(self, layer: str, bin: int | None = None, factor: float = 2.0) -> Course:
@@ -147,9 +151,9 @@ class ResidueRecording:
         (80,)
         """
         i, at = self._run(bin, factor), self._layer(layer)
-        sent, empty, residue, gradient, scale = self._parts["points"][i, :, at].T
+        sent, empty, residue, gradient, scale, agreeing = self._parts["points"][i, :, at].T
         size, length = self.sizes[at], bin_of(layer, bin)
-        return Course(self.steps, sent, empty, residue, gradient, scale, size, length)
+        return Course(self.steps, sent, empty, residue, gradient, scale, agreeing, size, length)
 
     def window(self, layer: str, moment: int, bin: int | None = None, factor: float = 2.0) -> BinWindow:
         """The first 500 elements of a layer at a moment.
@@ -180,15 +184,22 @@ class ResidueRecording:
         """Share of the test digits that are wrong after the last step."""
         return float(self._parts["error"][self._run(bin, factor)])
 
-    @property
-    def dense_losses(self) -> np.ndarray:
-        """Training losses without compression."""
-        return self._parts["dense_losses"]
+    def other(self, name: str = "dense") -> tuple[np.ndarray, float]:
+        """Losses of every step and the test error of the same training with another compressor.
 
-    @property
-    def dense_error(self) -> float:
-        """Share of the test digits that are wrong after the last step without compression."""
-        return float(self._parts["dense_error"])
+        Args:
+            name: "dense", without compression; "top 1 %", the largest of each layer; or "top 1 %, no residue".
+
+        Raises:
+            ValueError: none of these.
+
+        >>> len(residue_recording().other("top 1 %")[0])
+        240
+        """
+        if name not in self.others:
+            raise ValueError(f"no run {name!r}; there are: {'; '.join(self.others)}")
+        i = self.others.index(name)
+        return self._parts["other_losses"][i], float(self._parts["other_errors"][i])
 
     def _run(self, bin: int | None, factor: float) -> int:
         if (bin, factor) not in self.runs:
@@ -221,5 +232,6 @@ def residue_recording() -> ResidueRecording:
         int(parts.pop("total")),
         parts.pop("steps"),
         tuple(parts.pop("moments").tolist()),
+        tuple(map(str, parts.pop("others"))),
         parts,
     )

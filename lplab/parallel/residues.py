@@ -76,6 +76,7 @@ class LayerMoment:
         residue: Euclidean length of the residue after the step.
         gradient: that of the gradient.
         scale: S.
+        agreeing: elements sent whose gradient of this step has the sign that is sent.
     """
 
     sent: float
@@ -83,6 +84,7 @@ class LayerMoment:
     residue: float
     gradient: float
     scale: float
+    agreeing: float
 
 
 @dataclass(frozen=True)
@@ -139,8 +141,10 @@ class ResidueRun:
 
     def _note(self, context: Context, look: Look) -> None:
         found = look.found
+        signs = np.where(found.negative, -1, 1)
+        agreeing = int((signs * look.gradient[found.indices] > 0).sum())
         residue, gradient = (float(np.linalg.norm(x)) for x in (found.residue, look.gradient))
-        moment = LayerMoment(found.indices.size, look.empty_bins, residue, gradient, float(found.scale))
+        moment = LayerMoment(found.indices.size, look.empty_bins, residue, gradient, float(found.scale), agreeing)
         self._seen.setdefault(context.layer, []).append(moment)
         if self._watch is not None:
             self._watch(context, look)

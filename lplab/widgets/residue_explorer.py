@@ -30,8 +30,8 @@ class ResidueExplorer(PositionedExplorer):
         ValueError: a position that does not exist.
 
     >>> explorer = ResidueExplorer(bin=1)
-    >>> explorer.figures["courses"].layout.meta["title"][:22]
-    'Bins of 1: dense sends'
+    >>> explorer.figures["courses"].layout.meta["title"][:28]
+    'Bins of 1: convolution sends'
     """
 
     def __init__(self, **position: Any) -> None:

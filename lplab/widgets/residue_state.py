@@ -49,12 +49,12 @@ class Position:
         moment: a step of which elements were kept.
 
     >>> Position().layer, Position().moment
-    ('dense', 30)
+    ('convolution', 30)
     """
 
     bin: int | str = BY_KIND
     factor: float = 2.0
-    layer: str = "dense"
+    layer: str = "convolution"
     moment: int = 30
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ def courses_figure(at: Position) -> go.Figure:
     title = f"Bins of {bin}: {at.layer} sends {percent(float(now.share.mean()))}, holds {now.held.mean():.1f} gradients"
     return figures.sent_and_kept(
         [SentCourse(layer, c.steps, c.share, c.held) for layer, c in each.items()],
-        steps=len(recorded.dense_losses),
+        steps=len(recorded.other("dense")[0]),
         chosen=recorded.layers.index(at.layer),
         at=at.moment,
         title=title,
@@ -133,15 +133,15 @@ def bins_figure(at: Position) -> go.Figure:
 def statement(at: Position) -> str:
     """What becomes of the training under this setting, in one line."""
     recorded = residue_recording()
-    last = recorded.losses(*at.run)[-20:].mean()
+    last, (dense, dense_error) = recorded.losses(*at.run)[-20:].mean(), recorded.other("dense")
     now = course(at, at.layer)
     per_bin = now.sent.mean() * now.bin / now.size
     nothing = now.empty.mean() / -(-now.size // now.bin)
     return (
         f"{at.layer}: {per_bin:.2g} elements of a bin are sent on average, {percent(float(nothing))} of the bins send "
         f"nothing. Training loss of the last 20 steps {last:.2f}, without compression "
-        f"{recorded.dense_losses[-20:].mean():.2f}; test errors {percent(recorded.error(*at.run))} and "
-        f"{percent(recorded.dense_error)}."
+        f"{dense[-20:].mean():.2f}; test errors {percent(recorded.error(*at.run))} and "
+        f"{percent(dense_error)}."
     )
 
 

@@ -1,0 +1,110 @@
+"""The explorer of residues: every control over its whole range, and the numbers are the recording's."""
+
+import pytest
+
+from lplab.compression import AdaComp, TopK
+from lplab.residue_recording import residue_recording
+from lplab.widgets import ResidueExplorer, live_residues
+from lplab.widgets import residue_state as rs
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    return ResidueExplorer()
+
+
+def test_the_first_picture_makes_the_point():
+    shown = ResidueExplorer()
+    title = shown.figures["courses"].layout.meta["title"]
+    assert title == "Bins of 50 | 500: convolution sends 6.2 %, holds 2.2 gradients"
+    assert "step 30" in shown.figures["bins"].layout.meta["title"]
+    assert "without compression 0.05" in shown.statement.value
+
+
+@pytest.mark.parametrize("name", ["bin", "factor", "layer", "moment"])
+def test_every_position_of_every_control_changes_the_picture(explorer, name):
+    explorer.reset()
+    control = explorer.controls[name]
+    values = [v[1] if isinstance(v, tuple) else v for v in control.options]
+    seen = set()
+    for value in values:
+        control.value = value
+        assert getattr(explorer.position, name) == value and explorer.error_line.value == ""
+        seen.add((explorer.figures["courses"].layout.meta["title"], explorer.figures["bins"].alt, explorer.table.value))
+    assert len(seen) == len(values)
+    explorer.reset()
+    assert control.value == getattr(rs.Position(), name)
+
+
+def test_every_pair_of_run_and_layer_can_be_drawn():
+    for bin in rs.bins():
+        for factor in rs.FACTORS.values():
+            for layer in residue_recording().layers:
+                at = rs.Position(bin, factor, layer, 237)
+                assert rs.courses_figure(at).layout.meta["alt"].endswith(".") and "%" in rs.statement(at)
+                assert len(rs.bins_figure(at).data) == 7 and len(rs.table(at)) == 4
+
+
+def test_presets_put_the_controls_there(explorer):
+    for name, button in explorer.preset_buttons.items():
+        button.click()
+        for field, value in rs.PRESETS[name].items():
+            assert getattr(explorer.position, field) == value == explorer.controls[field].value
+    explorer.reset_button.click()
+    assert explorer.position == rs.Position()
+
+
+@pytest.mark.parametrize("position", [{}, {"bin": 20, "factor": 1.0, "layer": "dense", "moment": 120}])
+def test_copied_code_gives_the_numbers_of_the_picture(explorer, position, capsys):
+    explorer.reset()
+    explorer.set(**position)
+    explorer.copy_button.click()
+    assert explorer._helper.clipboard["text"] == explorer.position.code and explorer.code_line.value
+    exec(explorer.position.code, {})
+    at = explorer.position
+    course = residue_recording().course(at.layer, *at.run)
+    share, held, *_ = capsys.readouterr().out.split()
+    assert float(share) == pytest.approx(float(course.share[at.point])) and course.steps[at.point] == at.moment
+    assert float(held) == pytest.approx(float(course.held[at.point]))
+    assert rs.table(at)[1][1] == rs.times(course.counted(at.point).payload)
+    explorer.reset()
+
+
+def test_a_wrong_value_is_seen(explorer):
+    explorer.reset()
+    with pytest.raises(ValueError, match="unknown bin 7"):
+        explorer.set(bin=7)
+    explorer.reset()
+
+
+@pytest.mark.parametrize(("wrong", "said"), [
+    ({"bin": 3}, "unknown bin 3; allowed: 50 | 500, 1"),
+    ({"factor": 3.0}, "unknown factor 3.0; allowed: 2.0, 1.0|unknown factor 3.0; allowed: "),
+    ({"layer": "stem"}, "unknown layer 'stem'; allowed: convolution"),
+    ({"moment": 4}, "unknown moment 4; allowed: 3, 30"),
+])  # fmt: skip
+def test_positions_that_do_not_exist_are_refused(wrong, said):
+    with pytest.raises(ValueError, match=said.replace("50 | 500", r"50 \| 500")):
+        ResidueExplorer(**wrong)
+
+
+def test_a_live_run_draws_all_layers_and_stops():
+    run = live_residues(AdaComp(bin=100), steps=40, name="residues, tested")
+    assert run.figure.layout.meta["title"] == "Not started yet"
+    run.start()
+    run.stop()
+    run.wait(120)
+    done = len(run.result())
+    assert run.state == "stopped" and 1 <= done < 40
+    assert run.figure.layout.meta["title"].startswith(f"Step {done} of 40: loss 2.3")
+    assert [len(trace.x) for trace in run.figure.data[:8]] == [done] * 8
+
+
+@pytest.mark.parametrize(("make", "error", "said"), [
+    (lambda: live_residues(TopK(0.1)), TypeError, "must be an AdaComp, got TopK"),
+    (lambda: live_residues(layer="stem"), ValueError, "no layer 'stem'"),
+    (lambda: live_residues(steps=0), ValueError, "steps"),
+])  # fmt: skip
+def test_what_cannot_run_is_refused(make, error, said):
+    with pytest.raises(error, match=said):
+        make()
