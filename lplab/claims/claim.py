@@ -112,6 +112,7 @@ class Claim:
         explained: further checks, which say why; they do not decide.
         budget_seconds: what all measurements may take together, on one core.
         limits: what does not carry over.
+        modelled: whether the numbers are computed by a model instead of measured in a training.
         untestable: why no miniature can show this; then there are no points, and the verdict says so.
 
     Raises:
@@ -134,6 +135,7 @@ class Claim:
     explained: tuple[Check, ...] = field(repr=False, default=())
     budget_seconds: float = 60.0
     limits: str = ""
+    modelled: bool = False
     untestable: str = ""
 
     def __post_init__(self) -> None:

@@ -120,6 +120,7 @@ GPT3_ENERGY = Claim(
         Check("A model of the step comes near", a_model_of_the_step_comes_near),
     ),
     budget_seconds=5,
+    modelled=True,
     limits=f"The last training alone. {accelerators.get('v100').label} at a recalled peak and power; what 10,000 "
     "chips lost by "
     "waiting for each other is within the 20 % that they reached.",

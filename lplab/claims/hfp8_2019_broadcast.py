@@ -159,6 +159,7 @@ HFP8_2019_BROADCAST = Claim(
         Check("The bytes are those of the real exchange", bytes_are_those_of_the_real_exchange),
     ),
     budget_seconds=10,
+    modelled=True,
     limits="The published range is recalled and decides nothing by itself: what can be checked is which comparison "
     "gives "
     "it. Nothing is timed. That training stays the same, bit by bit, is hfp8_2019_distributed.",

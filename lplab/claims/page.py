@@ -14,7 +14,9 @@ HEAD = f"""# Published claims, and what they do here
 Each row is a statement of a paper and a small experiment that anybody can run again: `lplab claims run ID` measures it
 and keeps the numbers in [`data/claims`](../data/claims). A verdict is computed from these numbers: *shown* if every
 part of the shape that the paper lets one expect is there, *not shown* if one is not; then the section says which, and
-what we measured to find out why. Our numbers are medians over the seeds, with the smallest and the largest in brackets.
+what we measured to find out why. Our numbers are medians over the seeds, with the smallest and the largest in brackets;
+where a claim is about machines they are computed by a model, which the section says. More published numbers of machines
+stand in [numbers.md](numbers.md).
 
 This page is made from the stored numbers: `{COMMAND}`."""
 
@@ -36,6 +38,7 @@ def as_page(rows: Sequence[dict[str, Any]]) -> str:
 def _section(record: dict[str, Any]) -> str:
     """One claim: both sides, then every part of the verdict."""
     seeds = f"; {record['seeds']} seeds" if record["seeds"] > 1 else ""
+    done = "computed" if record.get("modelled") else "measured"
     parts = [
         f"## {record['claim']}",
         f"**{record['title']}: {record['verdict']}.** {record['paper']}; {record['where']}.",
@@ -44,7 +47,7 @@ def _section(record: dict[str, Any]) -> str:
         f"*Here:* {record['experiment']}",
         f"*Our numbers:* {record['ours']}{seeds}.",
         _list("What decides:", record["findings"], ("holds", "does not hold")),
-        _list("What we measured to understand it:", record["explained"], ("so it is", "not so")),
+        _list(f"What we {done} to understand it:", record["explained"], ("so it is", "not so")),
         f"*Limits:* {record['limits']}" if record["limits"] else "",
         f"{record['measured'][:1].upper()}{record['measured'][1:]}.",
     ]

@@ -44,8 +44,14 @@ def energies_close(results: Results) -> Finding:
     return _closes(results, "mwh", "MWh")
 
 
+def tonnes_of_gpt3(results: Results) -> Finding:
+    """Carbon of GPT-3 within 1.5 %: the one that was read."""
+    found, published = (_of(results, "gpt3", number) for number in ("tonnes", "published_tonnes"))
+    return Finding(abs(found / published - 1) < 0.015, f"GPT-3: {found:.0f} t of CO₂e (published {published:.0f}).")
+
+
 def tonnes_close(results: Results) -> Finding:
-    """Carbon within 1.5 %."""
+    """Carbon of all five within 1.5 % of what is recalled."""
     return _closes(results, "tonnes", "Tonnes of CO₂e")
 
 
@@ -99,14 +105,16 @@ PATTERSON_2021 = Claim(
     points=POINTS,
     seeds=(0,),
     measure=measure,
-    shape=(Check("The energies within 1.5 %", energies_close), Check("The carbon within 1.5 %", tonnes_close)),
+    shape=(Check("The energies within 1.5 %", energies_close), Check("GPT-3's carbon within 1.5 %", tonnes_of_gpt3)),
     ours=ours,
     explained=(
+        Check("The carbon of the others, as recalled", tonnes_close),
         Check("The largest network emitted least", operations_do_not_decide),
         Check("The place counts more than formats", the_place_counts),
         Check("What of the peak was reached", chips_are_mostly_idle),
     ),
     budget_seconds=5,
+    modelled=True,
     limits="Watts and days are theirs; nothing is measured. Making the chips, and all trainings before the last, are "
     "left "
     "out.",

@@ -96,7 +96,7 @@ def ours(results: Results) -> str:
 RAPID_2021 = Claim(
     id="rapid_2021",
     version=1,
-    title="A quarter of the peak is sustained: the mean comes out, the lower end does not",
+    title="Training sustains a quarter of the peak, 102 to 588 of 768 TFLOPS",
     paper="S. Venkataramani et al.: RaPiD, ISCA 2021",
     where="abstract",
     states="Training in hybrid FP8 on 4 chips of 32 cores, batch 512, sustains 102 to 588 of 768 TFLOPS, 203 in the "
@@ -122,6 +122,7 @@ RAPID_2021 = Claim(
         Check("Depthwise convolutions leave arrays empty", depthwise_leaves_arrays_empty),
     ),
     budget_seconds=10,
+    modelled=True,
     limits="The networks of the paper are not listed where we could read, memory bandwidths are recalled, and the "
     "power "
     "that a waiting chip draws is that of H100s.",

@@ -145,6 +145,7 @@ SCALECOM_2020_SPEEDUP = Claim(
         Check("The dense run must send 16 bits", bits_of_the_dense_run),
     ),
     budget_seconds=10,
+    modelled=True,
     limits="Nothing is timed, in the paper neither. Bandwidth alone: no latency of the extra broadcast of indices, "
     "nothing "
     "hidden behind the backward pass, no time for choosing.",

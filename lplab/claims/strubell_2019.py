@@ -42,11 +42,14 @@ def the_table_closes(results: Results) -> Finding:
 
 
 def the_search_was_corrected(results: Results) -> Finding:
-    """The number that went round the world was an estimate of a search that was never run that way."""
+    """The number that went round the world was an estimate of a search that was never run that way.
+
+    Judged by the energy: the corrected tonnes are recalled.
+    """
     first, kwh = _of(results, SEARCH, "tonnes"), _of(results, SEARCH, "kwh")
     real, spent = _of(results, CORRECTED, "published_tonnes"), _of(results, CORRECTED, "published_kwh")
     return Finding(
-        abs(kwh / spent / TIMES - 1) < 0.02 and first / real > 80,
+        abs(kwh / spent / TIMES - 1) < 0.02,
         f"The {first:.0f} t of the architecture search were corrected in 2021: {real:.1f} t and {spent / 1000:.1f} "
         "MWh, where "
         f"the estimate was {kwh / 1000:.0f} MWh: {kwh / spent:.0f} times too high. The search had used a small proxy "
@@ -57,11 +60,11 @@ def the_search_was_corrected(results: Results) -> Finding:
 
 def five_cars_are_a_twentieth_of_one(results: Results) -> Finding:
     """What the picture with the five cars becomes."""
-    pounds, real = _of(results, SEARCH), _of(results, CORRECTED, "published_tonnes") / _of(results, SEARCH, "tonnes")
+    pounds, real = _of(results, SEARCH), _of(results, CORRECTED, "published_kwh") / _of(results, SEARCH, "kwh")
     cars = pounds / CAR_POUNDS
     return Finding(
         abs(cars - 5) < 0.1 and cars * real < 0.1,
-        f"“As much as five cars in their lives” ({cars:.2f}) became {cars * real:.2f} of one car.",
+        f"“As much as five cars in their lives” ({cars:.2f}) is {cars * real:.2f} of one car by the corrected energy.",
     )
 
 
@@ -88,7 +91,7 @@ def ours(results: Results) -> str:
 STRUBELL_2019 = Claim(
     id="strubell_2019",
     version=1,
-    title="A training's carbon is watts × hours × building × grid; the 284 tonnes were 3.2",
+    title="A training's carbon is watts × hours × building × grid; the 284 tonnes were corrected 88 times down",
     paper="E. Strubell, A. Ganesh, A. McCallum: Energy and policy considerations for deep learning in NLP, ACL 2019; "
     "D. Patterson et al., arXiv 2104.10350, 2021",
     where="table 3; the correction in section 4 of the latter",
@@ -114,5 +117,6 @@ STRUBELL_2019 = Claim(
         Check("The corrected run by the same formula", the_inputs_of_the_correction_close),
     ),
     budget_seconds=5,
+    modelled=True,
     limits="Watts and hours are theirs. Hours are printed rounded. Making the chips is in none of these numbers.",
 )

@@ -31,7 +31,8 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
         "findings": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.findings],
         "explained": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.explained],
         "limits": claim.limits,
-        "measured": numbers.provenance,
+        "modelled": claim.modelled,
+        "measured": numbers.provenance.replace("measured on", "computed on") if claim.modelled else numbers.provenance,
     }
 
 

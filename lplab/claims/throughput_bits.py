@@ -185,6 +185,7 @@ THROUGHPUT_BITS = Claim(
         Check("A whole network gains less", networks_gain_less),
     ),
     budget_seconds=5,
+    modelled=True,
     limits="Peak and area, not training time. Areas are of 45 nm, with two points for two coefficients. Nothing is "
     "timed.",
 )

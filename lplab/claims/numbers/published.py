@@ -95,7 +95,8 @@ class Published:
         >>> Published("T99", "", "", 4.0, "t", "absolute", 0.5, "A", "", lambda: 4.0).allowed
         'within 0.5 t'
         """
-        return BOUNDS[self.bound].format(tolerance=self.tolerance, unit=self._step).strip()
+        said = BOUNDS[self.bound].format(tolerance=self.tolerance, unit=self._step).strip()
+        return said.removesuffix("s") if said == "within 1 points" else said
 
     @property
     def _step(self) -> str:
