@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from lplab.claims.adacomp_2018 import ADACOMP_2018
 from lplab.claims.claim import Claim
 from lplab.claims.ddl_2017 import DDL_2017
 from lplab.claims.four_bits_saving import FOUR_BITS_SAVING
@@ -21,6 +22,7 @@ from lplab.claims.pact_2018 import PACT_2018
 from lplab.claims.patterson_2021 import PATTERSON_2021
 from lplab.claims.rapid_2021 import RAPID_2021
 from lplab.claims.sawb_2019 import SAWB_2019
+from lplab.claims.scalecom_2020 import SCALECOM_2020
 from lplab.claims.scalecom_2020_speedup import SCALECOM_2020_SPEEDUP
 from lplab.claims.strubell_2019 import STRUBELL_2019
 from lplab.claims.sun_2020_ablation import SUN_2020_ABLATION
@@ -58,6 +60,8 @@ CLAIMS: tuple[Claim, ...] = (
     SUN_2020_ABLATION,
     SUN_2020_HARDWARE,
     LUQ_2022,
+    ADACOMP_2018,
+    SCALECOM_2020,
     DDL_2017,
     SCALECOM_2020_SPEEDUP,
     HFP8_2019_BROADCAST,

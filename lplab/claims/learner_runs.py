@@ -1,0 +1,176 @@
+"""Trainings by several learners behind claims: a task, a compressor and a number of learners in, numbers out.
+
+This module imports PyTorch only inside its functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lplab.claims.trainings import _classes, _or, one_thread
+from lplab.compression import Compressor, Context, LayerInfo, LayerState, Transfer
+from lplab.compression.protocol import Request, Steps
+
+if TYPE_CHECKING:
+    from lplab.parallel import Learners
+    from lplab.training.tasks import Task
+
+LAST = 0.1  # the share of the steps whose mean loss counts as the training loss of the end
+Note = Callable[[Context, Request], Any]
+
+
+@dataclass(frozen=True)
+class Watched(Compressor):
+    """Another compressor; every request of every learner is shown to ``note`` on its way.
+
+    >>> from lplab.compression import Dense, exchange
+    >>> seen = []
+    >>> watched = Watched(Dense(), lambda context, request: seen.append(type(request).__name__))
+    >>> exchange(watched, [np.ones(2, np.float32)] * 2, [watched.init((2,))] * 2).tolist(), seen
+    ([1.0, 1.0], ['Sum', 'Sum'])
+    """
+
+    compressor: Compressor
+    note: Note
+
+    def for_layer(self, layer: LayerInfo) -> Compressor:
+        """Watched, with the settings of the layer."""
+        return Watched(self.compressor.for_layer(layer), self.note)
+
+    def init(self, shape: Any) -> LayerState:
+        """The state of the compressor."""
+        return self.compressor.init(shape)
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """Those of the compressor."""
+        run, answer = self.compressor.steps(gradient, state, context), None
+        while True:
+            try:
+                request = run.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            self.note(context, request)
+            answer = yield request
+
+    def plan(self, shape: Any, activity: Any = None) -> tuple[Transfer, ...]:
+        """That of the compressor."""
+        return self.compressor.plan(shape, activity)
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A training by several learners that came to its end.
+
+    Attributes:
+        task: what was trained.
+        run: the learners after their last step.
+        losses: mean loss of each step, in nats.
+        skipped: steps left out because a gradient was not finite.
+    """
+
+    task: Task
+    run: Learners
+    losses: tuple[float, ...]
+    skipped: int
+
+    def numbers(self) -> dict[str, float]:
+        """Held-out ``loss`` (bits) and ``error`` (%), ``train_loss`` (bits, the last tenth of the steps), ``skipped``.
+
+        A loss above that of guessing, or none at all, counts as guessing, so that all numbers are finite.
+        """
+        import torch
+        from torch.nn import functional
+
+        inputs, targets = self.task.test()
+        model = self.run.model
+        with one_thread(), torch.no_grad():
+            output = model.eval()(inputs)
+            loss = float(functional.cross_entropy(output.flatten(0, -2), targets.flatten()))
+            right = (output.argmax(-1) == targets).float().mean()
+            classes = _classes(model, inputs)
+        end = float(np.mean(self.losses[-max(1, round(LAST * len(self.losses))) :]))
+        return {
+            "loss": round(_or(loss / math.log(2), math.log2(classes)), 6),
+            "error": round(100 * (1 - float(right)), 4),
+            "train_loss": round(_or(end / math.log(2), math.log2(classes)), 6),
+            "skipped": float(self.skipped),
+        }
+
+
+def train(
+    task: Task,
+    compressor: Compressor,
+    learners: int,
+    steps: int,
+    seed: int,
+    *,
+    batch: int | None = None,
+    lr: float | None = None,
+    engine: str = "loop",
+    watch: Callable[[Learners], Any] | None = None,
+) -> Finished:
+    """Train a task by several learners in one process, each with its part of the global batch.
+
+    Args:
+        task: of :mod:`lplab.training.tasks`, or a small one.
+        compressor: of the gradients.
+        learners: how many.
+        steps: how many.
+        seed: of weights, batches and coins: runs that differ in the compressor alone start and read the same.
+        batch: of all learners together; None: the task's own.
+        lr: None: the task's own.
+        engine: "loop" or "stacked".
+        watch: called with the learners after every step.
+
+    Raises:
+        ValueError: a batch that the learners cannot share evenly.
+
+    >>> from lplab.compression import ScaleCom
+    >>> from lplab.training import tasks
+    >>> finished = train(tasks.get("mlp"), ScaleCom(chunk=50), learners=2, steps=3, seed=0)
+    >>> len(finished.losses), sorted(finished.numbers())
+    (3, ['error', 'loss', 'skipped', 'train_loss'])
+    """
+    run = make(task, compressor, learners, seed, batch=batch, lr=lr, engine=engine)
+    losses, skipped = [], 0
+    for found in run.steps(steps):
+        losses.append(found.loss)
+        skipped += found.skipped
+        if watch:
+            watch(run)
+    return Finished(task, run, tuple(losses), skipped)
+
+
+def make(
+    task: Task,
+    compressor: Compressor,
+    learners: int,
+    seed: int,
+    *,
+    batch: int | None = None,
+    lr: float | None = None,
+    engine: str = "loop",
+) -> Learners:
+    """The learners of :func:`train` before their first step; arguments as there."""
+    import torch
+
+    from lplab.parallel import Learners, shards
+    from lplab.training.trainer import default_loss
+
+    kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    rate, options = task.lr if lr is None else lr, dict(task.options)
+    return Learners(
+        task.model(seed),
+        default_loss,
+        shards(task.data(task.batch if batch is None else batch, seed), learners),
+        compressor,
+        learners,
+        optimizer=lambda parameters: kinds[task.optimizer](parameters, lr=rate, **options),
+        engine=engine,
+        seed=seed,
+    )
