@@ -20,8 +20,11 @@ _WORD = 0xFFFFFFFF
 _LONG = 0xFFFFFFFFFFFFFFFF
 
 
-def _split_mix(value: int) -> int:
-    """The output function of SplitMix64 (Steele, Lea, Flood 2014): 64 well-mixed bits from 64 bits."""
+def _split_mix(value: Any) -> Any:
+    """The output function of SplitMix64 (Steele, Lea, Flood 2014): 64 well-mixed bits from 64 bits.
+
+    Of an integer or of uint64, which wrap around by themselves.
+    """
     value = (value + 0x9E3779B97F4A7C15) & _LONG
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _LONG
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _LONG
@@ -52,6 +55,16 @@ def keys(seed: int, stretch: int = 0) -> tuple[int, int]:
     """
     mixed = _split_mix(_split_mix(seed & _LONG) ^ ((seed >> 64) & _LONG) ^ stretch)
     return mixed & _WORD, mixed >> 32
+
+
+def many_keys(seeds: list[int]) -> list[tuple[int, int]]:
+    """:func:`keys` of seeds below 2^64, computed together.
+
+    >>> many_keys([7, 8]) == [keys(7), keys(8)]
+    True
+    """
+    mixed = _split_mix(_split_mix(np.array(seeds, np.uint64)))
+    return list(zip((mixed & _WORD).tolist(), (mixed >> 32).tolist(), strict=True))
 
 
 def draws(xp: Any, key: tuple[int, int], first: int, count: int, bits: int, device: Any = None) -> Any:

@@ -31,8 +31,9 @@ _WORD = WORDS["float32"]
 _NO_SHIFTS = np.zeros(0, np.int32)
 _ONE = np.ones(1, np.float32)
 _seen: Counter[Any] = Counter()  # elements that each loop could have rounded so far; only speed depends on it
-Loop = Callable[[int, int, int, int, int, float], None]
-"""Addresses of x and out, elements, the number of the first one, seed, scale."""
+Loop = Callable[[int, int, int, int, tuple[int, int], float], None]
+"""Addresses of x and out, elements, the number of the first one, the keys of their coins, scale."""
+_NO_COINS = 0, 0
 
 
 class Prepared:
@@ -52,6 +53,7 @@ class Prepared:
         self.format, self.rounding, self.step = format, rounding, step
         self._sort = _sort_of_loop(format.plan, rounding, step)
         self._loop: Loop | None = None
+        self._throws_coins = rounding.is_stochastic
 
     def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:
         """Round a tensor (without gradient) into a new one."""
@@ -59,17 +61,29 @@ class Prepared:
         fits = x.dtype == torch.float32 and x.is_cpu and not x.is_neg() and 0 < x.numel() < 2**31
         if loop is None or not fits:
             return self._slow(x, seed, scale)
-        if self.rounding.is_stochastic:
+        if self._throws_coins:
             x = x.contiguous()  # coins are numbered in this order
         out = torch.empty_like(x)  # in the order of x where x is dense, such as a transposed matrix
         if not x.is_contiguous() and x.stride() != out.stride():
             x = torch.empty_like(out).copy_(x)
-        count = x.numel()
+        count, key = x.numel(), counter.keys(seed) if self._throws_coins else _NO_COINS
         if count < SHARED:
-            loop(x.data_ptr(), out.data_ptr(), count, 0, seed, scale)
+            loop(x.data_ptr(), out.data_ptr(), count, 0, key, scale)
         else:
-            _shared(loop, x.data_ptr(), out.data_ptr(), count, seed, scale)
+            _shared(loop, x.data_ptr(), out.data_ptr(), count, key, scale)
         return out
+
+    def round_into(self, xs: list[Tensor], outs: list[Tensor], seeds: list[int]) -> None:
+        """Round many tensors into the memory of others of the same shapes, as if each were copied there."""
+        loop = self._loop or self._prepare(sum(x.numel() for x in xs))
+        keys = counter.many_keys(seeds) if self._throws_coins else [_NO_COINS] * len(xs)
+        for x, out, seed, key in zip(xs, outs, seeds, keys, strict=True):
+            count = x.numel()
+            if loop and count < SHARED and _is_plain(x) and _is_plain(out):
+                loop(x.data_ptr(), out.data_ptr(), count, 0, key, 1.0)
+            else:
+                out.copy_(self(x, seed))
+        torch.autograd.graph.increment_version(outs)
 
     def _prepare(self, size: int) -> Loop | None:
         if self._sort is None:
@@ -91,10 +105,10 @@ class Prepared:
         plan = self.format.plan
         if isinstance(plan, Table):
             table = lookups.table_loop(plan, self.rounding)
-            return table and (lambda x, out, count, first, seed, scale: table(x, out, count))
+            return table and (lambda x, out, count, first, key, scale: table(x, out, count))
         if nearest.sort_of(plan, self.rounding, self.step):
             call = nearest.call_of(plan, self.rounding, self.step)
-            return lambda x, out, count, first, seed, scale: call(x, out, count, scale)
+            return lambda x, out, count, first, key, scale: call(x, out, count, scale)
         return _grid_loop(self._sort, plan, self.rounding)
 
 
@@ -111,15 +125,13 @@ def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
     """As :mod:`lplab.formats.kernels` calls the same loop, with everything that does not change put together."""
     from lplab.formats import compiled
 
-    loop, random, step = compiled.grid_loop(*sort), rounding.is_stochastic, sort[5] == "step"
-    table = compiled.grid_constants(
-        arrays.constants(plan, rounding, "float32"), rounding.random_bits if random else 0, "float32"
-    )
+    loop, step = compiled.grid_loop(*sort), sort[5] == "step"
+    bits = rounding.random_bits if rounding.is_stochastic else 0
+    table = compiled.grid_constants(arrays.constants(plan, rounding, "float32"), bits, "float32")
     if step:  # the loop uses this number as the least quotient that is not zero
         table[compiled.SMALLEST] = _WORD.pattern(LEAST_FRACTION)
 
-    def run(x: int, out: int, count: int, first: int, seed: int, scale: float) -> None:
-        key = counter.keys(seed) if random else (0, 0)
+    def run(x: int, out: int, count: int, first: int, key: tuple[int, int], scale: float) -> None:
         factors = np.array([scale], np.float32) if step else _ONE
         tail = (*key, _NO_SHIFTS, factors, factors, factors[0])
         blocks, rest = divmod(count, BLOCK)
@@ -132,12 +144,17 @@ def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
     return run
 
 
-def _shared(loop: Loop, x: int, out: int, count: int, seed: int, scale: float) -> None:
+def _is_plain(x: Tensor) -> bool:
+    """Whether the numbers lie in memory one after the other, as they are."""
+    return x.dtype == torch.float32 and x.is_cpu and x.is_contiguous() and not x.is_neg()
+
+
+def _shared(loop: Loop, x: int, out: int, count: int, key: tuple[int, int], scale: float) -> None:
     """A loop over a large tensor, on as many threads as PyTorch uses."""
 
     def part(first: int, last: int) -> None:
         start, size = BLOCK * first, min(BLOCK * last, count) - BLOCK * first
-        loop(x + 4 * start, out + 4 * start, size, start, seed, scale)
+        loop(x + 4 * start, out + 4 * start, size, start, key, scale)
 
     share_out(part, -(-count // BLOCK), torch.get_num_threads())
 

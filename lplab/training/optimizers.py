@@ -8,7 +8,6 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -18,27 +17,10 @@ from lplab.formats.base import whole
 from lplab.quantizers.radix4 import positive
 from lplab.training.learned import ALPHA
 from lplab.training.recipe import Recipe, Update
-from lplab.training.rounding import rounder_of
-from lplab.training.rules import FLOAT32, Rule
+from lplab.training.updates import PLAIN, Members, Rounding, members_of
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
-_SEED = 0x9E3779B97F4A7C15
-PLAIN = "plain"
-"""A parameter group with this key set is updated in float32, whatever the recipe says (clips of PACT are)."""
-
-
-class Rounding:
-    """The roundings of an update: which rule for what, and a seed that no other parameter or step has."""
-
-    def __init__(self, update: Update, seed: int) -> None:
-        self.update, self.seed = update, seed
-
-    def round(self, rule: Rule, x: Tensor, place: int, step: int, number: int) -> Tensor:
-        """The tensor rounded; itself where there is nothing to do."""
-        if rule.is_identity or not x.numel():
-            return x
-        seed = ((self.seed << 40 | place << 4 | number) * _SEED + step * 0xD1B54A32D192ED03) % 2**63
-        return rounder_of(rule)(x, seed, 1.0).values
+BUFFER = "momentum_buffer"
 
 
 class _Rounded:
@@ -47,43 +29,43 @@ class _Rounded:
     update: Update
     rounding: Rounding
 
-    def _parameters(self: Any) -> Iterable[tuple[int, dict[str, Any], Tensor, dict[str, Any]]]:
-        """Every parameter with a gradient: its place, its group and its state, in which the step has been counted."""
-        place = 0
-        for group in self.param_groups:
-            for p in group["params"]:
-                place += 1
-                if p.grad is None:
-                    continue
-                if p.grad.is_sparse:
-                    raise RuntimeError("sparse gradients cannot be rounded; pass sparse=False to nn.Embedding")
-                state = self.state[p]
-                state["step"] = state.get("step", torch.zeros(())) + 1  # as torch.optim counts
-                yield place, group, p, state
+    @torch.no_grad()
+    def _step(self: Any, closure: Any) -> Any:
+        """One update of all parameters that have a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for members in members_of(self):
+            weights = self._weights(members)
+            self._store(self._changed(self._gradients(members), weights, members), members)
+        return loss
 
-    def _rule(self, name: str, group: dict[str, Any]) -> Rule:
-        return FLOAT32 if group.get(PLAIN) else getattr(self.update, name)
+    def _gradients(self, members: Members) -> list[Tensor]:
+        """The gradients as their rule wants them, their signs turned where the group maximizes."""
+        gradients = [p.grad for p in members.parameters if p.grad is not None]
+        gradients = torch._foreach_neg(gradients) if members.group.get("maximize") else gradients
+        return self.rounding.round_all(self.rounding.rule("gradient", members.group), gradients, members, 0)
 
-    def _gradient(self: Any, place: int, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> Tensor:
-        """The gradient as its rule wants it, its sign turned where the group maximizes."""
-        gradient = -p.grad if group.get("maximize") else p.grad
-        return self.rounding.round(self._rule("gradient", group), gradient, place, int(state["step"]), 0)
+    def _has_masters(self, members: Members) -> bool:
+        return self.update.master_weight is not None and not members.group.get(PLAIN)
 
-    def _weight(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> Tensor:
-        """The weights to be updated: the master copy where there is one."""
-        if self.update.master_weight is None or group.get(PLAIN):
-            return p
-        if "master" not in state:
-            state["master"] = p.detach().clone()
-        return state["master"]
+    def _weights(self, members: Members) -> list[Tensor]:
+        """The weights to be updated: the master copies where there are some."""
+        if not self._has_masters(members):
+            return members.parameters
+        for p, state in zip(members.parameters, members.states, strict=True):
+            if "master" not in state:
+                state["master"] = p.detach().clone()
+        return members.get("master")
 
-    def _store(self: Any, new: Tensor, place: int, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> None:
+    def _store(self, new: list[Tensor], members: Members) -> None:
         """Round the new weights and put them into the model."""
-        count = int(state["step"])
-        if self.update.master_weight is not None and not group.get(PLAIN):
-            new = self.rounding.round(self.update.master_weight, new, place, count, 3)
-            state["master"].copy_(new)
-        p.copy_(self.rounding.round(self._rule("weight", group), new, place, count, 4))
+        if self._has_masters(members):
+            masters = members.get("master")
+            self.rounding.round_into(self.update.master_weight, new, masters, members, 3)
+            new = masters
+        self.rounding.round_into(self.rounding.rule("weight", members.group), new, members.parameters, members, 4)
 
 
 class SGD(_Rounded, torch.optim.SGD):
@@ -122,40 +104,46 @@ class SGD(_Rounded, torch.optim.SGD):
             raise ValueError(f"a rounded SGD has no {', '.join(sorted(unknown))}; allowed: maximize")
         super().__init__(params, lr=lr, momentum=momentum, weight_decay=weight_decay, **more)
 
-    @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """One update of all parameters that have a gradient."""
-        if self.update.is_identity:
-            return super().step(closure)
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for place, group, p, state in self._parameters():
-            g = self._gradient(place, group, p, state)
-            w = self._weight(group, p, state)
-            change = self._velocity if self.update.order == "velocity" else self._axpy
-            self._store(change(g, w, place, group, state), place, group, p, state)
-        return loss
+        return super().step(closure) if self.update.is_identity else self._step(closure)
 
-    def _axpy(self, g: Tensor, w: Tensor, place: int, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
-        rule, count = self._rule("momentum", group), int(state["step"])
+    def _changed(self, g: list[Tensor], w: list[Tensor], members: Members) -> list[Tensor]:
+        return (self._velocity if self.update.order == "velocity" else self._axpy)(g, w, members)
+
+    def _axpy(self, g: list[Tensor], w: list[Tensor], members: Members) -> list[Tensor]:
+        group, rule = members.group, self.rounding.rule("momentum", members.group)
         if group["weight_decay"]:
-            g = self.rounding.round(rule, g.add(w, alpha=group["weight_decay"]), place, count, 1)
+            g = self.rounding.round_all(rule, torch._foreach_add(g, w, alpha=group["weight_decay"]), members, 1)
         if group["momentum"]:
-            v = state.get("momentum_buffer")
-            v = g.clone() if v is None else v.mul(group["momentum"]).add_(g)
-            g = state["momentum_buffer"] = self.rounding.round(rule, v, place, count, 2)
-        return w.sub(g, alpha=group["lr"])
+            g = self._remembered(_with_momentum(g, group["momentum"], members), members)
+        return torch._foreach_sub(w, g, alpha=group["lr"])
 
-    def _velocity(self, g: Tensor, w: Tensor, place: int, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
-        v = g.add(w, alpha=group["weight_decay"]).mul_(-group["lr"])
-        if group["momentum"] and "momentum_buffer" in state:
-            v.add_(state["momentum_buffer"], alpha=group["momentum"])
-        v = self.rounding.round(self._rule("momentum", group), v, place, int(state["step"]), 2)
+    def _velocity(self, g: list[Tensor], w: list[Tensor], members: Members) -> list[Tensor]:
+        group = members.group
+        v = torch._foreach_add(g, w, alpha=group["weight_decay"])
+        torch._foreach_mul_(v, -group["lr"])
+        for each, state in zip(v, members.states, strict=True):
+            if group["momentum"] and BUFFER in state:
+                each.add_(state[BUFFER], alpha=group["momentum"])
         if group["momentum"]:
-            state["momentum_buffer"] = v
-        return w + v
+            return torch._foreach_add(w, self._remembered(v, members))
+        return torch._foreach_add(w, self.rounding.round_all(self.rounding.rule("momentum", group), v, members, 2))
+
+    def _remembered(self, v: list[Tensor], members: Members) -> list[Tensor]:
+        """The momentum rounded, as it is kept in the state."""
+        rule = self.rounding.rule("momentum", members.group)
+        return members.put(BUFFER, self.rounding.round_all(rule, v, members, 2))
+
+
+def _with_momentum(g: list[Tensor], momentum: float, members: Members) -> list[Tensor]:
+    """μv + g; where there is no v yet, g."""
+    if not all(BUFFER in state for state in members.states):
+        kept = (state.get(BUFFER) for state in members.states)
+        return [each.clone() if v is None else v.mul(momentum).add_(each) for each, v in zip(g, kept, strict=True)]
+    v = torch._foreach_mul(members.get(BUFFER), momentum)
+    torch._foreach_add_(v, g)
+    return v
 
 
 class _RoundedAdam(_Rounded):
@@ -185,35 +173,25 @@ class _RoundedAdam(_Rounded):
     def _is_plain(self) -> bool:
         return all(rule.is_identity for rule in self.update.rules)
 
-    @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """One update of all parameters that have a gradient."""
-        if self._is_plain:
-            return super().step(closure)  # type: ignore[misc]
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for place, group, p, state in self._parameters():
-            g = self._gradient(place, group, p, state)
-            w = self._weight(group, p, state)
-            self._store(self._adam(g, w, place, group, state), place, group, p, state)
-        return loss
+        return super().step(closure) if self._is_plain else self._step(closure)  # type: ignore[misc]
 
-    def _adam(self, g: Tensor, w: Tensor, place: int, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
-        count, (beta1, beta2), decay = int(state["step"]), group["betas"], group["weight_decay"]
-        if decay and self.decoupled:
-            w = w * (1 - group["lr"] * decay)
-        elif decay:
-            g = g.add(w, alpha=decay)
-        if "exp_avg" not in state:
-            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(g), torch.zeros_like(g)
-        m = state["exp_avg"].lerp(g, 1 - beta1)
-        v = state["exp_avg_sq"].mul(beta2).addcmul_(g, g, value=1 - beta2)
-        m = state["exp_avg"] = self.rounding.round(self._rule("momentum", group), m, place, count, 1)
-        v = state["exp_avg_sq"] = self.rounding.round(self._rule("variance", group), v, place, count, 2)
-        size = v.sqrt().div_((1 - beta2**count) ** 0.5).add_(group["eps"])
-        return w.addcdiv(m, size, value=-group["lr"] / (1 - beta1**count))
+    def _changed(self, g: list[Tensor], w: list[Tensor], members: Members) -> list[Tensor]:
+        group, (beta1, beta2) = members.group, members.group["betas"]
+        if group["weight_decay"] and self.decoupled:
+            w = torch._foreach_mul(w, 1 - group["lr"] * group["weight_decay"])
+        elif group["weight_decay"]:
+            g = torch._foreach_add(g, w, alpha=group["weight_decay"])
+        m = torch._foreach_lerp(members.get("exp_avg"), g, 1 - beta1)
+        v = torch._foreach_mul(members.get("exp_avg_sq"), beta2)
+        torch._foreach_addcmul_(v, g, g, value=1 - beta2)
+        m = members.put("exp_avg", self.rounding.round_all(self.rounding.rule("momentum", group), m, members, 1))
+        v = members.put("exp_avg_sq", self.rounding.round_all(self.rounding.rule("variance", group), v, members, 2))
+        sizes = torch._foreach_sqrt(v)
+        torch._foreach_div_(sizes, [(1 - beta2**count) ** 0.5 for count in members.counts])
+        torch._foreach_add_(sizes, group["eps"])
+        return torch._foreach_addcdiv(w, m, sizes, [-group["lr"] / (1 - beta1**count) for count in members.counts])
 
 
 class Adam(_RoundedAdam, torch.optim.Adam):

@@ -20,7 +20,7 @@ from lplab.formats import BlockFormat, FloatFormat, Rounding
 from lplab.quantizers import Quantizer, Sawb
 from lplab.quantizers.sawb import clip_of, integers_of
 from lplab.quantizers.scaling import GREATEST_SCALE, LEAST_SCALE
-from lplab.training.fast import prepared
+from lplab.training.fast import Prepared, prepared
 from lplab.training.rules import Rule
 
 
@@ -69,12 +69,18 @@ def rounder_of(rule: Rule) -> Rounder:
 
 
 def _plain(rule: Rule) -> Rounder:
-    format, rounding = rule.format, rule.rounding
-    if isinstance(format, BlockFormat):
+    ready = prepared_of(rule)
+    if ready is None:
         axis = -1 if rule.axis is None else rule.axis
-        return lambda x, seed, scale: Rounded(format.quantize(x, rounding, seed, axis=axis), 1.0)
-    ready, top = prepared(format, rounding), format.max
+        return lambda x, seed, scale: Rounded(rule.format.quantize(x, rule.rounding, seed, axis=axis), 1.0)
+    top = rule.format.max
     return lambda x, seed, scale: Rounded(ready(x, seed), 1.0, top)
+
+
+def prepared_of(rule: Rule) -> Prepared | None:
+    """What rounds each number alone, as it is; None where a rule asks for more: a scale, blocks, another quantizer."""
+    alone = rule.quantizer is None and rule.scaling is None and not isinstance(rule.format, BlockFormat)
+    return prepared(rule.format, rule.rounding) if alone else None
 
 
 def _own(quantizer: Any) -> Rounder:
