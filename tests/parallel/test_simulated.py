@@ -1,0 +1,52 @@
+"""The simulator reports what real processes report, bit for bit."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from lplab.parallel import RunSettings, SimulatedRun, differing  # noqa: E402
+from lplab.parallel.launch import DistributedRun  # noqa: E402
+
+
+def test_two_processes_and_the_simulator_agree_in_every_bit():
+    settings = RunSettings("mlp", "scalecom:chunk=112,beta=0.3", learners=2, steps=4)
+    real, simulated = DistributedRun(settings), SimulatedRun(settings)
+    reports = [list(run) for run in (real, simulated)]
+    assert differing(real.weights, simulated.weights) == (0, 26_122)
+    assert reports[0] == reports[1], "losses, bytes, test error, fingerprint"
+    assert len(reports[0]) == 5
+
+
+def test_a_file_for_the_weights_is_kept(tmp_path):
+    settings = RunSettings("mlp", "dense", learners=1, steps=2, save=str(tmp_path / "weights.npz"))
+    run = DistributedRun(settings)
+    list(run)
+    with np.load(settings.save) as stored:
+        assert differing({name: stored[name] for name in stored.files}, run.weights) == (0, 26_122)
+
+
+def test_a_stop_ends_it_and_a_second_start_begins_anew():
+    run = SimulatedRun(RunSettings("mlp", learners=2, steps=50))
+    seen = []
+    for report in run:
+        seen.append(report["step"])
+        if len(seen) == 3:
+            run.stop()
+    assert seen == [0, 1, 2] and run.weights == {}
+    assert next(iter(run))["step"] == 0
+
+
+def test_both_engines_report_alike():
+    settings = RunSettings("mlp", "topk:density=0.02", learners=4, steps=3, batch=4)
+    loop, stacked = (list(SimulatedRun(settings, engine)) for engine in ("loop", "stacked"))
+    assert [r["payload_bytes"] for r in loop[:-1]] == [r["payload_bytes"] for r in stacked[:-1]]
+    assert [r["loss"] for r in loop[:-1]] == pytest.approx([r["loss"] for r in stacked[:-1]], rel=1e-4)
+
+
+def test_differing_sees_one_bit():
+    x = {"w": np.array([1.0, 0.0], np.float32)}
+    assert differing(x, {"w": np.array([1.0, -0.0], np.float32)}) == (1, 2)
+    assert differing(x, {"w": np.nextafter(x["w"], np.float32(2))}) == (2, 2)
+    with pytest.raises(ValueError, match="different models"):
+        differing(x, {"w": np.zeros(3, np.float32)})
