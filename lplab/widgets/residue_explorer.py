@@ -49,6 +49,7 @@ class ResidueExplorer(PositionedExplorer):
         self.statement, self.table = line(rs.statement(at), "lp-quiet", "lp-live"), line("", "lp-quiet")
         self.table.value = _table(rs.table(at))
         bin, factor, layer, moment = self.controls.values()
+        bin.add_class("lp-wide-readout")  # "50 | 500"
         heads = [line(text, "lp-heading") for text in ("AdaComp", "Look at", "This layer, times smaller")]
         side = [heads[0], self.presets, bin, factor, heads[1], layer, moment, heads[2], self.table]
         return side, [self.figures["courses"], self.statement, self.figures["bins"]]

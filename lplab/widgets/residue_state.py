@@ -139,7 +139,8 @@ def statement(at: Position) -> str:
     nothing = now.empty.mean() / -(-now.size // now.bin)
     return (
         f"{at.layer}: {per_bin:.2g} elements of a bin are sent on average, {percent(float(nothing))} of the bins send "
-        f"nothing. Training loss of the last 20 steps {last:.2f}, without compression "
+        f"nothing; {percent(float(now.agreeing.mean() / now.sent.mean()))} of what is sent has the sign of its "
+        f"gradient. Training loss of the last 20 steps {last:.2f}, without compression "
         f"{dense[-20:].mean():.2f}; test errors {percent(recorded.error(*at.run))} and "
         f"{percent(dense_error)}."
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lplab import widgets
+from lplab import datasets, widgets
 from lplab.compression import AdaComp, adacomp_wire, local
 from lplab.exercises import catalogue
 from lplab.exercises.checks.judge import judge
@@ -19,6 +19,12 @@ def unfinished(residue, gradient, bin):
     raise NotImplementedError
 
 
+def solved(residue, gradient, bin):
+    total = residue + gradient
+    limits = np.repeat(np.maximum.reduceat(np.abs(total), np.arange(0, len(total), bin)), bin)[: len(total)]
+    return np.where((np.abs(total + gradient) >= limits) & (limits > 0), np.sign(total), 0.0)
+
+
 def nothing(residue, gradient, bin):
     return np.zeros(len(residue))
 
@@ -26,7 +32,7 @@ def nothing(residue, gradient, bin):
 def test_a_students_selection_is_drawn_once_it_works():
     assert "it is not written yet" in str(draw_selection(unfinished))
     assert "of one length" in str(draw_selection(lambda residue, gradient, bin: residue[:3]))
-    drawn = draw_selection(function_of(catalogue.get("08.2")))
+    drawn = draw_selection(solved)
     assert isinstance(drawn, widgets.LiveFigure)
     assert drawn.layout.meta["title"] == "Yours agrees at 200 of 200 elements"
     sent = int(R.window("convolution", 30).sent[:200].sum())
@@ -68,3 +74,57 @@ def test_a_message_may_be_an_array():
     array = exercise.solution.replace("return scale_bytes", "return np.array(scale_bytes").rstrip() + ")\n"
     verdict = judge(exercise, Answer(array, "pack"))
     assert verdict.passed, verdict.text
+
+
+# ---- what the lab's text says ----------------------------------------------------------------------------------------
+
+
+def whole(bin: int | None = None, factor: float = 2.0) -> dict[str, float]:
+    """A run in four numbers: one of how many is sent, how many agree, loss at the end, length of residues."""
+    each = [R.course(layer, bin, factor) for layer in R.layers]
+    sent, agreeing = sum(float(c.sent.mean()) for c in each), sum(float(c.agreeing.mean()) for c in each)
+    held = float(np.mean([c.held.mean() for c in each]))
+    return {"one of": sum(R.sizes) / sent, "agree": agreeing / sent, "loss": last(R.losses(bin, factor)), "held": held}
+
+
+def last(losses: np.ndarray) -> float:
+    return float(losses[-20:].mean())
+
+
+def test_what_it_says_of_rates():
+    convolution, dense = R.course("convolution"), R.course("dense")
+    assert round(convolution.counted().paper) == 65 and round(dense.counted().paper) == 139
+    assert round(float(convolution.sent.mean()) * 50 / convolution.size) == 3
+    assert round(float(dense.sent.mean()) * 500 / dense.size) == 7
+    for c in (convolution, dense):
+        assert c.counted().wire == pytest.approx(c.counted().payload / 2)
+        assert c.counted(learners=64).wire == pytest.approx(c.counted().payload / 32)
+
+
+def test_what_it_says_of_soft_and_hard():
+    pairs = ((None, 50), (5000, 500))
+    for soft, hard in ((whole(a, 2.0), whole(b, 1.0)) for a, b in pairs):
+        assert 0.8 < hard["one of"] / soft["one of"] < 1.1, "the hard one sends a little more"
+        assert soft["loss"] < hard["loss"] / 2 and 0.85 < soft["held"] / hard["held"] <= 1
+        assert soft["agree"] > 0.98 and 0.66 < hard["agree"] < 0.77
+    longest = max(R.course(layer, None, 1.0).held[-10:].mean() for layer in R.layers)
+    assert longest < 20, "residues without the soft threshold stay some gradients long"
+    assert whole(None, 1.0)["loss"] < 1
+
+
+def test_what_it_says_of_residues():
+    assert 0.45 < R.other("top 1 %, no residue")[1] < 0.55 and 0.1 < R.other("top 1 %")[1] < 0.14
+
+
+def test_what_it_says_of_positions():
+    bits = {bin: 32 / R.course("convolution", bin).counted().payload for bin in (1, 5, 20, 50, 100)}
+    assert bits[1] > 1.6 and bits[5] > 1.6 > bits[20] and bits[100] > bits[50]
+    assert R.course("convolution", 100).share.mean() < R.course("convolution", 50).share.mean()
+
+
+def test_what_it_says_of_one_threshold_for_all():
+    c = datasets.captured()
+    layers = [np.abs(c[name]).ravel() for name in c.select(model="transformer", step=50, role="weight_gradient")]
+    sizes = np.sort(np.concatenate(layers))
+    above = [int((layer >= sizes[-len(sizes) // 100]).sum()) for layer in layers]
+    assert above.count(0) == 3 and 0.085 < above[-1] / layers[-1].size < 0.095
