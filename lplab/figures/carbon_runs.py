@@ -97,7 +97,7 @@ def corrections(
             "marker": {"color": style.BLUE, "line": {"width": 0}},
             "text": np.array([mass(value) for value in values], dtype=str),
             "textposition": "inside",
-            "insidetextanchor": "end",
+            "insidetextanchor": "middle",
             "insidetextfont": {"color": style.PAPER, "size": style.TICK},
             "customdata": hover,
             "hovertemplate": "%{customdata[0]}<br>modelled  %{customdata[1]}<extra></extra>",

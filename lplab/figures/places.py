@@ -59,9 +59,9 @@ def carbon_by_place(
     data.append(_published(published, places, y))
     by_place = float(grams.max() / max(grams.min(), 1e-9))
     by_bits = max(kwh.values()) / min(kwh.values())
-    said = title or f"The place: up to {by_place:.3g} times; the precision: up to {by_bits:.2g} times"
+    said = title or f"The place: up to {by_place:.3g} times; the precision: {_times(by_bits)}"
     entries = [provenance.entry("modelled", f"modelled, {chosen}")]
-    entries += [(style.COLOURS[i % 4], _SIGNS[i % 4], name) for i, name in enumerate(kwh) if name != chosen]
+    entries += [(_MARKS[i % 3][0], _MARKS[i % 3][1], name) for i, name in enumerate(kwh) if name != chosen]
     entries += [provenance.entry("published", f"published ({published[2]})")] if published else []
     labels = [f"{p.label}, {p.grams_per_kwh:.0f} g" for p in places]
     ticks = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
@@ -95,7 +95,11 @@ def carbon_by_place(
     )
 
 
-_SIGNS = ("●", "■", "◆", "▲")
+_MARKS = ((style.GREEN, "●", "circle"), (style.PINK, "▲", "triangle-up"), (style.GREY, "■", "square"))
+
+
+def _times(ratio: float) -> str:
+    return f"up to {ratio:.2g} times" if ratio > 1.05 else "next to nothing"
 
 
 def _bars(name: str, kilograms: np.ndarray, low: float, y: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
@@ -114,7 +118,7 @@ def _bars(name: str, kilograms: np.ndarray, low: float, y: np.ndarray, places: S
 
 
 def _marks(name: str, index: int, kilograms: np.ndarray, y: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
-    colour = style.COLOURS[index % 4]
+    colour, _, symbol = _MARKS[index % 3]
     return {
         "type": "scatter",
         "mode": "markers",
@@ -122,7 +126,7 @@ def _marks(name: str, index: int, kilograms: np.ndarray, y: np.ndarray, places: 
         "x": np.log10(kilograms),
         "y": y,
         "marker": {
-            "symbol": style.SYMBOLS[index % 4],
+            "symbol": symbol,
             "size": 8,
             "color": colour,
             "line": {"width": 1, "color": style.PAPER},

@@ -8,6 +8,7 @@ from .bit_panel import BitPanel
 from .clip_explorer import ClipExplorer
 from .clip_trainings import live_clips
 from .cluster_explorer import ClusterExplorer
+from .edge_explorer import EdgeExplorer
 from .explorer import FormatExplorer
 from .explorer_state import ExplorerState
 from .four_bit_explorer import FourBitExplorer
@@ -32,6 +33,7 @@ __all__ = [
     "BitPanel",
     "ClipExplorer",
     "ClusterExplorer",
+    "EdgeExplorer",
     "ExplorerState",
     "FormatExplorer",
     "FourBitExplorer",
