@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from lplab.compression.rates import build_up
 from lplab.figures import style, words
 
-_SPLIT = 0.56  # of the height: the lower panel ends at 1 minus this
+_UPPER, _LOWER = 0.54, 0.33  # of the height: where the upper panels begin, where the lower one ends
 _LEFT, _RIGHT = (0.0, 0.43), (0.57, 1.0)
 
 
@@ -273,14 +273,14 @@ def _layout(points: Scaling, chosen: int, last: float) -> dict[str, Any]:
     mark |= {"line": {"color": style.GREY, "width": 1.4, "dash": "dot"}}
     return {
         "xaxis": axis | {"domain": list(_LEFT), "anchor": "y"},
-        "yaxis": _share_axis() | {"domain": [_SPLIT, 1.0], "anchor": "x"},
+        "yaxis": _share_axis() | {"domain": [_UPPER, 1.0], "anchor": "x"},
         "xaxis2": axis | {"domain": list(_RIGHT), "anchor": "y2"},
-        "yaxis2": {"type": "log", "range": [2.5, 6.2], "tickvals": sizes, "domain": [_SPLIT, 1.0], "anchor": "x2"}
+        "yaxis2": {"type": "log", "range": [2.5, 6.2], "tickvals": sizes, "domain": [_UPPER, 1.0], "anchor": "x2"}
         | {"ticktext": np.array(["1 kB", "10 kB", "100 kB", "1 MB"]), "title": {"text": "a learner sends"}},
         "xaxis3": {"range": [0, last], "title": {"text": "step"}, "domain": [0.0, 1.0], "anchor": "y3"},
-        "yaxis3": {"range": [0, 1.05], "title": {"text": "distance"}, "domain": [0.0, 0.84 - _SPLIT], "anchor": "x3"},
+        "yaxis3": {"range": [0, 1.05], "title": {"text": "distance"}, "domain": [0.0, _LOWER], "anchor": "x3"},
         "shapes": [mark | {"xref": f"x{k}", "yref": f"y{k} domain"} for k in ("", "2")],
-        "annotations": [style.note(key, x=0, y=0.855 - _SPLIT, xanchor="left")],
+        "annotations": [style.note(key, x=0, y=_LOWER + 0.02, xanchor="left")],
     }
 
 

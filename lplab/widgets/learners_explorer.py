@@ -38,7 +38,7 @@ class LearnersExplorer(PositionedExplorer):
         w = ipywidgets
         self.controls = {
             "learners": w.SelectionSlider(options=LEARNERS, description="learners"),
-            "chunk": w.SelectionSlider(options=[(f"1 of {c}", c) for c in CHUNKS], description="sent"),
+            "chunk": w.SelectionSlider(options=CHUNKS, description="one sent of"),
             "beta": w.SelectionSlider(options=[(f"{b:g}", b) for b in BETAS], description="beta"),
             "rate": w.ToggleButtons(options=list(ls.RATE_NAMES), description="learning rate"),
         }
@@ -46,7 +46,7 @@ class LearnersExplorer(PositionedExplorer):
         self.statement = line(ls.statement(at), "lp-quiet", "lp-live")
         learners, chunk, beta, rate = self.controls.values()
         who, how, as_published = (line(t, "lp-heading") for t in ("Who", "What is kept back", "As published"))
-        self.presets.layout.flex_flow = "column"
+        self.presets.layout.flex_flow, self.presets.layout.align_items = "column", "flex-start"
         side = [who, learners, chunk, how, beta, rate, as_published, self.presets]
         return side, [self.figure, self.statement]
 
