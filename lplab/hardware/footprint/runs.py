@@ -11,7 +11,7 @@ from lplab.hardware.tables import number, read
 
 _NUMBERS = ("devices", "watts", "hours", "pue", "grams_per_kwh", "operations")
 _PUBLISHED = ("published_mwh", "published_co2", "co2_unit")
-_TEXTS = ("run", "label", "device", "source", "input_grade", "grade")
+_TEXTS = ("run", "label", "device", "source", "input_grade", "grade", "co2_grade")
 _UNITS = {"lb": POUND, "t": 1000.0}
 
 
@@ -27,7 +27,8 @@ class Run:
         operations: of the whole training; 0 where nobody says.
         published_kwh, published_kilograms: as printed, in our units; None where nobody says.
         published: CO2e as it was printed, with its unit.
-        source, input_grade, grade: where it is from, how sure the inputs and the published results are.
+        source: where it is from.
+        input_grade, grade, co2_grade: how sure inputs, published energy and published CO2e are.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Run:
     source: str
     input_grade: str
     grade: str
+    co2_grade: str
 
     @property
     def bill(self) -> Bill:

@@ -66,5 +66,12 @@ def test_the_correction_of_the_search():
 def test_grades_are_kept():
     assert {run.input_grade for run in runs.table().values()} == {"second-hand", "recalled", "computed"}
     assert all(run.grade == "second-hand" for run in runs.table().values())
+    assert {run.name for run in runs.table().values() if run.co2_grade == "recalled"} == {
+        "nas_2021",
+        "t5",
+        "meena",
+        "gshard_600b",
+        "switch",
+    }
     for region in footprint.regions().values():
         assert 1990 < region.year < 2030 and region.source
