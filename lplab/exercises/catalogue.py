@@ -10,7 +10,7 @@ from typing import Any
 from lplab.exercises.exercise import Exercise
 from lplab.exercises.questions import Question
 
-LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "11", "12")
+LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12")
 
 
 @cache

@@ -39,6 +39,7 @@ from lplab.figures.prediction import guess_and_truth
 from lplab.figures.range_map import range_map
 from lplab.figures.relative_error import error_curve_data
 from lplab.figures.retuning import retuned_errors
+from lplab.figures.ring_steps import bucket_times, ring_steps
 from lplab.figures.roofline import Roof, roofline
 from lplab.figures.running_sum import chunk_error, running_sum
 from lplab.figures.scale_course import ScaleCourse, scale_course
@@ -72,6 +73,7 @@ __all__ = [
     "TensorStatistics",
     "bins",
     "bits_error",
+    "bucket_times",
     "carbon_by_place",
     "chunk_error",
     "clip_error",
@@ -110,6 +112,7 @@ __all__ = [
     "range_map",
     "range_precision",
     "retuned_errors",
+    "ring_steps",
     "roofline",
     "round_energy",
     "running_sum",

@@ -1,0 +1,135 @@
+"""A ring all-reduce as it goes: what every rank holds after each step, and time against the size of buckets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import style
+from lplab.figures.device_timeline import milliseconds
+
+_SCALE = ((0.0, "#F2D7C6"), (0.5, "#9DB7C9"), (1.0, style.BLUE))  # few ranks' numbers: pale; all: blue
+
+
+def ring_steps(held: Any, *, messages: int) -> go.Figure:
+    """Of how many ranks the numbers are in each part of each rank, step by step: a panel of cells for every step.
+
+    Args:
+        held: int [steps + 1, ranks, parts], before the first and after every step.
+        messages: how many were sent in all.
+
+    Raises:
+        ValueError: another number of dimensions.
+
+    >>> fig = ring_steps([[[1, 1], [1, 1]], [[1, 2], [2, 1]], [[2, 2], [2, 2]]], messages=4)
+    >>> fig.layout.meta["title"]
+    '2 steps, 4 messages: all 2 ranks have the whole sum'
+    """
+    held = np.asarray(held)
+    if held.ndim != 3:
+        raise ValueError(f"held must be [steps + 1, ranks, parts], got shape {held.shape}")
+    count, ranks, parts = held.shape
+    gap = np.full((count, ranks, 1), np.nan)
+    cells = np.concatenate([held.astype(float), gap], axis=2).transpose(1, 0, 2).reshape(ranks, -1)
+    texts = np.where(np.isnan(cells), "", np.nan_to_num(cells).astype(int).astype(str))
+    middles = np.arange(count) * (parts + 1) + (parts - 1) / 2
+    whole = (held[-1] == ranks).all(axis=1).sum()
+    data = [
+        {
+            "type": "heatmap",
+            "z": cells,
+            "text": texts,
+            "texttemplate": "%{text}",
+            "textfont": {"size": 10},
+            "zmin": 1,
+            "zmax": ranks,
+            "xgap": 1,
+            "ygap": 1,
+            "colorscale": [list(step) for step in _SCALE],
+            "showscale": False,
+            "hovertemplate": "rank %{y}: the numbers of %{z} ranks<extra></extra>",
+        }
+    ]
+    layout = {
+        "xaxis": {
+            "tickvals": middles,
+            "ticktext": np.array(["start", *(f"step {k}" for k in range(count - 1))], dtype=str),
+            "showgrid": False,
+            "range": [-0.5, cells.shape[1] - 1.5],
+        },
+        "yaxis": {"range": [ranks - 0.5, -0.5], "dtick": 1, "title": {"text": "rank"}, "showgrid": False},
+    }
+    done = f"all {ranks} ranks have the whole sum" if whole == ranks else f"{whole} of {ranks} ranks have the whole sum"
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"What {ranks} ranks hold after each of {count - 1} steps of an all-reduce: {done} at the end.",
+        title=f"{count - 1} steps, {messages} messages: {done}",
+        subtitle="columns: parts of the gradient; numbers: how many ranks' gradients are added up in it",
+        height=150 + 24 * ranks,
+    )
+
+
+def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: float, height: int = 320) -> go.Figure:
+    """Time until all gradients are sent against the size of a bucket: the library's line, one's own points.
+
+    Args:
+        sizes: of a bucket, in MiB, increasing: [n].
+        library, yours: seconds from the start of the backward pass: [n] each.
+        backward_seconds: when the backward pass ends: nobody can be faster.
+
+    Raises:
+        ValueError: arrays that differ in length.
+
+    >>> bucket_times([1, 2], [0.03, 0.02], [0.03, 0.02], backward_seconds=0.01).layout.meta["title"]
+    'Best with 2 MiB: 20.0 ms; yours agrees at 2 of 2'
+    """
+    sizes, library, yours = (np.asarray(values, np.float64) for values in (sizes, library, yours))
+    if not sizes.shape == library.shape == yours.shape:
+        raise ValueError("sizes, library and yours must be of one length")
+    agree = np.isclose(library, yours, rtol=1e-9)
+    best = int(np.argmin(library))
+    top = 1.15 * 1e3 * float(max(library.max(), np.nanmax(np.where(np.isfinite(yours), yours, np.nan))))
+    ends = np.array([np.log2(sizes[0]), np.log2(sizes[-1])])
+    data = [
+        style.line("the backward pass alone", ends, np.full(2, 1e3 * backward_seconds), style.GREY, "dot"),
+        style.line("library", np.log2(sizes), 1e3 * library, style.GREEN, "solid"),
+        _points("yours, the same", np.log2(sizes[agree]), 1e3 * yours[agree], style.BLUE, "circle-open"),
+        _points("yours, another", np.log2(sizes[~agree]), 1e3 * yours[~agree], style.VERMILION, "x"),
+    ]
+    ticks = 2.0 ** np.arange(np.ceil(ends[0]), ends[1] + 0.01, 2)
+    layout = {
+        "xaxis": {
+            "range": [ends[0] - 0.2, ends[1] + 0.2],
+            "tickvals": np.log2(ticks),
+            "ticktext": np.array([f"{t:g}" for t in ticks], dtype=str),
+            "title": {"text": "MiB of gradient in a bucket"},
+        },
+        "yaxis": {"range": [0, top], "title": {"text": "milliseconds"}},
+    }
+    title = (
+        f"Best with {sizes[best]:.3g} MiB: {milliseconds(library[best])}; yours agrees at {agree.sum()} of {len(agree)}"
+    )
+    return style.finish(
+        style.figure(data, layout),
+        alt=f"Time until all gradients are sent against the size of a bucket. {title}. The backward pass alone takes "
+        f"{milliseconds(backward_seconds)}.",
+        title=title,
+        subtitle=style.key(
+            (style.GREEN, "━", "library"), (style.BLUE, "○", "yours"), (style.GREY, "┅", "end of the backward pass")
+        ),
+        height=height,
+    )
+
+
+def _points(name: str, x: np.ndarray, y: np.ndarray, colour: str, symbol: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": x,
+        "y": y,
+        "marker": {"size": 9, "symbol": symbol, "color": colour, "line": {"width": 2}},
+        "hovertemplate": f"{name}: %{{y:.4g}} ms<extra></extra>",
+    }
