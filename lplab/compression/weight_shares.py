@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from lplab import formats as F
+from lplab.formats import FloatFormat
 
 SIXTEEN, EIGHT = "dlfloat16", "hfp8_forward"
 RATE, MOMENTUM = 2.0**-4, 0.875
@@ -98,7 +100,13 @@ def to_bytes(x: np.ndarray, name: str) -> bytes:
     >>> to_bytes(np.array([1.0, -2.0]), "hfp8_forward").hex()
     '58e0'
     """
-    return bytes(F.get(name).encode(rounded(x, name)).astype(KINDS[F.get(name).bits]).tobytes())
+    values = rounded(x, name)
+    if name == "fp32":
+        return values.astype("<f4").tobytes()
+    shift, codes, _ = _tables(name)
+    if codes is None or not np.isfinite(values).all():
+        return bytes(F.get(name).encode(values).astype(KINDS[F.get(name).bits]).tobytes())
+    return bytes(codes[np.ascontiguousarray(values).view(np.uint32) >> shift].tobytes())
 
 
 def from_bytes(data: bytes, name: str) -> np.ndarray:
@@ -107,7 +115,29 @@ def from_bytes(data: bytes, name: str) -> np.ndarray:
     >>> from_bytes(to_bytes(np.array([0.3]), "hfp8_forward"), "hfp8_forward")
     array([0.3125], dtype=float32)
     """
-    return F.get(name).decode(np.frombuffer(data, KINDS[F.get(name).bits])).astype(np.float32)
+    if name == "fp32":
+        return np.frombuffer(data, "<f4").astype(np.float32)
+    return _tables(name)[2][np.frombuffer(data, KINDS[F.get(name).bits])]
+
+
+@cache
+def _tables(name: str) -> tuple[int, np.ndarray | None, np.ndarray]:
+    """For a format of 8 or 16 bits: a shift, the code by the leading bits of a float32, the value by the code.
+
+    A value of a float format has no digits behind its mantissa bits, so the leading bits of its float32 tell it apart.
+    """
+    fmt = F.get(name)
+    every = np.arange(2**fmt.bits, dtype=KINDS[fmt.bits])
+    values = fmt.decode(every).astype(np.float32)
+    if not isinstance(fmt, FloatFormat):
+        return 0, None, values
+    shift = 23 - fmt.mantissa_bits
+    finite = np.isfinite(values)
+    codes = np.zeros(2 ** (32 - shift), every.dtype)
+    leading = values[finite].view(np.uint32) >> shift
+    codes[leading] = every[finite]
+    codes[0x80000000 >> shift] = fmt.encode(np.float32(-0.0))  # a format may have no zero of its own below zero
+    return shift, codes, values
 
 
 def rounded(x: np.ndarray, name: str) -> np.ndarray:

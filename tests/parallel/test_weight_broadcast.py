@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from lplab import formats  # noqa: E402
 from lplab.claims.eight_bit_weights import Master  # noqa: E402
-from lplab.compression.weight_shares import Owner, Scheme, rounded, share_sizes  # noqa: E402
+from lplab.compression.weight_shares import Owner, Scheme, from_bytes, rounded, share_sizes, to_bytes  # noqa: E402
 from lplab.parallel import SharedWeights  # noqa: E402
 from lplab.parallel.weight_broadcast import checked, flat, put  # noqa: E402
 from tests.parallel import weight_run  # noqa: E402
@@ -166,6 +166,27 @@ def test_the_rest_rebuilds_every_16_bit_weight_below_2048():
     assert len(values) > 65_000 and inside.mean() > 0.6
     np.testing.assert_array_equal(rebuilt[inside], values[inside])
     assert (rebuilt != values).any()
+
+
+@pytest.mark.parametrize("name", ["hfp8_forward", "fp8_152", "e4m3fn", "dlfloat16", "fp16", "bf16", "fp32", "int8"])
+def test_codes_on_the_wire_are_those_of_the_format(name):
+    """The fast way by tables against the format itself: every value of 8 and 16 bits, ties and zeros among others."""
+    fmt = formats.get(name)
+    rng = np.random.default_rng(0)
+    values = (rng.standard_normal(5000) * 10.0 ** rng.integers(-6, 4, 5000)).astype(np.float32)
+    if fmt.bits <= 16:
+        every = fmt.decode(np.arange(2**fmt.bits, dtype=f"u{fmt.bits // 8}")).astype(np.float32)
+        values = np.concatenate([every[np.isfinite(every)], values])
+    values = np.append(values, np.float32([0.0, -0.0]))
+    codes = np.frombuffer(to_bytes(values, name), f"u{fmt.bits // 8}")
+    np.testing.assert_array_equal(codes, fmt.encode(rounded(values, name)))
+    back = from_bytes(codes.tobytes(), name)
+    assert back.dtype == np.float32 and (back == fmt.decode(codes)).all()
+
+
+def test_what_is_not_finite_is_not_taken_for_a_number():
+    arrived = from_bytes(to_bytes(np.float32([np.nan, 1.0]), "bf16"), "bf16")
+    assert np.isnan(arrived[0]) and arrived[1] == 1
 
 
 def test_float32_weights_are_rebuilt_too():
