@@ -1,0 +1,77 @@
+"""Real processes behind a button in JupyterLab: curves grow while they train, Stop ends them, a death is said."""
+
+import time
+
+import psutil
+import pytest
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.browser
+
+CELLS = (
+    "import os\nfrom lplab import widgets\nfrom lplab.parallel import RunSettings, SimulatedRun\n"
+    "from lplab.parallel.launch import DistributedRun",
+    "real = DistributedRun(RunSettings('mlp', 'scalecom:chunk=112', learners=2, steps=100000))\n"
+    "run = widgets.live_learners({'2 processes': real}, name='Train in processes'); run",
+    "ways = {name: SimulatedRun(RunSettings('mlp', text, learners=16, steps=20, batch=8), 'stacked')\n"
+    "        for name, text in {'dense': 'dense', 'ScaleCom': 'scalecom:chunk=112'}.items()}\n"
+    "many = widgets.live_learners(ways, name='Train 16 learners'); many",
+)
+
+
+@pytest.fixture(scope="module")
+def notebook(open_notebook):
+    notebook = open_notebook(*CELLS)
+    notebook.page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length === 2")
+    yield notebook
+    notebook.python("run.stop()")
+
+
+def button(notebook, name):
+    return notebook.page.get_by_role("button", name=name, exact=True)
+
+
+def started(notebook, name):
+    """Click, wait for the first steps, and return the processes."""
+    button(notebook, name).click()
+    notebook.page.get_by_text("Running. 2 processes are starting").wait_for()
+    end = time.monotonic() + 120
+    while notebook.python("len(run.losses['2 processes'])") < 3:
+        assert time.monotonic() < end, "no step was reported"
+        time.sleep(0.2)
+    return [psutil.Process(pid) for pid in notebook.python("[p.pid for p in real.processes]")]
+
+
+def gone(processes):
+    return not psutil.wait_procs(processes, 60)[1]
+
+
+def test_curves_grow_and_stop_ends_all_processes(notebook):
+    processes = started(notebook, "Train in processes")
+    assert len(processes) >= 3
+    plot = notebook.page.locator(".js-plotly-plot").first
+    notebook.page.wait_for_function(
+        "e => /Training loss after .* steps: 2 processes/.test(e.getAttribute('aria-label'))",
+        arg=plot.element_handle(),
+    )
+    assert notebook.python("1 + 1") == 2, "the kernel answers while they train"
+    button(notebook, "Stop").first.click()
+    notebook.page.get_by_text("Stopped after").first.wait_for()
+    assert gone(processes)
+
+
+def test_a_process_that_dies_is_said_in_the_page(notebook):
+    processes = started(notebook, "Train in processes again")
+    next(p for p in processes if "torch.distributed.run" not in p.cmdline()).kill()
+    notebook.page.get_by_text("all other ranks have been stopped").first.wait_for(timeout=120_000)
+    notebook.becomes("run.state", "failed")
+    assert gone(processes)
+
+
+def test_many_simulated_learners_by_keyboard(notebook):
+    button(notebook, "Train 16 learners").focus()
+    notebook.page.keyboard.press("Enter")
+    notebook.page.get_by_text("dense and ScaleCom:").wait_for(timeout=120_000)
+    notebook.becomes("many.state", "finished")
+    plot = notebook.page.locator(".js-plotly-plot").nth(1)
+    assert "Training loss after 20 of 20 steps" in plot.get_attribute("aria-label")
