@@ -29,6 +29,7 @@ class RunSettings:
         steps: how many.
         batch: examples of each learner; None: the task's batch divided among them.
         lr: None: the task's own.
+        momentum: of SGD, 0 up to below 1; None: the task's own.
         seed: of weights, batches and coins.
         backend: "gloo" on CPUs, "nccl" on GPUs.
         ordered: whether sums are taken in the order of ranks.
@@ -51,6 +52,7 @@ class RunSettings:
     backend: str = "gloo"
     ordered: bool = True
     save: str | None = None
+    momentum: float | None = None
 
     def __post_init__(self) -> None:
         whole("learners", self.learners, 1, 1024)
@@ -60,6 +62,8 @@ class RunSettings:
         if self.backend not in BACKENDS:
             raise ValueError(f"unknown backend {self.backend!r}; allowed: {', '.join(BACKENDS)}")
         self.make_compressor()
+        if self.momentum is not None and (self.task().optimizer != "sgd" or not 0 <= self.momentum < 1):
+            raise ValueError(f"momentum must be from 0 to below 1, and is for SGD alone, got {self.momentum}")
         self.task()
 
     def make_compressor(self) -> Compressor:
@@ -89,6 +93,8 @@ class RunSettings:
 
         task = self.task()
         rate, options = task.lr if self.lr is None else self.lr, dict(task.options)
+        if self.momentum is not None:
+            options["momentum"] = self.momentum
         kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
         return kinds[task.optimizer](parameters, lr=rate, **options)
 

@@ -74,6 +74,8 @@ def test_a_stop_ends_all_processes():
     ({"steps": 0}, "steps"),
     ({"batch": 0}, "batch"),
     ({"backend": "mpi"}, "allowed: gloo, nccl"),
+    ({"momentum": 1.0}, "momentum must be from 0 to below 1"),
+    ({"model": "transformer", "momentum": 0.5}, "is for SGD alone"),
 ])  # fmt: skip
 def test_bad_settings(settings, message):
     with pytest.raises(ValueError, match=message):
@@ -83,3 +85,9 @@ def test_bad_settings(settings, message):
 def test_settings_survive_a_command_line():
     settings = RunSettings("mlp", "scalecom:chunk=50,beta=0.3", 3, 10, batch=4, lr=0.1, seed=7, ordered=False)
     assert RunSettings.from_json(settings.to_json()) == settings
+
+
+def test_momentum_is_the_tasks_own_unless_told_otherwise():
+    parameters = [torch.nn.Parameter(torch.zeros(2))]
+    own, none = (RunSettings("mlp", momentum=m).optimizer(parameters).defaults["momentum"] for m in (None, 0.0))
+    assert (own, none) == (0.9, 0.0)
