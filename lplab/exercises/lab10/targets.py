@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from lplab.exercises.exercise import Args, Example, Exercise, mutant
 from lplab.exercises.forms import Numbers
 
 
-def step_seconds(devices, batch, bits):
-    """A step of ResNet-50 on V100s over 25 Gb/s, the batch shared: computing, and what sticks out of a ring."""
-    own = math.ceil(batch / devices)
+def cost(devices, batch, bits):
+    """Seconds of a step and bytes on a device: ResNet-50, the batch shared, a ring over 25 Gb/s."""
+    own = -(-batch // devices)
     compute = 1.5e-3 + 0.72e-3 * own * (0.3 + 0.7 * bits / 16)
-    sending = 2 * (devices - 1) * (1e-5 + 25.6e6 * bits / 8 / devices / 3.125e9)
-    return compute + max(0.0, sending - 0.6 * compute)
-
-
-def memory_bytes(devices, batch, bits):
-    """What a device holds: weights and gradients in these bits, 32-bit master and momentum, activations of its share."""
-    own = math.ceil(batch / devices)
-    return 25.6e6 * (2 * bits / 8 + 8) + own * 22.4e6 * bits / 8
+    ring = 2 * (devices - 1) * (1e-5 + 25.6e6 * bits / 8 / devices / 3.125e9)
+    return compute + max(0.0, ring - 0.6 * compute), 25.6e6 * (2 * bits / 8 + 8) + own * 22.4e6 * bits / 8
 
 
 def meet(batch, seconds, nbytes):
     """The fewest devices, and the most bits with them, that meet both targets: (devices, bits), or (0, 0)."""
     for devices in range(1, 1025):
         for bits in (32, 16, 8):
-            if step_seconds(devices, batch, bits) <= seconds and memory_bytes(devices, batch, bits) <= nbytes:
+            time, held = cost(devices, batch, bits)
+            if time <= seconds and held <= nbytes:
                 return devices, bits
     return 0, 0
 
 
-TIME = "step_seconds(devices, batch, bits) <= seconds"
-ROOM = "memory_bytes(devices, batch, bits) <= nbytes"
+TIME, ROOM = "time <= seconds", "held <= nbytes"
 
 
 def target_cases() -> list[Args]:
@@ -41,9 +34,9 @@ def target_cases() -> list[Args]:
     times = (0.004, 0.01, 0.02, 0.05, 0.2, 2.0)
     rooms = (0.08e9, 0.3e9, 0.6e9, 1.2e9, 4e9, 16e9, 64e9)
     spread = [(batch, t, room) for batch in (64, 1000) for t in times for room in rooms]
-    exact = [(64, step_seconds(n, 64, 8), 64e9) for n in (1, 3, 16)]
-    short = [(64, step_seconds(n, 64 // n * n, 8), 64e9) for n in (3, 5, 7)]
-    tight = [(64, 2.0, memory_bytes(n, 64, 8)) for n in (1, 4, 32)]
+    exact = [(64, cost(n, 64, 8)[0], 64e9) for n in (1, 3, 16)]
+    short = [(64, cost(n, 64 // n * n, 8)[0], 64e9) for n in (3, 5, 7)]
+    tight = [(64, 2.0, cost(n, 64, 8)[1]) for n in (1, 4, 32)]
     return [*spread, *exact, *short, *tight, (1, 1.0, 1e9), (7, 0.005, 0.4e9)]
 
 
@@ -52,7 +45,7 @@ def why_target(args: Args, expected: Any) -> str:
     batch, devices, bits = args[0], int(expected[0]), int(expected[1])
     if not devices:
         return "No number of devices up to 1,024 meets both targets, in any of the three."
-    seconds, held = step_seconds(devices, batch, bits), memory_bytes(devices, batch, bits)
+    seconds, held = cost(devices, batch, bits)
     return f"{devices} devices with {bits} bits need {1e3 * seconds:.2f} ms and {held / 1e9:.2f} GB; with fewer, or more bits, one of the targets is missed."
 
 
@@ -69,8 +62,8 @@ TARGET = Exercise(
     minutes=15,
     difficulty=2,
     statement="""
-        A batch of `batch` pictures is to be trained in at most `seconds` a step, on devices that have `nbytes` of memory. You choose the number of devices, 1 to 1,024, and the bits, 32, 16 or 8. Two functions stand ready: `step_seconds(devices, batch, bits)` and
-        `memory_bytes(devices, batch, bits)`, a small version of the simulator above (ResNet-50, V100, 25 Gb/s).
+        A batch of `batch` pictures is to be trained in at most `seconds` a step, on devices that have `nbytes` of memory. You choose the number of devices, 1 to 1,024, and the bits, 32, 16 or 8. `cost(devices, batch, bits)` stands ready and tells the seconds of a step and the
+        bytes on a device: a small version of the simulator above, for ResNet-50 on chips that multiply twice as fast with half the bits.
 
         Write `meet(batch, seconds, nbytes)`: the fewest devices that meet **both** targets, and with them the most bits that do; `(0, 0)` if nothing does. Both targets may be met exactly. Beware: more devices are not always faster.
     """,
@@ -83,7 +76,7 @@ TARGET = Exercise(
     form=Numbers(count=2),
     show=show_target,
     why=why_target,
-    given=(step_seconds, memory_bytes),
+    given=(cost,),
     examples=(
         Example((64, 2.0, 64e9), "Everything fits on one device, with all bits."),
         Example((64, 0.05, 64e9), "Memory is no problem; time decides."),
@@ -99,22 +92,22 @@ TARGET = Exercise(
         mutant("only the memory is looked at", f"{TIME} and {ROOM}", ROOM),
         mutant("one of the two targets is enough", f"{TIME} and {ROOM}", f"{TIME} or {ROOM}"),
         mutant("memory is weights: activations are forgotten", ROOM, "25.6e6 * bits / 8 <= nbytes"),
-        mutant("weights, gradients and optimizer are counted, activations are not", ROOM, "memory_bytes(devices, 0, bits) <= nbytes"),
-        mutant("twice the devices take half the time", TIME, "step_seconds(1, batch, bits) / devices <= seconds"),
-        mutant("the whole batch is put on every device", ROOM, "memory_bytes(1, batch, bits) <= nbytes"),
+        mutant("weights, gradients and optimizer are counted, activations are not", ROOM, "cost(devices, 0, bits)[1] <= nbytes"),
+        mutant("twice the devices take half the time", TIME, "cost(1, batch, bits)[0] / devices <= seconds"),
+        mutant("the whole batch is put on every device", ROOM, "cost(1, batch, bits)[1] <= nbytes"),
         mutant("only powers of two are tried", "range(1, 1025)", "[2**k for k in range(11)]"),
         mutant("the first number of bits that fits, from the fewest on", "(32, 16, 8)", "(8, 16, 32)"),
         mutant("the most bits come first, and the fewest devices among them", "    for devices in range(1, 1025):\n        for bits in (32, 16, 8):", "    for bits in (32, 16, 8):\n        for devices in range(1, 1025):"),
         mutant("32 bits are not tried", "(32, 16, 8)", "(16, 8)"),
         mutant("the search ends at 100 devices", "range(1, 1025)", "range(1, 101)"),
         mutant("the most devices that meet the targets", "range(1, 1025)", "range(1024, 0, -1)"),
-        mutant("the batch is divided and rounded down: some pictures are left out", TIME, "step_seconds(devices, batch // devices * devices, bits) <= seconds"),
+        mutant("the batch is divided and rounded down: some pictures are left out", TIME, "cost(devices, batch // devices * devices, bits)[0] <= seconds"),
         mutant("targets must be beaten, not met", "<= seconds", "< seconds"),
         mutant("memory must be beaten, not met", "<= nbytes", "< nbytes"),
     ),
     hints=(
-        "For batch 64 and 50 ms print step_seconds for 1, 2, 4, …, 1024 devices, with 16 bits. Where is it shortest? Why not at 1,024?",
+        "For batch 64 and 50 ms print cost for 1, 2, 4, …, 1024 devices, with 16 bits. Where is the step shortest? Why not at 1,024?",
         "Neither time nor memory tells you the answer alone, and time goes down and up again: try all numbers of devices from 1, and for each the bits from 32 down.",
-        "The skeleton: for devices in range(1, 1025): for bits in (32, 16, 8): if both functions are within their targets: return devices, bits. After the loops: return 0, 0.",
+        "The skeleton: for devices in range(1, 1025): for bits in (32, 16, 8): if both numbers of cost are within their targets: return devices, bits. After the loops: return 0, 0.",
     ),
 )  # fmt: skip
