@@ -16,7 +16,7 @@ _IMAGES, _SEQUENCES = 90 * 1_281_167, 300e9 / 2048  # 90 epochs of ImageNet; GPT
 JOBS: dict[str, Job] = {
     "ResNet-50, 64 arrays": Job("resnet50", "systolic", 64, 32, _IMAGES, utilization=0.6, host_watts=15),
     "ResNet-50, 256 V100": Job("resnet50", "v100", 256, 32, _IMAGES, utilization=0.4, host_watts=75),
-    "GPT-3, 10,000 V100": Job("gpt3", "v100", 10_000, 1, _SEQUENCES, utilization=0.197, host_watts=75),
+    "GPT-3, 10,000 V100": Job("gpt3", "v100", 10_000, 1, _SEQUENCES, utilization=0.2, host_watts=75),
     "GPT-3, 1,024 H100": Job("gpt3", "h100", 1024, 16, _SEQUENCES, utilization=0.4, host_watts=150),
 }
 PUBLISHED = {"GPT-3, 10,000 V100": ("gpt3_site", "gpt3")}  # the place, and the run of the table
@@ -141,14 +141,14 @@ def _limits(job: str) -> tuple[float, float]:
     most = replace(JOBS[job], waiting=WAITING[1])
     low = min(least.total(name).kwh for name in PRECISIONS.values())
     grams = [footprint.region(name).kilograms_per_kwh for name in (*PLACES, "gpt3_site")]
-    return 0.8 * low * min(grams), 1.3 * most.total("fp16_mixed").kwh * 1.6 * max(grams)
+    return 0.8 * low * min(grams), 1.2 * most.total("fp16_mixed").kwh * PUES[1] * max(grams)
 
 
 def statement(at: Position) -> str:
     """The bill in one line.
 
     >>> statement(Position(job="GPT-3, 10,000 V100", precision="16 bits", waiting=0, place="gpt3_site"))
-    'The whole training: 15.8 days, 1.24 GWh from the grid, 530 t of CO₂e, $124 thousand for electricity.'
+    'The whole training: 15.5 days, 1.22 GWh from the grid, 522 t of CO₂e, $122 thousand for electricity.'
     """
     bill, hours = at.bill, at.training.hours(PRECISIONS[at.precision])
     time = f"{grouped(hours / 24, 3)} days" if hours >= 48 else f"{grouped(hours, 3)} hours"

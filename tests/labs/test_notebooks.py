@@ -67,6 +67,11 @@ UNION = (
     "return 1 - (1 - density) ** learners",
     "return density * learners",
 )
+IDLE = (
+    "hardware/footprint/step_energy.py",
+    "IDLE_SHARE = 1 / 7 ",
+    "IDLE_SHARE = 1 / 6 ",
+)
 MUTATIONS = {
     "00": BIAS,
     "01": BIAS,
@@ -78,6 +83,8 @@ MUTATIONS = {
     "07": PHASES,
     "08": CODES,
     "09": UNION,
+    "11": ROOF,
+    "12": IDLE,
 }
 
 
