@@ -27,7 +27,7 @@ QUESTIONS = (
         "How many times as fast is the whole step in 4 bits as in 16?",
         four_bits_on_an_array,
         unit="times",
-        because="Two thirds of the 16-bit step are no products: norms, activations and additions read and write 16 bits as before, and rounding to 4 bits comes on top.",
+        because="Nearly half of the 16-bit step is no product: norms, activations and additions read and write 16 bits as before, many products wait for memory, and rounding to 4 bits comes on top.",
     ),
 )
 EXERCISES = (CYCLES, SPEEDUP, SUSTAINED)
