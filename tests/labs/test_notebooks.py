@@ -72,6 +72,11 @@ IDLE = (
     "IDLE_SHARE = 1 / 7 ",
     "IDLE_SHARE = 1 / 6 ",
 )
+ROOF = (
+    "hardware/layer_times.py",
+    "np.maximum(self.compute_seconds",
+    "np.minimum(self.compute_seconds",
+)
 MUTATIONS = {
     "00": BIAS,
     "01": BIAS,
