@@ -23,7 +23,9 @@ from lplab.claims.patterson_2021 import PATTERSON_2021
 from lplab.claims.rapid_2021 import RAPID_2021
 from lplab.claims.sawb_2019 import SAWB_2019
 from lplab.claims.scalecom_2020 import SCALECOM_2020
+from lplab.claims.scalecom_2020_rates import SCALECOM_2020_RATES
 from lplab.claims.scalecom_2020_speedup import SCALECOM_2020_SPEEDUP
+from lplab.claims.scalecom_2020_traffic import SCALECOM_2020_TRAFFIC
 from lplab.claims.strubell_2019 import STRUBELL_2019
 from lplab.claims.sun_2020_ablation import SUN_2020_ABLATION
 from lplab.claims.sun_2020_gradscale import SUN_2020_GRADSCALE
@@ -62,6 +64,8 @@ CLAIMS: tuple[Claim, ...] = (
     LUQ_2022,
     ADACOMP_2018,
     SCALECOM_2020,
+    SCALECOM_2020_RATES,
+    SCALECOM_2020_TRAFFIC,
     DDL_2017,
     SCALECOM_2020_SPEEDUP,
     HFP8_2019_BROADCAST,

@@ -165,9 +165,9 @@ SCALECOM_2020 = Claim(
     theirs="ResNet-50 on ImageNet 75.99 % with 8 workers (dense 76.44 %) and 75.90 % with 64 (dense 76.47 %); up to "
     "0.57 points lost (second-hand); momentum 0.9 outside the memory (recalled)",
     experiment="4 to 64 learners share global batches of 64: three linear layers (300 steps, one element of 50) and "
-    "four convolutions (200 steps, one of 25) on the digits by plain SGD, a Transformer of one block on characters (200 "
-    "steps, one of 25) by Adam without its first moment; a tenth of the steps dense. Then the same with momentum 0.9 "
-    "and a tenth of the learning rate (Adam: its first moment).",
+    "four convolutions (200 steps, one of 25) on the digits by plain SGD, a Transformer of one block on characters "
+    "(200 steps, one of 25) by Adam without its first moment; a tenth of the steps dense. Then the same with momentum "
+    "0.9 and a tenth of the learning rate (Adam: its first moment).",
     points=POINTS,
     seeds=(0, 1, 2),
     measure=measure,
