@@ -57,7 +57,7 @@ def test_the_first_steps_can_be_made_again():
     found = script("record_residues").record(None, 2.0, steps=4)
     for i, layer in enumerate(R.layers):
         c = R.course(layer)
-        np.testing.assert_allclose(found["points"][0, i, 2:], [c.residue[0], c.gradient[0], c.scale[0]], rtol=1e-3)
+        np.testing.assert_allclose(found["points"][0, i, 2:5], [c.residue[0], c.gradient[0], c.scale[0]], rtol=1e-3)
         np.testing.assert_allclose(found["points"][:2, i, 0], c.sent[:2], rtol=0.05)
     np.testing.assert_allclose(found["losses"], R.losses()[:4], rtol=1e-3)
 
