@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lplab.compression.exchange import Entry
 from lplab.compression.protocol import Transfer
 
 
@@ -33,6 +34,26 @@ def wire_bytes(kind: str, payload_bytes: float, world: int) -> float:
     if kind not in factors:
         raise ValueError(f"unknown kind {kind!r} of collective; allowed: {', '.join(factors)}")
     return factors[kind] * payload_bytes
+
+
+def sent_by_all(entries: Iterable[Entry], world: int) -> float:
+    """Bytes that all learners together send for the collectives of a ledger, by :func:`wire_bytes`, unpadded.
+
+    Args:
+        entries: of all learners, or of some of them: parts add up.
+        world: learners, n.
+
+    >>> from lplab.compression import Entry
+    >>> ranks = range(4)
+    >>> sent_by_all([Entry(0, "w", "gather", rank, 100) for rank in ranks], 4)
+    1200.0
+    >>> sent_by_all([Entry(0, "w", "sum", rank, 100) for rank in ranks] + [Entry(0, "w", "broadcast", 1, 10)], 4)
+    630.0
+    """
+    return sum(
+        wire_bytes(entry.kind, entry.payload_bytes, world) * (world if entry.kind == "broadcast" else 1)
+        for entry in entries
+    )
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class LearnerCurve:
     Args:
         name: as the key of the figure calls it.
         losses: mean of the learners, one for each step, [n].
-        payload_bytes: of all learners together, one for each step, [n].
+        sent_bytes: by all learners together, one for each step, [n].
 
     Raises:
         ValueError: lengths that differ.
@@ -31,11 +31,11 @@ class LearnerCurve:
 
     name: str
     losses: Sequence[float]
-    payload_bytes: Sequence[int]
+    sent_bytes: Sequence[int]
 
     def __post_init__(self) -> None:
-        if len(self.losses) != len(self.payload_bytes):
-            raise ValueError(f"{self.name}: {len(self.losses)} losses, but {len(self.payload_bytes)} numbers of bytes")
+        if len(self.losses) != len(self.sent_bytes):
+            raise ValueError(f"{self.name}: {len(self.losses)} losses, but {len(self.sent_bytes)} numbers of bytes")
 
 
 def learner_runs(
@@ -74,7 +74,7 @@ def _finite(losses: Sequence[float]) -> np.ndarray:
 
 
 def _sent(curves: Sequence[LearnerCurve], steps: int) -> go.Figure:
-    sums = [np.cumsum(np.asarray(curve.payload_bytes, np.float64)) for curve in curves]
+    sums = [np.cumsum(np.asarray(curve.sent_bytes, np.float64)) for curve in curves]
     now = [f"{curve.name} {bytes_word(total[-1])}" for curve, total in zip(curves, sums, strict=True) if len(total)]
     top = max((total[-1] / len(total) * steps for total in sums if len(total)), default=1000.0)
     data = [_line(curve.name, total, *LOOKS[i][:2]) for i, (curve, total) in enumerate(zip(curves, sums, strict=True))]

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from lplab.compression.rates import sent_by_all
 from lplab.parallel.learners import Learners
 from lplab.parallel.settings import RunSettings
-from lplab.parallel.worker import outcome, weights_of
+from lplab.parallel.worker import outcome, report, weights_of
 from lplab.training.trainer import default_loss
 
 
@@ -52,8 +53,10 @@ class SimulatedRun:
             seed=settings.seed,
         )
         for made in learners.steps(settings.steps):
-            report = {"step": made.number, "loss": made.loss, "payload_bytes": made.payload_bytes}
-            yield report | {"skipped": made.skipped}
+            assert learners.ledger is not None  # it is kept unless told otherwise
+            sent = sent_by_all(learners.ledger.entries, settings.learners)
+            learners.ledger.entries.clear()
+            yield report(made.number, made.loss, made.payload_bytes, sent, made.skipped)
             if self._stopped:
                 return
         self.weights = weights_of(model)

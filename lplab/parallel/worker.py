@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from lplab.compression.rates import sent_by_all
 from lplab.parallel.gradients import seed_of
 from lplab.parallel.hook import HookState, ddp_hook
 from lplab.parallel.settings import RunSettings
@@ -61,11 +62,23 @@ def train(settings: RunSettings) -> None:
 def _report_step(state: HookState, step: int, loss: torch.Tensor, made: bool) -> None:
     """Rank 0 prints the mean loss and the bytes of this step; all take part in the sum."""
     assert state.ledger is not None  # the hook of train keeps one
-    own = torch.tensor([loss.item(), state.ledger.total(step=step)], dtype=torch.float64, device=loss.device)
-    state.ledger.entries.clear()
+    world, sent = dist.get_world_size(), state.ledger.entries
+    numbers = [loss.item(), state.ledger.total(step=step), sent_by_all(sent, world)]
+    own = torch.tensor(numbers, dtype=torch.float64, device=loss.device)
+    sent.clear()
     dist.all_reduce(own)
-    mean = own[0].item() / dist.get_world_size()
-    _say({"step": step, "loss": mean, "payload_bytes": int(own[1].item()), "skipped": not made})
+    mean, payload, wire = own.tolist()
+    _say(report(step, mean / world, payload, wire, not made))
+
+
+def report(step: int, loss: float, payload_bytes: float, sent_bytes: float, skipped: bool) -> dict[str, Any]:
+    """What is told of a step: mean loss, bytes that all learners packed, and those that their collectives send.
+
+    >>> report(0, 2.5, 100.0, 149.99999, False)["sent_bytes"]
+    150
+    """
+    sizes = {"payload_bytes": round(payload_bytes), "sent_bytes": round(sent_bytes)}
+    return {"step": step, "loss": loss, **sizes, "skipped": skipped}
 
 
 @torch.no_grad()

@@ -144,4 +144,4 @@ def side_by_side(runs: Sequence[Iterator[Report]], steps: int) -> Iterator[Repor
 def _columns(got: tuple[Reports, ...], index: int) -> tuple[list[float], list[int]]:
     """Losses and bytes of one run."""
     said = [report for reports in got if (report := reports[index]) is not None and "loss" in report]
-    return [report["loss"] for report in said], [report["payload_bytes"] for report in said]
+    return [report["loss"] for report in said], [report["sent_bytes"] for report in said]
