@@ -23,6 +23,7 @@ from lplab.hardware.footprint.grid import mix as mix
 from lplab.hardware.footprint.grid import region as region
 from lplab.hardware.footprint.grid import regions as regions
 from lplab.hardware.footprint.jobs import Job as Job
+from lplab.hardware.footprint.measured import measure as measure
 from lplab.hardware.footprint.rounds import Device as Device
 from lplab.hardware.footprint.rounds import Radio as Radio
 from lplab.hardware.footprint.rounds import Round as Round
