@@ -52,7 +52,11 @@ class Measurement:
 
 @contextmanager
 def measure(every_seconds: float = 1.0) -> Iterator[Measurement]:
-    """The energy that a block of code uses: ``with measure() as used:``, and behind the block ``used.kwh``.
+    """The energy that a block of code uses, known behind it.
+
+        with measure() as used:
+            train()
+        print(used.kwh)
 
     Args:
         every_seconds: how often watts are read where energy itself has no counter.
