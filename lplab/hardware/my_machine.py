@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from lplab.hardware import tables
 from lplab.hardware.accelerators import PEAKS, Accelerator
 from lplab.hardware.graded import Number
@@ -17,8 +15,13 @@ from lplab.hardware.graded import Number
 
 def stored_at() -> Path:
     """Where your measurement is kept: LPLAB_MACHINE, or machine.json in the user's data folder."""
-    usual = platformdirs.user_data_path("lplab", appauthor=False) / "machine.json"
-    return Path(os.environ.get("LPLAB_MACHINE") or usual)
+    if place := os.environ.get("LPLAB_MACHINE"):
+        return Path(place)
+    try:
+        import platformdirs  # of the extra "course"
+    except ImportError:
+        return Path.home() / ".lplab" / "machine.json"
+    return platformdirs.user_data_path("lplab", appauthor=False) / "machine.json"
 
 
 def made_on() -> Path:

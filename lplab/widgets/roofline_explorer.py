@@ -26,7 +26,7 @@ class RooflineExplorer(PositionedExplorer):
         ValueError: a position that does not exist.
 
     >>> explorer = RooflineExplorer(chip="h100", precision="bf16")
-    >>> explorer.figures["roofline"].layout.meta["title"]
+    >>> explorer.figure.layout.meta["title"]
     'ResNet-50: the step does 18 % of what BF16 multipliers could'
     """
 
@@ -47,11 +47,11 @@ class RooflineExplorer(PositionedExplorer):
             "way": w.Dropdown(options=list(rs.WAYS), description="the rest"),
             "view": w.ToggleButtons(options=list(rs.VIEWS), description="bars for"),
         }
-        self.figures = {"roofline": LiveFigure(rs.roofline_figure(at)), "parts": LiveFigure(rs.parts_figure(at))}
+        self.figure = LiveFigure(rs.picture(at))
         self.statement = line(rs.statement(at), "lp-quiet", "lp-live")
         c, heads = self.controls, [line(text, "lp-heading") for text in ("Presets", "The work", "The machine")]
         side = [heads[0], self.presets, heads[1], c["workload"], c["batch"], heads[2], c["chip"], c["precision"]]
-        return [*side, c["way"], c["view"]], [self.figures["roofline"], self.statement, self.figures["parts"]]
+        return [*side, c["way"], c["view"]], [self.figure, self.statement]
 
     def _set_controls(self, at: rs.Position) -> None:
         options = _recipes(at.chip)
@@ -63,8 +63,7 @@ class RooflineExplorer(PositionedExplorer):
     def _draw(self, at: rs.Position) -> None:
         say(self.statement, rs.statement(at))
         with one_frame(), light():
-            figures.update(self.figures["roofline"], rs.roofline_figure(at))
-            figures.update(self.figures["parts"], rs.parts_figure(at))
+            figures.update(self.figure, rs.picture(at))
 
 
 def _recipes(chip: str) -> list[tuple[str, str]]:

@@ -20,11 +20,12 @@ from lplab.hardware.my_machine import measured_products
 from lplab.hardware.workloads.layer import PASSES
 
 WORKLOADS = {workloads.get(name).label: name for name in workloads.names()}
-CHIPS = {
-    **{accelerators.get(n).label: n for n in ("ibm-rapid-training", "ibm-4core-7nm", "systolic")},
-    **{accelerators.get(n).label: n for n in ("p100", "v100", "a100", "h100", "h200", "b200")},
-    **{accelerators.get(f"tpu-{v}").label: f"tpu-{v}" for v in ("v2", "v3", "v4", "v5e", "v5p", "v6e")},
-    "this machine": "mine",
+_TABLE = (
+    *("ibm-rapid-training", "ibm-4core-7nm", "systolic", "p100", "v100", "a100", "h100", "h200", "b200"),
+    *(f"tpu-{version}" for version in ("v2", "v3", "v4", "v5e", "v5p", "v6e")),
+)
+CHIPS = {accelerators.get(name).label.split(" (")[0].split(" at ")[0]: name for name in _TABLE} | {
+    "this machine": "mine"
 }
 RECIPES = {"FP32": "fp32", "16 bits": "bf16", "hybrid FP8 (2019)": "hfp8_2019", "4 bits (2020)": "int4_fp4_2020"}
 BATCHES = tuple(2**k for k in range(13))
@@ -209,6 +210,11 @@ def parts_figure(at: Position) -> Any:
         rate, speed = narrow.rates.max() / wide.rates.max(), wide.step_seconds / narrow.step_seconds
         title = f"{label_of(at.precision)}: {rate:.2g} × the rate of 16 bits, {speed:.2f} × the speed"
     return figures.time_parts(rows, label_of(at.precision), what="time for one example", title=title, height=HEIGHT)
+
+
+def picture(at: Position) -> Any:
+    """Both figures as one, which a browser draws in half the time."""
+    return figures.stacked([roofline_figure(at)], [parts_figure(at)], left=132, right=24)
 
 
 def label_of(precision: str) -> str:

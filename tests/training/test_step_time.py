@@ -1,0 +1,41 @@
+"""Clocks of this machine: they measure something, and refuse what cannot be measured."""
+
+import json
+
+import pytest
+import torch
+
+from lplab import cli
+from lplab.hardware import accelerators
+from lplab.training import gemm_rates, memory_rate
+from lplab.training.step_time import step_seconds
+
+
+def test_a_step_takes_time_and_trains():
+    model = torch.nn.Linear(8, 3)
+    before = model.weight.detach().clone()
+    assert step_seconds(model, torch.ones(4, 8), repeats=2) > 0
+    assert not torch.equal(model.weight, before)
+    with pytest.raises(ValueError, match="repeats must be"):
+        step_seconds(model, torch.ones(4, 8), repeats=0)
+
+
+def test_memory_is_measured_with_its_spread():
+    found = memory_rate.measure_memory(length=10_000, repeats=5)
+    assert 0 < found["low"] <= found["bytes_per_second"] <= found["high"] and "12 bytes" in found["method"]
+    with pytest.raises(ValueError, match="repeats"):
+        memory_rate.measure_memory(length=1000, repeats=1)
+
+
+def test_doctor_measures_this_machine_and_keeps_it(tmp_path, monkeypatch, capsys):
+    small = gemm_rates.measure
+    monkeypatch.setattr(gemm_rates, "measure", lambda *a, **k: small("cpu", sizes=(64,), repeats=3))
+    monkeypatch.setattr(memory_rate, "LENGTH", 10_000)
+    monkeypatch.setenv("LPLAB_MACHINE", str(tmp_path / "deep" / "machine.json"))
+    assert cli.main(["doctor", "--measure"]) == 0
+    said = capsys.readouterr().out
+    assert "your machine" in said and "GB a second" in said and "machine.json" in said
+    mine = accelerators.mine()
+    assert mine.label.startswith("your machine") and mine.peaks["fp32"] > 0 and mine.memory_bytes_per_second > 0
+    assert cli.main(["doctor", "--measure", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["memory"]["bytes_per_second"] > 0
