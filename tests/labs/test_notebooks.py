@@ -77,6 +77,11 @@ ROOF = (
     "np.maximum(self.compute_seconds",
     "np.minimum(self.compute_seconds",
 )
+HIDING = (
+    "hardware/overlap.py",
+    "late = rest - share * (",
+    "late = rest - 0.9 * share * (",
+)
 MUTATIONS = {
     "00": BIAS,
     "01": BIAS,
@@ -88,6 +93,7 @@ MUTATIONS = {
     "07": PHASES,
     "08": CODES,
     "09": UNION,
+    "10": HIDING,
     "11": ROOF,
     "12": IDLE,
 }
