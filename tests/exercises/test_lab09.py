@@ -73,6 +73,19 @@ def test_biases_are_two_hundred_and_sixty_six():
     assert not any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in model.modules())
 
 
+def test_with_momentum_scalecom_falls_behind():
+    pytest.importorskip("torch")
+    from lplab.parallel import RunSettings, SimulatedRun
+
+    def loss(compressor, **options):
+        settings = RunSettings("mlp", compressor, learners=8, steps=60, batch=8, **options)
+        return [report["loss"] for report in SimulatedRun(settings, "stacked") if "loss" in report][-1]
+
+    plain, bursts = {"lr": 0.5, "momentum": 0.0}, {"lr": 0.1, "momentum": 0.9}
+    behind = [loss("scalecom:chunk=112", **how) / loss("dense", **how) for how in (plain, bursts)]
+    assert behind[1] > 3 and behind[1] > 1.5 * behind[0]
+
+
 # ---- the answers against the library ---------------------------------------------------------------------------
 
 
