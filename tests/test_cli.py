@@ -44,7 +44,7 @@ def test_every_format_can_be_looked_up(name, capsys):
     (["formats", "e4m3fn", "--jsonn"], "--jsonn"),
     (["lab", "/no/such/folder"], "there is no folder"),
     (["lab", "--port", "high"], "--port"),
-    (["formulas"], "'lab', 'formats', 'train', 'claims', 'exercises', 'report', 'grade', 'doctor'"),
+    (["formulas"], "'lab', 'formats', 'train', 'simulate', 'claims', 'exercises', 'report', 'grade', 'doctor'"),
     ([], "COMMAND"),
     (["claims"], "list|run|table"),
     (["claims", "run", "gupta_2051"], "did you mean gupta_2015"),
@@ -58,7 +58,7 @@ def test_bad_input_gets_one_line_and_code_2(argv, told, capsys):
     assert told in said.err and said.err.startswith("lplab") and said.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["lab", "formats", "train", "claims", "doctor"])
+@pytest.mark.parametrize("command", ["lab", "formats", "train", "simulate", "claims", "doctor"])
 def test_every_help_has_an_example_that_can_be_parsed(command, capsys, monkeypatch):
     with pytest.raises(SystemExit) as stop:
         cli.main([command, "--help"])

@@ -125,7 +125,14 @@ def _axes(axes: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, np.n
         if not several:
             raise ValueError(f"axis {name!r} has no values")
     named = {name: values[name] for name in NAMED}
-    return named, {name: np.array(values[name], np.float64) for name in NUMBERS}
+    return named, {name: _numbers(name, values[name]) for name in NUMBERS}
+
+
+def _numbers(name: str, values: list[Any]) -> np.ndarray:
+    try:
+        return np.array(values, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"axis {name!r} takes numbers, got {values!r}") from None
 
 
 def _listed(value: Any) -> list[Any]:

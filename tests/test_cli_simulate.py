@@ -1,0 +1,118 @@
+"""``lplab simulate``, driven as a user drives it."""
+
+import csv
+import io
+import json
+import math
+
+import pytest
+
+from lplab import cli
+from lplab.hardware import Cluster, simulate
+
+pytest.importorskip("pandas")
+
+
+def run(capsys, *argv: str) -> str:
+    assert cli.main(["simulate", *argv]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_step_is_the_librarys(capsys):
+    text = run(
+        capsys, "resnet50", "--chip", "v100", "--devices", "64", "--link", "ethernet_10g", "--recipe", "fp16_mixed"
+    )
+    found = simulate("resnet50", Cluster("v100", 64, "ethernet_10g"), precision="fp16_mixed")
+    assert f"{1e3 * found.step_seconds:.4g} ms" in text and f"{found.efficiency:.1%}" in text
+    assert text.startswith("modelled step") and "activations" in text
+
+
+@pytest.mark.parametrize("devices", ["1", "3", "10000000"])
+def test_any_number_of_devices_as_json_and_csv(capsys, devices):
+    row = json.loads(run(capsys, "resnet50", "--devices", devices, "--compressor", "scalecom", "--json"))
+    (again,) = csv.DictReader(
+        io.StringIO(run(capsys, "resnet50", "--devices", devices, "--compressor", "scalecom", "--csv"))
+    )
+    assert row["devices"] == int(devices) and 0 < row["efficiency"] <= 1
+    assert math.isclose(float(again["step_seconds"]), row["step_seconds"]) and list(again) == list(row)
+
+
+def test_a_sweep_has_a_row_for_each_combination(capsys):
+    args = ["resnet18", "--sweep", "devices=1,8,64", "--sweep", "compressor=none,topk:density=0.01,wire=fp16,scalecom"]
+    rows = json.loads(run(capsys, *args, "--json"))
+    assert [row["compressor"] for row in rows] == [
+        c for c in ("none", "topk:density=0.01,wire=fp16", "scalecom") for _ in range(3)
+    ]
+    assert rows == json.loads(run(capsys, *args, "--json"))
+    printed = run(capsys, *args).splitlines()
+    assert len(printed) == 10 and printed[0].split()[:2] == ["compressor", "devices"]
+    table = list(
+        csv.DictReader(io.StringIO(run(capsys, "resnet18", "--sweep", "bytes-per-second=1e9:1e11:3", "--csv")))
+    )
+    assert [float(row["bytes_per_second"]) for row in table] == [1e9, 1e10, 1e11]
+
+
+def test_html_is_a_timeline_or_curves(capsys, tmp_path):
+    one, many = tmp_path / "one.html", tmp_path / "many.html"
+    run(capsys, "resnet18", "--devices", "8", "--html", str(one))
+    run(capsys, "resnet18", "--sweep", "devices=1,8", "--html", str(many))
+    assert "Timeline of a modelled step of ResNet-18 on 8" in one.read_text("utf-8")
+    assert "Modelled efficiency against devices" in many.read_text("utf-8")
+
+
+def test_the_list_names_what_can_be_combined(capsys):
+    lists = json.loads(run(capsys, "--list", "--json"))
+    assert (
+        {"resnet50", "gpt3"} <= set(lists["workloads"]) and "h100" in lists["chips"] and "none" in lists["compressors"]
+    )
+    assert all(name in run(capsys, "--list") for names in lists.values() for name in names)
+
+
+def test_chips_of_your_own(capsys, tmp_path):
+    path = tmp_path / "chips.csv"
+    path.write_text("name,label,fp16,memory_bytes_per_second\nmine2,My chip,1e15,1e12\n", "utf-8")
+    row = json.loads(
+        run(capsys, "resnet18", "--chips", str(path), "--chip", "mine2", "--recipe", "fp16_mixed", "--json")
+    )
+    assert row["chip"] == "mine2" and row["step_seconds"] > 0
+
+
+@pytest.mark.parametrize(("argv", "told"), [
+    ([], "name a workload"),
+    (["resnet5"], "there is no workload 'resnet5'; did you mean"),
+    (["resnet50", "--chip", "h1000"], "there is no chip 'h1000'"),
+    (["resnet50", "--devices", "0"], "1 or more, got 0"),
+    (["resnet50", "--devices", "many"], "invalid int value"),
+    (["resnet50", "--link=-1Gb/s"], "must be positive"),
+    (["resnet50", "--link", "1Gb/s, -3us"], "latency_seconds of a link must be 0 or more"),
+    (["resnet50", "--devices", "6", "--per-node", "4", "--inner-link", "nvlink4"], "do not fill nodes of 4"),
+    (["resnet50", "--per-node", "4"], "need inner_link"),
+    (["resnet50", "--batch", "0"], "batch must be a whole number from 1"),
+    (["resnet50", "--recipe", "int4"], "int4 is for inference"),
+    (["resnet50", "--compressor", "topq"], "did you mean topk"),
+    (["resnet50", "--overlap", "2"], "overlap must be from 0 to 1"),
+    (["resnet50", "--json", "--csv"], "choose one"),
+    (["resnet50", "--html", "x.png"], "ends in .html"),
+    (["resnet50", "--html", "/no/such/x.html"], "there is no folder"),
+    (["resnet50", "--chips", "nowhere.csv"], "there is no file"),
+    (["resnet50", "--sweep", "devices"], "SETTING=VALUES"),
+    (["resnet50", "--sweep", "nodes=3"], "unknown axis 'nodes'"),
+    (["resnet50", "--sweep", "devices=1:0:3"], "two numbers above 0"),
+    (["resnet50", "--sweep", "devices=a:b:3"], "FIRST:LAST:COUNT"),
+    (["resnet50", "--sweep", "devices=1,two"], "devices"),
+    (["resnet50", "--sweep", "bytes_per_second=1:9:1000", "--sweep", "latency_seconds=1:9:1000"], "1,000,000 points"),
+    (["resnet50", "--sweep", "batch=8,16", "--html", "x.html"], "two numbers of devices"),
+])  # fmt: skip
+def test_bad_input_gets_one_line_and_code_2(argv, told, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["simulate", *argv])
+    said = capsys.readouterr()
+    assert stop.value.code == 2 and said.out == ""
+    assert told in said.err and said.err.startswith("lplab simulate:") and said.err.count("\n") == 1
+
+
+def test_the_helps_example_runs(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["simulate", "--help"])
+    example = capsys.readouterr().out.partition("example:\n  lplab ")[2].split()
+    assert cli.main(example) == 0 and "efficiency" in capsys.readouterr().out
