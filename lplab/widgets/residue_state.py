@@ -126,7 +126,10 @@ def bins_figure(at: Position) -> go.Figure:
     window = residue_recording().window(at.layer, at.moment, *at.run)
     shown = slice(0, int(np.clip(BINS_SHOWN * window.bin, *SHOWN)))
     r, g, sent, limit = (x[shown] for x in (window.residue, window.gradient, window.sent, window.limit))
-    title = f"{at.layer}, step {at.moment}, learner 0: {sent.sum()} of the first {sent.size} elements are sent"
+    where = f"{at.layer}, step {at.moment}, learner 0"
+    title = f"{where}: {sent.sum()} of the first {sent.size} elements are sent"
+    if not sent.any():
+        title = f"{where}: none of the first {sent.size} reaches its bin's largest"
     return figures.bins(r, g, sent, limit, window.scale, bin=window.bin, factor=at.factor, title=title)
 
 

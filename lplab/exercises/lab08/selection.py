@@ -101,7 +101,7 @@ SELECT = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        Write `select(residue, gradient, bin)` for a layer that lies flat in two arrays. With $G=\text{residue}+\text{gradient}$ and $H=G+\text{gradient}$, cut the layer into bins of `bin` consecutive elements; the last one may be shorter. In each bin, $m=\max|G|$; an element is sent if $|H|\ge m$ (the threshold of its own bin, itself included). Return an array of floats: the **sign of G** of the elements that are sent,
+        Write `select(residue, gradient, bin)` for a layer that lies flat in two arrays. With $G=\text{residue}+\text{gradient}$ and $H=G+\text{gradient}$, cut the layer into bins of `bin` consecutive elements; the last one may be shorter. In each bin, $m=\max|G|$; an element is sent if $|H|\ge m$ (the threshold of its own bin; equal is enough). Return an array of floats: the **sign of G** of the elements that are sent,
         0 for the others. A bin in which all G are zero sends nothing. A bin in which no |H| reaches m sends nothing, either: that is AdaComp as we read it.
     """,
     stub='''
