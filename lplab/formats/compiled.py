@@ -60,14 +60,15 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
         kind: "scaled" or "pattern" (see :mod:`lplab.formats.arrays`), or "even": scaled, with one spacing throughout.
         no_mantissa: ties look at the exponent field.
         plain: nothing is flushed, and infinity becomes what overflow becomes; this saves a few instructions.
-        scaling: "" none; "step": divide by ``factors[0]``, then multiply; "shift": the grid of block b is larger by
+        scaling: "" none; "step": divide by ``scale``, then multiply; "shift": the grid of block b is larger by
             2^shifts[b]; "factor": multiply block b by ``factors[b]``, afterwards by ``scales[b]`` and ``scale``.
         size: elements a block: a constant lets the compiler unroll; 0 for blocks of any length.
 
     The loop takes the addresses of contiguous patterns [blocks, length] (an index that counts from zero needs no check
-    for being negative), what :func:`grid_constants` makes, and the number of the first element with the keys of its
-    coins. Where there are several blocks of any length, it looks at one word of each cache line of a block first: then
-    the processor waits for many lines at once, and no longer while it computes.
+    for being negative), of results, of what :func:`grid_constants` makes, and of shifts (int32), factors and scales;
+    and the number of the first element with the keys of its coins. Where there are several blocks of any length, it
+    looks at one word of each cache line of a block first: then the processor waits for many lines at once, and no
+    longer while it computes.
     """
     word = WORDS[real]
     F, I = (np.float32, np.int32) if real == "float32" else (np.float64, np.int64)  # noqa: E741
@@ -87,9 +88,11 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
 
     # fmt: off
     def loop(
-        x_address, out_address, blocks, length, c, first, key_1, key_2, shifts, factors, scales, scale,
+        x_address, out_address, blocks, length, constants, first, key_1, key_2, shifts_at, factors_at, scales_at, scale,
     ):
         # fmt: on
+        c, shifts = carray(_pointer(constants), CONSTANTS, I), carray(_pointer(shifts_at), blocks, np.int32)
+        factors, scales = carray(_pointer(factors_at), blocks, F), carray(_pointer(scales_at), blocks, F)
         block = size if size else length
         x = carray(_pointer(x_address), (blocks, block), I)
         out = carray(_pointer(out_address), (blocks, block), I)
@@ -117,7 +120,7 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
             for j in range(block):
                 bits = x[b, j]
                 if step:
-                    quotient = I(F(I(bits).view(F) / factors[0]).view(I))
+                    quotient = I(F(I(bits).view(F) / scale).view(I))
                     if keeps_tiny and I(quotient & ~SIGN) < smallest and I(bits & ~SIGN) != ZERO:
                         quotient = I(I(bits & SIGN) | smallest)
                     bits = quotient
@@ -203,7 +206,7 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
                 if negative and (negative_zero or result != ZERO):
                     result = I(result | SIGN)
                 if step:
-                    result = I(F(I(result).view(F) * factors[0]).view(I))
+                    result = I(F(I(result).view(F) * scale).view(I))
                 elif factored:
                     result = I(F(F(I(result).view(F) * scales[b]) * scale).view(I))
                 out[b, j] = result

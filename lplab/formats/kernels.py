@@ -24,8 +24,6 @@ from lplab.formats.rounding import LEAST_FRACTION, Rounding
 LARGE = 2**15  # elements that are worth loading a loop for
 CACHED = 2**13  # elements of a scratch copy
 _loaded: set[tuple | None] = set()  # loops that this process has used; only speed depends on it
-_NOTHING = np.zeros(0, np.float32)
-_NO_SHIFTS = np.zeros(0, np.int32)
 
 
 def available() -> bool:
@@ -63,9 +61,8 @@ def quantize(x: np.ndarray, out: np.ndarray, plan: Grid | Table, rounding: Round
     constants = arrays.constants(whole, rounding, real)
     if plan.step != 1:  # the loop uses this number as the least quotient that is not zero
         constants = replace(constants, smallest=WORDS[real].pattern(LEAST_FRACTION))
-    step = np.array([plan.step], x.dtype)
-    scaling = (_NO_SHIFTS, step, step, step[0])
-    _in_parts(x, out, lambda x, out, first: _call(x, out, spec, constants, rounding, key, first, scaling))
+    step = x.dtype.type(plan.step)
+    _in_parts(x, out, lambda x, out, first: _call(x, out, spec, constants, rounding, key, first, (0, 0, 0, step)))
     return True
 
 
@@ -131,10 +128,8 @@ def _call(
 
     size = spec[-1] or x.size
     addresses = x.ctypes.data, out.ctypes.data  # both contiguous
-    random = rounding.random_bits if rounding.is_stochastic else 0
-    compiled.grid_loop(*spec)(
-        *addresses, x.size // size, size, compiled.grid_constants(c, random, spec[0]), first, *key, *scaling
-    )
+    table = compiled.grid_constants(c, rounding.random_bits if rounding.is_stochastic else 0, spec[0])
+    compiled.grid_loop(*spec)(*addresses, x.size // size, size, table.ctypes.data, first, *key, *scaling)
 
 
 def _by_table(x: np.ndarray, out: np.ndarray, table: Table, rounding: Rounding) -> bool:
@@ -179,7 +174,7 @@ def _by_powers_of_two(x: Any, out: Any, plan: blocks.BlockPlan, rounding: Roundi
 
     c = arrays.constants(plan.element, rounding, "float32")
     c = replace(c, from_integer=2.0**-107)  # a subnormal x is far below the spacing in all blocks that the loop does
-    _call(x, out, spec, c, rounding, counter.keys(seed), 0, (exponents, _NOTHING, _NOTHING, np.float32(1)))
+    _call(x, out, spec, c, rounding, counter.keys(seed), 0, (exponents.ctypes.data, 0, 0, np.float32(1)))
     # Scales near the ends of float32, and blocks with NaN or infinity, are left to the array path.
     least = -100 - plan.element.min_exponent + plan.element.mantissa_bits
     hard = np.flatnonzero((exponents < least) | (exponents > 123 - plan.element_exponent))
@@ -217,4 +212,4 @@ def _by_rounded_scales(x: Any, out: Any, plan: blocks.BlockPlan, rounding: Round
         part = slice(first, first + LARGE)
         factors[part], scales[part] = blocks.rounded_scales(np, sizes[part], plan, of_tensor, _round_scales)
     c = arrays.constants(plan.element, rounding, "float32")
-    _call(x, out, spec, c, rounding, counter.keys(seed), 0, (_NO_SHIFTS, factors, scales, of_tensor[1]))
+    _call(x, out, spec, c, rounding, counter.keys(seed), 0, (0, factors.ctypes.data, scales.ctypes.data, of_tensor[1]))

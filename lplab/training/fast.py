@@ -28,8 +28,6 @@ WORTH_IT = 2**18  # elements after which a loop is loaded: milliseconds from dis
 BLOCK = nearest.BLOCK
 SHARED = 2**17  # elements that are worth waking another thread for
 _WORD = WORDS["float32"]
-_NO_SHIFTS = np.zeros(0, np.int32)
-_ONE = np.ones(1, np.float32)
 _seen: Counter[Any] = Counter()  # elements that each loop could have rounded so far; only speed depends on it
 Loop = Callable[[int, int, int, int, tuple[int, int], float], None]
 """Addresses of x and out, elements, the number of the first one, the keys of their coins, scale."""
@@ -131,16 +129,18 @@ def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
     if step:  # the loop uses this number as the least quotient that is not zero
         table[compiled.SMALLEST] = _WORD.pattern(LEAST_FRACTION)
 
+    address = table.ctypes.data
+
     def run(x: int, out: int, count: int, first: int, key: tuple[int, int], scale: float) -> None:
-        factors = np.array([scale], np.float32) if step else _ONE
-        tail = (*key, _NO_SHIFTS, factors, factors, factors[0])
+        tail = (*key, 0, 0, 0, np.float32(scale))
         blocks, rest = divmod(count, BLOCK)
         if blocks:
-            loop(x, out, blocks, BLOCK, table, first, *tail)
+            loop(x, out, blocks, BLOCK, address, first, *tail)
         if rest:
             done = count - rest
-            loop(x + 4 * done, out + 4 * done, 1, rest, table, first + done, *tail)
+            loop(x + 4 * done, out + 4 * done, 1, rest, address, first + done, *tail)
 
+    run.table = table  # type: ignore[attr-defined]  # keeps the address valid
     return run
 
 

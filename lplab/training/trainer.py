@@ -272,8 +272,8 @@ class Trainer:
 
 
 def _all_finite(tensors: list[Tensor]) -> bool:
-    """Whether there is no NaN and no infinity. A sum of squares tells fast; if it overflows, the largest magnitude."""
-    return any(bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors, order))).all()) for order in (2, math.inf))
+    """Whether there is no NaN and no infinity. Sums of squares tell fast; if they overflow, the largest magnitudes."""
+    return any(math.isfinite(torch.stack(torch._foreach_norm(tensors, order)).max().item()) for order in (2, math.inf))
 
 
 def _prepared(model: nn.Module, recipe: Any, seed: int) -> tuple[nn.Module, Recipe]:
