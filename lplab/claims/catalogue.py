@@ -5,8 +5,10 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from lplab.claims.adacomp_2018 import ADACOMP_2018
+from lplab.claims.adacomp_2018_selection import ADACOMP_2018_SELECTION
 from lplab.claims.claim import Claim
 from lplab.claims.ddl_2017 import DDL_2017
+from lplab.claims.error_feedback import ERROR_FEEDBACK
 from lplab.claims.four_bits_saving import FOUR_BITS_SAVING
 from lplab.claims.gpt3_energy import GPT3_ENERGY
 from lplab.claims.gupta_2015 import GUPTA_2015
@@ -16,6 +18,7 @@ from lplab.claims.hfp8_2019 import HFP8_2019
 from lplab.claims.hfp8_2019_broadcast import HFP8_2019_BROADCAST
 from lplab.claims.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED
 from lplab.claims.hfp8_2019_inference import HFP8_2019_INFERENCE
+from lplab.claims.lempel_ziv import LEMPEL_ZIV
 from lplab.claims.luq_2022 import LUQ_2022
 from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018
 from lplab.claims.pact_2018 import PACT_2018
@@ -63,9 +66,12 @@ CLAIMS: tuple[Claim, ...] = (
     SUN_2020_HARDWARE,
     LUQ_2022,
     ADACOMP_2018,
+    ADACOMP_2018_SELECTION,
     SCALECOM_2020,
     SCALECOM_2020_RATES,
     SCALECOM_2020_TRAFFIC,
+    ERROR_FEEDBACK,
+    LEMPEL_ZIV,
     DDL_2017,
     SCALECOM_2020_SPEEDUP,
     HFP8_2019_BROADCAST,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lplab.training.tasks import Task
 
 FC, CONV, TEXT = "fully connected", "convolutional", "Transformer"
-FAMILIES = {FC: (300, 50), CONV: (200, 25), TEXT: (200, 25)}  # steps, chunk
+FAMILIES = {FC: (300, 50), CONV: (160, 25), TEXT: (200, 25)}  # steps, chunk
 WORLDS = {FC: (4, 16, 64), CONV: (4, 64), TEXT: (4, 64)}
 WARM_UP = 0.1  # of the steps, dense
 MOMENTUM = 0.9
@@ -165,7 +165,7 @@ SCALECOM_2020 = Claim(
     theirs="ResNet-50 on ImageNet 75.99 % with 8 workers (dense 76.44 %) and 75.90 % with 64 (dense 76.47 %); up to "
     "0.57 points lost (second-hand); momentum 0.9 outside the memory (recalled)",
     experiment="4 to 64 learners share global batches of 64: three linear layers (300 steps, one element of 50) and "
-    "four convolutions (200 steps, one of 25) on the digits by plain SGD, a Transformer of one block on characters "
+    "four convolutions (160 steps, one of 25) on the digits by plain SGD, a Transformer of one block on characters "
     "(200 steps, one of 25) by Adam without its first moment; a tenth of the steps dense. Then the same with momentum "
     "0.9 and a tenth of the learning rate (Adam: its first moment).",
     points=POINTS,
