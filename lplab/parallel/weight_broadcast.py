@@ -9,7 +9,8 @@ The parameters then hold values of the 8-bit format. Layers that stay in 16 bits
 ``Scheme(weight="dlfloat16", rest=None)``. Gradients must not be averaged before (no DistributedDataParallel).
 
 What an owner does is :class:`lplab.compression.weight_shares.Owner`, in a simulation and here, so the bits are the
-same. Communication waits until the backward pass is done.
+same. Communication waits until the backward pass is done. Tested over gloo; with NCCL codes pass through the GPU, which
+has not been run yet.
 
 This module needs PyTorch.
 """
@@ -59,6 +60,8 @@ class WeightBroadcast:
     ) -> None:
         self.parameters, self.scheme, self.group = checked(parameters), scheme or Scheme(), group
         self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
+        nccl = dist.get_backend(group) == "nccl"  # which moves what is on a GPU; what is computed here is on the CPU
+        self.device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
         first = flat(p.detach() for p in self.parameters)
         self.sizes = share_sizes(first.size, self.world)
         self.cuts = np.cumsum(self.sizes)[:-1]
@@ -118,12 +121,12 @@ class WeightBroadcast:
     def _collect(self, gradient: np.ndarray) -> list[bytes]:
         """Reduce-scatter before the sum: what all ranks sent for the own share, in the order of ranks."""
         parts = [to_bytes(part, self.scheme.gradient) for part in np.split(gradient, self.cuts)]
-        send = _tensor(b"".join(parts))
+        send = self._tensor(b"".join(parts))
         lengths = [len(part) for part in parts]
-        receive = torch.empty(len(parts[self.rank]) * self.world, dtype=torch.uint8)
+        receive = torch.empty(len(parts[self.rank]) * self.world, dtype=torch.uint8, device=self.device)
         dist.all_to_all_single(receive, send, [len(parts[self.rank])] * self.world, lengths, self.group)
         self._note("reduce_scatter", send.numel() - lengths[self.rank])
-        data, each = receive.numpy().tobytes(), lengths[self.rank]
+        data, each = receive.cpu().numpy().tobytes(), lengths[self.rank]
         return [data[k * each : (k + 1) * each] for k in range(self.world)]
 
     def _spread(self, codes: bytes) -> None:
@@ -135,17 +138,20 @@ class WeightBroadcast:
     def _joined(self, codes: bytes, name: str) -> np.ndarray:
         """The shares of all ranks in one array; padded on the way to the longest, which gloo asks for."""
         width = len(to_bytes(np.zeros(1, np.float32), name))
-        padded = torch.zeros(max(self.sizes) * width, dtype=torch.uint8)
-        padded[: len(codes)] = _tensor(codes)
+        padded = torch.zeros(max(self.sizes) * width, dtype=torch.uint8, device=self.device)
+        padded[: len(codes)] = self._tensor(codes)
         rows = [torch.empty_like(padded) for _ in self.sizes]
         dist.all_gather(rows, padded, self.group)
         pairs = zip(rows, self.sizes, strict=True)
-        return np.concatenate([from_bytes(row.numpy()[: size * width].tobytes(), name) for row, size in pairs])
+        return np.concatenate([from_bytes(row.cpu().numpy()[: size * width].tobytes(), name) for row, size in pairs])
 
     def _all_agree(self, yes: bool) -> bool:
-        flag = torch.tensor([yes], dtype=torch.uint8)
+        flag = torch.tensor([yes], dtype=torch.uint8, device=self.device)
         dist.all_reduce(flag, dist.ReduceOp.MIN, self.group)
         return bool(flag.item())
+
+    def _tensor(self, data: bytes) -> Tensor:
+        return torch.from_numpy(np.frombuffer(data, np.uint8).copy()).to(self.device)
 
     def _note(self, kind: str, nbytes: int) -> None:
         self.ledger.entries.append(Entry(self.number, LAYER, kind, self.rank, nbytes))
@@ -179,7 +185,3 @@ def put(weights: np.ndarray, parameters: Iterable[nn.Parameter]) -> None:
     for parameter in parameters:
         parameter.copy_(values[start : start + parameter.numel()].view(parameter.shape))
         start += parameter.numel()
-
-
-def _tensor(data: bytes) -> Tensor:
-    return torch.from_numpy(np.frombuffer(data, np.uint8).copy())
