@@ -11,7 +11,7 @@ from lplab.claims.scalecom_model import DENSE, LOCAL, estimate, limit, speedup
 from lplab.claims.scalecom_model import SCALECOM as CLT
 from lplab.claims.throughput_bits import AREA, DENSITY, LAW, MAC, PEAK, STEP
 from lplab.compression.weight_shares import Scheme
-from lplab.hardware import workloads
+from lplab.hardware import Cluster, simulate, workloads
 from tests.claims.invented import but, holds
 
 MODELS = ("ddl_2017", "scalecom_2020_speedup", "hfp8_2019_broadcast", "throughput_bits", "rapid_2021",
@@ -149,6 +149,13 @@ def test_saved_bytes_are_the_limit_of_saved_time():
     for name in (FLOAT, HALF):
         ratio = numbers[HYBRID]["milliseconds"] / numbers[name]["milliseconds"]
         assert ratio == pytest.approx(real[HYBRID] / real[name], rel=0.01)
+
+
+def test_owners_hold_what_the_simulator_says():
+    """Rest and momentum of a share in the real protocol; master copy and optimizer in the model, both in 16 bits."""
+    run = simulate("resnet50", Cluster("h100", 16), precision="hfp8_2019", sharded=True)
+    real = Scheme().owner_bytes(workloads.get("resnet50").parameters, 16)
+    assert run.memory["master"] + run.memory["optimizer"] == pytest.approx(real)
 
 
 def test_the_head_of_22_000_classes_is_counted():
