@@ -12,22 +12,13 @@ from lplab.figures import style
 from lplab.figures.units import amount
 from lplab.hardware.layer_times import PARTS, LayerTimes
 
+_STRIPES = {"fgcolor": style.PAPER, "fillmode": "overlay", "size": 7, "solidity": 0.18}  # text on it can be read
 _LOOKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {  # word, colour, sign in the key, pattern of the bar
     "compute": ("multiplying", style.BLUE, "■", {}),
-    "memory": (
-        "products wait for memory",
-        style.VERMILION,
-        "▨",
-        {"shape": "/", "fillmode": "replace", "size": 6, "solidity": 0.5},
-    ),
-    "between": (
-        "between products",
-        style.GREEN,
-        "▦",
-        {"shape": ".", "fgcolor": style.PAPER, "fillmode": "overlay", "size": 6},
-    ),
-    "conversion": ("rounding", style.PINK, "▥", {"shape": "|", "fillmode": "replace", "size": 6, "solidity": 0.6}),
-    "update": ("update", style.GREY, "▒", {"shape": "x", "fillmode": "replace", "size": 7, "solidity": 0.4}),
+    "memory": ("waiting for memory", style.VERMILION, "▨", {"shape": "/", **_STRIPES}),
+    "between": ("between", style.GREEN, "▦", {"shape": ".", **_STRIPES}),
+    "conversion": ("rounding", style.PINK, "▥", {"shape": "|", **_STRIPES}),
+    "update": ("update", style.GREY, "▒", {"shape": "x", **_STRIPES}),
 }
 
 

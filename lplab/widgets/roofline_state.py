@@ -27,7 +27,7 @@ _TABLE = (
 CHIPS = {accelerators.get(name).label.split(" (")[0].split(" at ")[0]: name for name in _TABLE} | {
     "this machine": "mine"
 }
-RECIPES = {"FP32": "fp32", "16 bits": "bf16", "hybrid FP8 (2019)": "hfp8_2019", "4 bits (2020)": "int4_fp4_2020"}
+RECIPES = {"FP32": "fp32", "16 bits": "bf16", "HFP8 (2019)": "hfp8_2019", "4 bits (2020)": "int4_fp4_2020"}
 BATCHES = tuple(2**k for k in range(13))
 RECIPE_ROWS, LAYER_ROWS = "recipes", "layers"
 VIEWS = (RECIPE_ROWS, LAYER_ROWS)
@@ -214,7 +214,7 @@ def parts_figure(at: Position) -> Any:
 
 def picture(at: Position) -> Any:
     """Both figures as one, which a browser draws in half the time."""
-    return figures.stacked([roofline_figure(at)], [parts_figure(at)], left=132, right=24)
+    return figures.stacked([roofline_figure(at)], [parts_figure(at)], left=112, right=24)
 
 
 def label_of(precision: str) -> str:
@@ -231,9 +231,10 @@ def statement(at: Position) -> str:
     times = at.times
     parts = {name: float(value) for name, value in times.parts().items()}
     waits = (times.flops > 0) & ~times.compute_bound
+    done, most = (amount(float(v), "").strip() for v in (times.sustained_ops_per_second, times.rates.max()))
     said = (
-        f"A step of {at.batch:,} × {times.workload.example} takes {amount(times.step_seconds, 's')} (modelled) and "
-        f"does {amount(float(times.sustained_ops_per_second), 'op/s')} of {amount(float(times.rates.max()), 'op/s')}. "
+        f"A step with a batch of {at.batch:,} takes {amount(times.step_seconds, 's')} (modelled): "
+        f"{done} of {most} operations a second. "
         f"{int(waits.sum())} of {int((times.flops > 0).sum())} products wait for memory; "
         f"{100 * (parts['between'] + parts['conversion']) / times.step_seconds:.0f} % of the time is no product and "
         "no update."
