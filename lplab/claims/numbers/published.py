@@ -20,7 +20,7 @@ BOUNDS = {
     "at most": "at most",
     "at least": "at least",
 }
-HELD, OUTSIDE, EXPLAINED = "held", "not held", "not held, explained"
+HELD, OUTSIDE, EXPLAINED = "held", "not held", "not held (explained)"
 PRINTED_IN, PRINTED_OUT, UNTESTABLE = "printed: inside", "printed: outside", "not testable here"
 ROUNDING = 1e-9  # "exact" is up to the last bits of float64: sums may be taken in another order
 
@@ -129,10 +129,10 @@ class Published:
         return EXPLAINED if self.cannot_hold else OUTSIDE
 
     def difference(self, ours: float | None) -> str:
-        """How far our value is from the published one: in per cent, or in the unit for absolute bounds."""
+        """How far our value is from the published one: in per cent, or in the unit for absolute bounds and shares."""
         if ours is None:
             return "–"
-        if self.bound == "absolute" or not self.published:
+        if self.bound == "absolute" or self.unit == "%" or not self.published:
             gap = ours - self.published
             return f"{_signed(0.0 if abs(gap) < ROUNDING else gap, '.2g')} {self._step}".strip()
         relative = 100 * (ours / self.published - 1)

@@ -35,7 +35,7 @@ def test_a_graded_row_holds(id_):
 def test_a_row_that_cannot_hold_is_outside_and_says_why(id_):
     row = BY_ID[id_]
     assert not row.holds(row.ours()), "it holds after all: take the explanation away"
-    assert len(row.cannot_hold) > 40 and row.record()["verdict"] == "not held, explained"
+    assert len(row.cannot_hold) > 40 and row.record()["verdict"] == "not held (explained)"
 
 
 @pytest.mark.parametrize("id_", ids_where(lambda row: row.untestable))
@@ -71,7 +71,7 @@ def test_bounds(changes, inside, outside):
     assert (row.verdict(inside), row.verdict(outside)) == ("held", "not held")
     recalled = replace(row, grade="C")
     assert (recalled.verdict(inside), recalled.verdict(outside)) == ("printed: inside", "printed: outside")
-    assert replace(row, cannot_hold="because").verdict(outside) == "not held, explained"
+    assert replace(row, cannot_hold="because").verdict(outside) == "not held (explained)"
 
 
 @pytest.mark.parametrize("changes", [{"id": "t1"}, {"grade": "D"}, {"bound": "near"}, {"tolerance": 0},
