@@ -27,6 +27,7 @@ from lplab.claims.rapid_2021 import RAPID_2021
 from lplab.claims.sawb_2019 import SAWB_2019
 from lplab.claims.scalecom_2020 import SCALECOM_2020
 from lplab.claims.scalecom_2020_rates import SCALECOM_2020_RATES
+from lplab.claims.scalecom_2020_similarity import SCALECOM_2020_SIMILARITY
 from lplab.claims.scalecom_2020_speedup import SCALECOM_2020_SPEEDUP
 from lplab.claims.scalecom_2020_traffic import SCALECOM_2020_TRAFFIC
 from lplab.claims.strubell_2019 import STRUBELL_2019
@@ -70,6 +71,7 @@ CLAIMS: tuple[Claim, ...] = (
     SCALECOM_2020,
     SCALECOM_2020_RATES,
     SCALECOM_2020_TRAFFIC,
+    SCALECOM_2020_SIMILARITY,
     ERROR_FEEDBACK,
     LEMPEL_ZIV,
     DDL_2017,

@@ -155,22 +155,25 @@ def make(
     batch: int | None = None,
     lr: float | None = None,
     engine: str = "loop",
+    kind: type[Learners] | None = None,
+    **options: Any,
 ) -> Learners:
-    """The learners of :func:`train` before their first step; arguments as there."""
+    """The learners of :func:`train` before their first step; arguments as there, ``options`` are those of ``kind``."""
     import torch
 
     from lplab.parallel import Learners, shards
     from lplab.training.trainer import default_loss
 
     kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-    rate, options = task.lr if lr is None else lr, dict(task.options)
-    return Learners(
+    rate, of_optimizer = task.lr if lr is None else lr, dict(task.options)
+    return (kind or Learners)(
         task.model(seed),
         default_loss,
         shards(task.data(task.batch if batch is None else batch, seed), learners),
         compressor,
         learners,
-        optimizer=lambda parameters: kinds[task.optimizer](parameters, lr=rate, **options),
+        optimizer=lambda parameters: kinds[task.optimizer](parameters, lr=rate, **of_optimizer),
         engine=engine,
         seed=seed,
+        **options,
     )
