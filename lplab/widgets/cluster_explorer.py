@@ -69,8 +69,8 @@ class ClusterExplorer(ipywidgets.VBox):
             "chip": w.Dropdown(options=list(cs.CHIPS), description="chip"),
             "devices": w.SelectionSlider(options=[(f"{n:,}", n) for n in cs.DEVICES], description="devices"),
             "per_node": w.ToggleButtons(options=list(cs.NODES), description="in a node"),
-            "gigabits": w.SelectionSlider(options=[(f"{g:g} Gb/s", g) for g in cs.GIGABITS], description="link"),
-            "microseconds": w.SelectionSlider(options=_latencies(), description="latency"),
+            "gigabits": w.SelectionSlider(options=[(f"{g:g}", g) for g in cs.GIGABITS], description="link, Gb/s"),
+            "microseconds": w.SelectionSlider(options=_latencies(), description="latency, µs"),
             "recipe": w.Dropdown(options=list(cs.RECIPES), description="bits"),
             "compressor": w.Dropdown(options=list(cs.COMPRESSORS), description="compressor"),
             "overlap": w.SelectionSlider(options=[(f"{s:.0%}", s) for s in cs.SHARES], description="overlap"),
@@ -134,4 +134,4 @@ class ClusterExplorer(ipywidgets.VBox):
 
 
 def _latencies() -> list[tuple[str, float]]:
-    return [(f"{m:g} µs" if m < 1000 else "1 ms", m) for m in cs.MICROSECONDS]
+    return [(f"{m:,g}", m) for m in cs.MICROSECONDS]

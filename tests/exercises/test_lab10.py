@@ -1,0 +1,123 @@
+"""Lab 10: the answer of its question, what its texts state, other right answers, and students' functions drawn."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lplab import widgets
+from lplab.exercises import catalogue
+from lplab.exercises.checks.judge import judge
+from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.lab10 import draw_buckets, draw_ring
+from lplab.exercises.lab10.drawn import contributions, resnet_backward
+from lplab.exercises.lab10.hiding import all_sent
+from lplab.exercises.lab10.ring import ring_messages, runs
+from lplab.exercises.lab10.targets import cost, meet
+from lplab.exercises.lab10.weights import to_fp8
+from lplab.formats import get as format_of
+from lplab.hardware import Cluster, network, overlap, simulate, workloads
+
+TEXT = "\n".join(
+    "".join(cell["source"]) + "".join("".join(o.get("text", "")) for o in cell.get("outputs", []))
+    for cell in json.loads((Path(__file__).parents[2] / "labs" / "10_scaling_out.ipynb").read_text("utf-8"))["cells"]
+)
+
+
+def unfinished(*args):
+    raise NotImplementedError
+
+
+def test_the_question_and_its_reason():
+    found = simulate("resnet50", Cluster("v100", 64, "10Gb/s, 50us"), precision="fp16_mixed", utilization=0.5)
+    assert catalogue.question("10.a").truth() == round(64 * found.efficiency, 1) == 16.7
+    assert round(1e3 * found.single_seconds) == 24 and round(1e3 * found.communication_seconds) == 83
+    assert round(2e-6 * workloads.get("resnet50").parameters) == 51
+
+
+RINGS = {
+    "leftwards": ("(r - 1) % ranks", "(r + s) % ranks", "{}"),
+    "as an array": ("(r + 1) % ranks", "(r - s) % ranks", "np.array({}).reshape(-1, 5)"),
+    "another first part": ("(r + 1) % ranks", "(r + 1 - s) % ranks", "{}"),
+    "the last step first": ("(r + 1) % ranks", "(r - s) % ranks", "{}[::-1]"),
+}
+
+
+@pytest.mark.parametrize("other", RINGS)
+def test_any_right_ring_passes(other):
+    to, part, made = RINGS[other]
+    rows = f"[(s, r, {to}, {part}, s < ranks - 1) for s in range(2 * ranks - 2) for r in range(ranks)]"
+    source = f"import numpy as np\n\n\ndef ring_messages(ranks):\n    return {made.format(rows)}\n"
+    assert judge(catalogue.get("10.1"), Answer(source, "ring_messages")).status == "passed"
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+def test_a_ring_has_the_steps_and_bytes_of_the_library(ranks):
+    rows = ring_messages(ranks)
+    assert runs((ranks,), rows) == "" and len({row[0] for row in rows}) == network.steps("ring", ranks)
+    sent = sum(row[1] == 0 for row in rows) / ranks
+    assert math.isclose(sent, network.sent_bytes("ring", ranks, 1.0))
+
+
+def test_what_running_a_schedule_finds():
+    rows = ring_messages(3)
+    assert "holds the numbers of one rank 2 times" in runs((3,), [(*row[:4], 1) for row in rows])
+    assert "parts are numbered 0 to 2" in runs((3,), [(*row[:3], row[3] - 3, row[4]) for row in rows])
+    assert "nobody sends to himself" in runs((2,), [(0, 0, 0, 0, 1)])
+    assert "one at a time" in runs((3,), [*rows, rows[0]])
+    assert contributions([list(row) for row in rows], 3)[-1].tolist() == [[3, 3, 3]] * 3
+
+
+def test_the_exercises_overlap_is_the_simulators():
+    backward, sizes, latency, bandwidth = resnet_backward()
+    for mib in (0.0, 1.0, 25.0, 1e6):
+        bucket = overlap.buckets(np.array(sizes[::-1]), mib * 2**20)
+        ready = overlap.ready_seconds(np.array(backward[::-1]), bucket)
+        durations = latency + np.bincount(bucket, weights=sizes[::-1]) / bandwidth
+        durations = np.where(np.bincount(bucket, weights=sizes[::-1]) > 0, durations, 0)
+        expected = ready[-1] + overlap.exposed_seconds(ready, durations, ready[-1])
+        assert math.isclose(all_sent(backward, sizes, mib * 2**20, latency, bandwidth), expected, rel_tol=1e-9)
+
+
+def test_more_devices_are_not_always_faster_and_cost_resembles_the_simulator():
+    times = [cost(n, 64, 16)[0] for n in (1, 2, 4, 8, 64, 1024)]
+    assert min(times) < times[-1] and times[0] > min(times)
+    simulated = simulate("resnet50", "v100", precision="fp16_mixed", batch=32, utilization=0.5)
+    seconds, held = cost(1, 32, 16)
+    assert math.isclose(seconds, simulated.step_seconds, rel_tol=0.05)
+    assert math.isclose(held, simulated.memory_bytes, rel_tol=0.2)
+    assert meet(1000, 0.004, 64e9) == (0, 0) and meet(64, 2.0, 64e9) == (1, 32)
+
+
+def test_the_given_rounding_is_fp8_within_its_range():
+    values = np.random.default_rng(1).uniform(0.02, 3.5, 1000)
+    np.testing.assert_array_equal(to_fp8(values), format_of("hfp8_forward").quantize(values))
+
+
+def test_students_functions_are_drawn_once_they_work():
+    assert "it is not written yet" in str(draw_ring(unfinished)) and "not written yet" in str(draw_buckets(unfinished))
+    assert isinstance(draw_ring(ring_messages), widgets.LiveFigure)
+    drawn = draw_buckets(all_sent)
+    assert isinstance(drawn, widgets.LiveFigure) and "agrees at 20 of 20" in drawn.layout.meta["title"]
+
+
+def test_what_the_lab_says_of_numbers():
+    how = {"precision": "fp16_mixed", "batch": 32, "utilization": 0.5}
+    one, slow = simulate("resnet50", "v100", **how), Cluster("v100", 64, "10Gb/s, 50us")
+    many = simulate("resnet50", slow, **how)
+    assert "sending takes 83 ms, the backward pass that could hide it 15" in TEXT
+    assert round(1e3 * many.times.backward.item()) == 15
+    assert "They are 3 % of it here" in TEXT and round(100 * one.memory["weights"] / one.memory_bytes) == 3
+    h100 = [
+        simulate("resnet50", Cluster("h100", 64, "100Gb/s, 10us"), precision=p, batch=32, utilization=0.5)
+        for p in ("fp32", "bf16")
+    ]
+    assert "three times the pictures, at half the efficiency" in TEXT
+    assert 2.8 < h100[1].throughput / h100[0].throughput < 3.2
+    assert 0.45 < h100[1].efficiency / h100[0].efficiency < 0.55
+    assert "computing a sixth" in TEXT and 5.5 < h100[0].compute_seconds / h100[1].compute_seconds < 6.5
+    net = {"batch": 32, "precision": "hfp8_2019"}
+    plain, shared = (simulate("resnet50", Cluster("h100", 16, "25Gb/s, 10us"), sharded=s, **net) for s in (False, True))
+    assert "the step is a fifth shorter" in TEXT and 0.75 < shared.step_seconds / plain.step_seconds < 0.83

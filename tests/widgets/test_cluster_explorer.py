@@ -1,0 +1,119 @@
+"""The explorer of clusters: every control over its whole range, presets, and numbers that are the simulator's."""
+
+import math
+
+import pytest
+
+from lplab.hardware import Cluster, simulate
+from lplab.widgets import ClusterExplorer
+from lplab.widgets.cluster_state import (
+    DEVICES,
+    PRESETS,
+    PUBLISHED,
+    ClusterPosition,
+    efficiencies,
+    pictures,
+    preset_of,
+    statement,
+)
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    return ClusterExplorer()
+
+
+def titles(explorer):
+    return tuple((figure.alt, figure.layout.meta["title"]) for figure in explorer.figures.values())
+
+
+def test_the_first_picture_makes_the_point():
+    shown = ClusterExplorer()
+    assert shown.figures["scaling"].layout.meta["title"] == "64 devices do the work of 16.7"
+    assert shown.figures["timeline"].layout.meta["title"] == "A step of 93.0 ms; devices wait 68.8 ms of it"
+    assert "sends 101 MB a step" in shown.statement.value and shown.preset.value == "64 V100, 10 Gb/s"
+
+
+CONTROLS = ("chip", "devices", "per_node", "gigabits", "microseconds", "recipe", "compressor", "overlap", "batch")
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_every_control_reaches_its_ends_and_changes_the_picture(explorer, name):
+    explorer.reset()
+    control, seen = explorer.controls[name], set()
+    for option in control.options:
+        value = option[1] if isinstance(option, tuple) else option
+        control.value = value
+        assert getattr(explorer.position, name) == value and explorer.error_line.value == ""
+        seen.add((titles(explorer), explorer.statement.value))
+    assert len(seen) >= min(3, len(control.options))
+    explorer.reset()
+    assert control.value == getattr(ClusterPosition(), name)
+
+
+def test_a_shared_update_is_a_checkbox(explorer):
+    explorer.reset()
+    before = explorer.statement.value
+    explorer.controls["sharded"].value = True
+    assert explorer.position.sharded and explorer.statement.value != before
+    explorer.reset()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_move_the_controls_and_are_recognized(explorer, preset):
+    explorer.reset()
+    explorer.preset.value = preset
+    assert preset_of(explorer.position) == preset and explorer.controls["chip"].value == PRESETS[preset]["chip"]
+    explorer.controls["batch"].value = 8
+    assert explorer.preset.value == "(none)" or preset_of(explorer.position) == explorer.preset.value
+    explorer.reset()
+
+
+@pytest.mark.parametrize("preset", PUBLISHED)
+def test_published_points_stand_beside_the_model(preset):
+    name, devices, share = PUBLISHED[preset]
+    at = ClusterPosition(**PRESETS[preset], overlap=0.0)
+    star = next(trace for trace in pictures(at)["scaling"].data if trace.name == "published")
+    assert star.visible and star.y.tolist() == [share] and star.text.tolist() == [f"{name}, published"]
+    assert at.devices == devices and abs(at.simulation.efficiency - share) < 0.06
+    assert math.isclose(at.simulation.single_seconds, 0.2, rel_tol=0.03), "computing takes what they measured"
+    other = next(trace for trace in pictures(ClusterPosition())["scaling"].data if trace.name == "published")
+    assert not other.visible
+
+
+@pytest.mark.parametrize("settings", [{}, {"per_node": 8, "devices": 256}, {"compressor": "ScaleCom", "sharded": True}])
+def test_copied_code_gives_the_step_of_the_picture(settings):
+    at = ClusterPosition(**settings)
+    found = eval(at.code, {"simulate": simulate, "Cluster": Cluster})
+    assert found.step_seconds == at.simulation.step_seconds and found.memory == at.simulation.memory
+
+
+def test_the_curve_goes_through_the_simulated_step():
+    for devices in (1, 8, 4096):
+        at = ClusterPosition(devices=devices, per_node=8, gigabits=100.0)
+        assert math.isclose(efficiencies(at)[DEVICES.index(devices)], at.simulation.efficiency)
+
+
+def test_what_does_not_fit_is_said():
+    at = ClusterPosition(chip="P100 (2016)", recipe="32 bits", batch=32, workload="gpt")
+    assert not at.simulation.fits and "too much" in statement(at)
+
+
+def test_copying_shows_the_code(explorer):
+    explorer.copy_button.click()
+    assert explorer._helper.clipboard["text"] == explorer.position.code and "simulate(" in explorer.code_line.value
+    explorer.set(devices=8)
+    assert "8, " in explorer.code_line.value
+    explorer.reset()
+
+
+@pytest.mark.parametrize(("wrong", "said"), [
+    ({"chip": "V200"}, "chip must be one of P100"),
+    ({"devices": 3}, "devices must be one of 1, 2, 4"),
+    ({"gigabits": -1.0}, "gigabits must be one of"),
+    ({"overlap": 2.0}, "overlap must be one of"),
+    ({"workload": "resnet5"}, "did you mean resnet50"),
+])  # fmt: skip
+def test_positions_that_do_not_exist_are_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        ClusterExplorer(**wrong)
