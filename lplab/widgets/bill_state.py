@@ -151,7 +151,8 @@ def statement(at: Position) -> str:
     'The whole training: 15.5 days, 1.22 GWh from the grid, 522 t of CO₂e, $122 thousand for electricity.'
     """
     bill, hours = at.bill, at.training.hours(PRECISIONS[at.precision])
-    time = f"{grouped(hours / 24, 3)} days" if hours >= 48 else f"{grouped(hours, 3)} hours"
+    unit, each = ("days", 24.0) if hours >= 48 else ("hours", 1.0) if hours >= 2 else ("minutes", 1 / 60)
+    time = f"{grouped(hours / each, 3)} {unit}"
     energy = amount(bill.kwh * 1000, "Wh")
     return (
         f"The whole training: {time}, {energy} from the grid, {mass(bill.kilograms)} of CO₂e, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lplab import figures
@@ -94,7 +94,8 @@ def figure(at: Position) -> Any:
     radio = 1 - plain.compute_joules / plain.joules
     left = small.joules / plain.joules
     title = f"The radio takes {100 * radio:.0f} % at 32 bits; FP8 and 1 % up leave {100 * left:.0f} % of all"
-    return figures.round_energy(found, title=title, height=310)
+    longest = rounds(replace(at, epochs=EPOCHS[1], way="lte"))["32 bits"]  # the axis stays while epochs and way move
+    return figures.round_energy(found, most=longest.joules, title=title, height=310)
 
 
 def statement(at: Position) -> str:

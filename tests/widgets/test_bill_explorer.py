@@ -121,6 +121,16 @@ def test_every_control_of_the_edge_reaches_its_ends(edge, name):
     edge.reset()
 
 
+def test_the_axis_of_the_edge_stays_while_epochs_and_way_move(edge):
+    edge.reset()
+    before = tuple(edge.figure.layout.xaxis.range)
+    for epochs, way in ((1, "wifi"), (20, "lte")):
+        edge.set(epochs=epochs, way=way)
+        assert tuple(edge.figure.layout.xaxis.range) == before
+        assert sum(trace.x[0] for trace in edge.figure.data[:3]) < before[1]
+    edge.reset()
+
+
 @pytest.mark.parametrize("preset", es.PRESETS)
 def test_copied_code_of_the_edge_gives_the_round(edge, preset):
     edge.preset_buttons[preset].click()
