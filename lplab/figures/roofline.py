@@ -106,7 +106,7 @@ def roofline(
         _marks("published", published, roof),
         _marks("measured", measured, roof),
     ]
-    decades = np.log10(best) + np.array([-3.7, 0.35])
+    decades = np.log10(best) + np.array([-4.0, 0.35])
     low, high = float(decades[0]), float(decades[1])
     layout = {
         "xaxis": {"type": "log", "range": [float(np.log10(v)) for v in SPAN], "dtick": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ def shares(
     *,
     name: str,
     what: str,
+    along: str = "layers",
     band: tuple[float, float] | None = None,
     height: int = 340,
 ) -> go.Figure:
@@ -31,6 +33,7 @@ def shares(
         yours: those of another function, [n].
         name: of the whole, for the title.
         what: a word for the share.
+        along: title of the axis where there are too many names for it.
         band: published lowest and highest share, a shaded range.
         height: in pixels.
 
@@ -57,8 +60,8 @@ def shares(
     few = len(names) <= LABELLED
     layout: dict[str, Any] = {
         "xaxis": {"range": [-0.7, len(names) - 0.3], "showgrid": False, "tickvals": x if few else x[:0]}
-        | {"ticktext": np.array([n.replace("-", "-<br>", 1) for n in names] if few else [], dtype=str)}
-        | {"title": {"text": "" if few else "layers, from the first network's first to the last one's last"}},
+        | {"ticktext": np.array(["<br>".join(textwrap.wrap(n, 12)) for n in names] if few else [], dtype=str)}
+        | {"title": {"text": "" if few else along}},
         "yaxis": {"range": [-6, 116], "title": {"text": f"{what} (%)"}, "tickvals": np.arange(0, 101, 20)},
     }
     if band:
@@ -74,7 +77,7 @@ def shares(
         title=said,
         subtitle=style.key(*entries[: len(entries) if yours is not None else len(entries) - 2]),
         height=height,
-        b=60 if few else 48,
+        b=72 if few else 48,
     )
 
 

@@ -104,7 +104,7 @@ def by_layer(times: LayerTimes, most: int = 10, per: float = 1.0) -> dict[str, d
     order = list(dict.fromkeys(words))
     size = -(-len(order) // most)
     chunks = [order[i : i + size] for i in range(0, len(order), size)]
-    names = [chunk[0] if len(chunk) == 1 else f"{chunk[0]} … {chunk[-1]}" for chunk in chunks]
+    names = [_from_to(chunk[0], chunk[-1]) for chunk in chunks]
     place = {word: i for i, chunk in enumerate(chunks) for word in chunk}
     index = np.array([place[word] for word in words])
     sums = {part: np.bincount(index, values, len(chunks)) / per for part, values in times.parts_by_layer().items()}
@@ -117,6 +117,15 @@ def _group(name: str) -> str:
     if len(parts) > 1 and parts[1].isdigit():
         return ".".join(parts[:2])
     return parts[0].split("_")[0] or "model"
+
+
+def _from_to(first: str, last: str) -> str:
+    """A name for neighbours: block9–18, or the first and the last."""
+    if first == last:
+        return first
+    stem = first.rstrip("0123456789")
+    number = last.removeprefix(stem)
+    return f"{first}–{number}" if stem and number.isdigit() else f"{first} … {last}"
 
 
 def _unit(seconds: float) -> tuple[float, str]:

@@ -239,7 +239,18 @@ def statement(at: Position) -> str:
         f"{100 * (parts['between'] + parts['conversion']) / times.step_seconds:.0f} % of the time is no product and "
         "no update."
     )
-    return said + _replaced(at)
+    return said + _replaced(at) + _too_large(at)
+
+
+def _too_large(at: Position) -> str:
+    """That the weights and their state alone do not fit into the chip's memory."""
+    bits, room = precisions.get(at.precision), at.accelerator.memory_bytes
+    each = bits.weight_bits * (bits.master_bits == 0) + bits.master_bits + bits.optimizer_bits
+    needed = workloads.get(at.workload).parameters * each / 8
+    if room is None or needed <= room:
+        return ""
+    sizes = f"weights and their state alone are {amount(needed, 'B')}, the chip has {amount(room, 'B')}"
+    return f" It would need many: {sizes}."
 
 
 def _replaced(at: Position) -> str:

@@ -56,7 +56,7 @@ def test_bars_sum_to_the_step_and_follow_the_layers():
     rows = by_layer(times, per=4)
     assert sum(sum(row.values()) for row in rows.values()) == pytest.approx(times.step_seconds / 4)
     many = by_layer(compute.layer_times("gpt3", "h100", "bf16"), most=10)
-    assert len(many) <= 10 and next(iter(many)).startswith("tokens … block")
+    assert len(many) <= 10 and "block9–18" in many and "tokens … block8" in many
     fig = figures.time_parts({"a": {"compute": 2e-3, "between": 1e-3}, "b": {"compute": 1e-3}}, "b")
     assert fig.layout.meta["title"] == "b is 3.0 times as fast as a"
     assert trace(fig, "multiplying").x.tolist() == [2.0, 1.0] and "(ms), modelled" in fig.layout.xaxis.title.text

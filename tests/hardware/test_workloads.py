@@ -148,6 +148,13 @@ def test_ends_shortcuts_depthwise_layers_and_attention_are_told_apart():
     assert {layer.steps for layer in lstm.layers if layer.has_product} == {1, 16}
 
 
+def test_a_first_product_behind_a_table_has_a_dx_and_one_behind_a_picture_has_none():
+    for name, expected in (("transformer", True), ("residual", False)):
+        _, found = watched(name)
+        first = [layer.exception for layer in found.layers].index("first")
+        assert (found.gemms(1).flops[1, first] > 0) == expected, name
+
+
 def test_fused_attention_is_two_products_and_a_softmax():
     class Fused(torch.nn.Module):
         def forward(self, x):

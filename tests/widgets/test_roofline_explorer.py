@@ -60,6 +60,12 @@ def test_a_missing_unit_is_named():
     assert "This chip has" not in rs.statement(rs.Position(chip="h100"))
 
 
+def test_a_network_that_does_not_fit_says_so():
+    said = rs.statement(rs.Position(**rs.PRESETS["GPT-3 on B200"]))
+    assert said.endswith("weights and their state alone are 698 GB, the chip has 180 GB.")
+    assert "It would need many" not in rs.statement(rs.Position(chip="h100"))
+
+
 def test_copied_code_gives_the_numbers_that_are_shown():
     at = rs.Position(chip="systolic", precision="int4_fp4_2020", batch=64, way=rs.FUSED)
     *setup, last = at.code.splitlines()

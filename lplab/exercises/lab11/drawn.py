@@ -38,8 +38,9 @@ def draw_cycles(function: Callable[..., float]) -> Any:
     library = systolic.utilization(m, n, k, ROWS, COLUMNS)
     with np.errstate(divide="ignore"):
         yours = m * n * k / (ROWS * COLUMNS * taken)
-    title = f"One image at a time, an array of {ROWS} × {COLUMNS}"
-    return widgets.LiveFigure(figures.shares(names, library, yours, name=title, what="cells at work"))
+    along = "products of ResNet-18, then of MobileNetV2, one image at a time"
+    title = f"An array of {ROWS} × {COLUMNS}"
+    return widgets.LiveFigure(figures.shares(names, library, yours, name=title, what="cells at work", along=along))
 
 
 def draw_sustained(function: Callable[..., Any]) -> Any:
@@ -67,6 +68,6 @@ def draw_sustained(function: Callable[..., Any]) -> Any:
         yours = np.array([share for _, share in results_of(function, calls)], dtype=np.float64)
     except (ValueError, TypeError) as problem:
         return Text(f"Here your {function.__name__} will be drawn beside the library's (now: {problem}).")
-    title = "RaPiD's training system, hybrid FP8, batch 512"
+    title = f"RaPiD, batch {BATCH}"
     fig = figures.shares(names, np.array(library), yours, name=title, what="share of the peak", band=(102 / 768, 588 / 768))
     return widgets.LiveFigure(fig)

@@ -169,7 +169,8 @@ class Workload:
         m = np.where(own, c["m"], c["m"] * batch)
         n, k = (np.broadcast_to(c[key], m.shape) for key in "nk")
         groups = np.where(own, c["groups"] * batch, c["groups"])
-        first = (c["exception"] == "first") | (c["kind"] == "embedding")
+        looked_up = c["kind"] == "embedding"
+        first = looked_up | ((c["exception"] == "first") & ~looked_up.any())  # tables before it want a gradient
         repeats = c["steps"] * c["count"] * (m > 0)
         dx = np.where(first, 0.0, repeats)  # nobody asks for the gradient of the picture
         return Gemms(
