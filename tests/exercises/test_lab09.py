@@ -64,6 +64,18 @@ def test_what_the_lab_says_of_the_leader_and_the_filter():
     assert 120 * run("scalecom").density[0] == pytest.approx(1, abs=0.1), "an element is sent about once"
 
 
+def test_directions_come_together_and_largest_places_hardly_do():
+    pytest.importorskip("torch")
+    m = memories()
+    pairs = similarity(m[:, 0], m[:, 1], 12)
+    assert pairs[2, 0] > 1 and pairs[-10:, 0].mean() < 0.3 < 0.8 < pairs[-10:, 1].mean()
+
+
+def test_dense_training_fails_where_the_rate_is_too_large_for_the_batch():
+    errors = [run("dense", n, rate=1.0).test_error for n in LEARNERS]
+    assert min(errors[:3]) > 0.8 and max(errors[3:]) < 0.05
+
+
 def test_biases_are_two_hundred_and_sixty_six():
     torch = pytest.importorskip("torch")
     from lplab.training import tasks
