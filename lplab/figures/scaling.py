@@ -156,26 +156,37 @@ def _published(points: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
 def _names(curves: Sequence[ScalingCurve], last: float) -> dict[str, Any]:
     """Names at the right ends of the curves, moved apart where curves end together."""
     order = sorted(curves, key=lambda curve: curve.efficiency[-1])
-    heights, floor = [], 0.02 - _ROOM
-    for curve in order:
-        floor = max(float(curve.efficiency[-1]), floor + _ROOM)
-        heights.append(floor)
-    over = max(0.0, heights[-1] - 1.03) if heights else 0.0
-    for i in reversed(range(len(heights))):  # push down what was pushed out at the top
-        limit = 1.03 if i == len(heights) - 1 else heights[i + 1] - _ROOM
-        heights[i] = min(heights[i], limit) if over else heights[i]
+    heights = apart(np.array([curve.efficiency[-1] for curve in order]), _ROOM, (0.02, 1.03))
     return {
         "type": "scatter",
         "mode": "text",
         "name": "names",
         "x": np.full(len(order), 1.02 * np.log2(max(last, 2.0))),
-        "y": np.array(heights),
+        "y": heights,
         "text": np.array([curve.name for curve in order], dtype=str),
         "textposition": "middle right",
         "textfont": {"size": style.NOTE},
         "hoverinfo": "skip",
         "visible": bool(order),
     }
+
+
+def apart(heights: np.ndarray, room: float, ends: tuple[float, float]) -> np.ndarray:
+    """The heights nearest to these, increasing ones, that keep so much room between each other: least squares.
+
+    >>> apart(np.array([0.0, 0.01, 0.5, 0.52]), 0.05, (0.01, 1.0)).round(3).tolist()
+    [0.01, 0.06, 0.485, 0.535]
+    """
+    blocks: list[tuple[float, int]] = []  # mean and length of neighbours that stick together (pool adjacent violators)
+    for value in heights - room * np.arange(len(heights)):
+        mean, length = float(value), 1
+        while blocks and blocks[-1][0] >= mean:
+            before, count = blocks.pop()
+            mean, length = (before * count + mean * length) / (count + length), count + length
+        blocks.append((mean, length))
+    flat = [mean for mean, length in blocks for _ in range(length)]
+    highest = max(ends[1] - room * (len(heights) - 1), ends[0])
+    return np.clip(flat, ends[0], highest) + room * np.arange(len(heights))
 
 
 def _key(
