@@ -104,3 +104,26 @@ def integer_loop() -> Callable:
                 out[b, j] = F(whole * step) if quotient == quotient else nan
 
     return _compile(loop)
+
+
+@cache
+def power_loop(negative_zero: bool) -> Callable:
+    """The loop that rounds to powers: magnitudes that grow by one factor, such as 4 in radix-4 FP4.
+
+    The exponent field alone decides, once the pattern of |x| has been moved up by what lies between a cut and the
+    magnitude above it. It takes the addresses of float32 patterns and of results, how many there are, and int32: the
+    patterns of the least and the largest magnitude, that lead, and a mask that keeps whole distances.
+    """
+
+    def loop(x_address, out_address, count, least, largest, lead, mask):
+        x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
+        least, top, lead, mask = I(least), I(I(largest) - I(least)), I(I(lead) - I(least)), I(mask)
+        for i in range(count):
+            magnitude = I(x[i] & MAGNITUDE)
+            above = I(min(magnitude, INFINITY) + lead)  # the least magnitude is 0 here
+            whole = I(least + min(I(above & mask), top))
+            rounded = whole if above >= ZERO else ZERO
+            result = NAN if magnitude > INFINITY else rounded
+            out[i] = I(result | I(x[i] & SIGN)) if negative_zero or result != ZERO else ZERO
+
+    return _compile(loop)

@@ -20,9 +20,13 @@ def table_loop(table: Table, rounding: Rounding) -> Callable[[int, int, int], No
 
     Not for stochastic rounding. x and out are contiguous and either the same memory or disjoint.
     """
-    from lplab.formats import compiled
+    from lplab.formats import compiled, compiled_nearest
 
     ladder = _ladder(table, rounding)
+    powers = None if ladder is None else _powers(*ladder)
+    if powers is not None:
+        to_power = compiled_nearest.power_loop(powers[-1])
+        return lambda x, out, count: to_power(x, out, count, *powers[:-1])
     if ladder is not None:
         climb = compiled.ladder_loop(len(ladder[0]))
         return lambda x, out, count: climb(x, out, count, *ladder)
@@ -58,6 +62,19 @@ def _ladder(table: Table, rounding: Rounding) -> tuple[tuple, tuple, bool] | Non
     if not np.array_equal(positive.view(np.int32), climbed) or not np.array_equal(negative.view(np.int32), mirrored):
         return None
     return tuple(map(np.int32, high)), tuple(map(np.int32, rises)), table.negative_zero
+
+
+def _powers(cuts: tuple, rises: tuple, negative_zero: bool) -> tuple | None:
+    """The arguments of :func:`compiled_nearest.power_loop`, and what makes it; None where magnitudes are no powers.
+
+    Magnitudes that grow by one power of two have patterns at even distances, and so have the cuts between them.
+    """
+    patterns = np.cumsum(rises, dtype=np.int64)
+    distance, lead = int(patterns[-1] - patterns[0]) // max(len(rises) - 1, 1), int(patterns[0] - cuts[0])
+    even = distance > 0 and distance % 2**23 == 0 and distance & (distance - 1) == 0
+    if not even or (np.diff(patterns) != distance).any() or (patterns - np.array(cuts, np.int64) != lead).any():
+        return None
+    return np.int32(patterns[0]), np.int32(patterns[-1]), np.int32(lead), np.int32(-distance), negative_zero
 
 
 @lru_cache(maxsize=64)

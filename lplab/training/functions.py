@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from lplab.training.attention import attention
 from lplab.training.emulation import Emulation, Eye
-from lplab.training.gemms import Bilinear, Linear, Product
+from lplab.training.gemms import Bilinear, Linear, Product, stacked
 from lplab.training.site import Site, operand, rounded_gradient
 from lplab.training.untouched import plain
 
@@ -56,6 +56,8 @@ def matmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
         return plain(site, func, args, kwargs, *_roles(site, a, b, left))
     rows, columns = a.ndim == 1, b.ndim == 1
     a, b = (a[None] if rows else a), (b[:, None] if columns else b)
+    if site.rules.activation.learned is not None:
+        a, b = stacked(a), stacked(b)  # one copy of a view here, instead of one for each look at it
     y = Product.apply(*_clipped(emulation, site, a, b, left), site, left)
     y = y.squeeze(-1) if columns else y
     return y.squeeze(-1 if columns else -2) if rows else y
