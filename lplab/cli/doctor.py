@@ -72,10 +72,9 @@ def measure_machine(*, sizes: tuple[int, ...] = (1024, 2048), repeats: int = 7) 
         What was measured, and the file.
     """
     from lplab.hardware import my_machine
-    from lplab.training import gemm_rates, memory_rate
+    from lplab.training import gemm_rates
 
     table = gemm_rates.measure("cpu", sizes=sizes, repeats=repeats, progress=True)
-    table["memory"] = memory_rate.measure_memory(length=memory_rate.LENGTH if max(sizes) >= 1024 else 10**5)
     path = my_machine.stored_at()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from lplab.formats.base import whole
+from lplab.training.memory_rate import LENGTH, measure_memory
 
 SIZES = {"cpu": (1024, 2048, 4096), "cuda": (4096, 8192, 16384)}
 LEAST_SECONDS = 0.2  # a repetition multiplies as often as takes so long
@@ -126,7 +127,7 @@ def measure(
         "device", "processor", "extensions", "threads", "torch", "python", "date", "load_before" (processes that wanted
         a core in the minute before: above 0.5 the machine was not ours alone), "method", "rates" (a list of
         :class:`Rate` as dictionaries) and "left_out" (a sentence for each format that this processor or this PyTorch
-        does not multiply).
+        does not multiply); of a CPU also "memory" (:func:`lplab.training.memory_rate.measure_memory`).
 
     Raises:
         ValueError: unknown names, no GPU, or too few repeats.
@@ -152,9 +153,11 @@ def measure(
                     break
                 if progress:
                     print(f"  {name:5} {size:6}  {rates[-1].tera:9.3f} Tera-operations/s", file=sys.stderr, flush=True)
+        memory = measure_memory(length=LENGTH if max(sizes) >= 1024 else 10**5) if device == "cpu" else None
     finally:
         torch.set_num_threads(before)
-    return {**about, "method": METHOD, "rates": [asdict(rate) for rate in rates], "left_out": left_out}
+    table = {**about, "method": METHOD, "rates": [asdict(rate) for rate in rates], "left_out": left_out}
+    return table | ({"memory": memory} if memory else {})
 
 
 def _checked(device: str, formats: Any, sizes: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:

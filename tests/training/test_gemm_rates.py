@@ -15,6 +15,8 @@ def check_shape(table):
     assert {"device", "processor", "extensions", "threads", "torch", "python", "date", "load_before", "method"} <= {
         *table
     }
+    memory = table["memory"]
+    assert 0 < memory["low"] <= memory["bytes_per_second"] <= memory["high"] and "12 bytes" in memory["method"]
     assert table["processor"] and table["threads"] >= 1 and "torch.matmul" in table["method"]
     for rate in table["rates"]:
         assert set(rate) == {"format", "size", "repeats", "tera", "low", "high"}

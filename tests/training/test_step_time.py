@@ -30,7 +30,6 @@ def test_memory_is_measured_with_its_spread():
 def test_doctor_measures_this_machine_and_keeps_it(tmp_path, monkeypatch, capsys):
     small = gemm_rates.measure
     monkeypatch.setattr(gemm_rates, "measure", lambda *a, **k: small("cpu", sizes=(64,), repeats=3))
-    monkeypatch.setattr(memory_rate, "LENGTH", 10_000)
     monkeypatch.setenv("LPLAB_MACHINE", str(tmp_path / "deep" / "machine.json"))
     assert cli.main(["doctor", "--measure"]) == 0
     said = capsys.readouterr().out
