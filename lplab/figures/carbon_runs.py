@@ -12,8 +12,6 @@ from lplab.figures import provenance, style
 from lplab.figures.units import mass
 from lplab.hardware.footprint.runs import Run
 
-_LABEL = 30  # characters of a row's name
-
 
 def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> go.Figure:
     """CO2e of published trainings: as published, a diamond, and watts × hours × PUE × grid, a square.
@@ -37,15 +35,15 @@ def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> 
     theirs = np.array([run.published_kilograms or 0.0 for run in rows])
     apart = float(np.abs(ours / theirs - 1).max())
     said = title or f"Watts × hours × PUE × grid gives the published CO₂e to {100 * apart:.1f} %"
-    y = np.arange(len(rows), dtype=np.float64)
     hover = np.array(
         [[r.label, mass(o), r.published, r.source, r.input_grade] for r, o in zip(rows, ours, strict=True)]
     )
+    y = np.array([f"{run.label} ({run.year})" for run in rows], dtype=str)
     data = [_dots("modelled", ours, y, hover, 9), _dots("published", theirs, y, hover, 15)]
-    names = [f"{run.label if len(run.label) <= _LABEL else run.label[: _LABEL - 1] + '…'} ({run.year})" for run in rows]
-    layout = {
-        "xaxis": _masses(0.6 * min(ours.min(), theirs.min()), 1.7 * max(ours.max(), theirs.max())),
-        "yaxis": {"range": [-0.6, len(rows) - 0.4], "tickvals": y, "ticktext": np.array(names, dtype=str)},
+    axis = _masses(0.6 * min(ours.min(), theirs.min()), 1.7 * max(ours.max(), theirs.max()))
+    layout = {  # plotly's own axes, so that an exported table has kilograms and names
+        "xaxis": {**axis, "type": "log", "tickvals": 10.0 ** axis["tickvals"]},
+        "yaxis": {"type": "category", "range": [-0.6, len(rows) - 0.4]},
     }
     each = "; ".join(f"{run.label} {mass(o)}, published {run.published}" for run, o in zip(rows, ours, strict=True))
     return style.finish(
@@ -149,7 +147,7 @@ def _dots(kind: str, kilograms: np.ndarray, y: np.ndarray, hover: np.ndarray, si
         "type": "scatter",
         "mode": "markers",
         "name": kind,
-        "x": np.log10(kilograms),
+        "x": kilograms,
         "y": y,
         "marker": provenance.marker(kind, size),
         "customdata": hover,

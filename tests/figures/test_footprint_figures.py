@@ -40,7 +40,8 @@ def test_places_hold_the_grid_times_the_energy():
 def test_published_runs_stand_beside_ours():
     rows = [runs.get("gpt3"), runs.get("elmo")]
     ours, theirs = figures.published_runs(rows).data
-    assert 10 ** theirs.x[1] == pytest.approx(552_100) and 10 ** ours.x[0] == pytest.approx(rows[1].bill.kilograms)
+    assert theirs.x[1] == pytest.approx(552_100) and ours.x[0] == pytest.approx(rows[1].bill.kilograms)
+    assert list(theirs.y) == ["ELMo (2019)", "GPT-3 (2021)"]
     assert ours.marker.symbol != theirs.marker.symbol
 
 
