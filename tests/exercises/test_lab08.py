@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from lplab import datasets, widgets
+from lplab import claims, datasets, widgets
 from lplab.compression import AdaComp, adacomp_wire, local
 from lplab.exercises import catalogue
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab08 import draw_selection
+from lplab.parallel.residues import MOMENTUM
 from lplab.residue_recording import residue_recording
 
 R = residue_recording()
@@ -128,3 +129,17 @@ def test_what_it_says_of_one_threshold_for_all():
     sizes = np.sort(np.concatenate(layers))
     above = [int((layer >= sizes[-len(sizes) // 100]).sum()) for layer in layers]
     assert above.count(0) == 3 and 0.085 < above[-1] / layers[-1].size < 0.095
+
+
+def test_what_it_says_of_the_claims():
+    whole_claim = claims.row(claims.get("adacomp_2018"))
+    wrong = [found["sentence"] for found in whole_claim["findings"] if not found["holds"]]
+    assert len(wrong) == 1 and wrong[0].startswith("LSTM: test loss")
+    assert "waits for about 130 steps" in whole_claim["explained"][-1]["sentence"]
+    selection = claims.row(claims.get("adacomp_2018_selection"))
+    assert selection["verdict"] == "shown" and "by plain SGD" in selection["experiment"]
+    equal = [
+        found for found in selection["explained"] if "0.31 (0.30–0.34) and 0.28 (0.28–0.32) bits" in found["sentence"]
+    ]
+    assert len(equal) == 1 and equal[0]["holds"], "at equal bytes, without momentum, both are equally good"
+    assert MOMENTUM == 0.9, "repeats a message 1 + 0.9 + 0.81 + ... = ten times"
