@@ -60,12 +60,34 @@ def carbon_by_place(
     by_place = float(grams.max() / max(grams.min(), 1e-9))
     by_bits = max(kwh.values()) / min(kwh.values())
     said = title or f"The place: up to {by_place:.3g} times; the precision: {_times(by_bits)}"
+    each = ", ".join(f"{p.label} {mass(k)}" for p, k in zip(places, kilograms[chosen], strict=True))
+    more = f" Published: {mass(published[1])} ({published[2]})." if published else ""
+    return style.finish(
+        style.figure(data, _axes(places, here, low, high)),
+        alt=f"Modelled CO2e at {chosen}: {each}.{more} {said}.",
+        title=said,
+        subtitle=_key(kwh, chosen, published),
+        height=height or 120 + 27 * len(places),
+        l=190,
+        t=66,
+    )
+
+
+_MARKS = ((style.GREEN, "●", "circle"), (style.PINK, "▲", "triangle-up"), (style.GREY, "■", "square"))
+
+
+def _key(kwh: Mapping[str, float], chosen: str, published: tuple[str, float, str] | None) -> str:
     entries = [provenance.entry("modelled", f"modelled, {chosen}")]
     entries += [(_MARKS[i % 3][0], _MARKS[i % 3][1], name) for i, name in enumerate(kwh) if name != chosen]
     entries += [provenance.entry("published", f"published ({published[2]})")] if published else []
+    return style.key(*entries)
+
+
+def _axes(places: Sequence[Region], here: str, low: float, high: float) -> dict[str, Any]:
     labels = [f"{p.label}, {p.grams_per_kwh:.0f} g" for p in places]
+    marked = [f"<b>▸ {text}</b>" if p.name == here else text for p, text in zip(places, labels, strict=True)]
     ticks = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
-    layout = {
+    return {
         "bargap": 0.35,
         "xaxis": {
             "range": [np.log10(low), np.log10(high)],
@@ -74,28 +96,12 @@ def carbon_by_place(
             "title": {"text": "CO<sub>2</sub>e of the whole job (each line ten times the last)"},
         },
         "yaxis": {
-            "range": [y[-1] - 0.6, 0.6],
-            "tickvals": y,
-            "ticktext": np.array(
-                [f"<b>▸ {t}</b>" if p.name == here else t for p, t in zip(places, labels, strict=True)]
-            ),
+            "range": [0.4 - len(places), 0.6],
+            "tickvals": -np.arange(len(places), dtype=np.float64),
+            "ticktext": np.array(marked, dtype=str),
             "showgrid": False,
         },
     }
-    each = ", ".join(f"{p.label} {mass(k)}" for p, k in zip(places, kilograms[chosen], strict=True))
-    more = f" Published: {mass(published[1])} ({published[2]})." if published else ""
-    return style.finish(
-        style.figure(data, layout),
-        alt=f"Modelled CO2e at {chosen}: {each}.{more} {said}.",
-        title=said,
-        subtitle=style.key(*entries),
-        height=height or 120 + 27 * len(places),
-        l=190,
-        t=66,
-    )
-
-
-_MARKS = ((style.GREEN, "●", "circle"), (style.PINK, "▲", "triangle-up"), (style.GREY, "■", "square"))
 
 
 def _times(ratio: float) -> str:
