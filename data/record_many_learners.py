@@ -9,6 +9,8 @@ wire and the test error. Seeded, one thread. Other processors add in another ord
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -50,9 +52,9 @@ def compressor_of(setting: Setting) -> Compressor:
 def measured(setting: Setting) -> dict[str, Any]:
     """One run."""
     task, n = tasks.get(TASK), setting.learners
-    kind, options = (Learners, {}) if setting.compressor == "dense" else (WatchedLearners, {"every": EVERY})
+    make: Callable[..., Learners] = Learners if setting.compressor == "dense" else partial(WatchedLearners, every=EVERY)
     model = task.model(0)
-    run = kind(
+    run = make(
         model,
         default_loss,
         shards(task.data(EACH * n, 0), n),
@@ -60,7 +62,6 @@ def measured(setting: Setting) -> dict[str, Any]:
         n,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=setting.rate),
         engine="stacked",
-        **options,
     )
     losses = np.array([one.loss for one in run.steps(STEPS)]).reshape(-1, EVERY).mean(axis=1)
     seen = [*getattr(run, "agreements", [])]
@@ -69,6 +70,7 @@ def measured(setting: Setting) -> dict[str, Any]:
         name: np.array([getattr(a, name) for a in seen]) if seen else nothing
         for name in ("union", "density", "cosine", "missed")
     }
+    assert run.ledger is not None  # it is kept unless told otherwise
     last = [entry for entry in run.ledger.entries if entry.step == STEPS - 1]
     largest: dict[tuple[str, str], int] = {}
     for entry in last:  # one learner's part of each collective: the largest, where they differ
@@ -88,9 +90,10 @@ def main() -> None:
         rows.append(measured(setting))
         print(f"{number} of {len(every)}: {setting}", flush=True)
     names = [setting.name for setting in every]
-    columns = {key: np.array([row[key] for row in rows], np.float32) for key in rows[0]}
+    columns: dict[str, np.ndarray] = {key: np.array([row[key] for row in rows], np.float32) for key in rows[0]}
     FILE.parent.mkdir(exist_ok=True)
-    np.savez_compressed(FILE, names=np.array(names), steps=np.arange(EVERY, STEPS + 1, EVERY), **columns)
+    columns |= {"names": np.array(names), "steps": np.arange(EVERY, STEPS + 1, EVERY)}
+    np.savez_compressed(FILE, **columns)  # type: ignore[arg-type]  # numpy's own stub
     print(f"{FILE.name}: {FILE.stat().st_size:,} bytes")
 
 

@@ -28,9 +28,10 @@ from lplab.figures.layer_scales import layer_scales
 from lplab.figures.learner_runs import LearnerCurve, learner_runs
 from lplab.figures.live import show, update
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
-from lplab.figures.many_learners import Likeness, Scaling, many_learners, two_distances, union_growth
+from lplab.figures.many_learners import Likeness, Scaling, many_learners
 from lplab.figures.multiplier_cost import multiplier_cost
 from lplab.figures.number_line import number_line, number_line_data
+from lplab.figures.own_choices import two_distances, union_growth
 from lplab.figures.phases import phases
 from lplab.figures.places import carbon_by_place
 from lplab.figures.plane import range_precision

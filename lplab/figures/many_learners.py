@@ -109,46 +109,6 @@ def many_learners(
     )
 
 
-def union_growth(
-    learners: Sequence[int], own: Sequence[float], yours: Sequence[float], density: float, *, height: int = 300
-) -> go.Figure:
-    """Share of the elements in the sum against the number of learners: own choices, the formula, and a function's.
-
-    Args:
-        learners: ascending.
-        own: share if each learner chooses for itself, [n].
-        yours: share in the sum of what a function sends, [n].
-        density: share that one learner sends.
-        height: in pixels.
-
-    Raises:
-        ValueError: lengths that differ.
-
-    >>> union_growth([1, 2], [0.01, 0.018], [0.01, 0.01], 0.01).layout.meta["title"]
-    'The sum of yours holds 1.0 % at 2 learners'
-    """
-    if not len(learners) == len(own) == len(yours):
-        raise ValueError("learners, own and yours must be of one length")
-    x = np.log2(np.asarray(learners, np.float64))
-    n = np.asarray(learners)
-    data = [
-        _curve("own top-k", x, 100 * np.asarray(own, np.float64), n, style.VERMILION, "circle", "%"),
-        _formula(x, n, density),
-        _curve("yours", x, 100 * np.asarray(yours, np.float64), n, style.PINK, "diamond", "%"),
-    ]
-    said = f"The sum of yours holds {words.percent(float(yours[-1]))} at {learners_word(int(n[-1]))}"
-    layout = {"xaxis": _learners_axis(x, n), "yaxis": _share_axis()}
-    entries = [(style.VERMILION, "●", "each its own"), (style.GREY, "┅", "1 − (1 − q)ⁿ"), (style.PINK, "◆", "yours")]
-    each = ", ".join(f"{words.percent(float(v))} at {k}" for k, v in zip(learners, yours, strict=True))
-    return style.finish(
-        style.figure(data, layout),
-        alt=f"Share of the elements in the sum of your function's messages: {each} learners. {said}.",
-        title=said,
-        subtitle=style.key(*entries),
-        height=height,
-    )
-
-
 def learners_word(count: int) -> str:
     """A number of learners in words.
 
@@ -170,12 +130,14 @@ def bytes_word(count: float) -> str:
     return f"{count / size:.3g} {unit}" if count / size < 100 else f"{count / size:,.0f} {unit}"
 
 
-def _learners_axis(x: np.ndarray, n: np.ndarray) -> dict[str, Any]:
+def learners_axis(x: np.ndarray, n: np.ndarray) -> dict[str, Any]:
+    """An axis of log2 of the learners, labelled with their numbers."""
     ends = [float(x.min()) - 0.3, float(x.max()) + 0.3]
     return {"range": ends, "tickvals": x, "ticktext": n.astype(str), "title": {"text": "learners"}}
 
 
-def _share_axis() -> dict[str, Any]:
+def share_axis() -> dict[str, Any]:
+    """A logarithmic axis of shares in percent, the same at every position."""
     ticks = np.array([0.1, 1.0, 10.0, 100.0])
     return {
         "type": "log",
@@ -186,9 +148,10 @@ def _share_axis() -> dict[str, Any]:
     }
 
 
-def _curve(
+def curve(
     name: str, x: np.ndarray, y: np.ndarray, n: np.ndarray, colour: str, symbol: str, unit: str
 ) -> dict[str, Any]:
+    """Points and a line over log2 of the learners."""
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -202,7 +165,8 @@ def _curve(
     }
 
 
-def _formula(x: np.ndarray, n: np.ndarray, density: float) -> dict[str, Any]:
+def formula(x: np.ndarray, n: np.ndarray, density: float) -> dict[str, Any]:
+    """The share that independent choices would fill, dashed."""
     share = np.array([build_up(density, int(k)) for k in n])
     return style.line("independent choices", x, 100 * share, style.GREY, "dash")
 
@@ -211,9 +175,9 @@ def _shares(points: Scaling, density: float) -> list[dict[str, Any]]:
     n = np.asarray(points.learners)
     x = np.log2(n.astype(np.float64))
     return [
-        _curve("own top-k", x, 100 * np.asarray(points.own, np.float64), n, style.VERMILION, "circle", "%"),
-        _formula(x, n, density),
-        _curve("ScaleCom", x, 100 * np.asarray(points.leader, np.float64), n, style.BLUE, "square", "%"),
+        curve("own top-k", x, 100 * np.asarray(points.own, np.float64), n, style.VERMILION, "circle", "%"),
+        formula(x, n, density),
+        curve("ScaleCom", x, 100 * np.asarray(points.leader, np.float64), n, style.BLUE, "square", "%"),
     ]
 
 
@@ -230,7 +194,7 @@ def _bytes(points: Scaling) -> list[dict[str, Any]]:
     traces = []
     for name, values, colour, symbol in rows:
         y = np.asarray(values, np.float64)[there]
-        trace = _curve(name, x, y, n[there], colour, symbol, "")
+        trace = curve(name, x, y, n[there], colour, symbol, "")
         hover = f"{name}<br>learners  %{{customdata}}<br>sends     %{{y:,.0f}} B a step<extra></extra>"
         traces.append(trace | {"xaxis": "x2", "yaxis": "y2", "hovertemplate": hover})
     return traces
@@ -262,7 +226,7 @@ def _over_time(likeness: Likeness) -> list[dict[str, Any]]:
 def _layout(points: Scaling, chosen: int, last: float) -> dict[str, Any]:
     n = np.asarray(points.learners)
     x = np.log2(n.astype(np.float64))
-    axis, at = _learners_axis(x, n), float(np.log2(chosen))
+    axis, at = learners_axis(x, n), float(np.log2(chosen))
     sizes = np.array([1e3, 1e4, 1e5, 1e6])
     key = style.key(
         (style.BLUE, "━", "cosine distance of the memories"),
@@ -273,7 +237,7 @@ def _layout(points: Scaling, chosen: int, last: float) -> dict[str, Any]:
     mark |= {"line": {"color": style.GREY, "width": 1.4, "dash": "dot"}}
     return {
         "xaxis": axis | {"domain": list(_LEFT), "anchor": "y"},
-        "yaxis": _share_axis() | {"domain": [_UPPER, 1.0], "anchor": "x"},
+        "yaxis": share_axis() | {"domain": [_UPPER, 1.0], "anchor": "x"},
         "xaxis2": axis | {"domain": list(_RIGHT), "anchor": "y2"},
         "yaxis2": {"type": "log", "range": [2.5, 6.2], "tickvals": sizes, "domain": [_UPPER, 1.0], "anchor": "x2"}
         | {"ticktext": np.array(["1 kB", "10 kB", "100 kB", "1 MB"]), "title": {"text": "a learner sends"}},
@@ -282,52 +246,3 @@ def _layout(points: Scaling, chosen: int, last: float) -> dict[str, Any]:
         "shapes": [mark | {"xref": f"x{k}", "yref": f"y{k} domain"} for k in ("", "2")],
         "annotations": [style.note(key, x=0, y=_LOWER + 0.02, xanchor="left")],
     }
-
-
-def two_distances(library: Any, yours: Any, *, height: int = 300) -> go.Figure:
-    """Cosine and Hamming distance of two learners over the steps: the library's as lines, a function's as points.
-
-    Args:
-        library: [steps, 2]; NaN leaves a gap.
-        yours: [steps, 2].
-        height: in pixels.
-
-    Raises:
-        ValueError: shapes that differ, or no pairs.
-
-    >>> import numpy as np
-    >>> two_distances(np.zeros((4, 2)), np.zeros((4, 2))).layout.meta["title"]
-    'Yours agrees at 4 of 4 steps'
-    """
-    known, own = (np.asarray(values, np.float64) for values in (library, yours))
-    if known.shape != own.shape or known.ndim != 2 or known.shape[1] != 2:
-        raise ValueError(f"pairs for each step are needed, [steps, 2] twice, got {known.shape} and {own.shape}")
-    agree = int(np.isclose(known, own, rtol=0, atol=1e-6, equal_nan=True).all(axis=1).sum())
-    x = np.arange(1, len(known) + 1, dtype=np.float64)
-    looks = (("cosine distance", style.BLUE, "solid", "circle-open"), ("Hamming distance", style.PINK, "dot", "x"))
-    data = []
-    for column, (name, colour, dash, symbol) in enumerate(looks):
-        data.append(style.line(name, x, known[:, column], colour, dash))
-        look = {"symbol": symbol, "size": 7, "color": colour}
-        hover = f"yours: {name}<br>step   %{{x}}<br>value  %{{y:.3g}}<extra></extra>"
-        dots = {"type": "scatter", "mode": "markers", "name": f"yours: {name}", "x": x, "y": own[:, column]}
-        data.append(dots | {"marker": look, "hovertemplate": hover})
-    said = f"Yours agrees at {agree} of {len(known)} steps"
-    layout = {
-        "xaxis": {"range": [0, len(known) + 1], "title": {"text": "step"}},
-        "yaxis": {"range": [-0.05, 1.3], "title": {"text": "distance"}},
-    }
-    last = [f"{value:.2f}" for value in known[-1]]
-    return style.finish(
-        style.figure(data, layout),
-        alt=f"Two learners over {len(known)} steps: at the last one cosine distance {last[0]}, Hamming distance "
-        f"{last[1]}. {said}.",
-        title=said,
-        subtitle=style.key(
-            (style.BLUE, "━", "cosine, library"),
-            (style.BLUE, "○", "yours"),
-            (style.PINK, "┅", "Hamming, library"),
-            (style.PINK, "×", "yours"),
-        ),
-        height=height,
-    )
