@@ -10,6 +10,7 @@ from lplab.hardware import Link, links, nccl_tuner, network
 from lplab.hardware.collectives import log2_ceil, log2_floor
 from lplab.hardware.fabric import KINDS, Fabric
 from lplab.hardware.graded import GRADES, sources
+from lplab.hardware.loggp import LogGP
 
 RANKS = np.array([1, 2, 3, 4, 7, 8, 64, 1000, 10_000_000])
 
@@ -161,3 +162,21 @@ def test_a_parameter_server_is_a_bottleneck_and_shards_are_not():
     assert math.isclose(one.seconds("sum", 1e6, 100), 2 * 100 * 1e6 / 1e9)
     assert math.isclose(many.seconds("sum", 1e6, 100), 2 * 1e6 / 1e9)
     assert one.seconds("gather", 1e3, 100) > 50 * many.seconds("gather", 1e3, 100)
+
+
+def test_loggp_agrees_with_its_link_and_streams_messages():
+    model = LogGP(latency_seconds=5e-6, overhead_seconds=1e-6, gap_seconds=3e-6, byte_seconds=1e-9)
+    for nbytes in 1, 1e3, 1e9:
+        assert math.isclose(model.message_seconds(nbytes), 5e-6 + 2e-6 + (nbytes - 1) * 1e-9)
+        assert math.isclose(model.message_seconds(nbytes), model.link().seconds(nbytes))
+    for ranks in 2, 7, 64:
+        ring = network.all_reduce_seconds("ring", ranks, 1e6, model.link())
+        assert math.isclose(model.ring_seconds(ranks, 1e6), ring)
+    assert math.isclose(model.stream_seconds(4, 1), 3 * 3e-6 + 7e-6), "the gap decides, not the overhead"
+    slow = LogGP(5e-6, 4e-6, 3e-6, 1e-9)
+    assert math.isclose(slow.stream_seconds(4, 1), 3 * 4e-6 + 13e-6), "the overhead decides, not the gap"
+    assert model.stream_seconds(np.array([1, 2]), np.array([[1.0], [100.0]])).shape == (2, 2)
+    with pytest.raises(ValueError, match="gap_seconds must be 0 or more, got -1"):
+        LogGP(0, 0, -1, 1e-9)
+    with pytest.raises(ValueError, match="1 / bandwidth"):
+        LogGP(0, 0, 0, 0)

@@ -1,0 +1,80 @@
+"""LogGP: a link that tells the wait on the wire from the work of the processors at its ends.
+
+Alexandrov, Ionescu, Schauser and Scheiman, SPAA 1995. One message costs what a Hockney link of latency L + 2o − G says;
+the difference shows where many messages follow one another: a sender may go on after max(o, g), long before they
+arrive. Every argument may be an array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from lplab.hardware.collectives import checked_bytes, checked_ranks, plain
+from lplab.hardware.links import Floats, Link
+
+
+@dataclass(frozen=True)
+class LogGP:
+    """The four numbers of the model, seconds.
+
+    Args:
+        latency_seconds: L, on the wire.
+        overhead_seconds: o, that a processor is busy to send or to receive a message.
+        gap_seconds: g, at least between two messages of one sender.
+        byte_seconds: G, for each byte after the first: 1 / bandwidth.
+
+    Raises:
+        ValueError: a negative number, or no time for a byte.
+
+    >>> LogGP(5e-6, 1e-6, 2e-6, 1e-10).message_seconds(1)
+    7e-06
+    """
+
+    latency_seconds: float
+    overhead_seconds: float
+    gap_seconds: float
+    byte_seconds: float
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not 0 <= getattr(self, field.name) < np.inf:
+                raise ValueError(f"{field.name} must be 0 or more, got {getattr(self, field.name)}")
+        if self.byte_seconds == 0:
+            raise ValueError("byte_seconds must be above 0; it is 1 / bandwidth")
+
+    def message_seconds(self, nbytes: Floats) -> Any:
+        """One message, until the receiver has it: L + 2o + (n − 1)·G; 0 bytes count as one."""
+        more = np.maximum(checked_bytes(nbytes) - 1, 0) * self.byte_seconds
+        return plain(self.latency_seconds + 2 * self.overhead_seconds + more)
+
+    def stream_seconds(self, count: Floats, nbytes: Floats) -> Any:
+        """So many messages to one receiver, sent one after the other: the sender goes on after max(o, g) + (n − 1)·G.
+
+        >>> link = LogGP(5e-6, 1e-6, 2e-6, 1e-9)
+        >>> link.stream_seconds(10, 1) < 10 * link.message_seconds(1)
+        True
+        """
+        each = max(self.overhead_seconds, self.gap_seconds)
+        each = each + np.maximum(checked_bytes(nbytes) - 1, 0) * self.byte_seconds
+        return plain((checked_ranks(count) - 1) * each + self.message_seconds(nbytes))
+
+    def ring_seconds(self, ranks: Floats, nbytes: Floats) -> Any:
+        """A ring all-reduce: 2(p − 1) messages of n / p bytes, each of which waits for the one before.
+
+        >>> LogGP(5e-6, 1e-6, 2e-6, 1e-9).ring_seconds(1, 1e6)
+        0.0
+        """
+        p = checked_ranks(ranks)
+        return plain(2 * (p - 1) * self.message_seconds(checked_bytes(nbytes) / p))
+
+    def link(self) -> Link:
+        """The Hockney link that takes as long for every single message of a byte or more.
+
+        >>> LogGP(5e-6, 1e-6, 2e-6, 1e-9).link().bytes_per_second
+        1000000000.0
+        """
+        latency = max(self.latency_seconds + 2 * self.overhead_seconds - self.byte_seconds, 0.0)
+        return Link(latency, 1 / self.byte_seconds, "loggp")
