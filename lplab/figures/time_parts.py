@@ -59,10 +59,8 @@ def time_parts(
     end = 1.22 * (most or float(totals.max()) or 1.0)
     factor, unit = _unit(end)
     y = -np.arange(len(rows), dtype=np.float64)
-    data = [
-        _bar(part, [row.get(part, 0.0) for row in rows.values()], names, totals, y, end, factor, unit) for part in PARTS
-    ]
-    data.append(_totals(totals, y, factor))
+    data = [_bar(part, [row.get(part, 0.0) for row in rows.values()], names, totals, y, factor, unit) for part in PARTS]
+    data.append(_texts(rows, totals, y, end, factor))
     said = title or f"{names[-1]} is {totals[0] / totals[-1]:.1f} times as fast as {names[0]}"
     labels = np.array([f"<b>▸ {name}</b>" if name == chosen else name for name in names], dtype=str)
     layout = {
@@ -136,19 +134,11 @@ def _unit(seconds: float) -> tuple[float, str]:
 
 
 def _bar(
-    part: str,
-    seconds: list[float],
-    names: list[str],
-    totals: np.ndarray,
-    y: np.ndarray,
-    end: float,
-    factor: float,
-    unit: str,
+    part: str, seconds: list[float], names: list[str], totals: np.ndarray, y: np.ndarray, factor: float, unit: str
 ) -> dict[str, Any]:
     word, colour, _, pattern = _LOOKS[part]
     values = np.array(seconds)
     shares = np.divide(values, totals, out=np.zeros_like(values), where=totals > 0)
-    shown = [f"{100 * share:.0f} %" if value > 0.07 * end else "" for share, value in zip(shares, values, strict=True)]
     marker = {"color": colour, "line": {"width": 0}} | ({"pattern": pattern} if pattern else {})
     return {
         "type": "bar",
@@ -157,27 +147,36 @@ def _bar(
         "x": values * factor,
         "y": y,
         "marker": marker,
-        "text": np.array(shown, dtype=str),
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "insidetextfont": {"size": style.NOTE, "color": "#FFFFFF" if not pattern else "#111111"},
         "customdata": np.stack([np.array(names, dtype=object), shares * 100], axis=1),
         "hovertemplate": f"%{{customdata[0]}}, modelled<br>{word}  %{{x:.4g}} {unit}<br>"
         "share  %{customdata[1]:.3g} %<extra></extra>",
     }
 
 
-def _totals(totals: np.ndarray, y: np.ndarray, factor: float) -> dict[str, Any]:
+def _texts(
+    rows: Mapping[str, Mapping[str, float]], totals: np.ndarray, y: np.ndarray, end: float, factor: float
+) -> Any:
+    """Shares in the bars that have room for them, totals behind: one trace, as text in each bar is slow to draw."""
+    found: list[tuple[float, float, str, str, str]] = []
+    for row, total, height in zip(rows.values(), totals.tolist(), y.tolist(), strict=True):
+        start = 0.0
+        for part in PARTS:
+            seconds = row.get(part, 0.0)
+            if seconds > 0.07 * end:
+                colour = "#FFFFFF" if part == "compute" else "#111111"
+                found.append((start + seconds / 2, height, f"{100 * seconds / total:.0f} %", "middle center", colour))
+            start += seconds
+        found.append((total, height, " " + amount(total, "s"), "middle right", style.INK))
+    x, heights, words, places, colours = zip(*found, strict=True)
     return {
         "type": "scatter",
         "mode": "text",
-        "name": "total",
-        "x": totals * factor,
-        "y": y,
-        "text": np.array([" " + amount(float(total), "s") for total in totals], dtype=str),
-        "textposition": "middle right",
-        "textfont": {"size": style.TICK},
+        "name": "shares and totals",
+        "x": np.array(x) * factor,
+        "y": np.array(heights),
+        "text": np.array(words, dtype=str),
+        "textposition": np.array(places, dtype=str),
+        "textfont": {"size": style.NOTE, "color": np.array(colours, dtype=str)},
         "hoverinfo": "skip",
         "showlegend": False,
     }
