@@ -1,56 +1,63 @@
-"""What a step of training costs under a recipe, as ratios to the plain PyTorch step timed in the same run.
+"""What a step of training costs under a recipe, as ratios to two yardsticks timed in the same run.
 
-``python -m benchmarks training`` (``--quick`` for a taste). A repetition times plain, candidate, plain; the table has
-the median of the ratios. The plain step is a loop of torch's own: forward, loss, backward, optimizer. The candidate is
-``Trainer.one_step``, with everything that a user gets. On one thread the clock counts CPU seconds, so a busy machine
-changes the seconds more than the ratios; on two threads it is the wall clock, which means something on a quiet machine
-alone. Peers (QPyTorch, microxcaling) do the same job where they can be imported. The exit code is 1 if a bar is missed.
+``python -m benchmarks training`` (``--quick`` for a taste; ``--models transformer --recipes hfp8_2019`` for a part).
+The candidate is ``Trainer.one_step``, with everything that a user gets. The yardsticks are
+
+* **bare loop**: PyTorch in float32 without lplab: forward, loss, backward, optimizer. The bars are set against it.
+* **our fp32**: the same trainer under the recipe "fp32", which rounds nothing: what the rounding alone costs.
+
+Steps of all three alternate, and a ratio is that of the shortest times: what disturbs a step only makes it longer. The
+quartiles are those of the ratios of neighbouring times. On one thread the clock counts CPU seconds, which a busy
+machine stretches less than the wall clock does, but not evenly: whoever shares the caches slows rounding, which is
+bound by memory, more than matrix products. On two threads it is the wall clock, which means something on a quiet
+machine alone. Peers (QPyTorch, microxcaling) do the same job where they can be imported. The exit code is 1 if a bar is
+missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
 from lplab.training import Recorder, recipes, tasks
 
-MODELS = {"transformer": 4, "resnet": 6, "cnn": 12, "mlp": 40}  # steps in a row: long enough for the clock
+MODELS = {"transformer": 1, "resnet": 2, "cnn": 6, "mlp": 20}  # steps in a row: long enough for the clock
 BARS = {"hfp8_2019": 1.4, "int4_fp4_2020": 1.7}
 BARRED = ("transformer", "resnet", "cnn")
 RECORDING_BARS = {1: 2.0, 10: 1.1}
-WARM_UP = 12
+WARM_UP = 20
+REPETITIONS, QUICK = 60, 15
 Step = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A step to time, beside which other step, and what it may cost in units of that (None: no promise)."""
+    """A step to time, beside which other steps, and what it may cost in units of the first (None: no promise)."""
 
     model: str
     work: str
     make: Callable[[], Step]
-    make_yardstick: Callable[[], Step]
+    yardsticks: tuple[Callable[[], Step], ...]
     bar: float | None = None
     rounds: int = 0  # steps in a row; 0 for what suits the model
 
 
 @dataclass(frozen=True)
 class Result:
-    """The median ratio to the yardstick, its quartiles, and what a step of the yardstick took in milliseconds."""
+    """Ratios of the shortest times to the yardsticks, quartiles of the first one's, and its shortest milliseconds."""
 
     model: str
     work: str
@@ -58,6 +65,7 @@ class Result:
     ratio: float
     low: float
     high: float
+    to_our_fp32: float | None
     yardstick_ms: float
     bar: float | None
 
@@ -93,19 +101,20 @@ def ours(name: str, recipe: str, every: int = 0) -> Step:
     return tasks.get(name).trainer(recipe, recorder=recorder).one_step
 
 
-def candidates(quick: bool) -> Iterator[Candidate]:
-    """Every recipe on every model, recording, and peers."""
-    for model in MODELS:
-        for recipe in ("fp32", *BARS) if quick else recipes.names():
+def candidates(models: Sequence[str], chosen: Sequence[str]) -> Iterator[Candidate]:
+    """Recipes on models, recording, and peers."""
+    for model in models:
+        for recipe in chosen:
             bar = BARS.get(recipe) if model in BARRED else None
-            yield Candidate(model, recipe, partial(ours, model, recipe), partial(plain, model), bar)
-    for model in ("transformer", "resnet"):
+            yardsticks = partial(plain, model), partial(ours, model, "fp32")
+            yield Candidate(model, recipe, partial(ours, model, recipe), yardsticks, bar)
+    for model in [model for model in ("transformer", "resnet") if model in models]:
         for every, bar in RECORDING_BARS.items():
             work = "hfp8_2019, recorded" if every == 1 else f"… every {every}th step"
-            bare = partial(ours, model, "hfp8_2019")
+            bare = (partial(ours, model, "hfp8_2019"),)
             yield Candidate(model, work, partial(ours, model, "hfp8_2019", every), bare, bar, rounds=10)
-    for peer, change in peers():
-        yield Candidate("transformer", peer, partial(plain, "transformer", change), partial(plain, "transformer"))
+    for peer, change in peers() if "transformer" in models else ():
+        yield Candidate("transformer", peer, partial(plain, "transformer", change), (partial(plain, "transformer"),))
 
 
 def peers() -> Iterator[tuple[str, Callable[[nn.Module], nn.Module]]]:
@@ -152,34 +161,38 @@ def with_microxcaling(model: nn.Module) -> nn.Module:
 
 
 def measure(candidate: Candidate, threads: int, repetitions: int) -> Result:
-    """Time yardstick, candidate, yardstick; first some steps without counting, which also load the loops."""
+    """Time yardsticks and candidate in turn; first some steps without counting, which also load the loops."""
     torch.set_num_threads(threads)
     clock = time.process_time if threads == 1 else time.perf_counter
-    step, yardstick = candidate.make(), candidate.make_yardstick()
+    works = [make() for make in (*candidate.yardsticks, candidate.make)]
     count = candidate.rounds or MODELS[candidate.model]
-    for work in (step, yardstick):
+    for work in works:
         for _ in range(max(WARM_UP, count)):
             work()
-    ratios, took = [], []
-    for _ in range(repetitions):
-        stamps = [clock()]
-        for work in (yardstick, step, yardstick):
-            for _ in range(count):
-                work()
-            stamps.append(clock())
-        before, middle, after = (later - sooner for sooner, later in pairwise(stamps))
-        ratios.append(2 * middle / (before + after))
-        took.append((before + after) / (2 * count))
-    low, median, high = statistics.quantiles(ratios, n=4)
-    milliseconds = 1e3 * statistics.median(took)
-    return Result(candidate.model, candidate.work, threads, median, low, high, milliseconds, candidate.bar)
+    times = np.empty((repetitions, len(works)))
+    for repetition, place in np.ndindex(times.shape):
+        start = clock()
+        for _ in range(count):
+            works[place]()
+        times[repetition, place] = (clock() - start) / count
+    return _result(candidate, threads, times)
+
+
+def _result(candidate: Candidate, threads: int, times: np.ndarray) -> Result:
+    """From the seconds of a step [repetitions, works], the candidate last."""
+    ratios, neighbours = times[:, -1].min() / times.min(0), times[:, -1] / times[:, 0]
+    low, high = np.quantile(neighbours, (0.25, 0.75))
+    to_fp32 = float(ratios[1]) if len(candidate.yardsticks) > 1 else None
+    numbers = float(ratios[0]), float(low), float(high), to_fp32, 1e3 * float(times[:, 0].min())
+    return Result(candidate.model, candidate.work, threads, *numbers, candidate.bar)
 
 
 def show(result: Result) -> None:
     """One line of the table."""
     spread, bar = f"{result.low:.2f}–{result.high:.2f}", "" if result.bar is None else f"{result.bar:.1f}"
+    fp32 = "" if result.to_our_fp32 is None else f"{result.to_our_fp32:.2f}"
     print(
-        f"{result.model:12} {result.work:22} {result.threads:7} {result.ratio:7.2f} {spread:>11} "
+        f"{result.model:12} {result.work:22} {result.threads:7} {result.ratio:11.2f} {spread:>11} {fp32:>10} "
         f"{result.yardstick_ms:8.1f} {bar:>5}  {result.verdict}",
         flush=True,
     )
@@ -190,16 +203,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="benchmarks training", description="Steps under a recipe as ratios to the plain step. Example: --quick"
     )
-    parser.add_argument("--quick", action="store_true", help="5 repetitions instead of 15, fewer recipes")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, fewer recipes")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), help="default: all")
+    parser.add_argument("--recipes", nargs="+", choices=recipes.names(), help="default: all")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="default: 1 2")
     parser.add_argument("--json", metavar="FILE", help="write the results there, too, beside what it already holds")
     options = parser.parse_args()
-    print("\nA step of training, × the plain PyTorch step (recorded: × the same step without recording)\n")
-    print(f"{'model':12} {'recipe':22} {'threads':>7} {'ratio':>7} {'quartiles':>11} {'× of ms':>8} {'bar':>5}")
+    print("\nA step of training (recorded: × the same step without recording; peers: × the bare loop)\n")
+    names = f"{'model':12} {'recipe':22} {'threads':>7}"
+    print(f"{names} {'× bare loop':>11} {'quartiles':>11} {'× our fp32':>10} {'bare ms':>8} {'bar':>5}")
+    chosen = options.recipes or (["fp32", *BARS] if options.quick else recipes.names())
     results = []
-    for candidate in candidates(options.quick):
+    for candidate in candidates(options.models, chosen):
         for threads in options.threads:
-            results.append(measure(candidate, threads, 5 if options.quick else 15))
+            results.append(measure(candidate, threads, QUICK if options.quick else REPETITIONS))
             show(results[-1])
     if options.json:
         file = Path(options.json)
