@@ -72,6 +72,14 @@ def test_the_live_run_trains(namespace):
     assert {name: len(losses) for name, losses in run.losses.items()} == {"fp32": 60, "int4_fp4_2020": 60}
 
 
+def test_the_learners_train_and_their_bytes_are_those_that_are_stated(namespace):
+    history, learners = namespace["history"], namespace["learners"]
+    assert len(history) == 20 and history[-1].loss < history[0].loss and not any(found.skipped for found in history)
+    line = next(line for line in TEXT.splitlines() if line.startswith("learners.ledger.total("))
+    stated = int(re.search(r"# (\d+) bytes", line)[1])
+    assert learners.ledger.total(layer="layers.1.weight", kind="sum", rank=3, step=19) == stated == 4 * 328
+
+
 def test_the_simulated_cluster_is_simulated(namespace):
     step, grid = namespace["step"], namespace["grid"]
     assert step.cluster.devices == 64 and 0 < step.exposed_seconds < step.step_seconds

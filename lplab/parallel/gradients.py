@@ -96,8 +96,11 @@ def stacked(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Seque
         for parameter in parameters.values():
             parameter.requires_grad_(True)
     gradients: dict[str, Tensor] = {}
+    examples = sum(len(inputs) for inputs, _ in batches)
     for name, module in layers.items():
         if name in taps:
+            if len(taps[name][0]) != examples:
+                raise ValueError(f"layer {name!r} is not given one row for each example: use engine='loop'")
             gradients |= {f"{name}.{k}" if name else k: g for k, g in _of_layer(module, *taps[name], learners).items()}
     zeros = {n: p.new_zeros(learners, *p.shape) for n, p in parameters.items() if n not in gradients}
     return Found([value.item() for value in losses], {name: {**gradients, **zeros}[name] for name in parameters})

@@ -44,8 +44,8 @@ class HookState:
         keep_ledger: whether the payloads of this rank are written down.
 
     Attributes:
-        skipped: whether the last step met a gradient that is not finite on some rank; then all gradients are zero and
-            no residue has changed.
+        skipped: whether the last step met a gradient that is not finite on some rank; then all gradients are zero
+            (infinite with a scaler, so that it lowers its scale) and no residue has changed.
         ledger: payloads of this rank.
 
     Raises:
@@ -72,6 +72,7 @@ class HookState:
         inner = model.module
         if hasattr(inner, "_orig_mod"):
             raise TypeError("a model under torch.compile is not supported: wrap the plain model")
+        self.model = model
         self.wire = Wire(process_group, ordered)
         self.memory = Memory(compressor, layer_infos(inner, example))
         self.names = {id(p): name for name, p in inner.named_parameters()}
@@ -82,13 +83,11 @@ class HookState:
 
     def apply(self, optimizer: torch.optim.Optimizer) -> bool:
         """``optimizer.step()``, unless this step has to be left out; whether it was made."""
-        if self.skipped:
-            return False
-        if self.scaler is None:
+        if self.scaler is not None:
+            self.scaler.step(optimizer)  # leaves out infinite gradients by itself, and has to see them
+        elif not self.skipped:
             optimizer.step()
-        else:
-            self.scaler.step(optimizer)
-        return True
+        return not self.skipped
 
     def state_dict(self) -> dict[str, Any]:
         """This rank's state: a file for each rank goes on bit for bit."""
@@ -164,6 +163,11 @@ class HookState:
 
 def compress_hook(state, bucket):
     """For ``register_comm_hook``: takes a HookState and a GradBucket, returns a Future of the averaged buffer."""
+    if state.model._join_config.enable:
+        raise RuntimeError(
+            "join() is not supported: ranks without data would go on to lead and to send their residues; "
+            "give all ranks equally many batches"
+        )
     buffer, views = bucket.buffer(), bucket.gradients()
     names = [state.names[id(p)] for p in bucket.parameters()]
     scale = 1.0 if state.scaler is None else float(state.scaler.get_scale())
@@ -173,7 +177,7 @@ def compress_hook(state, bucket):
         for view, average in zip(views, state.average(names, gradients), strict=True):
             view.copy_(torch.from_numpy(average).to(view.device) * scale)
     else:
-        buffer.zero_()
+        buffer.fill_(0 if state.scaler is None else float("inf"))
     state.bucket_done(finite, bucket.is_last())
     future = torch.futures.Future()
     future.set_result(buffer)

@@ -302,7 +302,7 @@ def test_the_union_of_random_masks_is_the_formula():
         union = np.zeros(200_000, bool)
         for _ in range(learners):
             union |= rng.random(union.size) < density
-        assert union.mean() == pytest.approx(build_up(density, learners), rel=0.03)
+        assert union.mean() == pytest.approx(build_up(density, learners), abs=0.005)  # row T22 asks for one point
 
 
 def test_the_entropy_bound_of_the_notes():

@@ -136,6 +136,28 @@ def test_a_layer_is_needed():
         ScaleCom().plan((100,))
 
 
+# ---- row T24 ----
+
+
+def error(x, indices):
+    """The share of the squared length that is left if these elements are sent."""
+    return 1 - (x[indices] ** 2).sum() / (x**2).sum()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("likeness", [0.0, 1.0, 3.0])
+def test_the_leaders_choice_contracts(likeness, seed, draw):
+    """ρ ≤ d/k + (1 − d/k)·ρ₀: 2d is the Hamming distance of the leader's set and the best one, ρ₀ the best's error."""
+    numel, k = 2000, 40
+    mean = draw(numel, seed=seed)
+    leader = likeness * mean + draw(numel, seed=seed + 100)
+    best, chosen = (np.argsort(-np.abs(x))[:k] for x in (mean, leader))
+    d = k - np.intersect1d(best, chosen).size
+    bound = d / k + (1 - d / k) * error(mean, best)
+    assert error(mean, best) <= error(mean, chosen) <= bound + 1e-6
+    assert likeness < 1 or d < k
+
+
 # ---- the paper's rates, from the layer lists of the real networks by rule A8 ----
 
 

@@ -191,6 +191,17 @@ def test_a_layer_that_is_used_twice_is_named():
         stacked(Twice(), default_loss, [data(0, 4), data(1, 4)], [0, 1])
 
 
+def test_a_layer_whose_rows_are_not_examples_is_named():
+    """Positions are looked up once for all examples: their gradient is a sum, which cannot be told apart by learner."""
+    from lplab.models.transformer import CharacterTransformer
+
+    model = CharacterTransformer(10, width=8, context=4, blocks=1, heads=2)
+    ids = torch.arange(8).view(2, 4)
+    batches = [(ids, ids), (ids, ids)]
+    with pytest.raises(ValueError, match="'position_embedding' is not given one row for each example"):
+        stacked(model, lambda output, target: output.mean(), batches, [0, 1])
+
+
 def test_running_means_are_those_of_rank_zero():
     model = nn.Sequential(nn.Linear(20, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
     alone = nn.Sequential(nn.Linear(20, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
