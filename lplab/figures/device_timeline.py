@@ -27,6 +27,7 @@ LOOKS: dict[str, tuple[str, str, str]] = {  # of a kind of event: colour, patter
     "idle": (style.VERMILION, "/", "▒"),
 }
 _LANE, _AROUND = 34, 128  # pixels of a lane; of everything above and below the plot
+_ROOM = 0.075  # share of the axis that a word needs
 
 
 def device_timeline(
@@ -59,19 +60,24 @@ def device_timeline(
         events = tuple(_merged(events, simulation))
     rows = [event for event in events if event.lane == "compute" or event.device == 0]
     lanes = [f"device {i + 1}" for i in range(shown)] + ["network"]
-    data = [_bars(kind, [event for event in rows if event.kind == kind], shown) for kind in LOOKS]
     end = 1e3 * (rounded_up(simulation.step_seconds) if until_seconds is None else until_seconds)
+    data = [_bars(kind, [event for event in rows if event.kind == kind], shown, _ROOM * end) for kind in LOOKS]
     layout = {
         "barmode": "overlay",
         "bargap": 0.25,
-        "uniformtext": {"minsize": 10, "mode": "hide"},
         "dragmode": "zoom",
-        "xaxis": {"range": [0, end], "title": {"text": "milliseconds from the start of the step"}, "fixedrange": False},
+        "xaxis": {
+            "range": [0, end],
+            "title": {"text": "milliseconds from the start of the step"},
+            "fixedrange": False,
+            "automargin": False,  # a browser would lay out everything twice
+        },
         "yaxis": {
             "range": [len(lanes) - 0.5, -0.5],
             "tickvals": np.arange(len(lanes)),
             "ticktext": np.array(lanes, dtype=str),
             "showgrid": False,
+            "automargin": False,
         },
     }
     present = [kind for kind in LOOKS if any(event.kind == kind for event in rows)]
@@ -121,8 +127,8 @@ def _merged(events: Iterable[Event], simulation: Simulation) -> list[Any]:
     return found
 
 
-def _bars(kind: str, events: list[Any], shown: int) -> dict[str, Any]:
-    """All events of a kind as one trace; the word stands in the bars where it fits."""
+def _bars(kind: str, events: list[Any], shown: int, room: float) -> dict[str, Any]:
+    """All events of a kind as one trace; the word stands in plain bars of that length or more."""
     colour, pattern, _ = LOOKS[kind]
     starts = np.array([1e3 * event.start_seconds for event in events])
     lengths = np.array([1e3 * (event.end_seconds - event.start_seconds) for event in events])
@@ -137,7 +143,8 @@ def _bars(kind: str, events: list[Any], shown: int) -> dict[str, Any]:
         "x": lengths,
         "y": lane,
         "marker": {"color": colour, "pattern": fill, "line": edge},
-        "text": np.array(["" if pattern else kind for _ in events], dtype=str),
+        "text": np.array(["" if pattern or length < room else kind for length in lengths], dtype=str),
+        "constraintext": "none",
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,

@@ -94,8 +94,9 @@ def scaling(
             "tickvals": np.log2(ticks),
             "ticktext": np.array([f"{n:,.0f}" for n in ticks], dtype=str),
             "title": {"text": "devices"},
+            "automargin": False,
         },
-        "yaxis": {"range": [0, 1.06], "tickformat": ".0%", "title": {"text": "efficiency"}},
+        "yaxis": {"range": [0, 1.06], "tickformat": ".0%", "title": {"text": "efficiency"}, "automargin": False},
     }
     return style.finish(
         style.figure(data, layout),
@@ -103,6 +104,7 @@ def scaling(
         title=title or _title(curves, chosen),
         subtitle=subtitle or _key(curves, looks, families, bool(published)),
         height=height,
+        l=72,
     )
 
 
