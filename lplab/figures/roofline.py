@@ -246,7 +246,7 @@ def _words(marks: Sequence[Mark]) -> list[str]:
 
 
 def _marks(kind: str, marks: Sequence[Mark], roof: Roof) -> dict[str, Any]:
-    x = np.array([SPAN[1] / 1.6 if np.isnan(m.intensity) else m.intensity for m in marks])
+    x = np.array([SPAN[1] / 3 if np.isnan(m.intensity) else m.intensity for m in marks])
     y = np.array([m.ops_per_second for m in marks])
     up = np.array([(m.high or m.ops_per_second) - m.ops_per_second for m in marks])
     down = np.array([m.ops_per_second - (m.low or m.ops_per_second) for m in marks])
