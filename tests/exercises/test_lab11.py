@@ -1,5 +1,8 @@
 """Lab 11: its references against the library, its drawings, and the numbers that its texts state."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,8 +11,10 @@ from lplab.exercises.lab11 import CYCLES, SPEEDUP, SUSTAINED, draw_cycles, draw_
 from lplab.exercises.lab11.array_cycles import array_cycles, product_cases
 from lplab.exercises.lab11.step_speedup import step_speedup
 from lplab.exercises.lab11.sustained import sustained
-from lplab.hardware import amdahl, compute, systolic
+from lplab.hardware import amdahl, compute, multiplier, systolic
 from lplab.hardware.layer_times import PARTS
+
+PROJECT = Path(__file__).parents[2]
 
 
 def test_the_references_are_what_the_library_computes():
@@ -45,3 +50,35 @@ def test_own_functions_are_drawn_when_they_work():
 
 def test_each_exercise_serves_a_goal_of_its_own():
     assert [exercise.goal.split(":")[0] for exercise in (CYCLES, SPEEDUP, SUSTAINED)] == ["Goal 1", "Goal 2", "Goal 3"]
+
+
+def test_the_numbers_in_the_labs_text_are_what_the_model_says():
+    book = json.loads((PROJECT / "labs" / "11_from_bits_to_seconds.ipynb").read_text("utf-8"))
+    text = " ".join("".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "markdown")
+    wide, narrow, fused, four = (
+        compute.layer_times("resnet50", "systolic", name, batch=64, utilization="array", fused=way)
+        for way in (False, True)
+        for name in ("bf16", "int4_fp4_2020")
+    )
+    rest = 1 - float(wide.part("products")) / wide.step_seconds
+    products = float(fused.part("products"))
+    gain = float(amdahl.speedup([products, fused.step_seconds - products], [4, 1]))
+    fp16, fp8, chunked = (
+        multiplier.mac("fp16"),
+        multiplier.mac("hfp8_forward"),
+        multiplier.mac("hfp8_forward", "dlfloat16"),
+    )
+    for said in (
+        f"the step {wide.step_seconds / narrow.step_seconds:.2f} times as fast",
+        f"bring a factor of {fused.step_seconds / four.step_seconds:.2f}",
+        f"{100 * wide.share_of_peak:.0f} % in 16 bits, {100 * narrow.share_of_peak:.0f} % in 4",
+        f"more than {float(amdahl.bound(rest)):.1f} times as fast",
+        f"Amdahl allows {gain:.2f} for products four times as fast, and the model found "
+        f"{fused.step_seconds / four.step_seconds:.2f}",
+        f"the unit is {fp16.um2 / chunked.um2:.1f} times smaller",
+        f"{28 * 28} sums in rows of 128 fill six folds",
+    ):
+        assert said in text, said
+    assert 0.4 < rest < 0.5 and "Nearly half of the 16-bit step" in text
+    assert round(fp16.multiply_um2 / fp8.multiply_um2) == 7 and "shrinks seven times" in text
+    assert 1 - fp8.um2 / fp16.um2 == pytest.approx(0.25, abs=0.02) and "by a quarter" in text
