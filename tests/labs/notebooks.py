@@ -10,6 +10,7 @@ The cells with the ids ``statement-01-2`` and ``exercise-01-2`` hold exercise 01
 """
 
 import argparse
+import ast
 import json
 import re
 import sys
@@ -95,6 +96,7 @@ def problems(notebook: dict[str, Any], name: str) -> list[str]:
         *checks(code),
         *exercise_problems(notebook["cells"], name[:2]),
         *unknown_calls(notebook["cells"]),
+        *rebound(code),
         *prose([source(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]),
     ]
 
@@ -165,6 +167,31 @@ def unknown_calls(cells: Sequence[dict[str, Any]]) -> Iterator[str]:
     text = "\n".join(source(cell) for cell in cells if cell["cell_type"] == "markdown")
     for name in sorted(set(re.findall(r"`(\w+)\(", text)) & set(exercises.__all__) - imported):
         yield f"the text says `{name}(...)`, but no cell imports it"
+
+
+def rebound(code: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """No cell gives an imported name to something else: cells run again, and would find that instead."""
+    trees = [ast.parse(source(cell)) for cell in code]
+    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    imported = {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
+    for number, tree in enumerate(trees, 1):
+        for name in sorted(imported & set(bound(tree))):
+            yield f"code cell {number}: {name} is imported, and this cell makes it something else"
+
+
+def bound(tree: ast.AST) -> Iterator[str]:
+    """Names that the code of a cell binds for the cells after it; imports, and what is inside functions, left out."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            yield from (inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr))
+        elif not isinstance(node, ast.Lambda):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+                yield node.id
+            if isinstance(node, ast.ExceptHandler) and node.name:
+                yield node.name
+            yield from bound(node)
 
 
 def prose(texts: Sequence[str]) -> Iterator[str]:

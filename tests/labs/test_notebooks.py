@@ -238,6 +238,10 @@ def rule_breakers():
     yield "no limits", lambda book: book["cells"].pop(7), "no heading with Limits"
     yield "widget state", lambda book: book["metadata"].update(widgets={}), "saved widget state"
     yield "call", cell(0, source="# Few bits (2022)\n20 min, `solution('01.2')`"), "no cell imports it"
+    again = "code cell 2: check is imported, and this cell makes it something else"
+    yield "rebound in a loop", cell(2, source=f"{notebooks.MARK}\nfor check, found in [(1, 2)]:\n    pass"), again
+    yield "rebound by =", cell(2, source=f"{notebooks.MARK}\nformats, check = 1, 2"), again
+    yield "rebound by def", cell(2, source=f"{notebooks.MARK}\ndef check():\n    pass"), again
     yield "no exercise", lambda book: book["cells"].pop(), "exercise 01.4 is missing"
     yield "own words", cell(10, source="Round a number."), "not the exercise's own text"
     yield "solution", cell(1, source=exercises.get("01.2").solution), "the solution of 01.2 is in the notebook"
@@ -248,6 +252,20 @@ def rule_breakers():
 def test_a_broken_rule_is_noticed(good, spoil, said):
     spoil(good)
     assert any(said in problem for problem in notebooks.problems(good, "01_small.ipynb"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "print([check for check in 'ab'])",
+        "def own(check):\n    check = 1",
+        "from lplab.exercises import check",
+        "check",
+    ],
+)
+def test_a_name_inside_a_function_or_a_comprehension_rebinds_nothing(good, text):
+    good["cells"][2]["source"] = f"{notebooks.MARK}\n{text}"
+    assert notebooks.problems(good, "01_small.ipynb") == []
 
 
 def test_a_wrong_file_name_is_noticed(good):
