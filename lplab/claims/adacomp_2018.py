@@ -76,7 +76,8 @@ def run(family: str, method: str, seed: int, steps: int) -> dict[str, float]:
     >>> found["payload"] < found["paper"], found["wire"] < found["payload"] < found["entropy"]
     (True, True)
     """
-    from lplab.claims.learner_runs import Watched, train
+    from lplab.claims.learner_runs import train
+    from lplab.claims.wrapped import Watched
     from lplab.parallel import layer_infos
     from lplab.training import tasks
 

@@ -1,17 +1,16 @@
-"""Chen et al. 2018: what the soft threshold is for. Residues with it, with local selection alone, and with no memory."""
+"""Chen et al. 2018: what the soft threshold is for. Residues with it, with local selection alone, with no memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
 from lplab.claims.compare import as_good, clearly_above, listed, spread
-from lplab.compression import AdaComp, Compressor, Context, Dense, LayerInfo, LayerState, Transfer
-from lplab.compression.protocol import Steps
+from lplab.claims.wrapped import Forgetful
+from lplab.compression import AdaComp, Compressor, Dense
 
 SOFT, LOCAL, FORGETFUL = "soft threshold", "local selection", "no memory"
 METHODS = (SOFT, LOCAL, FORGETFUL)
@@ -21,35 +20,6 @@ LOOKS = (10, 30, 100, 200, 300)  # steps after which residues are looked at
 LAYER = "layers.1.weight"  # the largest: 128 × 128
 PERCENTILE = 95  # as in the paper's figures
 MOMENTUM, RATE = 0.9, 0.05  # of the runs with momentum
-
-
-@dataclass(frozen=True)
-class Forgetful(Compressor):
-    """Another compressor that starts every step with a new memory: what is not sent is lost.
-
-    >>> from lplab.compression import TopK, exchange
-    >>> forgetful = Forgetful(TopK(0.5))
-    >>> state = forgetful.init((2,))
-    >>> for _ in range(3):
-    ...     found = exchange(forgetful, [np.array([2, 1], np.float32)], [state])
-    ...     state.commit()
-    >>> found.tolist()
-    [2.0, 0.0]
-    """
-
-    compressor: Compressor
-
-    def for_layer(self, layer: LayerInfo) -> Compressor:
-        """With the settings of the layer."""
-        return Forgetful(self.compressor.for_layer(layer))
-
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """Those of the compressor, with nothing remembered."""
-        return (yield from self.compressor.steps(gradient, self.compressor.init(gradient.shape), context))
-
-    def plan(self, shape: Sequence[int], activity: Any = None) -> tuple[Transfer, ...]:
-        """That of the compressor."""
-        return self.compressor.plan(shape, activity)
 
 
 def compressor_of(point: Point) -> Compressor:
@@ -163,7 +133,7 @@ def it_keeps_accuracy_at_the_rate(results: Results) -> Finding:
 def nothing_diverges(results: Results) -> Finding:
     """What the paper reports and is not seen here: exponential growth of residues, and divergence."""
     growth = [_of(results, f"residue_{n}", LOCAL, BINS[-1]) for n in LOOKS]
-    each = [np.median(after / before) for before, after in zip(growth, growth[1:], strict=False)]
+    each = [np.median(after / before) for before, after in pairwise(growth)]
     losses = [_of(results, "loss", LOCAL, bin) for bin in BINS]
     said = listed([f"{g:.1f} from step {a} to {b}" for g, a, b in zip(each, LOOKS, LOOKS[1:], strict=False)])
     ratios = [np.log(g) / np.log(b / a) for g, a, b in zip(each, LOOKS, LOOKS[1:], strict=False)]
@@ -181,7 +151,7 @@ def at_equal_bytes(results: Results) -> Finding:
     return Finding(
         as_good(local, soft) and abs(sizes[1] / sizes[0] - 1) < 0.25,
         f"The soft threshold in bins of 500 sends {sizes[0]:.0f} bytes a step, local selection in bins of 50 "
-        f"{sizes[1]:.0f}: {spread(soft)} and {spread(local)} bits. Much of the gain is that it sends more when more waits.",
+        f"{sizes[1]:.0f}: {spread(soft)} and {spread(local)} bits. Much of the gain is that it sends more.",
     )
 
 

@@ -9,6 +9,7 @@ from lplab.claims.adacomp_2018_selection import ADACOMP_2018_SELECTION
 from lplab.claims.claim import Claim
 from lplab.claims.ddl_2017 import DDL_2017
 from lplab.claims.error_feedback import ERROR_FEEDBACK
+from lplab.claims.federated_2017 import FEDERATED_2017
 from lplab.claims.four_bits_saving import FOUR_BITS_SAVING
 from lplab.claims.gpt3_energy import GPT3_ENERGY
 from lplab.claims.gupta_2015 import GUPTA_2015
@@ -74,6 +75,7 @@ CLAIMS: tuple[Claim, ...] = (
     SCALECOM_2020_SIMILARITY,
     ERROR_FEEDBACK,
     LEMPEL_ZIV,
+    FEDERATED_2017,
     DDL_2017,
     SCALECOM_2020_SPEEDUP,
     HFP8_2019_BROADCAST,

@@ -115,7 +115,7 @@ def _the_convolutions_start_late(results: Results) -> Finding:
     pairs = [f"{b:.2f} against {a:.2f}" for a, b in zip(kept, lost, strict=True)]
     return Finding(
         noise(base) > 1 and bool((lost > kept).all()),
-        f"After {STEPS[CONV]} steps the convolutional net is more or less far on its way, by seed: dense {spread(base)} "
+        f"After {STEPS[CONV]} steps the convolutional net is further or less far, by seed: dense {spread(base)} "
         f"bits, so that spreads overlap. Seed by seed top-k without memory is worse: {listed(pairs)}.",
     )
 

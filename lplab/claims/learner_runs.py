@@ -13,53 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.claims.trainings import _classes, _or, one_thread
-from lplab.compression import Compressor, Context, LayerInfo, LayerState, Transfer
-from lplab.compression.protocol import Request, Steps
+from lplab.compression import Compressor
 
 if TYPE_CHECKING:
     from lplab.parallel import Learners
     from lplab.training.tasks import Task
 
 LAST = 0.1  # the share of the steps whose mean loss counts as the training loss of the end
-Note = Callable[[Context, Request], Any]
-
-
-@dataclass(frozen=True)
-class Watched(Compressor):
-    """Another compressor; every request of every learner is shown to ``note`` on its way.
-
-    >>> from lplab.compression import Dense, exchange
-    >>> seen = []
-    >>> watched = Watched(Dense(), lambda context, request: seen.append(type(request).__name__))
-    >>> exchange(watched, [np.ones(2, np.float32)] * 2, [watched.init((2,))] * 2).tolist(), seen
-    ([1.0, 1.0], ['Sum', 'Sum'])
-    """
-
-    compressor: Compressor
-    note: Note
-
-    def for_layer(self, layer: LayerInfo) -> Compressor:
-        """Watched, with the settings of the layer."""
-        return Watched(self.compressor.for_layer(layer), self.note)
-
-    def init(self, shape: Any) -> LayerState:
-        """The state of the compressor."""
-        return self.compressor.init(shape)
-
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """Those of the compressor."""
-        run, answer = self.compressor.steps(gradient, state, context), None
-        while True:
-            try:
-                request = run.send(answer)
-            except StopIteration as stop:
-                return stop.value
-            self.note(context, request)
-            answer = yield request
-
-    def plan(self, shape: Any, activity: Any = None) -> tuple[Transfer, ...]:
-        """That of the compressor."""
-        return self.compressor.plan(shape, activity)
 
 
 @dataclass(frozen=True, eq=False)

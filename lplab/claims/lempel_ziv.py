@@ -79,7 +79,7 @@ def measure(point: Point, seed: int) -> Numbers:
     """
     dense = recorded(point["family"], Dense(), seed)
     source, target = dense[1], np.empty_like(dense[1])
-    works: dict[str, Callable[[], int]] = {"copy": lambda: np.copyto(target, source) or 0}
+    works: dict[str, Callable[[], int]] = {"copy": lambda: _copy(source, target)}
     for name, codec in CODECS.items():
         own = recorded(point["family"], codec, seed) if isinstance(codec, AdaComp) else dense
         works[name] = _work(codec, *own)
@@ -108,6 +108,11 @@ def _work(codec: Compressor, residue: np.ndarray, gradient: np.ndarray) -> Calla
         return int(request.payload.size)
 
     return work
+
+
+def _copy(source: np.ndarray, target: np.ndarray) -> int:
+    np.copyto(target, source)
+    return target.nbytes
 
 
 def _seconds(work: Callable[[], int], times: int) -> float:
@@ -222,5 +227,5 @@ LEMPEL_ZIV = Claim(
     ),
     budget_seconds=60,
     limits="Costs are those of one machine with other work on it; only their order is judged. Codecs at their fastest "
-    "level. Small networks; larger ones have fewer zeros.",
+    "level. In bins of 50 AdaComp costs about as much as LZ4; these vectors nearly fit the cache, where a copy is cheap. Small networks; larger ones have fewer zeros.",
 )

@@ -99,14 +99,14 @@ def _as_good_at(family: str) -> Any:
     return check
 
 
-def _with_momentum(results: Results) -> Finding:
-    """The paper's own setting for vision: momentum 0.9, hyper-parameters of the dense run."""
-    good, each = [], []
+def _momentum_spoils_it(results: Results) -> Finding:
+    """With momentum behind the average, as the paper has it by our recollection."""
+    above, each = [], []
     for family in FAMILIES:
         found, base = _loss(results, _point(family, 4, MOMENTUM)), _dense(results, family, MOMENTUM)
-        good.append(as_good(found, base))
+        above.append(clearly_above(found, base))
         each.append(f"{spread(found)} against {spread(base)} ({family})")
-    return Finding(all(good), f"With momentum {MOMENTUM}, 4 learners, β = 1, against dense: {listed(each)} bits.")
+    return Finding(all(above), f"With momentum {MOMENTUM}, 4 learners, β = 1, against dense: {listed(each)} bits.")
 
 
 def _one_learner_too(results: Results) -> Finding:
@@ -171,12 +171,10 @@ SCALECOM_2020 = Claim(
     points=POINTS,
     seeds=(0, 1, 2),
     measure=measure,
-    shape=(
-        *(Check(f"{family}: as good as dense at 4 to 64 learners", _as_good_at(family)) for family in FAMILIES),
-        Check("With momentum, too", _with_momentum),
-    ),
+    shape=tuple(Check(f"{family}: as good as dense at 4 to 64 learners", _as_good_at(family)) for family in FAMILIES),
     ours=ours,
     explained=(
+        Check("With momentum it is clearly worse", _momentum_spoils_it),
         Check("It is momentum and waiting, not the leader", _one_learner_too),
         Check("With momentum the low-pass filter helps", _filter_helps),
         Check("The warm-up matters little", _warm_up_matters_little),

@@ -5,12 +5,19 @@ import pytest
 
 from lplab import claims
 from lplab.claims import adacomp_2018, scalecom_2020_rates
-from lplab.claims.adacomp_2018_selection import BINS, FORGETFUL, LOCAL, LOOKS, SOFT, Forgetful
-from lplab.claims.learner_runs import Watched
+from lplab.claims.adacomp_2018_selection import BINS, FORGETFUL, LOCAL, LOOKS, SOFT
+from lplab.claims.wrapped import Forgetful, Watched
 from lplab.compression import AdaComp, LayerInfo, ScaleCom, TopK, exchange
 from lplab.compression.rates import adacomp_paper_rate
 from tests.claims.invented import but, holds
 from tests.claims.made_up import judged, where
+
+
+@pytest.fixture
+def draw():
+    """Normal numbers, float32."""
+    return lambda count, seed=0: np.random.default_rng(seed).standard_normal(count).astype(np.float32)
+
 
 LAST = f"residue_{LOOKS[-1]}"
 
@@ -153,14 +160,29 @@ def test_momentum_is_the_only_difference_between_the_two_settings_of_a_family():
             assert heavy.lr == plain.lr and dict(heavy.options)["betas"] == (0.9, 0.999)
 
 
-@pytest.mark.parametrize("which", range(4))
-def test_accuracy_of_scalecom_can_fail(which):
-    assert not finding("scalecom_2020", which, {"method": "scalecom"}, loss=6.0)
+def scalecom(point, seed):
+    """Invented numbers: as good as dense without momentum, worse with it, and less so with the filter."""
+    heavy = point["method"] == "scalecom" and point["momentum"] > 0
+    return {"loss": 0.3 + 0.02 * seed + heavy * (0.5 if point.get("beta") == 1 else 0.2)}
 
 
-def test_with_momentum_as_good_as_dense_scalecom_would_be_shown():
-    change = where({"method": "scalecom"}, loss=0.01)
-    assert judged(claims.get("scalecom_2020"), change).word == "shown"
+@pytest.mark.parametrize(("which", "family"), [*enumerate(["fully connected", "convolutional", "Transformer"])])
+def test_accuracy_of_scalecom_holds_and_can_fail(which, family):
+    claim = claims.get("scalecom_2020")
+    assert holds(claim, scalecom) == ([True] * 3, [True] * 4)
+    shape, _ = holds(claim, but(scalecom, "loss", 0.5, family=family, learners=64))
+    assert shape == [k != which for k in range(3)]
+
+
+@pytest.mark.parametrize(("which", "wanted", "value"), [
+    (0, {"family": "Transformer", "learners": 4, "momentum": 0.9, "beta": 1.0}, 0.3),
+    (1, {"family": "convolutional", "learners": 1, "momentum": 0.9}, 0.3),
+    (2, {"family": "convolutional", "momentum": 0.9, "beta": 0.3}, 2.0),
+    (3, {"warm_up": False}, 0.5),
+])  # fmt: skip
+def test_reasons_of_scalecom_can_fail(which, wanted, value):
+    _, explained = holds(claims.get("scalecom_2020"), but(scalecom, "loss", value, method="scalecom", **wanted))
+    assert [not held for held in explained] == [k == which for k in range(4)]
 
 
 def error_feedback(point, seed):
