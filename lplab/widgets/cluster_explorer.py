@@ -13,7 +13,7 @@ from lplab.figures.light import light
 
 from . import cluster_state as cs
 from .controls import Helper, guarded, line, say
-from .live_figure import LiveFigure, one_frame
+from .live_figure import LiveFigure
 
 NONE = "(none)"
 
@@ -28,7 +28,7 @@ class ClusterExplorer(ipywidgets.VBox):
         ValueError: a position that does not exist.
 
     >>> explorer = ClusterExplorer(devices=8)
-    >>> explorer.figures["scaling"].layout.meta["title"]
+    >>> explorer.figure.layout.meta["title"]
     '8 devices do the work of 2.3'
     """
 
@@ -78,7 +78,7 @@ class ClusterExplorer(ipywidgets.VBox):
             "sharded": w.Checkbox(description="shared update", indent=False),
         }
         self.preset = w.Dropdown(options=[NONE, *cs.PRESETS], description="preset")
-        self.figures = {name: LiveFigure(figure) for name, figure in cs.pictures(at).items()}
+        self.figure = LiveFigure(cs.picture(at))
         self.statement = line(cs.statement(at), "lp-quiet", "lp-live")
         self.error_line, self.code_line = line("", "lp-error", "lp-live"), line("", "lp-code")
         say(self.error_line, "")
@@ -100,7 +100,7 @@ class ClusterExplorer(ipywidgets.VBox):
         return side
 
     def _main(self) -> ipywidgets.VBox:
-        main = ipywidgets.VBox([self.figures["scaling"], self.statement, self.figures["timeline"]])
+        main = ipywidgets.VBox([self.figure, self.statement])
         main.layout.flex = "3 1 480px"
         main.add_class("lp-main")
         return main
@@ -128,9 +128,8 @@ class ClusterExplorer(ipywidgets.VBox):
         say(self.statement, cs.statement(at))
         if self.code_line.value:
             say(self.code_line, at.code)
-        with one_frame(), light():
-            for name, figure in cs.pictures(at).items():
-                figures.update(self.figures[name], figure)
+        with light():
+            figures.update(self.figure, cs.picture(at))
 
 
 def _latencies() -> list[tuple[str, float]]:

@@ -24,13 +24,14 @@ def explorer():
 
 
 def titles(explorer):
-    return tuple((figure.alt, figure.layout.meta["title"]) for figure in explorer.figures.values())
+    return explorer.figure.alt, explorer.figure.layout.meta["title"]
 
 
 def test_the_first_picture_makes_the_point():
     shown = ClusterExplorer()
-    assert shown.figures["scaling"].layout.meta["title"] == "64 devices do the work of 16.7"
-    assert shown.figures["timeline"].layout.meta["title"] == "A step of 93.0 ms; devices wait 68.8 ms of it"
+    assert shown.figure.layout.meta["title"] == "64 devices do the work of 16.7"
+    texts = " ".join(next(trace for trace in shown.figure.data if trace.name == "titles").text)
+    assert "A step of 93.0 ms; devices wait 68.8 ms of it" in texts and shown.figure.layout.xaxis2.fixedrange is False
     assert "sends 101 MB a step" in shown.statement.value and shown.preset.value == "64 V100, 10 Gb/s"
 
 
