@@ -1,0 +1,69 @@
+"""The short loops for rounding to nearest give the bits of the whole-array path, next to every threshold."""
+
+import numpy as np
+import pytest
+
+from lplab import formats as F
+from lplab.formats import arrays, kernels, lookups, nearest
+
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="numba is not installed")
+NAMES = ["hfp8_forward", "hfp8_backward", "dlfloat16", "bf16", "tf32", "fp16", "e4m3fn", "e5m2", "e2m1"]
+
+
+def around(plan, rounding):
+    """Patterns all over float32, and the neighbours of results and of midpoints between them."""
+    x = np.arange(0, 2**32, 99991, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    values = np.unique(arrays.quantize(np, x, plan, rounding))
+    values = values[np.isfinite(values)].astype(np.float64)
+    near = np.concatenate([values, (values[1:] + values[:-1]) / 2]).astype(np.float32).view(np.int32)
+    return np.concatenate([x, (near - 1).view(np.float32), near.view(np.float32), (near + 1).view(np.float32)])
+
+
+def assert_same(out, want):
+    nan = np.isnan(want)
+    assert np.array_equal(np.isnan(out), nan)
+    assert np.array_equal(out.view(np.int32)[~nan], want.view(np.int32)[~nan])
+
+
+@pytest.mark.parametrize("mode", nearest.MODES)
+@pytest.mark.parametrize("name", NAMES)
+def test_grids(name, mode):
+    plan, rounding = F.get(name).plan, F.Rounding(mode)
+    x = around(plan, rounding)
+    out = np.empty_like(x)
+    nearest.call_of(plan, rounding)(x.ctypes.data, out.ctypes.data, x.size, 1.0)
+    assert_same(out, arrays.quantize(np, x, plan, rounding))
+
+
+@pytest.mark.parametrize("step", [0.37, 2.0**-100, 7100.0])
+@pytest.mark.parametrize("format", [F.IntFormat(4, symmetric=True), F.IntFormat(8), F.IntFormat(3, signed=False)])
+def test_integers_with_a_step(format, step):
+    x = np.concatenate(
+        [around(format.plan, F.Rounding()), np.arange(-40, 41).astype(np.float32) * np.float32(step / 2)]
+    )
+    out = np.empty_like(x)
+    nearest.call_of(format.plan, F.Rounding(), step=True)(x.ctypes.data, out.ctypes.data, x.size, step)
+    with np.errstate(all="ignore"):
+        want = arrays.quantize(np, x / np.float32(step), format.plan, F.Rounding()) * np.float32(step)
+    assert_same(out, want)
+
+
+@pytest.mark.parametrize("name", ["radix4_fp4_even", "radix4_fp4_odd"])
+@pytest.mark.parametrize("mode", ["nearest_away", "toward_zero"])
+def test_powers(name, mode):
+    plan, rounding = F.get(name).plan, F.Rounding(mode)
+    cuts = lookups._ladder(plan, rounding)
+    assert lookups._powers(*cuts) is not None
+    patterns = np.concatenate([np.array(cuts[0]) + np.int32(k) for k in (-1, 0, 1)]).view(np.float32)
+    x = np.concatenate([around(plan, rounding), patterns, -patterns])
+    out = np.empty_like(x)
+    lookups.table_loop(plan, rounding)(x.ctypes.data, out.ctypes.data, x.size)
+    assert_same(out, arrays.quantize(np, x, plan, rounding))
+
+
+def test_what_has_no_short_loop():
+    even = F.Rounding()
+    assert nearest.sort_of(F.get("fp32").plan, even) is None
+    assert nearest.sort_of(F.get("e4m3fn").plan, F.Rounding("stochastic")) is None
+    assert nearest.sort_of(F.get("int8").plan, even) is None  # more numbers below zero than above
+    assert nearest.sort_of(F.get("int8").plan, even, step=True) == ("integers",)
