@@ -68,8 +68,8 @@ def call_of(plan: Grid, rounding: Rounding, step: bool = False) -> Call:
     >>> from lplab.formats import get
     >>> x, out = np.float32([0.3, -500]), np.empty(2, np.float32)
     >>> call_of(get("e4m3fn").plan, Rounding())(x.ctypes.data, out.ctypes.data, 2, 1.0)
-    >>> out
-    array([   0.3125, -448.    ], dtype=float32)
+    >>> out.tolist()
+    [0.3125, -448.0]
 
     x and out are contiguous and disjoint.
     """
