@@ -36,20 +36,26 @@ def rate(chip: str | Accelerator, peaks: Sequence[str], *, fall_back: bool = Fal
     Args:
         chip: name or chip.
         peaks: names of rates, best first.
-        fall_back: where the chip has none of them, take that of the narrowest format that holds the same numbers: they
-            are stored narrow and multiplied wide.
+        fall_back: where the chip has none of them, take the fastest that it has for formats that hold the same numbers:
+            they are stored narrow and multiplied wide.
 
     Raises:
         ValueError: it has none; the message says which it has.
 
     >>> rate("a100", ("fp8",), fall_back=True)
     ('fp16', 312000000000000.0)
+    >>> rate("v100", ("int4",), fall_back=True)  # its 8-bit integers are slower than its 16-bit products
+    ('fp16', 125000000000000.0)
     """
     chip = accelerators.get(chip)
-    wider = [] if {"fp32", "tf32"} & set(peaks) else [*(w for p in peaks for w in WIDER.get(p, ())), *SIXTEEN]
-    for peak in (*peaks, *(wider if fall_back else ())):
+    for peak in peaks:
         if peak in chip.peaks:
             return peak, chip.peaks[peak]
+    wider = [] if {"fp32", "tf32"} & set(peaks) else [*(w for p in peaks for w in WIDER.get(p, ())), *SIXTEEN]
+    there = [peak for peak in wider if peak in chip.peaks and fall_back]
+    if there:
+        fastest = max(there, key=chip.peaks.__getitem__)
+        return fastest, chip.peaks[fastest]
     raise ValueError(f"{chip.label} has no rate for {' or '.join(peaks)} products; it has {', '.join(chip.peaks)}")
 
 

@@ -148,7 +148,7 @@ def statement(at: Position) -> str:
     """The bill in one line.
 
     >>> statement(Position(job="GPT-3, 10,000 V100", precision="16 bits", waiting=0, place="gpt3_site"))
-    'The whole training: 15.5 days, 1.22 GWh from the grid, 522 t of CO₂e, $122 thousand for electricity.'
+    'The whole training: 15.5 days, 1.26 GWh from the grid, 541 t of CO₂e, $126 thousand for electricity.'
     """
     bill, hours = at.bill, at.training.hours(PRECISIONS[at.precision])
     unit, each = ("days", 24.0) if hours >= 48 else ("hours", 1.0) if hours >= 2 else ("minutes", 1 / 60)

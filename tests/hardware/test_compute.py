@@ -59,6 +59,7 @@ def test_a_chip_without_the_rate_says_so_or_falls_back():
     four = compute.layer_times("resnet50", "b200", "int4_fp4_2020", fall_back=True)
     assert set(four.rate_names.ravel()) == {"int8", "fp4", "fp16"}  # INT8 holds every INT4, FP4 is there
     assert compute.rate("h100", ("fp4",), fall_back=True) == ("fp8", 1979e12)
+    assert compute.rate("v100", ("int4",), fall_back=True) == ("fp16", 125e12)  # INT8 would be half as fast
     with pytest.raises(ValueError, match="has no rate for fp32"):
         compute.layer_times("resnet50", "tpu-v4", "fp32", fall_back=True)
 

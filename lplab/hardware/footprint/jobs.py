@@ -26,7 +26,8 @@ class Job:
         batch: examples of a device in a step.
         examples: of the whole training, each as often as it is used.
         utilization: share of its rate that a chip reaches in products.
-        waiting: share of a step with 16-bit numbers during which devices wait for each other's gradients.
+        waiting: share of a step with 16-bit numbers during which devices wait for each other's gradients. Bytes are
+            sent, and cost energy, whether anybody waits for them or not.
         compression: by how much fewer bytes travel.
         host_watts: of the machine around each device.
 
@@ -67,7 +68,8 @@ class Job:
     def step(self, precision: str) -> Energy:
         """Energy of one step of all devices; `Energy.seconds` is its time.
 
-        Gradients travel as the recipe says, in a ring: waiting grows and shrinks with their bytes.
+        Gradients travel as the recipe says, in a ring: waiting grows and shrinks with their bytes. Where a network is
+        split over devices, these send fewer gradients and more activations; they are counted as if it were not.
         """
         multiply, busy, moved = _one_device(self.workload, self.chip, precision, self.batch, self.utilization)
         wire = precisions.get(precision).gradient_wire_bits / 16 / self.compression
@@ -79,7 +81,7 @@ class Job:
             seconds=busy + wait,
             multiply_seconds=multiply,
             memory_bytes=moved,
-            network_bytes=sent if self.waiting else 0.0,
+            network_bytes=sent,
             devices=self.devices,
         )
 
