@@ -35,7 +35,7 @@ def energy_parts(
         rows: energies by name, from the top; at least one.
         chosen: the row to mark, by name.
         reference: name and joules of what the rows are compared with, a dashed line; by default the first row.
-        most: end of the axis in joules; by default from the largest row.
+        most: what the axis must reach in joules, at least; it always reaches the largest row.
         title: the point that it makes; by default what is left of the reference in the chosen, or in the last row.
         height: in pixels; by default by the number of rows.
 
@@ -93,10 +93,10 @@ def _stack(
         raise ValueError(f"there is no row {chosen!r}; there are {', '.join(rows)}")
     totals = {name: sum(parts.values()) for name, parts in rows.items()}
     against, compared = reference or next(iter(totals.items()))
-    end = 1.2 * (most or max(*totals.values(), compared) or 1.0)
+    end = 1.2 * (max(most, *totals.values(), compared) or 1.0)
     y = -np.arange(len(rows), dtype=np.float64)
     data = [_bar(part, look, rows, totals, y, end) for part, look in looks.items()]
-    data.append(_totals(np.array(list(totals.values())), y))
+    data.append(_totals(np.array(list(totals.values())), y, compared if reference else 0.0, end))
     row = chosen or list(rows)[-1]
     said = title or f"{row} takes {100 * totals[row] / (compared or 1.0):.0f} % of the energy of {against}"
     labels = np.array([f"<b>▸ {name}</b>" if name == chosen else name for name in rows], dtype=str)
@@ -163,12 +163,14 @@ def _bar(
     }
 
 
-def _totals(totals: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+def _totals(totals: np.ndarray, y: np.ndarray, line: float, end: float) -> dict[str, Any]:
+    """Joules behind every bar, or behind the dashed line where that would cross them."""
+    crossed = (totals < line) & (totals > line - 0.13 * end)
     return {
         "type": "scatter",
         "mode": "text",
         "name": "total",
-        "x": totals,
+        "x": np.where(crossed, line, totals),
         "y": y,
         "text": np.array([" " + amount(float(total), "J") for total in totals], dtype=str),
         "textposition": "middle right",

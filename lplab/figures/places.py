@@ -24,12 +24,15 @@ def carbon_by_place(
     title: str = "",
     height: int = 0,
 ) -> go.Figure:
-    """CO2e of a job in some places: a bar at the chosen precision, a small mark at each of the others.
+    """CO2e of a job in some places: a large mark at the chosen precision, a small one at each of the others.
+
+    Marks and no bars: on an axis of powers a bar would begin anywhere, and its length would say nothing. The small ones
+    lie a little above and below, so that all are seen where precisions change next to nothing.
 
     Args:
         kwh: from the grid, by precision.
         places: regions, from the top.
-        chosen: the precision that the bars show; by default the first.
+        chosen: the precision of the large marks; by default the first.
         here: name of the region to mark.
         published: name of a place, published kilograms, and where from: a diamond there.
         limits: ends of the axis in kilograms; by default from the values.
@@ -54,8 +57,10 @@ def carbon_by_place(
     kilograms = {name: np.array([carbon(energy, place) for place in places]) for name, energy in kwh.items()}
     every = np.concatenate([*kilograms.values(), np.array([published[1]] if published else [])])
     low, high = limits or (0.7 * float(every.min()), 1.5 * float(every.max()))
-    data = [_bars(chosen, kilograms[chosen], low, y, places)]
-    data += [_marks(name, i, kilograms[name], y, places) for i, name in enumerate(kwh) if name != chosen]
+    data = [_chosen(chosen, kilograms[chosen], y, places)]
+    others = [name for name in kwh if name != chosen]
+    beside = dict(zip(others, np.linspace(0.22, -0.22, max(len(others), 2)), strict=False))
+    data += [_marks(name, i, kilograms[name], y + beside[name], places) for i, name in enumerate(kwh) if name != chosen]
     data.append(_published(published, places, y))
     by_place = float(grams.max() / max(grams.min(), 1e-9))
     by_bits = max(kwh.values()) / min(kwh.values())
@@ -88,7 +93,6 @@ def _axes(places: Sequence[Region], here: str, low: float, high: float) -> dict[
     marked = [f"<b>▸ {text}</b>" if p.name == here else text for p, text in zip(places, labels, strict=True)]
     ticks = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
     return {
-        "bargap": 0.35,
         "xaxis": {
             "range": [np.log10(low), np.log10(high)],
             "tickvals": ticks,
@@ -108,17 +112,14 @@ def _times(ratio: float) -> str:
     return f"up to {ratio:.2g} times" if ratio > 1.05 else "next to nothing"
 
 
-def _bars(name: str, kilograms: np.ndarray, low: float, y: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
-    """Bars on an axis of exponents, which begin at its lower end."""
-    start = np.log10(low)
+def _chosen(name: str, kilograms: np.ndarray, y: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
     return {
-        "type": "bar",
+        "type": "scatter",
+        "mode": "markers",
         "name": name,
-        "orientation": "h",
-        "base": start,
-        "x": np.maximum(np.log10(kilograms) - start, 0),
+        "x": np.log10(kilograms),
         "y": y,
-        "marker": {"color": style.BLUE, "line": {"width": 0}},
+        "marker": {**provenance.marker("modelled", 13), "color": style.BLUE},
         **_hover(name, kilograms, places),
     }
 

@@ -56,6 +56,10 @@ class BillExplorer(PositionedExplorer):
         side = [heads[0], self.presets, job, precision, heads[1], waiting, compression, heads[2], *place]
         return side, [self.figures["parts"], self.statement, self.figures["places"]]
 
+    def _moved(self, **position: Any) -> None:
+        """Another training comes with a network of its own: that of the last one says nothing about it."""
+        super()._moved(**position, **(bs.network_of(position["job"]) if "job" in position else {}))
+
     def _draw(self, at: bs.Position) -> None:
         say(self.statement, bs.statement(at))
         with one_frame(), light():

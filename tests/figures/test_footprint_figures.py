@@ -22,6 +22,13 @@ def test_bars_of_parts_add_up_to_the_totals():
     )
 
 
+def test_the_axis_holds_every_bar_and_no_line_crosses_a_sum():
+    rows = {"a": Energy(50.0, 0.0, 0.0, 49.0), "b": Energy(10.0, 0.0, 0.0, 0.0), "c": Energy(90.0, 0.0, 0.0, 60.0)}
+    fig = figures.energy_parts(rows, reference=("plain", 100.0), most=100.0)
+    assert fig.layout.xaxis.range[1] == pytest.approx(1.2 * 150)
+    assert list(fig.data[-1].x) == [100, 10, 150]  # 99 J would be written across the line at 100
+
+
 def test_a_step_without_energy_is_drawn():
     fig = figures.energy_parts({"nothing": Energy(0.0, 0.0, 0.0, 0.0)})
     assert np.isfinite(fig.layout.xaxis.range).all()
@@ -30,8 +37,9 @@ def test_a_step_without_energy_is_drawn():
 def test_places_hold_the_grid_times_the_energy():
     places = [footprint.region(name) for name in ("france", "poland")]
     fig = figures.carbon_by_place({"a": 1000.0, "b": 500.0}, places, "b", "poland", published=("poland", 400.0, "x"))
-    bars, others, published = fig.data
-    np.testing.assert_allclose(10 ** (bars.base + bars.x), [28, 331])
+    chosen, others, published = fig.data
+    np.testing.assert_allclose(10 ** np.array(chosen.x), [28, 331])
+    assert chosen.marker.size > others.marker.size and not set(chosen.y) & set(others.y), "none lies on another"
     np.testing.assert_allclose(10 ** np.array(others.x), [56, 662])
     assert 10 ** published.x[0] == pytest.approx(400) and published.y[0] == -1
     assert "modelled" in fig.layout.meta["subtitle"] and "published (x)" in fig.layout.meta["subtitle"]

@@ -1,5 +1,6 @@
 """The bill and the edge: every control over its whole range, the code that is copied, the numbers of the library."""
 
+import numpy as np
 import pytest
 
 from lplab.hardware import footprint
@@ -69,12 +70,43 @@ def test_axes_stay_where_they_are(explorer):
 @pytest.mark.parametrize("job", bs.JOBS)
 def test_everything_stays_on_the_axis(job):
     for waiting in bs.WAITING:
+        for precision in bs.PRECISIONS:
+            fig = bs.parts_figure(bs.Position(job=job, precision=precision, waiting=waiting))
+            widest = np.sum([trace.x for trace in fig.data[:4]], axis=0).max()
+            assert 0.5 < widest / fig.layout.xaxis.range[1] < 0.84, "the sum stands behind the bar"
         for compression in (1, 400):
             for pue in bs.PUES:
                 at = bs.Position(job=job, waiting=waiting, compression=compression, pue=pue)
                 fig = bs.places_figure(at)
                 low, high = fig.layout.xaxis.range
                 assert all(low <= x <= high for trace in fig.data[1:] if trace.visible is not False for x in trace.x)
+
+
+def test_bytes_cost_energy_where_nobody_waits(explorer):
+    explorer.reset()
+    before = bs.steps(explorer.position)["4 bits"].network
+    explorer.set(waiting=0.0)
+    assert bs.steps(explorer.position)["4 bits"].network == before > 0
+    explorer.reset()
+
+
+def test_four_bits_change_next_to_nothing_on_chips_without_them(explorer):
+    explorer.preset_buttons["GPT-3 (2020)"].click()
+    explorer.set(precision="4 bits")
+    assert explorer.figures["parts"].layout.meta["title"] == "4 bits: 99 % of the energy of plain 16 bits"
+    explorer.reset()
+
+
+def test_presets_come_with_their_place_and_trainings_with_their_network(explorer):
+    explorer.preset_buttons["GPT-3 (2020)"].click()
+    explorer.preset_buttons["4 bits (2020)"].click()
+    assert explorer.position == bs.Position()
+    explorer.set(compression=100, place="iceland")
+    explorer.controls["job"].value = "GPT-3, 10,000 V100"
+    at = explorer.position
+    assert (at.waiting, at.compression, at.place) == (0.0, 1, "iceland")
+    assert explorer.controls["waiting"].value == 0
+    explorer.reset()
 
 
 def test_the_published_diamond_stands_where_it_was_published(explorer):
