@@ -85,8 +85,9 @@ class ScaleCom(Compressor):
         nbytes = scalecom_wire.size_of(gradient.size, chunk, self.m)
         decode = partial(scalecom_wire.decode, numel=gradient.size, chunk=chunk, m=self.m)
         indices = yield Broadcast(payload, context.leader, nbytes, decode)
-        sent = round_to_wire(wanted[indices], self.wire)
-        wanted[indices] -= sent
+        chosen = wanted.take(indices)
+        sent = round_to_wire(chosen, self.wire)
+        wanted[indices] = chosen - sent
         state.propose(residue=self._filtered(memory, wanted))
         average = yield Sum(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
         return average.reshape(gradient.shape)

@@ -142,8 +142,7 @@ class Learners:
         """What each learner still owes of one parameter: float32 [learners, numel]; zeros if nothing is kept back."""
         numel = trained(self.model)[name].numel()
         nothing = np.zeros(numel, np.float32)
-        states = [memory.states[name] for memory in self.memories]
-        return np.stack([state["residue"] if "residue" in state else nothing for state in states])
+        return np.stack([memory.states[name].arrays().get("residue", nothing) for memory in self.memories])
 
     def state_dict(self) -> dict[str, Any]:
         """Everything to go on with, bit for bit, with the same number of learners."""
