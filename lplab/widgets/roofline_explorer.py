@@ -12,7 +12,7 @@ from lplab.figures.light import light
 from . import roofline_state as rs
 from .controls import line, say
 from .live_figure import LiveFigure, one_frame
-from .positioned import PositionedExplorer
+from .positioned import PositionedExplorer, offer
 
 
 class RooflineExplorer(PositionedExplorer):
@@ -53,12 +53,8 @@ class RooflineExplorer(PositionedExplorer):
         side = [heads[0], self.presets, heads[1], c["workload"], c["batch"], heads[2], c["chip"], c["precision"]]
         return [*side, c["way"], c["view"]], [self.figure, self.statement]
 
-    def _set_controls(self, at: rs.Position) -> None:
-        options = _recipes(at.chip)
-        if list(self.controls["precision"].options) != options:
-            self._setting = True
-            self.controls["precision"].options = options
-        super()._set_controls(at)
+    def _fit(self, at: rs.Position) -> None:
+        offer(self.controls["precision"], _recipes(at.chip))
 
     def _draw(self, at: rs.Position) -> None:
         say(self.statement, rs.statement(at))
