@@ -94,7 +94,7 @@ def test_a_second_view_shows_the_same(notebook):
 
 def test_what_a_change_does_not_name_stays(notebook):
     notebook.python(
-        "exec(\"with pair.batch_update():\\n"
+        'exec("with pair.batch_update():\\n'
         "    pair.data[0].y = np.sin(2 * x); pair.data[1].name = 'its other half'; pair.layout.xaxis.title = 'time'\")"
     )
     plot = plots(notebook).nth(3)
