@@ -1,12 +1,11 @@
 """A long sum in a narrow register, live: chunk, accumulator, mean and spread of the numbers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import ipywidgets
 import numpy as np
-import traitlets
 
 from lplab import figures
 from lplab import formats as F
@@ -15,8 +14,9 @@ from lplab.claims.wang_2018 import COUNT, numbers, running_sum
 from lplab.figures.light import light
 from lplab.figures.running_sum import grouped, off
 
-from .controls import Helper, guarded, line, say
+from .controls import line, say
 from .live_figure import LiveFigure
+from .positioned import PositionedExplorer
 
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the name of the preset: format, further settings
     "1-6-9 (IBM)": ("dlfloat16", {}),
@@ -115,7 +115,7 @@ def statement(at: SumPosition) -> str:
     )
 
 
-class SumExplorer(ipywidgets.VBox):
+class SumExplorer(PositionedExplorer):
     """A sum of 65,536 numbers behind four controls: chunk, accumulator, mean and spread of the numbers.
 
     Args:
@@ -126,38 +126,17 @@ class SumExplorer(ipywidgets.VBox):
     'Sum 65,664 of 65,565 (0.2 % off)'
     """
 
-    position = traitlets.Instance(SumPosition, help="Where the controls stand.")
+    _copies = "Python that makes this sum"
+    _room = None
 
     def __init__(self, **position: Any) -> None:
-        self._start, self._setting = SumPosition(**position), False
-        self._build(self._start)
-        super().__init__([self._columns, self.error_line, self._helper], position=self._start)
-        self.add_class("lp-controls")
-        self._set_controls(self._start)
-        self.observe(guarded(self.error_line, lambda change: self._react(change["new"])), "position")
-        for control in self.controls.values():
-            control.observe(guarded(self.error_line, lambda _: self._moved()), "value")
-        self.reset_button.on_click(guarded(self.error_line, lambda _: self.reset()))
-        self.copy_button.on_click(guarded(self.error_line, lambda _: self.copy_code()))
+        super().__init__(SumPosition(**position))
 
-    def set(self, **position: Any) -> None:
-        """Move controls by name: the fields of `SumPosition`."""
-        self.position = replace(self.position, **position)
-
-    def reset(self) -> None:
-        """Put every control back to where it was at first."""
-        self.position = self._start
-
-    def copy_code(self) -> None:
-        """Show the sum as Python, and copy it to the clipboard."""
-        say(self.code_line, self.position.code)
-        self._helper.copy(self.position.code)
-
-    def _build(self, at: SumPosition) -> None:
+    def _build(self, at: SumPosition) -> tuple[list[ipywidgets.Widget], list[ipywidgets.Widget]]:
         w = ipywidgets
         powers = [(f"{2**k:,}", 2**k) for k in range(MOST + 1)]
         mean, spread = RANGES["mean"], RANGES["spread"]
-        self.controls: dict[str, Any] = {
+        self.controls = {
             "chunk": w.SelectionSlider(options=powers, description="chunk"),
             "preset": w.Dropdown(options=list(PRESETS), description="accumulator"),
             "mean": w.FloatSlider(min=mean[0], max=mean[1], step=0.25, readout_format=".2f", description="mean"),
@@ -167,39 +146,11 @@ class SumExplorer(ipywidgets.VBox):
         }
         self.figure = LiveFigure(picture(at))
         self.statement = line(statement(at), "lp-quiet", "lp-live")
-        self.error_line, self.code_line = line("", "lp-error", "lp-live"), line("", "lp-code")
-        say(self.error_line, "")
-        say(self.code_line, "")
-        self.reset_button = w.Button(description="Reset", tooltip="back to where it was at first")
-        self.copy_button = w.Button(description="Copy as code", tooltip="Python that makes this sum")
-        self._helper = Helper()
-        buttons = w.HBox([self.reset_button, self.copy_button])
-        buttons.add_class("lp-row")
         sum_, data = line("The sum", "lp-heading"), line("The numbers", "lp-heading")
         chunk, preset, *rest = self.controls.values()
-        side = w.VBox([sum_, chunk, preset, data, *rest, buttons, self.code_line])
-        main = w.VBox([self.figure, self.statement])
-        self._columns = w.Box([side, main])
-        for box, css in ((side, "lp-side"), (main, "lp-main"), (self._columns, "lp-columns")):
-            box.add_class(css)
+        return [sum_, chunk, preset, data, *rest], [self.figure, self.statement]
 
-    def _moved(self) -> None:
-        if not self._setting:
-            self.set(**{name: control.value for name, control in self.controls.items()})
-
-    def _set_controls(self, at: SumPosition) -> None:
-        """Put the controls where the position says, without their calling back."""
-        self._setting = True
-        try:
-            for name, control in self.controls.items():
-                control.value = getattr(at, name)
-        finally:
-            self._setting = False
-
-    def _react(self, at: SumPosition) -> None:
-        self._set_controls(at)
+    def _draw(self, at: SumPosition) -> None:
         say(self.statement, statement(at))
-        if self.code_line.value:
-            say(self.code_line, at.code)
         with light():
             figures.update(self.figure, picture(at))
