@@ -5,19 +5,19 @@ from typing import Any
 
 import ipywidgets
 import numpy as np
-import traitlets
 
 from lplab import figures
 from lplab.figures.light import light
 
 from . import clip_state as cs
-from .controls import Helper, guarded, line, say
+from .controls import line, say
 from .live_figure import LiveFigure
+from .positioned import PositionedExplorer, offer
 
 _CLIP_ENDS = (1, 110)
 
 
-class ClipExplorer(ipywidgets.VBox):
+class ClipExplorer(PositionedExplorer):
     """A tensor under a grid of few bits, behind five controls: preset, tensor, bits, rule and clip.
 
     Args:
@@ -29,7 +29,7 @@ class ClipExplorer(ipywidgets.VBox):
     '4 levels from 0 to 2.48 in steps of 0.827'
     """
 
-    position = traitlets.Instance(cs.ClipPosition, help="Where the controls stand.")
+    _copies = "Python that quantizes so"
 
     def __init__(self, own: Any = None, **position: Any) -> None:
         self._own = None if own is None else cs.Look(_as_array(own))
@@ -38,18 +38,7 @@ class ClipExplorer(ipywidgets.VBox):
         first = cs.ClipPosition(**position)
         if first.tensor == cs.OWN and self._own is None:
             raise ValueError('the tensor "yours" must be given: ClipExplorer(own=array)')
-        self._start, self._setting = self.look(first).settled(first), False
-        self._build(self._start)
-        super().__init__([self._columns, self.error_line, self._helper], position=self._start)
-        self.add_class("lp-controls")
-        self._set_controls(self._start)
-        self.observe(guarded(self.error_line, lambda change: self._react(change["new"])), "position")
-        for name, control in self.controls.items():
-            control.observe(
-                guarded(self.error_line, lambda change, name=name: self._moved(name, change["new"])), "value"
-            )
-        self.reset_button.on_click(guarded(self.error_line, lambda _: self.reset()))
-        self.copy_button.on_click(guarded(self.error_line, lambda _: self.copy_code()))
+        super().__init__(self.look(first).settled(first))
 
     # -- what a notebook may use ------------------------------------------------------------------------------------
 
@@ -70,22 +59,12 @@ class ClipExplorer(ipywidgets.VBox):
         wanted = replace(base, **position)
         self.position = self.look(wanted).settled(wanted)
 
-    def reset(self) -> None:
-        """Put every control back to where it was at first."""
-        self.position = self._start
-
-    def copy_code(self) -> None:
-        """Show the quantization as Python, and copy it to the clipboard."""
-        text = cs.code(self.look(), self.position)
-        say(self.code_line, text)
-        self._helper.copy(text)
-
     # -- display ------------------------------------------------------------------------------------------------------
 
-    def _build(self, at: cs.ClipPosition) -> None:
+    def _build(self, at: cs.ClipPosition) -> tuple[list[ipywidgets.Widget], list[ipywidgets.Widget]]:
         w = ipywidgets
         own = () if self._own is None else (cs.OWN,)
-        self.controls: dict[str, Any] = {
+        self.controls = {
             "preset": w.Dropdown(options=[cs.NO_PRESET, *cs.PRESETS], description="preset"),
             "tensor": w.Dropdown(options=[*own, *cs.TENSORS], description="tensor"),
             "bits": w.IntSlider(min=cs.BITS[0], max=cs.BITS[1], description="bits"),
@@ -99,55 +78,35 @@ class ClipExplorer(ipywidgets.VBox):
         }
         self.figure = LiveFigure(cs.picture(self.look(at), at))
         self.statement = line(cs.statement(self.look(at), at), "lp-quiet", "lp-live")
-        self.error_line, self.code_line = line("", "lp-error", "lp-live"), line("", "lp-code")
-        say(self.error_line, "")
-        say(self.code_line, "")
-        self.reset_button = w.Button(description="Reset", tooltip="back to where it was at first")
-        self.copy_button = w.Button(description="Copy as code", tooltip="Python that quantizes so")
-        self._helper = Helper()
-        buttons = w.HBox([self.reset_button, self.copy_button])
-        buttons.add_class("lp-row")
         preset, tensor, bits, rule, percent = self.controls.values()
-        parts = [line("The tensor", "lp-heading"), preset, tensor, line("The grid", "lp-heading"), bits, rule, percent]
-        side = w.VBox([*parts, buttons, self.code_line])
-        main = w.VBox([self.figure, self.statement])
-        main.layout.flex = "3 1 520px"  # the titles need the room: on a narrow screen the controls go on top
-        self._columns = w.Box([side, main])
-        for box, css in ((side, "lp-side"), (main, "lp-main"), (self._columns, "lp-columns")):
-            box.add_class(css)
+        heads = [line(text, "lp-heading") for text in ("The tensor", "The grid")]
+        return [heads[0], preset, tensor, heads[1], bits, rule, percent], [self.figure, self.statement]
 
-    def _moved(self, name: str, value: Any) -> None:
-        if self._setting or value == cs.NO_PRESET:
+    def _moved(self, **position: Any) -> None:
+        """A clip that is moved is a clip by hand; "own setting" is what presets show then, and sets nothing."""
+        if position.get("preset") == cs.NO_PRESET:
             return
-        if name == "percent":
-            self.set(percent=value, rule=cs.HAND)
-        elif name == "rule" and value == cs.HAND:
-            self.set(rule=value, percent=self.controls["percent"].value)
-        else:
-            self.set(**{name: value})
+        if "percent" in position:
+            position["rule"] = cs.HAND
+        elif position.get("rule") == cs.HAND:
+            position["percent"] = self.controls["percent"].value
+        super()._moved(**position)
 
-    def _set_controls(self, at: cs.ClipPosition) -> None:
-        """Put the controls where the position says, without their calling back."""
+    def _fit(self, at: cs.ClipPosition) -> None:
+        offer(self.controls["rule"], [*self.look(at).rules, cs.HAND])
+
+    def _values(self, at: cs.ClipPosition) -> dict[str, Any]:
         look = self.look(at)
         share = round(100 * look.clip(at) / (look.magnitudes.largest or 1.0))
-        rules = (*look.rules, cs.HAND)
-        self._setting = True
-        try:
-            if self.controls["rule"].options != rules:
-                self.controls["rule"].options = rules
-            values = {"preset": cs.preset_of(at), "tensor": at.tensor, "bits": at.bits, "rule": at.rule}
-            for name, value in values.items():
-                self.controls[name].value = value
-            self.controls["percent"].value = min(max(share, _CLIP_ENDS[0]), _CLIP_ENDS[1])
-        finally:
-            self._setting = False
+        percent = min(max(share, _CLIP_ENDS[0]), _CLIP_ENDS[1])
+        return {"preset": cs.preset_of(at), "tensor": at.tensor, "bits": at.bits, "rule": at.rule, "percent": percent}
 
-    def _react(self, at: cs.ClipPosition) -> None:
-        self._set_controls(at)
+    def _code(self, at: cs.ClipPosition) -> str:
+        return cs.code(self.look(at), at)
+
+    def _draw(self, at: cs.ClipPosition) -> None:
         look = self.look(at)
         say(self.statement, cs.statement(look, at))
-        if self.code_line.value:
-            say(self.code_line, cs.code(look, at))
         with light():
             figures.update(self.figure, cs.picture(look, at))
 
