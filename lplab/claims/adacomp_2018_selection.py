@@ -139,7 +139,7 @@ def nothing_diverges(results: Results) -> Finding:
     ratios = [np.log(g) / np.log(b / a) for g, a, b in zip(each, LOOKS, LOOKS[1:], strict=False)]
     return Finding(
         bool(max(ratios) < 1.5 and max(loss.max() for loss in losses) < np.log2(10)),
-        f"Local selection in bins of {BINS[-1]}: residues grow × {said}, no faster than the steps, so not "
+        f"Local selection in bins of {BINS[-1]}: residues grow × {said}, about as the steps do, so not "
         f"exponentially; training is slow ({spread(losses[-1])} bits) and does not diverge.",
     )
 

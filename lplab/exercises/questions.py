@@ -20,6 +20,7 @@ class Question:
         truth: computes it, when it is needed: a number, or one of the choices.
         choices: the possible answers; without them a number is asked for.
         unit: of the number.
+        limits: the least and the most that the number can be at all: a guess beyond is asked for again, not locked.
         because: a sentence shown with the truth.
     """
 
@@ -29,6 +30,7 @@ class Question:
     choices: tuple[str, ...] = ()
     unit: str = ""
     because: str = ""
+    limits: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d\d\.[a-z]", self.id):
@@ -54,6 +56,7 @@ def predict(question_id: str) -> Any:
         answer=question.truth,
         unit=question.unit,
         because=question.because,
+        limits=question.limits,
         guess=progress.prediction(question_id),
     )
     widget.observe(lambda change: _record(question, change["new"]), "outcome")

@@ -22,6 +22,7 @@ def bins(
     bin: int,
     factor: float = 2.0,
     yours: Any = None,
+    first: int = 0,
     title: str = "",
     height: int = 340,
 ) -> go.Figure:
@@ -35,6 +36,7 @@ def bins(
         bin: elements of a bin.
         factor: s of the soft threshold.
         yours: the symbols of another function, −1, 0 or 1, [n]: crosses where they differ.
+        first: the number of the first element in its layer, the beginning of a bin.
         title: the point that it makes; by default how many are sent.
         height: in pixels.
 
@@ -60,9 +62,9 @@ def bins(
     entries += [(style.VERMILION, "×", "yours differs")] if own is not None else []
     tallest = max(np.abs(boosted).max(initial=1), (m / unit).max(initial=1))
     data = [*_stems(total, boosted, there), _threshold(m / unit, bin), _scale(r.size)]
-    data += [_symbols(boosted, symbols), _crosses(boosted, own, symbols, apart)]
+    data += [_symbols(boosted, symbols, first), _crosses(boosted, own, symbols, apart, first)]
     return style.finish(
-        style.figure(data, _layout(r.size, bin, tallest)),
+        style.figure(data, _layout(r.size, bin, tallest, first)),
         alt=f"{r.size} elements of a layer in bins of {bin:,}, in units of the scale S. {said}.",
         title=said,
         subtitle="<br>".join(style.key(*entries[i : i + 3]) for i in range(0, len(entries), 3)),
@@ -132,7 +134,7 @@ def _scale(size: int) -> dict[str, Any]:
     }
 
 
-def _symbols(boosted: np.ndarray, symbols: np.ndarray) -> dict[str, Any]:
+def _symbols(boosted: np.ndarray, symbols: np.ndarray, first: int) -> dict[str, Any]:
     at = np.flatnonzero(symbols)
     return {
         "type": "scatter",
@@ -140,17 +142,19 @@ def _symbols(boosted: np.ndarray, symbols: np.ndarray) -> dict[str, Any]:
         "name": "sent",
         "x": at,
         "y": np.minimum(np.abs(boosted[at]), TALLEST),
-        "customdata": np.stack([symbols[at], boosted[at]], axis=1).reshape(-1, 2),
+        "customdata": np.stack([symbols[at], boosted[at], at + first], axis=1).reshape(-1, 3),
         "marker": {"size": 8, "color": style.BLUE}
         | {"symbol": np.where(symbols[at] > 0, "triangle-up", "triangle-down")},
-        "hovertemplate": "element  %{x}<br>H      %{customdata[1]:.3g} S<br>sent   %{customdata[0]:+.0f} · S"
-        "<extra></extra>",
+        "hovertemplate": "element  %{customdata[2]}<br>H      %{customdata[1]:.3g} S<br>"
+        "sent   %{customdata[0]:+.0f} · S<extra></extra>",
     }
 
 
-def _crosses(boosted: np.ndarray, own: np.ndarray | None, symbols: np.ndarray, apart: np.ndarray) -> dict[str, Any]:
+def _crosses(
+    boosted: np.ndarray, own: np.ndarray | None, symbols: np.ndarray, apart: np.ndarray, first: int
+) -> dict[str, Any]:
     at = np.flatnonzero(apart)
-    values = np.zeros((at.size, 2)) if own is None else np.stack([own[at], symbols[at]], axis=1)
+    values = np.stack([symbols[at] if own is None else own[at], symbols[at], at + first], axis=1)
     return {
         "type": "scatter",
         "mode": "markers",
@@ -159,17 +163,19 @@ def _crosses(boosted: np.ndarray, own: np.ndarray | None, symbols: np.ndarray, a
         "y": np.minimum(np.abs(boosted[at]), TALLEST),
         "customdata": values,
         "marker": {"size": 11, "symbol": "x", "color": style.VERMILION},
-        "hovertemplate": "element  %{x}<br>yours    %{customdata[0]:g}<br>library  %{customdata[1]:g}<extra></extra>",
+        "hovertemplate": "element  %{customdata[2]}<br>yours    %{customdata[0]:g}<br>library  %{customdata[1]:g}"
+        "<extra></extra>",
         "visible": bool(at.size),
     }
 
 
-def _layout(size: int, bin: int, tallest: float) -> dict[str, Any]:
+def _layout(size: int, bin: int, tallest: float, first: int) -> dict[str, Any]:
     top = min(max(2.0, float(np.ceil(tallest))), TALLEST)
     every = max(bin, 10) if size // max(bin, 10) >= 2 else size / 5
     every *= -(-size // int(every * 12)) if size > every * 12 else 1
+    ticks = np.arange(0, size + 1, every)
     return {
         "xaxis": {"range": [-1, size], "title": {"text": f"element of the layer (bins of {bin:,})"}}
-        | {"tickvals": np.arange(0, size + 1, every), "showgrid": False},
+        | {"tickvals": ticks, "ticktext": np.array([f"{t + first:,.0f}" for t in ticks]), "showgrid": False},
         "yaxis": {"range": [0, 1.06 * top], "title": {"text": "units of S"}, "nticks": 6},
     }

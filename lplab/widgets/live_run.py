@@ -113,7 +113,7 @@ class LiveRun(ipywidgets.VBox):
             self.progress.value, self.progress.bar_style = 0, ""
             say(self.error_line, "")
             say(self.remark_line, "")
-            say(self.status, "Running.")
+            say(self.status, "Preparing: the first step comes after loading and compiling.")
             work = threading.Thread(target=self._work, args=(self._stop,), name=f"lplab {self.name}", daemon=True)
             self._thread = work
             work.start()
@@ -182,7 +182,9 @@ class LiveRun(ipywidgets.VBox):
         for step in steps:
             with self._lock:
                 self._got.append(step)
-            began = min(began, time.monotonic())  # the first step also loads and compiles
+            if began == math.inf:  # the first step also loads and compiles
+                began = time.monotonic()
+                say(self.status, "Running.")
             if stop.is_set():
                 return
             if time.monotonic() - last > PAUSE:

@@ -68,6 +68,7 @@ class Prediction(ipywidgets.VBox):
         answer: the truth: one of the choices, a number, or a function that computes it when it is needed.
         unit: of the number, such as "%".
         because: a sentence shown with the truth.
+        limits: the least and the most that a number can be at all; a guess beyond is not locked.
         on_reveal: called with guess and truth once the guess is locked, so that a figure can draw both.
         guess: a guess that was locked earlier, as a saved progress holds it: the widget begins in its locked state. Set
             before anybody can observe `outcome`, so that it does not count as a new guess. One that does not fit the
@@ -95,6 +96,7 @@ class Prediction(ipywidgets.VBox):
         answer: Any,
         unit: str = "",
         because: str = "",
+        limits: tuple[float, float] | None = None,
         on_reveal: Callable[[Any, Any], Any] | None = None,
         guess: Any = None,
     ) -> None:
@@ -103,6 +105,7 @@ class Prediction(ipywidgets.VBox):
         if choices is None and not callable(answer) and not isinstance(answer, int | float):
             raise ValueError(f"answer must be a number where there are no choices, got {answer!r}")
         self.question, self.choices, self.unit, self.because = question, choices, unit, because
+        self.limits = limits
         self._answer = answer
         self._watchers = [on_reveal] if on_reveal else []
         self.figure: LiveFigure | None = None
@@ -182,7 +185,13 @@ class Prediction(ipywidgets.VBox):
 
     def _read(self, guess: Any) -> str | float:
         if self.choices is None:
-            return parse_number(guess) if isinstance(guess, str) else float(guess)
+            return self._within(parse_number(guess) if isinstance(guess, str) else float(guess))
         if guess not in self.choices:
             raise ValueError("choose one of the answers first")
         return str(guess)
+
+    def _within(self, value: float) -> float:
+        if self.limits is not None and not self.limits[0] <= value <= self.limits[1]:
+            low, high = (f"{_short(end)} {self.unit}".strip() for end in self.limits)
+            raise ValueError(f"this can only be from {low} to {high}: guess again")
+        return value

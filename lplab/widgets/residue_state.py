@@ -124,13 +124,31 @@ def courses_figure(at: Position) -> go.Figure:
 def bins_figure(at: Position) -> go.Figure:
     """The lower figure: some bins of the layer at the moment."""
     window = residue_recording().window(at.layer, at.moment, *at.run)
-    shown = slice(0, int(np.clip(BINS_SHOWN * window.bin, *SHOWN)))
+    shown = shown_bins(window.sent, window.bin)
     r, g, sent, limit = (x[shown] for x in (window.residue, window.gradient, window.sent, window.limit))
     where = f"{at.layer}, step {at.moment}, learner 0"
-    title = f"{where}: {sent.sum()} of the first {sent.size} elements are sent"
-    if not sent.any():
-        title = f"{where}: none of the first {sent.size} reaches its bin's largest"
-    return figures.bins(r, g, sent, limit, window.scale, bin=window.bin, factor=at.factor, title=title)
+    count = int(sent.sum())
+    which = f"the first {sent.size} elements" if not shown.start else f"elements {shown.start:,} to {shown.stop - 1:,}"
+    title = f"{where}: {count} of {which} {'is' if count == 1 else 'are'} sent"
+    if not count:
+        title = f"{where}: none of {which} reaches its bin's largest"
+    return figures.bins(
+        r, g, sent, limit, window.scale, bin=window.bin, factor=at.factor, first=shown.start, title=title
+    )
+
+
+def shown_bins(sent: np.ndarray, bin: int) -> slice:
+    """Which of the kept elements are drawn: whole bins, from the first that sends, where there is one to begin with.
+
+    >>> shown_bins(np.arange(500) == 320, 50)
+    slice(300, 500, None)
+    >>> shown_bins(np.zeros(500, bool), 5)
+    slice(0, 50, None)
+    """
+    size = int(np.clip(BINS_SHOWN * bin, *SHOWN))
+    first = int(np.argmax(sent)) // bin * bin
+    start = max(0, min(first, (len(sent) - size) // bin * bin))
+    return slice(start, start + size)
 
 
 def statement(at: Position) -> str:
@@ -140,8 +158,9 @@ def statement(at: Position) -> str:
     now = course(at, at.layer)
     per_bin = now.sent.mean() * now.bin / now.size
     nothing = now.empty.mean() / -(-now.size // now.bin)
+    are = "element is" if f"{per_bin:.2g}" == "1" else "elements are"
     return (
-        f"{at.layer}: {per_bin:.2g} elements of a bin are sent on average, {percent(float(nothing))} of the bins send "
+        f"{at.layer}: of a bin {per_bin:.2g} {are} sent on average, {percent(float(nothing))} of the bins send "
         f"nothing; {percent(float(now.agreeing.mean() / now.sent.mean()))} of what is sent has the sign of its "
         f"gradient. Training loss of the last 20 steps {last:.2f}, without compression "
         f"{dense[-20:].mean():.2f}; test errors {percent(recorded.error(*at.run))} and "

@@ -32,7 +32,8 @@ def nothing(residue, gradient, bin):
 
 def test_a_students_selection_is_drawn_once_it_works():
     assert "it is not written yet" in str(draw_selection(unfinished))
-    assert "of one length" in str(draw_selection(lambda residue, gradient, bin: residue[:3]))
+    short = str(draw_selection(lambda residue, gradient, bin: residue[:3]))
+    assert "returns an array of shape (3,); one of shape (200,) is needed" in short
     drawn = draw_selection(solved)
     assert isinstance(drawn, widgets.LiveFigure)
     assert drawn.layout.meta["title"] == "Yours agrees at 200 of 200 elements"
@@ -75,6 +76,30 @@ def test_a_message_may_be_an_array():
     array = exercise.solution.replace("return scale_bytes", "return np.array(scale_bytes").rstrip() + ")\n"
     verdict = judge(exercise, Answer(array, "pack"))
     assert verdict.passed, verdict.text
+
+
+def test_rows_that_are_collected_in_a_list_are_right():
+    code = """
+import numpy as np
+
+
+def residues(gradients, symbols, scales):
+    r, out = np.zeros(gradients.shape[1]), []
+    for g, q, s in zip(gradients, symbols, scales):
+        r = r + g - s * q
+        out.append(r)
+    return np.array(out)
+"""
+    verdict = judge(catalogue.get("08.1"), Answer(code, "residues"))
+    assert verdict.passed, verdict.text
+
+
+def test_what_differs_in_a_message_is_shown():
+    right = catalogue.get("08.3").solution
+    swapped = right.replace("for k in range(width)]", "for k in reversed(range(width))]")
+    said = judge(catalogue.get("08.3"), Answer(swapped, "pack")).text
+    yours, expected = said.split("Yours ")[1].split("). ")[0].split("), expected ")
+    assert yours != expected and "from number" in said
 
 
 # ---- what the lab's text says ----------------------------------------------------------------------------------------

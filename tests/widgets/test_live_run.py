@@ -52,6 +52,21 @@ def became(run, state):
         time.sleep(0.01)
 
 
+def test_it_says_that_it_prepares_until_the_first_step(gate):
+    def waits():
+        assert gate.wait(SECONDS)
+        yield from range(2)
+
+    run = LiveRun(waits, draw, total=2, name="prepares")
+    said = []
+    run.status.observe(lambda change: said.append(change["new"]), "value")
+    run.start()
+    assert run.status.value.startswith("Preparing")
+    gate.set()
+    run.wait(SECONDS)
+    assert said[-2:] == ["Running.", "Finished: 2 of 2 steps."]
+
+
 def test_it_draws_all_it_got_and_says_that_it_is_finished():
     run = LiveRun(lambda: iter(range(5)), draw, total=5, name="five", unit="epoch")
     assert run.state == "ready" and run.result() == () and run.stop_button.disabled

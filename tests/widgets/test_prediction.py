@@ -38,6 +38,23 @@ def test_number_with_bad_text_first():
     assert "lp-error" not in prediction.result._dom_classes
 
 
+@pytest.mark.parametrize("guess", ["150", "-5", "nan", "inf"])
+def test_what_cannot_be_is_not_locked(guess):
+    prediction = Prediction("How much?", answer=58, unit="%", limits=(0, 100))
+    prediction.lock(guess)
+    assert prediction.outcome is None and not prediction.box.disabled
+    assert "this can only be from 0 % to 100 %: guess again" in prediction.result.value
+    for end in ("0", "100"):
+        again = Prediction("How much?", answer=58, unit="%", limits=(0, 100))
+        again.lock(end)
+        assert again.guess == float(end)
+
+
+def test_an_earlier_guess_that_cannot_be_is_asked_again():
+    prediction = Prediction("How much?", answer=58, unit="%", limits=(0, 100), guess=150)
+    assert prediction.outcome is None and "does not fit this question any more" in prediction.result.value
+
+
 @pytest.mark.parametrize(
     ("guess", "end"),
     [

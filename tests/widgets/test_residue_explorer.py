@@ -1,5 +1,7 @@
 """The explorer of residues: every control over its whole range, and the numbers are the recording's."""
 
+from itertools import product
+
 import pytest
 
 from lplab.compression import AdaComp, TopK
@@ -43,6 +45,24 @@ def test_every_pair_of_run_and_layer_can_be_drawn():
                 at = rs.Position(bin, factor, layer, 237)
                 assert rs.courses_figure(at).layout.meta["alt"].endswith(".") and "%" in rs.statement(at)
                 assert len(rs.bins_figure(at).data) == 7 and len(rs.table(at)) == 4
+
+
+def test_the_lower_figure_begins_with_a_bin_that_sends():
+    recorded, moved = residue_recording(), 0
+    for bin, layer, moment in product((1, 5, 20, 50, 100), recorded.layers, recorded.moments):
+        at = rs.Position(bin=bin, layer=layer, moment=moment)
+        fig, window = rs.bins_figure(at), recorded.window(layer, moment, *at.run)
+        start = int(fig.layout.xaxis.ticktext[0].replace(",", ""))
+        moved += start > 0
+        assert start % bin == 0 and not (window.sent.any() and "none of" in fig.layout.meta["title"])
+        sent = next(trace for trace in fig.data if trace.name == "sent")
+        assert all(window.sent[int(element)] for element in sent.customdata[:, 2])
+    assert moved, "in some of them the first bins send nothing"
+
+
+def test_one_element_is_one():
+    assert "of a bin 1 element is sent" in rs.statement(rs.Position(bin=50, factor=1.0))
+    assert "1 of the first 500 elements is sent" in rs.bins_figure(rs.Position(layer="dense")).layout.meta["title"]
 
 
 def test_presets_put_the_controls_there(explorer):

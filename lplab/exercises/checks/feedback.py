@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from lplab.exercises.checks.grids import bits_of
-from lplab.exercises.checks.numbers import count, decimal, with_power
+from lplab.exercises.checks.numbers import count, decimal, pair, with_power
 from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Miss, Verdict
 from lplab.exercises.exercise import RINGS, SHARES, Args, Exercise, Variant
 from lplab.exercises.isolation import Outcome, Raised
@@ -137,9 +139,17 @@ def _body(exercise: Exercise, trouble: Trouble) -> list[str]:
         lines.append(f"This happens for {arguments(exercise, miss.args)}.")
     if miss and not trouble.sentence:
         which = "First example missed" if trouble.ring == RINGS[1] else "Smallest wrong one"
-        yours, expected = (_result(exercise, miss.args, value) for value in (miss.yours, miss.expected))
+        yours, expected = _results(exercise, miss)
         lines.append(f"{which}: {arguments(exercise, miss.args)}. Yours {yours}, expected {expected}.")
     return [*lines, trouble.why] if trouble.why else lines
+
+
+def _results(exercise: Exercise, miss: Miss) -> tuple[str, str]:
+    """What was returned and what was expected: of long sequences the part that differs."""
+    values = miss.yours, miss.expected
+    if any(isinstance(value, int | float | bool) or np.ndim(value) == 0 for value in values):
+        return _result(exercise, miss.args, values[0]), _result(exercise, miss.args, values[1])
+    return pair(*values)
 
 
 def _result(exercise: Exercise, args: Args, value: Any) -> str:

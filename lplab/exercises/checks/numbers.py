@@ -39,6 +39,27 @@ def several(values: Any) -> str:
     return "(" + ", ".join([*shown, f"… {len(values)} values"] if len(values) > 6 else shown) + ")"
 
 
+def pair(yours: Any, expected: Any) -> tuple[str, str]:
+    """Two results as text; long sequences from shortly before the place where they differ first.
+
+    >>> pair(range(10), [0, 1, 2, 3, 4, 5, 6, 8, 8, 9])
+    ('(… from number 7 of 10: 6, 7, 8, 9)', '(… from number 7 of 10: 6, 8, 8, 9)')
+    >>> pair(0.5, (1, 2))
+    ('0.5', '(1, 2)')
+    """
+    if not all(isinstance(value, list | tuple | range | np.ndarray) for value in (yours, expected)):
+        return decimal(yours), decimal(expected)
+    each = [np.ravel(value).tolist() for value in (yours, expected)]
+    shortest = min(map(len, each))
+    first = next((i for i in range(shortest) if each[0][i] != each[1][i]), shortest)
+    if max(map(len, each)) <= 6 or first < 6:
+        return several(each[0]), several(each[1])
+    start = first - 1
+    shown = [[*map(decimal, values[start : start + 6]), *(["…"] if len(values) > start + 6 else [])] for values in each]
+    texts = [f"(… from number {start + 1} of {len(v)}: {', '.join(s)})" for v, s in zip(each, shown, strict=True)]
+    return texts[0], texts[1]
+
+
 def with_power(value: Any) -> str:
     """A number with its form m × 2ᵉ, where that is short and says more than the decimals.
 

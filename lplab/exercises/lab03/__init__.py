@@ -40,6 +40,7 @@ QUESTIONS = (
         "A small Transformer after 1,000 steps, without a loss scale: how many percent of the gradients of the attention scores of its last block does float16 make zero?",
         vanished,
         unit="%",
+        limits=(0, 100),
         because="They lie around 2⁻²³, spread over many octaves, and float16 makes everything up to 2⁻²⁵ zero. Other blocks lose other shares: the first one 44.6 %.",
     ),
     Question(

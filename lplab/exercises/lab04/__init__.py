@@ -29,6 +29,7 @@ QUESTIONS = (
         "How many of the activations land on the level 0?",
         share_on_zero,
         unit="%",
+        limits=(0, 100),
         because="The level 0 takes all up to a sixth of the largest activation, and nearly all are smaller than that.",
     ),
 )

@@ -29,6 +29,7 @@ QUESTIONS = (
         "What share of this gradient becomes zero in the format that keeps the weights?",
         gradient_lost,
         unit="%",
+        limits=(0, 100),
         because="Its elements lie some ten octaves below the weights, and the format ends at 2⁻¹³.",
     ),
 )

@@ -28,6 +28,7 @@ QUESTIONS = (
         "FP4 with powers of two, one scale for all layers: how many percent of the gradients become zero?",
         zeroed,
         unit="%",
+        limits=(0, 100),
         because="From 1 to 64 it is six octaves. Of 100 gradients of a layer 99 spread over eight and more, and the largest ones of the layers lie up to five and a half octaves apart.",
     ),
 )

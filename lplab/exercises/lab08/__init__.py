@@ -22,6 +22,7 @@ QUESTIONS = (
         "How many percent of the dense layer's gradient does AdaComp send in a step, on average?",
         share_sent,
         unit="%",
+        limits=(0, 100),
         because="About seven elements of each bin of 500. What is not sent waits in the residue, and most of it is sent later.",
     ),
 )

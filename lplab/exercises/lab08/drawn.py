@@ -27,6 +27,8 @@ def draw_selection(function: Callable[..., Any]) -> Any:
     r, g, sent, limit = (x[:SHOWN] for x in (window.residue, window.gradient, window.sent, window.limit))
     try:
         yours = np.asarray(results_of(function, [(r, g, window.bin)])[0], np.float64)
+        if yours.shape != r.shape:
+            raise ValueError(f"it returns an array of shape {yours.shape}; one of shape {r.shape} is needed")
         drawn = figures.bins(r, g, sent, limit, window.scale, bin=window.bin, yours=yours)
     except (ValueError, TypeError) as problem:
         return Text(f"Here what your {function.__name__} sends of a real layer will be drawn (now: {problem}).")

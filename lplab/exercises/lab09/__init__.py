@@ -23,6 +23,7 @@ QUESTIONS = (
         "64 learners, and each sends the 0.9 % of the weights that it finds most urgent. How many percent does the sum hold?",
         sum_of_own_choices,
         unit="%",
+        limits=(0, 100),
         because="Were the choices independent, it would be 1 − (1 − 1/112)⁶⁴ = 43.7 %; were they equal, 0.9 %. They overlap a little.",
     ),
 )

@@ -24,6 +24,7 @@ QUESTIONS = (
         "A chip multiplies 4-bit numbers four times as fast as 16-bit ones, at the same watts. Which share of a training step's energy is left with 4 bits?",
         energy_left,
         unit="%",
+        limits=(0, 100),
         because="Arithmetic becomes less than a third; what chips draw while they wait for the network does not shrink at all.",
     ),
 )
