@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
-import traitlets
 
 from lplab import figures
 from lplab.figures.light import light
 from lplab.recording_files import Recording, recorded
 
 from . import range_state as rs
-from .controls import Helper, guarded, line, say
+from .controls import guarded, line, say
 from .live_figure import LiveFigure, one_frame
+from .positioned import PositionedExplorer, offer
 
-OWN = "your recording"
+OWN, NONE = "your recording", "(none)"
 
 
-class RangeExplorer(ipywidgets.VBox):
+class RangeExplorer(PositionedExplorer):
     """A recorded training under a format's window, behind a loss scale.
 
     Args:
@@ -37,27 +37,15 @@ class RangeExplorer(ipywidgets.VBox):
     'bf16, no loss scale: nothing becomes zero, nothing overflows'
     """
 
-    position = traitlets.Instance(rs.Position, help="Where the controls stand.")
-
     def __init__(self, recording: Any = None, **position: Any) -> None:
         self.recordings = {label: recorded(name) for label, name in rs.RECORDINGS.items()}
         chosen = {**position}
         if recording is not None:
             chosen["recording"] = self.recordings[OWN] = as_recording(recording)
-        self._start, self._setting = rs.settled(rs.Position(), **chosen), False
-        self._build(self._start)
-        super().__init__([self._columns, self.error_line, self._helper], position=self._start)
-        self.add_class("lp-controls")
-        self._set_controls(self._start)
-        self.observe(guarded(self.error_line, lambda change: self._react(change["new"])), "position")
-        for name, control in self.controls.items():
-            moved = guarded(self.error_line, lambda change, name=name: self._moved(**{name: change["new"]}))
-            control.observe(moved, "value")
+        super().__init__(rs.settled(rs.Position(), **chosen))
         self.preset.observe(guarded(self.error_line, lambda change: self._preset(change["new"])), "value")
         self.load_button.on_click(guarded(self.error_line, lambda _: self.load(self.path.value)))
         self.path.observe(guarded(self.error_line, lambda change: self._typed(change["new"])), "value")
-        self.reset_button.on_click(guarded(self.error_line, lambda _: self.reset()))
-        self.copy_button.on_click(guarded(self.error_line, lambda _: self.copy_code()))
 
     # -- what a notebook may use ----------------------------------------------------------------------------------
 
@@ -84,18 +72,13 @@ class RangeExplorer(ipywidgets.VBox):
         """Put every control back to where it was at first."""
         self.path.value = ""
         say(self.message, "")
-        self.position = self._start
-
-    def copy_code(self) -> None:
-        """Show Python that gives the numbers, and copy it to the clipboard."""
-        say(self.code_line, *self.position.code.splitlines())
-        self._helper.copy(self.position.code)
+        super().reset()
 
     # -- display --------------------------------------------------------------------------------------------------
 
-    def _build(self, at: rs.Position) -> None:
+    def _build(self, at: rs.Position) -> tuple[list[ipywidgets.Widget], list[ipywidgets.Widget]]:
         w = ipywidgets
-        self.controls: dict[str, Any] = {
+        self.controls = {
             "format": w.Dropdown(options=list(rs.FORMATS), description="format"),
             "scale": w.SelectionSlider(options=_scales(), value=at.scale, description="loss scale"),
             "recording": w.Dropdown(options=list(self.recordings), description="recording"),
@@ -104,38 +87,22 @@ class RangeExplorer(ipywidgets.VBox):
             "step": w.SelectionSlider(options=_steps(at), value=at.step, description="step"),
             "rows": w.ToggleButtons(options=list(rs.MAPS), description="map of"),
         }
-        self.preset = w.Dropdown(options=["(none)", *rs.PRESETS], description="preset")
+        self.preset = w.Dropdown(options=[NONE, *rs.PRESETS], description="preset")
         self.path = w.Text(description="your file", placeholder="recorded.npz", continuous_update=False)
         self.load_button = w.Button(description="Load", tooltip="show the recording in this file")
         self.figures = {name: LiveFigure(figure) for name, figure in rs.pictures(at).items()}
         self.statement = line(rs.statement(at), "lp-quiet", "lp-live")
-        self.error_line, self.message = line("", "lp-error", "lp-live"), line("", "lp-error", "lp-live")
-        self.code_line = line("", "lp-code")
-        for each in (self.error_line, self.message, self.code_line):
-            say(each, "")
-        self.reset_button = w.Button(description="Reset", tooltip="back to where it was at first")
-        self.copy_button = w.Button(description="Copy as code", tooltip="Python that gives these numbers")
-        self._helper = Helper()
-        self._columns = w.Box([self._side(), self._main()])
-        self._columns.add_class("lp-columns")
+        self.message = line("", "lp-error", "lp-live")
+        say(self.message, "")
+        return self._side(), [self.figures["histogram"], self.statement, self.figures["map"]]
 
-    def _side(self) -> ipywidgets.VBox:
-        c, buttons = self.controls, ipywidgets.HBox([self.reset_button, self.copy_button])
-        own = ipywidgets.HBox([self.path, self.load_button])
-        for row in (buttons, own):
-            row.add_class("lp-row")
+    def _side(self) -> list[ipywidgets.Widget]:
+        c, own = self.controls, ipywidgets.HBox([self.path, self.load_button])
+        own.add_class("lp-row")
         window = [line("The window", "lp-heading"), self.preset, c["format"], c["scale"]]
         tensors = [line("The recording", "lp-heading"), c["recording"], c["role"], c["layer"], c["step"], c["rows"]]
         yours = [line("Your own", "lp-heading"), own, self.message]
-        side = ipywidgets.VBox([*window, *tensors, *yours, buttons, self.code_line])
-        side.add_class("lp-side")
-        return side
-
-    def _main(self) -> ipywidgets.VBox:
-        main = ipywidgets.VBox([self.figures["histogram"], self.statement, self.figures["map"]])
-        main.layout.flex = "3 1 520px"  # the rows need the room: on a narrow screen the controls go on top
-        main.add_class("lp-main")
-        return main
+        return [*window, *tensors, *yours]
 
     def _preset(self, name: str) -> None:
         if not self._setting and name in rs.PRESETS:
@@ -145,32 +112,20 @@ class RangeExplorer(ipywidgets.VBox):
         if path.strip():
             self.load(path)
 
-    def _moved(self, **position: Any) -> None:
-        if not self._setting:
-            self.set(**position)
+    def _fit(self, at: rs.Position) -> None:
+        offer(self.controls["recording"], list(self.recordings))
+        offer(self.controls["role"], _roles(at))
+        offer(self.controls["layer"], _layers(at))
+        offer(self.controls["step"], _steps(at))
+        here = {"format": at.format, "scale": at.scale}
+        self.preset.value = next((name for name, preset in rs.PRESETS.items() if preset == here), NONE)
 
-    def _set_controls(self, at: rs.Position) -> None:
-        """Put the controls where the position says, without their calling back."""
+    def _values(self, at: rs.Position) -> dict[str, Any]:
         label = next(name for name, there in self.recordings.items() if there is at.recording)
-        options = {"recording": list(self.recordings), "role": _roles(at), "layer": _layers(at), "step": _steps(at)}
-        values = {**{name: getattr(at, name) for name in self.controls}, "recording": label}
-        self._setting = True
-        try:
-            for name, wanted in options.items():
-                if list(self.controls[name].options) != wanted:
-                    self.controls[name].options = wanted
-            for name, control in self.controls.items():
-                control.value = values[name]
-            here = {"format": at.format, "scale": at.scale}
-            self.preset.value = next((name for name, preset in rs.PRESETS.items() if preset == here), "(none)")
-        finally:
-            self._setting = False
+        return {**super()._values(at), "recording": label}
 
-    def _react(self, at: rs.Position) -> None:
-        self._set_controls(at)
+    def _draw(self, at: rs.Position) -> None:
         say(self.statement, rs.statement(at))
-        if self.code_line.value:
-            say(self.code_line, *at.code.splitlines())
         with one_frame(), light():
             for name, figure in rs.pictures(at).items():
                 figures.update(self.figures[name], figure)
