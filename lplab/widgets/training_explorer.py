@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import ipywidgets
-import traitlets
 
 from lplab import claims, figures
 from lplab.claims.gupta_2015 import GUPTA_2015, RULES, SETTINGS
@@ -12,15 +11,16 @@ from lplab.figures.light import light
 from lplab.training import LABELS
 
 from . import stored_trainings as st
-from .controls import Helper, guarded, line, say
+from .controls import guarded, line, say
 from .live_figure import LiveFigure, one_frame
 from .live_run import LiveRun
+from .positioned import PositionedExplorer
 from .training import Runs, live_training, rules_at
 
 _LIVE = ("stochastic", "nearest_down", "nearest_even", "nearest_up")
 
 
-class TrainingExplorer(ipywidgets.VBox):
+class TrainingExplorer(PositionedExplorer):
     """Stored trainings behind four controls: the arithmetic, the rules shown, and the run to look into.
 
     Args:
@@ -34,7 +34,7 @@ class TrainingExplorer(ipywidgets.VBox):
     '⟨6, 14⟩, step 1/16,384,'
     """
 
-    position = traitlets.Instance(st.Position, help="Where the controls stand.")
+    _copies = "Python that trains this run"
 
     def __init__(self, **position: Any) -> None:
         found = claims.stored(GUPTA_2015)
@@ -42,35 +42,15 @@ class TrainingExplorer(ipywidgets.VBox):
             raise ValueError("the results are not stored: run lplab claims run gupta_2015")
         self.results, self.provenance = found.results(GUPTA_2015), found.provenance
         self._note = f"{len(GUPTA_2015.seeds)} seeds · measured {found.sessions[-1].date} · lplab {GUPTA_2015.id}"
-        self._start = st.Position(**position).settled()
-        self._setting = False
-        self._build(self._start)
-        super().__init__([self._columns, self.error_line, self._helper], position=self._start)
-        self.add_class("lp-controls")
-        self._set_controls(self._start)
-        self.observe(guarded(self.error_line, lambda change: self._react(change["new"])), "position")
-        for name in ("setting", "rule", "fraction_bits"):
-            moved = guarded(self.error_line, lambda change, name=name: self._moved(**{name: change["new"]}))
-            self.controls[name].observe(moved, "value")
+        super().__init__(st.Position(**position).settled())
         for box in self.boxes.values():
             box.observe(guarded(self.error_line, lambda _: self._moved(rules=self._ticked())), "value")
-        self.reset_button.on_click(guarded(self.error_line, lambda _: self.reset()))
-        self.copy_button.on_click(guarded(self.error_line, lambda _: self.copy_code()))
 
     # -- what a notebook may use ----------------------------------------------------------------------------------
 
     def set(self, **position: Any) -> None:
         """Move controls by name: the fields of `Position`."""
         self.position = replace(self.position, **position).settled()
-
-    def reset(self) -> None:
-        """Put every control back to where it was at first."""
-        self.position = self._start
-
-    def copy_code(self) -> None:
-        """Show the run to look into as Python, and copy it to the clipboard."""
-        say(self.code_line, self.position.code)
-        self._helper.copy(self.position.code)
 
     def runs(self) -> Runs:
         """The trainings at these fraction bits and in this arithmetic, one for each rule, and floating point."""
@@ -84,9 +64,9 @@ class TrainingExplorer(ipywidgets.VBox):
 
     # -- display --------------------------------------------------------------------------------------------------
 
-    def _build(self, at: st.Position) -> None:
+    def _build(self, at: st.Position) -> tuple[list[ipywidgets.Widget], list[ipywidgets.Widget]]:
         w = ipywidgets
-        self.controls: dict[str, Any] = {
+        self.controls = {
             "setting": w.Dropdown(options=[(s.label, name) for name, s in SETTINGS.items()], description="arithmetic"),
             "rule": w.Dropdown(options=[(LABELS[rule], rule) for rule in RULES], description="rounding"),
             "fraction_bits": w.IntSlider(min=st.BITS[0], max=st.BITS[1], description="fraction bits"),
@@ -97,61 +77,22 @@ class TrainingExplorer(ipywidgets.VBox):
             "losses": LiveFigure(st.losses_figure(self.results, at)),
         }
         self.statement = line(st.statement(self.results, at), "lp-quiet", "lp-live")
-        self.error_line = line("", "lp-error", "lp-live")
-        self.code_line = line("", "lp-code")
-        say(self.error_line, "")
-        say(self.code_line, "")
-        self.reset_button = w.Button(description="Reset", tooltip="back to where it was at first")
-        self.copy_button = w.Button(description="Copy as code", tooltip="Python that trains this run")
-        self._helper = Helper()
-        buttons = w.HBox([self.reset_button, self.copy_button])
-        buttons.add_class("lp-row")
-        look = [self.controls["rule"], self.controls["fraction_bits"]]
-        side = w.VBox(
-            [
-                line("Stored runs", "lp-heading"),
-                self.controls["setting"],
-                line("Curves", "lp-heading"),
-                *self.boxes.values(),
-                line("Look into", "lp-heading"),
-                *look,
-                buttons,
-                self.code_line,
-            ]
-        )
+        setting, rule, fraction_bits = self.controls.values()
+        heads = [line(text, "lp-heading") for text in ("Stored runs", "Curves", "Look into")]
         source = line(f"{len(self.results)} trainings, {self.provenance}.", "lp-quiet")
-        main = w.VBox([self.figures["errors"], self.statement, self.figures["losses"], source])
-        main.layout.flex = (
-            "3 1 520px"  # the keys of the curves need the room: on a narrow screen the controls go on top
-        )
-        self._columns = w.Box([side, main])
-        for box, css in ((side, "lp-side"), (main, "lp-main"), (self._columns, "lp-columns")):
-            box.add_class(css)
+        side = [heads[0], setting, heads[1], *self.boxes.values(), heads[2], rule, fraction_bits]
+        return side, [self.figures["errors"], self.statement, self.figures["losses"], source]
 
     def _ticked(self) -> tuple[str, ...]:
         return tuple(rule for rule, box in self.boxes.items() if box.value)
 
-    def _moved(self, **position: Any) -> None:
-        if not self._setting:
-            self.set(**position)
+    def _fit(self, at: st.Position) -> None:
+        self.controls["fraction_bits"].max = SETTINGS[at.setting].fraction_bits[-1]
+        for rule, box in self.boxes.items():
+            box.value = rule in at.rules
 
-    def _set_controls(self, at: st.Position) -> None:
-        """Put the controls where the position says, without their calling back."""
-        self._setting = True
-        try:
-            self.controls["fraction_bits"].max = SETTINGS[at.setting].fraction_bits[-1]
-            for name, control in self.controls.items():
-                control.value = getattr(at, name)
-            for rule, box in self.boxes.items():
-                box.value = rule in at.rules
-        finally:
-            self._setting = False
-
-    def _react(self, at: st.Position) -> None:
-        self._set_controls(at)
+    def _draw(self, at: st.Position) -> None:
         say(self.statement, st.statement(self.results, at))
-        if self.code_line.value:
-            say(self.code_line, at.code)
         with one_frame(), light():  # only what differs is sent: of the slider, the marks and a title
             figures.update(self.figures["errors"], st.errors_figure(self.results, at, self._note))
             figures.update(self.figures["losses"], st.losses_figure(self.results, at))

@@ -19,7 +19,8 @@ def test_the_first_picture_makes_the_point():
     figure = explorer.figures["errors"]
     assert figure.layout.annotations[0].text.startswith("5 seeds · measured 20")
     assert any(
-        "lplab claims run gupta_2015" in getattr(part, "value", "") for part in explorer._columns.children[1].children
+        "lplab claims run gupta_2015" in getattr(part, "value", "")
+        for part in explorer.children[0].children[1].children
     )
     alt = figure.layout.meta["alt"]
     assert "stochastic" in alt and figure.layout.shapes[0].x0 == 6
