@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,13 +68,14 @@ class ClusterExplorer(ipywidgets.VBox):
         w = ipywidgets
         self.controls: dict[str, Any] = {
             "chip": w.Dropdown(options=list(cs.CHIPS), description="chip"),
+            "utilization": w.SelectionSlider(options=_percent(cs.UTILIZATIONS), description="share of peak"),
             "devices": w.SelectionSlider(options=[(f"{n:,}", n) for n in cs.DEVICES], description="devices"),
             "per_node": w.ToggleButtons(options=list(cs.NODES), description="in a node"),
             "gigabits": w.SelectionSlider(options=[(f"{g:g}", g) for g in cs.GIGABITS], description="link, Gb/s"),
             "microseconds": w.SelectionSlider(options=_latencies(), description="latency, µs"),
             "recipe": w.Dropdown(options=list(cs.RECIPES), description="bits"),
             "compressor": w.Dropdown(options=list(cs.COMPRESSORS), description="compressor"),
-            "overlap": w.SelectionSlider(options=[(f"{s:.0%}", s) for s in cs.SHARES], description="overlap"),
+            "overlap": w.SelectionSlider(options=_percent(cs.SHARES), description="overlap"),
             "batch": w.SelectionSlider(options=list(cs.BATCHES), description="batch each"),
             "sharded": w.Checkbox(description="shared update", indent=False),
         }
@@ -92,7 +94,8 @@ class ClusterExplorer(ipywidgets.VBox):
     def _side(self) -> ipywidgets.VBox:
         c, buttons = self.controls, ipywidgets.HBox([self.reset_button, self.copy_button])
         buttons.add_class("lp-row")
-        cluster = [line("The cluster", "lp-heading"), self.preset, c["chip"], c["devices"], c["per_node"]]
+        chips = [c[name] for name in ("chip", "utilization", "devices", "per_node")]
+        cluster = [line("The cluster", "lp-heading"), self.preset, *chips]
         network = [c["gigabits"], c["microseconds"]]
         training = [line("The training", "lp-heading"), *(c[n] for n in ("recipe", "compressor", "overlap", "batch"))]
         side = ipywidgets.VBox([*cluster, *network, *training, c["sharded"], buttons, self.code_line])
@@ -134,3 +137,7 @@ class ClusterExplorer(ipywidgets.VBox):
 
 def _latencies() -> list[tuple[str, float]]:
     return [(f"{m:,g}", m) for m in cs.MICROSECONDS]
+
+
+def _percent(shares: Sequence[float]) -> list[tuple[str, float]]:
+    return [(f"{share:.0%}", share) for share in shares]

@@ -19,12 +19,12 @@ INNER = {"p100": "nvlink1", "v100": "nvlink2", "a100": "nvlink3", "h100": "nvlin
 RECIPES = {"32 bits": "fp32", "16 bits": "fp16_mixed", "8 bits (2019)": "hfp8_2019"}
 COMPRESSORS = {
     "none": "none",
-    "top-k, 1 %": "topk:density=0.01",
-    "random-k, 1 %": "randomk:density=0.01",
-    "AdaComp": "adacomp",
-    "ScaleCom": "scalecom",
-    "one bit (EF-sign)": "efsign",
-    "PowerSGD, rank 4": "powersgd:rank=4",
+    "topk, 1 %": "topk:density=0.01",
+    "randomk, 1 %": "randomk:density=0.01",
+    "adacomp": "adacomp",
+    "scalecom": "scalecom",
+    "efsign, one bit": "efsign",
+    "powersgd, rank 4": "powersgd:rank=4",
 }
 DEVICES = tuple(2**k for k in range(13))
 NODES = (1, 4, 8)
@@ -32,15 +32,22 @@ GIGABITS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
 MICROSECONDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 BATCHES = (8, 16, 32, 64, 128)
 SHARES = tuple(round(0.1 * k, 1) for k in range(11))
-PRESETS: dict[str, dict[str, Any]] = {  # named after what was published; shares of peaks: 0.2 s a step, as reported
-    "DDL 2017 (4 × 64 P100)": {"chip": "P100 (2016)", "recipe": "32 bits", "devices": 256, "per_node": 4,
-                               "gigabits": 100.0, "microseconds": 10.0, "utilization": 0.42},
-    "Goyal 2017 (8 × 32 P100)": {"chip": "P100 (2016)", "recipe": "32 bits", "devices": 256, "per_node": 8,
-                                 "gigabits": 50.0, "microseconds": 10.0, "utilization": 0.42},
-    "64 V100, 10 Gb/s": {"chip": "V100 (2017)", "recipe": "16 bits", "devices": 64, "per_node": 1,
-                         "gigabits": 10.0, "microseconds": 50.0, "utilization": 0.5},
-    "1,024 H100": {"chip": "H100 (2022)", "recipe": "8 bits (2019)", "devices": 1024, "per_node": 8,
-                   "gigabits": 400.0, "microseconds": 5.0, "utilization": 0.5},
+UTILIZATIONS = (0.1, 0.2, 0.3, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_FRESH: dict[str, Any] = {"compressor": "none", "batch": 32, "sharded": False, "overlap": 1.0, "workload": "resnet50"}
+PRESETS: dict[str, dict[str, Any]] = {  # named after what was published; every field, so that they come out the same
+    # P100: the share of the peak that takes 0.2 s a step, as reported; nothing is sent before the backward pass ends
+    "DDL 2017 (4 × 64 P100)": _FRESH | {
+        "chip": "P100 (2016)", "recipe": "32 bits", "devices": 256, "per_node": 4, "gigabits": 200.0,  # two ports
+        "microseconds": 10.0, "utilization": 0.42, "overlap": 0.0},
+    "Goyal 2017 (8 × 32 P100)": _FRESH | {
+        "chip": "P100 (2016)", "recipe": "32 bits", "devices": 256, "per_node": 8, "gigabits": 50.0,
+        "microseconds": 10.0, "utilization": 0.42, "overlap": 0.0},
+    "64 V100, 10 Gb/s": _FRESH | {
+        "chip": "V100 (2017)", "recipe": "16 bits", "devices": 64, "per_node": 1, "gigabits": 10.0,
+        "microseconds": 50.0, "utilization": 0.5},
+    "1,024 H100": _FRESH | {
+        "chip": "H100 (2022)", "recipe": "8 bits (2019)", "devices": 1024, "per_node": 8, "gigabits": 400.0,
+        "microseconds": 5.0, "utilization": 0.5},
 }  # fmt: skip
 PUBLISHED = {  # at whose settings a published efficiency is drawn
     "DDL 2017 (4 × 64 P100)": ("DDL", 256, 0.95),
@@ -56,6 +63,7 @@ _ALLOWED: dict[str, Any] = {
     "microseconds": MICROSECONDS,
     "batch": BATCHES,
     "overlap": SHARES,
+    "utilization": UTILIZATIONS,
 }
 
 
@@ -72,7 +80,7 @@ class ClusterPosition:
         batch: examples on each device.
         sharded: whether each device updates one part of the weights and sends it to the others.
         workload: a name of `lplab.hardware.workloads.names()`.
-        utilization: the share of its peak that a chip reaches in products.
+        utilization: the share of its peak that a chip reaches in products, one of `UTILIZATIONS`.
 
     Raises:
         ValueError: a position that does not exist.
@@ -158,7 +166,9 @@ def pictures(at: ClusterPosition) -> dict[str, Any]:
     """The figures at a position: one step on a time axis, and efficiency against devices."""
     curves = [ScalingCurve(_named(at), DEVICES, efficiencies(at))]
     plain = replace(at, compressor="none", recipe="32 bits", sharded=False)
-    curves.append(ScalingCurve("32 bits, none", DEVICES, efficiencies(plain)))
+    if plain == at:  # a curve beside itself says nothing
+        plain = replace(at, recipe="16 bits")
+    curves.append(ScalingCurve(_named(plain), DEVICES, efficiencies(plain)))
     known = [PUBLISHED[name] for name in PUBLISHED if _same_cluster(at, name)]
     title = f"{at.devices:,} devices do the work of {at.devices * at.simulation.efficiency:,.1f}"
     if at.devices == 1:
@@ -188,17 +198,19 @@ def statement(at: ClusterPosition) -> str:
     """Time, what of it is waiting, and memory, in one line.
 
     >>> statement(ClusterPosition(devices=1))
-    'One device: 24.2 ms a step, 1,320 examples a second; memory 1.7 of 32 GB.'
+    'One device: 24.2 ms a step, 1,320 pictures a second; memory 1.7 of 32 GB.'
     """
     found = at.simulation
     room = found.design.chip.memory_bytes or 0.0
     held = f"memory {found.memory_bytes / 1e9:.1f} of {room / 1e9:.0f} GB" + ("" if found.fits else ": too much")
-    speed = f"{found.throughput:,.0f} examples a second"
+    what = "pictures" if any("conv" in layer.kind for layer in found.design.workload.layers) else "examples"
+    speed = f"{found.throughput:,.0f} {what} a second"
     if at.devices == 1:
         return f"One device: {milliseconds(found.step_seconds)} a step, {speed}; {held}."
-    sent = found.sent_bytes / 1e6
+    megabytes = found.sent_bytes / 1e6
+    sent = f"{megabytes:,.0f}" if megabytes >= 100 else f"{megabytes:.3g}"
     transfers = milliseconds(found.communication_seconds)
     return (
-        f"Each device sends {sent:,.3g} MB a step; transfers take {transfers}, of which "
+        f"Each device sends {sent} MB a step; transfers take {transfers}, of which "
         f"{milliseconds(found.exposed_seconds)} stick out behind the backward pass. {speed}; {held}."
     )

@@ -1,6 +1,7 @@
 """The explorer of clusters: every control over its whole range, presets, and numbers that are the simulator's."""
 
 import math
+from dataclasses import fields
 
 import pytest
 
@@ -35,7 +36,8 @@ def test_the_first_picture_makes_the_point():
     assert "sends 101 MB a step" in shown.statement.value and shown.preset.value == "64 V100, 10 Gb/s"
 
 
-CONTROLS = ("chip", "devices", "per_node", "gigabits", "microseconds", "recipe", "compressor", "overlap", "batch")
+CONTROLS = ("chip", "devices", "per_node", "gigabits", "microseconds", "recipe", "compressor", "overlap", "batch",
+            "utilization")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CONTROLS)
@@ -70,10 +72,41 @@ def test_presets_move_the_controls_and_are_recognized(explorer, preset):
     explorer.reset()
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_come_out_the_same_wherever_the_controls_stood(explorer, preset):
+    assert set(PRESETS[preset]) == {field.name for field in fields(ClusterPosition)}
+    explorer.reset()
+    explorer.set(overlap=0.3, sharded=True, compressor="topk, 1 %", batch=8, utilization=0.1, devices=2)
+    explorer.preset.value = preset
+    assert explorer.position == ClusterPosition(**PRESETS[preset])
+    explorer.reset()
+
+
+def test_the_share_of_the_peak_is_a_control(explorer):
+    explorer.reset()
+    explorer.preset.value = "DDL 2017 (4 × 64 P100)"
+    assert explorer.controls["utilization"].value == 0.42
+    explorer.controls["utilization"].value = 0.5
+    assert explorer.position.utilization == 0.5 and explorer.preset.value == "(none)"
+    explorer.reset()
+
+
+def test_two_curves_never_have_one_name():
+    for settings in ({}, {"recipe": "32 bits"}, {"recipe": "32 bits", "sharded": True}):
+        first, second = pictures(ClusterPosition(**settings))["scaling"].data[:2]
+        assert first.name != second.name
+
+
+def test_megabytes_and_pictures_are_said_plainly():
+    large = statement(ClusterPosition(workload="gpt", recipe="32 bits", chip="H100 (2022)"))
+    assert "e+" not in large and "examples a second" in large
+    assert "pictures a second" in statement(ClusterPosition())
+
+
 @pytest.mark.parametrize("preset", PUBLISHED)
 def test_published_points_stand_beside_the_model(preset):
     name, devices, share = PUBLISHED[preset]
-    at = ClusterPosition(**PRESETS[preset], overlap=0.0)
+    at = ClusterPosition(**PRESETS[preset])
     star = next(trace for trace in pictures(at)["scaling"].data if trace.name == "published")
     assert star.visible and star.y.tolist() == [share] and star.text.tolist() == [f"{name}, published"]
     assert at.devices == devices and abs(at.simulation.efficiency - share) < 0.06
@@ -82,7 +115,7 @@ def test_published_points_stand_beside_the_model(preset):
     assert not other.visible
 
 
-@pytest.mark.parametrize("settings", [{}, {"per_node": 8, "devices": 256}, {"compressor": "ScaleCom", "sharded": True}])
+@pytest.mark.parametrize("settings", [{}, {"per_node": 8, "devices": 256}, {"compressor": "scalecom", "sharded": True}])
 def test_copied_code_gives_the_step_of_the_picture(settings):
     at = ClusterPosition(**settings)
     found = eval(at.code, {"simulate": simulate, "Cluster": Cluster})
@@ -113,6 +146,7 @@ def test_copying_shows_the_code(explorer):
     ({"devices": 3}, "devices must be one of 1, 2, 4"),
     ({"gigabits": -1.0}, "gigabits must be one of"),
     ({"overlap": 2.0}, "overlap must be one of"),
+    ({"utilization": 0.43}, "utilization must be one of 0.1, 0.2"),
     ({"workload": "resnet5"}, "did you mean resnet50"),
 ])  # fmt: skip
 def test_positions_that_do_not_exist_are_refused(wrong, said):
