@@ -148,6 +148,17 @@ def test_what_it_says_of_positions():
     assert R.course("convolution", 100).share.mean() < R.course("convolution", 50).share.mean()
 
 
+def test_what_it_says_of_the_entropy_bound():
+    """One element a bin of 50: six bits for its place and one for its sign can be decoded, and pass the bound."""
+    hard = R.course("convolution", 50, 1.0)
+    assert float(hard.sent.mean()) == pytest.approx(hard.size / 50, rel=0.03)
+    assert 32 * hard.size / (32 + 7 * -(-hard.size // 50)) > hard.counted().bound
+
+
+def test_what_it_says_of_bin_1():
+    assert 0.34 < 1 - R.course("convolution", 1).share.mean() < 0.4
+
+
 def test_what_it_says_of_one_threshold_for_all():
     c = datasets.captured()
     layers = [np.abs(c[name]).ravel() for name in c.select(model="transformer", step=50, role="weight_gradient")]
