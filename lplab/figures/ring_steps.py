@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 from lplab.figures import style
 from lplab.figures.device_timeline import milliseconds
 
-_SCALE = ((0.0, "#F2D7C6"), (0.5, "#9DB7C9"), (1.0, style.BLUE))  # few ranks' numbers: pale; all: blue
+_SCALE = ((0.0, "#F2D7C6"), (0.5, "#B5CDDD"), (1.0, "#5BA3D0"))  # few ranks' numbers: pale; all: blue
+_INK = "#111111"  # on all of them, in both themes: 7:1 or more
 
 
 def ring_steps(held: Any, *, messages: int) -> go.Figure:
@@ -31,18 +32,18 @@ def ring_steps(held: Any, *, messages: int) -> go.Figure:
     if held.ndim != 3:
         raise ValueError(f"held must be [steps + 1, ranks, parts], got shape {held.shape}")
     count, ranks, parts = held.shape
-    gap = np.full((count, ranks, 1), np.nan)
-    cells = np.concatenate([held.astype(float), gap], axis=2).transpose(1, 0, 2).reshape(ranks, -1)
-    texts = np.where(np.isnan(cells), "", np.nan_to_num(cells).astype(int).astype(str))
+    gap = np.full((count, ranks, 1), None)  # NaN in rows of rows is no JSON
+    cells = np.concatenate([held.astype(object), gap], axis=2).transpose(1, 0, 2).reshape(ranks, -1)
+    texts = [["" if cell is None else f"{cell}" for cell in row] for row in cells]
     middles = np.arange(count) * (parts + 1) + (parts - 1) / 2
     whole = (held[-1] == ranks).all(axis=1).sum()
     data = [
         {
             "type": "heatmap",
-            "z": cells,
+            "z": cells.tolist(),
             "text": texts,
             "texttemplate": "%{text}",
-            "textfont": {"size": 10},
+            "textfont": {"size": 10, "color": _INK},
             "zmin": 1,
             "zmax": ranks,
             "xgap": 1,
@@ -117,7 +118,10 @@ def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: floa
         f"{milliseconds(backward_seconds)}.",
         title=title,
         subtitle=style.key(
-            (style.GREEN, "━", "library"), (style.BLUE, "○", "yours"), (style.GREY, "┅", "end of the backward pass")
+            (style.GREEN, "━", "library"),
+            (style.BLUE, "○", "yours"),
+            (style.VERMILION, "✕", "yours, where it differs"),
+            (style.GREY, "┅", "end of the backward pass"),
         ),
         height=height,
     )

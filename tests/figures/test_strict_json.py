@@ -1,0 +1,61 @@
+"""What a figure sends to the browser is strict JSON: a NaN outside of an array's bytes puts a red box above it."""
+
+import doctest
+import importlib
+import json
+import pkgutil
+
+import numpy as np
+import pytest
+from plotly.serializers import custom_serializers
+
+from lplab import figures
+from lplab.figures import style
+
+pytest.importorskip("pandas")
+MODULES = [name for _, name, _ in pkgutil.iter_modules(figures.__path__, "lplab.figures.")]
+
+
+def text_of(value):
+    """What stays text on the wire: numpy's vectors travel as bytes beside it."""
+    if isinstance(value, dict):
+        return {key: text_of(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [text_of(each) for each in value]
+    return None if isinstance(value, memoryview | bytes) else value
+
+
+def strict(fig):
+    """The text of a figure; ValueError for a number that JSON lacks."""
+    data, layout = style.raw(fig)
+    sent = custom_serializers["to_json"]([data, layout], None)
+    return json.dumps(text_of(sent), allow_nan=False)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_figures_of_every_example_are_strict_json(module, monkeypatch):
+    made, finish = [], style.finish
+
+    def recorded(*args, **named):
+        made.append(finish(*args, **named))
+        return made[-1]
+
+    monkeypatch.setattr(style, "finish", recorded)
+    found = importlib.import_module(module)
+    draws = "style.finish(" in (importlib.util.find_spec(module).loader.get_source(module) or "")
+    doctest.testmod(found, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert not draws or made, f"no example of {module} draws"
+    for fig in made:
+        assert strict(fig).startswith("[")
+
+
+def test_a_number_that_json_lacks_is_found():
+    for odd in (np.array([[1.0, np.nan]]), [float("inf")], np.array([1.0, float("nan")], dtype=object)):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            strict(style.figure([{"type": "heatmap", "z": odd}], {}))
+
+
+def test_a_ring_with_gaps_is_strict_json():
+    held = np.ones((3, 4, 4), int)
+    fig = figures.ring_steps(held, messages=8)
+    assert strict(fig) and fig.data[0].z[0][4] is None and fig.data[0].text[0][4] == ""
