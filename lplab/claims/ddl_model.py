@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from lplab.hardware import Cluster, Link, links, simulate
+from lplab.hardware import Cluster, Link, Simulation, links, simulate
 
 IMAGES, BATCH = 1_281_167, 32  # of ImageNet-1K; of a GPU in a step
 COMPUTE = 0.2  # seconds of a step of 32 pictures on a P100, forward and backward
@@ -28,11 +28,20 @@ def ddl_efficiency(gpus: int = 256, ports: int = 2, overlap: float = 0.0, second
     >>> ddl_efficiency(ports=1) < ddl_efficiency(ports=2) < ddl_efficiency(ports=2, overlap=1.0)
     True
     """
+    return 100 * ddl_step(gpus, ports, overlap, seconds).efficiency
+
+
+def ddl_step(gpus: int = 256, ports: int = 2, overlap: float = 0.0, seconds: float = COMPUTE) -> Simulation:
+    """The simulated step behind :func:`ddl_efficiency`, with the same arguments.
+
+    >>> 100 * ddl_step(16).efficiency == ddl_efficiency(16)
+    True
+    """
     edr, nvlink = links.get("infiniband_edr"), links.get("nvlink1")
     between = Link(edr.latency_seconds, ports * edr.bytes_per_second, f"{ports} EDR")
     inside = Link(nvlink.latency_seconds, 0.8 * nvlink.bytes_per_second, "NVLink at 80 %")
     cluster = Cluster("p100", gpus, between, algorithm="ring", devices_per_node=4, inner_link=inside)
-    return 100 * _efficiency(cluster, overlap, seconds)
+    return _step(cluster, overlap, seconds)
 
 
 def goyal_efficiency(overlap: float = 0.0) -> float:
@@ -41,12 +50,12 @@ def goyal_efficiency(overlap: float = 0.0) -> float:
         Cluster("p100", gpus, "ethernet_50g", "halving_doubling", devices_per_node=8, inner_link="nvlink1")
         for gpus in (8, 256)
     ]
-    few, many = (_efficiency(cluster, overlap, GOYAL_COMPUTE) for cluster in clusters)
+    few, many = (_step(cluster, overlap, GOYAL_COMPUTE).efficiency for cluster in clusters)
     return 100 * many / few
 
 
-def _efficiency(cluster: Cluster, overlap: float, seconds: float) -> float:
+def _step(cluster: Cluster, overlap: float, seconds: float) -> Simulation:
     how: dict[str, Any] = {"precision": "fp32", "batch": BATCH, "overlap": overlap, "measured_seconds": seconds}
     if not overlap:
         how["bucket_bytes"] = inf  # what waits for the end of the backward pass goes as one message
-    return simulate("resnet50", cluster, **how).efficiency
+    return simulate("resnet50", cluster, **how)

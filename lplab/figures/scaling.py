@@ -18,6 +18,7 @@ LOOKS = (  # colour, dash, symbol, sign in the key
     (style.PINK, "dot", "diamond", DASH_SIGNS[2]),
     (style.GREY, "dashdot", "triangle-up", DASH_SIGNS[3]),
 )
+_NAMES_AT = 1.07  # where names begin, in lengths of the axis
 _ROOM = 0.052  # between two names at the right edge, as a share of the axis
 
 
@@ -84,8 +85,8 @@ def scaling(
     looks = [LOOKS[curve.look if curve.look is not None else i % len(LOOKS)] for i, curve in enumerate(curves)]
     last = max(float(curve.devices[-1]) for curve in curves)
     data = [_line(curve, look) for curve, look in zip(curves, looks, strict=True)]
-    data += [_marked(curves[0], chosen), _published(published), _names(curves if families else [], last)]
-    right = 0.30 if families else 0.02
+    data += [_marked(curves[0], chosen), _published(published), *(_names(curves, last) if families else ())]
+    right = 0.34 if families else 0.02
     span = np.log2(max(last, 2.0))
     ticks = 2.0 ** np.arange(0, span + 0.01, max(1, round(span / 8)))
     layout = {
@@ -155,15 +156,27 @@ def _published(points: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
     }
 
 
-def _names(curves: Sequence[ScalingCurve], last: float) -> dict[str, Any]:
-    """Names at the right ends of the curves, moved apart where curves end together."""
+def _names(curves: Sequence[ScalingCurve], last: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Names at the right ends of the curves, moved apart where curves end together, and lines that lead to them."""
     order = sorted(curves, key=lambda curve: curve.efficiency[-1])
-    heights = apart(np.array([curve.efficiency[-1] for curve in order]), _ROOM, (0.02, 1.03))
-    return {
+    ends = np.array([curve.efficiency[-1] for curve in order])
+    heights = apart(ends, _ROOM, (0.02, 1.03))
+    right, none = np.log2(max(last, 2.0)), np.full(len(order), np.nan)
+    begins = np.log2([curve.devices[-1] for curve in order]) + 0.01 * right
+    leaders = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "leaders",
+        "x": np.column_stack([begins, np.full(len(order), _NAMES_AT * right), none]).ravel(),
+        "y": np.column_stack([ends, heights, none]).ravel(),
+        "line": {"width": 1, "color": style.GREY},
+        "hoverinfo": "skip",
+    }
+    return leaders, {
         "type": "scatter",
         "mode": "text",
         "name": "names",
-        "x": np.full(len(order), 1.02 * np.log2(max(last, 2.0))),
+        "x": np.full(len(order), _NAMES_AT * right),
         "y": heights,
         "text": np.array([curve.name for curve in order], dtype=str),
         "textposition": "middle right",

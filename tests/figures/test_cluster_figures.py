@@ -71,6 +71,9 @@ def test_many_curves_need_families_and_names_stand_apart():
         figures.scaling(curves)
     names = figures.scaling(curves, families=["all"]).data[-1]
     assert np.diff(names.y).min() > 0.05 and names.text.tolist() == [f"c{i}" for i in range(8)]
+    leaders = figures.scaling(curves, families=["all"]).data[-2]
+    assert leaders.y[0::3].tolist() == [0.001 * i for i in range(8)] and leaders.y[1::3].tolist() == names.y.tolist()
+    assert len(figures.scaling(curves[:2]).data) == len(figures.scaling(curves, families=["all"]).data) - 8
     high = [ScalingCurve(f"c{i}", [1, 1024], [1, 1 - 0.001 * i], 0) for i in range(8)]
     top = figures.scaling(high, families=["all"]).data[-1]
     assert top.y.max() <= 1.04 and np.diff(top.y).min() > 0.05
@@ -105,6 +108,8 @@ def test_rings_and_buckets():
     fig = figures.bucket_times([1, 2, 4], [3, 1, 2], [3, 1, 9], backward_seconds=1.0)
     assert "agrees at 2 of 3" in fig.layout.meta["title"] and fig.data[3].x.tolist() == [2.0]
     assert fig.data[2].marker.symbol != fig.data[3].marker.symbol and fig.data[1].line.color == style.GREEN
+    nobody = figures.bucket_times([1, 2], [3, 1], [np.nan, np.nan], backward_seconds=1.0)
+    assert "agrees at 0 of 2" in nobody.layout.meta["title"] and nobody.layout.yaxis.range[1] == pytest.approx(3450)
     with pytest.raises(ValueError, match="of one length"):
         figures.bucket_times([1, 2], [1.0], [1.0, 2.0], backward_seconds=1.0)
 
