@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from numba import carray
+from numba import carray, njit
 
 from lplab.formats.arrays import WORDS
 from lplab.formats.compiled import CONSTANTS, _compile, _pointer
@@ -119,11 +119,41 @@ def power_loop(negative_zero: bool) -> Callable:
         x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
         least, top, lead, mask = I(least), I(I(largest) - I(least)), I(I(lead) - I(least)), I(mask)
         for i in range(count):
-            magnitude = I(x[i] & MAGNITUDE)
-            above = I(min(magnitude, INFINITY) + lead)  # the least magnitude is 0 here
-            whole = I(least + min(I(above & mask), top))
-            rounded = whole if above >= ZERO else ZERO
-            result = NAN if magnitude > INFINITY else rounded
+            result = _to_power(I(x[i] & MAGNITUDE), least, top, lead, mask)
             out[i] = I(result | I(x[i] & SIGN)) if negative_zero or result != ZERO else ZERO
+
+    return _compile(loop)
+
+
+@njit(nogil=True, inline="always")
+def _to_power(magnitude, least, top, lead, mask):
+    """The pattern of a magnitude rounded; ``top`` and ``lead`` count from the least magnitude."""
+    above = I(min(magnitude, INFINITY) + lead)
+    whole = I(least + min(I(above & mask), top))
+    rounded = whole if above >= ZERO else ZERO
+    return NAN if magnitude > INFINITY else rounded
+
+
+@cache
+def two_powers_loop() -> Callable:
+    """The loop that rounds the same numbers to powers twice, and finds their largest magnitude on the way.
+
+    It takes the addresses of float32 patterns and of both results, how many there are, and for each result what
+    :func:`power_loop` takes; zeros keep their sign. It returns the pattern of the largest magnitude; NaN exceeds
+    infinity.
+    """
+
+    def loop(x_address, a_address, b_address, count, a, b):
+        x, for_a = carray(_pointer(x_address), count, I), carray(_pointer(a_address), count, I)
+        for_b = carray(_pointer(b_address), count, I)
+        a_least, a_top, a_lead, a_mask = I(a[0]), I(I(a[1]) - I(a[0])), I(I(a[2]) - I(a[0])), I(a[3])
+        b_least, b_top, b_lead, b_mask = I(b[0]), I(I(b[1]) - I(b[0])), I(I(b[2]) - I(b[0])), I(b[3])
+        largest = ZERO
+        for i in range(count):
+            magnitude, sign = I(x[i] & MAGNITUDE), I(x[i] & SIGN)
+            largest = I(max(largest, magnitude))
+            for_a[i] = I(_to_power(magnitude, a_least, a_top, a_lead, a_mask) | sign)
+            for_b[i] = I(_to_power(magnitude, b_least, b_top, b_lead, b_mask) | sign)
+        return largest
 
     return _compile(loop)

@@ -22,8 +22,7 @@ def table_loop(table: Table, rounding: Rounding) -> Callable[[int, int, int], No
     """
     from lplab.formats import compiled, compiled_nearest
 
-    ladder = _ladder(table, rounding)
-    powers = None if ladder is None else _powers(*ladder)
+    ladder, powers = _ladder(table, rounding), powers_of(table, rounding)
     if powers is not None:
         to_power = compiled_nearest.power_loop(powers[-1])
         return lambda x, out, count: to_power(x, out, count, *powers[:-1])
@@ -37,6 +36,19 @@ def table_loop(table: Table, rounding: Rounding) -> Callable[[int, int, int], No
     return lambda x, out, count: look_up(x, out, count, *lookup)
 
 
+@lru_cache(maxsize=512)
+def powers_of(table: Table, rounding: Rounding) -> tuple | None:
+    """The arguments of :func:`compiled_nearest.power_loop`, and what makes it; None where magnitudes are no powers.
+
+    >>> from lplab.formats import get
+    >>> powers_of(get("e4m3fn").plan, Rounding()) is None
+    True
+    """
+    ladder = _ladder(table, rounding) if isinstance(table, Table) and not rounding.is_stochastic else None
+    return None if ladder is None else _powers(*ladder)
+
+
+@lru_cache(maxsize=512)
 def _ladder(table: Table, rounding: Rounding) -> tuple[tuple, tuple, bool] | None:
     """The cuts and rises of :func:`compiled.ladder_loop`, and whether −0 exists; None for other sorts of tables.
 
@@ -65,10 +77,7 @@ def _ladder(table: Table, rounding: Rounding) -> tuple[tuple, tuple, bool] | Non
 
 
 def _powers(cuts: tuple, rises: tuple, negative_zero: bool) -> tuple | None:
-    """The arguments of :func:`compiled_nearest.power_loop`, and what makes it; None where magnitudes are no powers.
-
-    Magnitudes that grow by one power of two have patterns at even distances, and so have the cuts between them.
-    """
+    """Magnitudes that grow by one power of two have patterns at even distances, and so have the cuts between them."""
     patterns = np.cumsum(rises, dtype=np.int64)
     distance, lead = int(patterns[-1] - patterns[0]) // max(len(rises) - 1, 1), int(patterns[0] - cuts[0])
     even = distance > 0 and distance % 2**23 == 0 and distance & (distance - 1) == 0

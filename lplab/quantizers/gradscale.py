@@ -68,13 +68,26 @@ class GradScale:
         """What this step's gradients are multiplied with; 1 before the first gradient came, if none was given."""
         return 1.0 if self._scale is None else self._scale
 
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a scale already; else the first gradient sets it."""
+        return self._scale is not None
+
     @kinds.eager
     def vote(self, dy: Any) -> int:
         """Measure a gradient and record its vote for the end of the step; the scale itself does not change.
 
         Call it once for each worker or micro-batch. The very first gradient sets the first scale.
         """
-        largest = _largest(dy)
+        return self.vote_for(_largest(dy))
+
+    def vote_for(self, largest: float) -> int:
+        """As :meth:`vote`, for a gradient whose largest magnitude is known; NaN where an element is NaN.
+
+        >>> layer = GradScale(scale=1.0)
+        >>> layer.vote_for(32.0), layer.vote_for(33.0), layer.vote_for(65.0)
+        (1, 0, -1)
+        """
         if self._scale is None and 0 < largest < math.inf:
             self._scale = self._bounded(first_scale(largest, self.maximum))
         scaled = self.scale * largest

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,14 +56,12 @@ class Prepared:
     def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:
         """Round a tensor (without gradient) into a new one."""
         loop = self._loop or self._prepare(x.numel())
-        fits = x.dtype == torch.float32 and x.is_cpu and not x.is_neg() and 0 < x.numel() < 2**31
-        if loop is None or not fits:
+        if loop is None or not _fits(x):
             return self._slow(x, seed, scale)
         if self._throws_coins:
             x = x.contiguous()  # coins are numbered in this order
         out = torch.empty_like(x)  # in the order of x where x is dense, such as a transposed matrix
-        if not x.is_contiguous() and x.stride() != out.stride():
-            x = torch.empty_like(out).copy_(x)
+        x = _in_order(x, out)
         count, key = x.numel(), counter.keys(seed) if self._throws_coins else _NO_COINS
         if count < SHARED:
             loop(x.data_ptr(), out.data_ptr(), count, 0, key, scale)
@@ -82,6 +80,10 @@ class Prepared:
             else:
                 out.copy_(self(x, seed))
         torch.autograd.graph.increment_version(outs)
+
+    def is_ready(self, size: int) -> bool:
+        """Whether a compiled loop is at hand; ``size`` elements more may make it worth loading one."""
+        return (self._loop or self._prepare(size)) is not None
 
     def _prepare(self, size: int) -> Loop | None:
         if self._sort is None:
@@ -142,6 +144,57 @@ def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
 
     run.table = table  # type: ignore[attr-defined]  # keeps the address valid
     return run
+
+
+class Both:
+    """Two formats whose magnitudes are powers, ready to round the same numbers to both in one pass.
+
+    Args:
+        first, second: formats of one table each, such as the phases of radix-4 FP4.
+        rounding: a ``Rounding`` without coins.
+
+    >>> from lplab.formats import get
+    >>> even, odd = get("radix4_fp4_even"), get("radix4_fp4_odd")
+    >>> both = Both(even, odd, Rounding("nearest_away"))(torch.full((100_000,), -30.0))
+    >>> both is None or (both[0][0], both[1][0], both[2]) == (-16, -32, 30)  # None until loops are worth loading
+    True
+    """
+
+    def __init__(self, first: Any, second: Any, rounding: Rounding) -> None:
+        self._ready = prepared(first, rounding), prepared(second, rounding)
+        powers = [lookups.powers_of(format.plan, rounding) for format in (first, second)]
+        self._powers = [each[:-1] for each in powers if each and each[-1]]  # with signs of zeros
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor, float] | None:
+        """A tensor (without gradient) rounded to both, and its largest magnitude, NaN where one is NaN.
+
+        None where that is no faster than one after the other: no loop is at hand, or several threads share them.
+        """
+        count = x.numel()
+        at_hand = len(self._powers) == 2 and _fits(x) and all(ready.is_ready(count) for ready in self._ready)
+        if not at_hand or (count >= SHARED and torch.get_num_threads() > 1):
+            return None
+        first, second = torch.empty_like(x), torch.empty_like(x)
+        x = _in_order(x, first)
+        largest = _two_powers()(x.data_ptr(), first.data_ptr(), second.data_ptr(), count, *self._powers)
+        return first, second, float(np.int32(largest).view(np.float32))
+
+
+@cache
+def _two_powers() -> Callable[..., int]:
+    from lplab.formats import compiled_nearest
+
+    return compiled_nearest.two_powers_loop()
+
+
+def _fits(x: Tensor) -> bool:
+    """Whether compiled loops take it, once it is in order."""
+    return x.dtype == torch.float32 and x.is_cpu and not x.is_neg() and 0 < x.numel() < 2**31
+
+
+def _in_order(x: Tensor, out: Tensor) -> Tensor:
+    """The numbers of x in the order of memory in which those of ``out = empty_like(x)`` lie."""
+    return x if x.is_contiguous() or x.stride() == out.stride() else torch.empty_like(out).copy_(x)
 
 
 def _is_plain(x: Tensor) -> bool:

@@ -20,7 +20,7 @@ from lplab.formats import BlockFormat, FloatFormat, Rounding
 from lplab.quantizers import Quantizer, Sawb
 from lplab.quantizers.sawb import clip_of, integers_of
 from lplab.quantizers.scaling import GREATEST_SCALE, LEAST_SCALE
-from lplab.training.fast import Prepared, prepared
+from lplab.training.fast import Both, Prepared, prepared
 from lplab.training.rules import Rule
 
 
@@ -125,7 +125,7 @@ def _per_layer(rule: Rule) -> Rounder:
     known: dict[float, Any] = {}
 
     def ready(scale: float) -> Any:
-        shifted = _shifted(rule.format, math.frexp(scale)[1] - 1) if isinstance(rule.format, FloatFormat) else None
+        shifted = _shifted(rule.format, scale)
         return None if shifted is None else prepared(shifted, rule.rounding)
 
     def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
@@ -140,9 +140,29 @@ def _per_layer(rule: Rule) -> Rounder:
 
 
 @lru_cache(maxsize=256)
-def _shifted(format: FloatFormat, octaves: int) -> FloatFormat | None:
-    """The format with all values divided by 2^octaves; None where no bias says so or float32 could not hold them."""
+def _shifted(format: Any, scale: float) -> FloatFormat | None:
+    """The format with all values divided by a power of two; None where no bias says so or float32 could not hold them.
+
+    The scale is rounded down to a power of two where it is none.
+    """
+    if not isinstance(format, FloatFormat):
+        return None
+    octaves = math.frexp(scale)[1] - 1
     bias = (format.bias or 0) + octaves / (2 if format.radix == 4 else 1)
     shifted = replace(format, bias=bias if format.radix == 4 else int(bias), name="")
     fits = shifted.smallest_subnormal >= 2.0**-126 and shifted.max < 2.0**127
     return shifted if fits else None
+
+
+@lru_cache(maxsize=512)
+def both_of(first: Rule, second: Rule, scale: float) -> Both | None:
+    """What rounds numbers under two rules in one pass; None where they differ in more than the format.
+
+    Args:
+        first, second: rules with a scale for each layer.
+        scale: of the layer.
+    """
+    if not (first.per_layer and second.per_layer) or first.rounding != second.rounding or first.is_random:
+        return None
+    a, b = _shifted(first.format, scale), _shifted(second.format, scale)
+    return None if a is None or b is None or a == b else Both(a, b, first.rounding)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lplab.quantizers import GradScale
 from lplab.training.recipe import LayerRules
-from lplab.training.rounding import Rounded, rounder_of
+from lplab.training.rounding import Rounded, both_of, rounder_of
 
 _SEED = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: multiples of it are spread evenly over 64 bits
 Watcher = Callable[["Site", str, Tensor, Rounded], None]
@@ -49,6 +49,7 @@ class Site:
         self.clip_signed: bool | None = None
         self.shared: list[Any] = []
         self._rounders: dict[str, Any] = {}
+        self._both: dict[float, Any] = {}
         per_layer = self.rules.output_gradient_dx.per_layer or self.rules.output_gradient_dw.per_layer
         self.scale = GradScale(per_layer.scale, maximum=per_layer.maximum) if per_layer else None
 
@@ -90,6 +91,9 @@ class Site:
 
     def gradients(self, dy: Tensor, for_dx: bool, for_dw: bool) -> tuple[Tensor | None, Tensor | None]:
         """An output gradient as the product for dx and as that for dW want it; the same tensor where both agree."""
+        in_one_pass = self._both_gradients(dy) if for_dx and for_dw else None
+        if in_one_pass is not None:
+            return in_one_pass
         if self.scale is not None and (for_dx or for_dw):
             self.scale.vote(dy)
         rules = self.rules
@@ -98,6 +102,19 @@ class Site:
         if not for_dw:
             return dx, None
         return dx, dx if same and dx is not None else self.round("output_gradient_dw", dy)
+
+    def _both_gradients(self, dy: Tensor) -> tuple[Tensor, Tensor] | None:
+        """As :meth:`gradients`, reading dy once; None where that cannot be."""
+        if self.scale is None or not self.scale.is_set or self.watch is not None:
+            return None
+        scale = self.scale.scale
+        if scale not in self._both:
+            self._both[scale] = both_of(self.rules.output_gradient_dx, self.rules.output_gradient_dw, scale)
+        rounded = self._both[scale] and self._both[scale](dy.detach())
+        if rounded is None:
+            return None
+        self.scale.vote_for(rounded[2])
+        return no_view(rounded[0]), no_view(rounded[1])
 
     def end_step(self) -> None:
         """Let the gradient scale follow what it has seen since the last call."""
@@ -127,7 +144,7 @@ class Site:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and files know nothing of who is watching, and keep no tensors."""
-        return {**self.__dict__, "watch": None, "shared": [], "_rounders": {}}
+        return {**self.__dict__, "watch": None, "shared": [], "_rounders": {}, "_both": {}}
 
 
 def no_view(x: Tensor) -> Tensor:

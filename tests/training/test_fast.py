@@ -8,8 +8,10 @@ from lplab import formats
 from lplab.formats import IntFormat, Rounding
 from lplab.quantizers import Quantizer, Sawb, two_phase
 from lplab.training import fast
-from lplab.training.rounding import rounder_of
+from lplab.training.recipe import LayerRules
+from lplab.training.rounding import both_of, rounder_of
 from lplab.training.rules import PerLayer, Rule
+from lplab.training.site import Site
 
 
 def numbers():
@@ -109,3 +111,43 @@ def test_shifted_formats_are_the_two_phases(scale):
         rounded = rounder_of(rule)(x, 0, scale)
         assert torch.equal(rounded.values, expected) and rounded.scale == 1 / scale
         assert rounded.limit == rule.format.max / scale
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "empty"])
+@pytest.mark.parametrize("scale", [2.0**-9, 1.0, 2.0**21])
+def test_both_phases_in_one_pass(scale, layout):
+    x = LAYOUTS[layout](numbers() / scale)
+    rules = [Rule(f"radix4_fp4_{phase}", "nearest_away", PerLayer()) for phase in ("even", "odd")]
+    both = both_of(*rules, scale)
+    for each in (x, x.nan_to_num(1.0, 2.0, 3.0)):
+        first, second, largest = both(each)
+        for rounded, rule in zip((first, second), rules, strict=True):
+            assert same_bits(rounded, rounder_of(rule)(each, 0, scale).values)
+        np.testing.assert_equal(largest, float(each.abs().max()))
+
+
+def test_one_pass_serves_two_formats_of_powers():
+    even, odd = (Rule(f"radix4_fp4_{phase}", "nearest_away", PerLayer()) for phase in ("even", "odd"))
+    assert both_of(even, even, 1.0) is None  # one rounding is enough
+    assert both_of(even, Rule("radix4_fp4_odd", "toward_zero", PerLayer()), 1.0) is None
+    assert both_of(even, Rule("radix4_fp4_odd", "nearest_away"), 1.0) is None  # no scale of the layer
+    assert both_of(even, Rule("e5m2", "nearest_away", PerLayer()), 1.0)(torch.ones(9)) is None  # no powers
+    assert both_of(even, odd, 1.0)(torch.ones(9).double()) is None and both_of(even, odd, 1.0)(torch.ones(0)) is None
+
+
+@pytest.mark.parametrize("start", [None, 1.0])
+def test_gradients_in_one_pass_vote_as_before(start, monkeypatch):
+    even, odd = (Rule(f"radix4_fp4_{phase}", "nearest_away", PerLayer(scale=start)) for phase in ("even", "odd"))
+    quick, slow = (Site("a", rules=LayerRules(output_gradient_dx=even, output_gradient_dw=odd)) for _ in range(2))
+    monkeypatch.setattr(slow, "_both_gradients", lambda dy: None)
+    generator = torch.Generator().manual_seed(0)
+    for k in (0, -30, 10, 3):
+        dy = torch.randn(2**8, 2**7, generator=generator) * 2.0**k
+        for ours, expected in zip(quick.gradients(dy, True, True), slow.gradients(dy, True, True), strict=True):
+            assert torch.equal(ours, expected)
+        assert quick.scale.votes == slow.scale.votes
+        quick.end_step(), slow.end_step()
+        assert quick.scale.scale == slow.scale.scale
+    assert len(quick._both) > 1 and all(quick._both.values())
+    quick.gradients(torch.full((9,), torch.nan), True, True)
+    assert quick.scale.skip and quick.scale.votes == [-1]
