@@ -18,7 +18,7 @@ def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> 
 
     Args:
         runs: with published CO2e, at least one; drawn from the smallest.
-        title: the point that it makes; by default how far formula and paper are apart at most.
+        title: the point that it makes; by default how far formula and papers are apart at most.
         height: in pixels; by default by the number of runs.
 
     Raises:
@@ -26,7 +26,7 @@ def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> 
 
     >>> from lplab.hardware.footprint import runs
     >>> published_runs([runs.get("gpt3"), runs.get("t5")]).layout.meta["title"]
-    'Watts × hours × PUE × grid gives the published CO₂e to 0.4 %'
+    'Watts × hours × PUE × grid: within 0.4 %'
     """
     if not runs or any(run.published_kilograms is None for run in runs):
         raise ValueError("runs with published CO2e are needed, at least one")
@@ -34,7 +34,7 @@ def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> 
     ours = np.array([run.bill.kilograms for run in rows])
     theirs = np.array([run.published_kilograms or 0.0 for run in rows])
     apart = float(np.abs(ours / theirs - 1).max())
-    said = title or f"Watts × hours × PUE × grid gives the published CO₂e to {100 * apart:.1f} %"
+    said = title or f"Watts × hours × PUE × grid: within {100 * apart:.1f} %"
     hover = np.array(
         [[r.label, mass(o), r.published, r.source, r.input_grade] for r, o in zip(rows, ours, strict=True)]
     )

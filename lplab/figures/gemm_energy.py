@@ -76,9 +76,9 @@ def tile_energy(
         style.figure(data, layout),
         alt=f"Energy of {name or 'a matrix product'} by tile. Arithmetic {amount(right[0][0], 'J')}. {ends}. {said}.",
         title=said,
-        subtitle=style.key(*entries) + (f"    {name}" if name else ""),
+        subtitle=style.key(*entries) + (f"<br>{name}" if name else ""),
         height=height,
-        t=66,
+        t=82 if name else 66,
         l=76,
     )
 

@@ -135,6 +135,9 @@ class Mac:
 _FLOATS = {"bf16": (8, 16), "fp8_143": (4, 8), "fp8_152": (3, 8), "radix4_fp4": (1, 4)}  # significand, bits
 
 
+_LABELS = {"fp8_143": "FP8 1-4-3", "fp8_152": "FP8 1-5-2", "radix4_fp4": "FP4 radix 4"}  # sign, exponent, fraction
+
+
 @cache
 def macs() -> dict[str, Mac]:
     """Multiply-adds by name: operand, accumulator. Those that Horowitz lacks follow the laws above.
@@ -151,6 +154,6 @@ def macs() -> dict[str, Mac]:
     found = {}
     for pair in pairs:
         operand, accumulator = pair.split("+")
-        label = f"{operand.replace('_', ' ')} × {operand.replace('_', ' ')} + {accumulator}"
+        label = f"{_LABELS.get(operand, operand.upper())} + {accumulator.upper()}"
         found[pair] = Mac(pair, label, products[operand], adds[accumulator])
     return found
