@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
+from lplab.exercises.exercise import Args, Example, Exercise, mutant, wrong
 from lplab.exercises.forms import Numbers
 
 
@@ -37,7 +37,8 @@ def target_cases() -> list[Args]:
     exact = [(64, cost(n, 64, 8)[0], 64e9) for n in (1, 3, 16)]
     short = [(64, cost(n, 64 // n * n, 8)[0], 64e9) for n in (3, 5, 7)]
     tight = [(64, 2.0, cost(n, 64, 8)[1]) for n in (1, 4, 32)]
-    return [*spread, *exact, *short, *tight, (1, 1.0, 1e9), (7, 0.005, 0.4e9)]
+    all_of_them = (102400, 10.0, cost(1024, 102400, 8)[1])
+    return [*spread, *exact, *short, *tight, all_of_them, (1, 1.0, 1e9), (7, 0.005, 0.4e9)]
 
 
 def why_target(args: Args, expected: Any) -> str:
@@ -59,7 +60,7 @@ TARGET = Exercise(
     version=1,
     title="A target time and a target memory",
     goal="Goal 3: choose a cluster",
-    minutes=15,
+    minutes=10,
     difficulty=2,
     statement="""
         A batch of `batch` pictures is to be trained in at most `seconds` a step, on devices that have `nbytes` of memory. You choose the number of devices, 1 to 1,024, and the bits, 32, 16 or 8. `cost(devices, batch, bits)` stands ready and tells the seconds of a step and the
@@ -80,9 +81,13 @@ TARGET = Exercise(
     examples=(
         Example((64, 2.0, 64e9), "Everything fits on one device, with all bits."),
         Example((64, 0.05, 64e9), "Memory is no problem; time decides."),
+        Example((64, 0.02, 64e9), "More devices are not always faster: 1,024 miss these 20 ms, and a search that halves its range goes past those that meet them."),
+        Example((64, cost(3, 64, 32)[0], 64e9), "The time is met exactly, and that is enough."),
+        Example((64, 2.0, cost(4, 64, 32)[1]), "The memory is met exactly, and that is enough."),
         Example((64, 2.0, 1.2e9), "Time is no problem; memory decides: activations, not weights."),
         Example((1000, 0.02, 1.2e9), "Both count."),
         Example((64, 0.02, 0.6e9), "With fewer bits fewer devices will do."),
+        Example((102400, 10.0, cost(1024, 102400, 8)[1]), "All 1,024 devices are needed, and all are allowed."),
         Example((1000, 0.004, 64e9), "So fast nothing is: the ring takes longer with every device."),
         Example((1000, 2.0, 0.2e9), "Master weights and momentum alone are more than that."),
     ),
@@ -100,8 +105,24 @@ TARGET = Exercise(
         mutant("the most bits come first, and the fewest devices among them", "    for devices in range(1, 1025):\n        for bits in (32, 16, 8):", "    for bits in (32, 16, 8):\n        for devices in range(1, 1025):"),
         mutant("32 bits are not tried", "(32, 16, 8)", "(16, 8)"),
         mutant("the search ends at 100 devices", "range(1, 1025)", "range(1, 101)"),
+        mutant("1,024 devices are not tried", "range(1, 1025)", "range(1, 1024)"),
         mutant("the most devices that meet the targets", "range(1, 1025)", "range(1024, 0, -1)"),
         mutant("the batch is divided and rounded down: some pictures are left out", TIME, "cost(devices, batch // devices * devices, bits)[0] <= seconds"),
+        wrong("the search for devices halves its range, as if more were always faster", """
+            def meet(batch, seconds, nbytes):
+                for bits in (32, 16, 8):
+                    low, high = 1, 1025
+                    while low < high:
+                        middle = (low + high) // 2
+                        time, held = cost(middle, batch, bits)
+                        if time <= seconds and held <= nbytes:
+                            high = middle
+                        else:
+                            low = middle + 1
+                    if low < 1025:
+                        return low, bits
+                return 0, 0
+        """),
         mutant("targets must be beaten, not met", "<= seconds", "< seconds"),
         mutant("memory must be beaten, not met", "<= nbytes", "< nbytes"),
     ),
