@@ -32,19 +32,24 @@ def _folded(sums):
 @cache
 def moments_loop(lanes: int) -> Callable:
     """The loop over float32 [n]: the sums of squares and of magnitudes, and how many numbers are finite."""
-    F = np.float64
+    F, I, INFINITY = np.float64, np.int32, np.float32(np.inf)  # noqa: E741
 
     def loop(x):
         squares, magnitudes, count = np.zeros(lanes), np.zeros(lanes), 0
         for first in range(0, x.size, lanes):
             part = x[first : first + lanes]
+            finite = I(0)  # counting first: where all are, as nearly always, adding need not ask
             for j in range(part.size):
+                finite = I(finite + (I(1) if np.abs(part[j]) < INFINITY else I(0)))
+            count += finite
+            for j in range(part.size if finite == part.size else 0):
                 wide = F(part[j])
-                finite = np.abs(wide) < F(np.inf)
-                kept = wide if finite else F(0)
+                squares[j] += wide * wide
+                magnitudes[j] += np.abs(wide)
+            for j in range(part.size if finite < part.size else 0):
+                kept = F(part[j]) if np.abs(part[j]) < INFINITY else F(0)
                 squares[j] += kept * kept
                 magnitudes[j] += np.abs(kept)
-                count += finite
         return _folded(squares), _folded(magnitudes), count
 
     return _compile(loop)
