@@ -94,7 +94,7 @@ def _points(
         "line": {"color": colour, "dash": dash, "width": 1.8},
         "marker": {"symbol": symbol, "size": 9, "color": colour, "line": {"width": 2, "color": colour}},
         "text": np.array(texts, dtype=str)[order],
-        "textposition": np.array(["top left" if text == "1-6-9" else "top center" for text in texts])[order],
+        "textposition": np.array(["bottom center" if text == "1-6-9" else "top center" for text in texts])[order],
         "textfont": {"size": style.NOTE},
         "hovertemplate": f"{name}, modelled<br>%{{x}} bits  %{{y:.3g}}<extra></extra>",
     }
@@ -112,7 +112,7 @@ def _published(quantity: str, factor: float) -> dict[str, Any]:
         "x": np.array([m for m, _ in found], dtype=np.float64),
         "y": factor * np.array([table[name][column] for _, name in found]),
         "marker": provenance.marker("published", 14),
-        "text": np.array(["", "", "INT8"], dtype=str),
+        "text": np.array(["", "", "INT8, an integer"], dtype=str),
         "textposition": "bottom center",
         "textfont": {"size": style.NOTE},
         "customdata": np.array([name.replace("_", " ") for _, name in found], dtype=str),

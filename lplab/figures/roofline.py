@@ -13,6 +13,7 @@ from lplab.figures import provenance, style
 from lplab.figures.units import amount
 
 SPAN = (1.0, 20_000.0)  # operations per byte
+ROOM = 0.16  # decades between two roofs from which on both have room for a name
 
 
 @dataclass(frozen=True)
@@ -48,17 +49,29 @@ class Mark:
 
 @dataclass(frozen=True)
 class Products:
-    """Products of a network: names, operations per byte, operations a second, and seconds, arrays of one length."""
+    """Products of a network: names, operations per byte, operations a second, and seconds, arrays of one length.
+
+    ``waiting`` says which of them wait for memory. Without it those left of the chosen roof's corner do, which is wrong
+    where some run at another rate, or leave multipliers idle.
+    """
 
     names: Sequence[str]
     intensity: np.ndarray
     ops_per_second: np.ndarray
     seconds: np.ndarray
+    waiting: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        lengths = {len(self.names), *map(len, (self.intensity, self.ops_per_second, self.seconds))}
+        given = (self.intensity, self.ops_per_second, self.seconds, self.waiting)
+        lengths = {len(self.names), *(len(array) for array in given if array is not None)}
         if len(lengths) != 1:
-            raise ValueError(f"names, intensity, ops_per_second and seconds must be of one length, got {lengths}")
+            raise ValueError(f"names and arrays of products must be of one length, got {lengths}")
+
+    def waiting_under(self, roof: Roof) -> np.ndarray:
+        """Which of the products wait for memory, bool."""
+        if self.waiting is not None:
+            return self.waiting
+        return np.asarray(self.intensity < roof.ops_per_second / roof.bytes_per_second)
 
 
 def roofline(
@@ -127,7 +140,7 @@ def roofline(
 
 
 def _alt(roof: Roof, products: Products, whole: Mark, published: Sequence[Mark], measured: Sequence[Mark]) -> str:
-    waiting = products.intensity < roof.ops_per_second / roof.bytes_per_second
+    waiting = products.waiting_under(roof)
     marks = [
         f"{kind.capitalize()}: {m.name} {amount(m.ops_per_second, 'op/s')}."
         for kind, found in (("published", published), ("measured", measured))
@@ -178,11 +191,14 @@ def _line(roof: Roof) -> dict[str, Any]:
 
 
 def _names(roofs: Sequence[Roof], chosen: int) -> dict[str, Any]:
-    """The names above their roofs, at the right; of roofs that coincide, only the first."""
+    """The names above their roofs, at the right; roofs too near each other for that share a line, from the top."""
     kept: list[tuple[float, str]] = []
-    for i, roof in sorted(enumerate(roofs), key=lambda pair: pair[0] != chosen):
-        if all(abs(np.log10(roof.ops_per_second / y)) > 0.16 for y, _ in kept):
-            kept.append((roof.ops_per_second, f"<b>{roof.name}</b>" if i == chosen else roof.name))
+    for i, roof in sorted(enumerate(roofs), key=lambda pair: -pair[1].ops_per_second):
+        name = f"<b>{roof.name}</b>" if i == chosen else roof.name
+        if kept and np.log10(kept[-1][0] / roof.ops_per_second) <= ROOM:
+            kept[-1] = (kept[-1][0], f"{kept[-1][1]}, {name}")
+        else:
+            kept.append((roof.ops_per_second, name))
     return {
         "type": "scatter",
         "mode": "text",
@@ -236,32 +252,44 @@ def _whole(whole: Mark) -> dict[str, Any]:
 
 
 def _words(marks: Sequence[Mark]) -> list[str]:
-    """What stands beside the marks: of those whose names begin alike ("fp32, …") only beside the best."""
-    best: dict[str, float] = {}
+    """What stands beside the marks: of those whose names begin alike ("fp32, …") only beside the last."""
+    heads = [_head(mark) for mark in marks]
+    return [f" {head} " if head not in heads[i + 1 :] else "" for i, head in enumerate(heads)]
+
+
+def _head(mark: Mark) -> str:
+    return mark.name.split(",")[0]
+
+
+def _chains(marks: Sequence[Mark]) -> list[Mark]:
+    """The marks with a gap wherever a name begins otherwise, so that a line joins those that belong together."""
+    found: list[Mark] = []
     for mark in marks:
-        head = mark.name.split(",")[0]
-        best[head] = max(best.get(head, 0.0), mark.ops_per_second)
-    heads = [mark.name.split(",")[0] for mark in marks]
-    return [f"{head} " if best[head] == mark.ops_per_second else "" for head, mark in zip(heads, marks, strict=True)]
+        if found and _head(found[-1]) != _head(mark):
+            found.append(Mark("", np.nan, np.nan))
+        found.append(mark)
+    return found
 
 
 def _marks(kind: str, marks: Sequence[Mark], roof: Roof) -> dict[str, Any]:
-    x = np.array([SPAN[1] / 3 if np.isnan(m.intensity) else m.intensity for m in marks])
+    marks = _chains(marks)
+    x = np.array([SPAN[1] / 3 if np.isnan(m.intensity) and m.name else m.intensity for m in marks])
     y = np.array([m.ops_per_second for m in marks])
     up = np.array([(m.high or m.ops_per_second) - m.ops_per_second for m in marks])
     down = np.array([m.ops_per_second - (m.low or m.ops_per_second) for m in marks])
     bars = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 2, "width": 5}
     return {
         "type": "scatter",
-        "mode": "markers+text",
+        "mode": "lines+markers+text",
         "name": kind,
+        "line": {"color": provenance.LOOKS[kind][2], "width": 1},
         "x": x if len(x) else np.array([SPAN[0]]),
         "y": y if len(y) else np.array([roof.ops_per_second]),
         "error_y": bars | {"visible": bool(len(marks)), "color": provenance.LOOKS[kind][2]},
         "marker": provenance.marker(kind, 11),
         "text": np.array(_words(marks) or [""], dtype=str),
         "customdata": np.array([m.name for m in marks] or [""], dtype=str),
-        "textposition": "middle left",
+        "textposition": "middle left" if kind == "published" else "bottom right",
         "textfont": {"size": style.NOTE},
         "visible": bool(len(marks)),
         "hovertemplate": f"%{{customdata}}, {kind}<br>%{{y:.3g}} operations a second<extra></extra>",

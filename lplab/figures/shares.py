@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import provenance, style
+from lplab.figures import style
 
 LABELLED = 12  # names that have room below the axis
 
@@ -23,6 +23,7 @@ def shares(
     what: str,
     along: str = "layers",
     band: tuple[float, float] | None = None,
+    begins: Mapping[int, str] | None = None,
     height: int = 340,
 ) -> go.Figure:
     """Shares as squares, those of another function as circles where they are the same, else as crosses.
@@ -35,6 +36,7 @@ def shares(
         what: a word for the share.
         along: title of the axis where there are too many names for it.
         band: published lowest and highest share, a shaded range.
+        begins: where a group of names begins, and what stands above it.
         height: in pixels.
 
     Raises:
@@ -60,15 +62,18 @@ def shares(
     few = len(names) <= LABELLED
     layout: dict[str, Any] = {
         "xaxis": {"range": [-0.7, len(names) - 0.3], "showgrid": False, "tickvals": x if few else x[:0]}
-        | {"ticktext": np.array(["<br>".join(textwrap.wrap(n, 12)) for n in names] if few else [], dtype=str)}
+        | {"ticktext": np.array([_below(n, i) for i, n in enumerate(names)] if few else [], dtype=str)}
         | {"title": {"text": "" if few else along}},
         "yaxis": {"range": [-6, 116], "title": {"text": f"{what} (%)"}, "tickvals": np.arange(0, 101, 20)},
     }
+    if begins:
+        layout["shapes"] = [_start(place) for place in begins if place]
+        layout["annotations"] = [_above(place, word) for place, word in begins.items()]
     if band:
         layout["shapes"] = [_band(*band)]
         layout["annotations"] = [style.note(f"published range: {100 * band[0]:.0f} to {100 * band[1]:.0f} %", y=0.99)]
     entries = [(style.BLUE, "■", "library, modelled")]
-    entries += [provenance.entry("published", "published range")] if band else []
+    entries += [(style.VERMILION, "▒", "published range")] if band else []
     entries += [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "yours, different")]
     each = ", ".join(f"{n} {100 * v:.0f} %" for n, v in zip(names[:LABELLED], values, strict=False))
     return style.finish(
@@ -77,8 +82,24 @@ def shares(
         title=said,
         subtitle=style.key(*entries[: len(entries) if yours is not None else len(entries) - 2]),
         height=height,
-        b=72 if few else 48,
+        b=88 if few else 48,
     )
+
+
+def _below(name: str, place: int) -> str:
+    """A name in lines of 12 letters; every second one begins a line lower, as neighbours would run together."""
+    return "<br>" * (place % 2) + "<br>".join(textwrap.wrap(name, 12))
+
+
+def _start(place: int) -> dict[str, Any]:
+    look = {"color": style.GREY, "width": 1, "dash": "dot"}
+    x = place - 0.5
+    return {"type": "line", "x0": x, "x1": x, "yref": "y domain", "y0": 0, "y1": 1, "line": look}
+
+
+def _above(place: int, word: str) -> dict[str, Any]:
+    look = {"showarrow": False, "xanchor": "left", "yanchor": "top", "font": {"size": style.NOTE}}
+    return {"x": place - 0.4, "y": 1, "yref": "y domain", "text": word} | look
 
 
 def _open(symbol: str, size: int) -> dict[str, Any]:

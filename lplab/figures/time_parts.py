@@ -9,10 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style
-from lplab.figures.units import amount
+from lplab.figures.units import duration
 from lplab.hardware.layer_times import PARTS, LayerTimes
 
-_STRIPES = {"fgcolor": style.PAPER, "fillmode": "overlay", "size": 7, "solidity": 0.18}  # text on it can be read
+# thin and pale, as text stands on it
+_STRIPES = {"fgcolor": style.PAPER, "fgopacity": 0.4, "fillmode": "overlay", "size": 9, "solidity": 0.14}
 _LOOKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {  # word, colour, sign in the key, pattern of the bar
     "compute": ("multiplying", style.BLUE, "■", {}),
     "memory": ("waiting for memory", style.VERMILION, "▨", {"shape": "/", **_STRIPES}),
@@ -70,7 +71,7 @@ def time_parts(
         "yaxis": {"range": [y[-1] - 0.6, 0.6], "tickvals": y, "ticktext": labels, "showgrid": False},
     }
     each = "; ".join(
-        f"{name} {amount(float(total), 's')}: "
+        f"{name} {duration(float(total))}: "
         + ", ".join(f"{_LOOKS[p][0]} {100 * s / total:.0f} %" for p, s in row.items())
         for (name, row), total in zip(rows.items(), totals, strict=True)
         if total > 0
@@ -164,9 +165,11 @@ def _texts(
             seconds = row.get(part, 0.0)
             if seconds > 0.07 * end:
                 colour = "#FFFFFF" if part == "compute" else "#111111"
-                found.append((start + seconds / 2, height, f"{100 * seconds / total:.0f} %", "middle center", colour))
+                found.append(
+                    (start + seconds / 2, height, f"<b>{100 * seconds / total:.0f} %</b>", "middle center", colour)
+                )
             start += seconds
-        found.append((total, height, " " + amount(total, "s"), "middle right", style.INK))
+        found.append((total, height, " " + duration(total), "middle right", style.INK))
     x, heights, words, places, colours = zip(*found, strict=True)
     return {
         "type": "scatter",

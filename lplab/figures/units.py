@@ -24,6 +24,18 @@ def amount(value: float, unit: str, digits: int = 3) -> str:
     return f"{grouped(value / factor, digits)} {prefix}{unit}"
 
 
+def duration(seconds: float, digits: int = 3) -> str:
+    """Seconds as ns, µs, ms or s, then as minutes, hours or days.
+
+    >>> duration(0.0123), duration(45.0), duration(600.0), duration(157_000.0), duration(1e6)
+    ('12.3 ms', '45 s', '10 minutes', '43.6 hours', '11.6 days')
+    """
+    for unit, word in ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * unit:
+            return f"{grouped(seconds / unit, digits)} {word}"
+    return amount(seconds, "s", digits)
+
+
 def mass(kilograms: float, digits: int = 3) -> str:
     """Kilograms as g, kg, t or kt.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from lplab import figures
 from lplab.figures.roofline import Mark, Products, Roof
 from lplab.figures.time_parts import by_layer
-from lplab.figures.units import amount
+from lplab.figures.units import amount, duration
 from lplab.hardware import accelerators, compute, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.layer_times import LayerTimes
@@ -37,19 +37,6 @@ WAYS = (OWN_PASS, FUSED)
 SUSTAINED = Mark("RaPiD's mean of its networks", math.nan, 203e12, 102e12, 588e12)  # Venkataramani et al. 2021
 ROOF_NAMES = {"fp32": "FP32", "tf32": "TF32", "fp16": "FP16", "bf16": "BF16", "fp8": "FP8"} | {
     name: name.upper() for name in ("int8", "int4", "fp4", "int2")
-}
-PRESETS: dict[str, dict[str, Any]] = {
-    "RaPiD (2021)": {"workload": "resnet50", "chip": "ibm-rapid-training", "precision": "hfp8_2019", "batch": 512},
-    "RaPiD, fused": {
-        "workload": "resnet50",
-        "chip": "ibm-rapid-training",
-        "precision": "hfp8_2019",
-        "batch": 512,
-        "way": FUSED,
-    },
-    "4 bits (2020)": {"workload": "resnet50", "chip": "systolic", "precision": "int4_fp4_2020", "batch": 64},
-    "GPT-3 on B200": {"workload": "gpt3", "chip": "b200", "precision": "int4_fp4_2020", "batch": 1},
-    "This machine": {"workload": "resnet18", "chip": "mine", "precision": "fp32", "batch": 32},
 }
 
 
@@ -115,6 +102,20 @@ class Position:
         )
 
 
+def _whole(**some: Any) -> dict[str, Any]:
+    """Every field of a position, so that a preset is the same place wherever the controls stood before."""
+    return {field.name: field.default for field in fields(Position)} | some
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "RaPiD (2021)": _whole(),
+    "RaPiD, fused": _whole(way=FUSED),
+    "4 bits (2020)": _whole(chip="systolic", precision="int4_fp4_2020", batch=64),
+    "GPT-3 on B200": _whole(workload="gpt3", chip="b200", precision="int4_fp4_2020", batch=1),
+    "This machine": _whole(workload="resnet18", chip="mine", precision="fp32", batch=32),
+}
+
+
 def settled(at: Position, **changes: Any) -> Position:
     """The position after changes; a recipe that the new chip cannot run becomes the 16-bit one.
 
@@ -177,7 +178,14 @@ def products(at: Position) -> Products:
     some = times.flops > 0
     names = np.array([[f"{layer.name}, {word}" for layer in times.workload.layers] for word in PASSES])[some]
     seconds = times.product_seconds[some]
-    return Products(names.tolist(), times.intensity[some], times.flops[some] / seconds, seconds)
+    rates = times.flops[some] / seconds
+    return Products(names.tolist(), times.intensity[some], rates, seconds, waits(at))
+
+
+def waits(at: Position) -> np.ndarray:
+    """Which of the products wait for memory, bool."""
+    times = at.times
+    return np.asarray(~times.compute_bound[times.flops > 0])
 
 
 def roofline_figure(at: Position) -> Any:
@@ -229,13 +237,12 @@ def label_of(precision: str) -> str:
 def statement(at: Position) -> str:
     """What the step does at this position, in one or two sentences."""
     times = at.times
-    parts = {name: float(value) for name, value in times.parts().items()}
-    waits = (times.flops > 0) & ~times.compute_bound
+    parts, waiting = {name: float(value) for name, value in times.parts().items()}, waits(at)
     done, most = (amount(float(v), "").strip() for v in (times.sustained_ops_per_second, times.rates.max()))
     said = (
-        f"A step with a batch of {at.batch:,} takes {amount(times.step_seconds, 's')} (modelled): "
+        f"A step with a batch of {at.batch:,} takes {duration(times.step_seconds)} (modelled): "
         f"{done} of {most} operations a second. "
-        f"{int(waits.sum())} of {int((times.flops > 0).sum())} products wait for memory; "
+        f"{int(waiting.sum())} of {len(waiting)} products wait for memory; "
         f"{100 * (parts['between'] + parts['conversion']) / times.step_seconds:.0f} % of the time is no product and "
         "no update."
     )
@@ -250,7 +257,7 @@ def _too_large(at: Position) -> str:
     if room is None or needed <= room:
         return ""
     sizes = f"weights and their state alone are {amount(needed, 'B')}, the chip has {amount(room, 'B')}"
-    return f" It would need many: {sizes}."
+    return f" It would need many chips: {sizes}."
 
 
 def _replaced(at: Position) -> str:

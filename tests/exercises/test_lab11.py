@@ -6,13 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lplab.claims.rapid_model import NETWORKS, sustained_teras
 from lplab.exercises import catalogue
 from lplab.exercises.lab11 import CYCLES, SPEEDUP, SUSTAINED, draw_cycles, draw_sustained, four_bits_on_an_array
 from lplab.exercises.lab11.array_cycles import array_cycles, product_cases
 from lplab.exercises.lab11.step_speedup import step_speedup
-from lplab.exercises.lab11.sustained import sustained
+from lplab.exercises.lab11.sustained import show_network, sustained
 from lplab.hardware import amdahl, compute, multiplier, systolic
 from lplab.hardware.layer_times import PARTS
+from lplab.widgets import roofline_state as rs
 
 PROJECT = Path(__file__).parents[2]
 
@@ -39,13 +41,24 @@ def test_own_functions_are_drawn_when_they_work():
     fig = draw_cycles(array_cycles)
     assert fig.layout.meta["title"].endswith("yours agrees at 74 of 74")
     fig = draw_sustained(sustained)
-    assert fig.layout.meta["title"].endswith("yours agrees at 8 of 8")
+    assert fig.layout.meta["title"].endswith("yours agrees at 7 of 7")
+    claim = [sustained_teras(name) / 768 for name in NETWORKS]
+    drawn = next(trace for trace in fig.data if trace.name == "library, modelled")
+    assert drawn.y.tolist() == pytest.approx([100 * share for share in sorted(claim, reverse=True)])
 
     def unwritten(*args):
         raise NotImplementedError
 
     for draw in (draw_cycles, draw_sustained):
         assert "it is not written yet" in str(draw(unwritten))
+
+
+def test_numbers_of_a_case_are_told_as_people_write_them():
+    assert show_network(SUSTAINED.examples[0].args) == (
+        "operations: 1,000 on 1 byte; others = 0 s, peak = 100, bandwidth = 10"
+    )
+    case = (np.array([8e12]), np.array([4e9]), 0.5, 768e12, 1.6e12)
+    assert show_network(case).endswith("8e12 on 4e9 bytes; others = 0.5 s, peak = 7.68e14, bandwidth = 1.6e12")
 
 
 def test_each_exercise_serves_a_goal_of_its_own():
@@ -68,6 +81,10 @@ def test_the_numbers_in_the_labs_text_are_what_the_model_says():
         multiplier.mac("hfp8_forward"),
         multiplier.mac("hfp8_forward", "dlfloat16"),
     )
+    gpt, rapid = (rs.Position(**rs.PRESETS[name]).times for name in ("GPT-3 on B200", "RaPiD (2021)"))
+    integers = multiplier.operations()["int8_multiply"][1] / multiplier.area_um2(8, 16)
+    assert round(gpt.share_of_peak / rapid.share_of_peak) == 3 and "three times the share of its peak" in text
+    assert integers == pytest.approx(1 / 3, abs=0.03) and "a third of the curve's at 8 bits" in text
     for said in (
         f"the step {wide.step_seconds / narrow.step_seconds:.2f} times as fast",
         f"bring a factor of {fused.step_seconds / four.step_seconds:.2f}",

@@ -1,5 +1,7 @@
 """Roofline, bars of time, cost of multipliers, shares: what is drawn, and that its origin is told in words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ def test_measured_and_published_marks_have_their_own_shape_and_word():
     published = [Mark("theirs", float("nan"), 3e14, 1e14, 5e14)]
     fig = figures.roofline([WIDE], THREE, STEP, measured=marks, published=published)
     measured, theirs = trace(fig, "measured"), trace(fig, "published")
-    assert measured.text.tolist() == ["", "fp32 "]  # one word for each format, at the best
+    assert measured.text.tolist() == ["", " fp32 "]  # one word for each format, at the last
     assert {measured.marker.symbol, theirs.marker.symbol, "square"} == {"circle", "diamond-open", "square"}
     assert theirs.error_y.array[0] == pytest.approx(2e14) and theirs.error_y.arrayminus[0] == pytest.approx(2e14)
     assert "Measured: fp32, 64 × 64" in fig.layout.meta["alt"] and "Published: theirs" in fig.layout.meta["alt"]
@@ -49,6 +51,22 @@ def test_measured_and_published_marks_have_their_own_shape_and_word():
     bare = figures.roofline([WIDE], THREE, STEP)
     assert [t.type for t in bare.data] == [t.type for t in fig.data]  # two states of one figure
     assert not trace(bare, "measured").visible and "measured" not in bare.layout.meta["subtitle"]
+
+
+def test_measured_marks_of_one_format_are_joined_and_roofs_too_near_share_a_line():
+    marks = [Mark("fp32, 64", 10.0, 1e12), Mark("fp32, 128", 20.0, 2e12), Mark("int8, 64", 10.0, 4e12)]
+    measured = trace(figures.roofline([WIDE], THREE, STEP, measured=marks), "measured")
+    assert "lines" in measured.mode and np.isnan(measured.y).tolist() == [False, False, True, False]
+    assert measured.text.tolist()[1::2] == [" fp32 ", " int8 "]
+    roofs = [WIDE, Roof("INT8", 1.2e15, 2e12), NARROW]
+    names = trace(figures.roofline(roofs, THREE, STEP), "names")
+    assert names.text.tolist() == ["FP8", "INT8, <b>BF16</b>"] and names.y.tolist() == [2e15, 1.2e15]
+
+
+def test_who_waits_for_memory_is_told_by_those_who_know():
+    known = replace(THREE, waiting=np.array([False, True, True]))
+    said = [figures.roofline([WIDE], products, STEP).layout.meta["alt"] for products in (THREE, known)]
+    assert "1 of 3 modelled products wait" in said[0] and "2 of 3 modelled products wait" in said[1]
 
 
 def test_bars_sum_to_the_step_and_follow_the_layers():
@@ -83,6 +101,9 @@ def test_shares_tell_agreement():
     assert "yours agrees at 1 of 2" in fig.layout.meta["title"] and fig.layout.shapes[0].y1 == pytest.approx(70)
     assert "published range" in fig.layout.meta["subtitle"]
     assert trace(fig, "yours, the same").y.tolist() == [50] and trace(fig, "yours, different").y.tolist() == [90]
+    groups = figures.shares(["a", "b"], [0.5, 0.2], name="N", what="use", begins={0: "first", 1: "second"})
+    assert [note.text for note in groups.layout.annotations] == ["first", "second"]
+    assert [shape.x0 for shape in groups.layout.shapes] == [0.5]
     alone = figures.shares(["a"], [0.5], name="N", what="use")
     assert "yours" not in alone.layout.meta["title"] + alone.layout.meta["subtitle"]
 

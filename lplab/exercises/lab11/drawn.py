@@ -11,8 +11,7 @@ from lplab.exercises.notebook import Text
 from lplab.exercises.yours import results_of
 
 ROWS = COLUMNS = 128
-NETWORKS = ("vgg16", "bert_base", "transformer_base", "lstm_lm", "resnet18", "gpt", "resnet50", "mobilenetv2")
-CHIP, PRECISION, BATCH = "ibm-rapid-training", "hfp8_2019", 512
+PUBLISHED = (102 / 768, 588 / 768)  # Venkataramani et al. 2021
 
 
 def draw_cycles(function: Callable[..., float]) -> Any:
@@ -24,9 +23,11 @@ def draw_cycles(function: Callable[..., float]) -> Any:
     from lplab import figures, widgets  # drawn in a notebook only
     from lplab.hardware import systolic, workloads
 
-    names, sizes = [], []
+    names: list[str] = []
+    sizes, begins = [], {}
     for network in ("resnet18", "mobilenetv2"):
         workload = workloads.get(network)
+        begins[len(names)] = workload.label
         found = [layer for layer in workload.layers if layer.has_product]
         names += [f"{workload.label}, {layer.name}" for layer in found]
         sizes += [(layer.m, layer.n, layer.k) for layer in found]
@@ -40,34 +41,37 @@ def draw_cycles(function: Callable[..., float]) -> Any:
         yours = m * n * k / (ROWS * COLUMNS * taken)
     along = "products of ResNet-18, then of MobileNetV2, one image at a time"
     title = f"An array of {ROWS} × {COLUMNS}"
-    return widgets.LiveFigure(figures.shares(names, library, yours, name=title, what="cells at work", along=along))
+    fig = figures.shares(names, library, yours, name=title, what="cells at work", along=along, begins=begins)
+    return widgets.LiveFigure(fig)
 
 
 def draw_sustained(function: Callable[..., Any]) -> Any:
-    """A live figure of what RaPiD's training system sustains in eight networks, or a line of waiting.
+    """A live figure of what RaPiD's training system sustains in the networks of the claim, or a line of waiting.
+
+    The function gets operations as if every one ran in 8 bits on full arrays: one at half the rate, or on half of the
+    cells, is two. Of the share that it returns, only operations that were asked for are shown.
 
     Args:
         function: takes operations, bytes, other seconds, peak and bandwidth; returns a rate and its share of the peak.
     """
     from lplab import figures, widgets  # drawn in a notebook only
-    from lplab.hardware import accelerators, compute, workloads
+    from lplab.claims.rapid_model import BATCH, NETWORKS, TRAINING
+    from lplab.hardware import accelerators, compute
 
-    chip = accelerators.get(CHIP)
+    chip = accelerators.get(TRAINING)
     peak, bandwidth = chip.peaks["fp8"], chip.memory_bytes_per_second
-    names, calls, library = [], [], []
-    for network in NETWORKS:
-        times = compute.layer_times(network, CHIP, PRECISION, batch=BATCH)
+    found = [compute.layer_times(name, TRAINING, "hfp8_2019", BATCH, utilization="array") for name in NETWORKS]
+    found.sort(key=lambda times: -times.share_of_peak)
+    calls, real = [], []
+    for times in found:
         some = times.flops > 0
-        others = times.step_seconds - float(times.part("products"))
-        # products that stay in 16 bits run at half the rate: as if they had twice the operations
-        work = times.flops[some] * (peak / np.broadcast_to(times.rates, times.flops.shape)[some])
+        work, others = times.compute_seconds[some] * peak, times.step_seconds - float(times.part("products"))
         calls.append((work, times.nbytes[some], others, peak, bandwidth))
-        names.append(workloads.get(network).label)
-        library.append(float(work.sum()) / times.step_seconds / peak)
+        real.append(float(times.flops.sum() / work.sum()))
     try:
-        yours = np.array([share for _, share in results_of(function, calls)], dtype=np.float64)
+        yours = np.array([share for _, share in results_of(function, calls)], dtype=np.float64) * real
     except (ValueError, TypeError) as problem:
         return Text(f"Here your {function.__name__} will be drawn beside the library's (now: {problem}).")
-    title = f"RaPiD, batch {BATCH}"
-    fig = figures.shares(names, np.array(library), yours, name=title, what="share of the peak", band=(102 / 768, 588 / 768))
-    return widgets.LiveFigure(fig)
+    names, library = [times.workload.label for times in found], np.array([times.share_of_peak for times in found])
+    title, what = f"RaPiD, batch {BATCH}", "share of the peak"
+    return widgets.LiveFigure(figures.shares(names, library, yours, name=title, what=what, band=PUBLISHED))

@@ -60,9 +60,19 @@ def faster_but_less_of_it(calls: Sequence[Args], results: Sequence[Any]) -> Find
 def show_network(args: Args) -> str:
     """The products in words."""
     operations, nbytes, others, peak, bandwidth = args
-    each = ", ".join(f"{o:.3g} on {b:.3g} bytes" for o, b in zip(operations[:3], nbytes[:3], strict=True))
+    each = ", ".join(f"{short(o)} on {short(b)} {'byte' if b == 1 else 'bytes'}" for o, b in zip(operations[:3], nbytes[:3], strict=True))
     more = f" and {len(operations) - 3} more" if len(operations) > 3 else ""
-    return f"operations: {each}{more}; others = {others:.3g} s, peak = {peak:.3g}, bandwidth = {bandwidth:.3g}"
+    return f"operations: {each}{more}; others = {others:.3g} s, peak = {short(peak)}, bandwidth = {short(bandwidth)}"
+
+
+def short(value: float) -> str:
+    """A number of three digits or, up to a million, a whole one.
+
+    >>> short(1000.0), short(4e9), short(0.25)
+    ('1,000', '4e9', '0.25')
+    """
+    whole = abs(value) < 1e6 and float(value).is_integer()
+    return f"{value:,.0f}" if whole else f"{value:.3g}".replace("e+0", "e").replace("e+", "e")
 
 
 def why_sustained(args: Args, expected: Any) -> str:
