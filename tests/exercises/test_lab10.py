@@ -1,13 +1,16 @@
 """Lab 10: the answer of its question, what its texts state, other right answers, and students' functions drawn."""
 
+import inspect
 import json
 import math
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lplab import widgets
+from lplab import cli, widgets
+from lplab.claims.ddl_model import ddl_step
 from lplab.exercises import catalogue
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.isolation.answers import Answer
@@ -16,9 +19,10 @@ from lplab.exercises.lab10.drawn import contributions, resnet_backward
 from lplab.exercises.lab10.hiding import all_sent
 from lplab.exercises.lab10.ring import ring_messages, runs
 from lplab.exercises.lab10.targets import cost, meet
-from lplab.exercises.lab10.weights import to_fp8
+from lplab.exercises.lab10.weights import to_fp8, update_share
 from lplab.formats import get as format_of
 from lplab.hardware import Cluster, network, overlap, simulate, workloads
+from lplab.widgets.cluster_state import PRESETS, RECIPES, ClusterPosition
 
 TEXT = "\n".join(
     "".join(cell["source"]) + "".join("".join(o.get("text", "")) for o in cell.get("outputs", []))
@@ -101,6 +105,49 @@ def test_students_functions_are_drawn_once_they_work():
     assert isinstance(draw_ring(ring_messages), widgets.LiveFigure)
     drawn = draw_buckets(all_sent)
     assert isinstance(drawn, widgets.LiveFigure) and "agrees at 20 of 20" in drawn.layout.meta["title"]
+
+
+CATCHES = (  # a mistake, and words of the first example that it misses
+    ("10.2", "exactly the bucket's size is sent, and the rest kept", "nothing is kept back"),
+    ("10.2", "a bucket is closed before it would hold more than its size", "3 bytes do not fill it"),
+    ("10.3", "the search for devices halves its range, as if more were always faster", "More devices are not always"),
+    ("10.3", "1,024 devices are not tried", "All 1,024 devices are needed"),
+    ("10.3", "targets must be beaten, not met", "The time is met exactly"),
+    ("10.3", "memory must be beaten, not met", "The memory is met exactly"),
+)
+
+
+@pytest.mark.parametrize(("number", "mistake", "said"), CATCHES)
+def test_a_mistake_is_told_by_an_example_that_is_about_it(number, mistake, said):
+    exercise = catalogue.get(number)
+    function, given = exercise.reference, "".join(map(inspect.getsource, exercise.given))
+    source = next(each for each in exercise.mutants if each.name == mistake).apply(inspect.getsource(function))
+    verdict = judge(exercise, Answer(f"{given}\n\n{source}", function.__name__))
+    assert verdict.status == "failed" and said in str(verdict) and mistake in str(verdict)
+
+
+def test_examples_are_exact_where_their_texts_say_so():
+    kept = [update_share(*example.args)[1] for example in catalogue.get("10.4").examples[:2]]
+    assert [value.tolist() for value in kept] == [[0.0], [-0.015625]]
+
+
+def test_the_published_result_as_the_lab_tells_it(capsys):
+    preset = ClusterPosition(**PRESETS["DDL 2017 (4 × 64 P100)"]).simulation
+    assert "The explorer's preset says 94.0 % where the claim says 93.3" in TEXT
+    assert round(100 * preset.efficiency, 1) == 94.0 and round(100 * ddl_step().efficiency, 1) == 93.3
+    assert "14.5 of 215 ms" in TEXT and ddl_step().exposed_seconds == ddl_step().communication_seconds
+    assert round(1e3 * ddl_step().exposed_seconds, 1) == 14.5 and round(1e3 * ddl_step().step_seconds) == 215
+    command = TEXT.split("python3 start.py lplab ")[1].split("```")[0].replace("\\\n", " ")
+    assert cli.main([*shlex.split(command), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert math.isclose(told["efficiency"], preset.efficiency, rel_tol=1e-3)
+
+
+def test_bits_and_throughput_on_old_chips():
+    found = [ClusterPosition(recipe=name).simulation for name in RECIPES]
+    assert [round(100 * each.efficiency) for each in found] == [57, 26, 28] and "57, 26 and 28 %" in TEXT
+    assert [round(each.throughput, -2) for each in found] == [9700, 22000, 21800]
+    assert "9,700, 22,000 and 21,800 pictures a second" in TEXT
 
 
 def test_what_the_lab_says_of_numbers():

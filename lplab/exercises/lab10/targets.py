@@ -80,10 +80,10 @@ TARGET = Exercise(
     given=(cost,),
     examples=(
         Example((64, 2.0, 64e9), "Everything fits on one device, with all bits."),
-        Example((64, 0.05, 64e9), "Memory is no problem; time decides."),
         Example((64, 0.02, 64e9), "More devices are not always faster: 1,024 miss these 20 ms, and a search that halves its range goes past those that meet them."),
-        Example((64, cost(3, 64, 32)[0], 64e9), "The time is met exactly, and that is enough."),
-        Example((64, 2.0, cost(4, 64, 32)[1]), "The memory is met exactly, and that is enough."),
+        Example((64, 0.05, 64e9), "Memory is no problem; time decides."),
+        Example((64, cost(3, 64, 8)[0], 64e9), "The time is met exactly, and that is enough."),
+        Example((64, 2.0, cost(4, 64, 8)[1]), "The memory is met exactly, and that is enough."),
         Example((64, 2.0, 1.2e9), "Time is no problem; memory decides: activations, not weights."),
         Example((1000, 0.02, 1.2e9), "Both count."),
         Example((64, 0.02, 0.6e9), "With fewer bits fewer devices will do."),
