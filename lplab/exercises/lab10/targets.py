@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lplab.exercises.exercise import Args, Example, Exercise, mutant, wrong
+from lplab.exercises.exercise import Args, Example, Exercise, mutant
 from lplab.exercises.forms import Numbers
 
 
@@ -27,6 +27,24 @@ def meet(batch, seconds, nbytes):
 
 
 TIME, ROOM = "time <= seconds", "held <= nbytes"
+LOOPS = """    for devices in range(1, 1025):
+        for bits in (32, 16, 8):
+            time, held = cost(devices, batch, bits)
+            if time <= seconds and held <= nbytes:
+                return devices, bits
+"""
+HALVING = """    for bits in (32, 16, 8):
+        low, high = 1, 1025
+        while low < high:
+            middle = (low + high) // 2
+            time, held = cost(middle, batch, bits)
+            if time <= seconds and held <= nbytes:
+                high = middle
+            else:
+                low = middle + 1
+        if low < 1025:
+            return low, bits
+"""
 
 
 def target_cases() -> list[Args]:
@@ -108,21 +126,7 @@ TARGET = Exercise(
         mutant("1,024 devices are not tried", "range(1, 1025)", "range(1, 1024)"),
         mutant("the most devices that meet the targets", "range(1, 1025)", "range(1024, 0, -1)"),
         mutant("the batch is divided and rounded down: some pictures are left out", TIME, "cost(devices, batch // devices * devices, bits)[0] <= seconds"),
-        wrong("the search for devices halves its range, as if more were always faster", """
-            def meet(batch, seconds, nbytes):
-                for bits in (32, 16, 8):
-                    low, high = 1, 1025
-                    while low < high:
-                        middle = (low + high) // 2
-                        time, held = cost(middle, batch, bits)
-                        if time <= seconds and held <= nbytes:
-                            high = middle
-                        else:
-                            low = middle + 1
-                    if low < 1025:
-                        return low, bits
-                return 0, 0
-        """),
+        mutant("the search for devices halves its range, as if more were always faster", LOOPS, HALVING),
         mutant("targets must be beaten, not met", "<= seconds", "< seconds"),
         mutant("memory must be beaten, not met", "<= nbytes", "< nbytes"),
     ),
