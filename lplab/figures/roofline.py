@@ -10,9 +10,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import provenance, style
+from lplab.figures.roofline_marks import SPAN, marks_trace
+from lplab.figures.roofline_marks import Mark as Mark
 from lplab.figures.units import amount
 
-SPAN = (1.0, 20_000.0)  # operations per byte
 ROOM = 0.16  # decades between two roofs from which on both have room for a name
 
 
@@ -31,20 +32,6 @@ class Roof:
     def at(self, intensity: Any) -> np.ndarray:
         """Operations a second at most, for so many operations per byte."""
         return np.minimum(self.ops_per_second, np.asarray(intensity, float) * self.bytes_per_second)
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A point that was measured or published: a name, operations per byte, operations a second, and their range.
-
-    Where nobody says how many operations there are per byte, ``intensity`` is NaN and the mark stands at the edge.
-    """
-
-    name: str
-    intensity: float
-    ops_per_second: float
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -116,8 +103,8 @@ def roofline(
         _names(roofs, chosen),
         _squares(products),
         _whole(whole),
-        _marks("published", published, roof),
-        _marks("measured", measured, roof),
+        marks_trace("published", published, roof.ops_per_second),
+        marks_trace("measured", measured, roof.ops_per_second),
     ]
     decades = np.log10(best) + np.array([-4.0, 0.35])
     low, high = float(decades[0]), float(decades[1])
@@ -248,49 +235,4 @@ def _whole(whole: Mark) -> dict[str, Any]:
         "y": np.array([whole.ops_per_second]),
         "marker": look,
         "hovertemplate": f"{whole.name}, modelled<br>%{{y:.3g}} operations a second<extra></extra>",
-    }
-
-
-def _words(marks: Sequence[Mark]) -> list[str]:
-    """What stands beside the marks: of those whose names begin alike ("fp32, …") only beside the last."""
-    heads = [_head(mark) for mark in marks]
-    return [f" {head} " if head not in heads[i + 1 :] else "" for i, head in enumerate(heads)]
-
-
-def _head(mark: Mark) -> str:
-    return mark.name.split(",")[0]
-
-
-def _chains(marks: Sequence[Mark]) -> list[Mark]:
-    """The marks with a gap wherever a name begins otherwise, so that a line joins those that belong together."""
-    found: list[Mark] = []
-    for mark in marks:
-        if found and _head(found[-1]) != _head(mark):
-            found.append(Mark("", np.nan, np.nan))
-        found.append(mark)
-    return found
-
-
-def _marks(kind: str, marks: Sequence[Mark], roof: Roof) -> dict[str, Any]:
-    marks = _chains(marks)
-    x = np.array([SPAN[1] / 3 if np.isnan(m.intensity) and m.name else m.intensity for m in marks])
-    y = np.array([m.ops_per_second for m in marks])
-    up = np.array([(m.high or m.ops_per_second) - m.ops_per_second for m in marks])
-    down = np.array([m.ops_per_second - (m.low or m.ops_per_second) for m in marks])
-    bars = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 2, "width": 5}
-    return {
-        "type": "scatter",
-        "mode": "lines+markers+text",
-        "name": kind,
-        "line": {"color": provenance.LOOKS[kind][2], "width": 1},
-        "x": x if len(x) else np.array([SPAN[0]]),
-        "y": y if len(y) else np.array([roof.ops_per_second]),
-        "error_y": bars | {"visible": bool(len(marks)), "color": provenance.LOOKS[kind][2]},
-        "marker": provenance.marker(kind, 11),
-        "text": np.array(_words(marks) or [""], dtype=str),
-        "customdata": np.array([m.name for m in marks] or [""], dtype=str),
-        "textposition": "middle left" if kind == "published" else "bottom right",
-        "textfont": {"size": style.NOTE},
-        "visible": bool(len(marks)),
-        "hovertemplate": f"%{{customdata}}, {kind}<br>%{{y:.3g}} operations a second<extra></extra>",
     }

@@ -13,7 +13,7 @@ from lplab.figures.units import duration
 from lplab.hardware.layer_times import PARTS, LayerTimes
 
 # thin and pale, as text stands on it
-_STRIPES = {"fgcolor": style.PAPER, "fgopacity": 0.4, "fillmode": "overlay", "size": 9, "solidity": 0.14}
+_STRIPES = {"fgcolor": style.PAPER, "fgopacity": 0.4, "fillmode": "overlay", "size": 9, "solidity": 0.1}
 _LOOKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {  # word, colour, sign in the key, pattern of the bar
     "compute": ("multiplying", style.BLUE, "■", {}),
     "memory": ("waiting for memory", style.VERMILION, "▨", {"shape": "/", **_STRIPES}),
@@ -171,6 +171,7 @@ def _texts(
             start += seconds
         found.append((total, height, " " + duration(total), "middle right", style.INK))
     x, heights, words, places, colours = zip(*found, strict=True)
+    sizes = [style.NOTE if colour == style.INK else style.BODY for colour in colours]
     return {
         "type": "scatter",
         "mode": "text",
@@ -179,7 +180,7 @@ def _texts(
         "y": np.array(heights),
         "text": np.array(words, dtype=str),
         "textposition": np.array(places, dtype=str),
-        "textfont": {"size": style.NOTE, "color": np.array(colours, dtype=str)},
+        "textfont": {"size": np.array(sizes), "color": np.array(colours, dtype=str)},
         "hoverinfo": "skip",
         "showlegend": False,
     }

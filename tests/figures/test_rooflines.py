@@ -58,6 +58,12 @@ def test_measured_marks_of_one_format_are_joined_and_roofs_too_near_share_a_line
     measured = trace(figures.roofline([WIDE], THREE, STEP, measured=marks), "measured")
     assert "lines" in measured.mode and np.isnan(measured.y).tolist() == [False, False, True, False]
     assert measured.text.tolist()[1::2] == [" fp32 ", " int8 "]
+    marks.insert(2, Mark("bf16, 64", 10.0, 4e12))  # as fast as int8: one name below, the other above
+    assert trace(figures.roofline([WIDE], THREE, STEP, measured=marks), "measured").textposition.tolist()[3:] == [
+        "bottom right",
+        "bottom right",
+        "top right",
+    ]
     roofs = [WIDE, Roof("INT8", 1.2e15, 2e12), NARROW]
     names = trace(figures.roofline(roofs, THREE, STEP), "names")
     assert names.text.tolist() == ["FP8", "INT8, <b>BF16</b>"] and names.y.tolist() == [2e15, 1.2e15]
