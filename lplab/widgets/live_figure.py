@@ -26,7 +26,7 @@ import plotly
 import plotly.graph_objects as go
 import traitlets
 from plotly.basewidget import BaseFigureWidget
-from plotly.serializers import custom_serializers
+from plotly.serializers import Undefined, custom_serializers
 
 _STATIC = Path(__file__).parent / "static"
 _BUNDLE_PATH = Path(plotly.__file__).parent / "package_data" / "widgetbundle.js"
@@ -161,12 +161,14 @@ class LiveFigure(go.FigureWidget):
     def __init__(self, data: Any = None, layout: Any = None, **kwargs: Any) -> None:
         if not _usable():
             self._esm = go.FigureWidget._esm
+        self._touched: set[tuple[int | None, str]] = set()  # what changes reached: trace (None: layout), and its part
         super().__init__(data, layout, **kwargs)
         self.add_class("lp-fig")
         self._config = {"responsive": True, "displaylogo": False, "displayModeBar": False}
         self.layout.on_change(self._read_alt, "meta")
         self._read_alt(self.layout, self.layout.meta)
         self._complete = True
+        self.on_msg(self._catch_up)
         self.open()
 
     def open(self) -> None:
@@ -195,6 +197,8 @@ class LiveFigure(go.FigureWidget):
             "layout_edit_id": self._last_layout_edit_id,
             "source_view_id": source_view_id,
         }
+        self._touched |= {(None, _part(name)) for name in relayout_data}
+        self._touched |= {(trace, _part(name)) for trace in trace_indexes or () for name in restyle_data}
         alt = alt_of(relayout_data["meta"]) if "meta" in relayout_data else self.alt
         if self._bundle is None:
             with self.hold_sync():
@@ -211,6 +215,19 @@ class LiveFigure(go.FigureWidget):
             frame.clear()
         frame[self._key] = change
 
+    def _catch_up(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        """The page's half has begun: tell it again what changed before, which it cannot have heard."""
+        touched = self._touched.copy()  # another thread may be drawing
+        if content != {"begun": True} or not touched:
+            return
+        traces = sorted({trace for trace, _ in touched if trace is not None})
+        restyle = {
+            part: [deepcopy(self._data[k].get(part)) if (k, part) in touched else Undefined for k in traces]
+            for part in sorted({part for trace, part in touched if trace is not None})
+        }
+        layout = {part: deepcopy(self._layout.get(part)) for trace, part in touched if trace is None}
+        self._send_update_msg(restyle, layout, traces)
+
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         """Give a page that is loaded anew the figure as it is now; plotly gives it as it was made."""
         if key is None and self.comm is not None:
@@ -219,6 +236,15 @@ class LiveFigure(go.FigureWidget):
 
     def _read_alt(self, _layout: Any, meta: Any) -> None:
         self.alt = alt_of(meta)
+
+
+def _part(name: str) -> str:
+    """The part of a trace or a layout that a dotted name is in.
+
+    >>> _part("yaxis2.range[1]"), _part("y")
+    ('yaxis2', 'y')
+    """
+    return re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
 def alt_of(meta: Any) -> str:

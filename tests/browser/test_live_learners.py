@@ -16,13 +16,16 @@ CELLS = (
     "ways = {name: SimulatedRun(RunSettings('mlp', text, learners=16, steps=20, batch=8), 'stacked')\n"
     "        for name, text in {'dense': 'dense', 'ScaleCom': 'scalecom:chunk=112'}.items()}\n"
     "many = widgets.live_learners(ways, name='Train 16 learners'); many",
+    "early = {'ScaleCom': SimulatedRun(RunSettings('mlp', 'scalecom:chunk=112', learners=4, steps=40), 'stacked')}\n"
+    "shown_late = widgets.live_learners(early, name='Train before it is shown', start=True)\n"
+    "await shown_late.done()\nshown_late",
 )
 
 
 @pytest.fixture(scope="module")
 def notebook(open_notebook):
     notebook = open_notebook(*CELLS)
-    notebook.page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length === 2")
+    notebook.page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length === 3")
     yield notebook
     notebook.python("run.stop()")
 
@@ -46,9 +49,21 @@ def gone(processes):
     return not psutil.wait_procs(processes, 60)[1]
 
 
+def test_a_run_shown_after_its_end_is_drawn_on_the_axes_of_its_end(notebook):
+    plot = notebook.page.locator(".js-plotly-plot").nth(2)
+    upper = notebook.python("shown_late.figure.layout.yaxis2.range[1]")
+    assert upper > 1.08, "more than 1 kB was sent"
+    notebook.page.wait_for_function(
+        "([e, top]) => Math.abs(e._fullLayout.yaxis2.range[1] - top) < 1e-6 * top", arg=[plot.element_handle(), upper]
+    )
+    assert plot.evaluate("e => e._fullData.find(trace => trace.name === 'ScaleCom: sent').y.length") == 40
+
+
 def test_curves_grow_and_stop_ends_all_processes(notebook):
     processes = started(notebook, "Train in processes")
     assert len(processes) >= 3
+    notebook.page.get_by_text("Running.", exact=True).first.wait_for()
+    assert notebook.page.get_by_text("Running. 2 processes are starting").count() == 0, "they have started"
     plot = notebook.page.locator(".js-plotly-plot").first
     notebook.page.wait_for_function(
         "e => /Training loss after .* steps: 2 processes/.test(e.getAttribute('aria-label'))",

@@ -193,3 +193,21 @@ def test_frames_of_several_threads_are_all_sent(figure, messages):
     assert sorted(key for frame in frames for key in frame) == sorted(
         live._key for live in lives for _ in range(24 + 1)
     )
+
+
+def test_a_page_that_begins_late_is_told_what_changed_before(figure):
+    """Frames sent while a page loads plotly find no figure there; the first one may be the only one with an axis."""
+    live, sent = LiveFigure(figure), []
+    live._bundle.observe(lambda change: sent.append(change["new"][live._key]), "frame")
+    live._handle_custom_msg({"begun": True}, [])
+    assert sent == [], "nothing has changed"
+    with live.batch_update():
+        live.data[0].y = np.full(3, 7.0)
+        live.layout.yaxis.range = [0, 9]
+        live.layout.yaxis.title.text = "size"
+        live.layout.meta = {"alt": "higher"}
+    live._handle_custom_msg({"begun": True}, [])
+    _, again = sent
+    assert again["style_data"]["y"][0].tolist() == [7.0, 7.0, 7.0] and again["style_traces"] == [0]
+    assert list(again["layout_data"]["yaxis"]["range"]) == [0, 9] and again["alt"] == "higher"
+    assert again["layout_data"]["yaxis"]["title"] == {"text": "size"}

@@ -111,6 +111,7 @@ async function begin(context) {
   const plotly = create();
   const close = await plotly.initialize(context);
   page.figures.set(model.get("_key"), model);
+  model.send({ begun: true }); // frames that came before found nobody: Python tells again
   return {
     plotly,
     end() {
