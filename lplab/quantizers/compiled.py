@@ -56,21 +56,37 @@ def moments_loop(lanes: int) -> Callable:
 
 
 @cache
-def clip_loop(lanes: int, signed: bool) -> Callable:
-    """The loop behind :func:`lplab.quantizers.passes.clip_backward`, on float32 [n]; it returns the sum."""
-    F, ZERO = np.float64, np.float32(0)
+def sides_loop(signed: bool) -> Callable:
+    """The loop behind :func:`lplab.quantizers.passes.sides_of`, from float32 [n] into int8 [n]."""
+    I, ZERO = np.int32, np.float32(0)  # noqa: E741
 
-    def loop(x, gradient, for_x, bound):
+    def loop(x, sides, bound):
+        for j in range(x.size):
+            below = x[j] <= -bound if signed else False
+            neither = x[j] != x[j] if signed else not x[j] >= ZERO
+            sides[j] = I(2) if neither else I(I(x[j] >= bound) - I(below))
+
+    return _compile(loop)
+
+
+@cache
+def clip_loop(lanes: int) -> Callable:
+    """The loop behind :func:`lplab.quantizers.passes.clip_backward`, on int8 and float32 [n]; it returns the sum."""
+    F, I, ZERO = np.float64, np.int32, np.float32(0)  # noqa: E741
+
+    def loop(sides, gradient, for_x):
         sums = np.zeros(lanes)
-        for first in range(0, x.size, lanes):
+        for first in range(0, sides.size, lanes):
             last = first + lanes
-            part, upstream, out = x[first:last], gradient[first:last], for_x[first:last]
+            part, upstream, out = sides[first:last], gradient[first:last], for_x[first:last]
+            outside = I(0)  # for rows with nothing outside, which need no sums
             for j in range(part.size):
-                below = part[j] <= -bound if signed else False
-                inside = part[j] < bound and (part[j] > -bound if signed else part[j] >= ZERO)
-                out[j] = upstream[j] if inside else ZERO
-                term = F(upstream[j]) if part[j] >= bound else F(0)
-                sums[j] += -F(upstream[j]) if below else term
+                side = I(part[j])
+                out[j] = upstream[j] if side == 0 else ZERO
+                outside = I(outside | side)
+            for j in range(part.size if outside else 0):
+                term = F(upstream[j])
+                sums[j] += (term if part[j] == 1 else F(0)) - (term if part[j] == -1 else F(0))
         return _folded(sums)
 
     return _compile(loop)

@@ -36,30 +36,55 @@ def moments(x: np.ndarray) -> tuple[float, float]:
     return squares / max(count, 1), magnitudes / max(count, 1)
 
 
-def clip_backward(x: np.ndarray, gradient: np.ndarray, bound: float, signed: bool) -> tuple[np.ndarray, float]:
+def sides_of(x: np.ndarray, bound: float, signed: bool) -> np.ndarray:
+    """What clipping must remember of its input: on which side of the bounds each number lies, a byte for each.
+
+    Args:
+        x: flat float32.
+        bound: the upper bound; the lower one is 0.
+        signed: the lower one is −bound.
+
+    Returns:
+        int8 like x: 0 inside (0 itself is, a signed bound is not), 1 from the upper bound on, −1 from −bound
+        downwards, 2 for what belongs to neither: NaN, and negative numbers under a bound without a sign.
+
+    >>> sides_of(np.float32([-2, -1, 1, 2]), 2.0, signed=True)
+    array([-1,  0,  0,  1], dtype=int8)
+    """
+    edge = np.float32(bound)
+    if _served(("sides", signed), x.size):
+        from lplab.quantizers import compiled
+
+        sides = np.empty(x.shape, np.int8)
+        compiled.sides_loop(signed)(x, sides, edge)
+        return sides
+    inside = (x < edge) & ((x > -edge) if signed else (x >= 0))
+    below = (x <= -edge) & signed
+    return np.select([inside, x >= edge, below], [0, 1, -1], 2).astype(np.int8)
+
+
+def clip_backward(sides: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
     """Backward through clipping: what passes to x, and the sum of what a trained bound gets.
 
     Args:
-        x, gradient: flat float32 of one length: what went in, and the gradient of what came out.
-        bound: the gradient passes for 0 ≤ x < bound; from ``bound`` on it belongs to the bound.
-        signed: it passes for |x| < bound; at −bound and below the bound gets its negative.
+        sides: of x, by :func:`sides_of`.
+        gradient: flat float32 of that length: the gradient of what came out. It passes to x inside the bounds; at
+            the bound and above it belongs to the bound, which at −bound and below gets its negative.
 
     Returns:
-        float32 like x, and a float64 sum. Where x is NaN, neither gets anything.
+        float32 like the gradient, and a float64 sum.
 
-    >>> clip_backward(np.float32([-2, -1, 1, 2]), np.float32([1, 10, 100, 1000]), 2.0, signed=True)
+    >>> clip_backward(np.int8([-1, 0, 0, 1]), np.float32([1, 10, 100, 1000]))
     (array([  0.,  10., 100.,   0.], dtype=float32), 999.0)
     """
-    edge = np.float32(bound)
-    if _served(("clip", signed), x.size):
+    if _served("clip", sides.size):
         from lplab.quantizers import compiled
 
-        for_x = np.empty_like(x)
-        return for_x, compiled.clip_loop(LANES, signed)(x, gradient, for_x, edge)
-    inside = (x < edge) & ((x > -edge) if signed else (x >= 0))
-    terms = np.where(x >= edge, gradient, 0).astype(np.float64)
-    terms = np.where(x <= -edge, -gradient, terms) if signed else terms
-    return np.where(inside, gradient, np.float32(0)), folded(_in_lanes(terms))
+        for_x = np.empty_like(gradient)
+        return for_x, compiled.clip_loop(LANES)(sides, gradient, for_x)
+    terms = np.where(sides == 1, gradient, 0).astype(np.float64)
+    terms = np.where(sides == -1, -gradient, terms)
+    return np.where(sides == 0, gradient, np.float32(0)), folded(_in_lanes(terms))
 
 
 def largest(x: np.ndarray) -> float:

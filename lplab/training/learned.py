@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -15,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from lplab.formats import IntFormat, Rounding
 from lplab.quantizers import Percentile, Quantizer, Sawb
 from lplab.quantizers.autograd import effective
-from lplab.quantizers.passes import clip_backward
+from lplab.quantizers.passes import clip_backward, sides_of
 from lplab.training.fast import prepared
 from lplab.training.rounding import Rounded, Rounder, rounder_of
 from lplab.training.rules import Rule
@@ -63,8 +64,10 @@ class Clip(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, alpha: Tensor, bound: float, bits: int, signed: bool) -> Tensor:
-        """Round; remember x."""
-        ctx.save_for_backward(x, alpha)
+        """Round; remember on which side of the bounds each number lies, off the CPU x itself."""
+        ctx.has_sides = x.is_cpu and x.dtype == torch.float32
+        sides = torch.from_numpy(sides_of(_flat(x.detach()), bound, signed)) if ctx.has_sides else None
+        ctx.save_for_backward(x if sides is None else sides, alpha)
         ctx.bound, ctx.signed = bound, signed
         return on_grid(x.detach(), bound, bits, signed)
 
@@ -73,10 +76,9 @@ class Clip(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         """For x and for α."""
         x, alpha = ctx.saved_tensors
-        if x.is_cpu and x.dtype == gradient.dtype == torch.float32:
-            before, upstream = (tensor.contiguous().reshape(-1).numpy() for tensor in (x, gradient))
-            passed, total = clip_backward(before, upstream, ctx.bound, ctx.signed)
-            for_x = torch.from_numpy(passed).reshape(x.shape)
+        if ctx.has_sides:
+            passed, total = clip_backward(x.numpy(), _flat(gradient))
+            for_x = torch.from_numpy(passed).reshape(gradient.shape)
             return for_x, alpha.new_full(alpha.shape, total), None, None, None
         above, below = x >= ctx.bound, (x <= -ctx.bound if ctx.signed else x < 0)
         for_alpha = gradient[above].sum(dtype=torch.float64)  # few: selecting them is faster than a sum over all
@@ -84,6 +86,10 @@ class Clip(torch.autograd.Function):
             for_alpha -= gradient[below].sum(dtype=torch.float64)
         for_x = gradient.masked_fill(above.logical_or_(below), 0)
         return for_x, for_alpha.to(alpha.dtype).reshape(alpha.shape), None, None, None
+
+
+def _flat(x: Tensor) -> np.ndarray:
+    return x.resolve_neg().contiguous().reshape(-1).numpy()
 
 
 def _by_statistics(x: Tensor, site: Site, bits: int) -> Tensor:

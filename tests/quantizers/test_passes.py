@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lplab.quantizers.passes import LANES, LARGE, clip_backward, folded, largest, moments
+from lplab.quantizers.passes import LANES, LARGE, clip_backward, folded, largest, moments, sides_of
 
 pytest.importorskip("numba")
 
@@ -43,7 +43,9 @@ def test_clip_backward_has_the_same_bits_without_numba(monkeypatch, count, signe
     x[1:40:2] = -1.5
     x[40:60], x[60:80] = 0.0, -0.0
     x[100] = np.nan
-    (passed, total), (passed_slowly, total_slowly) = both(monkeypatch, lambda: clip_backward(x, gradient, 1.5, signed))
+    (passed, total), (passed_slowly, total_slowly) = both(
+        monkeypatch, lambda: clip_backward(sides_of(x, 1.5, signed), gradient)
+    )
     np.testing.assert_array_equal(passed, passed_slowly)
     assert total == total_slowly
     inside = np.abs(x) < 1.5 if signed else (x >= 0) & (x < 1.5)
@@ -57,7 +59,7 @@ def test_clipping_agrees_with_pact_as_published():
     from lplab.quantizers.pact import pact_backward
 
     x, gradient = numbers(5000, 2), numbers(5000, 3, special=False)
-    passed, total = clip_backward(x, gradient, 2.0, signed=False)
+    passed, total = clip_backward(sides_of(x, 2.0, signed=False), gradient)
     published, for_alpha = pact_backward(x, 2.0, gradient)
     np.testing.assert_array_equal(passed, published)
     assert total == pytest.approx(for_alpha, rel=1e-6)
