@@ -8,7 +8,7 @@ import math
 import pytest
 
 from lplab import cli
-from lplab.hardware import Cluster, simulate
+from lplab.hardware import Cluster, my_machine, simulate
 
 pytest.importorskip("pandas")
 
@@ -25,6 +25,57 @@ def test_a_step_is_the_librarys(capsys):
     found = simulate("resnet50", Cluster("v100", 64, "ethernet_10g"), precision="fp16_mixed")
     assert f"{1e3 * found.step_seconds:.4g} ms" in text and f"{found.efficiency:.1%}" in text
     assert text.startswith("modelled step") and "activations" in text
+
+
+@pytest.mark.parametrize(("chip", "recipe", "rate", "note"), [
+    ("v100", "bf16", "fp16 rate, 125 trillion", "has no bf16 rate"),
+    ("tpu-v3", "fp16_mixed", "bf16 rate, 123 trillion", "(--recipe bf16)"),
+    ("a100", "bf16", "bf16 rate, 312 trillion", ""),
+])  # fmt: skip
+def test_another_16_bit_rate_than_the_recipes_is_said(capsys, chip, recipe, rate, note):
+    """In a report, and in sweeps, whose JSON stays JSON."""
+    for several in ([], ["--sweep", "devices=1,2", "--json"]):
+        assert cli.main(["simulate", "resnet18", "--chip", chip, "--precision", recipe, *several]) == 0
+        said = capsys.readouterr()
+        assert (note in said.err) if note else said.err == ""
+        assert len(json.loads(said.out)) == 2 if several else rate in said.out
+
+
+def test_what_does_not_fit_is_said_first_in_units_that_fit(capsys):
+    text = run(capsys, "gpt3", "--chip", "v100", "--recipe", "fp16_mixed", "--devices", "8")
+    first, *rest = text.splitlines()
+    assert first.startswith("DOES NOT FIT: a device would need 7.054 TB and has 32 GB")
+    step = next(line for line in rest if line.startswith("step"))
+    assert step.endswith(" minutes") and "e+" not in text and "throughput      0 " not in text
+    assert not json.loads(run(capsys, "gpt3", "--chip", "v100", "--recipe", "fp16_mixed", "--json"))["fits"]
+    grid = json.loads(run(capsys, "gpt3", "--sweep", "devices=1,8", "--chip", "v100", "--json"))
+    assert [row["fits"] for row in grid] == [False, False]
+    assert "DOES NOT FIT" not in run(capsys, "resnet18")
+
+
+def test_mine_is_the_users_once_measured_and_until_then_says_whose_it_is(capsys, tmp_path, monkeypatch):
+    place = tmp_path / "machine.json"
+    monkeypatch.setenv("LPLAB_MACHINE", str(place))
+    for whose, told in (("the machine lplab was made on", True), ("your machine", False)):
+        assert cli.main(["simulate", "resnet18", "--chip", "mine", "--recipe", "fp32"]) == 0
+        said = capsys.readouterr()
+        assert whose in said.out.splitlines()[0] and ("lplab doctor --measure" in said.err) is told
+        place.write_text(my_machine.made_on().read_text("utf-8"), "utf-8")
+
+
+def test_help_gives_defaults_and_the_report_what_was_assumed_and_typed(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["simulate", "--help"])
+    words = " ".join(capsys.readouterr().out.split())
+    for option in ("--utilization", "--overlap", "--straggler"):
+        assert "(default: " in words.rpartition(option + " ")[2].partition(" --")[0], option
+    text = run(capsys, "resnet18", "--compressor", "scalecom", "--utilization", "0.4")
+    assert "of which it reaches 40%" in text and "compressor scalecom\n" in text
+
+
+def test_counts_of_a_sweep_are_whole_as_those_of_a_step(capsys):
+    (row,) = csv.DictReader(io.StringIO(run(capsys, "resnet18", "--sweep", "devices=8", "--csv")))
+    assert (row["devices"], row["batch"], row["devices_per_node"]) == ("8", "32", "1")
 
 
 @pytest.mark.parametrize("devices", ["1", "3", "10000000"])
@@ -54,8 +105,10 @@ def test_a_sweep_has_a_row_for_each_combination(capsys):
 
 def test_html_is_a_timeline_or_curves(capsys, tmp_path):
     one, many = tmp_path / "one.html", tmp_path / "many.html"
-    run(capsys, "resnet18", "--devices", "8", "--html", str(one))
-    run(capsys, "resnet18", "--sweep", "devices=1,8", "--html", str(many))
+    for path, args in ((one, ["--devices", "8", "--json"]), (many, ["--sweep", "devices=1,8"])):
+        assert cli.main(["simulate", "resnet18", *args, "--html", str(path)]) == 0
+        said = capsys.readouterr().err
+        assert f"figure written to {path} (" in said and " MB)" in said
     assert "Timeline of a modelled step of ResNet-18 on 8" in one.read_text("utf-8")
     assert "Modelled efficiency against devices" in many.read_text("utf-8")
 
@@ -84,6 +137,9 @@ def test_chips_of_your_own(capsys, tmp_path):
     (["resnet50", "--devices", "0"], "1 or more, got 0"),
     (["resnet50", "--devices", "many"], "invalid int value"),
     (["resnet50", "--link=-1Gb/s"], "must be positive"),
+    (["resnet50", "--link", "-10Gb/s,2us"], "begins with a minus is written behind ="),
+    (["resnet50", "--devices", "8", "--inner-link", "nvlink4"], "say how many with --per-node"),
+    (["resnet50", "--compressor", "scalecom:chunk=abc"], "takes a whole number or none, got 'abc'"),
     (["resnet50", "--link", "1Gb/s, -3us"], "latency_seconds of a link must be 0 or more"),
     (["resnet50", "--devices", "6", "--per-node", "4", "--inner-link", "nvlink4"], "do not fill nodes of 4"),
     (["resnet50", "--per-node", "4"], "need inner_link"),

@@ -13,6 +13,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print ``message`` to stderr and exit with code 2."""
+        if message.endswith("expected one argument"):  # so argparse says of a value that looks like an option
+            message += "; a value that begins with a minus is written behind =, as in --option=-1"
         self.exit(2, f"{self.prog}: {' '.join(message.split())} ({self.prog} --help)\n")
 
 

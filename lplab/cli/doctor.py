@@ -24,6 +24,7 @@ PURPOSES = {  # of what `lplab doctor` looks for, and how to get it
     "browser": "the browser tests; install Chromium, Chrome or Edge",
     "data": "the labs; install lplab again",
 }
+EXAMPLE = "`lplab simulate resnet18 --chip mine --recipe fp32`"
 BROWSERS = (
     "chromium",
     "chromium-browser",
@@ -100,7 +101,7 @@ def _measure(as_json: bool) -> int:
         print(f"  {name:<7} not measured: {reason}")
     if (table["load_before"] or 0) > 0.5:
         print("  (the machine was busy with other work, so these are too low; close it and measure again)")
-    print(f"  kept in {path}")
+    print(f"  kept in {path}; from now on it is the chip `mine`, as in {EXAMPLE}")
     return 0
 
 

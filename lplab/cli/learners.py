@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -57,10 +58,35 @@ def train_learners(args: argparse.Namespace) -> int:
         )
     except (ValueError, TypeError) as problem:
         raise BadInputError(str(problem)) from None
+    if args.distributed and (warning := crowd(learners, processors())):
+        print(f"lplab train: {warning}", file=sys.stderr)
     started = time.perf_counter()
     steps, end = _run(settings, args.distributed)
     _report(args, settings, steps, {**end, "seconds": time.perf_counter() - started})
     return 0
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def crowd(learners: int, cores: int) -> str | None:
+    """A warning where several processes share a processor, else None.
+
+    >>> crowd(100, 2)[:67]
+    '100 processes share 2 processors, and each loads PyTorch for itself'
+    >>> crowd(2, 2) is None
+    True
+    """
+    if learners <= cores:
+        return None
+    share = f"share {cores} processors" if cores > 1 else "share a single processor"
+    return (
+        f"{learners} processes {share}, and each loads PyTorch for itself: minutes may pass before the first step, and "
+        "memory may run out; without --distributed one process simulates the same learners, with the same result"
+    )
 
 
 def _run(settings: Any, distributed: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -116,7 +142,8 @@ def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]]
         about = {"model": settings.model, "compressor": settings.compressor, "learners": settings.learners}
         print(json.dumps(about | {"losses": losses, "payload_bytes": sent} | end))
         return
-    where = "processes" if args.distributed else "simulated learners"
+    one, several = ("process", "processes") if args.distributed else ("simulated learner", "simulated learners")
+    where = one if settings.learners == 1 else several
     who = f"{settings.model}, {settings.learners} {where}, {settings.compressor}"
     print(f"{who}: {len(steps)} steps, {end['seconds']:.1f} s")
     tail = losses[-max(1, len(losses) // 10) :]

@@ -4,11 +4,14 @@ import argparse
 import json
 import math
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from lplab.cli.command import BadInputError, add_command
+from lplab.cli.simulate_report import notes, report
 
+CHIP = "default: h100; a name of --list, NAME of --chips FILE, or mine: as `lplab doctor --measure` measured it"
 RANGE = re.compile(r"([^:]+):([^:]+):(\d+)")
 MOST_POINTS = 100_000
 
@@ -16,27 +19,31 @@ MOST_POINTS = 100_000
 def add_simulate(commands: Any) -> None:
     """Add ``lplab simulate``."""
     text = "simulate a training step on a cluster: seconds, bytes, memory"
-    example = "lplab simulate resnet50 --chip v100 --devices 64 --link ethernet_10g --compressor scalecom"
+    example = "lplab simulate resnet50 --chip a100 --devices 64 --link ethernet_10g --compressor scalecom"
     parser = add_command(commands, run_simulate, "simulate", text, example)
     parser.add_argument("workload", nargs="?", default="", help="a network; --list shows all")
-    parser.add_argument("--chip", default="h100", help="default: h100; a name of --list, or NAME of --chips FILE")
+    parser.add_argument("--chip", default="h100", help=CHIP)
     parser.add_argument("--chips", type=Path, metavar="FILE", help="chips of your own: CSV or JSON")
-    parser.add_argument("--recipe", default="bf16", help="bits of weights, activations, gradients (default: bf16)")
+    recipe_help = "bits of weights, activations, gradients (default: bf16); Python's precision="
+    parser.add_argument("--recipe", "--precision", default="bf16", metavar="RECIPE", help=recipe_help)
     parser.add_argument("--devices", type=int, default=1, help="default: 1")
     parser.add_argument("--link", default="infiniband_edr", help='a name, or "100Gb/s, 2us" (default: infiniband_edr)')
     parser.add_argument("--per-node", type=int, default=1, metavar="N", help="devices that share a link (default: 1)")
-    parser.add_argument("--inner-link", help="link between the devices of a node")
+    parser.add_argument("--inner-link", help="between the devices of a node, with --per-node")
     parser.add_argument("--algorithm", default="auto", help="of all-reduce (default: auto, the fastest)")
     parser.add_argument("--compressor", default="none", help="of gradients, such as topk:density=0.01")
     parser.add_argument("--batch", type=int, default=32, help="examples on each device (default: 32)")
-    parser.add_argument("--overlap", type=float, default=1.0, help="speed of transfers while devices compute, 0 to 1")
+    overlap_help = "speed of transfers while devices compute, 0 to 1 (default: 1, undisturbed)"
+    parser.add_argument("--overlap", type=float, default=1.0, help=overlap_help)
     parser.add_argument(
         "--bucket", type=float, default=25.0, metavar="MIB", help="gradient sent together (default: 25)"
     )
     parser.add_argument("--sharded", action="store_true", help="each device updates one part of the weights")
     parser.add_argument("--optimizer", default="momentum", help="sgd, momentum or adam (default: momentum)")
-    parser.add_argument("--utilization", type=float, default=1.0, help="share of its peak that a chip reaches, up to 1")
-    parser.add_argument("--straggler", type=float, default=0.0, help="by how much the slowest device is slower")
+    share_help = "share of its peak that a chip reaches, above 0 and up to 1 (default: 1, all of it)"
+    parser.add_argument("--utilization", type=float, default=1.0, help=share_help)
+    straggler_help = "by how much the slowest device is slower, 0.1 for 10%% (default: 0)"
+    parser.add_argument("--straggler", type=float, default=0.0, help=straggler_help)
     sweep_help = "several values of a setting: devices=1,8,64 or bytes_per_second=1e9:1e11:20; can be given again"
     parser.add_argument("--sweep", metavar="SETTING=VALUES", action="append", default=[], help=sweep_help)
     add_outputs(parser)
@@ -60,6 +67,9 @@ def run_simulate(args: argparse.Namespace) -> int:
         raise BadInputError("choose one of --json and --csv")
     if args.html and not args.html.resolve().parent.is_dir():
         raise BadInputError(f"there is no folder {args.html.resolve().parent}")
+    nodes = args.per_node > 1 or any(re.match("per.node=|devices.per.node=", text) for text in args.sweep)
+    if args.inner_link and not nodes:
+        raise BadInputError("--inner-link joins the devices of a node: say how many with --per-node, 2 or more")
     try:
         return print_sweep(args) if args.sweep else print_step(args)
     except ValueError as problem:
@@ -104,13 +114,14 @@ def print_step(args: argparse.Namespace) -> int:
     if args.html:
         from lplab import figures
 
-        figures.export(figures.device_timeline(found, detail="layers"), html_path(args.html))
+        write_figure(figures.device_timeline(found, detail="layers"), args.html)
+    say(notes([found.design.chip], [found.design.precision]))
     if args.json:
         print(json.dumps(row))
     elif args.csv:
         print(table([row]))
     else:
-        print(report(found))
+        print(report(found, args.compressor))
     return 0
 
 
@@ -132,14 +143,17 @@ def print_sweep(args: argparse.Namespace) -> int:
     if args.html:
         from lplab import figures
 
-        figures.export(figures.sweep_curves(frame), html_path(args.html))
+        write_figure(figures.sweep_curves(frame), args.html)
+    say_of_sweep(axes)
+    frame = whole_numbers(frame)
     if args.json:
         print(frame.to_json(orient="records"))
     elif args.csv:
         print(frame.to_csv(index=False), end="")
     else:
         names = [name for name, values in axes.items() if isinstance(values, list)]
-        shown = frame[[*names, "step_seconds", "exposed_seconds", "efficiency", "throughput", "memory_bytes"]]
+        seconds = ["step_seconds", "exposed_seconds"]
+        shown = frame[[*names, *seconds, "efficiency", "throughput", "memory_bytes", "fits"]]
         print(shown.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
     return 0
 
@@ -181,6 +195,34 @@ def value(text: str) -> Any:
         return text
 
 
+def say(lines: list[str]) -> None:
+    """What stands beside the result: on stderr, so that JSON and CSV stay what they are."""
+    for line in lines:
+        print(f"lplab simulate: {line}", file=sys.stderr)
+
+
+def say_of_sweep(axes: dict[str, Any]) -> None:
+    """The notes on all chips and recipes of a sweep."""
+    from lplab.hardware import accelerators, precisions
+
+    chips, recipes = (values if isinstance(values := axes[name], list) else [values] for name in ("chip", "precision"))
+    say(notes(map(accelerators.get, chips), [precisions.get(recipe) for recipe in recipes]))
+
+
+def whole_numbers(frame: Any) -> Any:
+    """The table with counts as whole numbers, as a single step prints them."""
+    counts = [name for name in ("devices", "devices_per_node", "batch") if (frame[name] % 1 == 0).all()]
+    return frame.astype(dict.fromkeys(counts, int))
+
+
+def write_figure(figure: Any, path: Path) -> None:
+    """Write the file, and say so."""
+    from lplab import figures
+
+    figures.export(figure, html_path(path))
+    say([f"figure written to {path} ({path.stat().st_size / 1e6:.1f} MB)"])
+
+
 def html_path(path: Path) -> Path:
     """The path of a figure; ValueError unless it ends in .html."""
     if path.suffix.lower() != ".html":
@@ -198,28 +240,6 @@ def table(rows: list[dict[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().rstrip("\n")
-
-
-def report(found: Any) -> str:
-    """One simulated step as a few lines."""
-    d, c, mb = found.design, found.cluster, 1e6
-    compressor = "none" if d.compressor is None else d.compressor
-    room = d.chip.memory_bytes
-    fits = "" if room is None else f" of {room / mb:,.0f}" + ("" if found.fits else ": does not fit")
-    lines = {
-        "modelled step": f"{d.workload.label}, {c.devices:,} × {d.chip.label}",
-        "recipe": f"{d.precision.label}, batch {found.batch} on each device",
-        "link": f"{c.link.label or c.link.name}, compressor {compressor}",
-        "step": f"{1e3 * found.step_seconds:.4g} ms",
-        "  computing": f"{1e3 * found.compute_seconds:.4g} ms",
-        "  waiting": f"{1e3 * found.exposed_seconds:.4g} ms of {1e3 * found.communication_seconds:.4g} ms of transfers",
-        "efficiency": f"{found.efficiency:.1%}",
-        "throughput": f"{found.throughput:,.0f} examples/s",
-        "sent": f"{found.sent_bytes / mb:,.4g} MB by each device in a step",
-        "memory": f"{found.memory_bytes / mb:,.0f}{fits} MB",
-        **{f"  {part}": f"{nbytes / mb:,.0f} MB" for part, nbytes in found.memory.items() if nbytes},
-    }
-    return "\n".join(f"{name:<16}{text}" for name, text in lines.items())
 
 
 def print_list(as_json: bool) -> int:

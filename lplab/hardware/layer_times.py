@@ -112,7 +112,7 @@ class LayerTimes:
 
     def parts(self) -> dict[str, Any]:
         """Seconds of every part of :data:`PARTS`; together they are the step."""
-        return {name: self.part(name) for name in PARTS}
+        return {name: float(s) if np.ndim(s := self.part(name)) == 0 else s for name in PARTS}
 
     def parts_by_layer(self) -> dict[str, np.ndarray]:
         """Seconds of every part of :data:`PARTS` and layer, [..., layers]."""

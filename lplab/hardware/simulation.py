@@ -147,6 +147,7 @@ class Simulation:
             "throughput": self.throughput,
             "sent_bytes": self.sent_bytes,
             "memory_bytes": self.memory_bytes,
+            "fits": self.fits,
             **{f"{part}_bytes": nbytes for part, nbytes in self.memory.items()},
         }
 

@@ -169,5 +169,6 @@ def _points(workload: Workload, point: dict[str, Any], columns: dict[str, np.nda
         "throughput": devices * batch / times.total,
         "sent_bytes": design.sent_bytes(devices),
         "memory_bytes": sum(held.values()),
+        "fits": None if chip.memory_bytes is None else sum(held.values()) <= chip.memory_bytes,
         **{f"{part}_bytes": nbytes for part, nbytes in held.items()},
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +69,7 @@ def timeline(simulation: Simulation, devices: int = 4) -> tuple[Event, ...]:
         slow = (1 + simulation.cluster.straggler * share) / slowest if simulation.cluster.devices > 1 else 1.0
         events += _computing(simulation, device, slow)
         events += [Event(device, NETWORK, kind, what, start, end) for kind, what, start, end in network]
-    return tuple(events)
+    return tuple(replace(e, start_seconds=float(e.start_seconds), end_seconds=float(e.end_seconds)) for e in events)
 
 
 def _computing(simulation: Simulation, device: int, slow: float) -> Iterator[Event]:

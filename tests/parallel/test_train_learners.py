@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from lplab.cli import main
+from lplab.cli import learners, main
 
 MLP = ["train", "--model", "mlp", "--steps", "3", "--learners", "2"]
 
@@ -26,6 +26,19 @@ def test_what_is_printed(capsys):
     assert "test error" in said and "bytes a learner and step" in said
 
 
+def test_one_learner_is_one(capsys):
+    assert main([*MLP[:-1], "1"]) == 0
+    assert "1 simulated learner, dense" in capsys.readouterr().out
+
+
+def test_more_processes_than_processors_are_warned_of(capsys, monkeypatch):
+    monkeypatch.setattr(learners, "processors", lambda: 1)
+    assert main([*MLP, "--distributed"]) == 0
+    assert "2 processes share a single processor" in capsys.readouterr().err
+    assert main(MLP) == 0
+    assert "share" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("words", "told"), [
     (["--compressor", "zip"], "unknown compressor 'zip'"),
     (["--learners", "0"], "learners"),
@@ -33,6 +46,7 @@ def test_what_is_printed(capsys):
     (["--learners", "2", "--save", "x.pt"], "leave out --save"),
     (["--learners", "2", "--model", "mpl"], "unknown model 'mpl'"),
     (["--compressor", "topk:density=2"], "density must be"),
+    (["--compressor", "scalecom:chunk=abc"], "chunk takes a whole number or none, got 'abc'"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(words, told, capsys):
     with pytest.raises(SystemExit) as end:

@@ -1,0 +1,118 @@
+"""What ``lplab simulate`` says in words: one step as a few lines, and what must be known about its chips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+TIMES = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+RATES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+SIZES = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+
+
+def fitting(value: float, units: Iterable[tuple[float, str]], digits: int = 4) -> str:
+    """A value in the largest unit that it fills: once, or twice from minutes on.
+
+    >>> fitting(0.0711, TIMES), fitting(594.2, TIMES), fitting(7.054e12, SIZES), fitting(0.0, TIMES)
+    ('71.1 ms', '9.903 minutes', '7.054 TB', '0 s')
+    """
+    for unit, name in units:
+        if value >= unit * (2 if name in ("days", "hours", "minutes") else 1):
+            break
+    if not value and name == "µs":
+        name = "s"
+    return f"{number(value / unit, digits)} {name}"
+
+
+def number(value: float, digits: int) -> str:
+    """So many significant digits, and all before the decimal point; powers of ten only below 1/10,000.
+
+    >>> number(0.43082, 3), number(27512.6, 3), number(64.04, 3)
+    ('0.431', '27,513', '64')
+    """
+    if 0 < value < 1e-4:
+        return f"{value:.{digits}g}"
+    return f"{value:,.0f}" if value >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+
+
+def products(chip: Any, precision: Any, utilization: float | str, *, fall_back: bool = False) -> str:
+    """The rates that products run at, by pass.
+
+    >>> from lplab.hardware import accelerators, precisions
+    >>> products(accelerators.get("h100"), precisions.get("bf16"), 0.5)
+    "at the chip's bf16 rate, 989 trillion operations/s, of which it reaches 50%"
+    """
+    from lplab.hardware.compute import rate
+
+    forward = rate(chip, precision.forward_peaks, fall_back=fall_back)
+    backward = rate(chip, precision.dx_peaks, fall_back=fall_back)
+    found = {name: f"{name} rate, {fitting(ops, RATES, 3)} operations/s" for name, ops in (forward, backward)}
+    share = f", of which it reaches {utilization:.0%}" if isinstance(utilization, float) else ""
+    return f"at the chip's {' and '.join(found.values())}{share}"
+
+
+def stand_in(chip: Any, precision: Any) -> str | None:
+    """One sentence if the chip lacks the recipe's own rate and its products run at another one; else None.
+
+    >>> from lplab.hardware import accelerators, precisions
+    >>> stand_in(accelerators.get("v100"), precisions.get("bf16"))
+    'NVIDIA V100 SXM2 has no bf16 rate: products of the recipe BF16 run at its fp16 rate (--recipe fp16_mixed)'
+    >>> stand_in(accelerators.get("v100"), precisions.get("fp16_mixed")) is None
+    True
+    """
+    from lplab.hardware import precisions
+
+    wanted = precision.forward_peaks[0]
+    used = next((peak for peak in precision.forward_peaks if peak in chip.peaks), wanted)
+    if used == wanted:
+        return None
+    own = [p.name for p in precisions.PRECISIONS.values() if p.forward_peaks[0] == used and p.trains]
+    hint = f" (--recipe {own[0]})" if own else ""
+    return f"{chip.label} has no {wanted} rate: products of the recipe {precision.label} run at its {used} rate{hint}"
+
+
+def notes(chips: Iterable[Any], recipes: Iterable[Any]) -> list[str]:
+    """What the numbers do not say by themselves: another 16-bit rate, or a machine that is not the user's."""
+    from lplab.hardware import my_machine
+
+    chips = list(chips)
+    found = [stand_in(chip, recipe) for chip in chips for recipe in recipes]
+    if any(chip.name == "mine" for chip in chips) and not my_machine.stored_at().is_file():
+        found.append("'mine' is still the machine lplab was made on: `lplab doctor --measure` makes it yours")
+    return [note for note in found if note]
+
+
+def report(found: Any, compressor: str) -> str:
+    """One simulated step as a few lines; ``compressor`` as it was typed."""
+    d, c = found.design, found.cluster
+    devices = f"{c.devices:,} × {d.chip.label}" if c.devices > 1 else d.chip.label
+    throughput = number(found.throughput, 3)
+    waiting, transfers = (fitting(s, TIMES) for s in (found.exposed_seconds, found.communication_seconds))
+    lines = {
+        "modelled step": f"{d.workload.label}, {devices}",
+        "recipe": f"{d.precision.label}, batch {found.batch} on each device",
+        "products": products(d.chip, d.precision, d.utilization, fall_back=d.fall_back),
+        "link": f"{c.link.label or c.link.name}, compressor {compressor}",
+        "step": fitting(found.step_seconds, TIMES),
+        "  computing": fitting(found.compute_seconds, TIMES),
+        "  waiting": f"{waiting} of {transfers} of transfers",
+        "efficiency": f"{found.efficiency:.1%} of what as many devices do that send nothing",
+        "throughput": f"{throughput} examples/s",
+        "sent": f"{fitting(found.sent_bytes, SIZES)} by each device in a step",
+        "memory": f"{fitting(found.memory_bytes, SIZES)}{room(found)}",
+        **{f"  {part}": fitting(nbytes, SIZES) for part, nbytes in found.memory.items() if nbytes},
+    }
+    text = "\n".join(f"{name:<16}{words}" for name, words in lines.items())
+    return text if found.fits is not False else f"{does_not_fit(found)}\n{text}"
+
+
+def room(found: Any) -> str:
+    """How much memory the chip has, behind what is needed."""
+    there = found.design.chip.memory_bytes
+    return "" if there is None else f" of the {fitting(there, SIZES)} that each device has"
+
+
+def does_not_fit(found: Any) -> str:
+    """The warning above a step that no such device can run."""
+    needed, there = (fitting(n, SIZES) for n in (found.memory_bytes, found.design.chip.memory_bytes))
+    return f"DOES NOT FIT: a device would need {needed} and has {there}. The times are of one with room for it."
