@@ -10,6 +10,7 @@ import numpy as np
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
 from lplab.compression.protocol import Compressor, Context, Steps, Sum, Transfer, checked, size_of
+from lplab.compression.settings import check_numbers
 from lplab.compression.state import LayerState
 
 
@@ -38,6 +39,7 @@ class PowerSGD(Compressor):
     error_feedback: bool = True
 
     def __post_init__(self) -> None:
+        check_numbers(self)
         if self.rank < 1:
             raise ValueError(f"rank must be 1 or more, got {self.rank}")
 

@@ -142,6 +142,7 @@ class Simulation:
             "batch": self.batch,
             "overlap": self.hidden,
             "sharded": d.sharded,
+            **self._set(),
             **{name: seconds.item() for name, seconds in self.times.summary().items()},
             "efficiency": self.efficiency,
             "throughput": self.throughput,
@@ -149,6 +150,20 @@ class Simulation:
             "memory_bytes": self.memory_bytes,
             "fits": self.fits,
             **{f"{part}_bytes": nbytes for part, nbytes in self.memory.items()},
+        }
+
+    def _set(self) -> dict[str, Any]:
+        """The settings that a sweep has columns of, besides those that are named first."""
+        d, c = self.design, self.cluster
+        names = ("bucket_bytes", "optimizer", "utilization", "fused", "fall_back", "measured_seconds")
+        return {
+            "algorithm": c.algorithm,
+            "inner_link": getattr(c.inner_link, "name", c.inner_link),
+            **{name: getattr(d, name) for name in names},
+            "devices_per_node": c.devices_per_node,
+            "straggler": c.straggler,
+            "latency_seconds": getattr(c.link, "latency_seconds", None),
+            "bytes_per_second": getattr(c.link, "bytes_per_second", None),
         }
 
     def to_frame(self) -> pd.DataFrame:

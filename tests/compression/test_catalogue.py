@@ -2,7 +2,7 @@
 
 import pytest
 
-from lplab.compression import ScaleCom, catalogue
+from lplab.compression import QSGD, AdaComp, PowerSGD, ScaleCom, TopK, catalogue
 
 
 @pytest.mark.parametrize(("text", "told"), [
@@ -30,3 +30,13 @@ def test_every_setting_can_be_typed_as_its_default(name):
     made = catalogue.get(name)
     values = {key: value for key, value in vars(made).items() if not isinstance(value, tuple)}
     assert catalogue.get(f"{name}:" + ",".join(f"{key}={value}" for key, value in values.items())) == made
+
+
+@pytest.mark.parametrize(("kind", "settings"), [
+    (ScaleCom, {"chunk": "x"}), (ScaleCom, {"beta": None}), (AdaComp, {"bin": "50"}), (TopK, {"density": "1%"}),
+    (PowerSGD, {"rank": [1]}), (QSGD, {"levels": True}),
+])  # fmt: skip
+def test_a_word_in_place_of_a_number_is_told_in_python_too(kind, settings):
+    (name,) = settings
+    with pytest.raises(ValueError, match=rf"^{name} of {kind.__name__} must be a number"):
+        kind(**settings)

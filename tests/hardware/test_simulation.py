@@ -173,6 +173,19 @@ def test_a_sweep_gives_what_single_simulations_give():
             assert math.isclose(row[name], one[name], rel_tol=1e-12), name
 
 
+def test_a_step_and_a_sweep_have_the_same_columns():
+    one, (row,) = simulate("resnet18", "a100").to_dict(), sweep("resnet18", chip="a100").to_dict("records")
+    assert set(one) == set(row)
+    assert all(one[name] == row[name] for name in one if isinstance(one[name], str | bool | int | float))
+
+
+def test_times_are_plain_numbers():
+    step = simulate("resnet18", Cluster("h100", 8))
+    found = [seconds for event in step.timeline() for seconds in (event.start_seconds, event.end_seconds)]
+    found += compute.layer_times("resnet18", "h100", "bf16").parts().values()
+    assert {type(seconds) for seconds in found} == {float}
+
+
 def test_thousands_of_points_are_one_array():
     frame = sweep("resnet50", devices=2.0 ** np.arange(10), bytes_per_second=np.geomspace(1e8, 1e12, 50),
                   batch=[8, 32, 128], latency_seconds=[1e-6, 1e-5, 1e-4])  # fmt: skip
