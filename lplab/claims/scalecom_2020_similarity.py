@@ -75,7 +75,8 @@ def a_large_rate_spoils_it(results: Results) -> Finding:
     small, large = (_late(results, "cosine", lr, 1.0) for lr in (RATE, LARGE_RATE))
     return Finding(
         clearly_above(large, small),
-        f"In the second half of the training {spread(small)} at learning rate {RATE}, {spread(large)} at {LARGE_RATE}.",
+        f"The distance in the second half of the training: {spread(small)} at learning rate {RATE}, {spread(large)} at "
+        f"{LARGE_RATE}.",
     )
 
 
@@ -84,7 +85,7 @@ def the_filter_restores_it(results: Results) -> Finding:
     plain, soft = (_late(results, "cosine", LARGE_RATE, beta) for beta in (1.0, 0.1))
     return Finding(
         clearly_above(plain, soft),
-        f"At learning rate {LARGE_RATE}: {spread(plain)} with β = 1, {spread(soft)} with β = 0.1.",
+        f"The same at learning rate {LARGE_RATE}: {spread(plain)} with β = 1, {spread(soft)} with β = 0.1.",
     )
 
 

@@ -111,7 +111,7 @@ def masks_overlap(results: Results) -> Finding:
     return Finding(
         bool((filled < formula).all()),
         f"With {WORLDS[-1]} learners {100 * filled[-1]:.0f} % are filled, independent masks would fill "
-        f"{100 * formula[-1]:.0f} %: learners agree on much of what is large.",
+        f"{100 * formula[-1]:.0f} %: learners agree on part of what is large.",
     )
 
 

@@ -66,7 +66,8 @@ class LearnersPosition:
         """Python that gives the numbers of ScaleCom at this position."""
         s = self.setting("scalecom")
         made = f'Setting("scalecom", {s.learners}, {s.chunk}, beta={s.beta:g}, rate={s.rate:g})'
-        return f"run = many_learners({made})\nrun.union[-1], run.sent_bytes, run.cosine, run.test_error"
+        got = f"run = many_learners({made})\nrun.union.mean(), run.sent_bytes, run.cosine, run.test_error"
+        return f"from lplab.recordings import Setting, many_learners\n\n{got}"
 
 
 @lru_cache(maxsize=64)

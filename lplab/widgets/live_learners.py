@@ -69,8 +69,9 @@ class LiveLearners(LiveRun):
         """Start, or start anew; see `LiveRun.start`."""
         super().start()
         count = sum(run.settings.learners for run in self.runs.values() if hasattr(run, "processes"))
-        if count and self.state == "running":
-            say(self.status, f"Running. {count} processes are starting; that takes some seconds.")
+        with self._lock:  # no step can come in between: this never replaces its "Running."
+            if count and self.state == "running" and not self._got:
+                say(self.status, f"Running. {count} processes are starting; that takes some seconds.")
 
     def summary(self) -> str:
         """Two runs that have come to their end are compared, number by number."""

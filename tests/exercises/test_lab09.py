@@ -168,7 +168,7 @@ def test_a_wrong_similarity_is_told_with_step_and_number():
     verdict = judge(catalogue.get("09.3"), Answer(wrong, "similarity"))
     assert not verdict.passed and "In step 0 the cosine distance is 2, yours is 0" in verdict.text
     one = "import numpy as np\ndef similarity(a, b, k):\n    return np.zeros(len(a))\n"
-    assert "return 1 rows, each with two numbers" in judge(catalogue.get("09.3"), Answer(one, "similarity")).text
+    assert "return 1 row, each with two numbers" in judge(catalogue.get("09.3"), Answer(one, "similarity")).text
 
 
 def test_own_functions_are_drawn_or_waited_for():
@@ -211,3 +211,13 @@ def test_a_run_made_again_is_the_recorded_one(setting, monkeypatch):
     np.testing.assert_allclose(again["density"], stored.density, rtol=1e-6)
     assert again["loss"][0] == pytest.approx(float(stored.loss[0]), rel=1e-4), "other processors add in another order"
     assert again["union"][0] == pytest.approx(float(stored.union[0]), rel=0.05)
+
+
+def test_messages_show_arrays_with_all_their_dimensions():
+    one = np.array([[3.0, 4.0]])
+    assert catalogue.get("09.3").show((one, one, 1)) == "a = [[3, 4]], b = [[3, 4]], k = 1"
+    two = np.array([[3.0, 4.0], [1.0, 2.0]])
+    assert "a = [[3, 4], …], b = [[3, 4], …] (shape (2, 2), step 0 shown)" in catalogue.get("09.3").show((two, two, 1))
+    memory = (one[0], one[0], np.array([1]), 0.5)
+    assert catalogue.get("09.2").show(memory) == "m = [3, 4], g = [3, 4], sent_at = [1], beta = 0.5"
+    assert "sent_at = [], " in catalogue.get("09.2").show((*memory[:2], np.zeros(0, np.int64), 1.0))

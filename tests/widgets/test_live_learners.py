@@ -71,9 +71,12 @@ def test_one_run_or_three_are_not_compared():
 def test_processes_stream_and_equal_the_simulator():
     settings = RunSettings("mlp", "scalecom:chunk=112", learners=2, steps=5)
     run = live_learners({"2 processes": DistributedRun(settings), "simulator": SimulatedRun(settings)}, name="real")
+    said = []
+    run.status.observe(lambda change: said.append(change["new"]), "value")
     run.start()
     assert run.status.value == "Running. 2 processes are starting; that takes some seconds."
     run.wait(SECONDS)
+    assert said[-2] == "Running.", "what was said of the start is gone with the first step"
     assert run.state == "finished" and run.losses["2 processes"] == run.losses["simulator"]
     assert run.status.value == "Finished: 5 of 5 steps. 2 processes and simulator: 0 of 26,122 weights differ."
 

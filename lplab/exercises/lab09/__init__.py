@@ -24,7 +24,7 @@ QUESTIONS = (
         sum_of_own_choices,
         unit="%",
         limits=(0, 100),
-        because="Were the choices independent, it would be 1 − (1 − 1/112)⁶⁴ = 43.7 %; were they equal, 0.9 %. They overlap a little.",
+        because="Were the choices independent, it would be 1 − (1 − 1/112)⁶⁴ = 43.7 %; were they equal, 0.9 %. They overlap in part.",
     ),
 )
 EXERCISES = (LEADERS_CHOICE, NEXT_MEMORY, SIMILARITY)

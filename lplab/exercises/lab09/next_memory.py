@@ -67,8 +67,8 @@ def by_element(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
 def show(args: Args) -> str:
     """Memory, gradient, places, beta."""
     m, g, sent_at, beta = args
-    at = "nowhere" if not len(sent_at) else several(sent_at)
-    return f"m = {several(m)}, g = {several(g)}, sent_at = {at}, beta = {decimal(beta)}"
+    arrays = (f"[{several(each).strip('()') if len(each) else ''}]" for each in (m, g, sent_at))
+    return "m = {}, g = {}, sent_at = {}".format(*arrays) + f", beta = {decimal(beta)}"
 
 
 def why(args: Args, expected: Any) -> str:

@@ -44,7 +44,7 @@ class PairsOfSteps:
         'returns an array of shape (3,) and dtype float64: return 3 rows, each with two numbers'
         """
         steps = len(args[0])
-        wanted = f"return {steps} rows, each with two numbers"
+        wanted = f"return {steps} row{'s' * (steps != 1)}, each with two numbers"
         rows = list(result) if isinstance(result, list | tuple) or np.ndim(result) == 2 else None
         if rows is None or len(rows) != steps:
             return f"returns {kind_of(result)}: {wanted}"
@@ -108,8 +108,10 @@ def size_does_not_matter(calls: Sequence[Args], results: Sequence[Any]) -> Findi
 def show(args: Args) -> str:
     """The memories of the first step, and k."""
     a, b, k = args
-    more = f" (step 0 of {len(a)})" if len(a) > 1 else ""
-    return f"a = {several(a[0])}, b = {several(b[0])}{more}, k = {k}"
+    more = ", …" if len(a) > 1 else ""
+    first = (f"[[{several(each[0]).strip('()')}]{more}]" for each in (a, b))
+    shape = f" (shape {a.shape}, step 0 shown)" if more else ""
+    return "a = {}, b = {}".format(*first) + f"{shape}, k = {k}"
 
 
 def why(args: Args, expected: Any) -> str:
