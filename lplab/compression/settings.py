@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cache
 from numbers import Real
-from typing import get_args, get_origin, get_type_hints
+from typing import cast, get_args, get_origin, get_type_hints
 
 
 def check_numbers(compressor: object) -> None:
@@ -19,7 +20,7 @@ def check_numbers(compressor: object) -> None:
     ...
     ValueError: chunk of ScaleCom must be a number or None, got 'x'
     """
-    for name, optional in _numbers(type(compressor)).items():
+    for name, optional in _numbers(cast("Hashable", type(compressor))).items():
         value = getattr(compressor, name)
         if (value is None and optional) or (isinstance(value, Real) and not isinstance(value, bool)):
             continue
@@ -28,7 +29,7 @@ def check_numbers(compressor: object) -> None:
 
 
 @cache
-def _numbers(kind: type) -> dict[str, bool]:
+def _numbers(kind: Hashable) -> dict[str, bool]:
     """The fields of numbers, and whether None is allowed there."""
     hints = {name: hint for name, hint in get_type_hints(kind).items() if get_origin(hint) is not tuple}
     kinds = {name: get_args(hint) or (hint,) for name, hint in hints.items()}
