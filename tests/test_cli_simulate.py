@@ -76,6 +76,9 @@ def test_help_gives_defaults_and_the_report_what_was_assumed_and_typed(capsys):
 def test_counts_of_a_sweep_are_whole_as_those_of_a_step(capsys):
     (row,) = csv.DictReader(io.StringIO(run(capsys, "resnet18", "--sweep", "devices=8", "--csv")))
     assert (row["devices"], row["batch"], row["devices_per_node"]) == ("8", "32", "1")
+    args = ["resnet18", "--compressor", "topk:density=0.01", "--json"]
+    one, (many,) = (json.loads(run(capsys, *args, *more)) for more in ([], ["--sweep", "devices=1"]))
+    assert set(one) == set(many) and one["compressor"] == many["compressor"] == "topk:density=0.01"
 
 
 @pytest.mark.parametrize("devices", ["1", "3", "10000000"])

@@ -110,7 +110,7 @@ def print_step(args: argparse.Namespace) -> int:
         chip_of(args), args.devices, args.link, args.algorithm, args.per_node, args.inner_link, args.straggler
     )
     found = simulate(args.workload, cluster, **design_of(args))
-    row = found.to_dict()
+    row = found.to_dict() | {"compressor": args.compressor}  # as typed, and as a sweep has it
     if args.html:
         from lplab import figures
 
