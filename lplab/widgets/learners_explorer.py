@@ -45,7 +45,8 @@ class LearnersExplorer(PositionedExplorer):
         self.figure = LiveFigure(ls.picture(at))
         self.statement = line(ls.statement(at), "lp-quiet", "lp-live")
         learners, chunk, beta, rate = self.controls.values()
-        who, how, as_published = (line(t, "lp-heading") for t in ("Who", "What is kept back", "Published settings, our network"))
+        headings = ("Who", "What is kept back", "Published settings, our network")
+        who, how, as_published = (line(text, "lp-heading") for text in headings)
         self.presets.layout.flex_flow, self.presets.layout.align_items = "column", "flex-start"
         side = [who, learners, chunk, how, beta, rate, as_published, self.presets]
         return side, [self.figure, self.statement]
