@@ -191,15 +191,19 @@ def test_a_layer_that_is_used_twice_is_named():
         stacked(Twice(), default_loss, [data(0, 4), data(1, 4)], [0, 1])
 
 
-def test_a_layer_whose_rows_are_not_examples_is_named():
-    """Positions are looked up once for all examples: their gradient is a sum, which cannot be told apart by learner."""
+@pytest.mark.parametrize("examples, learners", [(2, 4), (2, 2), (4, 1), (4, 3)])
+def test_a_layer_whose_rows_are_not_examples_is_named(examples, learners):
+    """Positions are looked up once for all: their gradient is a sum, which cannot be told apart by learner.
+
+    That is seen where there are as many positions as examples of all learners, or of one, too.
+    """
     from lplab.models.transformer import CharacterTransformer
 
     model = CharacterTransformer(10, width=8, context=4, blocks=1, heads=2)
-    ids = torch.arange(8).view(2, 4)
-    batches = [(ids, ids)] * 4
+    ids = (torch.arange(4 * examples) % 10).view(examples, 4)
+    batches = [(ids, ids)] * learners
     with pytest.raises(ValueError, match="'position_embedding' is not given one row for each example"):
-        stacked(model, lambda output, target: output.mean(), batches, range(4))
+        stacked(model, lambda output, target: output.mean(), batches, range(learners))
 
 
 def test_running_means_are_those_of_rank_zero():
