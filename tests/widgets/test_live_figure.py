@@ -198,7 +198,7 @@ def test_frames_of_several_threads_are_all_sent(figure, messages):
 def test_a_page_that_begins_late_is_told_what_changed_before(figure):
     """Frames sent while a page loads plotly find no figure there; the first one may be the only one with an axis."""
     live, sent = LiveFigure(figure), []
-    live._bundle.observe(lambda change: sent.append(change["new"][live._key]), "frame")
+    live._bundle.observe(lambda change: sent.append(change["new"]), "frame")
     live._handle_custom_msg({"begun": True}, [])
     assert sent == [], "nothing has changed"
     with live.batch_update():
@@ -207,7 +207,7 @@ def test_a_page_that_begins_late_is_told_what_changed_before(figure):
         live.layout.yaxis.title.text = "size"
         live.layout.meta = {"alt": "higher"}
     live._handle_custom_msg({"begun": True}, [])
-    _, again = sent
+    _, again = (frame[live._key] for frame in sent)
     assert again["style_data"]["y"][0].tolist() == [7.0, 7.0, 7.0] and again["style_traces"] == [0]
     assert list(again["layout_data"]["yaxis"]["range"]) == [0, 9] and again["alt"] == "higher"
     assert again["layout_data"]["yaxis"]["title"] == {"text": "size"}
