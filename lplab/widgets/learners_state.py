@@ -88,7 +88,7 @@ def _scaling(chunk: int, beta: float, rate: str) -> figures.Scaling:
 def picture(at: LearnersPosition) -> Any:
     """The figure at a position."""
     run, plain = at.run("scalecom"), at.run("scalecom", beta=1.0)
-    likeness = figures.Likeness(run.steps, run.cosine, run.missed, plain.cosine)
+    likeness = figures.Likeness(*(values.tolist() for values in (run.steps, run.cosine, run.missed, plain.cosine)))
     density = float(np.mean(at.run("topk").density))
     return figures.many_learners(_scaling(at.chunk, at.beta, at.rate), likeness, at.learners, density)
 

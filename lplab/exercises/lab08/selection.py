@@ -15,7 +15,7 @@ from lplab.exercises.lab08.residue import rows
 
 
 def select(residue, gradient, bin):
-    """The symbol of each element of a layer: the sign of G = residue + gradient where |G + gradient| reaches its bin's max|G|, else 0."""
+    """The symbol of each element: the sign of G where |G + gradient| reaches its bin's max|G|, else 0."""
     total = residue + gradient
     boosted = total + gradient
     symbols = np.zeros(total.size)
@@ -106,7 +106,7 @@ SELECT = Exercise(
     """,
     stub='''
         def select(residue, gradient, bin):
-            """The symbol of each element of a layer: the sign of G = residue + gradient where |G + gradient| reaches its bin's max|G|, else 0."""
+            """The symbol of each element: the sign of G where |G + gradient| reaches its bin's max|G|, else 0."""
             raise NotImplementedError
     ''',
     reference=select,
