@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> None:
     dist.init_process_group(settings.backend)
     try:
         train(settings)
+        dist.barrier()  # leave together: a rank whose peers have closed their connections may be aborted
     finally:
         dist.destroy_process_group()
 
