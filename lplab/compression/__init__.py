@@ -13,7 +13,7 @@ from lplab.compression.exchange import Entry, Ledger, exchange
 from lplab.compression.layer import LayerInfo
 from lplab.compression.lossless import Lossless
 from lplab.compression.lowrank import PowerSGD
-from lplab.compression.protocol import Broadcast, Compressor, Context, Gather, Sum, Transfer
+from lplab.compression.protocol import Broadcast, Compressor, Context, Gather, NotFiniteError, Sum, Transfer
 from lplab.compression.scalecom import ScaleCom
 from lplab.compression.signs import EFSign, OneBit
 from lplab.compression.sparse import RandomK, TopK
@@ -36,6 +36,7 @@ __all__ = [
     "LayerState",
     "Ledger",
     "Lossless",
+    "NotFiniteError",
     "OneBit",
     "PowerSGD",
     "RandomK",

@@ -63,7 +63,8 @@ def exchange(
         ledger: receives a line for each payload.
 
     Raises:
-        ValueError: no learners, other numbers of gradients and states, or gradients that are not finite.
+        ValueError: no learners, or other numbers of gradients and states.
+        NotFiniteError: a gradient with NaN or infinity; the caller rolls all states back.
 
     >>> from lplab.compression import TopK
     >>> topk = TopK(density=0.5)

@@ -165,11 +165,16 @@ class Compressor(ABC):
         """
 
 
+class NotFiniteError(ValueError):
+    """A gradient holds NaN or infinity: all learners must leave the step out together."""
+
+
 def checked(gradient: np.ndarray, state: LayerState) -> np.ndarray:
-    """The gradient, flat and float32.
+    """The gradient, flat and float32: the first thing that every algorithm asks for.
 
     Raises:
-        ValueError: another shape than the state's, another dtype, or a value that is not finite.
+        ValueError: another shape than the state's, or another dtype.
+        NotFiniteError: a value that is not finite.
     """
     if gradient.shape != state.shape:
         raise ValueError(f"the gradient has shape {gradient.shape}, its state {state.shape}")
@@ -177,7 +182,7 @@ def checked(gradient: np.ndarray, state: LayerState) -> np.ndarray:
         raise ValueError(f"the gradient must be float32, got {gradient.dtype}")
     flat = np.ascontiguousarray(gradient).reshape(-1)
     if flat.size and not np.isfinite([flat.max(), flat.min()]).all():  # NaN is both the largest and the smallest
-        raise ValueError("the gradient holds NaN or infinity; all learners must leave this step out together")
+        raise NotFiniteError("the gradient holds NaN or infinity; all learners must leave this step out together")
     return flat
 
 

@@ -75,10 +75,10 @@ class WatchedLearners(Learners):
             raise ValueError(f"only TopK and ScaleCom choose elements, got {type(self.compressor).__name__}")
         self.agreements: list[Agreement] = []
 
-    def _apply(self, gradients: dict[str, Tensor], ledger: Ledger) -> None:
-        if (self.step + 1) % self.every == 0:
-            self.agreements.append(self._look(gradients))
-        super()._apply(gradients, ledger)
+    def _exchange(self, gradients: dict[str, Tensor], ledger: Ledger) -> None:
+        seen = [self._look(gradients)] if (self.step + 1) % self.every == 0 else []
+        super()._exchange(gradients, ledger)
+        self.agreements += seen
 
     def _look(self, gradients: dict[str, Tensor]) -> Agreement:
         """Of the layers that hold chosen elements: which ones each learner would take, and whose are taken."""

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lplab.compression import Compressor, Ledger, exchange
+from lplab.compression import Compressor, Ledger, NotFiniteError, exchange
 from lplab.formats.base import whole
 from lplab.parallel.gradients import ENGINES, Batch, Loss, seed_of, trained
 from lplab.parallel.layers import layer_infos
@@ -106,22 +106,33 @@ class Learners:
     def one_step(self) -> Round:
         """Gradients of all learners, exchange, update; with one thread, so that sums keep their order."""
         number, ranks = self.step, range(self.world)
-        ledger = Ledger()
         with torch_threads(1):
             self.model.train()
             batches = [self.batches(number, rank) for rank in ranks]
             found = ENGINES[self.engine](
                 self.model, self.loss, batches, [seed_of(self.seed, number, rank) for rank in ranks]
             )
-            finite = all(_finite(gradient) for gradient in found.gradients.values())
-            if finite:
-                self._apply(found.gradients, ledger)
-        if self.ledger is not None:
-            self.ledger.entries += ledger.entries
+            sent = self._apply(found.gradients)
+        if self.ledger is not None and sent is not None:
+            self.ledger.entries += sent.entries
         self.step += 1
-        return Round(number, tuple(found.losses), not finite, ledger.total())
+        return Round(number, tuple(found.losses), sent is None, 0 if sent is None else sent.total())
 
-    def _apply(self, gradients: dict[str, Tensor], ledger: Ledger) -> None:
+    def _apply(self, gradients: dict[str, Tensor]) -> Ledger | None:
+        """Exchange and update; what was sent, or None if a gradient was not finite and nothing has happened."""
+        ledger = Ledger()
+        try:
+            self._exchange(gradients, ledger)
+        except NotFiniteError:
+            for memory in self.memories:
+                memory.rollback()
+            return None
+        for memory in self.memories:
+            memory.commit()
+        self.optimizer.step()
+        return ledger
+
+    def _exchange(self, gradients: dict[str, Tensor], ledger: Ledger) -> None:
         for name, parameter in trained(self.model).items():
             states = [memory.states[name] for memory in self.memories]
             average = exchange(
@@ -134,9 +145,6 @@ class Learners:
                 ledger=ledger,
             )
             parameter.grad = torch.from_numpy(average)
-        for memory in self.memories:
-            memory.commit()
-        self.optimizer.step()
 
     def residues(self, name: str) -> np.ndarray:
         """What each learner still owes of one parameter: float32 [learners, numel]; zeros if nothing is kept back."""
@@ -169,11 +177,6 @@ class Learners:
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.step = saved["step"]
-
-
-def _finite(gradient: Tensor) -> bool:
-    """Whether all elements are: a finite sum has finite terms, and is much cheaper to form."""
-    return bool(torch.isfinite(gradient.sum())) or bool(torch.isfinite(gradient).all())
 
 
 def simulate_learners(

@@ -105,6 +105,22 @@ def test_nan_in_one_learner_changes_nothing_and_training_goes_on():
     assert not after.skipped and np.isfinite(after.loss)
 
 
+def test_nan_in_the_last_layer_alone_undoes_what_the_layers_before_it_proposed():
+    run = learners(AdaComp(bin=50))
+    run.one_step()
+    before = [p.clone() for p in run.model.parameters()], run.residues("0.weight").copy(), len(run.ledger.entries)
+    hook = run.model[2].weight.register_hook(lambda gradient: gradient * float("inf"))
+    step = run.one_step()
+    hook.remove()
+    assert step.skipped and step.payload_bytes == 0 and np.isfinite(step.loss)
+    assert all(torch.equal(a, b) for a, b in zip(before[0], run.model.parameters(), strict=True))
+    assert (run.residues("0.weight") == before[1]).all() and len(run.ledger.entries) == before[2]
+    other = learners(AdaComp(bin=50))
+    other.one_step()
+    other.step = run.step
+    assert run.one_step() == other.one_step() and torch.equal(run.model[0].weight, other.model[0].weight)
+
+
 def test_one_learner_and_no_learners():
     assert len(list(learners(ScaleCom(chunk=20), 1).steps(2))) == 2
     with pytest.raises(ValueError, match="learners"):
