@@ -56,8 +56,8 @@ class Scheme:
     def __post_init__(self) -> None:
         for what in ("gradient", "state", "weight", "rest"):
             name = getattr(self, what)
-            if name is not None and F.get(name).bits not in KINDS:
-                raise ValueError(f"{what}: codes of 8, 16 or 32 bits can travel, {name!r} has {F.get(name).bits}")
+            if name is not None:
+                check_travels(what, name)
 
     def sent_bytes(self, weights: int, learners: int, rank: int = 0) -> tuple[int, int]:
         """What one learner sends in a step: bytes of the reduce-scatter, bytes of the all-gather. Own parts stay.
@@ -77,6 +77,17 @@ class Scheme:
         """
         kept = [self.state] if self.rest is None else [self.state, self.rest]
         return weights / learners * sum(F.get(name).bits / 8 for name in kept)
+
+
+def check_travels(what: str, name: str) -> None:
+    """Refuse a format whose codes do not fill whole bytes.
+
+    Raises:
+        ValueError: an unknown format, or one of other than 8, 16 or 32 bits.
+    """
+    bits = F.get(name).bits
+    if bits not in KINDS:
+        raise ValueError(f"{what}: codes of 8, 16 or 32 bits can travel, {name!r} has {bits}")
 
 
 def share_sizes(weights: int, learners: int) -> list[int]:

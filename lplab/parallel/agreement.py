@@ -16,6 +16,7 @@ from lplab.compression import Compressor, Ledger, ScaleCom, TopK
 from lplab.compression.local import largest_of_chunks
 from lplab.compression.sparse import chosen, largest
 from lplab.formats.base import whole
+from lplab.parallel.gradients import trained
 from lplab.parallel.learners import Learners
 from lplab.parallel.similarity import cosine_distance
 
@@ -56,7 +57,7 @@ class WatchedLearners(Learners):
         agreements: one for each step that was measured, unless a gradient was not finite.
 
     Raises:
-        ValueError: a compressor that does not choose elements, or ``every`` below 1.
+        ValueError: a compressor that does not choose elements, or of no layer; ``every`` below 1.
 
     >>> import torch
     >>> from lplab.parallel.learners import shards
@@ -73,6 +74,8 @@ class WatchedLearners(Learners):
         self.every = whole("every", every, 1, 2**31 - 1)
         if not isinstance(self.compressor, TopK | ScaleCom):
             raise ValueError(f"only TopK and ScaleCom choose elements, got {type(self.compressor).__name__}")
+        if not any(self._chooses(name, p.ndim) for name, p in trained(self.model).items()):
+            raise ValueError(f"{self.compressor!r} compresses no matrix of this model: there is nothing to watch")
         self.agreements: list[Agreement] = []
 
     def _exchange(self, gradients: dict[str, Tensor], ledger: Ledger) -> None:
@@ -82,28 +85,27 @@ class WatchedLearners(Learners):
 
     def _look(self, gradients: dict[str, Tensor]) -> Agreement:
         """Of the layers that hold chosen elements: which ones each learner would take, and whose are taken."""
-        leader, sizes = self.step % self.world, []
-        memories, sent = (
-            [],
-            [0, 0, 0],
-        )  # elements of the union, of one learner, of the leader that the sum would not take
+        memories: list[np.ndarray] = []
+        union = one = missed = 0  # elements that anybody sends, that one learner sends, and of those not the best
         for name, gradient in gradients.items():
+            if not self._chooses(name, gradient.ndim - 1):
+                continue
             compressor = self.memories[0].compressors[name]
-            if gradient.ndim < 3 or not isinstance(compressor, TopK | ScaleCom):
-                continue  # biases, and layers that go dense
-            memory = self.residues(name)
-            wanted = memory + gradient.numpy().reshape(self.world, -1)
+            memories.append(self.residues(name))
+            wanted = memories[-1] + gradient.numpy().reshape(self.world, -1)
             sets = [choice(compressor, row) for row in wanted]
-            taken = sets if isinstance(compressor, TopK) else [sets[leader]]
+            led = sets[self.step % self.world]
             best = choice(compressor, wanted.sum(axis=0))
-            sizes.append(wanted.shape[1])
-            memories.append(memory)
-            missed = len(best) - np.intersect1d(sets[leader], best, assume_unique=True).size
-            for i, count in enumerate((union_of(taken), len(sets[leader]), missed)):
-                sent[i] += count
-        total, (union, one, missed) = sum(sizes), sent
-        cosine = cosine_distance(np.concatenate(memories, axis=1)) if self.world > 1 else float("nan")
-        return Agreement(union / total, one / total, cosine, missed / one)
+            union += union_of(sets if isinstance(compressor, TopK) else [led])
+            one += len(led)
+            missed += len(best) - np.intersect1d(led, best, assume_unique=True).size
+        memory = np.concatenate(memories, axis=1)
+        cosine = cosine_distance(memory) if self.world > 1 else float("nan")
+        return Agreement(union / memory.shape[1], one / memory.shape[1], cosine, missed / one)
+
+    def _chooses(self, name: str, dimensions: int) -> bool:
+        """Whether elements of this layer are chosen: not of biases, nor of layers that go dense."""
+        return dimensions > 1 and isinstance(self.memories[0].compressors[name], TopK | ScaleCom)
 
 
 def choice(compressor: Compressor, values: np.ndarray) -> np.ndarray:

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lplab import formats
 from lplab.compression import Compressor, Dense
-from lplab.compression.weight_shares import KINDS
+from lplab.compression.weight_shares import check_travels
 from lplab.formats.base import whole
 from lplab.parallel.gradients import Batch
 
@@ -58,9 +57,7 @@ class FederatedSettings:
                 raise ValueError(f"{name} must be above 0 and at most 1, got {value}")
         if not 0 < self.lr < np.inf:
             raise ValueError(f"lr must be a positive number, got {self.lr}")
-        if formats.get(self.download).bits not in KINDS:
-            bits = formats.get(self.download).bits
-            raise ValueError(f"download: codes of 8, 16 or 32 bits can travel, {self.download!r} has {bits}")
+        check_travels("download", self.download)
 
     @property
     def asked(self) -> int:

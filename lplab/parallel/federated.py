@@ -200,10 +200,10 @@ class Federated:
         """The length of what these clients remember, summed and divided by the number of all clients."""
         total = 0.0
         for name in self._infos:
-            kept = [self._memories[c].states[name].arrays().get("residue") for c in clients if c in self._memories]
-            arrays = [array for array in kept if array is not None]
-            if arrays:
-                total += float(np.square(np.sum(arrays, axis=0, dtype=np.float64) / self.settings.clients).sum())
+            states = [self._memories[client].states[name] for client in clients if client in self._memories]
+            residues = [state["residue"] for state in states if "residue" in state]
+            if residues:
+                total += float(np.square(np.sum(residues, axis=0, dtype=np.float64) / self.settings.clients).sum())
         return float(np.sqrt(total))
 
 

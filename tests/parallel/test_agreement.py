@@ -81,6 +81,17 @@ def test_every_measures_the_last_step_of_each_group():
     assert run.agreements == [every.agreements[2], every.agreements[5]]
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")  # of NaN, which is measured in vain
+def test_a_step_that_is_left_out_is_not_measured():
+    def poisoned(step, rank):
+        x, y = shards(batches, WORLD)(step, rank)
+        return (x * float("nan") if (step, rank) == (1, 2) else x), y
+
+    run = WatchedLearners(nn.Linear(100, 20), nn.CrossEntropyLoss(), poisoned, TopK(0.01), WORLD)
+    assert [step.skipped for step in run.steps(3)] == [False, True, False]
+    assert len(run.agreements) == 2
+
+
 def test_one_learner_has_nobody_to_be_compared_with():
     arguments = (nn.Linear(100, 20), nn.CrossEntropyLoss(), shards(batches, 1), TopK(0.01), 1)
     run = WatchedLearners(*arguments)
@@ -100,5 +111,7 @@ def test_what_does_not_choose_is_refused():
         learners(WatchedLearners, Dense())
     with pytest.raises(ValueError, match="with a chunk"):
         choice(ScaleCom(), np.zeros(3, np.float32))
+    with pytest.raises(ValueError, match="compresses no matrix of this model: there is nothing to watch"):
+        WatchedLearners(nn.Linear(3, 2), nn.CrossEntropyLoss(), shards(batches, WORLD), ScaleCom(chunk=2), WORLD)
     with pytest.raises(ValueError, match="every"):
         learners(WatchedLearners, TopK(0.01), every=0)
