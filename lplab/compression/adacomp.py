@@ -76,9 +76,7 @@ class AdaComp(Compressor):
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """One gather of packed symbols."""
         length = self._bin()
-        found = local.adacomp_select(
-            state["residue"], checked(gradient, state), self, length, out=state.blank("residue")
-        )
+        found = self._select(checked(gradient, state), state, context)
         state.propose(residue=found.residue)
         payload = adacomp_wire.encode(found.scale, found.indices, found.negative, gradient.size, length)
 
@@ -88,6 +86,10 @@ class AdaComp(Compressor):
 
         average = yield Gather(payload, mean_of_messages(gradient.size, add))
         return average.reshape(gradient.shape)
+
+    def _select(self, gradient: np.ndarray, state: LayerState, context: Context) -> local.Selected:
+        """What a learner sends of a flat gradient, and its residue afterwards."""
+        return local.adacomp_select(state["residue"], gradient, self, self._bin(), out=state.blank("residue"))
 
     def plan(self, shape: Sequence[int], activity: adacomp_wire.Activity | None = None) -> tuple[Transfer, ...]:
         """One gather; without ``activity`` as if five elements of each bin were sent, the paper's own example."""

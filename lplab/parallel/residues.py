@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from lplab.compression import AdaComp, Compressor, Context, Dense, LayerState, local
-from lplab.compression.protocol import Steps, checked
 from lplab.parallel.learners import Learners, shards
 from lplab.training import tasks
 from lplab.training.trainer import default_loss
@@ -29,7 +28,7 @@ LAYERS = {  # of models.row_reader(), those that AdaComp compresses: parameter, 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """What one learner sees of one layer in one step.
+    """What one learner sees of one layer in one step. To be copied if it is kept: residues reuse their memory.
 
     Attributes:
         residue, gradient: before the step, flat float32.
@@ -56,14 +55,13 @@ class WatchedAdaComp(AdaComp):
 
     watch: Watch | None = field(default=None, compare=False, repr=False)
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """See :class:`AdaComp`."""
+    def _select(self, gradient: np.ndarray, state: LayerState, context: Context) -> local.Selected:
+        found = super()._select(gradient, state, context)
         if self.watch is not None:
-            length, g = self._bin(), checked(gradient, state)
-            found = local.adacomp_select(state["residue"], g, self, length)
-            empty = -(-g.size // length) - np.unique(found.indices // length).size
-            self.watch(context, Look(state["residue"], g, found, empty))
-        return (yield from super().steps(gradient, state, context))
+            length = self._bin()
+            empty = -(-gradient.size // length) - np.unique(found.indices // length).size
+            self.watch(context, Look(state["residue"], gradient, found, empty))
+        return found
 
 
 @dataclass(frozen=True)
