@@ -23,17 +23,9 @@ function drawFrame(updates) {
   for (const [key, { alt, ...update }] of Object.entries(updates)) {
     const model = page.figures.get(key);
     model?.set("alt", alt);
-    model?.set("_py2js_update", decoded(update)); // as if it had come from Python by itself
+    model?.set("_py2js_update", update); // as if it had come from Python by itself: plotly decodes it when it reads it
     model?.set("_py2js_update", null);
   }
-}
-
-/** Takes plotly's word for "this trace keeps what it has" for what it means; in its own messages plotly does so itself. */
-function decoded(value) {
-  if (value === "_undefined_") return undefined;
-  if (Array.isArray(value)) return value.map(decoded);
-  if (Object.prototype.toString.call(value) !== "[object Object]") return value; // numbers, texts, typed arrays
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, decoded(each)]));
 }
 
 /** Plotly's module; one promise per plotly version, kept on the page. */
