@@ -30,6 +30,9 @@ class Finding:
     holds: bool
     sentence: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "holds", bool(self.holds))  # a comparison of numpy's is no bool that JSON knows
+
 
 @dataclass(frozen=True)
 class Check:

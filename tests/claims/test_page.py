@@ -1,5 +1,6 @@
 """The page of all claims: what is in it, and that docs/claims.md is the one that the stored numbers give."""
 
+import json
 import re
 from pathlib import Path
 
@@ -24,6 +25,13 @@ def test_the_documentation_is_what_the_numbers_say(capsys):
     assert made == PAGE.read_text("utf-8"), "run: lplab claims table --page > docs/claims.md"
     assert re.findall(r"^## (\w+)$", made, re.M) == list(claims.names())
     assert all((PAGE.parent / link).exists() for link in re.findall(r"\]\((\.\.[^)]+)\)", made))
+
+
+def test_the_whole_table_is_json(capsys):
+    assert main(["claims", "table", "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert [record["claim"] for record in records] == list(claims.names())
+    assert {found["holds"] for record in records for found in record["findings"]} <= {True, False}
 
 
 def test_a_claim_has_a_row_and_a_section_with_every_finding():
