@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import lplab
 from lplab.cli import claims, course, doctor, exercises, formats, labs, simulate, train
-from lplab.cli.command import BadInputError, Parser
+from lplab.cli.command import INTERRUPTED, BadInputError, Parser
 
 COMMANDS = (
     labs.add_lab,
@@ -23,9 +23,6 @@ COMMANDS = (
     course.add_grade,
     doctor.add_doctor,
 )
-
-
-INTERRUPTED = 130  # the exit code of a shell for it
 
 
 def main(argv: Sequence[str] | None = None) -> int:

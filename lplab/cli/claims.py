@@ -6,12 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lplab.cli.command import BadInputError, add_command
+from lplab.cli.command import INTERRUPTED, BadInputError, add_command
 
 if TYPE_CHECKING:
     from lplab.claims import Claim
-
-INTERRUPTED = 130  # the exit code of shells for Ctrl-C
 
 
 def add_claims(commands: Any) -> None:
@@ -32,14 +30,16 @@ def add_claims(commands: Any) -> None:
     table = add_command(
         actions, run_table, "table", "theirs, ours, spread and verdict", "lplab claims table --markdown"
     )
-    table.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    table.add_argument("--page", action="store_true", help="print a Markdown page with all findings (docs/claims.md)")
+    forms = table.add_mutually_exclusive_group()
+    forms.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    forms.add_argument("--page", action="store_true", help="print a Markdown page with all findings (docs/claims.md)")
     _add_numbers(actions)
     for parser in (run, table):
         parser.add_argument("id", nargs="*", help="claims of the list (default: all)")
     for parser in (listed, run, table):
         parser.add_argument("--folder", type=Path, help="of the results (default: data/claims of this checkout)")
-        parser.add_argument("--json", action="store_true", help="print JSON")
+    for parser_or_group in (listed, run, forms):
+        parser_or_group.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_numbers(actions: Any) -> None:
@@ -73,7 +73,7 @@ def run_list(args: argparse.Namespace) -> int:
     """Print id, verdict and title of every claim."""
     from lplab import claims
 
-    records = rows(chosen([]), args.folder)
+    records = rows(chosen([]), existing(args.folder))
     if args.json:
         print(json.dumps(records, indent=1, ensure_ascii=False))
         return 0
@@ -121,7 +121,7 @@ def run_table(args: argparse.Namespace) -> int:
     """Print theirs, ours and the verdict, from what is stored."""
     from lplab import claims
 
-    records = rows(chosen(args.id), args.folder)
+    records = rows(chosen(args.id), existing(args.folder))
     if args.json:
         print(json.dumps(records, indent=1, ensure_ascii=False))
     elif args.page:
@@ -146,6 +146,13 @@ def rows(wanted: "list[Claim]", folder: Path | None) -> list[dict[str, Any]]:
         return [claims.row(claim, folder) for claim in wanted]
     except ValueError as problem:
         raise BadInputError(str(problem)) from None
+
+
+def existing(folder: Path | None) -> Path | None:
+    """The folder to read from, None for that of this checkout; one that is not there is bad input."""
+    if folder is not None and not folder.is_dir():
+        raise BadInputError(f"there is no folder {folder}")
+    return folder
 
 
 def chosen(ids: list[str]) -> "list[Claim]":

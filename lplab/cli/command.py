@@ -3,6 +3,8 @@
 import argparse
 from typing import Any, NoReturn
 
+INTERRUPTED = 130  # exit code of shells for Ctrl-C
+
 
 class BadInputError(Exception):
     """What the user typed cannot be done; the message says in one line what can."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from lplab.cli.command import BadInputError, add_command
+from lplab.cli.command import INTERRUPTED, BadInputError, add_command
 from lplab.cli.learners import add_learners, train_learners, wants_learners
 
-INTERRUPTED, DIVERGED = 130, 1
+DIVERGED = 1  # exit code
 RECIPE = "hfp8_2019"  # unless told otherwise
 
 

@@ -267,6 +267,19 @@ def test_a_broken_file_of_results_is_bad_input(tmp_path, toy_only, capsys):
     assert stop.value.code == 2 and "delete it to measure anew" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("argv", "told"), [
+    (["list", "--folder", "no/such"], "there is no folder no/such"),
+    (["table", "--folder", "no/such"], "there is no folder no/such"),
+    (["table", "--json", "--page"], "not allowed with"),
+    (["run", "--jobs", "0"], "--jobs must be -1 or at least 1, got 0"),
+])  # fmt: skip
+def test_bad_input_gets_one_line_and_code_2(argv, told, toy_only, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["claims", *argv])
+    said = capsys.readouterr()
+    assert stop.value.code == 2 and told in said.err and said.err.count("\n") == 1 and said.out == ""
+
+
 def test_sessions_know_their_day():
     assert len(Session.now("x", 1, 0.04, 1).date) == 10
     assert Session.now("x", 1, 60.0, 2, 31.5).cost == 31.5 and Session.now("x", 1, 60.0, 2).cost == 120
