@@ -10,7 +10,6 @@ import numpy as np
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
 from lplab.compression.protocol import Compressor, Context, Steps, Sum, Transfer, checked, size_of
-from lplab.compression.settings import check_numbers
 from lplab.compression.state import LayerState
 
 
@@ -24,7 +23,8 @@ class PowerSGD(Compressor):
 
     Args:
         rank: columns of the factors.
-        warm_start: whether Q is kept; else it is drawn anew, the same on all learners.
+        warm_start: whether Q is kept; else it is drawn anew, the same on all learners. So are columns of Q that a
+            matrix of low rank has left empty.
         error_feedback: whether what is missed is added to the next gradient.
 
     Raises:
@@ -39,7 +39,7 @@ class PowerSGD(Compressor):
     error_feedback: bool = True
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        super().__post_init__()
         if self.rank < 1:
             raise ValueError(f"rank must be 1 or more, got {self.rank}")
 
@@ -58,7 +58,7 @@ class PowerSGD(Compressor):
         """Two sums."""
         shape, rank = _matrix(gradient.shape), self._rank(gradient.shape)
         matrix = (checked(gradient, state) + state["residue"]).reshape(shape)
-        q = state["q"] if self.warm_start else context.shared_coin().standard_normal((shape[1], rank), np.float32)
+        q = _with_every_column(state["q"] if self.warm_start else np.zeros((shape[1], rank), np.float32), context)
         p = yield Sum((matrix @ q).reshape(-1))
         p = orthonormal(p.reshape(shape[0], rank))
         own = matrix.T @ p
@@ -94,6 +94,21 @@ def orthonormal(p: np.ndarray) -> np.ndarray:
         norm = np.sqrt(column @ column)
         column[:] = column / norm if norm > 1e-6 * before else 0
     return work.astype(np.float32)
+
+
+def _with_every_column(q: np.ndarray, context: Context) -> np.ndarray:
+    """Q with random columns in place of zeros, the same on all learners.
+
+    A step whose matrix has too low a rank, as of a gradient that is zero, leaves columns of zeros; from them no later
+    step would ever come back.
+    """
+    missing = ~q.any(axis=0)
+    if not missing.any():
+        return q
+    drawn = context.shared_coin().standard_normal((len(q), np.count_nonzero(missing)), np.float32)
+    q = q.copy()
+    q[:, missing] = drawn
+    return q
 
 
 def _matrix(shape: Sequence[int]) -> tuple[int, int]:

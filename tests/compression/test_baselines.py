@@ -192,6 +192,19 @@ def test_powersgds_warm_start_comes_closer(draw):
     assert errors[-1] == pytest.approx(best, rel=1e-3) and errors[0] > 1.01 * best
 
 
+@pytest.mark.parametrize("poor", [0, 1])
+def test_powersgd_comes_back_after_a_gradient_of_low_rank(poor, draw):
+    """Zeros, or a batch of one example: what Q lost then is drawn anew, or the layer would never be trained again."""
+    compressor, gradient = C.PowerSGD(rank=3), np.outer(draw(30, 1), draw(20, 2)) * F(poor)
+    states = [compressor.init((30, 20)) for _ in range(2)]
+    for step, gradients in enumerate([[gradient] * 2, *([draw((30, 20), s), draw((30, 20), s + 9)] for s in (3, 4))]):
+        average = C.exchange(compressor, gradients, states, step=step, layer="w")
+        for state in states:
+            state.commit()
+    assert np.linalg.matrix_rank(average.astype(float), tol=1e-3) == 3
+    assert (states[0]["q"] == states[1]["q"]).all(), "all learners drew the same"
+
+
 def test_orthonormal_columns(draw):
     p = orthonormal(draw((50, 4)))
     np.testing.assert_allclose(p.T @ p, np.eye(4), atol=1e-6)
