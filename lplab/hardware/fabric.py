@@ -111,7 +111,8 @@ class Fabric:
     def _nccl(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray) -> Any:
         between, inside = np.asarray(link_of(self.link).bytes_per_second), np.asarray(self.inner.bytes_per_second)
         bus = np.where(nodes > 1, np.minimum(between, inside), inside)  # its rings cross the NIC once a node
-        return nccl_tuner.all_reduce_seconds(nodes, local, n, bus)
+        hop = "pci" if self.inner.name.startswith("pcie") else "nvlink"
+        return nccl_tuner.all_reduce_seconds(nodes, local, n, bus, inner=hop)
 
     def _gather(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
         between = network.all_gather_seconds(nodes, n, self.outer)

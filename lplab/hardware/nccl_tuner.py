@@ -22,9 +22,12 @@ ALGORITHMS = ("ring", "tree")
 PROTOCOLS = ("ll", "ll128", "simple")
 INNER_LINKS = ("nvlink", "pci")
 LL_NODES = 1.8  # over several nodes, LL takes so much longer for a hop inside a node
-BUSY_RING = 1.9  # Simple rings across nodes, large messages
-TREE_CAP = 0.9  # of the bus bandwidth that a tree reaches at most; half of that is its algorithm bandwidth
-TREE_LL = 3.8  # so many times slower is a tree in LL
+BUSY_RING = 1.9  # latency of Simple rings across nodes, from BUSY_BYTES for each rank on
+BUSY_BYTES = 65536 / 16
+TREE_SHARE = 0.9  # of the bus bandwidth that a tree reaches; half of that is its algorithm bandwidth
+TREE_CAPS = (110e9, 80e9)  # bytes a second of bus bandwidth at most, on up to two nodes and on more
+TREE_LL = 1 / 3.8  # of that again, in LL
+TREE_LL128 = (7 / 9, 0.915)  # and in LL128, in one node and across nodes
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def constants() -> dict[str, Constants]:
 
 
 def latency_seconds(
-    algorithm: str, protocol: str, nodes: Floats, ranks_per_node: Floats, inner: str = "nvlink", busy: bool = False
+    algorithm: str, protocol: str, nodes: Floats, ranks_per_node: Floats, inner: str = "nvlink", busy: Any = False
 ) -> Any:
     """Latency of an all-reduce, seconds.
 
@@ -62,7 +65,8 @@ def latency_seconds(
         nodes: how many.
         ranks_per_node: devices in each.
         inner: what connects the devices of a node: "nvlink" or "pci".
-        busy: whether NCCL's factor of 1.9 for large messages on Simple rings across nodes applies.
+        busy: whether NCCL's factor of 1.9 for large messages on Simple rings across nodes applies: True or False, or
+            an array of them.
 
     Raises:
         ValueError: an unknown name, no nodes, no ranks.
@@ -78,8 +82,8 @@ def latency_seconds(
     if algorithm == "ring":
         between = 2 * (n - 1)
         micro = row.base + (2 * (n * local - 1) - between) * hop + between * row.network
-        if busy and protocol == "simple":
-            micro = micro * np.where(n > 1, BUSY_RING, 1.0)
+        if protocol == "simple":
+            micro = micro * np.where((n > 1) & busy, BUSY_RING, 1.0)
     else:
         micro = row.base + 2 * ((local - 1) * hop + log2_floor(n) * row.network)
     return plain(np.where(n * local > 1, micro, 0.0) * 1e-6)
@@ -90,17 +94,21 @@ def bandwidth(
 ) -> Any:
     """Algorithm bandwidth: bytes of the buffer per second, from the bus bandwidth of the slowest link.
 
+    What NCCL allows LL128 at most for each channel, and what it knows of single chips (A100), is left out.
+
     >>> round(bandwidth("ring", "simple", nodes=1, ranks_per_node=8, bus_bytes_per_second=370e9) / 1e9, 3)
     211.429
     """
     n, local = checked_ranks(nodes), checked_ranks(ranks_per_node)
     ranks, bus = n * local, np.asarray(bus_bytes_per_second, np.float64)
     chosen(constants(), f"{algorithm}/{protocol}", "NCCL algorithm and protocol")
+    shares: dict[str, Any]
     if algorithm == "tree":
-        return plain(np.ones_like(ranks) * bus * TREE_CAP / (TREE_LL if protocol == "ll" else 1.0) / 2)
-    shares: dict[str, Any] = {"ll": 0.25, "ll128": np.where(local < 2, 0.7, 0.92), "simple": 1.0}
-    share = shares[protocol]
-    return plain(bus * share * ranks / np.maximum(2 * (ranks - 1), 1))
+        shares = {"ll": TREE_LL, "ll128": np.where(n > 1, TREE_LL128[1], TREE_LL128[0]), "simple": 1.0}
+        cap = np.where(n > 2, TREE_CAPS[1], TREE_CAPS[0])
+        return plain(np.minimum(bus * TREE_SHARE, cap) * shares[protocol] / 2)
+    shares = {"ll": 0.25, "ll128": np.where(local < 2, 0.7, 0.92), "simple": 1.0}
+    return plain(bus * shares[protocol] * ranks / np.maximum(2 * (ranks - 1), 1))
 
 
 def all_reduce_seconds(
@@ -119,14 +127,13 @@ def all_reduce_seconds(
     >>> 1e3 * all_reduce_seconds(1, 8, 1e9, 370e9) > 4.7
     True
     """
-    n = checked_bytes(nbytes)
+    n, ranks = checked_bytes(nbytes), checked_ranks(nodes) * checked_ranks(ranks_per_node)
     algorithms = ALGORITHMS if algorithm == "auto" else (algorithm,)
     protocols = PROTOCOLS if protocol == "auto" else (protocol,)
     times = [
-        latency_seconds(a, p, nodes, ranks_per_node, inner)
+        latency_seconds(a, p, nodes, ranks_per_node, inner, n >= BUSY_BYTES * ranks)
         + n / bandwidth(a, p, nodes, ranks_per_node, bus_bytes_per_second)
         for a in algorithms
         for p in protocols
     ]
-    alone = checked_ranks(nodes) * checked_ranks(ranks_per_node) == 1
-    return plain(np.where(alone, 0.0, np.minimum.reduce(np.broadcast_arrays(*times))))
+    return plain(np.where(ranks == 1, 0.0, np.minimum.reduce(np.broadcast_arrays(*times))))

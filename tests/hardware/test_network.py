@@ -47,6 +47,32 @@ def test_t30_and_t31_the_latencies_of_nccls_tuner():
     assert math.isclose(busy, 1.9 * nccl_tuner.latency_seconds("ring", "simple", 2, 8))
 
 
+def test_nccls_trees_have_a_ceiling_and_a_share_by_protocol():
+    def tree(protocol, nodes, bus):
+        return nccl_tuner.bandwidth("tree", protocol, nodes, 8, bus)
+
+    assert [tree("simple", nodes, 450e9) for nodes in (1, 2, 3)] == [55e9, 55e9, 40e9]
+    assert math.isclose(tree("simple", 4, 20e9), 0.9 * 20e9 / 2)
+    assert math.isclose(tree("ll", 4, 20e9), 0.9 * 20e9 / 3.8 / 2)
+    assert math.isclose(tree("ll128", 1, 20e9), 0.9 * 20e9 * 7 / 9 / 2)
+    assert math.isclose(tree("ll128", 4, 20e9), 0.9 * 20e9 * 0.915 / 2)
+
+
+def test_nccls_rings_across_nodes_are_slower_to_begin_from_4096_bytes_a_rank_on():
+    latency = nccl_tuner.latency_seconds("ring", "simple", 2, 8)
+    sizes = np.array([16 * 4096 - 1, 16 * 4096])
+    found = nccl_tuner.all_reduce_seconds(2, 8, sizes, 1e15, "ring", "simple")
+    np.testing.assert_allclose(found, [latency, 1.9 * latency], rtol=1e-5)
+    inside = nccl_tuner.all_reduce_seconds(1, 8, sizes, 1e15, "ring", "simple")
+    np.testing.assert_allclose(inside, nccl_tuner.latency_seconds("ring", "simple", 1, 8), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("inner", "hop"), [("pcie4", "pci"), ("nvlink3", "nvlink")])
+def test_nccl_hops_inside_a_node_are_those_of_its_link(inner, hop):
+    fabric = Fabric("infiniband_hdr", "nccl", devices_per_node=8, inner_link=inner)
+    assert fabric.seconds("sum", 1e3, 16) == nccl_tuner.all_reduce_seconds(2, 8, 1e3, 25e9, inner=hop)
+
+
 def test_t32_an_all_gather_in_an_h100_node():
     total = 537e6
     seconds = network.all_gather_seconds(8, total / 8, Link(0.0, 450e9))
