@@ -10,8 +10,7 @@ from lplab.hardware.links import Link
 GRADIENT_BYTES = 4 * 25_557_032  # of ResNet-50 in FP32
 DDL, GOYAL = "Cho et al. 2017, abstract", "Goyal et al. 2017, abstract"
 BOOK, TUNER = "Austin et al. 2025, GPUs", "NCCL 2.8, src/graph/tuning.cc"
-GTOPK = Link(45.25e-6, 9 * 2**30 / 8 / 1.2)  # α, and β = 1.2 / (9 · 2³⁰ bits a second), as in their script
-GTOPK_ADD = 160 / 64e9  # seconds a byte added, γ of the same script
+GTOPK_ADD = 160 / 64e9  # seconds a byte added, γ of gTop-k's script; α and β are those of the link gtopk_10g
 
 
 def h100_all_gather_milliseconds() -> float:
@@ -29,7 +28,7 @@ def h100_bus_bandwidth(nbytes: float = 16e9) -> float:
 
 def gtopk_seconds(ranks: int) -> float:
     """Their ring all-reduce of ResNet-50's gradient."""
-    return float(network.all_reduce_seconds("ring", ranks, GRADIENT_BYTES, GTOPK, GTOPK_ADD))
+    return float(network.all_reduce_seconds("ring", ranks, GRADIENT_BYTES, "gtopk_10g", GTOPK_ADD))
 
 
 ROWS: tuple[Published, ...] = (
