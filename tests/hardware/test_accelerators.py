@@ -7,6 +7,7 @@ import pytest
 
 from lplab.hardware import accelerators, my_machine, precisions
 from lplab.hardware.graded import GRADES, Number, sources
+from lplab.hardware.tables import folder
 
 ASKED = {
     *("ibm-core-2018", "ibm-core-2020", "ibm-4core-7nm", "ibm-rapid-training", "ibm-4bit-2020"),
@@ -23,6 +24,12 @@ def test_every_number_has_a_grade_and_a_source_that_is_listed():
             assert number.grade in GRADES and number.grade != "own", (name, quantity)
             assert number.source in sources(), (name, quantity, number.source)
         assert set(chip.peaks) <= set(chip.numbers) and chip.label and chip.year
+
+
+def test_every_listed_source_is_used():
+    tables = ("accelerators", "links", "nccl_tuner")
+    cells = " ".join((folder() / f"{name}.csv").read_text("utf-8") for name in tables)
+    assert [name for name in sources() if name not in cells] == []
 
 
 @pytest.mark.parametrize(
