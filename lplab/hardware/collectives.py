@@ -82,9 +82,14 @@ def _halving_steps(p: np.ndarray) -> np.ndarray:
     return 2 * log2_floor(p) + 2 * _folded(p)[1]
 
 
-def _halving_bytes(p: np.ndarray) -> np.ndarray:
+def _halving_path(p: np.ndarray) -> np.ndarray:
     power, left = _folded(p)
     return 2 * _others(power) + 2 * left
+
+
+def _halving_sent(p: np.ndarray) -> np.ndarray:
+    power, left = _folded(p)
+    return 2 * _others(power) + left  # it takes in a left-over rank's buffer, and sends the sum back
 
 
 _THAKUR = "Thakur, Rabenseifner, Gropp 2005"
@@ -120,8 +125,8 @@ _ROWS = (
         "halving_doubling",
         "recursive halving and doubling",
         _halving_steps,
-        _halving_bytes,
-        _halving_bytes,
+        _halving_path,
+        _halving_sent,
         lambda p: _others(_folded(p)[0]) + _folded(p)[1],
         _THAKUR + "; left-over ranks fold in as in MPICH",
     ),

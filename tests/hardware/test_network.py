@@ -40,6 +40,37 @@ def test_t29_halving_doubling_of_powers_of_two(power):
     assert math.isclose(network.sent_bytes("halving_doubling", ranks, 1e6), 2e6 * (ranks - 1) / ranks)
 
 
+def halving_by_hand(ranks: int) -> tuple[int, float, float]:
+    """Steps, bytes that pass one after the other, and bytes of the busiest rank, for a buffer of one byte."""
+    power = 1 << (ranks.bit_length() - 1)
+    left = ranks - power
+    sent, steps, path = [0.0] * ranks, 0, 0.0
+
+    def exchange(senders, share):
+        nonlocal steps, path
+        steps, path = steps + 1, path + share
+        for rank in senders:
+            sent[rank] += share
+
+    if left:
+        exchange(range(power, ranks), 1.0)  # left-over ranks fold in
+    shares = [0.5**i for i in range(1, power.bit_length())]
+    for share in shares + shares[::-1]:
+        exchange(range(power), share)
+    if left:
+        exchange(range(left), 1.0)  # and are given the sum
+    return steps, path, max(sent)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5, 6, 8, 12, 100])
+def test_halving_doubling_of_any_ranks_is_counting(ranks):
+    steps, path, sent = halving_by_hand(ranks)
+    found = network.algorithm_of("halving_doubling")
+    assert network.steps("halving_doubling", ranks) == steps
+    assert math.isclose(network.sent_bytes("halving_doubling", ranks, 1.0), sent)
+    assert math.isclose(found.seconds(ranks, 1e9, Link(0.0, 1e9)), path)
+
+
 def test_t30_and_t31_the_latencies_of_nccls_tuner():
     assert math.isclose(nccl_tuner.latency_seconds("ring", "simple", 2, 8) * 1e6, 8.4 + 28 * 3.4 + 2 * 9.6)
     assert math.isclose(nccl_tuner.latency_seconds("tree", "ll", 2, 8) * 1e6, 4.4 + 2 * (7 * 0.52 * 1.8 + 5.0))
