@@ -7,7 +7,7 @@ The rows of ``data/hardware/links.csv``, each number with its grade and source. 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ class Link:
         >>> Link(0.0, 12e9).shared(4).bytes_per_second
         3000000000.0
         """
-        return Link(self.latency_seconds, self.bytes_per_second / ways, self.name, self.label)
+        return replace(self, bytes_per_second=self.bytes_per_second / ways)
 
 
 def _worst(values: np.ndarray) -> Any:
