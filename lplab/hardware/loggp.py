@@ -75,7 +75,7 @@ class LogGP:
 
         >>> model = LogGP(5e-6, 1e-6, 2e-6, 1e-9)
         >>> round(model.link().seconds(1e6), 9), round(model.message_seconds(1e6), 9)  # seconds
-        (0.001007, 0.001007)
+        (0.001006999, 0.001006999)
         """
         latency = max(self.latency_seconds + 2 * self.overhead_seconds - self.byte_seconds, 0.0)
         return Link(latency, 1 / self.byte_seconds, "loggp")
