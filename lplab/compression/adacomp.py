@@ -18,7 +18,6 @@ from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
 from lplab.compression.means import mean_of_messages
 from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
-from lplab.compression.settings import check_numbers
 from lplab.compression.state import LayerState
 
 BINS = {"convolution": 50}  # elements a bin; 500 for all other layers
@@ -53,7 +52,7 @@ class AdaComp(Compressor):
     small: str = "dense"
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        super().__post_init__()
         if self.bin is not None and not 1 <= self.bin <= LARGEST_BIN:
             raise ValueError(f"bin must be from 1 to {LARGEST_BIN:,} elements, got {self.bin}")
         if not 1 <= self.scale_factor < np.inf:

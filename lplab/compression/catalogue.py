@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from lplab.compression.adacomp import AdaComp
 from lplab.compression.dense import Dense
@@ -68,28 +68,7 @@ def _setting(kind: type[Compressor], part: str) -> tuple[str, Any]:
         raise ValueError(
             f"{kind.__name__} has no setting {part!r}; it has {', '.join(allowed) or 'none'}, as in name=value"
         )
-    found, wanted = _value(value.strip()), get_type_hints(kind)[name.strip()]
-    if not _suits(found, wanted):
-        raise ValueError(f"{kind.__name__}'s setting {name.strip()} takes {_told(wanted)}, got {value.strip()!r}")
-    return name.strip(), found
-
-
-WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", type(None): "none"}
-"""What a setting takes, by the type of its field."""
-
-
-def _suits(value: Any, wanted: Any) -> bool:
-    """Whether a value is one of the field's types; a whole number is a number, true is none."""
-    kinds = [get_origin(kind) or kind for kind in get_args(wanted) or (wanted,)]
-    if get_origin(wanted) is tuple:
-        return isinstance(value, tuple)
-    return type(value) in kinds or (type(value) is int and float in kinds)
-
-
-def _told(wanted: Any) -> str:
-    if get_origin(wanted) is tuple:
-        return "several numbers, which cannot be typed here: make the compressor in Python"
-    return " or ".join(WORDS[kind] for kind in get_args(wanted) or (wanted,))
+    return name.strip(), _value(value.strip())
 
 
 def _value(text: str) -> Any:

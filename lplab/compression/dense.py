@@ -28,6 +28,7 @@ class Dense(Compressor):
     wire: str = "fp32"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_wire(self.wire)
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:

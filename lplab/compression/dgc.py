@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
-from lplab.compression.settings import check_numbers
 from lplab.compression.sparse import TopK, check_density, chosen, encode, largest, mean_of_chosen
 from lplab.compression.state import LayerState
 from lplab.compression.values import check_wire, round_to_wire
@@ -46,7 +45,7 @@ class DGC(Compressor):
     wire: str = "fp32"
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        super().__post_init__()
         for density in (self.density, *self.warm_up):
             check_density(density)
         if not 0 <= self.momentum < 1:

@@ -97,6 +97,7 @@ class Lossless(Compressor):
     shuffle: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.codec not in CODECS:
             raise ValueError(f"unknown codec {self.codec!r}; allowed: {', '.join(CODECS)}")
 

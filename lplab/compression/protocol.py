@@ -17,6 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from lplab.compression.layer import LayerInfo
+from lplab.compression.settings import check_settings
 from lplab.compression.state import LayerState
 
 Payload = np.ndarray  # bytes on their way: uint8, one-dimensional
@@ -130,6 +131,10 @@ class Transfer:
 
 class Compressor(ABC):
     """A description of an algorithm, without state: subclasses are frozen dataclasses."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings of the wrong kind; subclasses call this first and then look at the values."""
+        check_settings(self)
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
         """The compressor for one layer: itself, unless its settings depend on the layer."""

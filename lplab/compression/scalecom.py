@@ -19,7 +19,6 @@ from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
 from lplab.compression.means import mean_at
 from lplab.compression.protocol import Broadcast, Compressor, Context, Steps, Sum, Transfer, checked, size_of
-from lplab.compression.settings import check_numbers
 from lplab.compression.state import LayerState
 from lplab.compression.values import bytes_per_value, check_wire, round_to_wire
 
@@ -56,7 +55,7 @@ class ScaleCom(Compressor):
     small: str = "dense"
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        super().__post_init__()
         if self.chunk is not None and not 1 <= self.chunk <= LARGEST_CHUNK:
             raise ValueError(f"chunk must be from 1 to {LARGEST_CHUNK:,} elements, got {self.chunk}")
         if not 0 < self.beta <= 1:

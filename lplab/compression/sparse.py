@@ -14,7 +14,6 @@ import numpy as np
 
 from lplab.compression.means import mean_at, mean_of_messages
 from lplab.compression.protocol import Compressor, Context, Gather, Steps, Sum, Transfer, checked, size_of
-from lplab.compression.settings import check_numbers
 from lplab.compression.state import LayerState
 from lplab.compression.values import bytes_per_value, check_wire, from_bytes, round_to_wire, to_bytes
 
@@ -94,7 +93,7 @@ class _Sparse(Compressor):
     wire: str = "fp32"
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        super().__post_init__()
         check_density(self.density)
         check_wire(self.wire)
 

@@ -10,7 +10,6 @@ import numpy as np
 from lplab.compression.bits import pack_fields, pack_trits, unpack_fields, unpack_trits
 from lplab.compression.means import dense_mean
 from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
-from lplab.compression.settings import check_numbers
 from lplab.compression.state import LayerState
 
 
@@ -31,7 +30,7 @@ class TernGrad(Compressor):
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        super().__post_init__()
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be above 0 standard deviations, got {self.clip}")
 
@@ -88,7 +87,7 @@ class QSGD(Compressor):
     bucket: int = 512
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        super().__post_init__()
         if not 1 <= self.levels <= 255:
             raise ValueError(f"levels must be from 1 to 255, got {self.levels}")
         if self.bucket < 1:

@@ -30,6 +30,7 @@ class WarmUp(Compressor):
     dense_steps: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.dense_steps < 0:
             raise ValueError(f"dense_steps must be 0 or more, got {self.dense_steps}")
 

@@ -46,7 +46,7 @@ def test_more_processes_than_processors_are_warned_of(capsys, monkeypatch):
     (["--learners", "2", "--save", "x.pt"], "leave out --save"),
     (["--learners", "2", "--model", "mpl"], "unknown model 'mpl'"),
     (["--compressor", "topk:density=2"], "density must be"),
-    (["--compressor", "scalecom:chunk=abc"], "chunk takes a whole number or none, got 'abc'"),
+    (["--compressor", "scalecom:chunk=abc"], "chunk of ScaleCom takes a whole number or None, got 'abc'"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(words, told, capsys):
     with pytest.raises(SystemExit) as end:
