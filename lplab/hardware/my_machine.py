@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lplab.hardware import tables
 from lplab.hardware.accelerators import PEAKS, Accelerator
 from lplab.hardware.graded import Number
+
+T = TypeVar("T")
+PRODUCT_BYTES = {  # of two operands and a result, as lplab.training.gemm_rates multiplies them
+    "fp32": 4 + 4 + 4,
+    "tf32": 4 + 4 + 4,
+    "fp16": 2 + 2 + 2,
+    "bf16": 2 + 2 + 2,
+    "fp8": 1 + 1 + 2,  # written in bfloat16
+    "int8": 1 + 1 + 4,  # summed in 32 bits
+}
 
 
 def stored_at() -> Path:
@@ -38,15 +48,8 @@ def load_mine() -> Accelerator:
     >>> load_mine().name, load_mine().grade("fp32")
     ('mine', 'measured')
     """
-    path = stored_at()
-    if not path.is_file():
-        return from_measurement(json.loads(made_on().read_text("utf-8")), "the machine lplab was made on")
-    try:
-        return from_measurement(json.loads(path.read_text("utf-8")), "your machine")
-    except (KeyError, TypeError, ValueError) as problem:
-        raise ValueError(
-            f"{path} holds no measurement ({problem}); measure again with `lplab doctor --measure`"
-        ) from None
+    whose = "your machine" if stored_at().is_file() else "the machine lplab was made on"
+    return _read(lambda measured: from_measurement(measured, whose))
 
 
 def measured_products() -> list[tuple[str, float, float]]:
@@ -54,18 +57,32 @@ def measured_products() -> list[tuple[str, float, float]]:
 
     A product of n × n matrices does 2·n³ operations; its operands are read and its result is written once.
 
+    Raises:
+        ValueError: your file is damaged, as :func:`load_mine` says it.
+
     >>> name, intensity, rate = measured_products()[0]
     >>> name, round(intensity, 1)
     ('fp32, 1,024 × 1,024', 170.7)
     """
-    path = stored_at() if stored_at().is_file() else made_on()
-    bytes_each = {"fp32": 4 + 4 + 4, "tf32": 4 + 4 + 4, "int8": 1 + 1 + 4}  # int8 is summed in 32 bits
-    found = []
-    for rate in json.loads(path.read_text("utf-8"))["rates"]:
-        n = int(rate["size"])
-        moved = bytes_each.get(rate["format"], 2 + 2 + 2) * n**2
-        found.append((f"{rate['format']}, {n:,} × {n:,}", 2 * n**3 / moved, float(rate["tera"]) * 1e12))
-    return found
+    return _read(lambda measured: [_product(rate) for rate in measured["rates"]])
+
+
+def _product(rate: Mapping[str, Any]) -> tuple[str, float, float]:
+    n, name = int(rate["size"]), rate["format"]
+    return f"{name}, {n:,} × {n:,}", 2 * n**3 / (PRODUCT_BYTES[name] * n**2), float(rate["tera"]) * 1e12
+
+
+def _read(use: Callable[[Any], T]) -> T:
+    """What ``use`` makes of your measurement, or of that which comes with lplab; ValueError if yours is damaged."""
+    path = stored_at()
+    if not path.is_file():
+        return use(json.loads(made_on().read_text("utf-8")))
+    try:
+        return use(json.loads(path.read_text("utf-8")))
+    except (KeyError, TypeError, ValueError) as problem:
+        raise ValueError(
+            f"{path} holds no measurement ({problem}); measure again with `lplab doctor --measure`"
+        ) from None
 
 
 def from_measurement(measured: Mapping[str, Any], whose: str) -> Accelerator:

@@ -8,6 +8,7 @@ import pytest
 from lplab.hardware import accelerators, my_machine, precisions
 from lplab.hardware.graded import GRADES, Number, sources
 from lplab.hardware.tables import folder
+from lplab.training import gemm_rates
 
 ASKED = {
     *("ibm-core-2018", "ibm-core-2020", "ibm-4core-7nm", "ibm-rapid-training", "ibm-4bit-2020"),
@@ -118,9 +119,22 @@ def test_my_machine_is_the_measured_one_and_says_whose(tmp_path, monkeypatch):
     mine = accelerators.mine()
     assert mine.peaks["fp32"] == 0.3e12 and mine.memory_bytes_per_second == 2e10
     assert mine.label == "your machine (P)" and "4 threads" in mine.source("fp32")
-    my_machine.stored_at().write_text("{}", "utf-8")
-    with pytest.raises(ValueError, match="measure again with `lplab doctor --measure`"):
-        accelerators.mine()
+    for damaged in ("{}", "[", '{"rates": [{"format": "fp7", "size": 8, "tera": 1}]}'):
+        my_machine.stored_at().write_text(damaged, "utf-8")
+        for ask in (accelerators.mine, my_machine.measured_products):
+            with pytest.raises(ValueError, match="measure again with `lplab doctor --measure`"):
+                ask()
+
+
+def test_measured_products_have_the_bytes_that_they_move(tmp_path, monkeypatch):
+    """Of n × n matrices, in operations per byte: 2·n³ over the bytes of two operands and of the result."""
+    monkeypatch.setenv("LPLAB_MACHINE", str(tmp_path / "machine.json"))
+    rates = [{"format": name, "size": 12, "tera": 1} for name in my_machine.PRODUCT_BYTES]
+    my_machine.stored_at().write_text(json.dumps({"rates": rates}), "utf-8")
+    found = {name.split(",")[0]: intensity for name, intensity, _ in my_machine.measured_products()}
+    assert found == {"fp32": 2, "tf32": 2, "fp16": 4, "bf16": 4, "fp8": 6, "int8": 4}
+    measured = {name for products in gemm_rates.PRODUCTS.values() for name in products}
+    assert measured == set(my_machine.PRODUCT_BYTES)
 
 
 def test_precisions_say_what_their_recipes_do():
