@@ -10,10 +10,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style
-from lplab.figures.many_learners import bytes_word
+from lplab.figures.many_learners import bytes_unit, bytes_word
 from lplab.figures.stacked import stacked
 from lplab.figures.step_losses import LossCurve, loss_curves
 from lplab.figures.training_error import DASH_SIGNS, LOOKS
+
+_LEFT = 84  # pixels left of the plot: room for "400 MB" and the axis's title
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def learner_runs(
         loss_range=loss_range,
         height=300,
     )
-    return stacked([losses, _sent(curves, steps)])
+    return stacked([losses, _sent(curves, steps)], left=_LEFT)
 
 
 def _finite(losses: Sequence[float]) -> np.ndarray:
@@ -76,11 +78,15 @@ def _finite(losses: Sequence[float]) -> np.ndarray:
 def _sent(curves: Sequence[LearnerCurve], steps: int) -> go.Figure:
     sums = [np.cumsum(np.asarray(curve.sent_bytes, np.float64)) for curve in curves]
     now = [f"{curve.name} {bytes_word(total[-1])}" for curve, total in zip(curves, sums, strict=True) if len(total)]
-    top = max((total[-1] / len(total) * steps for total in sums if len(total)), default=1000.0)
-    data = [_line(curve.name, total, *LOOKS[i][:2]) for i, (curve, total) in enumerate(zip(curves, sums, strict=True))]
+    top = 1.08 * max((total[-1] / len(total) * steps for total in sums if len(total)), default=1000.0)
+    size, unit = bytes_unit(top)
+    data = [
+        _line(curve.name, total / size, unit, *LOOKS[i][:2])
+        for i, (curve, total) in enumerate(zip(curves, sums, strict=True))
+    ]
     layout = {
         "xaxis": {"range": [0, steps + 0.5], "title": {"text": "step"}},
-        "yaxis": {"range": [0, 1.08e-3 * top], "title": {"text": "sent (kB)"}},
+        "yaxis": {"range": [0, top / size], "title": {"text": "sent"}, "ticksuffix": f" {unit}"},
     }
     said = "Sent by all learners"
     entries = [(LOOKS[i][0], DASH_SIGNS[i], text) for i, text in enumerate(now)]
@@ -93,13 +99,13 @@ def _sent(curves: Sequence[LearnerCurve], steps: int) -> go.Figure:
     )
 
 
-def _line(name: str, total: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
+def _line(name: str, total: np.ndarray, unit: str, colour: str, dash: str) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": f"{name}: sent",
         "x": np.arange(1, len(total) + 1),
-        "y": total / 1000,
+        "y": total,
         "line": {"width": 2, "color": colour, "dash": dash},
-        "hovertemplate": f"{name}<br>step  %{{x}}<br>sent  %{{y:,.1f}} kB<extra></extra>",
+        "hovertemplate": f"{name}<br>step  %{{x}}<br>sent  %{{y:,.4~g}} {unit}<extra></extra>",
     }

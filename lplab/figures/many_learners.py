@@ -121,13 +121,22 @@ def learners_word(count: int) -> str:
 def bytes_word(count: float) -> str:
     """A number of bytes, rounded for reading; 1 kB is 1,000 bytes.
 
-    >>> bytes_word(0), bytes_word(940), bytes_word(12_345), bytes_word(2_400_000)
-    ('0 B', '940 B', '12.3 kB', '2.4 MB')
+    >>> bytes_word(0), bytes_word(940), bytes_word(12_345), bytes_word(2_400_000), bytes_word(3.36e10)
+    ('0 B', '940 B', '12.3 kB', '2.4 MB', '33.6 GB')
     """
-    if count < 1000:
-        return f"{count:.0f} B"
-    unit, size = ("kB", 1e3) if count < 1e6 else ("MB", 1e6)
-    return f"{count / size:.3g} {unit}" if count / size < 100 else f"{count / size:,.0f} {unit}"
+    size, unit = bytes_unit(count)
+    value = count / size
+    return f"{value:.3g} {unit}" if size > 1 and value < 100 else f"{value:,.0f} {unit}"
+
+
+def bytes_unit(count: float) -> tuple[float, str]:
+    """The unit in which a number of bytes is short: its size in bytes, and its sign.
+
+    >>> bytes_unit(940), bytes_unit(4e8)
+    ((1.0, 'B'), (1000000.0, 'MB'))
+    """
+    units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+    return next(((size, unit) for size, unit in units if count >= size), (1.0, "B"))
 
 
 def learners_axis(x: np.ndarray, n: np.ndarray) -> dict[str, Any]:

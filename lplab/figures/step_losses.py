@@ -13,7 +13,8 @@ from lplab.figures import style
 from lplab.figures.training_error import DASH_SIGNS, LOOKS
 
 SMOOTHED_OVER = 25  # the line is the mean of the last 1/25 of the steps: a batch's own loss jumps up and down
-_ENTRIES = 2  # of the key on a line: an entry has a name and a number
+_ENTRIES = 2  # of the key on a line, where not all have room on one: an entry has a name and a number
+_LETTERS = 56  # that a line of the key has room for beside an open side bar
 
 
 @dataclass(frozen=True)
@@ -154,4 +155,6 @@ def _now(curve: LossCurve, window: int, unit: str = "") -> str:
 def _key(curves: Sequence[LossCurve], reference: LossCurve | None, window: int) -> str:
     entries = [(LOOKS[i][0], DASH_SIGNS[i], _now(curve, window)) for i, curve in enumerate(curves)]
     entries += [(style.GREEN, "━", _now(reference, window))] if reference else []
-    return "<br>".join(style.key(*entries[i : i + _ENTRIES]) for i in range(0, len(entries), _ENTRIES))
+    letters = sum(len(text) + 6 for _, _, text in entries)  # a sign before each, and room between them
+    per_line = max(len(entries), 1) if letters <= _LETTERS else _ENTRIES
+    return "<br>".join(style.key(*entries[i : i + per_line]) for i in range(0, len(entries), per_line))

@@ -55,6 +55,14 @@ def test_runs_are_drawn_with_losses_above_and_bytes_below():
     assert "a 200 B, b 4 kB" in fig.layout.meta["alt"]
 
 
+@pytest.mark.parametrize(("sent", "unit", "last"), [(100, " B", 400.0), (1e7, " MB", 40.0), (1e9, " GB", 4.0)])
+def test_bytes_are_drawn_in_a_unit_that_keeps_ticks_short(sent, unit, last):
+    fig = checked(figures.learner_runs([LearnerCurve("a", [2.0] * 4, [sent] * 4)], steps=8))
+    assert fig.layout.yaxis2.ticksuffix == unit and 0 < fig.layout.yaxis2.range[1] < 1000
+    line = next(trace for trace in fig.data if trace.name == "a: sent")
+    assert line.y[-1] == last < fig.layout.yaxis2.range[1] and f"{unit}<extra>" in line.hovertemplate
+
+
 def test_a_loss_that_is_not_finite_ends_the_line():
     fig = figures.learner_runs([LearnerCurve("a", [2.0, np.nan, 1.0], [1, 1, 1])], steps=5)
     assert fig.data[0].y.tolist() == [2.0]

@@ -46,6 +46,13 @@ def test_the_reference_is_green_and_every_line_has_a_second_sign():
     assert fig.layout.meta["subtitle"].count("<br>") == 2, "five entries of the key on three lines"
 
 
+def test_the_key_takes_one_line_where_it_has_room():
+    short = figures.loss_curves([LossCurve(n, [1.0]) for n in ("dense", "own top-k", "ScaleCom")], steps=10)
+    assert "<br>" not in short.layout.meta["subtitle"]
+    long = figures.loss_curves([LossCurve(f"int4_fp4_2020, {n} phases", [1.0]) for n in "123"], steps=10)
+    assert long.layout.meta["subtitle"].count("<br>") == 1 and long.layout.margin == short.layout.margin
+
+
 def test_wrong_input_is_refused():
     with pytest.raises(ValueError, match="a: losses must be finite"):
         LossCurve("a", [1.0, np.nan])
