@@ -1,7 +1,10 @@
 """What holds for every test: the network is closed, random tests repeat themselves, nobody's progress is touched."""
 
+import contextlib
+import importlib
 import os
 import tempfile
+from pathlib import Path
 
 import hypothesis
 
@@ -18,3 +21,13 @@ hypothesis.settings.load_profile("lplab")
 # Checks in tests and in the kernels that they start are nobody's progress.
 _folder = tempfile.TemporaryDirectory(prefix="lplab-tests-")
 os.environ["LPLAB_PROGRESS"] = os.path.join(_folder.name, "progress.json")
+
+
+def pytest_collect_file(file_path: Path) -> None:
+    """Import a file's package before the file. pytest would set the package's attribute to the module, and where the
+    two share a name, as `lplab.figures.bins` does with its function, what the package says is the function.
+    """  # noqa: D205
+    inside = file_path.parent.relative_to(Path(__file__).parent).parts
+    if inside and inside[0] == "lplab":
+        with contextlib.suppress(ImportError):  # pytest tells of it, when it imports the file
+            importlib.import_module(".".join(inside))
