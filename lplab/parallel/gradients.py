@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lplab.parallel.stackable import check_pass
+
 Batch = tuple[Any, Any]
 Loss = Callable[[Any, Any], Tensor]
 
@@ -75,10 +77,10 @@ def stacked(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Seque
     Batches must be equally large, along the first dimension. Dropout throws other coins than :func:`loop`.
 
     Raises:
-        ValueError: a layer for which this is not possible; the message names it.
+        ValueError: a model for which this is not possible; the message names the layer.
     """
     layers = supported(model)
-    _check_rows(model, layers, batches[0][0])
+    check_pass(model, layers, batches[0][0], batches[-1][0][:1])
     parameters, learners = trained(model), len(batches)
     taps: dict[str, tuple[Tensor, Tensor]] = {}
     hooks = [module.register_forward_hook(_tap(name, taps)) for name, module in layers.items()]
@@ -102,35 +104,6 @@ def stacked(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Seque
             gradients |= {f"{name}.{k}" if name else k: g for k, g in _of_layer(module, *taps[name], learners).items()}
     zeros = {n: p.new_zeros(learners, *p.shape) for n, p in parameters.items() if n not in gradients}
     return Found([value.item() for value in losses], {name: {**gradients, **zeros}[name] for name in parameters})
-
-
-def _check_rows(model: nn.Module, layers: dict[str, nn.Module], inputs: Tensor) -> None:
-    """Every layer must be given one row for each example: tried with one learner's batch and with one example more.
-
-    Positions, say, may be as many as the examples by chance, but not both times.
-    """
-    for batch in (inputs, torch.cat([inputs, inputs[:1]])):
-        for name, count in _rows(model, layers, batch).items():
-            if count != len(batch):
-                raise ValueError(f"layer {name!r} is not given one row for each example: use engine='loop'")
-
-
-@torch.no_grad()
-def _rows(model: nn.Module, layers: dict[str, nn.Module], batch: Tensor) -> dict[str, int]:
-    """How many rows each layer is given."""
-    rows: dict[str, int] = {}
-
-    def note(name: str) -> Any:
-        return lambda module, args: rows.__setitem__(name, len(args[0]))
-
-    hooks = [module.register_forward_pre_hook(note(name)) for name, module in layers.items()]
-    try:
-        with torch.random.fork_rng(devices=[]):
-            model(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return rows
 
 
 def _tap(name: str, taps: dict[str, tuple[Tensor, Tensor]]) -> Any:

@@ -222,6 +222,46 @@ def test_a_layer_whose_rows_are_not_examples_is_named(examples, learners):
         stacked(model, lambda output, target: output.mean(), batches, range(learners))
 
 
+class Tied(nn.Module):
+    """The way out of a language model: with the weights of the way in."""
+
+    def __init__(self):
+        super().__init__()
+        self.way_in = nn.Linear(20, 4, bias=False)
+
+    def forward(self, x):
+        return self.way_in(x.to(self.way_in.weight.dtype)) @ self.way_in.weight @ self.way_in.weight.T
+
+
+class Centred(nn.Module):
+    """A mean over the batch, without any layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(20, 4)
+
+    def forward(self, x):
+        return self.layer(x - x.mean(0))
+
+
+@pytest.mark.parametrize("examples", [1, 6])
+@pytest.mark.parametrize(("model", "message"), [
+    (Tied(), "the weights of layer 'way_in' are used outside of it, too"),
+    (Centred(), "depends on the others of its batch"),
+])  # fmt: skip
+def test_what_would_give_other_gradients_without_a_word_is_refused(model, message, examples):
+    with pytest.raises(ValueError, match=message):
+        stacked(model.train(), default_loss, [data(r, examples) for r in range(3)], range(3))
+    assert model.training and all(p.requires_grad for p in model.parameters())
+    assert len(loop(model, default_loss, [data(r, examples) for r in range(3)], range(3)).losses) == 3
+
+
+def test_dropout_can_be_stacked():
+    model = nn.Sequential(nn.Linear(20, 64), nn.Dropout(0.5), nn.Linear(64, 4))
+    run = Learners(model, default_loss, shards(data, 4), Dense(), 4, engine="stacked")
+    assert len(list(run.steps(2))) == 2 and model.training
+
+
 def test_running_means_are_those_of_rank_zero():
     model = nn.Sequential(nn.Linear(20, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
     alone = nn.Sequential(nn.Linear(20, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
