@@ -51,7 +51,7 @@ def test_simulated_runs_are_drawn_with_losses_and_bytes():
     lines = {trace.name: trace.y for trace in run.figure.data}
     assert run.figure.layout.yaxis2.ticksuffix == " MB"
     assert lines["ScaleCom: sent"][-1] == sum(r["sent_bytes"] for r in expected) / 1e6
-    assert lines["dense: sent"][-1] == pytest.approx(4 * 2 * 7 * 4 * 26_122 / 1000), "a ring"
+    assert lines["dense: sent"][-1] == pytest.approx(4 * 2 * 7 * 4 * 26_122 / 1e6), "a ring"
     assert "Training loss after 4 of 4 steps: dense" in run.figure.alt and "Sent by all learners" in run.figure.alt
 
 
