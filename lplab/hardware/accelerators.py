@@ -165,7 +165,7 @@ def load(path: str | Path) -> dict[str, Accelerator]:
     path = Path(path)
     if path.suffix.lower() == ".json":
         try:
-            content = json.loads(path.read_text("utf-8"))
+            content = json.loads(tables.text_of(path))
         except json.JSONDecodeError as problem:
             raise ValueError(f"{path.name} is no JSON: {problem}") from None
         found = content if isinstance(content, list) else [content]

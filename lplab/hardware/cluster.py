@@ -7,6 +7,7 @@ from functools import cached_property
 
 from lplab.hardware import accelerators
 from lplab.hardware.accelerators import Accelerator
+from lplab.hardware.collectives import checked_straggler
 from lplab.hardware.fabric import Fabric
 from lplab.hardware.links import Link
 from lplab.hardware.links import get as link_of
@@ -49,8 +50,7 @@ class Cluster:
         if self.inner_link is not None:
             object.__setattr__(self, "inner_link", link_of(self.inner_link))
         self.fabric.split(self.devices)
-        if not 0 <= self.straggler < float("inf"):
-            raise ValueError(f"straggler must be 0 or more, got {self.straggler}")
+        checked_straggler(self.straggler)
 
     @cached_property
     def chip(self) -> Accelerator:

@@ -195,6 +195,15 @@ def checked_ranks(ranks: Floats) -> np.ndarray:
     return p
 
 
+def checked_straggler(straggler: Floats) -> np.ndarray:
+    """By how much the slowest device is slower, as float64; ValueError if it is negative, infinite or no number."""
+    slower = np.asarray(straggler, np.float64)
+    wrong = ~((slower >= 0) & np.isfinite(slower))
+    if wrong.any():
+        raise ValueError(f"straggler must be 0 or more, got {slower[wrong][0]:g}")
+    return slower
+
+
 def checked_bytes(nbytes: Floats) -> np.ndarray:
     """Bytes as float64; ValueError if one is negative or no number."""
     n = np.asarray(nbytes, np.float64)

@@ -21,7 +21,7 @@ from lplab.hardware.graded import Number
 Floats = float | np.ndarray
 """A number, or an array of them where many design points are computed at once."""
 
-_NUMBER = r"([+-]?[\d.]+(?:e[+-]?\d+)?)"
+_NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
 _TYPED = re.compile(rf"\s*{_NUMBER}\s*([kMGT]?)([bB])/s(?:\s*,\s*{_NUMBER}\s*([mun]?)s)?\s*")
 _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 ASSUMED_LATENCY = 10e-6  # seconds, of a link that was typed without one: NCCL's for a hop over a network is 9.6 µs
@@ -138,6 +138,8 @@ def get(link: str | Link) -> Link:
     """
     if isinstance(link, Link):
         return link
+    if not isinstance(link, str):
+        raise ValueError(f'a link is a name, a text such as "100Gb/s, 2us", or a Link, got {link!r}')
     typed = _TYPED.fullmatch(link)
     if typed is None:
         try:

@@ -75,8 +75,9 @@ def exposed_seconds(ready: np.ndarray, durations: np.ndarray, backward_seconds: 
     [5.0, 4.0, 3.0]
     """
     share = np.asarray(overlap, np.float64)
-    if not ((share >= 0) & (share <= 1)).all():
-        raise ValueError(f"overlap must be from 0 to 1, got {overlap}")
+    wrong = ~((share >= 0) & (share <= 1))
+    if wrong.any():
+        raise ValueError(f"overlap must be from 0 to 1, got {share[wrong][0]:g}")
     rest = np.cumsum(durations[::-1], axis=0)[::-1]  # of this bucket and all behind it
     late = rest - share * (np.asarray(backward_seconds) - ready)
     return plain(np.maximum(late.max(axis=0), 0.0)) if len(ready) else 0.0

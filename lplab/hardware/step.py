@@ -7,25 +7,23 @@ over, update, and with sharded optimizers the gathering of new weights. All time
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
 from lplab.compression import Compressor
 from lplab.hardware import compute, overlap
 from lplab.hardware.accelerators import Accelerator
-from lplab.hardware.collectives import checked_ranks
+from lplab.hardware.collectives import checked_ranks, checked_straggler
 from lplab.hardware.fabric import Fabric
 from lplab.hardware.links import Floats
 from lplab.hardware.memory import OPTIMIZERS
-from lplab.hardware.precisions import Precision
-from lplab.hardware.precisions import names as precision_names
+from lplab.hardware.precisions import PRECISIONS, Precision
 from lplab.hardware.traffic import Traffic, traffic
 from lplab.hardware.workloads import Workload
 from lplab.hardware.workloads.layer import checked_batch
 
-COMPRESS_PASSES = (
-    5  # assumed: a compressor reads gradient and residue, chooses, writes what it sends and the new residue
-)
+COMPRESS_PASSES = 5  # assumed: gradient and residue are read, some chosen, what is sent and the new residue written
 ADD_PASSES = 3  # adding a byte to another: two are read, one is written
 
 
@@ -43,7 +41,7 @@ class Design:
             they are spread over the layers.
 
     Raises:
-        ValueError: a precision for inference, an unknown optimizer, a negative time.
+        ValueError: a precision for inference, an unknown optimizer, a negative time, a setting of another type.
     """
 
     workload: Workload
@@ -59,11 +57,15 @@ class Design:
     measured_seconds: float | None = None
 
     def __post_init__(self) -> None:
+        for name in ("sharded", "fused", "fall_back"):
+            if not isinstance(value := getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name} must be True or False, got {value!r}")
+        for name in ("bucket_bytes", "measured_seconds"):
+            if not isinstance(value := getattr(self, name), Real | None):
+                raise ValueError(f"{name} must be a number, got {value!r}")
         if not self.precision.trains:
-            raise ValueError(
-                f"{self.precision.name} is for inference; a step of training takes one of "
-                f"{', '.join(name for name in precision_names() if name not in ('int8', 'int4', 'int2'))}"
-            )
+            others = ", ".join(precision.name for precision in PRECISIONS.values() if precision.trains)
+            raise ValueError(f"{self.precision.name} is for inference; a step of training takes one of {others}")
         if self.measured_seconds is not None and not 0 < self.measured_seconds < np.inf:
             raise ValueError(f"measured_seconds must be above 0, got {self.measured_seconds}")
         if self.optimizer not in OPTIMIZERS:
@@ -169,12 +171,12 @@ def step(
         straggler: by how much the slowest device is slower.
 
     Raises:
-        ValueError: no devices, a batch below 1, an overlap outside 0 … 1.
+        ValueError: no devices, a batch below 1, an overlap outside 0 … 1, a negative straggler.
     """
     p, b = np.broadcast_arrays(np.atleast_1d(checked_ranks(devices)), np.atleast_1d(checked_batch(batch)))
     forward, backward, update = _compute(design, b)
     single = forward.sum(axis=0) + backward.sum(axis=0) + update
-    slow = 1 + np.asarray(straggler, np.float64) * (p > 1)
+    slow = 1 + checked_straggler(straggler) * (p > 1)
     sent, add = design.traffic, ADD_PASSES * design.seconds_per_byte
     compress = _compress(design, sent)[:, None] * (p > 1) * slow
     forward, backward = forward * slow, backward * slow + compress

@@ -54,7 +54,7 @@ NUMBERS: dict[str, float | None] = {
 _OF_FABRIC = ("link", "algorithm", "inner_link")
 
 
-def sweep(workload: str | Workload, **axes: Any) -> pd.DataFrame:
+def sweep(workload: str | Workload, /, **axes: Any) -> pd.DataFrame:
     """Simulate every combination of the values that are given; needs pandas.
 
     Args:
@@ -129,10 +129,14 @@ def _axes(axes: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, np.n
 
 
 def _numbers(name: str, values: list[Any]) -> np.ndarray:
+    """The axis as an array; None, for what the link has, is NaN there, and no other value is."""
     try:
-        return np.array(values, np.float64)
+        found = np.array(values, np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"axis {name!r} takes numbers, got {values!r}") from None
+    if np.isnan(found).sum() > sum(value is None for value in values):
+        raise ValueError(f"axis {name!r} takes numbers, got nan")
+    return found
 
 
 def _listed(value: Any) -> list[Any]:

@@ -50,8 +50,7 @@ def read(table: str | Path, columns: Sequence[str]) -> list[dict[str, str]]:
     'world'
     """
     path = Path(table) if Path(table).suffix else folder() / f"{table}.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = [line for line in file if line.strip() and not line.startswith("#")]
+    lines = [line for line in text_of(path).splitlines(keepends=True) if line.strip() and not line.startswith("#")]
     reader = csv.DictReader(lines, skipinitialspace=True)
     missing = [column for column in columns if column not in (reader.fieldnames or ())]
     if missing:
@@ -66,6 +65,14 @@ def read(table: str | Path, columns: Sequence[str]) -> list[dict[str, str]]:
     if not rows:
         raise ValueError(f"{path.name} has no rows")
     return rows
+
+
+def text_of(path: Path) -> str:
+    """What a file of a user holds; ValueError with its name if that is no text."""
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name} is no text in UTF-8") from None
 
 
 def number(row: dict[str, str], column: str, *, low: float = 0.0) -> float:

@@ -53,13 +53,15 @@ def compressor_of(name: str | Compressor | None) -> Compressor | None:
     """A compressor by its name as it is typed, "topk:density=0.01"; None and "none" for none.
 
     Raises:
-        ValueError: an unknown name or setting.
+        ValueError: an unknown name or setting, or neither text nor compressor.
 
     >>> compressor_of("scalecom")
     ScaleCom(chunk=None, beta=1.0, m=1, wire='fp32', small='dense')
     """
     if name is None or name == "none":
         return None
+    if not isinstance(name, str | Compressor):
+        raise ValueError(f"a compressor is text such as 'topk:density=0.01', or an object, got {name!r}")
     return compression.get(name) if isinstance(name, str) else name
 
 

@@ -159,6 +159,7 @@ def test_logarithms_are_exact(n):
     (lambda: Link(0.0, np.array([1.0, math.nan])), "must be positive, got nan"),
     (lambda: links.get("-5Gb/s"), "must be positive"),
     (lambda: links.get("ethernet_9g"), "did you mean"),
+    (lambda: links.get("1.2.3Gb/s"), "there is no link '1.2.3Gb/s'"),
     (lambda: Fabric("ideal", devices_per_node=4), "need inner_link="),
     (lambda: Fabric("ideal", devices_per_node=4, inner_link="ideal").split(6), "6 devices do not fill nodes of 4"),
     (lambda: Fabric("ideal", "rings"), "did you mean ring"),

@@ -30,6 +30,13 @@ def test_bad_files(tmp_path, text, words):
         tables.read(path, ["region"])
 
 
+def test_a_file_that_is_no_text_is_named(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="own.csv is no text in UTF-8"):
+        tables.read(path, ["region"])
+
+
 def test_numbers():
     with pytest.raises(ValueError, match="hours must be a number of at least 0"):
         tables.number({"hours": "-1"}, "hours")

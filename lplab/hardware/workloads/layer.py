@@ -188,6 +188,7 @@ class Workload:
 def checked_batch(batch: Any) -> np.ndarray:
     """A batch size, or an array of them, as float64; ValueError unless all are whole and above 0."""
     sizes = np.asarray(batch)
-    if sizes.dtype.kind not in "iuf" or not np.all(sizes >= 1) or not np.all(sizes == np.floor(sizes)):
-        raise ValueError(f"batch must be a whole number from 1 (or an array of them), got {batch!r}")
+    wrong = ~((sizes >= 1) & (sizes == np.floor(sizes))) if sizes.dtype.kind in "iuf" else np.ones(sizes.shape, bool)
+    if wrong.any():
+        raise ValueError(f"batch must be a whole number from 1 (or an array of them), got {sizes[wrong].tolist()[0]!r}")
     return sizes.astype(float)
