@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from lplab.formats.base import whole
+from lplab.recording_files import BINS, LOWEST, NUMBERS
 from lplab.training.conversion import emulation_of
 from lplab.training.recipe import ROLES
 from lplab.training.rounding import Rounded
 from lplab.training.site import Site
 
-LOWEST, BINS = -96, 160
-"""The histogram has a bin for each power of two from 2^−96 to 2^63; what lies beyond counts in the outermost ones."""
 RUNNING_MEAN = "running_mean"
 
 
@@ -56,9 +55,6 @@ class Record:
     bias: float
     largest: float
     scale: float
-
-
-NUMBERS = tuple(f.name for f in fields(Record) if f.name not in ("step", "layer", "role", "histogram"))
 
 
 @dataclass(frozen=True, eq=False)
