@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +11,7 @@ from lplab import figures
 from lplab.figures.light import light
 
 from . import plane_state as ps
-from .controls import line, say
+from .controls import line, say, table
 from .live_figure import LiveFigure
 from .positioned import PositionedExplorer, offer
 
@@ -57,7 +55,7 @@ class PlaneExplorer(PositionedExplorer):
         }
         self.figure = LiveFigure(ps.picture(at))
         self.statement, self.table = line(ps.statement(at), "lp-quiet", "lp-live"), line("", "lp-quiet")
-        self.table.value = _table(ps.table(at))
+        self.table.value = table(_HEADS, ps.table(at))
         fmt, bias, scaling, network, tensor = self.controls.values()
         heads = [line(text, "lp-heading") for text in ("The format", "The tensors", "This tensor in each format")]
         side = [heads[0], fmt, bias, scaling, heads[1], network, tensor, heads[2], self.table]
@@ -68,7 +66,7 @@ class PlaneExplorer(PositionedExplorer):
 
     def _draw(self, at: ps.Position) -> None:
         say(self.statement, ps.statement(at))
-        self.table.value = _table(ps.table(at))
+        self.table.value = table(_HEADS, ps.table(at))
         with light():
             figures.update(self.figure, ps.picture(at))
 
@@ -77,15 +75,3 @@ def _options(network: str) -> list[tuple[str, str]]:
     """The tensors of a network as options of a dropdown: words, and layer/role."""
     each = [(name, *name.rsplit("/", 1)) for name in ps.tensors(network)]
     return [(f"{ps.GROUPS[role]}: {ps.label_of(layer)}", name) for name, layer, role in each]
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows of text as an HTML table; what looks like HTML in them stays text."""
-    head = "".join(f"<th scope='col' style='text-align:right;padding-left:8px'>{text}</th>" for text in _HEADS)
-    body = "".join(
-        f"<tr><th scope='row' style='text-align:left;font-weight:400'>{html.escape(row[0])}</th>"
-        + "".join(f"<td style='text-align:right;padding-left:8px'>{html.escape(text)}</td>" for text in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
 from typing import Any
 
 import ipywidgets
@@ -13,7 +11,7 @@ from lplab.figures.light import light
 from lplab.residue_recording import residue_recording
 
 from . import residue_state as rs
-from .controls import line, say
+from .controls import line, say, table
 from .live_figure import LiveFigure, one_frame
 from .positioned import PositionedExplorer
 
@@ -47,7 +45,7 @@ class ResidueExplorer(PositionedExplorer):
         }
         self.figures = {"courses": LiveFigure(rs.courses_figure(at)), "bins": LiveFigure(rs.bins_figure(at))}
         self.statement, self.table = line(rs.statement(at), "lp-quiet", "lp-live"), line("", "lp-quiet")
-        self.table.value = _table(rs.table(at))
+        self.table.value = table(_HEADS, rs.table(at))
         bin, factor, layer, moment = self.controls.values()
         bin.add_class("lp-wide-readout")  # "50 | 500"
         heads = [line(text, "lp-heading") for text in ("AdaComp", "Look at", "This layer, times smaller")]
@@ -56,19 +54,7 @@ class ResidueExplorer(PositionedExplorer):
 
     def _draw(self, at: rs.Position) -> None:
         say(self.statement, rs.statement(at))
-        self.table.value = _table(rs.table(at))
+        self.table.value = table(_HEADS, rs.table(at))
         with one_frame(), light():
             figures.update(self.figures["courses"], rs.courses_figure(at))
             figures.update(self.figures["bins"], rs.bins_figure(at))
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows of text as an HTML table; what looks like HTML in them stays text."""
-    head = "".join(f"<th scope='col' style='text-align:right;padding-left:8px'>{text}</th>" for text in _HEADS)
-    body = "".join(
-        f"<tr><th scope='row' style='text-align:left;font-weight:400'>{html.escape(row[0])}</th>"
-        + "".join(f"<td style='text-align:right;padding-left:8px'>{html.escape(text)}</td>" for text in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
