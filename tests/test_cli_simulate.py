@@ -156,7 +156,11 @@ def test_chips_of_your_own(capsys, tmp_path):
     (["resnet50", "--chips", "nowhere.csv"], "there is no file"),
     (["resnet50", "--sweep", "devices"], "SETTING=VALUES"),
     (["resnet50", "--sweep", "nodes=3"], "unknown axis 'nodes'"),
-    (["resnet50", "--sweep", "devices=1:0:3"], "two numbers above 0"),
+    (["resnet50", "--sweep", "devices=1:0:3"], "two numbers above 0 and a count from 2 to 100,000"),
+    (["resnet50", "--sweep", "workload=vgg16"], "unknown axis 'workload'"),
+    (["resnet50", "--sweep", "sharded=yes,no"], "sharded must be True or False, got 'yes'"),
+    (["resnet50", "--sweep", "link=1,2"], "a link is a name"),
+    (["resnet50", "--sweep", "bytes_per_second=nan"], "takes numbers, got nan"),
     (["resnet50", "--sweep", "devices=a:b:3"], "FIRST:LAST:COUNT"),
     (["resnet50", "--sweep", "devices=1,two"], "devices"),
     (["resnet50", "--sweep", "bytes_per_second=1:9:1000", "--sweep", "latency_seconds=1:9:1000"], "1,000,000 points"),
@@ -168,6 +172,14 @@ def test_bad_input_gets_one_line_and_code_2(argv, told, capsys):
     said = capsys.readouterr()
     assert stop.value.code == 2 and said.out == ""
     assert told in said.err and said.err.startswith("lplab simulate:") and said.err.count("\n") == 1
+
+
+def test_a_figure_that_cannot_be_written_gets_one_line_and_code_2(capsys, tmp_path):
+    (tmp_path / "there.html").mkdir()
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["simulate", "resnet18", "--html", str(tmp_path / "there.html")])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and "there.html: Is a directory" in said and said.count("\n") == 1
 
 
 def test_the_helps_example_runs(capsys):

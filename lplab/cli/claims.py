@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lplab.cli.command import INTERRUPTED, BadInputError, add_command
+from lplab.cli.command import INTERRUPTED, BadInputError, add_command, bad_values
 
 if TYPE_CHECKING:
     from lplab.claims import Claim
@@ -56,10 +56,8 @@ def run_numbers(args: argparse.Namespace) -> int:
     """Compute the rows and print them; 1 if a row that must hold does not."""
     from lplab.claims import numbers
 
-    try:
+    with bad_values():
         records = numbers.records(args.id)
-    except ValueError as problem:
-        raise BadInputError(str(problem)) from None
     if args.json:
         print(json.dumps(records, indent=1, ensure_ascii=False))
     elif args.csv:
@@ -89,12 +87,11 @@ def run_run(args: argparse.Namespace) -> int:
     command = " ".join(["lplab claims run", *(claim.id for claim in wanted), f"--jobs {args.jobs}"])
     for claim in wanted:
         try:
-            measure(claim, args, command)
+            with bad_values():
+                measure(claim, args, command)
         except KeyboardInterrupt:
             print(f"\nstopped; what is finished is kept, and the same command goes on: {command}", file=sys.stderr)
             return INTERRUPTED
-        except ValueError as problem:
-            raise BadInputError(str(problem)) from None
     records = rows(wanted, args.folder)
     print(json.dumps(records, indent=1, ensure_ascii=False) if args.json else text_of(records))
     return 0
@@ -142,10 +139,8 @@ def rows(wanted: "list[Claim]", folder: Path | None) -> list[dict[str, Any]]:
     """The records of some claims; a file of results that cannot be read is bad input."""
     from lplab import claims
 
-    try:
+    with bad_values():
         return [claims.row(claim, folder) for claim in wanted]
-    except ValueError as problem:
-        raise BadInputError(str(problem)) from None
 
 
 def existing(folder: Path | None) -> Path | None:
@@ -159,7 +154,5 @@ def chosen(ids: list[str]) -> "list[Claim]":
     """The claims with these ids; all where there are none."""
     from lplab import claims
 
-    try:
+    with bad_values():
         return [claims.get(name) for name in ids or claims.names()]
-    except ValueError as problem:
-        raise BadInputError(str(problem)) from None

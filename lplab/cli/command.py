@@ -1,6 +1,8 @@
 """What every command shares: a parser that answers bad input with one line, and a way to add itself."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 INTERRUPTED = 130  # exit code of shells for Ctrl-C
@@ -8,6 +10,23 @@ INTERRUPTED = 130  # exit code of shells for Ctrl-C
 
 class BadInputError(Exception):
     """What the user typed cannot be done; the message says in one line what can."""
+
+
+@contextmanager
+def bad_values() -> Iterator[None]:
+    """Around work on what the user named: a value, a file or a folder that will not do becomes one line.
+
+    >>> with bad_values():
+    ...     int("seven")
+    Traceback (most recent call last):
+    lplab.cli.command.BadInputError: invalid literal for int() with base 10: 'seven'
+    """
+    try:
+        yield
+    except ValueError as problem:
+        raise BadInputError(str(problem)) from None
+    except OSError as problem:
+        raise BadInputError(f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)) from None
 
 
 class Parser(argparse.ArgumentParser):

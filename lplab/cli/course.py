@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lplab.cli.command import BadInputError, add_command
+from lplab.cli.command import BadInputError, add_command, bad_values
 
 if TYPE_CHECKING:
     from lplab.exercises.grading.marks import Class
@@ -105,14 +105,3 @@ def needed_packages() -> Iterator[None]:
         if error.name not in NEEDED:
             raise
         raise BadInputError(f"{error.name} is not installed: pip install 'lplab[course]'") from None
-
-
-@contextmanager
-def bad_values() -> Iterator[None]:
-    """Around work on what the user named: a value or a folder that will not do becomes one line."""
-    try:
-        yield
-    except ValueError as error:
-        raise BadInputError(str(error)) from None
-    except OSError as error:
-        raise BadInputError(f"{error.filename}: {error.strerror}") from None

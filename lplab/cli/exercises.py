@@ -5,7 +5,7 @@ import json
 import sys
 from typing import Any
 
-from lplab.cli.command import BadInputError, add_command
+from lplab.cli.command import add_command, bad_values
 
 
 def add_exercises(commands: Any) -> None:
@@ -22,10 +22,8 @@ def run_exercises(args: argparse.Namespace) -> int:
     """Print the list, one page, the kill table or all pages; exit code 1 if a known mistake survives its check."""
     from lplab.exercises import catalogue, pages
 
-    try:
+    with bad_values():
         chosen = [catalogue.get(args.id)] if args.id else [catalogue.get(name) for name in catalogue.names()]
-    except ValueError as problem:
-        raise BadInputError(str(problem)) from None
     if not (args.id or args.kills or args.all):
         rows = [{"id": e.id, "title": e.title, "minutes": e.minutes, "points": e.points} for e in chosen]
         text = "\n".join(f"{row['id']}  {row['title']} ({row['minutes']} min, {row['points']} points)" for row in rows)

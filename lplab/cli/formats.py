@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from lplab.cli.command import BadInputError, add_command
+from lplab.cli.command import add_command, bad_values
 
 COLUMNS = {  # of `lplab formats`: heading, key of Format.describe()
     "format": "name",
@@ -35,10 +35,8 @@ def run_formats(args: argparse.Namespace) -> int:
         everything = [numbers(formats.get(name)) for name in formats.names()]
         print(json.dumps(everything, indent=1) if args.json else table(everything))
         return 0
-    try:
+    with bad_values():
         found = formats.get(args.name)
-    except ValueError as error:
-        raise BadInputError(str(error)) from None
     if args.json:
         print(json.dumps(numbers(found), indent=1))
         return 0

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from lplab.cli.command import BadInputError
+from lplab.cli.command import BadInputError, bad_values
 
 ALONE = ("set", "record", "save", "resume")  # arguments of a training by one learner under a recipe
 
@@ -46,18 +46,11 @@ def train_learners(args: argparse.Namespace) -> int:
     if unfit:
         raise BadInputError(f"several learners train in float32 and keep no checkpoint: leave out {', '.join(unfit)}")
     learners = 2 if args.learners is None else args.learners
-    try:
-        settings = RunSettings(
-            args.model,
-            args.compressor or "dense",
-            learners,
-            args.steps,
-            None if args.batch is None else max(1, args.batch // max(learners, 1)),
-            args.lr,
-            args.seed,
-        )
-    except (ValueError, TypeError) as problem:
-        raise BadInputError(str(problem)) from None
+    if args.batch is not None and learners >= 1 and args.batch < learners:
+        raise BadInputError(f"--batch {args.batch} is less than an example for each of {learners} learners")
+    each = None if args.batch is None else args.batch // max(learners, 1)
+    with bad_values():
+        settings = RunSettings(args.model, args.compressor or "dense", learners, args.steps, each, args.lr, args.seed)
     if args.distributed and (warning := crowd(learners, processors())):
         print(f"lplab train: {warning}", file=sys.stderr)
     started = time.perf_counter()

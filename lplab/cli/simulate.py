@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lplab.cli.command import BadInputError, add_command
+from lplab.cli.command import BadInputError, add_command, bad_values
 from lplab.cli.simulate_report import notes, report
 
 CHIP = "default: h100; a name of --list, NAME of --chips FILE, or mine: as `lplab doctor --measure` measured it"
@@ -70,10 +70,8 @@ def run_simulate(args: argparse.Namespace) -> int:
     nodes = args.per_node > 1 or any(re.match("per.node=|devices.per.node=", text) for text in args.sweep)
     if args.inner_link and not nodes:
         raise BadInputError("--inner-link joins the devices of a node: say how many with --per-node, 2 or more")
-    try:
+    with bad_values():
         return print_sweep(args) if args.sweep else print_step(args)
-    except ValueError as problem:
-        raise BadInputError(str(problem)) from None
 
 
 def chip_of(args: argparse.Namespace) -> Any:
@@ -177,7 +175,8 @@ def axis(text: str) -> tuple[str, list[Any]]:
     except ValueError:
         raise ValueError(f"--sweep {name}: a range is FIRST:LAST:COUNT, got {values!r}") from None
     if not (first > 0 and last > 0 and 1 < count <= MOST_POINTS):
-        raise ValueError(f"--sweep {name}: a range needs two numbers above 0 and a count from 2, got {values!r}")
+        allowed = f"two numbers above 0 and a count from 2 to {MOST_POINTS:,}"
+        raise ValueError(f"--sweep {name}: a range needs {allowed}, got {values!r}")
     return name, [round(first * (last / first) ** (i / (count - 1)), 9) for i in range(count)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from lplab.cli.command import INTERRUPTED, BadInputError, add_command
+from lplab.cli.command import INTERRUPTED, BadInputError, add_command, bad_values
 from lplab.cli.learners import add_learners, train_learners, wants_learners
 
 DIVERGED = 1  # exit code
@@ -52,9 +52,12 @@ def run_train(args: argparse.Namespace) -> int:
     for path in (args.save, args.record):
         if path and not path.resolve().parent.is_dir():
             raise BadInputError(f"there is no folder {path.resolve().parent}")
+        if path and path.is_dir():
+            raise BadInputError(f"{path} is a folder; name a file in it")
     try:
-        trainer, task = prepared(args)
-    except (ValueError, TypeError, OSError) as problem:
+        with bad_values():
+            trainer, task = prepared(args)
+    except TypeError as problem:
         raise BadInputError(str(problem)) from None
     return finished(args, trainer, task)
 
@@ -73,7 +76,7 @@ def prepared(args: argparse.Namespace) -> tuple[Any, Any]:
         try:
             trainer.load(args.resume)
         except (LookupError, TypeError, AttributeError, EOFError, RuntimeError, UnpicklingError) as problem:
-            said = (str(problem).splitlines() or [type(problem).__name__])[0]
+            said = (str(problem).splitlines() or [type(problem).__name__])[0].partition(". ")[0]
             raise ValueError(f"{args.resume} is no checkpoint of this model and recipe: {said}") from None
     return trainer, task
 
@@ -106,12 +109,13 @@ def finished(args: argparse.Namespace, trainer: Any, task: Any) -> int:
     except DivergedError as problem:
         code, stopped = DIVERGED, str(problem)
     seconds = time.perf_counter() - started
-    if args.save and code != DIVERGED:
-        trainer.save(args.save)
-    if args.record:
-        from lplab.recording_files import Recording
+    with bad_values():
+        if args.save and code != DIVERGED:
+            trainer.save(args.save)
+        if args.record:
+            from lplab.recording_files import Recording
 
-        Recording.of(trainer.recorder, f"{args.model} under {args.recipe}, seed {args.seed}").save(args.record)
+            Recording.of(trainer.recorder, f"{args.model} under {args.recipe}, seed {args.seed}").save(args.record)
     test = trainer.evaluate(*task.test()) if code == 0 else {}
     report(args, trainer, {"losses": losses, "seconds": seconds, "test": test, "stopped": stopped})
     return code

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from math import inf
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from lplab.compression.catalogue import get
+from lplab.compression.dgc import DGC
 from lplab.compression.protocol import Compressor
 from lplab.formats.base import whole
 
@@ -29,7 +33,7 @@ class RunSettings:
         steps: how many.
         batch: examples of each learner; None: the task's batch divided among them.
         lr: None: the task's own.
-        momentum: of SGD, 0 up to below 1; None: the task's own.
+        momentum: of SGD, 0 up to below 1; None: the task's own, or none with DGC, which has its own.
         seed: of weights, batches and coins.
         backend: "gloo" on CPUs, "nccl" on GPUs.
         ordered: whether sums are taken in the order of ranks.
@@ -59,12 +63,19 @@ class RunSettings:
         whole("steps", self.steps, 1, 2**31 - 1)
         if self.batch is not None:
             whole("batch", self.batch, 1, 2**20)
+        if self.lr is not None and not 0 < self.lr < math.inf:
+            raise ValueError(f"lr must be a positive finite number, got {self.lr}")
         if self.backend not in BACKENDS:
             raise ValueError(f"unknown backend {self.backend!r}; allowed: {', '.join(BACKENDS)}")
-        self.make_compressor()
-        if self.momentum is not None and (self.task().optimizer != "sgd" or not 0 <= self.momentum < 1):
+        whole("seed", self.seed, 0, 2**31 - 1)
+        if self.lr is not None and not 0 < _number("lr", self.lr) < inf:
+            raise ValueError(f"lr must be a positive number, got {self.lr}")
+        own = isinstance(self.make_compressor(), DGC)
+        sgd = self.task().optimizer == "sgd"
+        if self.momentum is not None and not (sgd and 0 <= _number("momentum", self.momentum) < 1):
             raise ValueError(f"momentum must be from 0 to below 1, and is for SGD alone, got {self.momentum}")
-        self.task()
+        if self.momentum and own:
+            raise ValueError(f"DGC has a momentum of its own: set that one, and momentum to 0, not {self.momentum}")
 
     def make_compressor(self) -> Compressor:
         """The compressor."""
@@ -95,6 +106,8 @@ class RunSettings:
         rate, options = task.lr if self.lr is None else self.lr, dict(task.options)
         if self.momentum is not None:
             options["momentum"] = self.momentum
+        elif isinstance(self.make_compressor(), DGC):  # or there would be two, one behind the other
+            options.pop("momentum", None)
         kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
         return kinds[task.optimizer](parameters, lr=rate, **options)
 
@@ -110,3 +123,9 @@ class RunSettings:
     def from_json(cls, text: str) -> RunSettings:
         """The inverse of :meth:`to_json`."""
         return cls(**json.loads(text))
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    return float(value)

@@ -45,6 +45,10 @@ def test_more_processes_than_processors_are_warned_of(capsys, monkeypatch):
     (["--learners", "2", "--recipe", "fp8_2018"], "leave out --recipe"),
     (["--learners", "2", "--save", "x.pt"], "leave out --save"),
     (["--learners", "2", "--model", "mpl"], "unknown model 'mpl'"),
+    (["--learners", "3", "--batch", "2"], "--batch 2 is less than an example for each of 3 learners"),
+    (["--learners", "2", "--batch", "0"], "--batch 0 is less than an example for each of 2 learners"),
+    (["--learners", "2", "--lr", "nan"], "lr must be a positive finite number, got nan"),
+    (["--learners", "2", "--lr", "-1"], "lr must be a positive finite number, got -1"),
     (["--compressor", "topk:density=2"], "density must be"),
     (["--compressor", "scalecom:chunk=abc"], "chunk of ScaleCom takes a whole number or None, got 'abc'"),
 ])  # fmt: skip

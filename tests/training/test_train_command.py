@@ -66,6 +66,8 @@ def test_divergence_ends_with_code_1_and_a_diagnosis(capsys):
     (["--model", "mlp", "--seed", "-1"], "--seed must be from 0 to"),
     (["--model", "mlp", "--resume", "no.pt"], "there is no file no.pt"),
     (["--model", "mlp", "--save", "/no/such/folder/x.pt"], "there is no folder"),
+    (["--model", "mlp", "--save", "."], ". is a folder; name a file in it"),
+    (["--model", "mlp", "--record", "."], ". is a folder; name a file in it"),
 ])  # fmt: skip
 def test_bad_input_gets_one_line_and_code_2(words, told, capsys):
     with pytest.raises(SystemExit) as stop:
