@@ -9,15 +9,18 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from lplab.training.recipe import LayerRules, Recipe
 from lplab.training.site import Site, Watcher
@@ -30,6 +33,21 @@ class Frame:
     name: str
     module: nn.Module
     counts: dict[str, int] = field(default_factory=dict)
+
+
+class Running(threading.local):
+    """What a thread computes in a model right now; threads may compute in the same model side by side.
+
+    Attributes:
+        frames: the calls of modules, the outermost first.
+        eyes: those that are switched on.
+        shared: the input that was rounded last, and what it became.
+    """
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.eyes: list[Eye] = []
+        self.shared: list[Any] = []
 
 
 class Emulation:
@@ -54,44 +72,55 @@ class Emulation:
         self.sites: dict[str, Site] = {}
         self.enabled = True
         self.watch: Watcher | None = None
-        self._frames: list[Frame] = []
-        self._modes: list[TorchFunctionMode] = []
-        self._shared: list[Any] = []
+        self._running = Running()
 
     # -- where we are -----------------------------------------------------------------------------------------
 
     def enter(self, name: str, module: nn.Module) -> None:
-        """A module begins; the first one switches the eye on."""
-        if not self._frames:
+        """A module begins, called two frames further out; the first one switches the eye on."""
+        running = self._running
+        if running.eyes and running.eyes[-1].is_left_behind():
+            self._abandon()
+        if not running.frames:
             if torch.is_grad_enabled():
                 for site in self.sites.values():
                     site.end_step()
-            mode = Eye(self)
-            mode.__enter__()
-            self._modes.append(mode)
-        self._frames.append(Frame(name, module))
+            eye = Eye(self, None if torch.compiler.is_compiling() else sys._getframe(2))
+            running.eyes.append(eye)
+            eye.__enter__()
+        running.frames.append(Frame(name, module))
 
     def leave(self) -> None:
         """A module ends."""
-        self._frames.pop()
-        if not self._frames:
-            self._modes.pop().__exit__(None, None, None)
-            self._shared.clear()
+        running = self._running
+        running.frames.pop()
+        if not running.frames:
+            running.eyes.pop().__exit__(None, None, None)
+            running.shared.clear()
+
+    def _abandon(self) -> None:
+        """Forget a call that Ctrl-C ended: PyTorch's hooks hear of errors, but not of interrupts."""
+        running = self._running
+        eye = running.eyes[-1]
+        if _get_current_function_mode() is eye:
+            eye.__exit__(None, None, None)  # one below others stays where it is, and does nothing any more
+        for kept in (running.frames, running.eyes, running.shared):
+            kept.clear()
 
     @property
     def module(self) -> nn.Module:
         """The module that is running."""
-        return self._frames[-1].module
+        return self._running.frames[-1].module
 
     @property
     def name(self) -> str:
         """The name of the module that is running."""
-        return self._frames[-1].name
+        return self._running.frames[-1].name
 
     @property
     def place(self) -> str:
         """The name of the module that is running, for messages."""
-        frame = self._frames[-1]
+        frame = self._running.frames[-1]
         return f"{frame.name or 'the model'} ({type(frame.module).__name__})"
 
     # -- sites ------------------------------------------------------------------------------------------------
@@ -104,7 +133,7 @@ class Emulation:
             kinds: what is known of the layer from its tensors.
             own: whether the first product of this sort goes by the name of the module alone.
         """
-        frame = self._frames[-1]
+        frame = self._running.frames[-1]
         count = frame.counts[sort] = frame.counts.get(sort, 0) + 1
         if own and count == 1 and frame.name in self.kinds:
             name = frame.name
@@ -114,7 +143,7 @@ class Emulation:
             kinds = kinds if "product" in kinds else kinds | self.kinds.get(frame.name, frozenset())
             self.sites[name] = Site(name, kinds, self.rules_of(frame.name, kinds), self.seed)
         site = self.sites[name]
-        site.watch, site.shared = self.watch, self._shared
+        site.watch, site.shared = self.watch, self._running.shared
         return site
 
     def rules_of(self, name: str, kinds: frozenset[str]) -> LayerRules:
@@ -136,7 +165,10 @@ class Emulation:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy is never in the middle of a call."""
-        return {**self.__dict__, "_frames": [], "_modes": [], "_shared": [], "watch": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_running"} | {"watch": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _running=Running())
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must hold: gradient scales and how often each coin was thrown."""
@@ -155,18 +187,33 @@ class Emulation:
 
 
 class Eye(TorchFunctionMode):
-    """Shows every function of PyTorch that is called to :mod:`lplab.training.functions`."""
+    """Shows every function of PyTorch that is called to :mod:`lplab.training.functions`.
 
-    def __init__(self, emulation: Emulation) -> None:
+    Args:
+        emulation: what computes them.
+        caller: the call that the eye is open for; None where somebody is sure to close it.
+    """
+
+    def __init__(self, emulation: Emulation, caller: FrameType | None = None) -> None:
         from lplab.training.functions import HANDLERS
 
         super().__init__()
-        self.emulation, self.handlers = emulation, HANDLERS
+        self.emulation, self.handlers, self.caller = emulation, HANDLERS, caller
+
+    def is_left_behind(self) -> bool:
+        """Whether the call has ended without closing the eye, by Ctrl-C: an eye that saw on would round all models."""
+        if torch.compiler.is_compiling() or self.caller is None:
+            return False
+        try:
+            self.caller.clear()
+        except RuntimeError:  # Python refuses while the call is going on
+            return False
+        return True
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Compute under the recipe what has a handler, everything else as it is."""
         handler = self.handlers.get(func)
-        if handler is None or not self.emulation.enabled:
+        if handler is None or not self.emulation.enabled or self.is_left_behind():
             return func(*args, **(kwargs or {}))
         return handler(self.emulation, func, args, kwargs or {})
 

@@ -83,10 +83,11 @@ class Site:
         rule = self.rules.activation
         if rule.is_identity or self.watch is not None or x.is_inference():
             return self.round("activation", x)
-        if self.shared and self.shared[0] is x and self.shared[1] == x._version and self.shared[2] == rule:
-            return self.shared[3]
+        last = next(iter(self.shared), None)  # in one go: another thread may round here, too
+        if last is not None and last[0] is x and last[1] == x._version and last[2] == rule:
+            return last[3]
         rounded = self.round("activation", x)
-        self.shared[:] = x, x._version, rule, rounded
+        self.shared[:] = [(x, x._version, rule, rounded)]
         return rounded
 
     def gradients(self, dy: Tensor, for_dx: bool, for_dw: bool) -> tuple[Tensor | None, Tensor | None]:

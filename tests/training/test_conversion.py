@@ -2,6 +2,7 @@
 
 import copy
 import io
+import threading
 
 import pytest
 import torch
@@ -169,7 +170,62 @@ def test_an_error_inside_leaves_the_model_usable():
     with pytest.raises(RuntimeError):
         model(torch.rand(1, 2, 8, 8))
     assert torch.equal(model.eval()(X), model(X)) and expected.shape == (5, 3)
-    assert torch.rand(2, 2) @ torch.rand(2, 2) is not None and not emulation_of(model)._modes
+    assert torch.rand(2, 2) @ torch.rand(2, 2) is not None and not emulation_of(model)._running.eyes
+
+
+class Interrupted(nn.Module):
+    """A layer, and a user who presses Ctrl-C after its first call."""
+
+    def __init__(self, interrupt):
+        super().__init__()
+        self.layer, self.interrupt = nn.Linear(4, 3), interrupt
+
+    def forward(self, x):
+        y = self.layer(x)
+        if self.interrupt is not None:
+            raise self.interrupt
+        return y
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, ValueError])
+def test_an_interrupt_leaves_nothing_rounded_behind(interrupt):
+    torch.manual_seed(0)
+    model, plain, x = quantize_model(Interrupted(None), "fp8_2018", last=None), nn.Linear(4, 3), torch.randn(2, 4)
+    expected, of_plain = model(x), plain(x)
+    model.interrupt = interrupt
+    for _ in range(2):
+        with pytest.raises(interrupt):
+            model(x)
+        assert torch.equal(plain(x), of_plain) and torch.equal(functional.linear(x, plain.weight, plain.bias), of_plain)
+    model.interrupt = None
+    assert not torch.equal(expected, float32_of(model, x)) and torch.equal(model(x), expected)
+    model.interrupt = interrupt
+    with pytest.raises(interrupt):
+        model(x)
+    assert torch.equal(model.layer(x), expected), "a part of it can be called next"
+    assert not emulation_of(model)._running.eyes and torch.equal(copy.deepcopy(model).layer(x), expected)
+
+
+def float32_of(model, x):
+    with float32(model):
+        return model(x)
+
+
+def test_threads_compute_side_by_side_in_one_model():
+    model, wrong = quantize_model(net().eval(), "hfp8_2019"), []
+    expected = model(X).detach()
+
+    def work():
+        for _ in range(40):
+            with torch.no_grad():
+                wrong.extend([1] * (not torch.equal(model(X), expected)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_a_part_of_a_model_can_be_called_and_quantized_alone():
