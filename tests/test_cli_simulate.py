@@ -8,6 +8,7 @@ import math
 import pytest
 
 from lplab import cli
+from lplab.cli.simulate import axis
 from lplab.hardware import Cluster, my_machine, simulate
 
 pytest.importorskip("pandas")
@@ -104,6 +105,11 @@ def test_a_sweep_has_a_row_for_each_combination(capsys):
         csv.DictReader(io.StringIO(run(capsys, "resnet18", "--sweep", "bytes-per-second=1e9:1e11:3", "--csv")))
     )
     assert [float(row["bytes_per_second"]) for row in table] == [1e9, 1e10, 1e11]
+
+
+def test_a_range_goes_by_equal_factors_however_small_its_numbers_are():
+    assert axis("latency_seconds=1e-12:1e-9:4")[1] == [1e-12, 1e-11, 1e-10, 1e-9]
+    assert axis("devices=1:1024:11")[1] == [2.0**i for i in range(11)]
 
 
 def test_html_is_a_timeline_or_curves(capsys, tmp_path):

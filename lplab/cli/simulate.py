@@ -177,7 +177,8 @@ def axis(text: str) -> tuple[str, list[Any]]:
     if not (first > 0 and last > 0 and 1 < count <= MOST_POINTS):
         allowed = f"two numbers above 0 and a count from 2 to {MOST_POINTS:,}"
         raise ValueError(f"--sweep {name}: a range needs {allowed}, got {values!r}")
-    return name, [round(first * (last / first) ** (i / (count - 1)), 9) for i in range(count)]
+    spaced = (first * (last / first) ** (i / (count - 1)) for i in range(count))
+    return name, [float(f"{number:.12g}") for number in spaced]  # 8, not 7.999999999999998
 
 
 def value(text: str) -> Any:
