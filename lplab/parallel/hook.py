@@ -44,12 +44,13 @@ class HookState:
         keep_ledger: whether the payloads of this rank are written down.
 
     Attributes:
-        skipped: whether the last step met a gradient that is not finite on some rank; then all gradients are zero
-            (infinite with a scaler, so that it lowers its scale) and no residue has changed.
-        ledger: payloads of this rank.
+        skipped: whether the last step met a gradient that is not finite on some rank; then no residue has changed, and
+            the gradients are of no use: those of the bad bucket are zero (infinite with a scaler, to lower its scale).
+        ledger: payloads of this rank; of a step that is left out, what buckets before the bad one sent.
 
     Raises:
-        TypeError: not a DistributedDataParallel model (FSDP and compiled models hand over gradients in other ways).
+        TypeError: not a DistributedDataParallel model (FSDP and compiled models hand over gradients in other ways), or
+            one with complex parameters.
     """
 
     def __init__(
@@ -70,8 +71,10 @@ class HookState:
                 "hand over gradients in other ways: wrap the plain model in DistributedDataParallel"
             )
         inner = model.module
-        if hasattr(inner, "_orig_mod"):
+        if any(hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) for m in model.modules()):
             raise TypeError("a model under torch.compile is not supported: wrap the plain model")
+        if any(p.is_complex() for p in inner.parameters() if p.requires_grad):
+            raise TypeError("complex parameters are not supported: gradients travel as real float32 values")
         self.model = model
         self.wire = Wire(process_group, ordered)
         self.memory = Memory(compressor, layer_infos(inner, example))
@@ -168,7 +171,10 @@ def compress_hook(state, bucket):
             "join() is not supported: ranks without data would go on to lead and to send their residues; "
             "give all ranks equally many batches"
         )
-    buffer, views = bucket.buffer(), bucket.gradients()
+    buffer = bucket.buffer()
+    if buffer.is_sparse:
+        raise TypeError("sparse gradients are not supported: make embeddings with sparse=False")
+    views = bucket.gradients()
     names = [state.names[id(p)] for p in bucket.parameters()]
     scale = 1.0 if state.scaler is None else float(state.scaler.get_scale())
     gradients = [_as_numpy(view, scale) for view in views]

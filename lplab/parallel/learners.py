@@ -64,6 +64,7 @@ class Learners:
 
     Raises:
         ValueError: a bad number of learners, an unknown engine, a layer that cannot be stacked.
+        TypeError: trained parameters that are not float32, or none.
 
     >>> from lplab.compression import ScaleCom
     >>> x, y = torch.randn(64, 400), torch.randint(0, 10, (64,))
@@ -92,6 +93,9 @@ class Learners:
         self.model, self.loss, self.batches = model, loss, batches
         self.world = whole("learners", learners, 1, 2**16)
         self.compressor, self.engine, self.seed = compressor, engine, seed
+        kinds = sorted({str(p.dtype).removeprefix("torch.") for p in trained(model).values()})
+        if kinds != ["float32"]:
+            raise TypeError(f"learners train float32 parameters; those of this model: {', '.join(kinds) or 'none'}")
         infos = layer_infos(model, example)
         self.memories = [Memory(compressor, infos) for _ in range(self.world)]
         self.optimizer = (optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=0.1)))(model.parameters())

@@ -22,6 +22,9 @@ class Memory:
         compressor: decides for each layer how it is compressed.
         infos: the layers.
 
+    Raises:
+        TypeError: no compressor, as its name.
+
     >>> from lplab.compression import EFSign
     >>> memory = Memory(EFSign(), {"w": LayerInfo("w", (2, 3))})
     >>> memory.states["w"]["residue"].shape
@@ -29,6 +32,8 @@ class Memory:
     """
 
     def __init__(self, compressor: Compressor, infos: Mapping[str, LayerInfo]) -> None:
+        if not isinstance(compressor, Compressor):
+            raise TypeError(f"a compressor is needed, as lplab.compression.get makes one of a name, got {compressor!r}")
         self.compressor = compressor
         self.compressors = {name: compressor.for_layer(info) for name, info in infos.items()}
         self.states: dict[str, LayerState] = {n: c.init(infos[n].shape) for n, c in self.compressors.items()}
@@ -54,7 +59,9 @@ class Memory:
         Raises:
             ValueError: another version, another compressor or other layers.
         """
-        if saved["version"] != VERSION or saved["compressor"] != repr(self.compressor):
+        if saved["version"] != VERSION:
+            raise ValueError(f"the checkpoint is of version {saved['version']}, this lplab reads version {VERSION}")
+        if saved["compressor"] != repr(self.compressor):
             raise ValueError(f"the checkpoint is of {saved['compressor']}, this run compresses by {self.compressor!r}")
         if set(saved["layers"]) != set(self.states):
             raise ValueError(f"the checkpoint has the layers {sorted(saved['layers'])}, this run {sorted(self.states)}")

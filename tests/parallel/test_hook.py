@@ -7,7 +7,7 @@ import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from lplab.compression import AdaComp, ScaleCom  # noqa: E402
+from lplab.compression import DGC, AdaComp, PowerSGD, ScaleCom  # noqa: E402
 from lplab.parallel import HookState, ddp_hook  # noqa: E402
 
 if not dist.is_gloo_available():
@@ -26,14 +26,17 @@ def batch(step):
     return torch.randn(8, 40, generator=generator), torch.randn(8, 32, generator=generator)
 
 
-def trained(compressor, steps=6, scaler=None, bad=()):
-    """A run of several steps; the state of the hook, the weights, and which steps were made."""
+def trained(compressor, steps=6, scaler=None, bad=(), saved=None):
+    """A run of several steps, or the rest of one; the state of the hook, the weights, and which steps were made."""
     torch.manual_seed(0)
     model = DistributedDataParallel(nn.Linear(40, 32))
     state = ddp_hook(model, compressor, scaler=scaler)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if saved is not None:
+        model.module.load_state_dict({name: saved[name] for name in ("weight", "bias")})
+        state.load_state_dict(saved["hook"])
     made = []
-    for step in range(steps):
+    for step in range(state.step, steps):
         inputs, targets = batch(step)
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(inputs), targets) * (float("inf") if step in bad else 1)
@@ -76,6 +79,47 @@ def test_join_is_refused():
         model(torch.ones(2, 4)).sum().backward()
 
 
+def test_a_gradient_that_is_bad_in_one_bucket_alone_takes_the_others_with_it():
+    """The last layer's bucket comes first and is averaged; then the first layer's turns out to be NaN."""
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(200, 200), nn.Linear(200, 200)), bucket_cap_mb=0.1)
+    state, optimizer = ddp_hook(model, ScaleCom(chunk=20)), torch.optim.SGD(model.parameters(), lr=0.1)
+    model.module[0].weight.register_hook(lambda g: g * float("nan") if state.step == 2 else g)
+    made, seen = [], []
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(torch.ones(4, 200)).pow(2).mean().backward()
+        made.append(state.apply(optimizer))
+        memories = [s["residue"].copy() for s in state.memory.states.values() if "residue" in s]
+        seen.append((model.module[1].weight.detach().clone(), memories))
+    assert made == [True, True, False, True] and state.ledger.total(step=2, layer="1.weight") > 0
+    for before, after, same in ((seen[1], seen[2], True), (seen[2], seen[3], False)):
+        assert torch.equal(before[0], after[0]) == same
+        assert all((a == b).all() for a, b in zip(before[1], after[1], strict=True)) == same
+
+
+@pytest.mark.parametrize("compressor", [AdaComp(bin=50), ScaleCom(chunk=20, beta=0.3), DGC(0.1), PowerSGD(2)], ids=repr)
+def test_a_checkpoint_of_the_hook_goes_on_bit_for_bit(compressor, tmp_path):
+    through, weight, _ = trained(compressor, steps=6)
+    first, model = trained(compressor, steps=3)[:2]
+    torch.save({"hook": first.state_dict(), "weight": model}, tmp_path / "rank0.pt")
+    saved = torch.load(tmp_path / "rank0.pt", weights_only=False)
+    second, other, _ = trained(compressor, steps=6, saved=first.model.module.state_dict() | {"hook": saved["hook"]})
+    assert torch.equal(weight, other) and second.step == 6
+    for name, array in through.memory.states["weight"].arrays().items():
+        assert (array == second.memory.states["weight"][name]).all()
+
+
+def test_a_checkpoint_says_whose_it_is():
+    state = trained(AdaComp(bin=50), steps=2)[0]
+    saved = state.state_dict()
+    with pytest.raises(ValueError, match="rank 1 of 4, here is rank 0 of 1; .* save portable_state_dict"):
+        state.load_state_dict(saved | {"rank": 1, "world": 4})
+    with pytest.raises(ValueError, match="version 9, this lplab reads version 1"):
+        state.load_state_dict(saved | {"version": 9})
+    state.load_state_dict(saved | {"rank": None, "world": None})
+    assert state.step == 2
+
+
 def test_other_wrappers_are_refused():
     with pytest.raises(TypeError, match="for DistributedDataParallel, got Linear; FSDP and torch.compile"):
         HookState(nn.Linear(4, 4), ScaleCom(chunk=4))
@@ -84,3 +128,25 @@ def test_other_wrappers_are_refused():
         HookState(compiled, ScaleCom(chunk=4))
     with pytest.raises(TypeError, match="under torch.compile is not supported"):
         HookState(DistributedDataParallel(compiled), ScaleCom(chunk=4))
+
+
+def test_models_that_are_compiled_in_place_are_refused():
+    inner, outer = nn.Linear(4, 4), DistributedDataParallel(nn.Linear(4, 4))
+    inner.compile()
+    outer.compile()
+    for model in (DistributedDataParallel(inner), outer):
+        with pytest.raises(TypeError, match="under torch.compile is not supported"):
+            HookState(model, ScaleCom(chunk=4))
+
+
+def test_numbers_that_cannot_travel_are_refused():
+    model = nn.Module()
+    model.weight = nn.Parameter(torch.ones(3, 3, dtype=torch.complex64))
+    with pytest.raises(TypeError, match="complex parameters"):
+        HookState(DistributedDataParallel(model), ScaleCom(chunk=4))
+    sparse = DistributedDataParallel(nn.Embedding(50, 40, sparse=True))
+    ddp_hook(sparse, ScaleCom(chunk=4))
+    with pytest.raises(TypeError, match="sparse=False"):
+        sparse(torch.tensor([1, 2])).sum().backward()
+    with pytest.raises(TypeError, match=r"lplab.compression.get makes one of a name, got 'scalecom'"):
+        HookState(DistributedDataParallel(nn.Linear(4, 4)), "scalecom")

@@ -133,6 +133,19 @@ def test_one_learner_and_no_learners():
         simulate_learners(net())
 
 
+@pytest.mark.parametrize(("model", "kinds"), [
+    (net().double(), "float64"), (net().bfloat16(), "bfloat16"), (net().requires_grad_(False), "none"),
+])  # fmt: skip
+def test_learners_train_float32(model, kinds):
+    with pytest.raises(TypeError, match=f"float32 parameters; those of this model: {kinds}"):
+        Learners(model, default_loss, shards(data, 2), Dense(), 2)
+
+
+def test_a_name_is_no_compressor():
+    with pytest.raises(TypeError, match="a compressor is needed, .*, got 'topk'"):
+        learners("topk")
+
+
 def test_the_number_of_torchs_threads_is_put_back():
     before = torch.get_num_threads()
     learners(Dense()).one_step()
