@@ -65,6 +65,7 @@ def _all_of(machine: Any, result: bytes) -> bytes:
 
 
 CODECS: dict[str, Callable[[], Codec]] = {"zlib": _zlib, "zstd": _zstd, "lz4": _lz4}
+LEVELS = {"zlib": (0, 9), "zstd": (1, 22), "lz4": (0, 16)}  # lowest and highest
 
 
 def _package(name: str) -> Any:
@@ -81,11 +82,11 @@ class Lossless(Compressor):
 
     Args:
         codec: "zlib", "zstd" or "lz4".
-        level: of the codec: more is slower and shorter.
+        level: of the codec: more is slower and shorter. Up to 9 for zlib, 22 for zstd, 16 for lz4.
         shuffle: whether bytes of the same place are put together first.
 
     Raises:
-        ValueError: an unknown codec.
+        ValueError: an unknown codec, or a level that it does not have.
         ModuleNotFoundError: when it runs and the codec's package is missing.
 
     >>> Lossless("zlib", level=1)
@@ -100,6 +101,9 @@ class Lossless(Compressor):
         super().__post_init__()
         if self.codec not in CODECS:
             raise ValueError(f"unknown codec {self.codec!r}; allowed: {', '.join(CODECS)}")
+        lowest, highest = LEVELS[self.codec]
+        if not lowest <= self.level <= highest:
+            raise ValueError(f"level of {self.codec} must be from {lowest} to {highest}, got {self.level}")
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         """float32 values as uint8."""

@@ -96,7 +96,7 @@ class QSGD(Compressor):
     @property
     def width(self) -> int:
         """Bits of an element."""
-        return self.levels.bit_length() + 1
+        return int(self.levels).bit_length() + 1
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """One gather."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lplab import compression as C
+from lplab.compression import lossless
 from lplab.compression.bits import pack_fields, pack_signs, pack_trits, unpack_fields, unpack_signs, unpack_trits
 from lplab.compression.lowrank import orthonormal
 from lplab.compression.rates import build_up, entropy_bound, rates, wire_bytes
@@ -220,9 +221,19 @@ def test_lossless_loses_nothing(codec, shuffle, draw):
     assert (average == gradient).all()
 
 
-def test_a_missing_package_is_named(monkeypatch):
-    from lplab.compression import lossless
+@pytest.mark.parametrize(("codec", "levels"), lossless.LEVELS.items())
+def test_every_level_that_is_allowed_runs(codec, levels):
+    gradient = np.arange(100, dtype=F)
+    for level in levels:
+        assert (once(C.Lossless(codec, level=level), gradient)[0] == gradient).all()
 
+
+def test_numpys_whole_numbers_are_settings_too(draw):
+    gradient = draw((30, 20))
+    assert (once(C.QSGD(np.int64(7), np.int32(64)), gradient)[0] == once(C.QSGD(7, 64), gradient)[0]).all()
+
+
+def test_a_missing_package_is_named(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError(name=name)
 
@@ -252,6 +263,8 @@ BAD = {
     "too many levels": lambda: C.QSGD(256),
     "empty bucket": lambda: C.QSGD(bucket=0),
     "rank 0": lambda: C.PowerSGD(0),
+    "level 10 of zlib": lambda: C.Lossless("zlib", level=10),
+    "level 0 of zstd": lambda: C.Lossless("zstd", level=0),
     "negative warm-up": lambda: C.WarmUp(C.Dense(), -1),
     "rank outside the world": lambda: C.Context(2, 2),
     "negative step": lambda: C.Context(step=-1),
