@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from math import inf
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -63,13 +62,11 @@ class RunSettings:
         whole("steps", self.steps, 1, 2**31 - 1)
         if self.batch is not None:
             whole("batch", self.batch, 1, 2**20)
-        if self.lr is not None and not 0 < self.lr < math.inf:
+        if self.lr is not None and not 0 < _number("lr", self.lr) < math.inf:
             raise ValueError(f"lr must be a positive finite number, got {self.lr}")
         if self.backend not in BACKENDS:
             raise ValueError(f"unknown backend {self.backend!r}; allowed: {', '.join(BACKENDS)}")
         whole("seed", self.seed, 0, 2**31 - 1)
-        if self.lr is not None and not 0 < _number("lr", self.lr) < inf:
-            raise ValueError(f"lr must be a positive number, got {self.lr}")
         own = isinstance(self.make_compressor(), DGC)
         sgd = self.task().optimizer == "sgd"
         if self.momentum is not None and not (sgd and 0 <= _number("momentum", self.momentum) < 1):
