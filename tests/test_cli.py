@@ -105,6 +105,19 @@ def test_the_lab_is_started_in_its_folder(monkeypatch, tmp_path):
     assert {"--no-browser", "--port=9000"} <= set(seen[0])
 
 
+def test_in_a_checkout_the_lab_reaches_the_glossary_beside_it(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(subprocess, "call", lambda command: seen.append(command) or 0)
+    for folder in ("docs", "my labs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "docs" / "glossary.md").touch()
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["lab", "my labs"]) == 0
+    assert seen[0][3:5] == [str(tmp_path.resolve()), "--LabApp.default_url=/lab/tree/my%20labs"]
+    assert cli.main(["lab"]) == 0  # this checkout's own
+    assert seen[1][4] == "--LabApp.default_url=/lab/tree/labs" and (Path(seen[1][3]) / "docs/glossary.md").is_file()
+
+
 def test_without_jupyterlab_the_lab_says_how_to_get_it(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(SystemExit):

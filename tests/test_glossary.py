@@ -1,6 +1,7 @@
-"""The glossary: each word is in its place and met where it says, links of labs lead to one, names of the library exist."""
+"""The glossary: words in order, used in their labs, named as in the library; and labs lead to words that exist."""
 
 import ast
+import functools
 import itertools
 import json
 import pkgutil
@@ -48,11 +49,12 @@ def anchor_of(word: str) -> str:
     return re.sub("[^a-z0-9]+", "-", plain).strip("-")
 
 
+@functools.cache
 def markdown(path: Path) -> list[str]:
-    """The texts of a notebook, without the time line, which names everything."""
+    """The texts of a notebook, without the time line, which names everything, and the titles of its references."""
     cells = json.loads(path.read_text("utf-8"))["cells"]
     texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
-    return [re.sub("^.*: you are here.*$", "", text, flags=re.M) for text in texts]
+    return [re.sub("^.*: you are here.*$|^## References\\n(?:\\n|- .*)+", "", text, flags=re.M) for text in texts]
 
 
 def uses(text: str, name: str) -> bool:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from lplab.cli.command import BadInputError, add_command
 
@@ -27,7 +28,18 @@ def run_lab(args: argparse.Namespace) -> int:
         raise BadInputError(f"there is no folder {folder}: give the labs folder of a clone of the repository")
     if importlib.util.find_spec("jupyterlab") is None:
         raise BadInputError("JupyterLab is not installed: pip install 'lplab[lab]'")
-    command = [sys.executable, "-m", "jupyterlab", str(folder), f"--port={args.port}"]
+    command = [sys.executable, "-m", "jupyterlab", *places(folder), f"--port={args.port}"]
     command += ["--no-browser"] * args.no_browser
     command += ["--allow-root"] * (os.name == "posix" and os.geteuid() == 0)
     return subprocess.call(command)
+
+
+def places(folder: Path) -> list[str]:
+    """What JupyterLab is told to show: the folder; in a checkout the one above it, opened at the labs.
+
+    Labs lead to ``../docs``, and JupyterLab follows no link out of the folder that it was started in.
+    """
+    above = folder.resolve().parent
+    if not (above / "docs" / "glossary.md").is_file():
+        return [str(folder)]
+    return [str(above), f"--LabApp.default_url=/lab/tree/{quote(folder.resolve().name)}"]
