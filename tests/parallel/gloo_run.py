@@ -1,10 +1,7 @@
 """A real run, started by torchrun from test_gloo.py: trains a few steps and writes what every rank ends with.
 
-Usage: gloo_run.py RESULTS JOB, where JOB names an entry of JOBS.
+Usage: gloo_run.py FOLDER
 """
-
-import sys
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -15,6 +12,7 @@ from lplab.compression import AdaComp, Dense, ScaleCom
 from lplab.parallel import ddp_hook, shards
 from lplab.parallel.gradients import seed_of
 from lplab.training.trainer import default_loss
+from tests.parallel.ranks import begun, ended
 
 STEPS, BATCH = 5, 12
 COMPRESSORS = {
@@ -64,17 +62,14 @@ def train(compressor, cap, ordered, poison=None):
 
 
 def main():
-    folder = Path(sys.argv[1])
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    begun()
     results = {}
     for name, compressor in COMPRESSORS.items():
         for cap in (0.2, 25):
             results[name, cap] = train(compressor, cap, ordered=True)
     results["reduced"] = train(COMPRESSORS["scalecom"], 25, ordered=False)
     results["poisoned"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=(2, dist.get_world_size() - 1))
-    torch.save(results, folder / f"rank{dist.get_rank()}.pt")
-    dist.destroy_process_group()
+    ended(results)
 
 
 if __name__ == "__main__":

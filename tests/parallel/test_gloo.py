@@ -1,9 +1,6 @@
 """Real processes over gloo against the simulator: parameters, residues and ledgers, bit for bit."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from functools import cache
 
 import pytest
 
@@ -12,28 +9,15 @@ torch = pytest.importorskip("torch")
 from lplab.parallel import Learners  # noqa: E402
 from lplab.training.trainer import default_loss  # noqa: E402
 from tests.parallel import gloo_run  # noqa: E402
+from tests.parallel.ranks import started  # noqa: E402
 
-PROJECT = Path(__file__).parents[2]
 WORLDS = (2, 3, 4)
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """What the ranks of a real run ended with, by the number of ranks; each is started once."""
-    found = {}
-
-    def of(world):
-        if world not in found:
-            folder = tmp_path_factory.mktemp(f"gloo{world}")
-            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}",
-                       gloo_run.__file__, str(folder)]  # fmt: skip
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
-            done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
-            assert done.returncode == 0, done.stderr[-3000:]
-            found[world] = [torch.load(folder / f"rank{r}.pt", weights_only=True) for r in range(world)]
-        return found[world]
-
-    return of
+    return cache(lambda world: started(gloo_run, world, tmp_path_factory.mktemp("ranks")))
 
 
 def simulated(name, world):

@@ -1,9 +1,6 @@
 """Weights in 8 bits: real processes, the simulator and a master-weight run have the same bits; bytes are counted."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,8 +13,8 @@ from lplab.compression.weight_shares import Owner, Scheme, from_bytes, rounded, 
 from lplab.parallel import SharedWeights  # noqa: E402
 from lplab.parallel.weight_broadcast import checked, flat, put  # noqa: E402
 from tests.parallel import weight_run  # noqa: E402
+from tests.parallel.ranks import started  # noqa: E402
 
-PROJECT = Path(__file__).parents[2]
 WORLDS = (2, 3, 4)
 WEIGHTS = 20 * 31 + 31 + 31 * 5 + 5
 
@@ -25,20 +22,7 @@ WEIGHTS = 20 * 31 + 31 + 31 * 5 + 5
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """What the ranks of a real run ended with, by the number of ranks; each is started once."""
-    found = {}
-
-    def of(world):
-        if world not in found:
-            folder = tmp_path_factory.mktemp(f"weights{world}")
-            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}",
-                       weight_run.__file__, str(folder)]  # fmt: skip
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
-            done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
-            assert done.returncode == 0, done.stderr[-3000:]
-            found[world] = [torch.load(folder / f"rank{r}.pt", weights_only=True) for r in range(world)]
-        return found[world]
-
-    return of
+    return cache(lambda world: started(weight_run, world, tmp_path_factory.mktemp("ranks")))
 
 
 def simulated(world, **options):

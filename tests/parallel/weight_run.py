@@ -1,10 +1,7 @@
 """A real run of the 8-bit weight broadcast, started by torchrun from test_weight_broadcast.py.
 
-Usage: weight_run.py RESULTS
+Usage: weight_run.py FOLDER
 """
-
-import sys
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -14,6 +11,7 @@ from lplab.compression.weight_shares import Scheme
 from lplab.parallel import WeightBroadcast, shards
 from lplab.parallel.gradients import seed_of
 from lplab.training.trainer import default_loss
+from tests.parallel.ranks import begun, ended
 
 STEPS, BATCH = 6, 12
 SCHEMES = {"residual": Scheme(), "forgetful": Scheme(rest=None), "float32": Scheme("fp32", "fp32", "fp32", "fp32")}
@@ -59,14 +57,12 @@ def train(scheme, poison=None, stop=None, **options):
 
 
 def main():
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    begun()
     results = {name: train(scheme) for name, scheme in SCHEMES.items()}
     results["other rate"] = train(Scheme(), rate=0.1, momentum=0.9)
     results["poisoned"] = train(Scheme(), poison=(2, dist.get_world_size() - 1))
     results["resumed"] = train(Scheme(), stop=3)
-    torch.save(results, Path(sys.argv[1]) / f"rank{dist.get_rank()}.pt")
-    dist.destroy_process_group()
+    ended(results)
 
 
 if __name__ == "__main__":
