@@ -157,6 +157,13 @@ class Notebook:
             assert time.monotonic() < end, f"{expression} is {now!r}, not {value!r}"
             self.page.wait_for_timeout(50)
 
+    def sees(self, script: str, value: Any, argument: Any = None, seconds: float = 60) -> None:
+        """Wait until a function of JavaScript gives that value on the page; if it never does, say what it gave."""
+        end = time.monotonic() + seconds
+        while (now := self.page.evaluate(script, argument)) != value:
+            assert time.monotonic() < end, f"the page shows {now!r}, not {value!r}"
+            self.page.wait_for_timeout(50)
+
     def theme(self, name: str) -> None:
         """Switch JupyterLab's theme: Light or Dark."""
         change = "name => jupyterapp.commands.execute('apputils:change-theme', {theme: `JupyterLab ${name}`})"

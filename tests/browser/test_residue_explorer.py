@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from lplab.widgets import residue_state as rs
+
 pytestmark = pytest.mark.browser
 
 CELLS = (
@@ -12,6 +14,16 @@ CELLS = (
     "live = live_residues(steps=2000, name='Train them'); live",
 )
 TITLES = "() => [...document.querySelectorAll('.lp-fig .gtitle')].map(e => e.textContent)"
+SEEN = """() => {
+  const words = element => element.textContent.trim();
+  const plots = [...document.querySelectorAll('.lp-columns .js-plotly-plot')];
+  return {
+    statement: words(document.querySelector('.lp-columns .lp-quiet.lp-live')),
+    table: [...document.querySelectorAll('.lp-columns table tr')].slice(1).map(row => [...row.children].map(words)),
+    titles: plots.map(plot => words(plot.querySelector('.gtitle tspan'))),
+    alts: plots.map(plot => plot.getAttribute('aria-label')),
+  };
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -21,38 +33,57 @@ def notebook(open_notebook):
     return notebook
 
 
-def shows(notebook, text):
-    notebook.page.wait_for_function(f"text => ({TITLES})().some(title => title.includes(text))", arg=text)
+@pytest.fixture
+def page(notebook):
+    notebook.python("explorer.reset()")
+    shows(notebook)
+    return notebook.page
 
 
-def test_sliders_answer_to_keys(notebook):
-    notebook.page.get_by_role("slider", name="bin").focus()
-    notebook.page.keyboard.press("End")
-    notebook.becomes("explorer.position.bin", 5000)
-    shows(notebook, "Bins of 5,000: convolution sends 0.2 %")
-    notebook.page.get_by_role("slider", name="step").focus()
-    notebook.page.keyboard.press("ArrowRight")
-    notebook.becomes("explorer.position.moment", 120)
-    shows(notebook, "convolution, step 120, learner 0")
+def shows(notebook, **position):
+    """Sentence, table and both figures on the page are those of a position, worked out here."""
+    at = rs.Position(**position)
+    drawn = [draw(at).layout.meta for draw in (rs.courses_figure, rs.bins_figure)]
+    said = {"statement": rs.statement(at), "table": [list(row) for row in rs.table(at)]}
+    said |= {"titles": [meta["title"] for meta in drawn], "alts": [meta["alt"] for meta in drawn]}
+    notebook.sees(SEEN, said)
+    assert notebook.python("vars(explorer.position)") == vars(at)
 
 
-def test_lists_and_presets_answer_to_the_mouse(notebook):
-    page = notebook.page
+def test_sliders_answer_to_keys(notebook, page):
+    page.get_by_role("slider", name="bin").focus()
+    page.keyboard.press("End")
+    shows(notebook, bin=5000)
+    page.get_by_role("slider", name="step").focus()
+    page.keyboard.press("ArrowRight")
+    shows(notebook, bin=5000, moment=120)
+    readouts = "() => [...document.querySelectorAll('.lp-columns .widget-readout')].map(e => e.textContent)"
+    notebook.sees(readouts, ["5,000", "120"])
+
+
+def test_lists_answer_to_the_mouse(notebook, page):
     page.get_by_label("layer", exact=True).select_option("dense")
-    shows(notebook, "dense, step")
+    shows(notebook, layer="dense")
     page.get_by_label("threshold", exact=True).select_option("hard: maxima only (s = 1)")
-    notebook.becomes("explorer.position.factor", 1.0)
-    for name, bin in (("No bins", 1), ("500 everywhere", 500), ("AdaComp (2018)", "50 | 500")):
-        page.get_by_role("button", name=name, exact=True).click()
-        notebook.becomes("explorer.position.bin", bin)
-        notebook.becomes("explorer.position.factor", 2.0)
-    page.get_by_role("button", name="Local selection", exact=True).click()
-    notebook.becomes("explorer.position.factor", 1.0)
-    shows(notebook, "Bins of 50 | 500: dense sends 0.2 %")
-    page.get_by_role("button", name="Copy as code").click()
-    page.locator(".lp-code", has_text="course('dense', bin=None, factor=1)").wait_for()
+    shows(notebook, layer="dense", factor=1.0)
+
+
+@pytest.mark.parametrize("preset", rs.PRESETS)
+def test_presets_and_reset_answer_to_the_mouse(notebook, page, preset):
+    notebook.python("explorer.set(bin=5, factor=1.0, layer='dense')")
+    shows(notebook, bin=5, factor=1.0, layer="dense")
+    page.get_by_role("button", name=preset, exact=True).click()
+    shows(notebook, layer="dense", **rs.PRESETS[preset])
     page.get_by_role("button", name="Reset", exact=True).click()
-    notebook.becomes("explorer.position.layer", "convolution")
+    shows(notebook)
+
+
+def test_the_code_is_shown_and_follows(notebook, page):
+    page.get_by_role("button", name="Copy as code").click()
+    code = "() => document.querySelector('.lp-columns .lp-code').innerText"
+    notebook.sees(code, rs.Position().code)
+    page.get_by_role("button", name="No bins", exact=True).click()
+    notebook.sees(code, rs.Position(bin=1).code)
 
 
 def test_a_live_run_draws_and_stops(notebook):
