@@ -48,7 +48,7 @@ def _attention(
     q, k = emulation.clipped(query, scores_site), emulation.clipped(key, scores_site)
     scores = Product.apply(q, k.transpose(-1, -2), scores_site, False)
     scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    weights = masked(scores, attn_mask, is_causal).softmax(-1)
+    weights = probabilities(masked(scores, attn_mask, is_causal), attn_mask is not None)
     weights = functional.dropout(weights, dropout_p) if dropout_p else weights
     left, right = emulation.clipped(weights, mix_site), emulation.clipped(value, mix_site)
     return Product.apply(left, right, mix_site, False)
@@ -67,3 +67,18 @@ def masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
     if mask is None:
         return scores
     return scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+
+
+def probabilities(scores: Tensor, has_mask: bool) -> Tensor:
+    """The softmax of the scores; zeros for a query that a mask lets see nothing, as PyTorch's own attention gives.
+
+    >>> probabilities(torch.tensor([[0.0, 0.0], [-math.inf, -math.inf]]), has_mask=True)
+    tensor([[0.5000, 0.5000],
+            [0.0000, 0.0000]])
+    """
+    if not has_mask:
+        return scores.softmax(-1)
+    blind = (scores == -math.inf).all(-1, keepdim=True)
+    if not bool(blind.any()):
+        return scores.softmax(-1)
+    return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)

@@ -51,6 +51,8 @@ def matmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
     a, b = _two(*args, **kwargs)
     if not (isinstance(a, Tensor) and isinstance(b, Tensor) and a.is_floating_point() and a.ndim and b.ndim):
         return func(*args, **kwargs)
+    if not a.layout == b.layout == torch.strided:
+        return SPARSE(emulation, func, args, kwargs)
     site, left = _product_site(emulation, "matmul", a, b)
     if site.rules.is_identity:
         return plain(site, func, args, kwargs, *_roles(site, a, b, left))
@@ -139,6 +141,14 @@ def einsum(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
     return bilinear(emulation, Einsum(equation), func, (*args,), kwargs, *tensors)
 
 
+def inner(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``torch.inner``: sums over the last axis of both."""
+    a, b = _two(*args, **kwargs)
+    if not (a.ndim and b.ndim):
+        return func(*args, **kwargs)
+    return bilinear(emulation, Tensordot(([-1], [-1])), func, args, kwargs, a, b)
+
+
 class Tensordot:
     """A tensordot as a function of its two tensors."""
 
@@ -159,7 +169,9 @@ def tensordot(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Ten
 
 
 def bilinear(emulation: Emulation, compute: Any, func: Any, args: tuple, kwargs: dict, a: Tensor, b: Tensor) -> Tensor:
-    """A product of two tensors in any notation."""
+    """A product of two tensors in any notation; of integers and complex numbers as it is."""
+    if not (a.is_floating_point() and b.is_floating_point()):
+        return func(*args, **kwargs)
     site, left = _product_site(emulation, "einsum", a, b)
     if site.rules.is_identity:
         return plain(site, func, args, kwargs, *_roles(site, a, b, left))
@@ -229,16 +241,20 @@ def refused(what: str, advice: str) -> Handler:
     return refuse
 
 
+SKIP = "name the module in skip=[…] to leave it in float32"
+SPARSE = refused("a product with a sparse matrix", f"make it dense, or {SKIP}")
+
+
 def _table() -> dict[Any, Handler]:
     from lplab.training.convolutions import convolutions
     from lplab.training.recurrent import gru, gru_cell, lstm, lstm_cell
 
     tensor = torch.Tensor
-    products = (torch.matmul, torch.mm, torch.bmm, torch.mv, torch.dot, torch.linalg.matmul)
-    methods = (tensor.matmul, tensor.mm, tensor.bmm, tensor.mv, tensor.dot, tensor.__matmul__)
+    products = (torch.matmul, torch.mm, torch.bmm, torch.mv, torch.dot, torch.vdot, torch.linalg.matmul)
+    methods = (tensor.matmul, tensor.mm, tensor.bmm, tensor.mv, tensor.dot, tensor.vdot, tensor.__matmul__)
     sums = (torch.addmm, torch.baddbmm, torch.addmv, tensor.addmm, tensor.baddbmm, tensor.addmv)
     normalizations = ("batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm")
-    skip = "name the module in skip=[…] to leave it in float32"
+    in_place = (tensor.addmm_, tensor.addmv_, tensor.baddbmm_, tensor.addbmm_)
     return {
         functional.linear: linear,
         **dict.fromkeys((*products, *methods), matmul),
@@ -246,6 +262,7 @@ def _table() -> dict[Any, Handler]:
         **dict.fromkeys(sums, addmm),
         torch.einsum: einsum,
         torch.tensordot: tensordot,
+        **dict.fromkeys((torch.inner, tensor.inner), inner),
         functional.embedding: embedding,
         functional.scaled_dot_product_attention: attention,
         functional.multi_head_attention_forward: multi_head_attention,
@@ -257,15 +274,19 @@ def _table() -> dict[Any, Handler]:
         torch.gru_cell: gru_cell,
         **dict.fromkeys(
             (torch.rnn_tanh, torch.rnn_relu, torch.rnn_tanh_cell, torch.rnn_relu_cell),
-            refused("a plain recurrent net (nn.RNN)", f"use nn.GRU or nn.LSTM, or {skip}"),
+            refused("a plain recurrent net (nn.RNN)", f"use nn.GRU or nn.LSTM, or {SKIP}"),
         ),
         functional.bilinear: refused(
-            "functional.bilinear", f"write it with torch.einsum, two tensors at a time, or {skip}"
+            "functional.bilinear", f"write it with torch.einsum, two tensors at a time, or {SKIP}"
         ),
-        functional.embedding_bag: refused("an embedding bag", f"use nn.Embedding and a sum, or {skip}"),
+        functional.embedding_bag: refused("an embedding bag", f"use nn.Embedding and a sum, or {SKIP}"),
         torch.chain_matmul: refused("torch.chain_matmul", "write it with @"),
         torch.linalg.multi_dot: refused("torch.linalg.multi_dot", "write it with @"),
-        torch.addbmm: refused("torch.addbmm", "write it with torch.bmm and sum"),
+        **dict.fromkeys((torch.addbmm, tensor.addbmm), refused("torch.addbmm", "write it with torch.bmm and sum")),
+        **dict.fromkeys(in_place, refused("a product that is added in place", "use torch.addmm, addmv or baddbmm")),
+        torch.linalg.vecdot: refused("torch.linalg.vecdot", "write it with torch.einsum"),
+        torch.convolution: refused("torch.convolution", "use functional.conv1d, conv2d or conv3d"),
+        **dict.fromkeys((torch.sparse.mm, torch.smm, torch.hspmm, torch.sspaddmm), SPARSE),
     }
 
 

@@ -285,6 +285,30 @@ def test_attention_functions_agree_with_pytorch_when_nothing_is_rounded():
         assert (a - b).abs().max() < 1e-5
 
 
+def test_a_query_that_may_see_nothing_gets_zeros_as_from_pytorch():
+    """Padding on the left masks whole rows; a softmax over nothing would be NaN, forward and backward."""
+    mask = torch.tensor([[False] * 4, [True, False, False, False], [True] * 4, [False] * 4])
+    model = Functional(lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+    results = []
+    for each in (model, quantize_model(model, wide_recipe())):
+        torch.manual_seed(0)
+        leaves = [torch.randn(2, 3, 4, 6, requires_grad=True) for _ in range(3)]
+        y = each(*leaves)
+        y.pow(2).sum().backward()
+        results.append((y, *(leaf.grad for leaf in leaves)))
+    assert (results[1][0][:, :, [0, 3]] == 0).all()
+    for a, b in zip(*results, strict=True):
+        assert (a - b).abs().max() < 1e-5
+
+
+def wide_recipe():
+    """A grid so fine that what comes out is PyTorch's to five digits, though it takes our way."""
+    from lplab.formats import FloatFormat
+    from lplab.training.recipe import Recipe
+
+    return Recipe(activation=FloatFormat(8, 22))
+
+
 @pytest.mark.parametrize("make", [nn.LSTM, nn.GRU])
 @pytest.mark.parametrize("options", [
     {}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True}, {"bias": False}, {"proj_size": 3},
@@ -331,6 +355,9 @@ class Functional(nn.Module):
     (lambda a, b: torch.matmul(a, other=b), [(5, 1, 3, 4), (2, 4, 5)]),
     (lambda a, b: torch.einsum("bij,bkj->bik", a, b), [(2, 3, 4), (2, 5, 4)]),
     (lambda a, b: torch.tensordot(a, b, dims=([1], [0])), [(3, 4), (4, 2)]),
+    (torch.inner, [(2, 3, 4), (5, 4)]),
+    (lambda a, b: a.inner(b), [(4,), (4,)]),
+    (torch.vdot, [(4,), (4,)]),
     (lambda a, b, c: torch.addmm(c, a, b, beta=0.5, alpha=2.0), [(3, 4), (4, 2), (3, 2)]),
     (lambda a, b, c: torch.baddbmm(c, a, b), [(2, 3, 4), (2, 4, 2), (2, 3, 2)]),
     (lambda a, b: functional.conv2d(a, b, padding="same"), [(2, 3, 6, 5), (4, 3, 2, 3)]),
@@ -390,6 +417,36 @@ def test_unsupported_functions_are_named():
 
     with pytest.raises(NotImplementedError, match=r"0 \(Own\): an einsum of 3 tensors has no quantized form; write it"):
         quantize_model(nn.Sequential(Own()), "hfp8_2019")(torch.ones(2))
+
+
+MATRIX = torch.ones(2, 2)
+
+
+@pytest.mark.parametrize(("function", "told"), [
+    (lambda x: torch.zeros(2, 2).addmm_(x, x), "a product that is added in place has no quantized form; use"),
+    (lambda x: torch.zeros(2).addmv_(x, x[0]), "added in place"),
+    (lambda x: torch.zeros(1, 2, 2).baddbmm_(x[None], x[None]), "added in place"),
+    (lambda x: torch.zeros(2, 2).addbmm(x[None], x[None]), "torch.addbmm has no quantized form; write it"),
+    (lambda x: torch.linalg.vecdot(x, x), "write it with torch.einsum"),
+    (lambda x: torch.convolution(x[None], x[:, :, None], None, [1], [0], [1], False, [0], 1), "use functional.conv1d"),
+    (lambda x: torch.sparse.mm(x.to_sparse(), x), "a product with a sparse matrix has no quantized form; make"),
+    (lambda x: x.to_sparse() @ x, "a product with a sparse matrix"),
+])  # fmt: skip
+def test_no_product_stays_in_float32_without_a_word(function, told):
+    with pytest.raises(NotImplementedError, match=rf"0 \(Functional\): .*{told}"):
+        quantize_model(nn.Sequential(Functional(function)), "hfp8_2019")(MATRIX)
+    for plain in (quantize_model(nn.Sequential(Functional(function)), "fp32"),
+                  quantize_model(nn.Sequential(Functional(function)), "hfp8_2019", skip="0")):  # fmt: skip
+        assert torch.equal(plain(MATRIX), function(MATRIX))
+
+
+@pytest.mark.parametrize("function", [
+    lambda i: torch.einsum("i,j->ij", i, i), lambda i: torch.tensordot(i, i, 1), torch.inner, lambda i: i @ i,
+])  # fmt: skip
+@pytest.mark.parametrize("numbers", [torch.arange(3), torch.arange(3) + 1j])
+def test_products_of_integers_and_complex_numbers_are_pytorchs(function, numbers):
+    alone = (lambda i: function(i, i)) if function is torch.inner else function
+    assert torch.equal(quantize_model(Functional(alone), "hfp8_2019")(numbers), alone(numbers))
 
 
 def test_bad_arguments_are_explained():
