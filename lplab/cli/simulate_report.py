@@ -5,34 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-TIMES = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+from lplab.hardware.units import amount, duration, grouped
+
 RATES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
-SIZES = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 
-def fitting(value: float, units: Iterable[tuple[float, str]], digits: int = 4) -> str:
-    """A value in the largest unit that it fills: once, or twice from minutes on.
+def per_second(operations: float) -> str:
+    """Operations a second in words.
 
-    >>> fitting(0.0711, TIMES), fitting(594.2, TIMES), fitting(7.054e12, SIZES), fitting(0.0, TIMES)
-    ('71.1 ms', '9.903 minutes', '7.054 TB', '0 s')
+    >>> per_second(989e12), per_second(2.5e9)
+    ('989 trillion operations/s', '2.5 billion operations/s')
     """
-    for unit, name in units:
-        if value >= unit * (2 if name in ("days", "hours", "minutes") else 1):
-            break
-    if not value and name == "µs":
-        name = "s"
-    return f"{number(value / unit, digits)} {name}"
+    factor, word = next((rate for rate in RATES if operations >= rate[0]), RATES[-1])
+    return f"{grouped(operations / factor, 3)} {word} operations/s"
 
 
-def number(value: float, digits: int) -> str:
-    """So many significant digits, and all before the decimal point; powers of ten only below 1/10,000.
+def size(nbytes: float) -> str:
+    """Bytes in the unit that they fill.
 
-    >>> number(0.43082, 3), number(27512.6, 3), number(64.04, 3)
-    ('0.431', '27,513', '64')
+    >>> size(7.054e12), size(0)
+    ('7.054 TB', '0 bytes')
     """
-    if 0 < value < 1e-4:
-        return f"{value:.{digits}g}"
-    return f"{value:,.0f}" if value >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+    return amount(nbytes, "B", 4) if nbytes >= 1000 else f"{grouped(nbytes, 4)} bytes"
 
 
 def products(chip: Any, precision: Any, utilization: float | str, *, fall_back: bool = False) -> str:
@@ -46,7 +40,7 @@ def products(chip: Any, precision: Any, utilization: float | str, *, fall_back: 
 
     forward = rate(chip, precision.forward_peaks, fall_back=fall_back)
     backward = rate(chip, precision.dx_peaks, fall_back=fall_back)
-    found = {name: f"{name} rate, {fitting(ops, RATES, 3)} operations/s" for name, ops in (forward, backward)}
+    found = {name: f"{name} rate, {per_second(operations)}" for name, operations in (forward, backward)}
     share = f", of which it reaches {utilization:.0%}" if isinstance(utilization, float) else ""
     return f"at the chip's {' and '.join(found.values())}{share}"
 
@@ -86,21 +80,20 @@ def report(found: Any, compressor: str) -> str:
     """One simulated step as a few lines; ``compressor`` as it was typed."""
     d, c = found.design, found.cluster
     devices = f"{c.devices:,} × {d.chip.label}" if c.devices > 1 else d.chip.label
-    throughput = number(found.throughput, 3)
-    waiting, transfers = (fitting(s, TIMES) for s in (found.exposed_seconds, found.communication_seconds))
+    waiting, transfers = (duration(s, 4) for s in (found.exposed_seconds, found.communication_seconds))
     lines = {
         "modelled step": f"{d.workload.label}, {devices}",
         "recipe": f"{d.precision.label}, batch {found.batch} on each device",
         "products": products(d.chip, d.precision, d.utilization, fall_back=d.fall_back),
         "link": f"{c.link.label or c.link.name}, compressor {compressor}",
-        "step": fitting(found.step_seconds, TIMES),
-        "  computing": fitting(found.compute_seconds, TIMES),
+        "step": duration(found.step_seconds, 4),
+        "  computing": duration(found.compute_seconds, 4),
         "  waiting": f"{waiting} of {transfers} of transfers",
         "efficiency": f"{found.efficiency:.1%} of what as many devices do that send nothing",
-        "throughput": f"{throughput} examples/s",
-        "sent": f"{fitting(found.sent_bytes, SIZES)} by each device in a step",
-        "memory": f"{fitting(found.memory_bytes, SIZES)}{room(found)}",
-        **{f"  {part}": fitting(nbytes, SIZES) for part, nbytes in found.memory.items() if nbytes},
+        "throughput": f"{grouped(found.throughput, 3)} examples/s",
+        "sent": f"{size(found.sent_bytes)} by each device in a step",
+        "memory": f"{size(found.memory_bytes)}{room(found)}",
+        **{f"  {part}": size(nbytes) for part, nbytes in found.memory.items() if nbytes},
     }
     text = "\n".join(f"{name:<16}{words}" for name, words in lines.items())
     return text if found.fits is not False else f"{does_not_fit(found)}\n{text}"
@@ -109,10 +102,10 @@ def report(found: Any, compressor: str) -> str:
 def room(found: Any) -> str:
     """How much memory the chip has, behind what is needed."""
     there = found.design.chip.memory_bytes
-    return "" if there is None else f" of the {fitting(there, SIZES)} that each device has"
+    return "" if there is None else f" of the {size(there)} that each device has"
 
 
 def does_not_fit(found: Any) -> str:
     """The warning above a step that no such device can run."""
-    needed, there = (fitting(n, SIZES) for n in (found.memory_bytes, found.design.chip.memory_bytes))
+    needed, there = (size(n) for n in (found.memory_bytes, found.design.chip.memory_bytes))
     return f"DOES NOT FIT: a device would need {needed} and has {there}. The times are of one with room for it."

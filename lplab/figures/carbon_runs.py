@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import provenance, style
-from lplab.figures.units import mass
 from lplab.hardware.footprint.runs import Run
+from lplab.hardware.units import mass
 
 
 def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> go.Figure:

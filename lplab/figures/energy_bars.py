@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style, words
-from lplab.figures.units import amount
 from lplab.hardware.footprint import PARTS, Energy, Round
+from lplab.hardware.units import amount
 
 _LOOKS: dict[str, tuple[str, str, dict[str, Any]]] = {  # colour, sign in a key, pattern of a bar
     "plain": (style.BLUE, "■", {}),

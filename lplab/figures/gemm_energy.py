@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style
-from lplab.figures.units import amount
+from lplab.hardware.units import amount
 
 
 def tile_energy(

@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import provenance, style
-from lplab.figures.units import mass
 from lplab.hardware.footprint import Region, carbon
+from lplab.hardware.units import mass
 
 
 def carbon_by_place(

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from lplab.figures import provenance, style
 from lplab.figures.roofline_marks import SPAN, marks_trace
 from lplab.figures.roofline_marks import Mark as Mark
-from lplab.figures.units import amount
+from lplab.hardware.units import amount
 
 ROOM = 0.16  # decades between two roofs from which on both have room for a name
 

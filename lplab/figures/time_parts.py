@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style
-from lplab.figures.units import duration
 from lplab.hardware.layer_times import PARTS, LayerTimes
+from lplab.hardware.units import duration
 
 # thin and pale, as text stands on it
 _STRIPES = {"fgcolor": style.PAPER, "fgopacity": 0.4, "fillmode": "overlay", "size": 9, "solidity": 0.1}

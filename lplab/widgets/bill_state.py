@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from lplab import figures
-from lplab.figures.units import amount, grouped, mass, money
 from lplab.hardware import footprint
 from lplab.hardware.footprint import Bill, Energy, Job, runs
+from lplab.hardware.units import amount, grouped, mass, money
 
 PRECISIONS = {"16 bits": "fp16_mixed", "8 bits": "hfp8_2019", "4 bits": "int4_fp4_2020"}
 _IMAGES, _SEQUENCES = 90 * 1_281_167, 300e9 / 2048  # 90 epochs of ImageNet; GPT-3's 300 billion tokens

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lplab import figures
-from lplab.figures.units import amount, grouped
 from lplab.hardware import footprint
 from lplab.hardware.footprint import Round
+from lplab.hardware.units import amount, grouped
 
 NETWORKS: dict[str, tuple[int, float, int]] = {  # parameters, multiply-adds of an example, examples of a client
     "FedAvg's CNN, 600 digits": (1_663_370, 12e6, 600),

@@ -12,11 +12,11 @@ import numpy as np
 from lplab import figures
 from lplab.figures.roofline import Mark, Products, Roof
 from lplab.figures.time_parts import by_layer
-from lplab.figures.units import amount, duration
 from lplab.hardware import accelerators, compute, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.layer_times import LayerTimes
 from lplab.hardware.my_machine import measured_products
+from lplab.hardware.units import amount, duration
 from lplab.hardware.workloads.layer import PASSES
 
 WORKLOADS = {workloads.get(name).label: name for name in workloads.names()}
