@@ -34,16 +34,16 @@ def clipped(x: Tensor, site: Site, module: nn.Module) -> Tensor:
     assert learned is not None
     if alpha is None or "/" in site.name:
         return _by_statistics(x, site, min(learned.bits, 8))
-    if site.clip_signed is None:
+    if site.clip_signed is None and bool((x.detach().isfinite() & (x.detach() != 0)).any()):  # else nothing to go by
         site.clip_signed = bool((x.detach() < 0).any())
         with torch.no_grad():
             start = learned.initial or _WHOLE.scale(x.detach()) * 127
             alpha.fill_(max(start, learned.least))
-    bound = effective(alpha, learned.least)
+    bound, signed = effective(alpha, learned.least), bool(site.clip_signed)
     if x.requires_grad or alpha.requires_grad:
-        values = Clip.apply(x, alpha, bound, learned.bits, site.clip_signed)
+        values = Clip.apply(x, alpha, bound, learned.bits, signed)
     else:
-        values = on_grid(x, bound, learned.bits, site.clip_signed)
+        values = on_grid(x, bound, learned.bits, signed)
     if site.watch is not None:
         site.watch(site, "activation", x.detach(), Rounded(values.detach(), bound, bound))
     return values

@@ -41,6 +41,17 @@ def test_the_first_input_sets_the_clip_and_its_sides():
         assert model._lplab_emulation.sites[""].clip_signed is signed
 
 
+@pytest.mark.parametrize("nothing", [torch.zeros(3, 100), torch.zeros(0, 100), torch.full((3, 100), torch.nan)])
+def test_an_input_without_numbers_sets_nothing(nothing):
+    """A dead layer, an empty batch, a NaN: the clip waits for the first input that says how large inputs are."""
+    model = quantize_model(torch.nn.Linear(100, 1), Recipe(activation=Rule(scaling=Learned(4))), first=None, last=None)
+    model(nothing).sum().backward()
+    site = model._lplab_emulation.sites[""]
+    assert model.pact_alpha.item() == 10 and site.clip_signed is None
+    model(torch.linspace(-1, 0, 3000).reshape(30, 100))
+    assert model.pact_alpha.item() == pytest.approx(0.999, abs=2e-3) and site.clip_signed
+
+
 def test_training_pulls_the_clip_along():
     torch.manual_seed(0)
     model = quantize_model(torch.nn.Linear(8, 1), Recipe(activation=Rule(scaling=Learned(4, initial=10.0))),
