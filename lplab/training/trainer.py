@@ -21,6 +21,7 @@ from lplab.formats.base import whole
 from lplab.quantizers import ConstantLossScale, DynamicLossScale
 from lplab.training import recipes
 from lplab.training.batches import Feed
+from lplab.training.checkpoints import check_kind, kind_of
 from lplab.training.conversion import emulations, load_quantizer_state, quantize_model, quantizer_state
 from lplab.training.diagnosis import DivergedError, diagnose
 from lplab.training.optimizers import make_optimizer
@@ -52,10 +53,15 @@ class Step:
 def default_loss(output: Tensor, target: Tensor) -> Tensor:
     """Cross-entropy in nats for integer targets [...] and outputs [..., classes]; else the mean squared error.
 
+    Raises:
+        ValueError: float targets of another shape: broadcasting would compare each with all others.
+
     >>> default_loss(torch.zeros(2, 4, 8), torch.zeros(2, 4, dtype=torch.long)).item()
     2.07944...
     """
     if target.is_floating_point():
+        if output.shape != target.shape:
+            raise ValueError(f"targets {list(target.shape)} must have the shape of outputs {list(output.shape)}")
         return functional.mse_loss(output, target)
     return functional.cross_entropy(output.flatten(0, -2), target.flatten())
 
@@ -240,17 +246,16 @@ class Trainer:
             "step": self.step,
             "skipped": self._skipped,
             "first_loss": self._first_loss,
-            "recipe": self.recipe.name,
+            **kind_of(self.recipe, self.optimizer, self.seed),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where :meth:`state_dict` was taken: bit for bit as if there had been no break.
 
         Raises:
-            ValueError: the state is of a training under another recipe.
+            ValueError: the state is of another recipe, other switches of it, another optimizer or seed.
         """
-        if state["recipe"] != self.recipe.name:
-            raise ValueError(f"the checkpoint is of recipe {state['recipe']!r}, this trainer's is {self.recipe.name!r}")
+        check_kind(state, kind_of(self.recipe, self.optimizer, self.seed))
         self.model.load_state_dict(state["model"])
         load_quantizer_state(self.model, state["quantizers"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -277,7 +282,7 @@ def _all_finite(tensors: list[Tensor]) -> bool:
 
 
 def _prepared(model: nn.Module, recipe: Any, seed: int) -> tuple[nn.Module, Recipe]:
-    found = emulations(model)
+    found = emulations(model) if isinstance(model, nn.Module) else []  # quantize_model says what else it wants
     if found and recipe is not None:
         raise ValueError("the model is quantized already, and its recipe holds; pass recipe=None")
     if not found:

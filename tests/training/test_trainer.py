@@ -11,6 +11,7 @@ from torch import nn
 from lplab.formats import FloatFormat
 from lplab.training import Batches, DivergedError, Recorder, Trainer, Windows, quantize_model, recipes
 from lplab.training.recipe import Recipe
+from lplab.training.rules import Rule
 
 
 def data(batch=16):
@@ -59,6 +60,33 @@ def test_resuming_with_adam(kind):
     got = losses(first.steps(3))
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     assert got + losses(second.steps(5)) == expected
+
+
+@pytest.mark.parametrize(("other", "told"), [
+    (lambda: trainer(recipes.get("luq_2022", samples=2)), r"switches of the recipe are .*Luq\(samples=1"),
+    (lambda: trainer("luq_2022", seed=1), "is of seed 0, this trainer's is 1"),
+    (lambda: Trainer(net(), data(), "luq_2022", optimizer="adam"), "is of optimizer 'SGD', this trainer's is 'Adam'"),
+])  # fmt: skip
+def test_a_checkpoint_of_another_training_is_refused(other, told):
+    first = trainer("luq_2022")
+    list(first.steps(2))
+    with pytest.raises(ValueError, match=told):
+        other().load_state_dict(first.state_dict())
+
+
+class Halved:
+    """A quantizer of a user's own, as plain as can be."""
+
+    def quantize(self, x):
+        return x / 2
+
+
+def test_a_recipe_with_a_quantizer_of_ones_own_goes_on_in_another_process():
+    """There the object lies elsewhere, and so its repr differs."""
+    first, second = (trainer(Recipe(weight=Rule(quantizer=Halved()))) for _ in range(2))
+    list(first.steps(1))
+    second.load_state_dict(first.state_dict())
+    assert losses(first.steps(2)) == losses(second.steps(2))
 
 
 def test_recipe_fp32_is_a_plain_loop_bit_for_bit():
@@ -188,6 +216,10 @@ def test_bad_arguments_are_explained():
         Trainer(net(), data(), "fp32", optimizer=torch.optim.SGD(net().parameters(), 0.1), momentum=0.9)
     with pytest.raises(ValueError, match="checkpoint is of recipe 'hfp8_2019', this trainer's is 'fp32'"):
         trainer("fp32").load_state_dict(trainer().state_dict())
+    with pytest.raises(ValueError, match=r"targets \[4\] must have the shape of outputs \[4, 1\]"):
+        next(Trainer(nn.Linear(8, 1), [(torch.ones(4, 8), torch.ones(4))], "fp32").steps(1))
+    with pytest.raises(TypeError, match="expected a torch.nn.Module and a recipe, got function"):
+        Trainer(lambda x: x, data(), "fp32")
     with pytest.raises(ValueError, match="the data are empty"):
         next(Trainer(net(), [], "fp32").steps(1))
     with pytest.raises(ValueError, match="no parameter has a gradient"):
