@@ -21,7 +21,7 @@ from lplab.hardware import accelerators, precisions, systolic, workloads
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.layer_times import LayerTimes
 from lplab.hardware.precisions import Precision
-from lplab.hardware.workloads import Workload
+from lplab.hardware.workloads import Gemms, Workload
 from lplab.hardware.workloads.layer import PASSES, checked_batch
 
 SIXTEEN = ("fp16", "bf16")
@@ -120,15 +120,12 @@ def layer_times(
     training = bits.trains if training is None else training
     if training and not bits.trains:
         raise ValueError(f"{bits.label} has no backward pass; pass training=False")
-    if not isinstance(utilization, str) and not 0 < utilization <= 1:
-        raise ValueError(f"utilization must be above 0 and at most 1, or 'array', got {utilization!r}")
     products = workload.gemms(batch)
     names, rates = _rates(workload, chip, bits, fall_back, training)
-    share: Any = utilization
-    if isinstance(utilization, str):
-        share = _of_arrays(utilization, chip, products, rates)
     passes = np.array([1.0, training, training])[:, None]
+    there = (products.repeats > 0) * passes
     traffic = _Traffic(workload, bits, checked_batch(batch), fused)
+    nbytes = traffic.products() * there
     bandwidth = chip.memory_bytes_per_second or np.inf
     return LayerTimes(
         workload=workload,
@@ -138,11 +135,11 @@ def layer_times(
         rate_names=names,
         rates=rates,
         flops=products.flops * passes,
-        nbytes=traffic.products() * (products.repeats > 0) * passes,
-        compute_seconds=products.flops * passes / (rates * share),
-        memory_seconds=traffic.products() * (products.repeats > 0) * passes / bandwidth,
+        nbytes=nbytes,
+        compute_seconds=products.flops * passes / (rates * _reached(utilization, chip, products, rates)),
+        memory_seconds=nbytes / bandwidth,
         between_seconds=traffic.between() * passes / bandwidth,
-        conversion_seconds=traffic.conversions() * (products.repeats > 0) * passes / bandwidth,
+        conversion_seconds=traffic.conversions() * there / bandwidth,
         update_seconds=traffic.update() * training / bandwidth,
     )
 
@@ -169,9 +166,14 @@ def _rates(
     return names, values
 
 
-def _of_arrays(word: str, chip: Accelerator, products: Any, rates: np.ndarray) -> np.ndarray:
-    if word != "array":
-        raise ValueError(f"utilization must be a number up to 1 or 'array', got {word!r}")
+def _reached(utilization: float | str, chip: Accelerator, products: Gemms, rates: np.ndarray) -> Any:
+    """The share of their rate that products reach: one for all, or of each what the chip's arrays make of it."""
+    if not isinstance(utilization, str):
+        if not 0 < utilization <= 1:
+            raise ValueError(f"utilization must be above 0 and at most 1, or 'array', got {utilization!r}")
+        return utilization
+    if utilization != "array":
+        raise ValueError(f"utilization must be a number up to 1 or 'array', got {utilization!r}")
     wide = max((chip.peaks[peak] for peak in SIXTEEN if peak in chip.peaks), default=float(rates.min()))
     return systolic.of_chip(chip, products.m, products.n, products.k, products.groups, rates / wide)
 

@@ -7,11 +7,7 @@ from functools import cache
 
 from lplab.hardware import tables
 
-GRADES = tables.GRADES | {
-    "measured": "measured by us, on the machine that is named",
-    "assumed": "our choice, where nobody says",
-    "own": "given by the user",
-}
+GRADES = tables.GRADES | {"own": "given by the user"}
 """How sure we are of a number, in words."""
 
 

@@ -113,11 +113,11 @@ class Simulation:
         return timeline(self, devices)
 
     def layers(self) -> pd.DataFrame:
-        """One row for each layer that takes time or sends bytes; needs pandas."""
+        """One row for each layer, in the order of the forward pass; needs pandas."""
         import pandas as pd
 
         times, traffic = self.times, self.design.traffic
-        frame = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "layer": [layer.name for layer in self.design.workload.layers],
                 "forward_seconds": times.layer_forward[:, 0],
@@ -127,7 +127,6 @@ class Simulation:
                 "bucket": times.bucket,
             }
         )
-        return frame
 
     def to_dict(self) -> dict[str, Any]:
         """The result as a row: names, numbers with their units, memory by part."""
@@ -142,7 +141,7 @@ class Simulation:
             "batch": self.batch,
             "overlap": self.hidden,
             "sharded": d.sharded,
-            **self._set(),
+            **self._settings(),
             **{name: seconds.item() for name, seconds in self.times.summary().items()},
             "efficiency": self.efficiency,
             "throughput": self.throughput,
@@ -152,7 +151,7 @@ class Simulation:
             **{f"{part}_bytes": nbytes for part, nbytes in self.memory.items()},
         }
 
-    def _set(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         """The settings that a sweep has columns of, besides those that are named first."""
         d, c = self.design, self.cluster
         names = ("bucket_bytes", "optimizer", "utilization", "fused", "fall_back", "measured_seconds")

@@ -53,9 +53,8 @@ def cycles(m: Any, n: Any, k: Any, rows: Any, columns: Any, dataflow: str = "os"
     >>> cycles(128, 128, [128, 4096], rows=128, columns=128)
     array([ 382., 4350.])
     """
-    m, n, k, rows, columns = (
-        _sizes(name, value) for name, value in zip("mnkrc", (m, n, k, rows, columns), strict=True)
-    )
+    sizes = {"m": m, "n": n, "k": k, "rows": rows, "columns": columns}
+    m, n, k, rows, columns = (_sizes(name, value) for name, value in sizes.items())
     chosen(DATAFLOWS, dataflow, "dataflow")
     along, across, streamed = {"os": (m, n, k), "ws": (k, n, m), "is": (k, m, n)}[dataflow]
     loading = 0 if dataflow == "os" else rows
@@ -104,6 +103,5 @@ def of_chip(chip: Accelerator, m: Any, n: Any, k: Any, groups: Any = 1, speed: A
 def _sizes(name: str, value: Any) -> np.ndarray:
     sizes = np.asarray(value)
     if sizes.dtype.kind not in "iuf" or not np.all(sizes >= 1):
-        word = {"r": "rows", "c": "columns"}.get(name, name)
-        raise ValueError(f"{word} must be a number from 1, got {value!r}")
+        raise ValueError(f"{name} must be a number from 1, got {value!r}")
     return sizes.astype(float)

@@ -61,12 +61,12 @@ def timeline(simulation: Simulation, devices: int = 4) -> tuple[Event, ...]:
     if devices < 1:
         raise ValueError(f"a timeline shows 1 device or more, got {devices}")
     shown = min(devices, simulation.cluster.devices)
+    straggler = simulation.cluster.straggler if simulation.cluster.devices > 1 else 0.0  # alone, nobody is slower
     network = list(_network(simulation))
     events: list[Event] = []
     for device in range(shown):
         share = device / (shown - 1) if shown > 1 else 1.0
-        slowest = 1 + simulation.cluster.straggler * (simulation.cluster.devices > 1)
-        slow = (1 + simulation.cluster.straggler * share) / slowest if simulation.cluster.devices > 1 else 1.0
+        slow = (1 + straggler * share) / (1 + straggler)
         events += _computing(simulation, device, slow)
         events += [Event(device, NETWORK, kind, what, start, end) for kind, what, start, end in network]
     return tuple(replace(e, start_seconds=float(e.start_seconds), end_seconds=float(e.end_seconds)) for e in events)

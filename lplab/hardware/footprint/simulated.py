@@ -40,16 +40,15 @@ def energy(
         raise TypeError(f"energy takes a Simulation or a Power, got {type(source).__name__}")
     if numbers:
         raise TypeError(f"a Simulation has its own numbers; {', '.join(numbers)} cannot be given beside it")
-    design, devices = source.design, source.cluster.devices
-    drawn = power or Power.of(design.chip, host_watts=host_watts)
+    drawn = power or Power.of(source.design.chip, host_watts=host_watts)
     multiply, moved = _of_device(source)
     return energy_of(
         drawn,
         seconds=source.step_seconds,
         multiply_seconds=min(multiply, source.step_seconds),
         memory_bytes=moved,
-        network_bytes=source.sent_bytes if devices > 1 else 0.0,
-        devices=devices,
+        network_bytes=source.sent_bytes,
+        devices=source.cluster.devices,
     )
 
 
