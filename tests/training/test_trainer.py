@@ -85,7 +85,7 @@ def test_a_recipe_with_a_quantizer_of_ones_own_goes_on_in_another_process():
     """There the object lies elsewhere, and so its repr differs."""
     first, second = (trainer(Recipe(weight=Rule(quantizer=Halved()))) for _ in range(2))
     list(first.steps(1))
-    second.load_state_dict(first.state_dict())
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
     assert losses(first.steps(2)) == losses(second.steps(2))
 
 
