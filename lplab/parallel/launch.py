@@ -50,6 +50,7 @@ class DistributedRun:
         self.command = self._command(settings)
         self.weights: dict[str, np.ndarray] = {}
         self._process: subprocess.Popen[str] | None = None
+        self._ranks: list[psutil.Process] = []  # as long as torchrun lives its children tell; somebody may kill it
         self._stopped = False
 
     @staticmethod
@@ -79,13 +80,17 @@ class DistributedRun:
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         last: deque[str] = deque(maxlen=40)
+        self._ranks = []
         try:
             assert self._process.stdout is not None  # it is a pipe
             for line in self._process.stdout:
                 if line.startswith(MARK):
+                    self._ranks = self._ranks or self.processes[1:]
                     yield json.loads(line.removeprefix(MARK))
                 else:
                     last.append(line.rstrip())
+                if self._process.poll() is not None and any(map(psutil.Process.is_running, self._ranks)):
+                    break  # nobody looks after the ranks any more
             if self._process.wait() and not self._stopped:
                 raise DistributedError(reason(list(last), self._process.returncode))
         finally:
@@ -101,10 +106,11 @@ class DistributedRun:
         """torchrun and all that it started."""
         if self._process is None:
             return []
+        found: list[psutil.Process] = []
         with contextlib.suppress(psutil.NoSuchProcess):
             own = psutil.Process(self._process.pid)
-            return [own, *own.children(recursive=True)]
-        return []
+            found = [own, *own.children(recursive=True)]
+        return [*found, *(rank for rank in self._ranks if rank not in found and rank.is_running())]
 
     def _end(self) -> None:
         """Ask, wait, kill: torchrun ends its ranks when it is asked to; whoever is left is killed."""
@@ -125,7 +131,11 @@ def reason(last: list[str], code: int) -> str:
     'the run ended with code 1: ValueError: no such thing'
     >>> reason(["  rank      : 1 (local_rank: 1)", "  exitcode  : -9 (pid: 77)"], 1)
     'rank 1 was ended by signal 9; all other ranks have been stopped'
+    >>> reason([], -9)
+    'torchrun was ended by signal 9; all ranks have been stopped'
     """
+    if code < 0:
+        return f"torchrun was ended by signal {-code}; all ranks have been stopped"
     facts = dict(line.strip().split(":", 1) for line in last if ":" in line and line.startswith("  "))
     facts = {key.strip(): value.strip() for key, value in facts.items()}
     exit_code = facts.get("exitcode", "").partition(" ")[0]

@@ -56,6 +56,25 @@ def test_a_rank_that_is_killed_ends_the_run_with_a_clear_message_and_no_orphan()
     assert len(started) >= 3 and gone(started)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+@pytest.mark.parametrize("stopped", [False, True])
+def test_ranks_do_not_outlive_a_torchrun_that_is_killed(stopped):
+    run = DistributedRun(RunSettings("mlp", "dense", learners=2, steps=10**6))
+    started = []
+    try:
+        for report in run:
+            if report["step"] == 1:
+                started = run.processes
+                os.kill(started[0].pid, signal.SIGKILL)
+                if stopped:
+                    run.stop()
+    except DistributedError as told:
+        assert not stopped and str(told) == "torchrun was ended by signal 9; all ranks have been stopped"
+    else:
+        assert stopped
+    assert len(started) >= 3 and gone(started)
+
+
 def test_a_stop_ends_all_processes():
     run = DistributedRun(RunSettings("mlp", "dense", learners=2, steps=10**6))
     for report in run:
