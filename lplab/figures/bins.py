@@ -48,35 +48,38 @@ def bins(
     '1 of these 2 elements is sent'
     """
     r, g, m = (np.asarray(x, np.float64) for x in (residue, gradient, limit))
-    there = np.asarray(sent, bool)
-    own = None if yours is None else np.asarray(yours, np.float64)
-    if r.ndim != 1 or any(x.shape != r.shape for x in (g, m, there, *(() if own is None else (own,)))):
+    there, own = np.asarray(sent, bool), np.asarray(residue if yours is None else yours, np.float64)
+    if r.ndim != 1 or any(x.shape != r.shape for x in (g, m, there, own)):
         raise ValueError("residue, gradient, sent, limit and yours must be of one length")
     unit = scale or 1.0
     total, boosted = (r + g) / unit, (r + factor * g) / unit
     symbols = np.where(there, np.sign(total), 0.0)
-    apart = np.zeros(r.size, bool) if own is None else own != symbols
-    said = title or _said(symbols, apart, own is not None)
-    entries = [(style.BLUE, "▲▼", "sent as +S, −S"), (style.GREY, "┃", "|G| that stays"), (style.PINK, "│", "to |H|")]
-    entries += [(style.VERMILION, "━", "the bin's max|G|"), (style.GREEN, "╍", "S")]
-    entries += [(style.VERMILION, "×", "yours differs")] if own is not None else []
+    own = symbols if yours is None else own
+    said = title or _said(symbols, own, yours is not None)
     tallest = max(np.abs(boosted).max(initial=1), (m / unit).max(initial=1))
     data = [*_stems(total, boosted, there), _threshold(m / unit, bin), _scale(r.size)]
-    data += [_symbols(boosted, symbols, first), _crosses(boosted, own, symbols, apart, first)]
+    data += [_symbols(boosted, symbols, first), _crosses(boosted, own, symbols, first)]
     return style.finish(
         style.figure(data, _layout(r.size, bin, tallest, first)),
         alt=f"{r.size} elements of a layer in bins of {bin:,}, in units of the scale S. {said}.",
         title=said,
-        subtitle="<br>".join(style.key(*entries[i : i + 3]) for i in range(0, len(entries), 3)),
+        subtitle=_key(yours is not None),
         height=height,
         t=82,
     )
 
 
-def _said(symbols: np.ndarray, apart: np.ndarray, compared: bool) -> str:
+def _key(compared: bool) -> str:
+    entries = [(style.BLUE, "▲▼", "sent as +S, −S"), (style.GREY, "┃", "|G| that stays"), (style.PINK, "│", "to |H|")]
+    entries += [(style.VERMILION, "━", "the bin's max|G|"), (style.GREEN, "╍", "S")]
+    entries += [(style.VERMILION, "×", "yours differs")] if compared else []
+    return "<br>".join(style.key(*entries[i : i + 3]) for i in range(0, len(entries), 3))
+
+
+def _said(symbols: np.ndarray, own: np.ndarray, compared: bool) -> str:
     count = int(np.count_nonzero(symbols))
     if compared:
-        return f"Yours agrees at {(~apart).sum()} of {apart.size} elements"
+        return f"Yours agrees at {(own == symbols).sum()} of {own.size} elements"
     return f"{count} of these {symbols.size} elements {'is' if count == 1 else 'are'} sent"
 
 
@@ -150,11 +153,9 @@ def _symbols(boosted: np.ndarray, symbols: np.ndarray, first: int) -> dict[str, 
     }
 
 
-def _crosses(
-    boosted: np.ndarray, own: np.ndarray | None, symbols: np.ndarray, apart: np.ndarray, first: int
-) -> dict[str, Any]:
-    at = np.flatnonzero(apart)
-    values = np.stack([symbols[at] if own is None else own[at], symbols[at], at + first], axis=1)
+def _crosses(boosted: np.ndarray, own: np.ndarray, symbols: np.ndarray, first: int) -> dict[str, Any]:
+    at = np.flatnonzero(own != symbols)
+    values = np.stack([own[at], symbols[at], at + first], axis=1)
     return {
         "type": "scatter",
         "mode": "markers",
