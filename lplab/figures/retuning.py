@@ -46,12 +46,9 @@ def retuned_errors(
         shapes = ", ".join(str(each.shape) for each in (before, after, own, on))
         raise ValueError(f"one number for each of {count} formats is needed, at least one; got shapes {shapes}")
     agree = own == after
-    said = f"{labels[-1]}: {before[-1]:.1f} % wrong, re-tuned {after[-1]:.1f} %, "
-    said += (
-        f"float32 {float32:.1f} %" if retrained is None else f"retrained {on[-1]:.1f} %"
-    )  # one line has no more room
-    if yours is not None:
-        said += f"; yours agrees in {agree.sum()} of {count}"
+    last = f"float32 {float32:.1f} %" if retrained is None else f"retrained {on[-1]:.1f} %"  # one line has no more room
+    said = f"{labels[-1]}: {before[-1]:.1f} % wrong, re-tuned {after[-1]:.1f} %, {last}"
+    said += f"; yours agrees in {agree.sum()} of {count}" if yours is not None else ""
     y = np.arange(count, dtype=np.float64)
     base = np.full(2, np.log10(max(float32, LEAST)))
     traces = [
@@ -62,29 +59,36 @@ def retuned_errors(
         _dots("yours, different", np.where(agree, np.nan, own), y, "x-thin", style.VERMILION, 13),
         _dots("retrained", on, y, "diamond", style.PINK, 9),
     ]
-    ticks = np.array([0.5, 1, 2, 5, 10, 20, 50, 100])
-    layout = {
-        "xaxis": {"range": [np.log10(LEAST) - 0.08, 2.05], "title": {"text": "test error (%)"}}
-        | {"tickvals": np.log10(ticks), "ticktext": np.array([f"{t:g}" for t in ticks])},
-        "yaxis": {"range": [count - 0.4, -0.6], "tickvals": y, "ticktext": np.array(labels, dtype=str)},
-    }
-    entries = [(style.VERMILION, "■", "as it is"), (style.BLUE, "●", "re-tuned"), (style.GREEN, "╍", "float32")]
-    entries += [(style.PINK, "◆", "retrained")] if retrained is not None else []
-    entries += (
-        [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "different")] if yours is not None else []
-    )
     each = "; ".join(
         f"{n} {d:.1f} %, re-tuned {r:.1f} %" + (f", retrained {t:.1f} %" if np.isfinite(t) else "")
         for n, d, r, t in zip(labels, before, after, on, strict=True)
     )
     return style.finish(
-        style.figure(traces, layout),
+        style.figure(traces, _layout(labels)),
         alt=f"Test errors in {count} formats: {each}; float32 {float32:.1f} %. {said}.",
         title=said,
-        subtitle=style.key(*entries),
+        subtitle=_key(retrained is not None, yours is not None),
         height=height,
         l=90,
     )
+
+
+def _layout(labels: Sequence[str]) -> dict[str, Any]:
+    rows = len(labels)
+    ticks = np.array([0.5, 1, 2, 5, 10, 20, 50, 100])
+    return {
+        "xaxis": {"range": [np.log10(LEAST) - 0.08, 2.05], "title": {"text": "test error (%)"}}
+        | {"tickvals": np.log10(ticks), "ticktext": np.array([f"{t:g}" for t in ticks])},
+        "yaxis": {"range": [rows - 0.4, -0.6], "tickvals": np.arange(rows, dtype=np.float64)}
+        | {"ticktext": np.array(labels, dtype=str)},
+    }
+
+
+def _key(retrained: bool, yours: bool) -> str:
+    entries = [(style.VERMILION, "■", "as it is"), (style.BLUE, "●", "re-tuned"), (style.GREEN, "╍", "float32")]
+    entries += [(style.PINK, "◆", "retrained")] if retrained else []
+    entries += [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "different")] if yours else []
+    return style.key(*entries)
 
 
 def _dots(name: str, errors: np.ndarray, y: np.ndarray, symbol: str, colour: str, size: int) -> dict[str, Any]:
