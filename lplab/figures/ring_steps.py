@@ -32,44 +32,45 @@ def ring_steps(held: Any, *, messages: int) -> go.Figure:
     if held.ndim != 3:
         raise ValueError(f"held must be [steps + 1, ranks, parts], got shape {held.shape}")
     count, ranks, parts = held.shape
-    gap = np.full((count, ranks, 1), None)  # NaN in rows of rows is no JSON
-    cells = np.concatenate([held.astype(object), gap], axis=2).transpose(1, 0, 2).reshape(ranks, -1)
-    texts = [["" if cell is None else f"{cell}" for cell in row] for row in cells]
-    middles = np.arange(count) * (parts + 1) + (parts - 1) / 2
     whole = (held[-1] == ranks).all(axis=1).sum()
-    data = [
-        {
-            "type": "heatmap",
-            "z": cells.tolist(),
-            "text": texts,
-            "texttemplate": "%{text}",
-            "textfont": {"size": 10, "color": _INK},
-            "zmin": 1,
-            "zmax": ranks,
-            "xgap": 1,
-            "ygap": 1,
-            "colorscale": [list(step) for step in _SCALE],
-            "showscale": False,
-            "hovertemplate": "rank %{y}: the numbers of %{z} ranks<extra></extra>",
-        }
-    ]
+    done = f"all {ranks} ranks have the whole sum" if whole == ranks else f"{whole} of {ranks} ranks have the whole sum"
     layout = {
         "xaxis": {
-            "tickvals": middles,
+            "tickvals": np.arange(count) * (parts + 1) + (parts - 1) / 2,
             "ticktext": np.array(["start", *(f"step {k}" for k in range(count - 1))], dtype=str),
             "showgrid": False,
-            "range": [-0.5, cells.shape[1] - 1.5],
+            "range": [-0.5, count * (parts + 1) - 1.5],
         },
         "yaxis": {"range": [ranks - 0.5, -0.5], "dtick": 1, "title": {"text": "rank"}, "showgrid": False},
     }
-    done = f"all {ranks} ranks have the whole sum" if whole == ranks else f"{whole} of {ranks} ranks have the whole sum"
     return style.finish(
-        style.figure(data, layout),
+        style.figure([_cells(held)], layout),
         alt=f"What {ranks} ranks hold after each of {count - 1} steps of an all-reduce: {done} at the end.",
         title=f"{count - 1} steps, {messages} messages: {done}",
         subtitle="columns: parts of the gradient; numbers: how many ranks' gradients are added up in it",
         height=150 + 24 * ranks,
     )
+
+
+def _cells(held: np.ndarray) -> dict[str, Any]:
+    """A row of cells for each rank: the steps side by side, with an empty column behind each."""
+    count, ranks, _ = held.shape
+    gap = np.full((count, ranks, 1), None)  # NaN in rows of rows is no JSON
+    cells = np.concatenate([held.astype(object), gap], axis=2).transpose(1, 0, 2).reshape(ranks, -1)
+    return {
+        "type": "heatmap",
+        "z": cells.tolist(),
+        "text": [["" if cell is None else f"{cell}" for cell in row] for row in cells],
+        "texttemplate": "%{text}",
+        "textfont": {"size": 10, "color": _INK},
+        "zmin": 1,
+        "zmax": ranks,
+        "xgap": 1,
+        "ygap": 1,
+        "colorscale": [list(step) for step in _SCALE],
+        "showscale": False,
+        "hovertemplate": "rank %{y}: the numbers of %{z} ranks<extra></extra>",
+    }
 
 
 def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: float, height: int = 320) -> go.Figure:
@@ -91,6 +92,8 @@ def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: floa
         raise ValueError("sizes, library and yours must be of one length")
     agree = np.isclose(library, yours, rtol=1e-9)
     best = int(np.argmin(library))
+    said = f"Best with {sizes[best]:.3g} MiB: {milliseconds(library[best])}"
+    title = f"{said}; yours agrees at {agree.sum()} of {len(agree)}"
     top = 1.15 * 1e3 * float(max([*library, *yours[np.isfinite(yours)]]))
     ends = np.array([np.log2(sizes[0]), np.log2(sizes[-1])])
     data = [
@@ -99,19 +102,7 @@ def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: floa
         _points("yours, the same", np.log2(sizes[agree]), 1e3 * yours[agree], style.BLUE, "circle-open"),
         _points("yours, another", np.log2(sizes[~agree]), 1e3 * yours[~agree], style.VERMILION, "x"),
     ]
-    ticks = 2.0 ** np.arange(np.ceil(ends[0]), ends[1] + 0.01, 2)
-    layout = {
-        "xaxis": {
-            "range": [ends[0] - 0.2, ends[1] + 0.2],
-            "tickvals": np.log2(ticks),
-            "ticktext": np.array([f"{t:g}" for t in ticks], dtype=str),
-            "title": {"text": "MiB of gradient in a bucket"},
-        },
-        "yaxis": {"range": [0, top], "title": {"text": "milliseconds"}},
-    }
-    title = (
-        f"Best with {sizes[best]:.3g} MiB: {milliseconds(library[best])}; yours agrees at {agree.sum()} of {len(agree)}"
-    )
+    layout = {"xaxis": _sizes(ends), "yaxis": {"range": [0, top], "title": {"text": "milliseconds"}}}
     return style.finish(
         style.figure(data, layout),
         alt=f"Time until all gradients are sent against the size of a bucket. {title}. The backward pass alone takes "
@@ -125,6 +116,17 @@ def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: floa
         ),
         height=height,
     )
+
+
+def _sizes(ends: np.ndarray) -> dict[str, Any]:
+    """An axis of log2 of the sizes between these ends, a label at every second power of two."""
+    ticks = 2.0 ** np.arange(np.ceil(ends[0]), ends[1] + 0.01, 2)
+    return {
+        "range": [ends[0] - 0.2, ends[1] + 0.2],
+        "tickvals": np.log2(ticks),
+        "ticktext": np.array([f"{t:g}" for t in ticks], dtype=str),
+        "title": {"text": "MiB of gradient in a bucket"},
+    }
 
 
 def _points(name: str, x: np.ndarray, y: np.ndarray, colour: str, symbol: str) -> dict[str, Any]:
