@@ -53,37 +53,56 @@ def shares(
     said = f"{name}: {what} {100 * values.min():.0f} to {100 * values.max():.0f} %"
     said += f"; yours agrees at {agree.sum()} of {len(values)}" if yours is not None else ""
     x = np.arange(len(values), dtype=np.float64)
+    few = len(names) <= LABELLED
     other = ~agree & np.isfinite(own)
     data = [
         _points("library, modelled", x, values, names, {"symbol": "square", "size": 8, "color": style.BLUE}),
         _points("yours, the same", x[agree], own[agree], np.array(names)[agree], _open("circle-open", 13)),
         _points("yours, different", x[other], own[other].clip(-0.05, 1.15), np.array(names)[other], _open("x", 9)),
     ]
-    few = len(names) <= LABELLED
-    layout: dict[str, Any] = {
-        "xaxis": {"range": [-0.7, len(names) - 0.3], "showgrid": False, "tickvals": x if few else x[:0]}
-        | {"ticktext": np.array([_below(n, i) for i, n in enumerate(names)] if few else [], dtype=str)}
-        | {"title": {"text": "" if few else along}},
+    layout = {
+        "xaxis": _places(names, along),
         "yaxis": {"range": [-6, 116], "title": {"text": f"{what} (%)"}, "tickvals": np.arange(0, 101, 20)},
     }
-    if begins:
-        layout["shapes"] = [_start(place) for place in begins if place]
-        layout["annotations"] = [_above(place, word) for place, word in begins.items()]
-    if band:
-        layout["shapes"] = [_band(*band)]
-        layout["annotations"] = [style.note(f"published range: {100 * band[0]:.0f} to {100 * band[1]:.0f} %", y=0.99)]
-    entries = [(style.BLUE, "■", "library, modelled")]
-    entries += [(style.VERMILION, "▒", "published range")] if band else []
-    entries += [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "yours, different")]
     each = ", ".join(f"{n} {100 * v:.0f} %" for n, v in zip(names[:LABELLED], values, strict=False))
     return style.finish(
-        style.figure(data, layout),
+        style.figure(data, layout | _marks(band, begins or {})),
         alt=f"{what.capitalize()}, modelled: {each}{' and more' if not few else ''}. {said}.",
         title=said,
-        subtitle=style.key(*entries[: len(entries) if yours is not None else len(entries) - 2]),
+        subtitle=_key(bool(band), yours is not None),
         height=height,
         b=88 if few else 48,
     )
+
+
+def _key(band: bool, yours: bool) -> str:
+    entries = [(style.BLUE, "■", "library, modelled")]
+    entries += [(style.VERMILION, "▒", "published range")] if band else []
+    entries += [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "yours, different")] if yours else []
+    return style.key(*entries)
+
+
+def _places(names: Sequence[str], along: str) -> dict[str, Any]:
+    """An axis with a name at each place, or, where there is no room for so many, with a title."""
+    few = len(names) <= LABELLED
+    return {
+        "range": [-0.7, len(names) - 0.3],
+        "showgrid": False,
+        "tickvals": np.arange(len(names) if few else 0, dtype=np.float64),
+        "ticktext": np.array([_below(n, i) for i, n in enumerate(names)] if few else [], dtype=str),
+        "title": {"text": "" if few else along},
+    }
+
+
+def _marks(band: tuple[float, float] | None, begins: Mapping[int, str]) -> dict[str, Any]:
+    """Shapes and annotations of a layout: a band, or else where groups of names begin."""
+    if band:
+        text = f"published range: {100 * band[0]:.0f} to {100 * band[1]:.0f} %"
+        return {"shapes": [_band(*band)], "annotations": [style.note(text, y=0.99)]}
+    if begins:
+        starts = [_start(place) for place in begins if place]
+        return {"shapes": starts, "annotations": [_above(place, word) for place, word in begins.items()]}
+    return {}
 
 
 def _below(name: str, place: int) -> str:
