@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lplab.hardware.workloads.layer import Layer, Workload
+from lplab.hardware.workloads.watched import seen
 
 if TYPE_CHECKING:
     import torch
-
-_BETWEEN = {  # words in the names of operations, and the kind of layer that they make
-    "softmax": "softmax",
-    "norm": "norm",
-    "embedding": "embedding",
-    "pool": "pool",
-    "mean": "pool",
-    **dict.fromkeys(("relu", "gelu", "silu", "tanh", "sigmoid", "hardtanh", "elu"), "activation"),
-    **dict.fromkeys(("add", "sub", "mul", "div"), "add"),
-}
 
 
 def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", label: str = "") -> Workload:
@@ -54,18 +46,8 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
     if not isinstance(first, torch.Tensor) or first.ndim < 1 or len(first) < 1:
         raise ValueError("example_input must be a tensor with a batch of at least one example, or a tuple of arguments")
     watcher = _watcher(model, len(first))
-    was_training = model.training
-    before = {key: value.clone() for key, value in model.state_dict().items()}  # of batch norm: running means
-    onednn = torch.backends.mkldnn
-    enabled = bool(onednn.set_flags(False)[0])  # its recurrent layers are one operation without products to see
-    try:
-        with torch.no_grad(), watcher:
-            model(*arguments)
-    finally:
-        onednn.set_flags(enabled)
-        model.train(was_training)
-        model.load_state_dict(before)
-        watcher.remove()
+    with _as_it_was(model), torch.no_grad(), watcher:
+        model(*arguments)
     layers = _named_ends(_merged(watcher.layers))
     if not any(layer.has_product for layer in layers):
         raise ValueError(f"{type(model).__name__} multiplies no matrices, so there is nothing to speed up")
@@ -73,6 +55,25 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
     total = sum(p.numel() for p in model.parameters())
     found = Workload(word, label or word, tuple(layers), tokens=1)
     return _with_the_rest(found, total)
+
+
+@contextmanager
+def _as_it_was(model: torch.nn.Module) -> Iterator[None]:
+    """Around a run that only looks: mode and buffers (running means) are put back, and oneDNN is off meanwhile.
+
+    Its recurrent layers are one operation, without products to see.
+    """
+    import torch
+
+    was_training = model.training
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    enabled = bool(torch.backends.mkldnn.set_flags(False)[0])
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(enabled)
+        model.train(was_training)
+        model.load_state_dict(before)
 
 
 def _with_the_rest(found: Workload, parameters: int) -> Workload:
@@ -128,7 +129,8 @@ def _watcher(model: torch.nn.Module, batch: int) -> Any:
         def enter(self, name: str) -> Callable[..., None]:
             return lambda *_: self.where.append(name)
 
-        def remove(self) -> None:
+        def __exit__(self, *error: Any) -> None:
+            super().__exit__(*error)
             for handle in self.handles:
                 handle.remove()
 
@@ -146,65 +148,3 @@ def _watcher(model: torch.nn.Module, batch: int) -> Any:
 def _is_one_of(value: Any, addresses: set[int]) -> bool:
     storage = getattr(value, "untyped_storage", None)
     return storage is not None and storage().data_ptr() in addresses
-
-
-def seen(
-    operation: str, args: Any, out: Any, name: str, parameters: dict[int, Any], batch: int
-) -> list[tuple[Layer, int]]:
-    """What an operation adds to the table: layers, each with the address of its weights (0 for none)."""
-    import torch
-
-    result = out[0] if isinstance(out, tuple) else out
-    if not isinstance(result, torch.Tensor) or not result.is_floating_point():
-        return []
-
-    def weight_of(tensor: Any) -> int:
-        address = tensor.untyped_storage().data_ptr() if isinstance(tensor, torch.Tensor) else 0
-        return address if address in parameters else 0
-
-    def size(tensor: Any) -> int:
-        return tensor.numel() // batch if isinstance(tensor, torch.Tensor) and not weight_of(tensor) else 0
-
-    own = {weight_of(a) for a in args} - {0}
-    weights = sum(parameters[address].numel() for address in own)
-    about = {"inputs": sum(size(a) for a in args), "outputs": result.numel() // batch}
-    if operation == "convolution":
-        groups = args[8]
-        filters, inner = args[1].shape[0], args[1][0].numel()
-        depthwise = groups > 1 and groups == args[0].shape[1]
-        word = "depthwise" if depthwise else "shortcut" if _is_shortcut(name, args[1].shape) else ""
-        sizes = {"m": result[0, 0].numel(), "n": filters // groups, "k": inner, "groups": groups}
-        return [(Layer(name, "conv", **sizes, weights=weights, exception=word, **about), weight_of(args[1]))]
-    if operation in ("mm", "addmm"):
-        a, b = args[-2:]
-        kind = "linear" if weight_of(b) or weight_of(a) else "attention"
-        sizes = {"m": max(1, a.shape[0] // batch), "n": b.shape[1], "k": a.shape[1]}
-        return [(Layer(name, kind, **sizes, weights=weights, **about), weight_of(b) or weight_of(a))]
-    if operation in ("bmm", "baddbmm"):
-        a, b = args[-2:]
-        sizes = {"m": a.shape[1], "n": b.shape[2], "k": a.shape[2], "groups": max(1, a.shape[0] // batch)}
-        return [(Layer(name, "attention", **sizes, **about), 0)]
-    if "scaled_dot_product" in operation:
-        return [(layer, 0) for layer in _attention(name, *args[:3])]
-    kind = next((kind for word, kind in _BETWEEN.items() if word in operation), "")
-    if not kind:
-        return []
-    exception = "embedding" if kind == "embedding" else ""
-    return [(Layer(name, kind, weights=weights, exception=exception, **about), min(own, default=0))]
-
-
-def _attention(name: str, q: Any, k: Any, v: Any) -> list[Layer]:
-    _, heads, queries, width = q.shape
-    keys, scores = k.shape[2], heads * queries * k.shape[2]
-    first = {"m": queries, "n": keys, "k": width, "inputs": heads * width * (queries + keys), "outputs": scores}
-    second = {"m": queries, "n": v.shape[3], "k": keys, "inputs": scores + heads * keys * v.shape[3]}
-    return [
-        Layer(f"{name}.scores", "attention", groups=heads, **first),
-        Layer(f"{name}.softmax", "softmax", inputs=scores, outputs=scores),
-        Layer(f"{name}.mix", "attention", groups=heads, outputs=heads * queries * v.shape[3], **second),
-    ]
-
-
-def _is_shortcut(name: str, shape: Any) -> bool:
-    """As :mod:`lplab.training` has it: a 1 × 1 convolution in a module called shortcut or downsample."""
-    return all(side == 1 for side in shape[2:]) and any(word in name.lower() for word in ("shortcut", "downsample"))
