@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
@@ -74,6 +75,12 @@ class Emulation:
         self.watch: Watcher | None = None
         self._running = Running()
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether nothing at all is rounded."""
+        used = (self.recipe, *(other for _, other in self.overrides))
+        return all(each.is_identity and not each.exceptions for each in used)
+
     # -- where we are -----------------------------------------------------------------------------------------
 
     def enter(self, name: str, module: nn.Module) -> None:
@@ -89,6 +96,10 @@ class Emulation:
             running.eyes.append(eye)
             eye.__enter__()
         running.frames.append(Frame(name, module))
+        if len(running.frames) == 1 and not self.is_plain and any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
+            raise RuntimeError(
+                "torch.autocast is on, and a recipe decides formats itself; call the model outside of autocast"
+            )
 
     def leave(self) -> None:
         """A module ends."""
