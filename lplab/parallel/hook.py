@@ -8,7 +8,8 @@
     leave out
 
 Each parameter is compressed by itself; only the messages of a bucket are fused, so buckets may be rebuilt at will.
-Communication waits until it is done: there is no overlap with the backward pass yet.
+Communication waits until it is done: there is no overlap with the backward pass yet. Tested over gloo; over NCCL the
+same bytes pass through the GPU, which has not been run yet.
 
 This module needs PyTorch. It does not import annotations from __future__: PyTorch compares the hook's annotations as
 objects.

@@ -7,8 +7,8 @@ import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from lplab.compression import DGC, AdaComp, PowerSGD, ScaleCom  # noqa: E402
-from lplab.parallel import HookState, ddp_hook  # noqa: E402
+from lplab.compression import DGC, AdaComp, PowerSGD, ScaleCom, catalogue  # noqa: E402
+from lplab.parallel import HookState, Learners, ddp_hook  # noqa: E402
 
 if not dist.is_gloo_available():
     pytest.skip("gloo is not in this build", allow_module_level=True)
@@ -70,6 +70,18 @@ def test_an_infinite_gradient_is_left_out_and_lowers_the_scale(scale):
     residues = [state.memory.states["weight"]["residue"] for state in (before, after)]
     assert (residues[0] == residues[1]).all()
     assert scaler is None or scaler.get_scale() == scale / 2
+
+
+@pytest.mark.parametrize("text", [*catalogue.names(), "dense:wire=fp16", "dense:wire=bf16"])
+def test_every_compressor_runs_over_gloo_on_a_cpu(text):
+    """Elsewhere some need a GPU, bfloat16 is refused on CPUs, and 8-bit hooks fail inside the future."""
+    compressor = catalogue.get(text)
+    _, weight, made = trained(compressor, steps=3)
+    torch.manual_seed(0)
+    mse = nn.functional.mse_loss
+    simulated = Learners(nn.Linear(40, 32), mse, lambda step, rank: batch(step), compressor, 1)
+    list(simulated.steps(3))
+    assert made == [True] * 3 and torch.equal(simulated.model.weight, weight)
 
 
 def test_join_is_refused():
