@@ -1,8 +1,9 @@
-"""Axes over powers of two."""
+"""Axes that several figures have: over powers of two or of ten, and with a row for each name."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -26,3 +27,24 @@ def power_axis(low: float, high: float, title: str, most: int = 8) -> dict[str, 
     """A linear axis over log2 of a magnitude, with labels like 2⁻⁸."""
     positions, labels = power_ticks(low, high, most)
     return {"range": [low, high], "tickvals": positions, "ticktext": labels, "title": {"text": title}}
+
+
+def decade_ticks(low: float, high: float, label: Callable[[float], str]) -> dict[str, Any]:
+    """Ticks of an axis of log10 at the whole powers of ten, with a label made of what each stands for.
+
+    >>> decade_ticks(-0.2, 2.0, "{:g} t".format)["ticktext"].tolist()
+    ['1 t', '10 t', '100 t']
+    """
+    ticks = np.arange(np.ceil(low), np.floor(high) + 1)
+    return {"tickvals": ticks, "ticktext": np.array([label(10.0**tick) for tick in ticks], dtype=str)}
+
+
+def row_axis(names: Iterable[str], chosen: str = "") -> dict[str, Any]:
+    """An axis with a row for each name, at 0, −1, −2 … from the top; the chosen one is marked.
+
+    >>> row_axis(["16 bits", "8 bits"], "8 bits")["ticktext"].tolist()
+    ['16 bits', '<b>▸ 8 bits</b>']
+    """
+    labels = [f"<b>▸ {name}</b>" if chosen and name == chosen else name for name in names]
+    y = -np.arange(len(labels), dtype=np.float64)
+    return {"range": [y[-1] - 0.6, 0.6], "tickvals": y, "ticktext": np.array(labels, dtype=str), "showgrid": False}

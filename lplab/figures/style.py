@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from lplab.figures.axes import decade_ticks as decade_ticks
 from lplab.figures.axes import power_axis as power_axis
 from lplab.figures.axes import power_ticks as power_ticks
+from lplab.figures.axes import row_axis as row_axis
 from lplab.figures.light import figure as figure
 from lplab.figures.light import raw as raw
 
