@@ -78,51 +78,14 @@ def corrections(
     """
     if len(steps) < 2 or len(published) != 2:
         raise ValueError("at least two steps and two published values are needed")
-    values = np.array([kilograms for _, kilograms in steps])
-    y = -np.arange(len(values), dtype=np.float64)
+    first, *_, last = values = np.array([kilograms for _, kilograms in steps])
     low, high = 0.3 * float(values.min()), 3.0 * float(values.max())
-    start = np.log10(low)
-    said = title or f"From {mass(values[0])} to {mass(values[-1])}: {values[0] / values[-1]:.0f} times less"
-    hover = np.array([[name, mass(value)] for name, value in steps])
-    data = [
-        {
-            "type": "bar",
-            "name": "modelled",
-            "orientation": "h",
-            "base": start,
-            "x": np.log10(values) - start,
-            "y": y,
-            "marker": {"color": style.BLUE, "line": {"width": 0}},
-            "text": np.array([mass(value) for value in values], dtype=str),
-            "textposition": "inside",
-            "insidetextanchor": "middle",
-            "insidetextfont": {"color": style.PAPER, "size": style.TICK},
-            "customdata": hover,
-            "hovertemplate": "%{customdata[0]}<br>modelled  %{customdata[1]}<extra></extra>",
-        },
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "published",
-            "x": np.log10(np.asarray(published, np.float64)),
-            "y": y[[0, -1]],
-            "marker": provenance.marker("published", 14),
-            "hovertemplate": "published<extra></extra>",
-        },
-    ]
-    layout = {
-        "bargap": 0.3,
-        "xaxis": _masses(low, high),
-        "yaxis": {
-            "range": [y[-1] - 0.6, 0.6],
-            "tickvals": y,
-            "ticktext": np.array([n for n, _ in steps]),
-            "showgrid": False,
-        },
-    }
+    said = title or f"From {mass(first)} to {mass(last)}: {first / last:.0f} times less"
+    rows = style.row_axis(name for name, _ in steps)
+    layout = {"bargap": 0.3, "xaxis": _masses(low, high), "yaxis": rows}
     each = ", ".join(f"{name} {mass(value)}" for name, value in steps)
     return style.finish(
-        style.figure(data, layout),
+        style.figure([_bars(steps, low, rows["tickvals"]), _diamonds(published, rows["tickvals"])], layout),
         alt=f"CO2e with one assumption after the other put right: {each}. {said}.",
         title=said,
         subtitle=style.key(provenance.entry("modelled"), provenance.entry("published")),
@@ -133,12 +96,41 @@ def corrections(
 
 
 def _masses(low: float, high: float) -> dict[str, Any]:
-    ticks = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
+    title = {"text": "CO<sub>2</sub>e (each line ten times the last)"}
+    low, high = np.log10(low), np.log10(high)
+    return {"range": [low, high], "title": title, **style.decade_ticks(low, high, mass)}
+
+
+def _bars(steps: Sequence[tuple[str, float]], low: float, y: np.ndarray) -> dict[str, Any]:
+    """The estimates, on an axis of powers of ten that begins at ``low``."""
+    words = np.array([[name, mass(kilograms)] for name, kilograms in steps])
     return {
-        "range": [np.log10(low), np.log10(high)],
-        "tickvals": ticks,
-        "ticktext": np.array([mass(10.0**tick) for tick in ticks], dtype=str),
-        "title": {"text": "CO<sub>2</sub>e (each line ten times the last)"},
+        "type": "bar",
+        "name": "modelled",
+        "orientation": "h",
+        "base": np.log10(low),
+        "x": np.log10([kilograms for _, kilograms in steps]) - np.log10(low),
+        "y": y,
+        "marker": {"color": style.BLUE, "line": {"width": 0}},
+        "text": words[:, 1],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "insidetextfont": {"color": style.PAPER, "size": style.TICK},
+        "customdata": words,
+        "hovertemplate": "%{customdata[0]}<br>modelled  %{customdata[1]}<extra></extra>",
+    }
+
+
+def _diamonds(kilograms: Sequence[float], y: np.ndarray) -> dict[str, Any]:
+    """What was published for the first and for the last."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "published",
+        "x": np.log10(np.asarray(kilograms, np.float64)),
+        "y": y[[0, -1]],
+        "marker": provenance.marker("published", 14),
+        "hovertemplate": "published<extra></extra>",
     }
 
 
