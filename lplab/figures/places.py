@@ -47,28 +47,15 @@ def carbon_by_place(
     >>> fig.layout.meta["title"]
     'The place: up to 11.8 times; the precision: up to 1.7 times'
     """
-    chosen = chosen or next(iter(kwh), "")
-    if not kwh or not places or not min(kwh.values()) > 0:
-        raise ValueError("at least one precision with positive energy and one place are needed")
-    if chosen not in kwh or (here and here not in [place.name for place in places]):
-        raise ValueError(f"there is no {chosen if chosen not in kwh else here!r} among the precisions or places")
-    y = -np.arange(len(places), dtype=np.float64)
-    grams = np.array([place.grams_per_kwh for place in places])
+    chosen = _checked(kwh, places, chosen, here)
     kilograms = {name: np.array([carbon(energy, place) for place in places]) for name, energy in kwh.items()}
     every = np.concatenate([*kilograms.values(), np.array([published[1]] if published else [])])
     low, high = limits or (0.7 * float(every.min()), 1.5 * float(every.max()))
-    data = [_chosen(chosen, kilograms[chosen], y, places)]
-    others = [name for name in kwh if name != chosen]
-    beside = dict(zip(others, np.linspace(0.22, -0.22, max(len(others), 2)), strict=False))
-    data += [_marks(name, i, kilograms[name], y + beside[name], places) for i, name in enumerate(kwh) if name != chosen]
-    data.append(_published(published, places, y))
-    by_place = float(grams.max() / max(grams.min(), 1e-9))
-    by_bits = max(kwh.values()) / min(kwh.values())
-    said = title or f"The place: up to {by_place:.3g} times; the precision: {_times(by_bits)}"
+    said = title or _said(kwh, places)
     each = ", ".join(f"{p.label} {mass(k)}" for p, k in zip(places, kilograms[chosen], strict=True))
     more = f" Published: {mass(published[1])} ({published[2]})." if published else ""
     return style.finish(
-        style.figure(data, _axes(places, here, low, high)),
+        style.figure(_traces(kilograms, chosen, places, published), _axes(places, here, low, high)),
         alt=f"Modelled CO2e at {chosen}: {each}.{more} {said}.",
         title=said,
         subtitle=_key(kwh, chosen, published),
@@ -76,6 +63,22 @@ def carbon_by_place(
         l=190,
         t=66,
     )
+
+
+def _checked(kwh: Mapping[str, float], places: Sequence[Region], chosen: str, here: str) -> str:
+    """The chosen precision."""
+    chosen = chosen or next(iter(kwh), "")
+    if not kwh or not places or not min(kwh.values()) > 0:
+        raise ValueError("at least one precision with positive energy and one place are needed")
+    if chosen not in kwh or (here and here not in [place.name for place in places]):
+        raise ValueError(f"there is no {chosen if chosen not in kwh else here!r} among the precisions or places")
+    return chosen
+
+
+def _said(kwh: Mapping[str, float], places: Sequence[Region]) -> str:
+    grams = [place.grams_per_kwh for place in places]
+    by_place, by_bits = max(grams) / max(min(grams), 1e-9), max(kwh.values()) / min(kwh.values())
+    return f"The place: up to {by_place:.3g} times; the precision: {_times(by_bits)}"
 
 
 _MARKS = ((style.GREEN, "●", "circle"), (style.PINK, "▲", "triangle-up"), (style.GREY, "■", "square"))
@@ -89,23 +92,31 @@ def _key(kwh: Mapping[str, float], chosen: str, published: tuple[str, float, str
 
 
 def _axes(places: Sequence[Region], here: str, low: float, high: float) -> dict[str, Any]:
-    labels = [f"{p.label}, {p.grams_per_kwh:.0f} g" for p in places]
-    marked = [f"<b>▸ {text}</b>" if p.name == here else text for p, text in zip(places, labels, strict=True)]
-    ticks = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
+    labels = {p.name: f"{p.label}, {p.grams_per_kwh:.0f} g" for p in places}
+    title = {"text": "CO<sub>2</sub>e of the whole job (each line ten times the last)"}
+    low, high = np.log10(low), np.log10(high)
     return {
-        "xaxis": {
-            "range": [np.log10(low), np.log10(high)],
-            "tickvals": ticks,
-            "ticktext": np.array([mass(10.0**t) for t in ticks], dtype=str),
-            "title": {"text": "CO<sub>2</sub>e of the whole job (each line ten times the last)"},
-        },
-        "yaxis": {
-            "range": [0.4 - len(places), 0.6],
-            "tickvals": -np.arange(len(places), dtype=np.float64),
-            "ticktext": np.array(marked, dtype=str),
-            "showgrid": False,
-        },
+        "xaxis": {"range": [low, high], "title": title, **style.decade_ticks(low, high, mass)},
+        "yaxis": style.row_axis(labels.values(), labels.get(here, "")),
     }
+
+
+def _traces(
+    kilograms: Mapping[str, np.ndarray],
+    chosen: str,
+    places: Sequence[Region],
+    published: tuple[str, float, str] | None,
+) -> list[dict[str, Any]]:
+    """The chosen precision on its rows, the others a little above and below, and what was published."""
+    y = -np.arange(len(places), dtype=np.float64)
+    others = [name for name in kilograms if name != chosen]
+    beside = dict(zip(others, np.linspace(0.22, -0.22, max(len(others), 2)), strict=False))
+    marks = [
+        _marks(name, i, values, y + beside[name], places)
+        for i, (name, values) in enumerate(kilograms.items())
+        if name != chosen
+    ]
+    return [_chosen(chosen, kilograms[chosen], y, places), *marks, _published(published, places, y)]
 
 
 def _times(ratio: float) -> str:
