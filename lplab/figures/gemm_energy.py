@@ -44,43 +44,44 @@ def tile_energy(
     own = tuple(np.asarray(part, np.float64) for part in yours) if yours else (np.empty(0), np.empty(0))
     if {len(part) for part in right} != {len(x)} or {len(part) for part in own} > {0, len(x)}:
         raise ValueError("tiles, arithmetic, memory and yours must be of one length")
-    data = [_line("arithmetic", x, right[0], style.BLUE, "solid"), _line("memory", x, right[1], style.GREEN, "dash")]
-    same = [
-        np.isclose(a, b, rtol=1e-9, atol=0) if len(a) else np.empty(0, bool) for a, b in zip(own, right, strict=True)
-    ]
-    both, agree = np.concatenate(own), np.concatenate(same)
+    same = [np.isclose(a, b[: len(a)], rtol=1e-9, atol=0) for a, b in zip(own, right, strict=True)]
     where = np.concatenate([x[: len(part)] for part in own])
-    data += [
+    both, agree = np.concatenate(own), np.concatenate(same)
+    data = [
+        _line("arithmetic", x, right[0], style.BLUE, "solid"),
+        _line("memory", x, right[1], style.GREEN, "dash"),
         _points("yours, the same", where, both, agree, "circle-open"),
         _points("yours, different", where, both, ~agree, "x"),
     ]
-    said = title or (
-        f"Yours agrees at {int(agree.sum())} of {len(agree)} points" if len(agree) else _crossing(x, *right)
-    )
-    entries = [(style.BLUE, "━", "arithmetic"), (style.GREEN, "╍", "memory")]
-    entries += [(style.PINK, "○", "yours, the same"), (style.PINK, "×", "different")] if len(agree) else []
-    every = np.log10(np.concatenate(right))
-    low, high = float(np.floor(every.min())), float(np.ceil(every.max()))
-    ticks = np.arange(low, high + 1)
-    layout = {
-        "xaxis": style.power_axis(float(np.log2(x[0])) - 0.3, float(np.log2(x[-1])) + 0.3, "edge of a tile (results)"),
-        "yaxis": {
-            "range": [low - 0.1, high + 0.1],
-            "tickvals": ticks,
-            "ticktext": np.array([amount(10.0**t, "J") for t in ticks], dtype=str),
-            "title": {"text": "energy, modelled"},
-        },
-    }
+    agrees = f"Yours agrees at {int(agree.sum())} of {len(agree)} points"
+    said = title or (agrees if len(agree) else _crossing(x, *right))
     ends = f"Memory {amount(right[1][0], 'J')} with tiles of {x[0]:.0f}, {amount(right[1][-1], 'J')} with {x[-1]:.0f}"
     return style.finish(
-        style.figure(data, layout),
+        style.figure(data, _layout(x, np.concatenate(right))),
         alt=f"Energy of {name or 'a matrix product'} by tile. Arithmetic {amount(right[0][0], 'J')}. {ends}. {said}.",
         title=said,
-        subtitle=style.key(*entries) + (f"<br>{name}" if name else ""),
+        subtitle=_key(len(agree) > 0) + (f"<br>{name}" if name else ""),
         height=height,
         t=82 if name else 66,
         l=76,
     )
+
+
+def _key(yours: bool) -> str:
+    entries = [(style.BLUE, "━", "arithmetic"), (style.GREEN, "╍", "memory")]
+    entries += [(style.PINK, "○", "yours, the same"), (style.PINK, "×", "different")] if yours else []
+    return style.key(*entries)
+
+
+def _layout(x: np.ndarray, joules: np.ndarray) -> dict[str, Any]:
+    """Both axes in powers: of two for the tiles, of ten for the energy."""
+    first, last = np.log2(x[[0, -1]]).tolist()
+    low, high = float(np.floor(np.log10(joules.min()))), float(np.ceil(np.log10(joules.max())))
+    energy = {"range": [low - 0.1, high + 0.1], "title": {"text": "energy, modelled"}}
+    return {
+        "xaxis": style.power_axis(first - 0.3, last + 0.3, "edge of a tile (results)"),
+        "yaxis": energy | style.decade_ticks(low, high, lambda value: amount(value, "J")),
+    }
 
 
 def _crossing(x: np.ndarray, arithmetic: np.ndarray, memory: np.ndarray) -> str:
