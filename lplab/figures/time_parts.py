@@ -49,33 +49,23 @@ def time_parts(
     >>> time_parts(rows).layout.meta["title"]
     '4 bits is 1.8 times as fast as 16 bits'
     """
-    if not rows:
-        raise ValueError("at least one row is needed")
-    if chosen and chosen not in rows:
-        raise ValueError(f"there is no row {chosen!r}; there are {', '.join(rows)}")
-    if unknown := [part for row in rows.values() for part in row if part not in PARTS]:
-        raise ValueError(f"unknown part {unknown[0]!r}; allowed: {', '.join(PARTS)}")
+    _check(rows, chosen)
     names = list(rows)
     totals = np.array([sum(row.values()) for row in rows.values()])
     end = 1.22 * (most or float(totals.max()) or 1.0)
     factor, unit = _unit(end)
-    y = -np.arange(len(rows), dtype=np.float64)
+    axis = style.row_axis(names, chosen)
+    y = axis["tickvals"]
     data = [_bar(part, [row.get(part, 0.0) for row in rows.values()], names, totals, y, factor, unit) for part in PARTS]
     data.append(_texts(rows, totals, y, end, factor))
     said = title or f"{names[-1]} is {totals[0] / totals[-1]:.1f} times as fast as {names[0]}"
-    labels = np.array([f"<b>▸ {name}</b>" if name == chosen else name for name in names], dtype=str)
     layout = {
         "barmode": "stack",
         "bargap": 0.3,
         "xaxis": {"range": [0, end * factor], "title": {"text": f"{what} ({unit}), modelled"}, "nticks": 6},
-        "yaxis": {"range": [y[-1] - 0.6, 0.6], "tickvals": y, "ticktext": labels, "showgrid": False},
+        "yaxis": axis,
     }
-    each = "; ".join(
-        f"{name} {duration(float(total))}: "
-        + ", ".join(f"{_LOOKS[p][0]} {100 * s / total:.0f} %" for p, s in row.items())
-        for (name, row), total in zip(rows.items(), totals, strict=True)
-        if total > 0
-    )
+    each = "; ".join(_shares(*row) for row in rows.items() if sum(row[1].values()) > 0)
     return style.finish(
         style.figure(data, layout),
         alt=f"Modelled {what} by part. {each}. {said}.",
@@ -85,6 +75,22 @@ def time_parts(
         l=128,
         t=66,
     )
+
+
+def _check(rows: Mapping[str, Mapping[str, float]], chosen: str) -> None:
+    if not rows:
+        raise ValueError("at least one row is needed")
+    if chosen and chosen not in rows:
+        raise ValueError(f"there is no row {chosen!r}; there are {', '.join(rows)}")
+    if unknown := [part for row in rows.values() for part in row if part not in PARTS]:
+        raise ValueError(f"unknown part {unknown[0]!r}; allowed: {', '.join(PARTS)}")
+
+
+def _shares(name: str, row: Mapping[str, float]) -> str:
+    """A row in words."""
+    total = sum(row.values())
+    each = ", ".join(f"{_LOOKS[part][0]} {100 * seconds / total:.0f} %" for part, seconds in row.items())
+    return f"{name} {duration(float(total))}: {each}"
 
 
 def by_layer(times: LayerTimes, most: int = 10, per: float = 1.0) -> dict[str, dict[str, float]]:
