@@ -94,17 +94,17 @@ def _stack(
     totals = {name: sum(parts.values()) for name, parts in rows.items()}
     against, compared = reference or next(iter(totals.items()))
     end = 1.2 * (max(most, *totals.values(), compared) or 1.0)
-    y = -np.arange(len(rows), dtype=np.float64)
+    axis = style.row_axis(rows, chosen)
+    y = axis["tickvals"]
     data = [_bar(part, look, rows, totals, y, end) for part, look in looks.items()]
     data.append(_totals(np.array(list(totals.values())), y, compared if reference else 0.0, end))
     row = chosen or list(rows)[-1]
     said = title or f"{row} takes {100 * totals[row] / (compared or 1.0):.0f} % of the energy of {against}"
-    labels = np.array([f"<b>▸ {name}</b>" if name == chosen else name for name in rows], dtype=str)
     layout = {
         "barmode": "stack",
         "bargap": 0.3,
         "xaxis": {"range": [0, end], "title": {"text": what}, "nticks": 6},
-        "yaxis": {"range": [y[-1] - 0.6, 0.6], "tickvals": y, "ticktext": labels, "showgrid": False},
+        "yaxis": axis,
         "shapes": [_mark(compared)] if reference else [],
     }
     entries = [(_LOOKS[look][0], _LOOKS[look][1], part) for part, look in looks.items()]
