@@ -62,7 +62,29 @@ def device_timeline(
     lanes = [f"device {i + 1}" for i in range(shown)] + ["network"]
     end = 1e3 * (rounded_up(simulation.step_seconds) if until_seconds is None else until_seconds)
     data = [_bars(kind, [event for event in rows if event.kind == kind], shown, _ROOM * end) for kind in LOOKS]
-    layout = {
+    present = [kind for kind in LOOKS if any(event.kind == kind for event in rows)]
+    return style.finish(
+        style.figure(data, _layout(lanes, end)),
+        alt=_said(simulation),
+        title=_title(simulation),
+        subtitle=style.key(*((LOOKS[kind][0], LOOKS[kind][2], kind) for kind in present)),
+        height=_AROUND + _LANE * max(len(lanes), 3),
+        l=76,
+    )
+
+
+def rounded_up(seconds: float) -> float:
+    """The next of 1, 1.5, 2, 3, 5, 7 times a power of ten: an axis that moves in few steps.
+
+    >>> rounded_up(0.0121), rounded_up(0.71)
+    (0.015, 1.0)
+    """
+    tens = 10.0 ** math.floor(math.log10(seconds))
+    return next(round(step * tens, 12) for step in (1, 1.5, 2, 3, 5, 7, 10) if seconds <= step * tens * (1 + 1e-9))
+
+
+def _layout(lanes: list[str], end: float) -> dict[str, Any]:
+    return {
         "barmode": "overlay",
         "bargap": 0.25,
         "dragmode": "zoom",
@@ -80,25 +102,6 @@ def device_timeline(
             "automargin": False,
         },
     }
-    present = [kind for kind in LOOKS if any(event.kind == kind for event in rows)]
-    return style.finish(
-        style.figure(data, layout),
-        alt=_said(simulation),
-        title=_title(simulation),
-        subtitle=style.key(*((LOOKS[kind][0], LOOKS[kind][2], kind) for kind in present)),
-        height=_AROUND + _LANE * max(len(lanes), 3),
-        l=76,
-    )
-
-
-def rounded_up(seconds: float) -> float:
-    """The next of 1, 1.5, 2, 3, 5, 7 times a power of ten: an axis that moves in few steps.
-
-    >>> rounded_up(0.0121), rounded_up(0.71)
-    (0.015, 1.0)
-    """
-    tens = 10.0 ** math.floor(math.log10(seconds))
-    return next(round(step * tens, 12) for step in (1, 1.5, 2, 3, 5, 7, 10) if seconds <= step * tens * (1 + 1e-9))
 
 
 def _merged(events: Iterable[Event], simulation: Simulation) -> list[Any]:
