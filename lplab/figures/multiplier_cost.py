@@ -35,50 +35,51 @@ def multiplier_cost(
     if quantity not in QUANTITIES:
         raise ValueError(f"unknown quantity {quantity!r}; allowed: {', '.join(QUANTITIES)}")
     label, factor = QUANTITIES[quantity]
-    macs = {name: multiplier.mac(name, accumulator) for name in FORMATS}
+    macs = [multiplier.mac(name, accumulator) for name in FORMATS]
     x = np.array([multiplier.significand_bits(name) for name in FORMATS], dtype=np.float64)
-    alone = factor * np.array([m.multiply_joules if quantity == "energy" else m.multiply_um2 for m in macs.values()])
-    both = factor * np.array([m.joules if quantity == "energy" else m.um2 for m in macs.values()])
+    alone = factor * np.array([m.multiply_joules if quantity == "energy" else m.multiply_um2 for m in macs])
+    both = factor * np.array([m.joules if quantity == "energy" else m.um2 for m in macs])
     m = np.geomspace(2, 24, 40)
     law = alone[-1] * (m / 24) ** 2
-    here, there = FORMATS.index("fp16"), FORMATS.index("hfp8_forward")
-    said = title or (
-        f"Sums in {accumulator}: from FP16 to 1-4-3 the multiplier saves {_saved(alone[here], alone[there])}, "
-        f"the whole {_saved(both[here], both[there])}"
-    )
+    saves = f"the multiplier saves {_saved(alone)}, the whole {_saved(both)}"
+    said = title or f"Sums in {accumulator}: from FP16 to 1-4-3 {saves}"
     data = [
         style.line("M² alone", m, law, style.GREY, "dot"),
         _points("multiplier", x, alone, style.BLUE, "solid", "square-open", [""] * len(x)),
         _points("with its sum", x, both, style.BLUE, "dash", "square", [_SHORT.get(n, "1-6-9") for n in FORMATS]),
         _published(quantity, factor),
     ]
-    ticks = np.array([2, 3, 4, 8, 10, 11, 24])
-    low, high = np.log10(min(law.min(), alone.min())) - 0.1, np.log10(both.max()) + 0.25
-    layout = {
-        "xaxis": {"type": "log", "range": [np.log10(1.8), np.log10(28)], "tickvals": ticks}
-        | {"ticktext": ticks.astype(str), "title": {"text": "bits of the significand, hidden one included"}},
-        "yaxis": {"type": "log", "range": [float(low), float(high)], "title": {"text": label}, "dtick": 1},
-    }
-    entries = [
-        (style.GREY, "┈", "M² alone"),
-        (style.BLUE, "□", "multiplier, modelled"),
-        (style.BLUE, "■", "with its sum"),
-        provenance.entry("published", "published (Horowitz 2014)"),
-    ]
     each = ", ".join(
         f"{n} {a:.3g} alone and {b:.3g} with its sum" for n, a, b in zip(FORMATS, alone, both, strict=True)
     )
     return style.finish(
-        style.figure(data, layout),
+        style.figure(data, _layout(label, min(law.min(), alone.min()), both.max())),
         alt=f"{label}, of a multiplication: {each}. {said}.",
         title=said,
-        subtitle=style.key(*entries),
+        subtitle=style.key(
+            (style.GREY, "┈", "M² alone"),
+            (style.BLUE, "□", "multiplier, modelled"),
+            (style.BLUE, "■", "with its sum"),
+            provenance.entry("published", "published (Horowitz 2014)"),
+        ),
         height=height,
     )
 
 
-def _saved(before: float, after: float) -> str:
+def _saved(costs: np.ndarray) -> str:
+    """What 1-4-3 saves beside FP16."""
+    before, after = costs[FORMATS.index("fp16")], costs[FORMATS.index("hfp8_forward")]
     return f"{100 * (1 - after / before):.0f} %"
+
+
+def _layout(label: str, least: float, most: float) -> dict[str, Any]:
+    ticks = np.array([2, 3, 4, 8, 10, 11, 24])
+    ends = [float(np.log10(least) - 0.1), float(np.log10(most) + 0.25)]
+    return {
+        "xaxis": {"type": "log", "range": [np.log10(1.8), np.log10(28)], "tickvals": ticks}
+        | {"ticktext": ticks.astype(str), "title": {"text": "bits of the significand, hidden one included"}},
+        "yaxis": {"type": "log", "range": ends, "title": {"text": label}, "dtick": 1},
+    }
 
 
 def _points(
