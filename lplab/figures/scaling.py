@@ -86,10 +86,21 @@ def scaling(
     last = max(float(curve.devices[-1]) for curve in curves)
     data = [_line(curve, look) for curve, look in zip(curves, looks, strict=True)]
     data += [_marked(curves[0], chosen), _published(published), *(_names(curves, last) if families else ())]
-    right = 0.34 if families else 0.02
+    return style.finish(
+        style.figure(data, _layout(last, 0.34 if families else 0.02)),
+        alt=_alt(curves, chosen, published),
+        title=title or _title(curves, chosen),
+        subtitle=subtitle or _key(curves, looks, families, bool(published)),
+        height=height,
+        l=72,
+    )
+
+
+def _layout(last: float, right: float) -> dict[str, Any]:
+    """Axes up to so many devices, and this share of the axis more for names."""
     span = np.log2(max(last, 2.0))
     ticks = 2.0 ** np.arange(0, span + 0.01, max(1, round(span / 8)))
-    layout = {
+    return {
         "xaxis": {
             "range": [-0.1, span * (1 + right)],
             "tickvals": np.log2(ticks),
@@ -99,14 +110,6 @@ def scaling(
         },
         "yaxis": {"range": [0, 1.06], "tickformat": ".0%", "title": {"text": "efficiency"}, "automargin": False},
     }
-    return style.finish(
-        style.figure(data, layout),
-        alt=_alt(curves, chosen, published),
-        title=title or _title(curves, chosen),
-        subtitle=subtitle or _key(curves, looks, families, bool(published)),
-        height=height,
-        l=72,
-    )
 
 
 def _line(curve: ScalingCurve, look: tuple[str, ...]) -> dict[str, Any]:
