@@ -94,7 +94,6 @@ def roofline(
     if not roofs:
         raise ValueError("at least one roof is needed")
     roof, others = roofs[chosen], [r for i, r in enumerate(roofs) if i != chosen]
-    best = max(r.ops_per_second for r in roofs)
     share = whole.ops_per_second / roof.ops_per_second
     said = title or f"The whole step reaches {100 * share:.0f} % of what the multipliers could do"
     data = [
@@ -106,17 +105,10 @@ def roofline(
         marks_trace("published", published, roof.ops_per_second),
         marks_trace("measured", measured, roof.ops_per_second),
     ]
-    decades = np.log10(best) + np.array([-4.0, 0.35])
-    low, high = float(decades[0]), float(decades[1])
-    layout = {
-        "xaxis": {"type": "log", "range": [float(np.log10(v)) for v in SPAN], "dtick": 1}
-        | {"title": {"text": "operations per byte"}, "exponentformat": "none", "separatethousands": True},
-        "yaxis": {"type": "log", "range": [low, high], "title": {"text": "operations a second"}} | _decades(low, high),
-    }
     entries = [provenance.entry("modelled", "products and ⊞ step, modelled")]
     entries += [provenance.entry(kind) for kind, there in (("published", published), ("measured", measured)) if there]
     return style.finish(
-        style.figure(data, layout),
+        style.figure(data, _layout(max(r.ops_per_second for r in roofs))),
         alt=_alt(roof, products, whole, published, measured) + f" {said}.",
         title=said,
         subtitle=style.key(*entries),
@@ -145,10 +137,16 @@ def _alt(roof: Roof, products: Products, whole: Mark, published: Sequence[Mark],
     )
 
 
-def _decades(low: float, high: float) -> dict[str, Any]:
-    exponents = np.arange(np.ceil(low), np.floor(high) + 1)
-    texts = [amount(10.0**e, "", 1) for e in exponents]
-    return {"tickvals": 10.0**exponents, "ticktext": np.array(texts, dtype=str)}
+def _layout(best: float) -> dict[str, Any]:
+    """From four decades below the highest roof to a little above it."""
+    low, high = (np.log10(best) + np.array([-4.0, 0.35])).tolist()
+    ticks = style.decade_ticks(low, high, lambda rate: amount(rate, "", 1))
+    ticks |= {"tickvals": 10.0 ** ticks["tickvals"]}
+    return {
+        "xaxis": {"type": "log", "range": [float(np.log10(v)) for v in SPAN], "dtick": 1}
+        | {"title": {"text": "operations per byte"}, "exponentformat": "none", "separatethousands": True},
+        "yaxis": {"type": "log", "range": [low, high], "title": {"text": "operations a second"}} | ticks,
+    }
 
 
 def _curve(roof: Roof) -> tuple[np.ndarray, np.ndarray]:
