@@ -21,7 +21,7 @@ import numpy as np
 
 from lplab.formats import FloatFormat, IntFormat
 from lplab.formats import get as format_named
-from lplab.hardware import tables
+from lplab.hardware import horowitz
 
 AREA_RATIO_2020 = 0.55
 """Area of the 4-bit unit of Sun et al. 2020 over that of the FP16 unit (recalled)."""
@@ -51,8 +51,7 @@ def operations() -> dict[str, tuple[float, float]]:
     >>> operations()["fp32_multiply"]
     (3.7e-12, 7700.0)
     """
-    rows = tables.read("operation_energies", ("operation", "picojoules", "area_um2"))
-    return {row["operation"]: (float(f"{row['picojoules']}e-12"), tables.number(row, "area_um2")) for row in rows}
+    return {name: (row.joules, row.area_um2) for name, row in horowitz.table().items()}
 
 
 @cache

@@ -7,8 +7,7 @@ import numpy as np
 from lplab.claims import rapid_model
 from lplab.claims.numbers.published import Published
 from lplab.claims.sun_2020_hardware import MIXES, speed
-from lplab.hardware import accelerators, compute, systolic
-from lplab.hardware.footprint import operations
+from lplab.hardware import accelerators, compute, horowitz, multiplier, systolic
 
 JSSC, RAPID = "Lee et al. 2022, abstract", "Venkataramani et al. 2021, abstract"
 IBM = "4 cores of 2 corelets of 8 × 8 elements with 8 lanes, 1.6 GHz"
@@ -96,9 +95,9 @@ ROWS: tuple[Published, ...] = (
               "exact", 0, "A", "SCALE-Sim, issue 125", lambda: float(systolic.cycles(4, 4, 4, rows=4, columns=4)),
               "SCALE-Sim prints 9: it counts from 0."),
     Published("T49a", "energy of an 8-bit integer product", "quadratic law through 32 bits", 0.2, "pJ", "relative", 5,
-              "A", "Horowitz 2014 (second-hand)", lambda: operations.get("int32_multiply").joules / 16 * 1e12),
+              "A", "Horowitz 2014 (second-hand)", lambda: horowitz.get("int32_multiply").joules / 16 * 1e12),
     Published("T49b", "energy of a 32-bit integer product", "quadratic law through 8 bits", 3.1, "pJ", "relative", 5,
-              "A", "Horowitz 2014 (second-hand)", lambda: float(operations.integer_multiply_joules(32)) * 1e12),
+              "A", "Horowitz 2014 (second-hand)", lambda: multiplier.energy_joules(32, 32, "int") * 1e12),
     Published("T51", "density of the 4-bit unit of 2020", "4 products at once on 55 % of the area", 7.3, "×",
               "relative", 5, "C", "Sun et al. 2020: “over 7×”; the parts are recalled",
               lambda: speed(MIXES["INT4/FP4"]), "Products in a given area, not the speed of a training."),

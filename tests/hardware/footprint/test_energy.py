@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lplab.hardware import accelerators, footprint
+from lplab.hardware import accelerators, footprint, multiplier
 from lplab.hardware.footprint import Power, energy_of, operations
 from lplab.hardware.footprint.step_energy import JOULES_PER_KWH, gemm_joules
 
@@ -83,14 +83,18 @@ def test_bad_powers():
         Power.of(accelerators.Accelerator("new", "New", {"fp32": 1e12}))
 
 
-def test_horowitzs_multipliers():
-    """T49: one coefficient, bits squared, through int8 meets int32 within 5 %; the law for floats meets its points."""
-    assert float(operations.integer_multiply_joules(32)) == pytest.approx(
-        operations.get("int32_multiply").joules, rel=0.05
-    )
-    for name in ("fp16", "fp32"):
-        row = operations.get(f"{name}_multiply")
-        assert float(operations.float_multiply_joules(row.significand, row.bits)) == pytest.approx(row.joules)
+def test_multiply_adds_are_those_of_the_multipliers_laws():
+    """A name of this table and a name of the catalogue of formats are one number, up to the last bits."""
+    macs, formats = operations.macs(), {"fp8_143": "hfp8_forward", "fp8_152": "fp8_152"}
+    for name in ("fp32+fp32", "fp16+fp32", "bf16+fp32", "fp8_143+fp32", "fp8_143+fp16", "fp8_152+fp16"):
+        operand, accumulator = name.split("+")
+        law = multiplier.mac(formats.get(operand, operand), accumulator)
+        assert macs[name].joules == pytest.approx(law.joules, rel=1e-12), name
+    assert macs["int8+int32"].joules == pytest.approx(0.3e-12)
+    assert macs["int4+int16"].multiply_joules == pytest.approx(macs["int8+int32"].multiply_joules / 4)
+
+
+def test_a_word_from_memory_costs_as_much_as_170_products():
     dram = operations.get("dram")
     assert dram.joules / (dram.bits / 32) / operations.get("fp32_multiply").joules == pytest.approx(175, rel=0.03)
 
