@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import lplab
-from lplab.cli.command import add_command
+from lplab.cli.command import add_command, bad_values
 
 PURPOSES = {  # of what `lplab doctor` looks for, and how to get it
     "numpy": "everything",
@@ -71,13 +71,16 @@ def measure_machine(*, sizes: tuple[int, ...] = (1024, 2048), repeats: int = 7) 
 
     Returns:
         What was measured, and the file.
+
+    Raises:
+        OSError: the file cannot be written.
     """
     from lplab.hardware import my_machine
     from lplab.training import gemm_rates
 
-    table = gemm_rates.measure("cpu", sizes=sizes, repeats=repeats, progress=True)
     path = my_machine.stored_at()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)  # before half a minute of measuring, in case it cannot be
+    table = gemm_rates.measure("cpu", sizes=sizes, repeats=repeats, progress=True)
     path.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return table, path
 
@@ -86,7 +89,8 @@ def _measure(as_json: bool) -> int:
     if version("torch") is None:
         print(f"nothing can be measured without torch, needed for {PURPOSES['torch']}", file=sys.stderr)
         return 1
-    table, path = measure_machine()
+    with bad_values():
+        table, path = measure_machine()
     if as_json:
         print(json.dumps(table, indent=1, ensure_ascii=False))
         return 0

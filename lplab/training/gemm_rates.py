@@ -142,17 +142,8 @@ def measure(
     if threads is not None:
         torch.set_num_threads(whole("threads", threads, 1, 4096))
     about = _about(device)
-    rates, left_out = [], {}
     try:
-        for name in formats:
-            for size in sizes:
-                try:
-                    rates.append(_rate(name, PRODUCTS[device][name](size, device), size, device, repeats))
-                except (RuntimeError, NotImplementedError) as reason:
-                    left_out[name] = str(reason).strip().splitlines()[0]
-                    break
-                if progress:
-                    print(f"  {name:5} {size:6}  {rates[-1].tera:9.3f} Tera-operations/s", file=sys.stderr, flush=True)
+        rates, left_out = _rates(device, formats, sizes, repeats, progress)
         memory = measure_memory(length=LENGTH if max(sizes) >= 1024 else 10**5) if device == "cpu" else None
     finally:
         torch.set_num_threads(before)
@@ -170,6 +161,23 @@ def _checked(device: str, formats: Any, sizes: Any) -> tuple[tuple[str, ...], tu
         raise ValueError(f"unknown format {unknown[0]!r} on {device}; allowed: {', '.join(PRODUCTS[device])}")
     sizes = SIZES[device] if sizes is None else tuple(sizes)
     return formats, tuple(whole("size", size, 32, 65536) for size in sizes)
+
+
+def _rates(
+    device: str, formats: tuple[str, ...], sizes: tuple[int, ...], repeats: int, progress: bool
+) -> tuple[list[Rate], dict[str, str]]:
+    """The rates of all formats and sizes, and the formats that cannot be multiplied here with the reason."""
+    rates, left_out = [], {}
+    for name in formats:
+        for size in sizes:
+            try:
+                rates.append(_rate(name, PRODUCTS[device][name](size, device), size, device, repeats))
+            except (RuntimeError, NotImplementedError) as reason:
+                left_out[name] = str(reason).strip().splitlines()[0]
+                break
+            if progress:
+                print(f"  {name:5} {size:6}  {rates[-1].tera:9.3f} Tera-operations/s", file=sys.stderr, flush=True)
+    return rates, left_out
 
 
 def _rate(name: str, multiply: Multiply, size: int, device: str, repeats: int) -> Rate:

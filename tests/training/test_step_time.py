@@ -38,3 +38,13 @@ def test_doctor_measures_this_machine_and_keeps_it(tmp_path, monkeypatch, capsys
     assert mine.label.startswith("your machine") and mine.peaks["fp32"] > 0 and mine.memory_bytes_per_second > 0
     assert cli.main(["doctor", "--measure", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["memory"]["bytes_per_second"] > 0
+
+
+def test_doctor_says_before_it_measures_that_the_result_cannot_be_kept(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("", "utf-8")
+    monkeypatch.setattr(gemm_rates, "measure", lambda *a, **k: pytest.fail("it measured"))
+    monkeypatch.setenv("LPLAB_MACHINE", str(tmp_path / "file" / "machine.json"))
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["doctor", "--measure"])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and "file: " in said and said.count("\n") == 1
