@@ -176,7 +176,8 @@ def _run(
     def work(first: int, last: int) -> None:
         loop(left, right, out, first, last, chunk, *constants, *keys, steps)
 
-    threads.share_out(work, batch * (left.shape[1] // together), count)
+    least = -(-SHARED // (together * columns * length))
+    threads.share_out(work, batch * (left.shape[1] // together), count, least)
     return out[:, :rows, :columns]
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
+PIECES = 6  # for each thread: more cost more calls, fewer leave a thread waiting for longer
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
@@ -25,11 +27,20 @@ def default_threads() -> int:
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def share_out(work: Callable[[int, int], Any], count: int, threads: int) -> None:
-    """Call ``work(first, last)`` for consecutive parts of 0 … count, each on a thread of its own; wait for all.
+def share_out(work: Callable[[int, int], Any], count: int, threads: int, least: int = 1) -> None:
+    """Call ``work(first, last)`` for consecutive pieces of 0 … count, on several threads; wait for all.
+
+    Each thread takes the next piece when it is done with one: another program on its processor, or torch's own threads,
+    which keep busy for milliseconds after their work, hold up one piece and not half of everything.
+
+    Args:
+        work: releases Python's lock.
+        count: of what is to be done.
+        threads: how many; this one is one of them.
+        least: in a piece, unless there would be fewer pieces than threads.
 
     >>> done = []
-    >>> share_out(lambda first, last: done.append((first, last)), 10, 3)
+    >>> share_out(lambda first, last: done.append((first, last)), 10, 3, least=4)
     >>> sorted(done)
     [(0, 3), (3, 6), (6, 10)]
     """
@@ -37,11 +48,22 @@ def share_out(work: Callable[[int, int], Any], count: int, threads: int) -> None
     if threads < 2:
         work(0, count)
         return
-    cuts = [count * i // threads for i in range(threads + 1)]
-    parts = [_pool(threads).submit(work, first, last) for first, last in pairwise(cuts[1:])]
-    work(cuts[0], cuts[1])  # this thread is one of them
-    for part in parts:
-        part.result()
+    pieces = max(threads, min(PIECES * threads, count // least))
+    cuts = [count * i // pieces for i in range(pieces + 1)]
+    left = deque(pairwise(cuts))
+
+    def take_pieces() -> None:
+        while left:
+            try:
+                piece = left.popleft()
+            except IndexError:  # another thread has just taken the last one
+                return
+            work(*piece)
+
+    others = [_pool(threads).submit(take_pieces) for _ in range(threads - 1)]
+    take_pieces()
+    for other in others:
+        other.result()
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

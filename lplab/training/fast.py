@@ -209,7 +209,7 @@ def _shared(loop: Loop, x: int, out: int, count: int, key: tuple[int, int], scal
         start, size = BLOCK * first, min(BLOCK * last, count) - BLOCK * first
         loop(x + 4 * start, out + 4 * start, size, start, key, scale)
 
-    share_out(part, -(-count // BLOCK), torch.get_num_threads())
+    share_out(part, -(-count // BLOCK), torch.get_num_threads(), SHARED // BLOCK // 2)
 
 
 @lru_cache(maxsize=512)
