@@ -62,7 +62,7 @@ class FederatedSettings:
     @property
     def asked(self) -> int:
         """Clients that are asked in a round."""
-        return max(1, int(self.share * self.clients))
+        return max(1, int(round(self.share * self.clients, 6)))  # 0.29 · 100 is 28.999… in binary
 
 
 def client_batches(

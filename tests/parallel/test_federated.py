@@ -134,6 +134,11 @@ def test_an_update_that_is_not_finite_counts_as_no_answer():
     assert found.answered == (0,) and found.asked == (0, 1) and torch.isfinite(weights(run)).all()
 
 
+@pytest.mark.parametrize(("clients", "share", "asked"), [(100, 0.29, 29), (10, 0.25, 2), (5, 0.1, 1), (7, 1.0, 7)])
+def test_a_share_is_whole_clients_rounded_down(clients, share, asked):
+    assert FederatedSettings(clients=clients, share=share).asked == asked
+
+
 def test_same_seed_same_bits():
     one, two, other = (federated(seed=s, upload=QSGD(), returns=0.8) for s in (0, 0, 1))
     assert list(map(str, one.rounds(3))) == list(map(str, two.rounds(3)))
