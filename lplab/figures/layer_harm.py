@@ -46,12 +46,7 @@ def layer_harm(
             f"names, harm and weight_errors must be of one length, got {len(names)}, {len(values)}, {len(errors)}"
         )
     known = np.isfinite(values)
-    worst = int(np.nanargmax(values)) if known.any() else 0
-    said = title or (
-        f"Alone, {names[worst]} does the most harm: {words.number(values[worst], digits=2)} {unit}"
-        if known.any()
-        else "Not measured yet"
-    )
+    said = title or _title(names, values, unit)
     kept = np.isin(np.arange(len(values)), np.array(wide, np.int64))
     high = 1.15 * (top or max([*values[known], 1e-3]))
     low = min(0.0, min([*values[known], 0.0]) * 1.15)
@@ -62,32 +57,41 @@ def layer_harm(
         _dots(x, errors, names),
     ]
     layout = {
-        "xaxis": {
-            "range": [-0.6, len(names) - 0.4],
-            "tickvals": x,
-            "ticktext": np.array([_short(n) for n in names], dtype=str),
-        },
+        "xaxis": {"range": [-0.6, len(names) - 0.4], "tickvals": x}
+        | {"ticktext": np.array([_short(n) for n in names], dtype=str)},
         "yaxis": {"range": [low, high], "title": {"text": f"harm ({unit})"}},
         "yaxis2": {"range": [100 * low / high * 0.2, 20], "overlaying": "y", "side": "right", "showgrid": False}
         | {"title": {"text": "error of the weights (%)"}, "tickmode": "linear", "tick0": 0, "dtick": 5},
     }
     entries = [(style.BLUE, "■", "harm at 2 bits"), (style.GREEN, "▦", "kept wide"), (style.VERMILION, "◆", "weights")]
-    each = ", ".join(f"{n} {words.number(v, digits=2)}" for n, v in zip(names, values, strict=True) if np.isfinite(v))
-    ends = (
-        f"{words.percent(float(np.nanmin(errors)))} to {words.percent(float(np.nanmax(errors)))}"
-        if np.isfinite(errors).any()
-        else "not known yet"
-    )
     return style.finish(
         style.figure(data, layout),
-        alt=f"Harm of rounding one layer alone, in {unit}: {each or 'not measured yet'}. Error of the weights: "
-        f"{ends}. {said}.",
+        alt=f"Harm of rounding one layer alone, in {unit}: {_each(names, values)}. {_ends(errors)}. {said}.",
         title=said,
         subtitle=style.key(*entries),
         height=height,
         r=64,
         b=76,
     )
+
+
+def _title(names: Sequence[str], harm: np.ndarray, unit: str) -> str:
+    if not np.isfinite(harm).any():
+        return "Not measured yet"
+    worst = int(np.nanargmax(harm))
+    return f"Alone, {names[worst]} does the most harm: {words.number(harm[worst], digits=2)} {unit}"
+
+
+def _each(names: Sequence[str], harm: np.ndarray) -> str:
+    known = [(name, value) for name, value in zip(names, harm, strict=True) if np.isfinite(value)]
+    return ", ".join(f"{name} {words.number(value, digits=2)}" for name, value in known) or "not measured yet"
+
+
+def _ends(errors: np.ndarray) -> str:
+    if not np.isfinite(errors).any():
+        return "Error of the weights: not known yet"
+    least, most = (words.percent(float(end)) for end in (np.nanmin(errors), np.nanmax(errors)))
+    return f"Error of the weights: {least} to {most}"
 
 
 def _short(name: str) -> str:
