@@ -38,18 +38,9 @@ def layer_scales(
     """
     found = {name: _exponents(values) for name, values in scales.items()}
     own = {} if yours is None else {name: _exponents(values) for name, values in yours.items()}
-    if (
-        not found
-        or len({v.shape for v in (*found.values(), *own.values())}) != 1
-        or (own and own.keys() != found.keys())
-    ):
-        raise ValueError("scales must be one sequence for each layer, all of one length, and yours the same layers")
-    at = np.arange(len(next(iter(found.values())))) if steps is None else np.asarray(steps)
-    if at.shape != next(iter(found.values())).shape:
-        raise ValueError(f"steps must be one number for each scale of a layer, got {at.shape}")
+    at = _checked(found, own, steps)
     lowest, highest = min(found, key=lambda n: found[n][-1]), max(found, key=lambda n: found[n][-1])
     every = np.concatenate(list(found.values()))
-    low, high = float(np.floor(every.min())) - 1, float(np.ceil(every.max())) + 1
     apart = {name: _apart(values, found[name]) for name, values in own.items()}
     data = [
         _line("each layer", *_joined(at, found), style.GREY, "solid", 1.0) | {"opacity": 0.6},
@@ -66,7 +57,7 @@ def layer_scales(
     more = f" {ends_at}." if said != ends_at else ""
     layout = {
         "xaxis": {"range": [0, max(int(at[-1]), 1)], "title": {"text": "step"}},
-        "yaxis": {"range": [low, high], "title": {"text": "scale (powers of two)"}, **_ticks(low, high)},
+        "yaxis": style.power_axis(*_ends(every), "scale (powers of two)"),
     }
     return style.finish(
         style.figure(data, layout),
@@ -77,6 +68,18 @@ def layer_scales(
         height=height,
         t=66,
     )
+
+
+def _checked(found: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], steps: Sequence[int] | None) -> np.ndarray:
+    """The numbers of the steps."""
+    shapes = {values.shape for values in (*found.values(), *own.values())}
+    if not found or len(shapes) != 1 or (own and own.keys() != found.keys()):
+        raise ValueError("scales must be one sequence for each layer, all of one length, and yours the same layers")
+    shape = shapes.pop()
+    at = np.arange(*shape) if steps is None else np.asarray(steps)
+    if at.shape != shape:
+        raise ValueError(f"steps must be one number for each scale of a layer, got {at.shape}")
+    return at
 
 
 def _exponents(values: Any) -> np.ndarray:
@@ -99,9 +102,9 @@ def _joined(steps: np.ndarray, lines: Mapping[str, np.ndarray]) -> tuple[np.ndar
     return (np.concatenate(x), np.concatenate(y)) if lines else (np.empty(0), np.empty(0))
 
 
-def _ticks(low: float, high: float) -> dict[str, Any]:
-    positions, labels = style.power_ticks(low, high)
-    return {"tickvals": positions, "ticktext": labels}
+def _ends(exponents: np.ndarray) -> tuple[float, float]:
+    """Of an axis with one power of two to spare at each end."""
+    return float(np.floor(exponents.min())) - 1, float(np.ceil(exponents.max())) + 1
 
 
 def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float) -> dict[str, Any]:
