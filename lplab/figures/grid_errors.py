@@ -58,24 +58,19 @@ def grid_errors(
     """
     x = np.asarray(scales, np.float64)
     found = {name: np.asarray(values, np.float64) for name, values in curves.items()}
-    for name, values in found.items():
-        if name not in LOOKS or values.shape != x.shape:
-            raise ValueError(f"curves must be grids of {', '.join(LOOKS)} with a number for each of {len(x)} scales")
+    if not found.keys() <= LOOKS.keys() or any(values.shape != x.shape for values in found.values()):
+        raise ValueError(f"curves must be grids of {', '.join(LOOKS)} with a number for each of {len(x)} scales")
     factor = 100.0 if unit == "%" else 1.0
     right = float(x[-1]) + 2
     low, high = factor * limits[0], factor * limits[1]
     lines = [_line(name, x, factor * values, low, high) for name, values in found.items()]
     points = [_point(name, right, factor * own[name], low, high) for name in found]
     beyond = _beyond(x, {name: factor * values for name, values in found.items()}, low, high)
-    mark = float(at) if at is not None else right
-    ticks = np.arange(x[0], x[-1] + 1, 2)
-    shapes = [_mark(mark), _limit(factor * good, float(x[-1]) + 0.7) if good is not None else _limit(0, float(x[0]))]
+    upto = (factor * good, float(x[-1]) + 0.7) if good is not None else (0, float(x[0]))
     layout = {
-        "xaxis": {"range": [float(x[0]) - 0.7, right + 1], "title": {"text": "one scale for all layers"}}
-        | {"tickvals": np.append(ticks, right)}
-        | {"ticktext": np.array([*(words.raised(words.power(t, plain=True)) for t in ticks), "per layer"], dtype=str)},
+        "xaxis": _scales(x, right),
         "yaxis": {"range": [low, high], "title": {"text": f"{what} ({unit})" if unit else what}},
-        "shapes": shapes,
+        "shapes": [_mark(float(at) if at is not None else right), _limit(*upto)],
     }
     said = title or (_windows(x, found, good) if good is not None else what)
     at_mark = {n: own[n] if at is None else float(v[np.searchsorted(x, at)]) for n, v in found.items()}
@@ -92,6 +87,18 @@ def grid_errors(
         height=height,
         t=66,
     )
+
+
+def _scales(x: np.ndarray, right: float) -> dict[str, Any]:
+    """An axis of exponents, every second one labelled, with one place more at the right."""
+    ticks = np.arange(x[0], x[-1] + 1, 2)
+    labels = [words.raised(words.power(tick, plain=True)) for tick in ticks]
+    return {
+        "range": [float(x[0]) - 0.7, right + 1],
+        "title": {"text": "one scale for all layers"},
+        "tickvals": np.append(ticks, right),
+        "ticktext": np.array([*labels, "per layer"], dtype=str),
+    }
 
 
 def good_scales(scales: Any, values: Any, good: float = GOOD) -> list[int]:
