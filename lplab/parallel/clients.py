@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from lplab.compression import Compressor, Dense
+from lplab.compression.settings import check_settings
 from lplab.compression.weight_shares import check_travels
 from lplab.formats.base import whole
 from lplab.parallel.gradients import Batch
@@ -34,7 +35,7 @@ class FederatedSettings:
         once: whether each client is asked at most once, as phones may be.
 
     Raises:
-        ValueError: a number out of range, or a format that does not fill whole bytes.
+        ValueError: a setting of the wrong kind, a number out of range, or a format that does not fill whole bytes.
 
     >>> FederatedSettings(clients=10, share=0.25).asked
     2
@@ -50,6 +51,7 @@ class FederatedSettings:
     once: bool = False
 
     def __post_init__(self) -> None:
+        check_settings(self)
         whole("clients", self.clients, 1, 2**20)
         whole("local_steps", self.local_steps, 1, 2**20)
         for name, value in (("share", self.share), ("returns", self.returns)):

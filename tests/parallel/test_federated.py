@@ -158,8 +158,12 @@ def test_data_by_label_are_few_classes_each():
     ({"share": 0.0}, "share must be above 0 and at most 1, got 0.0"),
     ({"returns": 1.5}, "returns must be above 0"),
     ({"clients": 0}, "clients"),
+    ({"clients": 2.5}, "clients of FederatedSettings takes a whole number"),
     ({"local_steps": 0}, "local_steps"),
     ({"lr": -1.0}, "lr must be a positive number"),
+    ({"share": "x"}, "share of FederatedSettings takes a number, got 'x'"),
+    ({"upload": "topk"}, "upload of FederatedSettings takes Compressor, got 'topk'"),
+    ({"once": "no"}, "once of FederatedSettings takes true or false"),
     ({"download": "int4"}, "download: codes of 8, 16 or 32 bits can travel, 'int4' has 4"),
     ({"download": "fp9"}, "fp9"),
 ])  # fmt: skip
