@@ -104,12 +104,6 @@ def test_nccl_hops_inside_a_node_are_those_of_its_link(inner, hop):
     assert fabric.seconds("sum", 1e3, 16) == nccl_tuner.all_reduce_seconds(2, 8, 1e3, 25e9, inner=hop)
 
 
-def test_t32_an_all_gather_in_an_h100_node():
-    total = 537e6
-    seconds = network.all_gather_seconds(8, total / 8, Link(0.0, 450e9))
-    assert math.isclose(seconds, 1.04e-3, rel_tol=0.01)
-
-
 def test_t52_the_preset_of_gtopk():
     link, beta = links.get("gtopk_10g"), 1.2 / (9 * 2**30 / 8)  # seconds a byte, as in their script
     for ranks in 2, 4, 8, 16, 32:

@@ -38,12 +38,8 @@ COLUMNS = {
 }
 
 
-def digits(value: float | None, like: float | None = None) -> str:
-    """A number for people: up to five digits, thousands apart, large powers written out.
-
-    Args:
-        value: the number; None is a dash.
-        like: a number whose decimals are enough: three digits more than it has.
+def digits(value: float | None) -> str:
+    """A number for people: up to five digits, thousands apart, large powers written out; a dash for None.
 
     >>> digits(626155.13), digits(3.14e23), digits(26.2144), digits(0.0), digits(None)
     ('626,155', '3.14·10²³', '26.214', '0', '–')
@@ -75,7 +71,8 @@ def summary(records: Sequence[dict[str, Any]]) -> str:
     'Of 2 rows: 2 held.'
     """
     counts = Counter(record["verdict"] for record in records)
-    return f"Of {len(records)} rows: {', '.join(f'{number} {word}' for word, number in counts.most_common())}."
+    rows = "row" if len(records) == 1 else "rows"
+    return f"Of {len(records)} {rows}: {', '.join(f'{number} {word}' for word, number in counts.most_common())}."
 
 
 def as_page(records: Sequence[dict[str, Any]]) -> str:

@@ -110,7 +110,6 @@ def _named_ends(layers: list[Layer]) -> list[Layer]:
 
 def _watcher(model: torch.nn.Module, batch: int) -> Any:
     """A dispatch mode that notes every operation, with the name of the module in which it runs."""
-    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Watcher(TorchDispatchMode):
@@ -141,7 +140,6 @@ def _watcher(model: torch.nn.Module, batch: int) -> Any:
             self.layers += seen(str(func).split(".")[1], moving, out, name, self.parameters, batch)
             return out
 
-    del torch
     return Watcher()
 
 

@@ -133,7 +133,7 @@ def test_json_and_csv_carry_all_digits(capsys):
 def test_text_names_inputs_published_ours_difference_grade_and_verdict(capsys):
     assert main(["claims", "numbers", "T36"]) == 0
     said = re.sub(r"\s+", " ", capsys.readouterr().out)
-    for part in ("T36", "HELD", "grade B", "29 h on 8 GPUs", "published 90 %, ours 8", "points", "Of 1 rows: 1 held"):
+    for part in ("T36", "HELD", "grade B", "29 h on 8 GPUs", "published 90 %, ours 8", "points", "Of 1 row: 1 held"):
         assert part in said
 
 
