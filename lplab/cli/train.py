@@ -2,8 +2,12 @@
 
 import argparse
 import json
+import signal
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -100,17 +104,21 @@ def finished(args: argparse.Namespace, trainer: Any, task: Any) -> int:
     """Train, save what is to be saved, print."""
     from lplab.training import DivergedError
 
-    started, losses, code, stopped = time.perf_counter(), [], 0, ""
+    started, losses, code, stopped, is_whole = time.perf_counter(), [], 0, "", True
     try:
-        for step in with_bar(trainer, args.steps):
-            losses.append(step.loss)
+        with held_back() as interrupted:
+            for step in with_bar(trainer, args.steps):
+                losses.append(step.loss)
+                if interrupted.is_set():
+                    code, stopped = INTERRUPTED, "stopped by Ctrl-C"
+                    break
     except KeyboardInterrupt:
-        code, stopped = INTERRUPTED, "stopped by Ctrl-C"
+        code, stopped, is_whole = INTERRUPTED, "stopped by Ctrl-C in the middle of a step", False
     except DivergedError as problem:
-        code, stopped = DIVERGED, str(problem)
+        code, stopped, is_whole = DIVERGED, str(problem), False
     seconds = time.perf_counter() - started
     with bad_values():
-        if args.save and code != DIVERGED:
+        if args.save and is_whole:
             trainer.save(args.save)
         if args.record:
             from lplab.recording_files import Recording
@@ -119,6 +127,26 @@ def finished(args: argparse.Namespace, trainer: Any, task: Any) -> int:
     test = trainer.evaluate(*task.test()) if code == 0 else {}
     report(args, trainer, {"losses": losses, "seconds": seconds, "test": test, "stopped": stopped})
     return code
+
+
+@contextmanager
+def held_back() -> Iterator[threading.Event]:
+    """Ctrl-C waits until the step has ended, or a checkpoint would hold half an update; a second one does not wait."""
+    interrupted = threading.Event()
+
+    def asked(number: int, frame: Any) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    if threading.current_thread() is not threading.main_thread():  # no other thread may set handlers, or gets Ctrl-C
+        yield interrupted
+        return
+    before = signal.signal(signal.SIGINT, asked)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def with_bar(trainer: Any, steps: int) -> Any:

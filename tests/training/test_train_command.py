@@ -1,13 +1,14 @@
 """``lplab train`` as a user types it."""
 
 import json
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from lplab import cli
-from lplab.training import Recorder, recipes, tasks
+from lplab.training import Recorder, Trainer, recipes, tasks
 
 
 def train(*words):
@@ -100,6 +101,31 @@ def test_ctrl_c_before_the_first_step_is_one_line_too(monkeypatch, capsys):
 
     monkeypatch.setattr(tasks, "get", interrupted)
     assert train("--model", "mlp") == 130 and "train: stopped by Ctrl-C" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_waits_for_the_end_of_the_step_unless_it_comes_twice(times, tmp_path, capsys, monkeypatch):
+    """In the middle of an update: a checkpoint of half of it would not go on bit for bit, so there is none of it."""
+    common, path, update = ["--recipe", "hfp8_2019", "--model", "mlp", "--json"], tmp_path / "run.pt", Trainer._update
+    train(*common, "--steps", "6")
+    whole = json.loads(capsys.readouterr().out)["losses"]
+
+    def interrupted(trainer, number):
+        for _ in range(times if number == 3 else 0):
+            signal.raise_signal(signal.SIGINT)
+        update(trainer, number)
+
+    monkeypatch.setattr(Trainer, "_update", interrupted)
+    assert train(*common, "--steps", "6", "--save", str(path)) == 130
+    first = json.loads(capsys.readouterr().out)
+    assert path.exists() is (times == 1) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if times == 2:
+        assert first["stopped"] == "stopped by Ctrl-C in the middle of a step"
+        return
+    monkeypatch.undo()
+    train(*common, "--steps", "2", "--resume", str(path))
+    assert first["stopped"] == "stopped by Ctrl-C" and len(first["losses"]) == 4
+    assert first["losses"] + json.loads(capsys.readouterr().out)["losses"] == whole
 
 
 def test_the_list_names_everything(capsys):
