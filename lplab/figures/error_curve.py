@@ -81,45 +81,46 @@ def _traces(curves: list[ErrorCurve], low: float, high: float, top: float, panel
     traces: list[dict[str, Any]] = []
     for i, (colour, dash, curve) in enumerate(_looks(curves, panels)):
         axis = str(i + 1) if panels and i else ""
-        red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
         name, who = ("relative error", "") if len(curves) == 1 else (curve.name, f"{curve.name}<br>")
         named = [(text, start, end) for text, start, end, _ in _edges(curve, low, high)]
-        outline = panels and curve.is_outline
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": curve.log2_x,
-                "y": np.where(curve.percent > 2 * top, np.nan, curve.percent) if outline else curve.percent,
-                "yaxis": f"y{axis}",
-                "line": {
-                    "width": 1.5 if panels else 2,
-                    "color": colour,
-                    "dash": dash,
-                    "shape": "linear" if panels else "hvh",
-                },
-                "fill": "tozeroy" if outline else "none",
-                "fillcolor": f"rgba({red},{green},{blue},.55)",
-                "hovertemplate": f"{who}x      2<sup>%{{x:.2f}}</sup><br>error  %{{y:.3g}} %<extra></extra>",
-            }
-        )
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": f"{name}, worst case",
-                "x": np.clip(curve.normal, low, high),
-                "y": np.full(2, curve.worst),
-                "yaxis": f"y{axis}",
-                "line": {"width": 1.3, "color": style.GREY, "dash": "dash"},
-                "hoverinfo": "skip",
-                "visible": panels and math.isfinite(curve.worst),
-            }
-        )
-        ranges = panels or len(curves) == 1
-        traces.append(style.region_names(named, high - low, top, axis=axis, visible=ranges))
+        traces += [
+            _line(curve, name, who, top, panels) | {"yaxis": f"y{axis}"} | _look(colour, dash, panels),
+            _worst(curve, name, low, high) | {"yaxis": f"y{axis}", "visible": panels and math.isfinite(curve.worst)},
+            style.region_names(named, high - low, top, axis=axis, visible=panels or len(curves) == 1),
+        ]
     return traces
+
+
+def _look(colour: str, dash: str, panels: bool) -> dict[str, Any]:
+    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    line = {"width": 1.5 if panels else 2, "color": colour, "dash": dash, "shape": "linear" if panels else "hvh"}
+    return {"line": line, "fillcolor": f"rgba({red},{green},{blue},.55)"}
+
+
+def _line(curve: ErrorCurve, name: str, who: str, top: float, panels: bool) -> dict[str, Any]:
+    """The curve; an outline in a panel of its own is filled, and left out where it is far beyond the chart."""
+    outline = panels and curve.is_outline
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": curve.log2_x,
+        "y": np.where(curve.percent > 2 * top, np.nan, curve.percent) if outline else curve.percent,
+        "fill": "tozeroy" if outline else "none",
+        "hovertemplate": f"{who}x      2<sup>%{{x:.2f}}</sup><br>error  %{{y:.3g}} %<extra></extra>",
+    }
+
+
+def _worst(curve: ErrorCurve, name: str, low: float, high: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{name}, worst case",
+        "x": np.clip(curve.normal, low, high),
+        "y": np.full(2, curve.worst),
+        "line": {"width": 1.3, "color": style.GREY, "dash": "dash"},
+        "hoverinfo": "skip",
+    }
 
 
 def _layout(curves: list[ErrorCurve], low: float, high: float, top: float, rows: int, height: int) -> dict[str, Any]:
