@@ -48,10 +48,9 @@ def delayed_ranges(amax: Any, ends: Any, yours: Any = None, *, what: str = "", h
         _crosses(steps[clipped], np.log2(top[clipped])),
     ]
     low, high = math.floor(np.log2(min(top.min(), end.min()))) - 1, math.ceil(np.log2(max(top.max(), end.max()))) + 1
-    positions, labels = style.power_ticks(low, high, 8)
     layout = {
         "xaxis": {"range": [-1, len(top)], "title": {"text": "step"}},
-        "yaxis": {"range": [low, high], "tickvals": positions, "ticktext": labels, "title": {"text": "magnitude"}},
+        "yaxis": style.power_axis(low, high, "magnitude"),
     }
     entries = [
         (style.GREEN, "━", "largest magnitude"),
