@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lplab.hardware import tables
-from lplab.hardware.choices import chosen
+from lplab.hardware.choices import chosen, spelled
 from lplab.hardware.graded import Number, sources
 
 PEAKS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4", "int2")
@@ -200,11 +200,8 @@ def from_row(row: Mapping[str, Any]) -> Accelerator:
     """
     if not isinstance(row, Mapping):
         raise ValueError(f"a chip is a row of columns and cells, got {type(row).__name__}")
-    allowed = (*TEXTS, *PEAKS, *QUANTITIES)
-    for column in row:
-        if column not in allowed:
-            chosen(dict.fromkeys(allowed), column, "column")  # names the closest
-    cells = {key: cell for key, cell in row.items() if cell not in ("", None)}
+    columns = [spelled((*TEXTS, *PEAKS, *QUANTITIES), column, "column") for column in row]
+    cells = {key: cell for key, cell in zip(columns, row.values(), strict=True) if cell not in ("", None)}
     numbers = {key: _cell(key, cells[key]) for key in (*PEAKS, *QUANTITIES) if key in cells}
     name = str(cells.get("name", ""))
     return Accelerator(

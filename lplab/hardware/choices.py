@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -31,6 +31,15 @@ def chosen(table: Mapping[str, T], name: object, what: str) -> T:
     close = [plain[key] for key in difflib.get_close_matches(wanted, list(plain), n=3, cutoff=0.5)]
     hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(table)}"
     raise ValueError(f"there is no {what} {name!r}; {hint}")
+
+
+def spelled(names: Iterable[str], name: object, what: str) -> str:
+    """A name as it is spelled among ``names``, capitals, spaces and underscores aside; errors as :func:`chosen`'s.
+
+    >>> spelled(["parameter_server"], "Parameter-Server", "algorithm")
+    'parameter_server'
+    """
+    return chosen({own: own for own in names}, name, what)
 
 
 def _plain(name: str) -> str:

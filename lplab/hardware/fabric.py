@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lplab.hardware import nccl_tuner, network
-from lplab.hardware.choices import chosen
+from lplab.hardware.choices import spelled
 from lplab.hardware.collectives import checked_bytes, checked_ranks, plain
 from lplab.hardware.links import Floats, Link
 from lplab.hardware.links import get as link_of
@@ -46,7 +46,7 @@ class Fabric:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "link", link_of(self.link))
-        chosen(dict.fromkeys((*network.names(), NCCL)), self.algorithm, "algorithm")
+        object.__setattr__(self, "algorithm", spelled((*network.names(), NCCL), self.algorithm, "algorithm"))
         if self.inner_link is not None:
             object.__setattr__(self, "inner_link", link_of(self.inner_link))
         elif (checked_ranks(self.devices_per_node) > 1).any():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lplab.hardware import tables
-from lplab.hardware.choices import chosen
+from lplab.hardware.choices import spelled
 from lplab.hardware.collectives import checked_bytes, checked_ranks, log2_floor, plain
 from lplab.hardware.graded import Number
 from lplab.hardware.links import Floats
@@ -54,6 +54,11 @@ def constants() -> dict[str, Constants]:
     }
 
 
+def _spelled(algorithm: str, protocol: str) -> tuple[str, str]:
+    name = spelled(constants(), f"{algorithm}/{protocol}", "NCCL algorithm and protocol")
+    return name.partition("/")[0], name.partition("/")[2]
+
+
 def latency_seconds(
     algorithm: str, protocol: str, nodes: Floats, ranks_per_node: Floats, inner: str = "nvlink", busy: Any = False
 ) -> Any:
@@ -74,7 +79,8 @@ def latency_seconds(
     >>> round(1e6 * latency_seconds("ring", "simple", nodes=2, ranks_per_node=8), 1)
     122.8
     """
-    row = chosen(constants(), f"{algorithm}/{protocol}", "NCCL algorithm and protocol")
+    algorithm, protocol = _spelled(algorithm, protocol)
+    row = constants()[f"{algorithm}/{protocol}"]
     if inner not in INNER_LINKS:
         raise ValueError(f"unknown inner link {inner!r}; allowed: {', '.join(INNER_LINKS)}")
     n, local = checked_ranks(nodes), checked_ranks(ranks_per_node)
@@ -101,7 +107,7 @@ def bandwidth(
     """
     n, local = checked_ranks(nodes), checked_ranks(ranks_per_node)
     ranks, bus = n * local, np.asarray(bus_bytes_per_second, np.float64)
-    chosen(constants(), f"{algorithm}/{protocol}", "NCCL algorithm and protocol")
+    algorithm, protocol = _spelled(algorithm, protocol)
     shares: dict[str, Any]
     if algorithm == "tree":
         shares = {"ll": TREE_LL, "ll128": np.where(n > 1, TREE_LL128[1], TREE_LL128[0]), "simple": 1.0}

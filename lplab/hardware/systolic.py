@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lplab.hardware.accelerators import Accelerator
-from lplab.hardware.choices import chosen
+from lplab.hardware.choices import spelled
 
 DATAFLOWS = {
     "os": "output stationary: every cell keeps one sum",
@@ -55,7 +55,7 @@ def cycles(m: Any, n: Any, k: Any, rows: Any, columns: Any, dataflow: str = "os"
     """
     sizes = {"m": m, "n": n, "k": k, "rows": rows, "columns": columns}
     m, n, k, rows, columns = (_sizes(name, value) for name, value in sizes.items())
-    chosen(DATAFLOWS, dataflow, "dataflow")
+    dataflow = spelled(DATAFLOWS, dataflow, "dataflow")
     along, across, streamed = {"os": (m, n, k), "ws": (k, n, m), "is": (k, m, n)}[dataflow]
     loading = 0 if dataflow == "os" else rows
     return np.ceil(along / rows) * np.ceil(across / columns) * (streamed + loading + rows + columns - 2)

@@ -92,6 +92,12 @@ def test_a_bad_file_gets_one_line(text, said, tmp_path):
     assert "\n" not in str(problem.value)
 
 
+def test_columns_may_be_spelled_with_capitals_and_blanks():
+    """Read, not skipped: a column that was skipped would be a number less."""
+    chip = accelerators.from_row({"name": "a", "FP16": "1e12", "Memory bytes per second": "1e9"})
+    assert chip.peaks == {"fp16": 1e12} and chip.memory_bytes_per_second == 1e9
+
+
 def test_bad_json_gets_one_line(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text("{", "utf-8")

@@ -166,6 +166,7 @@ def test_output_stationary_cycles_are_those_of_the_cells(sizes):
 def test_weight_and_input_stationary_load_first():
     assert systolic.cycles(100, 8, 16, 8, 8, "ws") == 2 * 1 * (100 + 8 + 8 + 8 - 2)
     assert systolic.cycles(100, 8, 16, 8, 8, "is") == 2 * 13 * (8 + 8 + 8 + 8 - 2)
+    assert systolic.cycles(100, 8, 16, 8, 8, "WS") == systolic.cycles(100, 8, 16, 8, 8, "ws")
     assert systolic.utilization(10**6, 128, 128, 128, 128, "ws") == pytest.approx(1, abs=1e-3)
     with pytest.raises(ValueError, match="there is no dataflow 'oss'; did you mean os"):
         systolic.cycles(1, 1, 1, 1, 1, "oss")

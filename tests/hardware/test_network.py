@@ -209,6 +209,19 @@ def test_a_gather_grows_with_the_devices_and_a_sum_does_not():
     assert sums[1] / sums[0] < 1.02 and math.isclose(gathers[1] / gathers[0], 511 / 63)
 
 
+@pytest.mark.parametrize("name", [*network.names(), "nccl"])
+@pytest.mark.parametrize("kind", ["sum", "gather"])
+def test_an_algorithm_may_be_spelled_with_capitals_and_dashes(name, kind):
+    own, other = (Fabric("nvlink3", word).seconds(kind, 1e6, 6) for word in (name, name.upper().replace("_", "-")))
+    assert own == other
+
+
+def test_nccls_names_may_be_spelled_with_capitals():
+    for ask in (nccl_tuner.latency_seconds, nccl_tuner.bandwidth):
+        more = () if ask is nccl_tuner.latency_seconds else (1e9,)
+        assert ask("Ring", "Simple", 2, 8, *more) == ask("ring", "simple", 2, 8, *more)
+
+
 def test_a_parameter_server_is_a_bottleneck_and_shards_are_not():
     one, many = (Fabric(Link(0.0, 1e9), name) for name in ("parameter_server", "sharded_server"))
     assert math.isclose(one.seconds("sum", 1e6, 100), 2 * 100 * 1e6 / 1e9)
