@@ -40,11 +40,19 @@ def decade_ticks(low: float, high: float, label: Callable[[float], str]) -> dict
 
 
 def row_axis(names: Iterable[str], chosen: str = "") -> dict[str, Any]:
-    """An axis with a row for each name, at 0, −1, −2 … from the top; the chosen one is marked.
+    """An axis with a row for each name, at 0, −1, −2 … from the top; the chosen one, if there is one, is marked.
+
+    Raises:
+        ValueError: no rows, or a chosen one that is not there.
 
     >>> row_axis(["16 bits", "8 bits"], "8 bits")["ticktext"].tolist()
     ['16 bits', '<b>▸ 8 bits</b>']
     """
-    labels = [f"<b>▸ {name}</b>" if chosen and name == chosen else name for name in names]
+    names = list(names)
+    if not names:
+        raise ValueError("at least one row is needed")
+    if chosen and chosen not in names:
+        raise ValueError(f"there is no row {chosen!r}; there are {', '.join(names)}")
+    labels = [f"<b>▸ {name}</b>" if name == chosen else name for name in names]
     y = -np.arange(len(labels), dtype=np.float64)
     return {"range": [y[-1] - 0.6, 0.6], "tickvals": y, "ticktext": np.array(labels, dtype=str), "showgrid": False}

@@ -87,14 +87,10 @@ def _stack(
     title: str,
     height: int,
 ) -> go.Figure:
-    if not rows:
-        raise ValueError("at least one row is needed")
-    if chosen and chosen not in rows:
-        raise ValueError(f"there is no row {chosen!r}; there are {', '.join(rows)}")
+    axis = style.row_axis(rows, chosen)
     totals = {name: sum(parts.values()) for name, parts in rows.items()}
     against, compared = reference or next(iter(totals.items()))
     end = 1.2 * (max(most, *totals.values(), compared) or 1.0)
-    axis = style.row_axis(rows, chosen)
     y = axis["tickvals"]
     data = [_bar(part, look, rows, totals, y, end) for part, look in looks.items()]
     data.append(_totals(np.array(list(totals.values())), y, compared if reference else 0.0, end))

@@ -49,12 +49,12 @@ def time_parts(
     >>> time_parts(rows).layout.meta["title"]
     '4 bits is 1.8 times as fast as 16 bits'
     """
-    _check(rows, chosen)
-    names = list(rows)
+    axis, names = style.row_axis(rows, chosen), list(rows)
+    if unknown := [part for row in rows.values() for part in row if part not in PARTS]:
+        raise ValueError(f"unknown part {unknown[0]!r}; allowed: {', '.join(PARTS)}")
     totals = np.array([sum(row.values()) for row in rows.values()])
     end = 1.22 * (most or float(totals.max()) or 1.0)
     factor, unit = _unit(end)
-    axis = style.row_axis(names, chosen)
     y = axis["tickvals"]
     data = [_bar(part, [row.get(part, 0.0) for row in rows.values()], names, totals, y, factor, unit) for part in PARTS]
     data.append(_texts(rows, totals, y, end, factor))
@@ -75,15 +75,6 @@ def time_parts(
         l=128,
         t=66,
     )
-
-
-def _check(rows: Mapping[str, Mapping[str, float]], chosen: str) -> None:
-    if not rows:
-        raise ValueError("at least one row is needed")
-    if chosen and chosen not in rows:
-        raise ValueError(f"there is no row {chosen!r}; there are {', '.join(rows)}")
-    if unknown := [part for row in rows.values() for part in row if part not in PARTS]:
-        raise ValueError(f"unknown part {unknown[0]!r}; allowed: {', '.join(PARTS)}")
 
 
 def _shares(name: str, row: Mapping[str, float]) -> str:
