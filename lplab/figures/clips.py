@@ -70,15 +70,22 @@ def clip_histogram(
     }
     entries = [(style.BLUE, "■", "within"), (style.VERMILION, "▩", "clipped"), (style.GREEN, "│", "levels")]
     rest = f"    {words.percent(zeros)} are zero: no bar" if zeros else ""
-    shares = ", ".join(words.percent(s) for s in on_level[:NAMED])
     return style.finish(
         style.figure(data, layout),
-        alt=f"Histogram of {what} up to {words.number(x.largest, digits=3)} with {len(on_level)} levels up to the clip "
-        f"{words.number(clip, digits=3)}. {words.percent(beyond)} lie beyond it. Shares on the levels from the "
-        f"smallest: {shares}{', …' if len(on_level) > NAMED else ''}.",
+        alt=_alt(x, clip, on_level, what),
         title=said,
         subtitle=style.key(*entries) + rest,
         height=height,
+    )
+
+
+def _alt(x: Magnitudes, clip: float, on_level: np.ndarray, what: str) -> str:
+    """The histogram in words."""
+    largest, at = (words.number(value, digits=3) for value in (x.largest, clip))
+    shares = ", ".join([words.percent(s) for s in on_level[:NAMED]] + ["…"] * (len(on_level) > NAMED))
+    return (
+        f"Histogram of {what} up to {largest} with {len(on_level)} levels up to the clip {at}. "
+        f"{words.percent(x.share_beyond(clip))} lie beyond it. Shares on the levels from the smallest: {shares}."
     )
 
 
