@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from lplab.compression.exchange import answer_to
 from lplab.compression.protocol import Broadcast, Gather, Request, Sum
-from lplab.compression.values import bytes_per_value, from_bytes, to_bytes
+from lplab.compression.values import bytes_per_value, from_bytes, round_to_wire, to_bytes
 
 
 class Wire:
@@ -86,7 +86,8 @@ class Wire:
         for request in requests:
             values = torch.from_numpy(request.values.copy()).to(self.device, types[request.wire])
             dist.all_reduce(values, group=self.group)
-            answers.append(request.finish(values.float().cpu().numpy()))
+            total = values.float().cpu().numpy()  # half precision is added in half precision, which may overflow
+            answers.append(request.finish(round_to_wire(total, request.wire)))
         return answers
 
     def _gathers(self, requests: Sequence[Any]) -> list[np.ndarray]:

@@ -1,5 +1,6 @@
 """The hook in one process: loss scaling, gradients that are not finite, and what it refuses."""
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -8,7 +9,8 @@ from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from lplab.compression import DGC, AdaComp, PowerSGD, ScaleCom, catalogue  # noqa: E402
-from lplab.parallel import HookState, Learners, ddp_hook  # noqa: E402
+from lplab.compression.protocol import Sum  # noqa: E402
+from lplab.parallel import HookState, Learners, collectives, ddp_hook  # noqa: E402
 
 if not dist.is_gloo_available():
     pytest.skip("gloo is not in this build", allow_module_level=True)
@@ -82,6 +84,15 @@ def test_every_compressor_runs_over_gloo_on_a_cpu(text):
     simulated = Learners(nn.Linear(40, 32), mse, lambda step, rank: batch(step), compressor, 1)
     list(simulated.steps(3))
     assert made == [True] * 3 and torch.equal(simulated.model.weight, weight)
+
+
+@pytest.mark.parametrize(("wire", "most"), [("fp16", 65_504.0), ("fp32", 160_000.0)])
+def test_a_sum_that_half_precision_cannot_hold_becomes_its_largest_number(wire, most, monkeypatch):
+    """A backend adds half precision in half precision: four ranks with 40,000 each were infinite."""
+    monkeypatch.setattr(collectives.dist, "all_reduce", lambda values, group=None: values.mul_(4))
+    request = Sum(np.array([4e4, -4e4, 1.0], np.float32), wire)
+    (total,) = collectives.Wire(ordered=False).answers([request])
+    assert total.tolist() == [most, -most, 4.0]
 
 
 def test_join_is_refused():
