@@ -70,7 +70,7 @@ def estimate(
     network = Fabric(LINK, algorithm="sharded_server")
     compressor = ScaleCom(chunk=RATE, small="compressed") if scheme == SCALECOM else None
     design = Design(workloads.get("resnet50"), chip, precisions.get(precision), compressor)
-    found = step(design, network, workers, batch, hidden=0.0)
+    found = step(design, network, workers, batch, overlap=0.0)
     send = float(found.communication[0])
     if scheme == LOCAL:
         send = _local_seconds(workers)

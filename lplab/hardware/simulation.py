@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lplab.compression import Compressor
-from lplab.hardware import memory, overlap, precisions, workloads
+from lplab.hardware import memory, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.cluster import Cluster
+from lplab.hardware.overlap import BUCKET_BYTES
 from lplab.hardware.precisions import Precision
 from lplab.hardware.step import Design, Step, step
 from lplab.hardware.timeline import Event, timeline
@@ -32,14 +33,14 @@ class Simulation:
         design: workload, chip, precision, compressor, buckets, optimizer.
         cluster: devices and network.
         batch: examples on each device in a step.
-        hidden: ``overlap`` as it was given.
+        overlap: how fast the network goes while devices compute, 0 to 1.
         times: of every layer and bucket (:class:`lplab.hardware.step.Step` with a single point).
     """
 
     design: Design
     cluster: Cluster
     batch: int
-    hidden: float
+    overlap: float
     times: Step = field(repr=False)
 
     @property
@@ -139,7 +140,7 @@ class Simulation:
             "precision": d.precision.name,
             "compressor": "none" if d.compressor is None else repr(d.compressor),
             "batch": self.batch,
-            "overlap": self.hidden,
+            "overlap": self.overlap,
             "sharded": d.sharded,
             **self._settings(),
             **{name: seconds.item() for name, seconds in self.times.summary().items()},
@@ -180,7 +181,7 @@ def simulate(
     compressor: str | Compressor | None = None,
     batch: int = 32,
     overlap: float = 1.0,
-    bucket_bytes: float = overlap.BUCKET_BYTES,
+    bucket_bytes: float = BUCKET_BYTES,
     **design: Any,
 ) -> Simulation:
     """Simulate a step of training with the batch shared among devices.
@@ -217,5 +218,5 @@ def simulate(
         bucket_bytes,
         **design,
     )
-    times = step(made, cluster.fabric, cluster.devices, batch, hidden=overlap, straggler=cluster.straggler)
+    times = step(made, cluster.fabric, cluster.devices, batch, overlap=overlap, straggler=cluster.straggler)
     return Simulation(made, cluster, batch, overlap, times)

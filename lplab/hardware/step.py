@@ -12,12 +12,13 @@ from numbers import Real
 import numpy as np
 
 from lplab.compression import Compressor
-from lplab.hardware import compute, overlap
+from lplab.hardware import compute
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.collectives import checked_ranks, checked_straggler
 from lplab.hardware.fabric import Fabric
 from lplab.hardware.links import Floats
 from lplab.hardware.memory import OPTIMIZERS
+from lplab.hardware.overlap import BUCKET_BYTES, buckets, exposed_seconds, ready_seconds
 from lplab.hardware.precisions import PRECISIONS, Precision
 from lplab.hardware.traffic import Traffic, traffic
 from lplab.hardware.workloads import Workload
@@ -48,7 +49,7 @@ class Design:
     chip: Accelerator
     precision: Precision
     compressor: Compressor | None = None
-    bucket_bytes: float = overlap.BUCKET_BYTES
+    bucket_bytes: float = BUCKET_BYTES
     sharded: bool = False
     optimizer: str = "momentum"
     utilization: float | str = 1.0
@@ -158,7 +159,7 @@ def step(
     devices: Floats,
     batch: Floats,
     *,
-    hidden: Floats = 1.0,
+    overlap: Floats = 1.0,
     straggler: Floats = 0.0,
 ) -> Step:
     """The times of a step, for one point or an array of them.
@@ -167,7 +168,7 @@ def step(
         design: what is the same for all points.
         fabric: the network; its links' numbers may be arrays over points.
         devices, batch: how many, and examples on each; over points.
-        hidden: how fast the network goes while devices compute (see :func:`lplab.hardware.overlap.exposed_seconds`).
+        overlap: how fast the network goes while devices compute (see :func:`lplab.hardware.overlap.exposed_seconds`).
         straggler: by how much the slowest device is slower.
 
     Raises:
@@ -180,12 +181,12 @@ def step(
     sent, add = design.traffic, ADD_PASSES * design.seconds_per_byte
     compress = _compress(design, sent)[:, None] * (p > 1) * slow
     forward, backward = forward * slow, backward * slow + compress
-    bucket = overlap.buckets(4.0 * _elements(design.workload), design.bucket_bytes)
+    bucket = buckets(4.0 * _elements(design.workload), design.bucket_bytes)
     each = np.stack([np.bincount(bucket, weights=column) for column in sent.payload_bytes.T])[:, :, None]
     names = ["reduce_scatter" if design.sharded and kind == "sum" else kind for kind in sent.kinds]
     requests = np.stack([_request(fabric, kind, nbytes, p, add) for kind, nbytes in zip(names, each, strict=True)])
-    ready = overlap.ready_seconds(backward, bucket)
-    exposed = overlap.exposed_seconds(ready, requests.sum(axis=0), ready[-1], hidden)
+    ready = ready_seconds(backward, bucket)
+    exposed = exposed_seconds(ready, requests.sum(axis=0), ready[-1], overlap)
     updates = update / (p if design.sharded else np.ones_like(p))
     weights = fabric.seconds("all_gather", design.weight_bytes, p) if design.sharded else np.zeros_like(p)
     return Step(forward, backward, compress, bucket, requests, ready, exposed, updates, weights, single)

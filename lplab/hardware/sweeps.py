@@ -159,7 +159,7 @@ def _points(workload: Workload, point: dict[str, Any], columns: dict[str, np.nda
     rate = np.where(np.isnan(number["bytes_per_second"]), link.bytes_per_second, number["bytes_per_second"])
     fabric = Fabric(Link(latency, rate, link.name), point["algorithm"], number["devices_per_node"], point["inner_link"])
     devices, batch = number["devices"], number["batch"]
-    times = step(design, fabric, devices, batch, hidden=number["overlap"], straggler=number["straggler"])
+    times = step(design, fabric, devices, batch, overlap=number["overlap"], straggler=number["straggler"])
     held = memory_bytes(
         workload, precision, design.traffic, batch, devices, optimizer=design.optimizer, sharded=design.sharded
     )

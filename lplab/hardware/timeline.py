@@ -101,7 +101,7 @@ def _network(simulation: Simulation) -> Iterator[tuple[str, str, float, float]]:
     if simulation.cluster.devices == 1:
         return
     starts, ends = overlap.transfers(
-        times.ready_seconds[:, 0], seconds.sum(axis=0), times.ready_seconds[-1, 0], simulation.hidden
+        times.ready_seconds[:, 0], seconds.sum(axis=0), times.ready_seconds[-1, 0], simulation.overlap
     )
     for k in range(seconds.shape[1]):
         whole = seconds[:, k].sum()

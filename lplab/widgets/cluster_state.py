@@ -153,7 +153,7 @@ def _simulated(at: ClusterPosition) -> Simulation:
 def efficiencies(at: ClusterPosition) -> np.ndarray:
     """Efficiency for every number of `DEVICES`, the other controls as they stand: float64 [13], one vectorised step."""
     design: Design = at.simulation.design
-    times = step(design, at.cluster.fabric, np.array(DEVICES), at.batch, hidden=at.overlap)
+    times = step(design, at.cluster.fabric, np.array(DEVICES), at.batch, overlap=at.overlap)
     return times.single / times.total
 
 
