@@ -44,12 +44,14 @@ class Variant:
         edits: pairs (old, new); each old text must occur exactly once in the solution.
         source: the whole function instead, where it shares too little with the solution.
         equivalent: for a mutant that gives the same answers everywhere: why; then no check can catch it.
+        raises: the exception that the mistake itself leads to in some call; a mutant that raises another is a slip.
     """
 
     name: str
     edits: tuple[tuple[str, str], ...] = ()
     source: str = ""
     equivalent: str = ""
+    raises: str = ""
 
     def apply(self, solution: str) -> str:
         """The source of this variant of ``solution``; ValueError if an edit does not fit."""
@@ -63,17 +65,17 @@ class Variant:
         return text
 
 
-def mutant(name: str, *edits: str, equivalent: str = "") -> Variant:
+def mutant(name: str, *edits: str, equivalent: str = "", raises: str = "") -> Variant:
     """A typical mistake as a change of the solution: old text, new text, and so on in pairs.
 
     >>> mutant("ties go up", "round(x)", "math.floor(x + 0.5)").apply("return round(x)")
     'return math.floor(x + 0.5)'
     """
-    return Variant(name, tuple(zip(edits[::2], edits[1::2], strict=True)), equivalent=equivalent)
+    return Variant(name, tuple(zip(edits[::2], edits[1::2], strict=True)), equivalent=equivalent, raises=raises)
 
 
 def wrong(name: str, source: str) -> Variant:
-    """A typical mistake as a function of its own."""
+    """A typical mistake as a source of its own, helpers that stand ready included where it uses them."""
     return Variant(name, source=textwrap.dedent(source).strip() + "\n")
 
 
@@ -134,6 +136,8 @@ class Exercise:
         elements: position of an array argument whose elements correspond to the result's, where a miss is one element.
         line: the number format, made from the arguments, on whose line a miss can be drawn.
         signed_zero: whether −0 differs from 0.
+        room: how far rounding alone can take right results apart, as a share of the largest number of a result; 0 where
+            every right way gives the same bits. Known mistakes are recognized with the same room.
         starts_broken: whether the stub is a wrong function to be repaired, which is judged, and not an empty one.
         modules: what the answer may import beside Python's harmless modules.
         given: helpers that stand ready above the stub and the solution, in this order.
@@ -163,6 +167,7 @@ class Exercise:
     elements: int | None = None
     line: Callable[[Args], Any] | None = None
     signed_zero: bool = True
+    room: float = 0.0
     starts_broken: bool = False
     modules: tuple[str, ...] = ("math", "numpy")
     given: tuple[Callable[..., Any], ...] = ()

@@ -123,10 +123,8 @@ def _headline(exercise: Exercise, trouble: Trouble) -> str:
         return name + "the check could not look at the values yet."
     if trouble.rule:
         return name + f"nearly. All single values are right, but one rule does not hold: {trouble.rule}."
-    if not trouble.misses:
-        return name + (
-            "not yet right." if not trouble.right else f"{count(trouble.right)} of {count(trouble.total)} hold."
-        )
+    if trouble.total == 1:
+        return name + "not yet right."
     tone = "nearly. " if trouble.right >= 0.9 * trouble.total else ""
     what = "examples" if trouble.ring == RINGS[1] else "values"
     return f"{name}{tone}{count(trouble.right)} of {count(trouble.total)} {what} right."

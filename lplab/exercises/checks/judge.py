@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lplab.exercises.checks import feedback
-from lplab.exercises.checks.compare import misses, smallest
+from lplab.exercises.checks.compare import misses, sizes_of
 from lplab.exercises.checks.feedback import Known, Trouble
 from lplab.exercises.checks.variants import Failure, answers, function_of
 from lplab.exercises.checks.verdict import Miss, Verdict
@@ -103,36 +103,34 @@ def _comparisons(exercise: Exercise, compared: tuple[Args, ...], expected: list[
 def _comparison(exercise: Exercise, name: str, calls: tuple[Args, ...], expected: list[Any], whys: list[str]) -> Ring:
     """A ring in which every result is compared with the expected one, or accepted by the exercise's own rule."""
     sizes = [_size(exercise, result) for result in expected]
-    size = sum(sizes)
 
     def look(results: Sequence[Any]) -> Trouble | None:
-        for i, (args, result) in enumerate(zip(calls, results, strict=False)):
-            sentence = exercise.accept(args, result) if exercise.accept else ""
-            if sentence:
-                return Trouble(
-                    name,
-                    sentence=sentence,
-                    miss=Miss(args, result, None),
-                    why=whys[i] if whys else "",
-                    right=sum(sizes[:i]),
-                    total=size,
-                )
-        if exercise.accept:
-            return None
-        found = [
-            (miss, i)
-            for i, (args, yours, wanted) in enumerate(zip(calls, results, expected, strict=False))
-            for miss in misses(exercise, args, yours, wanted)
-        ]
+        found = list(_misses(exercise, calls, results, expected))
         if not found:
             return None
-        first = smallest([miss for miss, _ in found]) if not whys else found[0][0]
-        why = whys[found[0][1]] if whys else exercise.why(first.args, first.expected)
+        first, i, sentence = found[0] if whys else min(found, key=lambda each: sizes_of(each[0]))
         return Trouble(
-            name, miss=first, why=why, misses=tuple(miss for miss, _ in found), right=size - len(found), total=size
+            name,
+            sentence=sentence,
+            miss=first,
+            why=whys[i] if whys else exercise.why(first.args, expected[i] if sentence else first.expected),
+            misses=tuple(miss for miss, *_ in found),
+            right=sum(sizes[: len(results)]) - len(found),
+            total=sum(sizes),
         )
 
-    return Ring(name, calls, look, size)
+    return Ring(name, calls, look, sum(sizes))
+
+
+def _misses(
+    exercise: Exercise, calls: Sequence[Args], results: Sequence[Any], expected: Sequence[Any]
+) -> Iterator[tuple[Miss, int, str]]:
+    """What is missed, in which call, and in which words where the exercise has a rule of its own."""
+    for i, (args, yours, wanted) in enumerate(zip(calls, results, expected, strict=False)):
+        if exercise.accept is None:
+            yield from ((miss, i, "") for miss in misses(exercise, args, yours, wanted))
+        elif sentence := exercise.accept(args, yours):
+            yield Miss(args, yours, None), i, sentence
 
 
 def _size(exercise: Exercise, result: Any) -> int:
@@ -162,7 +160,8 @@ def _first_trouble(exercise: Exercise, rings: list[Ring], outcome: Outcome) -> T
         for i, (args, result) in enumerate(zip(ring.calls, results, strict=False)):
             trouble = _form(exercise, args, result, position + i in outcome.changed)
             if trouble:
-                return trouble
+                earlier = isinstance(result, Raised) and not trouble.not_started and ring.name != PROPERTIES
+                return (ring.look(results[:i]) if earlier else None) or trouble
         trouble = ring.look(results) if len(results) == len(ring.calls) or ring.name != PROPERTIES else None
         if trouble:
             return trouble
@@ -214,7 +213,9 @@ def _disagreements(exercise: Exercise, variant: Variant, calls: Sequence[Args], 
 
 
 def _agrees(exercise: Exercise, args: Args, yours: Any, theirs: Any) -> bool:
-    if isinstance(theirs, Failure) or isinstance(yours, Raised | Unusable) or yours is None:
+    if isinstance(yours, Raised) or isinstance(theirs, Failure):
+        return isinstance(yours, Raised) and isinstance(theirs, Failure)
+    if isinstance(yours, Unusable) or yours is None:
         return False
     if exercise.form.problem(args, yours) or exercise.form.problem(args, theirs):
         return False

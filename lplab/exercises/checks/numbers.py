@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 MINUS = "\N{MINUS SIGN}"
+FEW = 12  # numbers of a table that are shown as they stand
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
@@ -46,9 +47,13 @@ def pair(yours: Any, expected: Any) -> tuple[str, str]:
     ('(… from number 7 of 10: 6, 7, 8, 9)', '(… from number 7 of 10: 6, 8, 8, 9)')
     >>> pair(0.5, (1, 2))
     ('0.5', '(1, 2)')
+    >>> pair(np.eye(2), np.ones((2, 2)))
+    ('[(1, 0); (0, 1)]', '[(1, 1); (1, 1)]')
     """
     if not all(isinstance(value, list | tuple | range | np.ndarray) for value in (yours, expected)):
         return decimal(yours), decimal(expected)
+    if all(np.ndim(value) == 2 and np.size(value) <= FEW for value in (yours, expected)):
+        return by_rows(yours), by_rows(expected)
     each = [np.ravel(value).tolist() for value in (yours, expected)]
     shortest = min(map(len, each))
     first = next((i for i in range(shortest) if each[0][i] != each[1][i]), shortest)
@@ -58,6 +63,15 @@ def pair(yours: Any, expected: Any) -> tuple[str, str]:
     shown = [[*map(decimal, values[start : start + 6]), *(["…"] if len(values) > start + 6 else [])] for values in each]
     texts = [f"(… from number {start + 1} of {len(v)}: {', '.join(s)})" for v, s in zip(each, shown, strict=True)]
     return texts[0], texts[1]
+
+
+def by_rows(values: Any) -> str:
+    """A small table, row by row.
+
+    >>> by_rows([[1.0, 2.0], [0.5, -1.0]])
+    '[(1, 2); (0.5, −1)]'
+    """
+    return f"[{'; '.join(map(several, values))}]"
 
 
 def with_power(value: Any) -> str:

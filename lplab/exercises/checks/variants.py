@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -27,7 +28,7 @@ def function_of(exercise: Exercise, variant: Variant | None = None) -> Callable[
 
 
 class Failure:
-    """What a variant gives for a call in which it raises: equal to nothing."""
+    """What a variant gives for a call in which it raises: equal to no value."""
 
 
 def answers(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> list[Any]:
@@ -35,9 +36,9 @@ def answers(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> list[
     results = []
     for args in calls:
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):  # a mistake may well warn
                 results.append(function(*map(_fresh, args)))
-        except Exception:  # a mistake may well raise: then it coincides with no answer
+        except Exception:  # a mistake may well raise: then it coincides with no value
             results.append(Failure())
     return results
 

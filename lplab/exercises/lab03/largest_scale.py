@@ -62,7 +62,7 @@ def why(args: Args, expected: Any) -> str:
 
 LARGEST = Exercise(
     id="03.4",
-    version=1,
+    version=2,
     title="The largest loss scale",
     goal="Goal 1: read from a histogram what a format loses",
     minutes=10,
@@ -78,6 +78,7 @@ LARGEST = Exercise(
     ''',
     reference=largest_scale,
     form=Numbers(count=2),
+    room=1e-13,  # of k, 1 at least: a share as a sum of 60 quotients, or as 1 minus another, is off by less than 1e-14
     show=show,
     why=why,
     examples=(

@@ -22,8 +22,8 @@ FULL = f"\n    if {COUNT}:\n        "
 
 
 def cases() -> list[Args]:
-    """Every scale at and between the limits, every count around the interval, good and bad steps."""
-    scales = (1.0, 2.0, 4.0, 2.0**10, 2.0**16, 2.0**23, 2.0**24)
+    """Scales at, next to and between the limits, every count around the interval, good and bad steps."""
+    scales = (1.0, 1.5, 2.0, 3.0, 4.0, 2.0**10, 2.0**16, 2.0**23, 1.5 * 2.0**23, 2.0**24)
     counts = {interval: sorted({0, 1, interval // 2, interval - 2, interval - 1}) for interval in (1, 2, 3, 20, 2000)}
     return [
         (scale, good, finite, interval)
@@ -55,7 +55,7 @@ def kind(args: Args) -> str:
 
 NEXT_SCALE = Exercise(
     id="03.1",
-    version=1,
+    version=2,
     title="A dynamic loss scale",
     goal="Goal 2: find the loss scale by trial",
     minutes=10,
@@ -97,6 +97,8 @@ NEXT_SCALE = Exercise(
         mutant("there is no lower limit", BACK, "return scale / 2, 0"),
         mutant("there is no upper limit", GROW, "return scale * 2, 0"),
         mutant("growth and backoff are exchanged", f"{BACK}{FULL}{GROW}", f"{GROW}{FULL}{BACK}"),
+        mutant("half of the scale is rounded down to a whole number", "max(scale / 2, 1.0)", "max(scale // 2, 1.0)"),
+        mutant("the limits are looked at before the scale changes, not after it", "max(scale / 2, 1.0)", "(scale / 2 if scale > 1.0 else scale)", "min(scale * 2, 2.0**24)", "(scale * 2 if scale < 2.0**24 else scale)"),
         mutant("the scale only ever shrinks", GROW, "return scale, 0"),
         mutant("the scale grows by 1 instead of twofold", GROW, "return min(scale + 1, 2.0**24), 0"),
     ),

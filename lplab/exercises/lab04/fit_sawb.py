@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.exercises.checks.close import in_single, told_apart
 from lplab.exercises.checks.numbers import decimal
 from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
 from lplab.exercises.forms import Numbers
@@ -78,7 +79,8 @@ def close_enough(args: Args, result: Any) -> str:
     wanted, room = fit_sawb(*args), tolerance(args)
     for name, yours, expected in zip(("c1", "c2"), result, wanted, strict=True):
         if not abs(float(yours) - float(expected)) <= room:
-            return f"The {name} is {decimal(round(float(yours), 6))}, expected {decimal(round(float(expected), 6))}."
+            texts = told_apart(yours, expected)
+            return f"The {name} is {texts[0]}, expected {texts[1]}{in_single(yours, expected)}."
     return ""
 
 
@@ -118,6 +120,7 @@ SAWB_FIT = Exercise(
     reference=fit_sawb,
     form=Numbers(count=2),
     accept=close_enough,
+    room=1e-9,  # for known mistakes: the tolerance is a case's own
     show=show,
     examples=(
         Example(rows_on_a_line(3.0, 2.0), "Four samples whose clips lie on the line 3·rms − 2·mean, exactly."),

@@ -69,6 +69,19 @@ def show_dot(args: Args) -> str:
     return f"x = {x}, y = {y}, chunk = {chunk}"
 
 
+def why_dot(args: Args, expected: Any) -> str:
+    """The sums of the first chunks, and how the total grows from them."""
+    x, y, chunk = args
+    starts = range(0, min(len(x), 4 * chunk), chunk)
+    if not len(starts):
+        return "Nothing is added: both registers stay at 0."
+    parts = [chunked_dot(x[i : i + chunk], y[i : i + chunk], chunk) for i in starts]
+    totals = [chunked_dot(x[: i + chunk], y[: i + chunk], chunk) for i in starts]
+    more = ", …" if len(x) > 4 * chunk else ""
+    listed = (", ".join(map(decimal, values)) + more for values in (parts, totals))
+    return "The chunks sum to {}; the total goes {}{}".format(*listed, "" if more else ".")
+
+
 DOT = Exercise(
     id="05.1",
     version=1,
@@ -90,6 +103,7 @@ DOT = Exercise(
     form=Number(),
     signed_zero=False,
     show=show_dot,
+    why=why_dot,
     examples=(
         Example((np.array([1.0, 2, 3, 4]), np.ones(4), 2), "Two chunks, 3 and 7; nothing is rounded."),
         Example((np.array([1.0, 2, 3, 4, 5]), np.array([2.0, 2, 2, 2, -1]), 2), "The last chunk has one number only: 6, 14, −5."),

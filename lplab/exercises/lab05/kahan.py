@@ -52,6 +52,19 @@ def show_sum(args: Args) -> str:
     return "x = [" + ", ".join(map(decimal, args[0].tolist())) + "]" if len(args[0]) <= 8 else f"{len(args[0])} numbers"
 
 
+def why_sum(args: Args, expected: Any) -> str:
+    """The first three steps."""
+    s, c, steps = 0.0, 0.0, []
+    for value in args[0][:3]:
+        y = to_169(value - c)
+        t = to_169(s + y)
+        s, c = t, to_169(to_169(t - s) - y)
+        steps.append(f"y = {decimal(y)}, t = {decimal(t)}, c = {decimal(c)}")
+    if not steps:
+        return "Nothing is added: s stays at 0."
+    return f"Number by number: {'; '.join(steps)}{'; …' if len(args[0]) > 3 else '.'}"
+
+
 KAHAN = Exercise(
     id="05.4",
     version=1,
@@ -73,6 +86,7 @@ KAHAN = Exercise(
     form=Number(),
     signed_zero=False,
     show=show_sum,
+    why=why_sum,
     examples=(
         Example((np.array([1.0, 2, 3]),), "Nothing is rounded, nothing is compensated."),
         Example((np.array([1024.0, 1, 1]),), "1024 + 1 becomes 1024, and c remembers −1. The next 1 becomes 2, and 1026 is a number of 1-6-9."),
@@ -88,7 +102,7 @@ KAHAN = Exercise(
         mutant("the correction has the wrong sign", "value - c", "value + c"),
         mutant("the correction is computed and never used", Y, "y = value"),
         mutant("the correction is taken after s has moved: t − s is zero", ORDER, f"s = t\n        {C}"),
-        mutant("y is added in the correction instead of subtracted", "to_169(t - s) - y", "to_169(t - s) + y"),
+        mutant("y is added in the correction instead of subtracted: what is taken off grows, to infinity in long sums", "to_169(t - s) - y", "to_169(t - s) + y", raises="OverflowError"),
         mutant("the correction uses the number itself, not y", "to_169(t - s) - y", "to_169(t - s) - value"),
         mutant("the corrected number is not rounded", Y, "y = value - c"),
         mutant("the sum is not rounded", T, "t = s + y"),

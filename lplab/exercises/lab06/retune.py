@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.exercises.checks.close import in_single, told_apart
 from lplab.exercises.checks.numbers import decimal
 from lplab.exercises.exercise import Args, Example, Exercise, mutant
 from lplab.exercises.forms import kind_of
@@ -80,8 +81,10 @@ def close_enough(args: Args, result: Any) -> str:
         wrong = np.flatnonzero(~(np.abs(yours[row] - expected[row]) <= 2 * count * EPS * size[row]))
         if len(wrong):
             c = int(wrong[0])
-            said = f"The {name} of channel {c} over {len(batches)} batches is {decimal(round(float(expected[row, c]), 6))}"
-            return f"{said}; yours is {decimal(round(float(yours[row, c]), 6))}."
+            mine, right = yours[row, c], expected[row, c]
+            said = f"The {name} of channel {c} over {len(batches)} batch{'es' * (len(batches) > 1)} is"
+            texts = told_apart(mine, right)
+            return f"{said} {texts[1]}, yours is {texts[0]}{in_single(mine, right)}."
     return ""
 
 
@@ -120,6 +123,7 @@ RETUNE = Exercise(
     reference=retune,
     form=TwoPerChannel(),
     accept=close_enough,
+    room=1e-9,  # for known mistakes: the tolerance is a channel's own
     show=show_batches,
     examples=(
         Example(([pixels(1.0, 3.0)],), "One batch: mean 2; variance ((−1)² + 1²)/(2 − 1) = 2, as two values have one degree of freedom."),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lplab.exercises.checks.numbers import decimal
+from lplab.exercises.checks.close import told_apart
 from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
 from lplab.exercises.forms import Numbers
 
@@ -32,7 +32,8 @@ def six_digits(args: Args, result: Any) -> str:
     radix, names = args[0], ("with the least squared error", "that keeps the mean")
     for value, right, name in zip(result, wanted(radix), names, strict=True):
         if not abs(float(value) - right) <= TOLERANCE * right:
-            return f"For radix {radix} the multiplier {name} is {right:.6g}, yours is {decimal(float(value))}"
+            yours, expected = told_apart(value, right)
+            return f"For radix {radix} the multiplier {name} is {expected}, yours is {yours}"
     return ""
 
 
@@ -67,6 +68,7 @@ THRESHOLD = Exercise(
     reference=multipliers,
     form=Numbers(count=2),
     accept=six_digits,
+    room=TOLERANCE,
     examples=(
         Example((4,), "The squared error is least where both neighbours are equally far: 2.5 = 4/1.6. More numbers lie below it than above, so this threshold shrinks the mean; 2.336 does not."),
         Example((2,), "1.5 = 2/(4/3), which LUQ uses, too; and 4/e = 1.4715."),

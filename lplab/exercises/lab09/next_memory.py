@@ -128,7 +128,7 @@ NEXT_MEMORY = Exercise(
         mutant("the sent gradient is taken off, not the sent p", KEPT, "kept[sent_at] -= g[sent_at]"),
         mutant("the sign of what is owed is reversed", "beta * kept", "beta * -kept"),
         mutant("beta counts twice", "beta * kept", "beta**2 * kept"),
-        mutant("m itself is changed: the caller's memory", WANTED, "m += g\n    p = m"),
+        mutant("m itself is changed: the caller's memory", "return (1 - beta) * m + beta * kept", "m *= 1 - beta\n    return m + beta * kept"),
         mutant("only the first of the places is emptied", KEPT, "kept[sent_at[:1]] = 0.0"),
     ),
     hints=(

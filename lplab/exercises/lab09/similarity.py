@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.numbers import decimal, several
+from lplab.exercises.checks.close import in_single, told_apart
+from lplab.exercises.checks.numbers import several
 from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
 from lplab.exercises.forms import is_number, kind_of
 
@@ -31,6 +32,7 @@ SIZE, NONE = "size = np.linalg.norm(x) * np.linalg.norm(y)", "pairs[t] = np.nan"
 SETS = "own, other = (set(np.argsort(-np.abs(v))[:k].tolist()) for v in (x, y))"
 COSINE, HAMMING = "1 - x @ y / size", "len(own - other) / k"
 TOLERANCE = 1e-9  # sums of at most 200 products of numbers below 100: rounding errors stay below 1e-12
+ROUNDED = 10  # decimals shown at most: 1 − 1 may come out as 1e-16
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,9 @@ def wrong_pair(args: Args, result: Any) -> str:
         close = np.isclose(yours[:, column], expected[:, column], rtol=0, atol=TOLERANCE, equal_nan=True)
         if not close.all():
             t = int(np.flatnonzero(~close)[0])
-            numbers = [decimal(round(float(v[t, column]), 6)) for v in (expected, yours)]
-            return f"In step {t} the {name} is {numbers[0]}, yours is {numbers[1]}"
+            mine, right = yours[t, column], expected[t, column]
+            texts = told_apart(np.round(mine, ROUNDED), np.round(right, ROUNDED))
+            return f"In step {t} the {name} is {texts[1]}, yours is {texts[0]}{in_single(mine, right)}"
     return ""
 
 
@@ -148,6 +151,7 @@ SIMILARITY = Exercise(
     reference=similarity,
     form=PairsOfSteps(),
     accept=wrong_pair,
+    room=TOLERANCE,
     show=show,
     why=why,
     examples=(

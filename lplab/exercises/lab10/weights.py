@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.numbers import MINUS
+from lplab.exercises.checks.numbers import MINUS, decimal
 from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
 from lplab.exercises.forms import kind_of
 
@@ -103,6 +103,14 @@ def show_share(args: Args) -> str:
     )
 
 
+def why_share(args: Args, expected: Any) -> str:
+    """The first exact weight, and where it goes."""
+    sent, residue, update = (decimal(float(values[0])) for values in args)
+    rounded, kept = (float(part[0]) for part in expected)
+    exact = f"{sent} + {residue} − {update} = {decimal(rounded + kept)}".replace("+ −", "− ").replace("− −", "+ ")
+    return f"The first weight is exactly {exact}; of the numbers with four significant bits {decimal(rounded)} is nearest."
+
+
 def few(values: np.ndarray) -> str:
     """Up to three numbers, to four digits.
 
@@ -134,6 +142,7 @@ WEIGHTS = Exercise(
     reference=update_share,
     form=Pair(),
     show=show_share,
+    why=why_share,
     given=(to_fp8,),
     examples=(
         Example((np.array([1.0]), np.array([0.0]), np.array([0.0])), "Without an update nothing changes."),

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from lplab.exercises.checks.close import ROOM, close_to
 from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
 from lplab.exercises.forms import Numbers
-from lplab.exercises.lab12.close import close_to
 
 
 def step_speedup(seconds, narrow, factor, rounding):
@@ -80,6 +80,7 @@ SPEEDUP = Exercise(
     reference=step_speedup,
     form=Numbers(count=2),
     accept=close_to(step_speedup, ("speedup", "bound")),
+    room=ROOM,
     show=show_step,
     examples=(
         Example((TIMES, np.array([True, False, False]), 4.0, 0.0), "60 of 100 s become 15: 100 / 55. And even for nothing they would leave 40 s."),

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from lplab.exercises.checks.close import ROOM, close_to
 from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
 from lplab.exercises.forms import Numbers
-from lplab.exercises.lab12.close import close_to
 
 
 def sustained(operations, nbytes, others, peak, bandwidth):
@@ -103,6 +103,7 @@ SUSTAINED = Exercise(
     reference=sustained,
     form=Numbers(count=2),
     accept=close_to(sustained, ("sustained rate", "share of the peak")),
+    room=ROOM,
     show=show_network,
     examples=(
         Example((np.array([1000.0]), np.array([1.0]), 0.0, 100.0, 10.0), "10 s of computing, 0.1 s of moving: all of the peak."),
@@ -116,7 +117,7 @@ SUSTAINED = Exercise(
     properties=(Property("fewer bytes and a higher peak help, and the share of the peak falls", halves, faster_but_less_of_it),),
     why=why_sustained,
     mutants=(
-        mutant("all products together compute while all others move", "np.maximum(computing, moving).sum()", "max(computing.sum(), moving.sum())"),
+        mutant("all products together compute while all others move, as if their mean intensity decided", "np.maximum(computing, moving).sum()", "max(computing.sum(), moving.sum())"),
         mutant("computing and moving never overlap", "np.maximum(computing, moving).sum()", "(computing + moving).sum()"),
         mutant("the shorter of the two times is taken", "np.maximum", "np.minimum"),
         mutant("memory is infinitely fast", "np.maximum(computing, moving).sum()", "computing.sum()"),
@@ -127,7 +128,6 @@ SUSTAINED = Exercise(
         mutant("bandwidth is taken to be bits a second", "nbytes / bandwidth", "8 * nbytes / bandwidth"),
         mutant("multiply-adds are counted, not operations", RATE, "operations.sum() / 2 / step"),
         mutant("the share comes in percent", "rate / peak", "100 * rate / peak"),
-        mutant("the mean intensity of the network decides", STEP, "operations.sum() / min(peak, bandwidth * operations.sum() / nbytes.sum()) + others"),
         mutant("the slowest product decides", "np.maximum(computing, moving).sum()", "np.maximum(computing, moving).max()"),
         mutant("peak and bandwidth are exchanged", "operations / peak, nbytes / bandwidth", "operations / bandwidth, nbytes / peak"),
         mutant("the seconds of the step instead of the rate", "return rate,", "return step,"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lplab.exercises.checks.close import ROOM, close_to, shown
 from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
 from lplab.exercises.forms import Numbers
-from lplab.exercises.lab12.close import close_to, shown
 
 
 def correct(steps, claimed, actual):
@@ -67,6 +67,7 @@ CORRECTION = Exercise(
     reference=correct,
     form=Numbers(count=5),
     accept=close_to(correct, ("claim in tonnes", "correction in tonnes", "factor of the hours", "factor of the watts", "factor of the place")),
+    room=ROOM,
     show=show,
     examples=(
         Example((300_000, (1.0, 1000.0, 1.0, 500.0), (1.0, 1000.0, 1.0, 500.0)), "Nothing to correct: 1 kWh, half a kilogram, all factors 1."),
@@ -86,8 +87,7 @@ CORRECTION = Exercise(
         mutant("both sides get the claimed machine", "for hours, watts, pue, grams in (claimed, actual):", "for hours, watts, pue, grams in (claimed, (actual[0], claimed[1], *actual[2:])):"),
         mutant("both sides get the claimed place", "for hours, watts, pue, grams in (claimed, actual):", "for hours, watts, pue, grams in (claimed, (*actual[:2], *claimed[2:])):"),
         mutant("the building is left out of the tonnes", KWH, "steps / 300_000 * hours * watts / 1000"),
-        mutant("watts are taken for kilowatts", KWH, "steps / 300_000 * hours * watts * pue"),
-        mutant("kilograms instead of tonnes", TONNES, "kwh * grams / 1e3"),
+        mutant("a thousand is missing: kilograms instead of tonnes, or watts taken for kilowatts", TONNES, "kwh * grams / 1e3"),
         mutant("the place is the grid alone", PLACE, "claimed[3] / actual[3]"),
         mutant("the place is the building alone", PLACE, "claimed[2] / actual[2]"),
         mutant("the factors of the place are added", PLACE, "claimed[2] / actual[2] + claimed[3] / actual[3]"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from lplab.exercises.checks.close import ROOM, close_to
 from lplab.exercises.exercise import Args, Example, Exercise, mutant
 from lplab.exercises.forms import Numbers
-from lplab.exercises.lab12.close import close_to
 
 
 def federated_round(parameters, down_bits, up_bits, share, index_bits, clients, watts):
@@ -29,11 +29,11 @@ THREE = np.array([[30.0, 2000.0, 1000.0], [5.0, 250.0, 1000.0], [5.0, 2000.0, 80
 
 
 def round_cases() -> list[Args]:
-    """Formats and shares with clients that differ in everything."""
+    """Formats and shares with clients that differ in everything; the numbers sent are whole, rounded or not."""
     rng = np.random.default_rng(2017)
     crowds = [np.exp(rng.normal([2, 8, 7], [1, 1, 1], (count, 3))) for count in (1, 4, 25)]
     wires = [(32, 32, 1.0, 0), (16, 16, 1.0, 16), (8, 8, 0.01, 16), (8, 32, 1 / 112, 9), (4, 4, 1.0, 0), (32, 8, 0.5, 1)]
-    return [(parameters, *wire, crowd, watts) for parameters in (1, 8000) for wire in wires for crowd in crowds for watts in (PHONE, (0.5, 1.0, 9.0))]
+    return [(parameters, *wire, crowd, watts) for parameters in (5600, 112_000) for wire in wires for crowd in crowds for watts in (PHONE, (0.5, 1.0, 9.0))]
 
 
 def show(args: Args) -> str:
@@ -49,7 +49,7 @@ def show(args: Args) -> str:
 
 FEDERATED_ROUND = Exercise(
     id="12.4",
-    version=1,
+    version=2,
     title="One federated round",
     goal="Goal 4: bill the edge",
     minutes=15,
@@ -67,6 +67,7 @@ FEDERATED_ROUND = Exercise(
     reference=federated_round,
     form=Numbers(count=3),
     accept=close_to(federated_round, ("sum of bytes", "sum of joules", "time of the round in seconds")),
+    room=ROOM,
     show=show,
     examples=(
         Example((1000, 8, 8, 1.0, 0, ONE, PHONE), "1,000 bytes each way: 1 s down, 10 s of computing, 2 s up; 2 + 30 + 8 J."),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lplab.exercises.checks.close import ROOM, close_to
 from lplab.exercises.exercise import Args, Example, Exercise, mutant
 from lplab.exercises.forms import Numbers
-from lplab.exercises.lab12.close import close_to
 
 
 def gemm_energy(m, n, k, tile, bits, mac_pj, byte_pj):
@@ -60,6 +60,7 @@ GEMM_ENERGY = Exercise(
     reference=gemm_energy,
     form=Numbers(count=2),
     accept=close_to(gemm_energy, ("arithmetic", "memory")),
+    room=ROOM,
     show=show,
     why=why,
     examples=(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lplab.exercises.checks.close import ROOM, close_to, shown
 from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
 from lplab.exercises.forms import Numbers
-from lplab.exercises.lab12.close import close_to, shown
 
 
 def training_bill(parameters, tokens, devices, peak, utilization, watts, pue, grams_per_kwh):
@@ -67,6 +67,7 @@ TRAINING_BILL = Exercise(
     reference=training_bill,
     form=Numbers(count=3),
     accept=close_to(training_bill, ("time in days", "energy in MWh", "CO₂e in tonnes")),
+    room=ROOM,
     show=show,
     examples=(
         Example((1e9, 1e9, 1, 6e12, 1.0, 360.0, 1.0, 1000.0), "6·10¹⁸ operations at 6·10¹² a second: a million seconds, 100 kWh, 100 kg."),
