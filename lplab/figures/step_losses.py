@@ -102,9 +102,9 @@ def loss_curves(
         title=title or (said if done else "Not started yet"),
         subtitle=_key(curves, reference, window),
         height=height,
-        t=98,
+        t=50 + 16 * max(1, -(-len(_all(curves, reference)) // _ENTRIES)),  # for the key at its longest
     )
-    style.raw(fig)[1]["title"]["y"] = 1 - 28 / height  # room for the key's third line, whether it is there or not
+    style.raw(fig)[1]["title"]["y"] = 1 - 28 / height  # where it is with a key, whether there is one or not
     return fig
 
 

@@ -51,6 +51,8 @@ def test_the_key_takes_one_line_where_it_has_room():
     assert "<br>" not in short.layout.meta["subtitle"]
     long = figures.loss_curves([LossCurve(f"int4_fp4_2020, {n} phases", [1.0]) for n in "123"], steps=10)
     assert long.layout.meta["subtitle"].count("<br>") == 1 and long.layout.margin == short.layout.margin
+    one = figures.loss_curves([LossCurve("dense", [1.0])], steps=10)
+    assert one.layout.margin.t < short.layout.margin.t, "no room for lines that never come"
 
 
 def test_wrong_input_is_refused():
