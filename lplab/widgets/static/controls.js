@@ -48,7 +48,7 @@ export default {
       const group = el.closest(".lp-controls");
       if (group) {
         keepKeys(group);
-        setTimeout(() => nameControls(group), 500); // when its other members are there
+        for (const pause of [500, 2000, 8000]) setTimeout(() => nameControls(group), pause); // its members come one by one
         group.addEventListener("focusin", () => nameControls(group));
       } else if (patience--) setTimeout(enter, 50); // not yet in the page
     };
