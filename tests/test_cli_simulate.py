@@ -8,7 +8,7 @@ import math
 import pytest
 
 from lplab import cli
-from lplab.cli.simulate import axis
+from lplab.cli.simulate_sweep import axis
 from lplab.hardware import Cluster, my_machine, simulate
 
 pytest.importorskip("pandas")

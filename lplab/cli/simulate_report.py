@@ -1,8 +1,12 @@
-"""What ``lplab simulate`` says in words: one step as a few lines, and what must be known about its chips."""
+"""What ``lplab simulate`` says and writes: a step as a few lines, notes on its chips, CSV, the file of a figure."""
 
 from __future__ import annotations
 
+import csv
+import io
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from lplab.hardware.units import amount, duration, grouped
@@ -109,3 +113,33 @@ def does_not_fit(found: Any) -> str:
     """The warning above a step that no such device can run."""
     needed, there = (size(n) for n in (found.memory_bytes, found.design.chip.memory_bytes))
     return f"DOES NOT FIT: a device would need {needed} and has {there}. The times are of one with room for it."
+
+
+def say(lines: list[str]) -> None:
+    """What stands beside the result: on stderr, so that JSON and CSV stay what they are."""
+    for line in lines:
+        print(f"lplab simulate: {line}", file=sys.stderr)
+
+
+def write_figure(figure: Any, path: Path) -> None:
+    """Write the file, and say so."""
+    from lplab import figures
+
+    figures.export(figure, html_path(path))
+    say([f"figure written to {path} ({path.stat().st_size / 1e6:.1f} MB)"])
+
+
+def html_path(path: Path) -> Path:
+    """The path of a figure; ValueError unless it ends in .html."""
+    if path.suffix.lower() != ".html":
+        raise ValueError(f"--html writes a file that ends in .html, got {path.name!r}")
+    return path
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Rows as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().rstrip("\n")
