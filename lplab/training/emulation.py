@@ -265,3 +265,23 @@ def paused(emulation: Emulation) -> Iterator[None]:
         yield
     finally:
         emulation.enabled = before
+
+
+@contextmanager
+def undisturbed(emulations: list[Emulation]) -> Iterator[None]:
+    """Compute for a while with coins that do not count: what comes afterwards is as if nothing had been computed.
+
+    >>> emulation = Emulation(Recipe(), {})
+    >>> with undisturbed([emulation]):
+    ...     emulation.sites["new"] = Site("new")
+    ...     seed = emulation.sites["new"].seed_of("weight")
+    >>> emulation.sites["new"].calls
+    {}
+    """
+    before = [{name: dict(site.calls) for name, site in each.sites.items()} for each in emulations]
+    try:
+        yield
+    finally:
+        for each, calls in zip(emulations, before, strict=True):
+            for name, site in each.sites.items():
+                site.calls = calls.get(name, {})

@@ -24,6 +24,7 @@ from lplab.training.batches import Feed
 from lplab.training.checkpoints import check_kind, kind_of
 from lplab.training.conversion import emulations, load_quantizer_state, quantize_model, quantizer_state
 from lplab.training.diagnosis import DivergedError, diagnose
+from lplab.training.emulation import undisturbed
 from lplab.training.optimizers import make_optimizer
 from lplab.training.recipe import Recipe
 from lplab.training.recorder import Recorder
@@ -225,7 +226,8 @@ class Trainer:
         training = self.model.training
         self.model.eval()
         try:
-            output = self.model(inputs)
+            with undisturbed(emulations(self.model)):
+                output = self.model(inputs)
         finally:
             self.model.train(training)
         result = {"loss": float(self.loss(output, targets))}

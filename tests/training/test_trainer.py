@@ -202,6 +202,23 @@ def test_windows_and_regression():
     assert fit.run(60, progress=False)[-1].loss < 0.02 and set(fit.evaluate(x, x[:, :1])) == {"loss"}
 
 
+@pytest.mark.parametrize("recipe", ["fixed16_2015", "luq_2022"])
+def test_evaluation_changes_nothing_of_the_training(recipe):
+    """Not the coins either, which fixed point throws in the forward pass."""
+    quiet, watched, found = trainer(recipe), trainer(recipe), []
+    expected = losses(quiet.steps(6))
+    for step in watched.steps(6):
+        found.append(step.loss)
+        assert watched.evaluate(*data(64)(0)) == watched.evaluate(*data(64)(0))
+    assert found == expected
+
+
+def test_a_model_of_which_a_part_is_quantized_trains_and_is_evaluated():
+    model = nn.Sequential(nn.Linear(8, 8), quantize_model(nn.Linear(8, 3), "fp8_2018", last=None))
+    run = Trainer(model, data(), lr=0.1)
+    assert losses(run.steps(20))[-1] < 1.2 and run.evaluate(*data(64)(0))["loss"] < 1.2
+
+
 def test_evaluation_leaves_the_mode_alone():
     run = trainer()
     run.model.eval()
