@@ -38,7 +38,7 @@ def test_there_are_rules_to_compare():
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 @pytest.mark.parametrize("device", ["elsewhere", pytest.param("cuda", marks=CUDA)])
 def test_rounding_gives_the_bits_of_the_cpu(rule, device, monkeypatch):
-    """ "Elsewhere" is the way that tensors of other devices take, walked on the CPU."""
+    """The way that tensors of other devices take is walked on the CPU, too: "elsewhere"."""
     monkeypatch.setattr(fast, "WORTH_IT", 0)  # compiled loops from the first number on
     wanted = [rounder_of(rule)(x, 0, 4.0).values for x in numbers()]
     rounder_of.cache_clear()
