@@ -52,6 +52,26 @@ def spread(values: np.ndarray, digits: int = 2, unit: str = "") -> str:
     return f"{middle} ({low}–{high}){unit}"
 
 
+def signed(gaps: np.ndarray, digits: int = 3) -> str:
+    """The median of differences and, in brackets, the smallest and the largest, with their signs.
+
+    >>> signed(np.array([-0.001, 0.5, 0.25]))
+    '+0.250 (−0.001 to +0.500)'
+    """
+    middle, low, high = (f"{value:+.{digits}f}" for value in (np.median(gaps), gaps.min(), gaps.max()))
+    return f"{middle} ({low} to {high})".replace("-", "−")
+
+
+def counting_noise(percent: float, count: int) -> float:
+    """Two standard deviations of a share of wrong answers among ``count`` of them, in points of percent.
+
+    >>> counting_noise(50.0, 100)
+    10.0
+    """
+    share = percent / 100
+    return 200 * float(np.sqrt(share * (1 - share) / count))
+
+
 def power(exponent: int) -> str:
     """A power of two, for sentences.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
+from lplab.claims.compare import counting_noise, listed, spread
 from lplab.training import FixedPointRun, finish
 from lplab.training.fixed_point import TEST_IMAGES
 
@@ -76,17 +77,11 @@ def _median(results: Results, setting: str, rule: str, bits: int, number: str = 
     return float(np.median(_errors(results, setting, rule, bits, number)))
 
 
-def _noise(percent: float) -> float:
-    """Two standard deviations of an error rate that is counted on the test images, in points of percent."""
-    share = percent / 100
-    return 200 * float(np.sqrt(share * (1 - share) / TEST_IMAGES))
-
-
 def coin_stays_with_floating_point(results: Results) -> Finding:
     """Stochastic rounding, 14, 10 and 8 fraction bits: within the noise of the test set of floating point."""
     floating = results.median("test_error", setting=FLOATING)
     medians = {bits: _median(results, "wide outputs", "stochastic", bits) for bits in (14, 10, 8)}
-    limit = floating + _noise(floating)
+    limit = floating + counting_noise(floating, TEST_IMAGES)
     said = ", ".join(f"{error:.1f} % at {bits}" for bits, error in medians.items())
     sentence = (
         f"With layer outputs ⟨6, 10⟩: stochastic {said} fraction bits; floating point {floating:.1f} %, "
@@ -119,8 +114,8 @@ def nearest_stalls_where_the_coin_trains(results: Results) -> Finding:
     )
     return Finding(
         True,
-        f"At {_listed(found)} fraction bits every seed stalls with nearest (at best {nearest.min():.0f} % wrong) and "
-        f"learns with stochastic (at worst {coin.max():.1f} %).",
+        f"At {listed([str(bits) for bits in found])} fraction bits every seed stalls with nearest (at best "
+        f"{nearest.min():.0f} % wrong) and learns with stochastic (at worst {coin.max():.1f} %).",
     )
 
 
@@ -155,7 +150,7 @@ def ties_matter_when_there_are_ties(results: Results) -> Finding:
     one = [_median(results, "wide outputs", rule, bits) for rule in ("nearest_even", "nearest_up")]
     two = [_median(results, "gradient first", rule, bits) for rule in ("nearest_even", "nearest_up")]
     return Finding(
-        abs(one[0] - one[1]) <= _noise(max(one)) and two[0] < LEARNED < LOST < two[1],
+        abs(one[0] - one[1]) <= counting_noise(max(one), TEST_IMAGES) and two[0] < LEARNED < LOST < two[1],
         f"At {bits} fraction bits, one Convert for each update: {_share(rare, 3)} ties, to even {one[0]:.1f} % and "
         f"floor(x + ½) {one[1]:.1f} % wrong. The gradient rounded first: {_share(often)} ties, to even {two[0]:.1f} % "
         f"and floor(x + ½) {two[1]:.0f} % wrong.",
@@ -164,23 +159,15 @@ def ties_matter_when_there_are_ties(results: Results) -> Finding:
 
 def ours(results: Results) -> str:
     """Medians over the seeds, and the spread, in the words of the paper."""
-    parts = [f"float {_spread(results.values('test_error', setting=FLOATING))}"]
+    parts = [f"float {spread(results.values('test_error', setting=FLOATING), 1, ' %')}"]
     for rule, name in (("stochastic", "stochastic"), ("nearest_down", "nearest")):
-        each = (f"FL {b}: {_spread(_errors(results, 'wide outputs', rule, b))}" for b in (14, 10, 8, 6))
+        each = (f"FL {b}: {spread(_errors(results, 'wide outputs', rule, b), 1, ' %')}" for b in (14, 10, 8, 6))
         parts.append(f"{name} {', '.join(each)}")
     return "; ".join(parts)
 
 
-def _spread(values: np.ndarray) -> str:
-    return f"{np.median(values):.1f} ({values.min():.1f}–{values.max():.1f}) %"
-
-
 def _share(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
-
-
-def _listed(numbers: list[int]) -> str:
-    return " and ".join([", ".join(map(str, numbers[:-1])), str(numbers[-1])] if numbers[1:] else [str(numbers[0])])
 
 
 GUPTA_2015 = Claim(

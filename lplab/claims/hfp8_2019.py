@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
-from lplab.claims.compare import as_good, clearly_above, noise, spread
+from lplab.claims.compare import as_good, clearly_above, noise, signed, spread
 from lplab.claims.small_nets import small_transformer
 from lplab.claims.trainings import Trained, cosine, one_thread, train
 
@@ -77,7 +77,7 @@ def one_format_is_worse(results: Results) -> Finding:
     gaps = one - hybrid
     return Finding(
         bool(gaps.min() > 0) and clearly_above(one, base),
-        f"1-5-2 everywhere {spread(one)}: {_signed(gaps)} against the hybrid, seed by seed; the seeds of float32 lie "
+        f"1-5-2 everywhere {spread(one)}: {signed(gaps, 4)} against the hybrid, seed by seed; the seeds of float32 lie "
         f"{noise(base):.3f} apart.",
     )
 
@@ -128,9 +128,9 @@ def rounding_costs_little_here(results: Results) -> Finding:
     fine, wide = (_losses(results, FLOAT, f"in_{kind}") - base for kind in (FINE_FORMAT, WIDE_FORMAT))
     return Finding(
         bool(abs(wide).max() < noise(base)) and float(np.median(wide)) > float(np.median(fine)),
-        f"The float32 networks with weights and activations rounded afterwards: {_signed(fine)} in 1-4-3 and "
-        f"{_signed(wide)} in 1-5-2, while the seeds lie {noise(base):.3f} apart: this network does not need the third "
-        "bit.",
+        f"The float32 networks with weights and activations rounded afterwards: {signed(fine, 4)} in 1-4-3 and "
+        f"{signed(wide, 4)} in 1-5-2, while the seeds lie {noise(base):.3f} apart: this network does not need the "
+        "third bit.",
     )
 
 
@@ -142,13 +142,9 @@ def worse_by_what_rounding_costs(results: Results) -> Finding:
     return Finding(
         bool(gaps.min() > 0) and 0.5 < ratio < 2,
         f"Compared seed by seed, 1-5-2 everywhere is worse than the hybrid on {int((gaps > 0).sum())} of {len(gaps)}, "
-        f"by {_signed(gaps)}: {ratio:.1f} times what the third mantissa bit is worth when a trained network "
+        f"by {signed(gaps, 4)}: {ratio:.1f} times what the third mantissa bit is worth when a trained network "
         "is rounded.",
     )
-
-
-def _signed(gaps: np.ndarray) -> str:
-    return f"{np.median(gaps):+.4f} ({gaps.min():+.4f} to {gaps.max():+.4f})".replace("-", "−")
 
 
 def ours(results: Results) -> str:

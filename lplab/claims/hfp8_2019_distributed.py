@@ -10,7 +10,7 @@ import numpy as np
 from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
 from lplab.claims.compare import as_good, clearly_above, spread
 from lplab.claims.eight_bit_weights import FLOAT, MASTER, NONE, RESIDUAL, SCHEMES, SHORT, Master, Owners
-from lplab.claims.trainings import one_thread
+from lplab.claims.trainings import one_thread, quality
 
 STEPS, BATCH = 160, 16  # steps; examples a learner and step
 LEARNERS = 4
@@ -41,26 +41,13 @@ def run(scheme: str, learners: int, seed: int, steps: int = STEPS) -> dict[str, 
         moved += float(np.mean(side.visible() != before)) / steps
         last.append(float(np.mean([loss for _, loss in found])))
     sent = getattr(side, "sent_bytes", 0) / steps / len(first) / max(learners - 1, 1)
+    _put(model, side.visible())
     return {
-        **_quality(model, side.visible(), *task.test()),
+        **quality(model, *task.test()),
         "train_loss": round(float(np.mean(last[-16:])) / float(np.log(2)), 6),
         "moved": round(moved, 6),
         "bytes": round(sent, 6),
         "digest": float(digest),
-    }
-
-
-def _quality(model: Any, weights: np.ndarray, inputs: Any, targets: Any) -> dict[str, float]:
-    """Test loss (bits) and error (%) at these weights."""
-    import torch
-    from torch.nn import functional
-
-    _put(model, weights)
-    with torch.no_grad():
-        output = model.eval()(inputs)
-    return {
-        "loss": round(float(functional.cross_entropy(output, targets)) / float(np.log(2)), 6),
-        "error": round(100 * float((output.argmax(-1) != targets).float().mean()), 4),
     }
 
 
@@ -166,9 +153,9 @@ def ours(results: Results) -> str:
     """Test loss of each scheme, and bytes."""
     parts = [f"{scheme} {spread(_numbers(results, scheme))}" for scheme in (FLOAT, RESIDUAL, NONE)]
     sent, base = (float(_numbers(results, scheme, "bytes")[0]) for scheme in (RESIDUAL, FLOAT))
-    return (
-        "; ".join(parts) + f" bits; {sent:.0f} bytes a weight instead of {base:.0f}; equal to master weights bit by bit"
-    )
+    equal = "equal" if equal_to_the_bit(results).holds else "not equal"
+    said = f"{sent:.0f} bytes a weight instead of {base:.0f}; {equal} to master weights bit by bit"
+    return f"{'; '.join(parts)} bits; {said}"
 
 
 HFP8_2019_DISTRIBUTED = Claim(

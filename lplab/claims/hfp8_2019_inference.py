@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from lplab.claims.claim import Check, Claim, Finding, Numbers, Point, Results
-from lplab.claims.compare import listed, spread
-from lplab.claims.trainings import cosine, one_thread, train
+from lplab.claims.compare import counting_noise, listed, signed, spread
+from lplab.claims.trainings import cosine, one_thread, quality, train
 
 STEPS, BATCH = 480, 50
+PICTURES = 1000  # of the test
 TUNING = 40  # batches of training pictures that batch norms are measured on
 FINE, WIDE, FOUR = "hfp8_forward", "fp8_152", "int4"
 LABELS = {FINE: "1-4-3", WIDE: "1-5-2", FOUR: "INT4"}
@@ -43,14 +44,7 @@ def measure(point: Point, seed: int) -> Numbers:
 
 
 def _quality(name: str, model: Any, inputs: Any, targets: Any) -> dict[str, float]:
-    import torch
-    from torch.nn import functional
-
-    with torch.no_grad():
-        output = model.eval()(inputs)
-    loss = float(functional.cross_entropy(output, targets)) / float(np.log(2))
-    wrong = float((output.argmax(-1) != targets).float().mean())
-    return {f"{name}_loss": round(loss, 6), f"{name}_error": round(100 * wrong, 4)}
+    return {f"{name}_{number}": value for number, value in quality(model, inputs, targets).items()}
 
 
 def _shift(before: Any, after: Any) -> float:
@@ -79,7 +73,7 @@ def _lost(results: Results, name: str, when: str) -> np.ndarray:
 def direct_loses(results: Results) -> Finding:
     """Rounded to 1-4-3 as it is, the network is worse on every seed."""
     lost = _lost(results, FINE, "direct")
-    return Finding(bool(lost.min() > 0), f"1-4-3 as it is: {_signed(lost)} bits against float32.")
+    return Finding(bool(lost.min() > 0), f"1-4-3 as it is: {signed(lost)} bits against float32.")
 
 
 def retuning_takes_back_most(results: Results) -> Finding:
@@ -88,14 +82,14 @@ def retuning_takes_back_most(results: Results) -> Finding:
     share = 1 - float(np.median(retuned)) / max(float(np.median(direct)), 1e-12)
     return Finding(
         share > MOST,
-        f"With batch norms measured anew: {_signed(retuned)} bits: {100 * share:.0f} % of the loss is taken back.",
+        f"With batch norms measured anew: {signed(retuned)} bits: {100 * share:.0f} % of the loss is taken back.",
     )
 
 
 def one_bit_less_loses_more(results: Results) -> Finding:
     """1-5-2 loses more than 1-4-3 on every seed, before and after."""
     pairs = [(_lost(results, WIDE, when), _lost(results, FINE, when)) for when in ("direct", "retuned")]
-    said = [f"{_signed(wide)} bits {word}" for (wide, _), word in zip(pairs, ("as it is", "re-tuned"), strict=True)]
+    said = [f"{signed(wide)} bits {word}" for (wide, _), word in zip(pairs, ("as it is", "re-tuned"), strict=True)]
     return Finding(all(bool((wide > fine).all()) for wide, fine in pairs), f"1-5-2: {listed(said)}.")
 
 
@@ -113,23 +107,18 @@ def more_is_lost_more_is_won(results: Results) -> Finding:
 def errors_are_too_coarse(results: Results) -> Finding:
     """In wrong answers the loss of 1-4-3 is hardly visible: within two standard deviations of the test set."""
     float32, direct = (_numbers(results, f"{name}_error") for name in ("float_retuned", f"{FINE}_direct"))
-    share = float(np.median(float32)) / 100
-    noise = 200 * float(np.sqrt(share * (1 - share) / 1000))
+    noise = counting_noise(float(np.median(float32)), PICTURES)
     return Finding(
         bool(np.abs(direct - float32).max() < noise),
-        f"In wrong answers: float32 {spread(float32, 1)} %, 1-4-3 as it is {spread(direct, 1)} %, and 1,000 test "
-        f"pictures tell {noise:.1f} points apart.",
+        f"In wrong answers: float32 {spread(float32, 1)} %, 1-4-3 as it is {spread(direct, 1)} %, and {PICTURES:,} "
+        f"test pictures tell {noise:.1f} points apart.",
     )
-
-
-def _signed(gaps: np.ndarray) -> str:
-    return f"{np.median(gaps):+.3f} ({gaps.min():+.3f} to {gaps.max():+.3f})".replace("-", "−")
 
 
 def ours(results: Results) -> str:
     """What each format loses, as it is and re-tuned."""
     parts = [
-        f"{LABELS[n]} {_signed(_lost(results, n, 'direct'))} as it is, {_signed(_lost(results, n, 'retuned'))} re-tuned"
+        f"{LABELS[n]} {signed(_lost(results, n, 'direct'))} as it is, {signed(_lost(results, n, 'retuned'))} re-tuned"
         for n in (FINE, WIDE)
     ]
     return "; ".join(parts) + f" bits (float32 {spread(_numbers(results, 'float_retuned_loss'))})"

@@ -10,16 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from lplab.claims.trainings import _classes, _or, one_thread
+from lplab.claims.trainings import at_most, class_count, end_of, one_thread
 from lplab.compression import Compressor
 
 if TYPE_CHECKING:
     from lplab.parallel import Learners
     from lplab.training.tasks import Task
-
-LAST = 0.1  # the share of the steps whose mean loss counts as the training loss of the end
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +48,11 @@ class Finished:
             output = model.eval()(inputs)
             loss = float(functional.cross_entropy(output.flatten(0, -2), targets.flatten()))
             right = (output.argmax(-1) == targets).float().mean()
-            classes = _classes(model, inputs)
-        end = float(np.mean(self.losses[-max(1, round(LAST * len(self.losses))) :]))
+            classes = class_count(model, inputs)
         return {
-            "loss": round(_or(loss / math.log(2), math.log2(classes)), 6),
+            "loss": round(at_most(loss / math.log(2), math.log2(classes)), 6),
             "error": round(100 * (1 - float(right)), 4),
-            "train_loss": round(_or(end / math.log(2), math.log2(classes)), 6),
+            "train_loss": round(at_most(end_of(self.losses) / math.log(2), math.log2(classes)), 6),
             "skipped": float(self.skipped),
         }
 

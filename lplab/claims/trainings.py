@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,15 +44,14 @@ class Trained:
         inputs, targets = self.task.test()
         with one_thread():
             found = {"loss": math.inf, "error": math.inf} if self.diverged else self.trainer.evaluate(inputs, targets)
-            classes = _classes(self.trainer.model, inputs)
+            classes = class_count(self.trainer.model, inputs)
         guessing = math.log2(classes)
-        last = self.losses[-max(1, round(LAST * len(self.losses))) :] or (math.inf,)
-        end = math.inf if self.diverged else float(np.mean(last))
+        end = math.inf if self.diverged or not self.losses else end_of(self.losses)
         error = found["error"] if math.isfinite(found["error"]) else 1 - 1 / classes
         return {
-            "loss": round(_or(found["loss"] / math.log(2), guessing), 6),
+            "loss": round(at_most(found["loss"] / math.log(2), guessing), 6),
             "error": round(100 * error, 4),
-            "train_loss": round(_or(end / math.log(2), guessing), 6),
+            "train_loss": round(at_most(end / math.log(2), guessing), 6),
             "diverged": float(bool(self.diverged)),
             "steps": float(len(self.losses)),
         }
@@ -118,14 +117,10 @@ def one_thread() -> Iterator[None]:
     ...     torch.get_num_threads()
     1
     """
-    import torch
+    from lplab.training.threads import torch_threads
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with torch_threads(1):
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def cosine(steps: int) -> Callable[[int], float]:
@@ -137,12 +132,38 @@ def cosine(steps: int) -> Callable[[int], float]:
     return lambda step: 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
-def _or(value: float, limit: float) -> float:
-    """The value, or the limit where it is above or not a number."""
+def quality(model: Any, inputs: Any, targets: Any) -> dict[str, float]:
+    """Held-out ``loss`` (bits) and ``error`` (%) of a classifier, as they are stored."""
+    import torch
+    from torch.nn import functional
+
+    with torch.no_grad():
+        output = model.eval()(inputs)
+    loss = float(functional.cross_entropy(output, targets)) / math.log(2)
+    wrong = float((output.argmax(-1) != targets).float().mean())
+    return {"loss": round(loss, 6), "error": round(100 * wrong, 4)}
+
+
+def end_of(losses: Sequence[float]) -> float:
+    """The mean of the last tenth of the losses of a training, at least of one.
+
+    >>> end_of([9.0] * 18 + [2.0, 1.0])
+    1.5
+    """
+    return float(np.mean(losses[-max(1, round(LAST * len(losses))) :]))
+
+
+def at_most(value: float, limit: float) -> float:
+    """The value, or the limit where it is above or not a number.
+
+    >>> at_most(2.0, 3.0), at_most(math.nan, 3.0)
+    (2.0, 3.0)
+    """
     return value if value < limit else limit
 
 
-def _classes(model: Any, inputs: Any) -> int:
+def class_count(model: Any, inputs: Any) -> int:
+    """How many classes a model tells apart; whether it is in training stays as it is."""
     import torch
 
     training = model.training

@@ -9,6 +9,7 @@ import pytest
 from lplab import claims, cli
 from lplab.claims import Check, Claim, Finding, Results, catalogue, gupta_2015
 from lplab.claims.claim import key
+from lplab.claims.compare import counting_noise
 from lplab.claims.store import Session, Stored, path_of, save
 
 MEASURED = []
@@ -229,7 +230,7 @@ def test_the_explanations_can_fail():
 
 def test_the_noise_of_the_test_set():
     errors = np.random.default_rng(0).binomial(397, 0.02, 20_000) / 3.97
-    assert gupta_2015._noise(2.0) == pytest.approx(2 * errors.std(), rel=0.05)
+    assert counting_noise(2.0, 397) == pytest.approx(2 * errors.std(), rel=0.05)
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------
