@@ -56,9 +56,8 @@ def sixteen_days_become_seven_hours(results: Results) -> Finding:
     hours, needed = _of(results, "hours", what="hours"), _of(results, "needed", what="hours")
     return Finding(
         abs(hours / 7 - 1) < 0.05,
-        f"{DAYS} days on {SMALL} GPUs are {_of(results, 'perfect', what='hours'):.0f} hours on 256 if nothing is "
-        "lost, and "
-        f"{hours:.1f} at {LARGE:.0f} %; the 7 hours that are stated are {needed:.1f} %.",
+        f"{DAYS} days on {SMALL} GPUs are {_of(results, 'perfect', what='hours'):.0f} hours on 256 if nothing is lost, "
+        f"and {hours:.1f} at {LARGE:.0f} %; the 7 hours that are stated are {needed:.1f} %.",
     )
 
 
@@ -88,10 +87,8 @@ def hiding_would_do_better(results: Results) -> Finding:
     return Finding(
         found["IBM"] > THEIRS + 2 and found["Facebook"] > GOYAL + 2,
         f"With gradients sent behind the backward pass the model gives {found['IBM']:.1f} and {found['Facebook']:.1f} "
-        "%, "
-        "more than either measured: in both, transfers were exposed or slower than the line, or machines waited for "
-        "each "
-        "other.",
+        "%, more than either measured: in both, transfers were exposed or slower than the line, or machines waited "
+        "for each other.",
     )
 
 
@@ -120,12 +117,10 @@ DDL_2017 = Claim(
     paper="M. Cho et al.: PowerAI DDL, arXiv 1708.02188, 2017",
     where="abstract; IBM's announcement",
     states="ResNet-50 scales to 256 GPUs at 95 %, where the best before was 89 %; ResNet-101 on ImageNet-22K takes 7 "
-    "hours "
-    "on 256 GPUs where one server of 4 needs 16 days.",
+    "hours on 256 GPUs where one server of 4 needs 16 days.",
     theirs="95 % (read), 16 days to 7 hours (read), 88 % for the latter (recalled); Goyal et al. about 90 % (read)",
     experiment="The simulator, the same at every run: 64 nodes of 4 P100, NVLink inside, InfiniBand EDR between, "
-    "rings; "
-    "200 ms of computing in a step as measured by them, 102 MB of gradients in FP32.",
+    "rings; 200 ms of computing in a step as measured by them, 102 MB of gradients in FP32.",
     points=POINTS,
     seeds=(0,),
     measure=measure,

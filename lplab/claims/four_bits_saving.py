@@ -81,10 +81,8 @@ def seven_times(results: Results) -> Finding:
     return Finding(
         min(best) > THEIRS,
         f"A step of ResNet-50 and of BERT-base in 4 bits is {_range(best)} times as fast as in 16 if norms, "
-        "activations and "
-        f"rounding cost nothing, {_range(plain)} times if they are passes of their own; the chip's peak is {PEAK:.0f} "
-        "times, "
-        f"the {THEIRS:.0f} are products on an area.",
+        f"activations and rounding cost nothing, {_range(plain)} times if they are passes of their own; the chip's "
+        f"peak is {PEAK:.0f} times, the {THEIRS:.0f} are products on an area.",
     )
 
 
@@ -102,9 +100,8 @@ def half_of_it_comes_with_eight(results: Results) -> Finding:
     eight, four = (_gains(results, "milliseconds", bits) for bits in ("8", "4"))
     return Finding(
         all(f / e < e for e, f in zip(eight, four, strict=True)),
-        f"8 bits bring {_range(eight)} times, 4 bits {_range(four)}: the second halving brings less than the first, "
-        "as what "
-        "stays in 16 bits (ends, shortcuts, norms) stays as slow as it was.",
+        f"8 bits bring {_range(eight)} times, 4 bits {_range(four)}: the second halving brings less than the first, as "
+        "what stays in 16 bits (ends, shortcuts, norms) stays as slow as it was.",
     )
 
 
@@ -126,8 +123,7 @@ def compression_saves_waiting(results: Results) -> Finding:
         all(j < t for t, j in zip(times, joules, strict=True)),
         f"Over 100 Gb/s a step in 4 bits spends {_waiting(results)} % waiting. ScaleCom saves "
         f"{_range([100 * t for t in times], 0)} % of its time and {_range([100 * j for j in joules], 0)} % of its "
-        "energy: "
-        "what waits draws less than what computes.",
+        "energy: what waits draws less than what computes.",
     )
 
 
@@ -166,10 +162,8 @@ FOUR_BITS_SAVING = Claim(
     states="Training in 4 bits promises over seven times the performance of FP16 systems.",
     theirs="over 7 × (read); 4 products at once on 55 % of the area (recalled): of a unit, not of a training",
     experiment=f"The simulator, the same at every run: {DEVICES} B200 at their published dense rates "
-    f"({100 * UTILIZATION:.0f} % "
-    "reached), ResNet-50 and BERT-base in 16, 8 and 4 bits, two links, with and without ScaleCom, two ends for the "
-    "work "
-    "between products; energy from the chip's design power.",
+    f"({100 * UTILIZATION:.0f} % reached), ResNet-50 and BERT-base in 16, 8 and 4 bits, two links, with and without "
+    "ScaleCom, two ends for the work between products; energy from the chip's design power.",
     points=POINTS,
     seeds=(0,),
     measure=measure,
@@ -186,6 +180,5 @@ FOUR_BITS_SAVING = Claim(
     modelled=True,
     limits="A model on a chip that is not IBM's; that networks train as well in 4 bits is another question "
     "(sun_2020_ablation). Shares of the design power are those of H100s. The grid and the building, which count more, "
-    "are "
-    "in patterson_2021.",
+    "are in patterson_2021.",
 )

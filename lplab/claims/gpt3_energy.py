@@ -52,7 +52,7 @@ def operations_by_the_rule(results: Results) -> Finding:
     found = _of(results, "operations")
     return Finding(
         abs(found * 1e21 / OPERATIONS - 1) < 0.005,
-        f"6 × 175·10⁹ × 300·10⁹ = {found / 100:.2f}·10²³ operations (published 3.14·10²³).",
+        f"6 × 175·10⁹ × 300·10⁹ = {found / 100:.2f}·10²³ operations (published {OPERATIONS / 1e23:.2f}·10²³).",
     )
 
 
@@ -61,9 +61,8 @@ def energy_and_carbon(results: Results) -> Finding:
     days, mwh, tonnes = (_of(results, number) for number in ("days", "mwh", "tonnes"))
     return Finding(
         abs(days / DAYS - 1) < 0.005 and abs(mwh / MWH - 1) < 0.005 and abs(tonnes / TONNES - 1) < 0.005,
-        f"10,000 V100 that sustain 24.6 TFLOPS: {days:.1f} days (published {DAYS}), {mwh:,.0f} MWh ({MWH:,.0f}), "
-        f"{tonnes:.0f} t "
-        f"({TONNES:.0f}).",
+        f"10,000 V100 that sustain {SUSTAINED / 1e12:.1f} TFLOPS: {days:.1f} days (published {DAYS}), {mwh:,.0f} MWh "
+        f"({MWH:,.0f}), {tonnes:.0f} t ({TONNES:.0f}).",
     )
 
 
@@ -81,9 +80,8 @@ def a_model_of_the_step_comes_near(results: Results) -> Finding:
     days, mwh = (_of(results, number, "layers") for number in ("days", "mwh"))
     return Finding(
         abs(days / DAYS - 1) < 0.15 and abs(mwh / MWH - 1) < 0.25,
-        f"From the layers, at {100 * UTILIZATION:.0f} % of a V100's peak and its design power, with {HOST_WATTS:.0f} "
-        "W around "
-        f"each: {days:.1f} days and {mwh:,.0f} MWh.",
+        f"From the layers, at {100 * UTILIZATION:.0f} % of a V100's peak and its design power, with {HOST_WATTS:.0f} W "
+        f"around each: {days:.1f} days and {mwh:,.0f} MWh.",
     )
 
 
@@ -105,8 +103,7 @@ GPT3_ENERGY = Claim(
     states="GPT-3's training took 3.14·10²³ operations, 14.8 days on 10,000 V100s, 1,287 MWh and 552 t of CO₂e.",
     theirs="1,287 MWh, 552 t (second-hand); 3.14·10²³ operations, 24.6 TFLOPS, 330 W, 14.8 days (recalled)",
     experiment="Arithmetic, the same at every run: 6·N·D, time, energy, carbon; and, independently, the model of a "
-    "step from "
-    "the network's 96 blocks.",
+    "step from the network's 96 blocks.",
     points=POINTS,
     seeds=(0,),
     measure=measure,
@@ -121,7 +118,6 @@ GPT3_ENERGY = Claim(
     ),
     budget_seconds=5,
     modelled=True,
-    limits=f"The last training alone. {accelerators.get('v100').label} at a recalled peak and power; what 10,000 "
-    "chips lost by "
-    "waiting for each other is within the 20 % that they reached.",
+    limits=f"The last training alone. {accelerators.get('v100').label} at a recalled peak and power; what 10,000 chips "
+    "lost by waiting for each other is within the 20 % that they reached.",
 )

@@ -125,7 +125,9 @@ def ours(results: Results) -> str:
     """Bits a character, median and spread."""
     parts = [f"float32 {spread(_float32(results))}", f"dynamic scale {spread(_losses(results, 'dynamic'))}"]
     parts += [f"no scale {spread(_losses(results, 0))}"]
-    return "; ".join([*parts, f"gradients 256 times smaller {spread(_losses(results, SMALL))} bits a character"])
+    return "; ".join(
+        [*parts, f"gradients {2**-SMALL} times smaller {spread(_losses(results, SMALL))} bits a character"]
+    )
 
 
 MICIKEVICIUS_2018 = Claim(

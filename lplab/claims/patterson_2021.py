@@ -61,8 +61,7 @@ def operations_do_not_decide(results: Results) -> Finding:
     return Finding(
         large < small / 100,
         f"GShard with 600 billion parameters, of which few are used at a time, {large:.1f} t; GPT-3 with 175, all of "
-        "them "
-        f"used, {small:.0f} t.",
+        f"them used, {small:.0f} t.",
     )
 
 
@@ -96,12 +95,10 @@ PATTERSON_2021 = Claim(
     paper="D. Patterson et al.: Carbon emissions and large neural network training, arXiv 2104.10350, 2021",
     where="table 4",
     states="T5, Meena, GShard-600B, Switch Transformer and GPT-3 took 85.7, 232, 24.1, 179 and 1,287 MWh; GPT-3 "
-    "emitted "
-    "552 t.",
+    "emitted 552 t.",
     theirs="85.7, 232, 24.1, 179, 1,287 MWh (second-hand); 46.7, 96.4, 4.8, 72.2, 552.1 t (recalled but for GPT-3's)",
     experiment="Arithmetic, the same at every run: chips × watts × days × PUE, times the intensity of the grid, from "
-    "the "
-    "paper's inputs (recalled: that they close supports them).",
+    "the paper's inputs (recalled: that they close supports them).",
     points=POINTS,
     seeds=(0,),
     measure=measure,
@@ -116,6 +113,5 @@ PATTERSON_2021 = Claim(
     budget_seconds=5,
     modelled=True,
     limits="Watts and days are theirs; nothing is measured. Making the chips, and all trainings before the last, are "
-    "left "
-    "out.",
+    "left out.",
 )

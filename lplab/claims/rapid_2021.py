@@ -78,8 +78,8 @@ def depthwise_leaves_arrays_empty(results: Results) -> Finding:
     return Finding(
         all(values[place] < least / 3 for values, least in zip(found, rest, strict=True)),
         f"MobileNetV2 sustains {found[0][place]:.0f} TFLOPS ({found[1][place]:.0f} with all on the way), the least of "
-        "the "
-        f"others {rest[0]:.0f} ({rest[1]:.0f}): depthwise products fill a row or two of an array, and stay in 16 bits.",
+        f"the others {rest[0]:.0f} ({rest[1]:.0f}): depthwise products fill a row or two of an array, and stay in 16 "
+        "bits.",
     )
 
 
@@ -100,14 +100,11 @@ RAPID_2021 = Claim(
     paper="S. Venkataramani et al.: RaPiD, ISCA 2021",
     where="abstract",
     states="Training in hybrid FP8 on 4 chips of 32 cores, batch 512, sustains 102 to 588 of 768 TFLOPS, 203 in the "
-    "mean; "
-    "INT4 inference at batch 1 does 3 to 13.5 TOPS/W, 7 in the mean.",
+    "mean; INT4 inference at batch 1 does 3 to 13.5 TOPS/W, 7 in the mean.",
     theirs="102–588, mean 203 of 768 TFLOPS; 3–13.5, mean 7 TOPS/W (read)",
     experiment=f"Our model of every layer, the same at every run: {len(NETWORKS)} networks, weight-stationary arrays "
-    "of "
-    "8 × 64 as far as products fill them, and two ends: norms and activations each in a pass of their own, or all on "
-    "the "
-    "way. Verdicts are of the first.",
+    "of 8 × 64 as far as products fill them, and two ends: norms and activations each in a pass of their own, or all "
+    "on the way. Verdicts are of the first.",
     points=POINTS,
     seeds=(0,),
     measure=measure,
@@ -124,6 +121,5 @@ RAPID_2021 = Claim(
     budget_seconds=10,
     modelled=True,
     limits="The networks of the paper are not listed where we could read, memory bandwidths are recalled, and the "
-    "power "
-    "that a waiting chip draws is that of H100s.",
+    "power that a waiting chip draws is that of H100s.",
 )

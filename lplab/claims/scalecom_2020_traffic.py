@@ -71,9 +71,9 @@ def _kilobytes(values: Any) -> str:
 def scalecom_is_constant(results: Results) -> Finding:
     """Bytes on the wire a learner: bounded by twice the values and once the indices, whatever the number."""
     wire, filled = _of(results, "ScaleCom", "wire"), _of(results, "ScaleCom", "filled")
-    bound = 2 * WORLDS[-1] / (WORLDS[-1] - 1) * wire[-1] / 2
+    limit = wire[-1] * WORLDS[-1] / (WORLDS[-1] - 1)  # of ever more learners: what is sent goes as (n − 1)/n
     return Finding(
-        bool(wire[-1] / wire[1] < 1.4 and (wire <= bound * 1.001).all() and np.ptp(filled) < 1e-3),
+        bool(wire[-1] / wire[1] < 1.4 and (wire <= 1.001 * limit).all() and np.ptp(filled) < 1e-3),
         f"ScaleCom: a learner sends {_kilobytes(wire)} thousand bytes a step with {listed([str(n) for n in WORLDS])} "
         f"learners; {100 * filled[-1]:.1f} % of the average are not zero, for any number.",
     )

@@ -51,10 +51,8 @@ def the_search_was_corrected(results: Results) -> Finding:
     return Finding(
         abs(kwh / spent / TIMES - 1) < 0.02,
         f"The {first:.0f} t of the architecture search were corrected in 2021: {real:.1f} t and {spent / 1000:.1f} "
-        "MWh, where "
-        f"the estimate was {kwh / 1000:.0f} MWh: {kwh / spent:.0f} times too high. The search had used a small proxy "
-        "task, "
-        "TPUs, and a better building.",
+        f"MWh, where the estimate was {kwh / 1000:.0f} MWh: {kwh / spent:.0f} times too high. The search had used a "
+        "small proxy task, TPUs, and a better building.",
     )
 
 
@@ -74,8 +72,7 @@ def the_inputs_of_the_correction_close(results: Results) -> Finding:
     return Finding(
         abs(found / published - 1) < 0.02,
         f"From the corrected run's chips, watts and hours (recalled) the formula gives {found / 1000:.2f} MWh "
-        "(published "
-        f"{published / 1000:.1f}).",
+        f"(published {published / 1000:.1f}).",
     )
 
 
@@ -96,14 +93,11 @@ STRUBELL_2019 = Claim(
     "D. Patterson et al., arXiv 2104.10350, 2021",
     where="table 3; the correction in section 4 of the latter",
     states="Training a Transformer emits 26 lb of CO₂e, BERT 1,438, and a neural architecture search 626,155 lb (284 "
-    "t), as "
-    "much as five cars in their lives.",
+    "t), as much as five cars in their lives.",
     theirs="26, 192, 262, 1,438 and 626,155 lb (second-hand); corrected: 88 times too high, 7.5 MWh (second-hand), "
-    "3.2 t "
-    "(recalled)",
+    "3.2 t (recalled)",
     experiment="Arithmetic, the same at every run: the formula of the paper with its watts and hours, PUE 1.58 and "
-    "0.954 lb "
-    "of CO₂ per kWh.",
+    "0.954 lb of CO₂ per kWh.",
     points=POINTS,
     seeds=(0,),
     measure=measure,

@@ -109,8 +109,7 @@ def peaks_of_gpus_are_linear(results: Results) -> Finding:
     return Finding(
         all(abs(value - 2) < 0.01 for value in found.values()),
         "From 16 to 8 bits H100 and IBM's chip double, and so does B200 from 8 to 4: rates go with the bits that can "
-        "be "
-        f"fetched ({listed([f'{value:.2f}' for value in found.values()])}), where the law says 4.",
+        f"be fetched ({listed([f'{value:.2f}' for value in found.values()])}), where the law says 4.",
     )
 
 
@@ -130,15 +129,13 @@ def networks_gain_less(results: Results) -> Finding:
     found = {(w, fused): _steps(results, w, fused) for w in peaks for fused in (False, True)}
     parts = [
         f"against {wide.upper()} {_range(found[wide, False])} times as fast ({_range(found[wide, True])} if all of "
-        "this is "
-        f"done on the way; the peak grows {peaks[wide]:.0f} times)"
+        f"this is done on the way; the peak grows {peaks[wide]:.0f} times)"
         for wide in peaks
     ]
     return Finding(
         all(max(values) < peaks[wide] for (wide, _), values in found.items()),
         "Norms, activations and conversions go to memory in 16 bits. A training step of ResNet-50 and BERT-base in "
-        "hybrid "
-        f"FP8 on an H100, by our model: {listed(parts)}.",
+        f"hybrid FP8 on an H100, by our model: {listed(parts)}.",
     )
 
 
@@ -168,8 +165,7 @@ THROUGHPUT_BITS = Claim(
     theirs="over 10 × from 32 to 8 bits, 4 × from 8 to 4 bits, over 7 × density of the 4-bit unit (read as abstracts; "
     "the parts of the 7 are recalled)",
     experiment="Arithmetic, the same at every run: published dense peaks of chips, areas of multipliers in 45 nm, and "
-    "the "
-    "time of every layer of two networks on an H100.",
+    "the time of every layer of two networks on an H100.",
     points=POINTS,
     seeds=(0,),
     measure=measure,

@@ -86,7 +86,7 @@ def ends_need_sixteen_bits(results: Results) -> Finding:
 
 
 def ends_move_outputs(results: Results) -> Finding:
-    """What FP8 ends do to outputs of a trained network, against 1-6-9: a hundred times as much."""
+    """What FP8 ends do to outputs of a trained network, against 1-6-9: over thirty times as much."""
     moved = {f: float(np.median(_of(results, "transformer", "float32", f"moved_{f}"))) for f in ("fp8", "fp16")}
     return Finding(
         moved["fp8"] > 30 * moved["fp16"],
