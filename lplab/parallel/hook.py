@@ -28,6 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 from lplab.compression import Compressor, Context, Entry, Ledger
 from lplab.compression.exchange import payload_bytes
 from lplab.compression.protocol import Steps
+from lplab.parallel.checkpoints import as_arrays, as_tensors
 from lplab.parallel.collectives import Wire
 from lplab.parallel.layers import layer_infos
 from lplab.parallel.memory import Memory
@@ -97,7 +98,8 @@ class HookState:
 
     def state_dict(self) -> dict[str, Any]:
         """This rank's state: a file for each rank goes on bit for bit."""
-        return {"step": self.step, "world": self.wire.world, "rank": self.wire.rank, **self.memory.state_dict()}
+        saved = as_tensors(self.memory.state_dict())
+        return {"step": self.step, "world": self.wire.world, "rank": self.wire.rank, **saved}
 
     def portable_state_dict(self) -> dict[str, Any]:
         """The mean of all ranks' states, equal on all of them: one file, for any number of ranks."""
@@ -107,10 +109,12 @@ class HookState:
                 total = torch.from_numpy(array.copy()).to(self.wire.device)
                 dist.all_reduce(total, group=self.wire.group)
                 arrays[name] = total.cpu().numpy() / np.float32(self.wire.world)
-        return {"step": self.step, "world": None, "rank": None, **saved}
+        return {"step": self.step, "world": None, "rank": None, **as_tensors(saved)}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict` of the same rank, or from :meth:`portable_state_dict`.
+        """Go on from :meth:`state_dict` of the same rank, or on any number of ranks from :meth:`portable_state_dict`.
+
+        What :func:`~lplab.parallel.memory.portable` makes of the states of all ranks is as good as the latter.
 
         Raises:
             ValueError: the state of another rank, or of another number of ranks.
@@ -119,9 +123,9 @@ class HookState:
         if saved["world"] is not None and (saved["world"], saved["rank"]) != here:
             raise ValueError(
                 f"this is the state of rank {saved['rank']} of {saved['world']}, here is rank {here[1]} of {here[0]}; "
-                "for another number of ranks save portable_state_dict()"
+                "for another number of ranks save portable_state_dict(), or give portable() the states of all"
             )
-        self.memory.load_state_dict(saved)
+        self.memory.load_state_dict(as_arrays(saved))
         self.step = saved["step"]
 
     # -- what the hook calls ----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from lplab.compression import Compressor, Ledger, NotFiniteError, exchange
 from lplab.formats.base import whole
+from lplab.parallel.checkpoints import as_arrays, as_tensors
 from lplab.parallel.gradients import ENGINES, Batch, Loss, seed_of, trained
 from lplab.parallel.layers import layer_infos
 from lplab.parallel.memory import Memory
@@ -161,7 +162,7 @@ class Learners:
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "memories": [memory.state_dict() for memory in self.memories],
+            "memories": [as_tensors(memory.state_dict()) for memory in self.memories],
             "step": self.step,
         }
 
@@ -173,7 +174,7 @@ class Learners:
         """
         from lplab.parallel.memory import portable
 
-        memories = saved["memories"]
+        memories = [as_arrays(memory) for memory in saved["memories"]]
         if len(memories) != self.world:
             memories = [portable(memories)] * self.world
         for memory, state in zip(self.memories, memories, strict=True):

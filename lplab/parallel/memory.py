@@ -76,7 +76,8 @@ def portable(saved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     that stays so. From here on a run is no longer bit for bit the one that went on.
 
     Args:
-        saved: :meth:`Memory.state_dict` of each learner, in the order of ranks.
+        saved: :meth:`Memory.state_dict` of each learner, or :meth:`HookState.state_dict` of each rank, in the order of
+            ranks.
 
     >>> from lplab.compression import EFSign
     >>> memory = Memory(EFSign(), {"w": LayerInfo("w", (2,))})
@@ -89,11 +90,12 @@ def portable(saved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         name: {key: _mean([one["layers"][name][key] for one in saved]) for key in arrays}
         for name, arrays in first["layers"].items()
     }
-    return {**first, "layers": layers}
+    nobodys = {key: None for key in ("world", "rank") if key in first}
+    return {**first, **nobodys, "layers": layers}
 
 
 def _mean(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    total = arrays[0].copy()
+    total = np.array(arrays[0])
     for array in arrays[1:]:
-        total += array
+        total += np.asarray(array)
     return total / np.float32(len(arrays))

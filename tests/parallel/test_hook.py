@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from lplab.compression import DGC, AdaComp, PowerSGD, ScaleCom, catalogue  # noqa: E402
 from lplab.compression.protocol import Sum  # noqa: E402
-from lplab.parallel import HookState, Learners, collectives, ddp_hook  # noqa: E402
+from lplab.parallel import HookState, Learners, collectives, ddp_hook, portable  # noqa: E402
 
 if not dist.is_gloo_available():
     pytest.skip("gloo is not in this build", allow_module_level=True)
@@ -125,7 +125,7 @@ def test_a_checkpoint_of_the_hook_goes_on_bit_for_bit(compressor, tmp_path):
     through, weight, _ = trained(compressor, steps=6)
     first, model = trained(compressor, steps=3)[:2]
     torch.save({"hook": first.state_dict(), "weight": model}, tmp_path / "rank0.pt")
-    saved = torch.load(tmp_path / "rank0.pt", weights_only=False)
+    saved = torch.load(tmp_path / "rank0.pt", weights_only=True)
     second, other, _ = trained(compressor, steps=6, saved=first.model.module.state_dict() | {"hook": saved["hook"]})
     assert torch.equal(weight, other) and second.step == 6
     for name, array in through.memory.states["weight"].arrays().items():
@@ -141,6 +141,15 @@ def test_a_checkpoint_says_whose_it_is():
         state.load_state_dict(saved | {"version": 9})
     state.load_state_dict(saved | {"rank": None, "world": None})
     assert state.step == 2
+
+
+def test_the_states_of_all_ranks_make_one_for_any_number_of_ranks():
+    states = [trained(AdaComp(bin=50), steps=steps)[0] for steps in (2, 3)]
+    first, other = (state.state_dict() | {"world": 2, "rank": rank} for rank, state in enumerate(states))
+    mean = (first["layers"]["weight"]["residue"] + other["layers"]["weight"]["residue"]) / 2
+    states[0].load_state_dict(portable([first, other]))
+    assert (states[0].memory.states["weight"]["residue"] == mean.numpy()).all() and mean.any()
+    assert torch.equal(states[0].portable_state_dict()["layers"]["weight"]["residue"], mean), "the mean of one rank"
 
 
 def test_other_wrappers_are_refused():

@@ -73,7 +73,7 @@ def test_a_checkpoint_goes_on_bit_for_bit(compressor, tmp_path):
     list(first.steps(3))
     torch.save(first.state_dict(), tmp_path / "run.pt")
     second = learners(compressor, seed=0)
-    second.load_state_dict(torch.load(tmp_path / "run.pt", weights_only=False))
+    second.load_state_dict(torch.load(tmp_path / "run.pt", weights_only=True))
     list(second.steps(3))
     assert all(torch.equal(a, b) for a, b in zip(through.model.parameters(), second.model.parameters(), strict=True))
     assert (through.residues("2.weight") == second.residues("2.weight")).all()

@@ -1,0 +1,38 @@
+"""What learners remember as tensors, so that a checkpoint is read by ``torch.load`` as it comes.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def as_tensors(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """:meth:`Memory.state_dict` with tensors in place of arrays, sharing their memory.
+
+    >>> as_tensors({"layers": {"w": {"residue": np.zeros(2, np.float32)}}})["layers"]["w"]["residue"]
+    tensor([0., 0.])
+    """
+    return {**saved, "layers": {n: {k: torch.from_numpy(a) for k, a in of.items()} for n, of in _layers(saved)}}
+
+
+def as_arrays(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of :func:`as_tensors`; tensors may be on any device, and arrays stay as they are.
+
+    >>> as_arrays({"layers": {"w": {"residue": torch.ones(2)}}})["layers"]["w"]["residue"]
+    array([1., 1.], dtype=float32)
+    """
+    return {**saved, "layers": {n: {k: _array(a) for k, a in of.items()} for n, of in _layers(saved)}}
+
+
+def _array(values: Any) -> np.ndarray:
+    return values.cpu().numpy() if isinstance(values, torch.Tensor) else values
+
+
+def _layers(saved: Mapping[str, Any]) -> Any:
+    return saved["layers"].items()
