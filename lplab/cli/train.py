@@ -21,7 +21,7 @@ RECIPE = "hfp8_2019"  # unless told otherwise
 
 def add_train(commands: Any) -> None:
     """Add ``lplab train``."""
-    text = "train a small model under a recipe"
+    text = "train a small model under a recipe; its formats are emulated in float32"
     parser = add_command(commands, run_train, "train", text, "lplab train --recipe hfp8_2019 --model mlp --steps 20")
     parser.add_argument("--recipe", help=f"default: {RECIPE}; --list shows all")
     parser.add_argument("--model", default="transformer", help="default: transformer; --list shows all")
