@@ -132,7 +132,7 @@ def load(
         ValueError: a file has another checksum than the published one, or a number of examples is below 1.
     """
     for name, value in (("train", train), ("test", test)):
-        if value is not None and value < 1:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
             raise ValueError(f"{name} must be None or an integer of at least 1, got {value!r}")
     place = Path(folder).expanduser() if folder is not None else _default_folder(images)
     for name, md5 in images.files:

@@ -170,3 +170,9 @@ def test_the_published_sums_are_md5_and_all_different():
 def test_the_real_sets_where_they_are(name, shape):
     split = getattr(datasets, name)(train=1000, test=1000)
     assert split.train_inputs.shape == (1000, *shape) and set(split.test_targets) == set(range(10))
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "10"])
+def test_a_number_of_examples_that_is_none_is_refused_before_anything_is_fetched(count):
+    with pytest.raises(ValueError, match="test must be None or an integer of at least 1, got"):
+        image_sets.mnist(test=count)

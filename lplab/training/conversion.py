@@ -117,6 +117,8 @@ def quantize_model(
 
 def _overrides(model: nn.Module, overrides: Mapping[str, Any], skip: Iterable[str]) -> tuple[tuple[str, Recipe], ...]:
     skip = [skip] if isinstance(skip, str) else list(skip)
+    if not isinstance(overrides, Mapping) or not all(isinstance(pattern, str) for pattern in (*skip, *overrides)):
+        raise TypeError(f"skip takes names, overrides a dict of names and recipes; got {skip!r} and {overrides!r}")
     given = [*((pattern, "fp32") for pattern in skip), *overrides.items()]
     names = [name for name, _ in model.named_modules()]
     for pattern, _ in given:

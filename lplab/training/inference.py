@@ -156,7 +156,7 @@ def compare(
 
     Args:
         model: trained.
-        formats: each a format, its name, a ``Rule`` or a ``Recipe``.
+        formats: each a format, its name, a ``Rule`` or a ``Recipe``; one name alone will do.
         inputs: batches of training inputs, as for :func:`retune_batchnorm`; iterated over once for each format.
         evaluate: gives the number of interest of a model in evaluation mode, such as its test error.
         retrain: trains the model that it is given, in place, such as ``lambda net: Trainer(net, data).run(100)``; it
@@ -168,7 +168,7 @@ def compare(
     >>> compare(net, ["int4"], [], bias_of, retrain=retrain)[0].retrained
     9.0
     """
-    inputs = list(inputs)
+    inputs, formats = list(inputs), [formats] if isinstance(formats, str) else formats
     plain = evaluate(copy.deepcopy(model).eval())
     rows = []
     for format in formats:

@@ -465,6 +465,9 @@ def test_bad_arguments_are_explained():
         quantize_model(model, "hfp9")
     with pytest.raises(ValueError, match="no layer is called 'nope'"):
         quantize_model(model, "fp32", skip=["nope"])
+    for wrong in ({"skip": [0]}, {"overrides": ["0"]}):
+        with pytest.raises(TypeError, match="skip takes names, overrides a dict of names and recipes; got "):
+            quantize_model(model, "fp32", **wrong)
     with pytest.raises(ValueError, match="last must be a layer with weights, got '2'; allowed: 0, 3, 5"):
         quantize_model(model, "fp32", last="2")
     with pytest.raises(ValueError, match="quantized already"):

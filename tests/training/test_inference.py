@@ -90,7 +90,7 @@ def test_training_on_under_the_rounding_helps_and_leaves_the_model_alone(trained
     assert row.retrained < row.direct and row.retrained < row.retuned
     assert [found[1:] for found in given] == [(True, 3)] and given[0][0] is not model and not given[0][0].training
     assert loss(model) == before == row.float32
-    assert compare(model, ["int8"], batches[:2], loss)[0].retrained is None
+    assert compare(model, "int8", batches[:2], loss)[0].retrained is None
 
 
 def test_the_model_is_left_alone(trained):
