@@ -124,7 +124,7 @@ def test_format_changes_live(notebook, panel):
 def test_wide_format_wraps_on_a_narrow_screen(notebook):
     wide = notebook.page.locator(".lp-bits").nth(1)
     notebook.page.set_viewport_size({"width": 390, "height": 844})
-    notebook.page.wait_for_timeout(400)
+    notebook.page.wait_for_function("e => e.clientWidth <= 390", arg=wide.element_handle())
     edges = wide.evaluate("e => [e.scrollWidth, e.clientWidth]")
     tops = wide.get_by_role("switch").evaluate_all("all => new Set(all.map(e => e.offsetTop)).size")
     notebook.page.set_viewport_size({"width": 1440, "height": 1000})

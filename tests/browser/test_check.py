@@ -46,6 +46,7 @@ def test_the_solution_opens_on_request(notebook):
     box = notebook.page.locator(".lp-check").first
     box.get_by_role("button", name="Solution").click()
     box.get_by_text("octave = max(math.frexp(size)[1] - 1, -6)").wait_for()
+    assert box.get_by_text("def round_e4m3(x)").count() == 1, "once, and whole"
 
 
 def test_a_pass_and_an_endless_loop(notebook):

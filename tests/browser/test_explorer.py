@@ -12,6 +12,8 @@ CELLS = (
 )
 
 
+FITS = """() => Math.max(...[...document.querySelectorAll('.js-plotly-plot .main-svg')]
+    .map(e => e.getBoundingClientRect().width)) <= document.querySelector('.lp-controls').clientWidth"""
 DRAWN = "() => document.querySelectorAll('.js-plotly-plot .subplot').length >= 4"  # three panels, and the texts
 NAME_OF_FOCUS = "() => document.activeElement.closest('.widget-inline-hbox, button')?.innerText.split('\\n')[0] ?? ''"
 REACHED = (
@@ -124,18 +126,23 @@ def test_own_file_that_is_not_there(notebook, page):
     box = page.get_by_label("your file", exact=True)
     box.fill("nowhere.npz")
     box.press("Enter")
-    page.locator(".lp-side .lp-error", has_text=re.compile("nowhere.npz")).wait_for()
+    message = page.locator(".lp-side .lp-error", has_text=re.compile("nowhere.npz"))
+    message.wait_for()
+    assert "Traceback" not in message.inner_text()
+    assert notebook.python("explorer.state.tensor") == "resnet/step200/layer2.conv1/weight", "the tensor stays"
 
 
 def test_code_is_shown(notebook, page):
     page.get_by_role("button", name="Copy as code").click()
-    page.locator(".lp-code", has_text='F.get("e4m3fn")').wait_for()
+    code = page.locator(".lp-code", has_text='F.get("e4m3fn")')
+    code.wait_for()
+    assert code.inner_text() == notebook.python("explorer.code")
 
 
 @pytest.mark.parametrize("width", [1440, 820, 390])
 def test_nothing_is_cut_off(notebook, page, width):
     page.set_viewport_size({"width": width, "height": 900})
-    page.wait_for_timeout(500)
+    page.wait_for_function(FITS)
     inner, outer = page.locator(".lp-controls").first.evaluate("e => [e.scrollWidth, e.clientWidth]")
     drawings = page.locator(".js-plotly-plot .main-svg")
     plots = drawings.evaluate_all("all => all.map(e => e.getBoundingClientRect().width)")
@@ -158,7 +165,7 @@ def test_page_loaded_anew_shows_the_figures_as_they_are_now(notebook, page):
     """Last in this file: it loads the page again, with the kernel still running."""
     page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
     notebook.python("explorer.set(mantissa_bits=1)")
-    page.wait_for_timeout(500)
+    page.locator(".textpoint", has_text="1-4-1").first.wait_for()
     page.reload(wait_until="domcontentloaded")
     page.wait_for_function(DRAWN, timeout=30_000)
     titles = page.locator(".textpoint", has_text="1-4-1")

@@ -45,15 +45,13 @@ def test_one_copy_of_plotly_serves_all_figures(notebook):
 
 
 def test_figure_follows_the_width_of_its_container(notebook):
-    def width(k):
-        return plots(notebook).nth(k).locator(".main-svg").first.bounding_box()["width"]
-
+    close = """([k, width, within]) => Math.abs(document.querySelectorAll('.js-plotly-plot')[k]
+        .querySelector('.main-svg').getBoundingClientRect().width - width) <= within"""
     cell = notebook.page.locator(".jp-OutputArea-output").first.bounding_box()["width"]
-    assert width(0) == pytest.approx(cell, abs=30)
-    assert width(1) == pytest.approx(500, abs=10)
+    notebook.sees(close, True, [0, cell, 30])
+    notebook.sees(close, True, [1, 500, 10])
     notebook.python("setattr(box.layout, 'width', '350px')")
-    notebook.page.wait_for_timeout(600)
-    assert width(1) == pytest.approx(350, abs=10)
+    notebook.sees(close, True, [1, 350, 10])
     assert plots(notebook).nth(1).locator(".main-svg").first.bounding_box()["height"] == 240
 
 
@@ -86,10 +84,12 @@ def test_ink_follows_the_theme(notebook):
 
 
 def test_a_second_view_shows_the_same(notebook):
+    path = "k => document.querySelectorAll('.js-plotly-plot')[k].querySelector('.js-line').getAttribute('d')"
+    before = notebook.page.evaluate(path, 0)
+    assert notebook.page.evaluate(path, 2) == before
     notebook.python("first.data[0].update(y=x / 10) and None")
-    notebook.page.wait_for_timeout(300)
-    lines = [plots(notebook).nth(k).locator(".js-line").first.get_attribute("d") for k in (0, 2)]
-    assert lines[0] == lines[1]
+    notebook.page.wait_for_function(f"old => ({path})(0) !== old", arg=before)
+    notebook.sees(path, notebook.page.evaluate(path, 0), 2)
 
 
 def test_what_a_change_does_not_name_stays(notebook):
