@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -117,6 +118,43 @@ def convolution() -> Candidate:
     return Candidate("a convolution's three products", emulated, plain, CONVOLUTION_BAR)
 
 
+def peers() -> Iterator[Candidate]:
+    """The first row as others compute it, on so few rows that it can be waited for; which are left out is said."""
+    known = {"apytypes": with_apytypes, "qtorch": with_qtorch}
+    a, b = operands("hfp8_forward")
+    for module, make in known.items():
+        if find_spec(module) is None:
+            print(f"{module} left out: no such module (it is timed where it can be imported)", file=sys.stderr)
+            continue
+        few = a[: SIZE // 64]
+        yield Candidate(f"the first by {module}", make(few, b), lambda: torch.matmul(a, b), None, len(few) / SIZE)
+
+
+def with_apytypes(a: torch.Tensor, b: torch.Tensor) -> Work:
+    """apytypes' accumulator context."""
+    import apytypes
+
+    left, right = (apytypes.APyFloatArray.from_array(x.numpy(), exp_bits=8, man_bits=23) for x in (a, b))
+
+    def work() -> None:
+        with apytypes.APyFloatAccumulatorContext(exp_bits=6, man_bits=9):
+            left @ right
+
+    return work
+
+
+def with_qtorch(a: torch.Tensor, b: torch.Tensor) -> Work:
+    """QPyTorch has no such product: the loop that its user writes, a column times a row at a time."""
+    from qtorch.quant import float_quantize
+
+    def work() -> None:
+        total = torch.zeros(len(a), b.shape[1])
+        for k in range(b.shape[0]):
+            total = float_quantize(total + a[:, k : k + 1] * b[k], exp=6, man=9, rounding="nearest")
+
+    return work
+
+
 @contextmanager
 def loops(off: bool) -> Iterator[None]:
     """The compiled loops, switched off for a while."""
@@ -170,9 +208,9 @@ def main() -> int:
     print(f"\n{SIZE}³ multiplications and additions, × a float32 torch.matmul (the convolution: × torch's own)\n")
     print(f"{'work':34} {'threads':>7} {'ratio':>8} {'quartiles':>13} {'bar':>5}")
     results = []
-    for candidate in (*products(), convolution()):
+    for candidate in (*products(), convolution(), *(() if options.quick else peers())):
         for threads in (1, 2):
-            few = candidate.without_loops or options.quick
+            few = candidate.share < 1 or options.quick
             results.append(measure(candidate, threads, 5 if few else 15))
             show(results[-1])
     if options.json:

@@ -32,11 +32,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from lplab.training import Recorder, recipes, tasks
+from lplab.arithmetic import Accumulator
+from lplab.training import Recipe, Recorder, recipes, tasks
 
 MODELS = {"transformer": 1, "resnet": 2, "cnn": 6, "mlp": 20}  # steps in a row: long enough for the clock
 BARS = {"hfp8_2019": 1.4, "int4_fp4_2020": 1.7}
 BARRED = ("transformer", "resnet", "cnn")
+SUMS_BAR = 10.0  # every addition of every product rounded, forward and backward, in chunks of 64
 RECORDING_BARS = {1: 2.0, 10: 1.1}
 WARM_UP = 20
 REPETITIONS, QUICK = 60, 15
@@ -95,7 +97,7 @@ def plain(name: str, change: Callable[[nn.Module], nn.Module] = lambda model: mo
     return step
 
 
-def ours(name: str, recipe: str, every: int = 0) -> Step:
+def ours(name: str, recipe: str | Recipe, every: int = 0) -> Step:
     """A step of the trainer; ``every``: how often a recorder looks at all tensors, 0 for never."""
     recorder = Recorder(every=every) if every else None
     return tasks.get(name).trainer(recipe, recorder=recorder).one_step
@@ -108,6 +110,10 @@ def candidates(models: Sequence[str], chosen: Sequence[str]) -> Iterator[Candida
             bar = BARS.get(recipe) if model in BARRED else None
             yardsticks = partial(plain, model), partial(ours, model, "fp32")
             yield Candidate(model, recipe, partial(ours, model, recipe), yardsticks, bar)
+    if "cnn" in models:
+        yardsticks = partial(plain, "cnn"), partial(ours, "cnn", "fp32")
+        exact = partial(ours, "cnn", recipes.get("fp8_2018", accumulator=Accumulator("dlfloat16", chunk=64)))
+        yield Candidate("cnn", "fp8_2018, sums in 1-6-9", exact, yardsticks, SUMS_BAR, rounds=2)
     for model in [model for model in ("transformer", "resnet") if model in models]:
         for every, bar in RECORDING_BARS.items():
             work = "hfp8_2019, recorded" if every == 1 else f"… every {every}th step"
@@ -192,7 +198,7 @@ def show(result: Result) -> None:
     spread, bar = f"{result.low:.2f}–{result.high:.2f}", "" if result.bar is None else f"{result.bar:.1f}"
     fp32 = "" if result.to_our_fp32 is None else f"{result.to_our_fp32:.2f}"
     print(
-        f"{result.model:12} {result.work:22} {result.threads:7} {result.ratio:11.2f} {spread:>11} {fp32:>10} "
+        f"{result.model:12} {result.work:24} {result.threads:7} {result.ratio:11.2f} {spread:>11} {fp32:>10} "
         f"{result.yardstick_ms:8.1f} {bar:>5}  {result.verdict}",
         flush=True,
     )
@@ -210,7 +216,7 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="write the results there, too, beside what it already holds")
     options = parser.parse_args()
     print("\nA step of training (recorded: × the same step without recording; peers: × the bare loop)\n")
-    names = f"{'model':12} {'recipe':22} {'threads':>7}"
+    names = f"{'model':12} {'recipe':24} {'threads':>7}"
     print(f"{names} {'× bare loop':>11} {'quartiles':>11} {'× our fp32':>10} {'bare ms':>8} {'bar':>5}")
     chosen = options.recipes or (["fp32", *BARS] if options.quick else recipes.names())
     results = []
