@@ -44,6 +44,8 @@ def check_pass(model: nn.Module, layers: Mapping[str, nn.Module], inputs: Tensor
             more = _output(model, layers, torch.cat([inputs, other]))
     finally:
         model.train(training)
+    if not alone.ndim or alone.shape[1:] != more.shape[1:]:
+        raise ValueError("the output's rows are not those of its examples, one after another: use engine='loop'")
     room = 1e-3 * float(alone.abs().nan_to_num(posinf=0.0).max()) if alone.numel() else 0.0
     if not torch.allclose(alone, more[: len(alone)], rtol=1e-3, atol=room, equal_nan=True):
         raise ValueError("what comes out for an example depends on the others of its batch: use engine='loop'")

@@ -257,16 +257,25 @@ class Centred(nn.Module):
         return self.layer(x - x.mean(0))
 
 
+class TimeFirst(Centred):
+    """Examples in the second dimension of the output."""
+
+    def forward(self, x):
+        return self.layer(x)[None].expand(4, -1, -1)
+
+
 @pytest.mark.parametrize("examples", [1, 6])
 @pytest.mark.parametrize(("model", "message"), [
+    (TimeFirst(), "the output's rows are not those of its examples"),
     (Tied(), "the weights of layer 'way_in' are used outside of it, too"),
     (Centred(), "depends on the others of its batch"),
 ])  # fmt: skip
 def test_what_would_give_other_gradients_without_a_word_is_refused(model, message, examples):
+    batches = [data(r, examples) for r in range(3)]
     with pytest.raises(ValueError, match=message):
-        stacked(model.train(), default_loss, [data(r, examples) for r in range(3)], range(3))
+        stacked(model.train(), lambda output, target: output.pow(2).mean(), batches, range(3))
     assert model.training and all(p.requires_grad for p in model.parameters())
-    assert len(loop(model, default_loss, [data(r, examples) for r in range(3)], range(3)).losses) == 3
+    assert len(loop(model, lambda output, target: output.pow(2).mean(), batches, range(3)).losses) == 3
 
 
 def test_dropout_can_be_stacked():
