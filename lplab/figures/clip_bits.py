@@ -11,14 +11,13 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style
-from lplab.figures.training_error import DASH_SIGNS
 
 LOOKS = (  # of the rules, in their order: colour, dash, symbol, sign in the key
-    (style.VERMILION, "solid", "square", DASH_SIGNS[0]),
-    (style.PINK, "dot", "diamond", DASH_SIGNS[2]),
-    (style.GREEN, "solid", "triangle-up", DASH_SIGNS[0]),
-    (style.BLUE, "dash", "circle", DASH_SIGNS[1]),
-    (style.GREY, "dashdot", "cross", DASH_SIGNS[3]),
+    (style.VERMILION, "solid", "square", style.DASH_SIGNS[0]),
+    (style.PINK, "dot", "diamond", style.DASH_SIGNS[2]),
+    (style.GREEN, "solid", "triangle-up", style.DASH_SIGNS[0]),
+    (style.BLUE, "dash", "circle", style.DASH_SIGNS[1]),
+    (style.GREY, "dashdot", "cross", style.DASH_SIGNS[3]),
 )
 
 

@@ -9,10 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style, words
-from lplab.figures.training_error import DASH_SIGNS
 
 LOOKS = ((style.GREEN, "solid", 5.0), (style.BLUE, "dash", 2.2), (style.GREY, "dot", 2.2))  # colour, dash, width
-_SIGNS = ("━", DASH_SIGNS[1], DASH_SIGNS[2])
+_SIGNS = ("━", style.DASH_SIGNS[1], style.DASH_SIGNS[2])
 
 
 def clip_steps(

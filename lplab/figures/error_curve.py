@@ -51,10 +51,8 @@ def error_curve(
     height = height or max(300, min(400, 120 * rows + 100), 84 * rows + 64)
     layout = _layout(curves, low, high, top, rows, height)
     fig = style.figure(data=_traces(curves, low, high, top, panels), layout=layout)
-    names = [
-        (colour, {"solid": "━", "dash": "╍", "dot": "┅", "dashdot": "┉"}[dash], c.name)
-        for colour, dash, c in _looks(curves, panels)
-    ]
+    signs = dict(zip(style.DASHES, style.DASH_SIGNS, strict=True))
+    names = [(colour, signs[dash], c.name) for colour, dash, c in _looks(curves, panels)]
     subtitle = "" if panels else style.key(*names)
     alt = _alt(curves, rounding, low, high)
     return style.finish(

@@ -13,7 +13,7 @@ from lplab.figures import style
 from lplab.figures.many_learners import bytes_unit, bytes_word
 from lplab.figures.stacked import stacked
 from lplab.figures.step_losses import LossCurve, loss_curves
-from lplab.figures.training_error import DASH_SIGNS, LOOKS
+from lplab.figures.training_error import LOOKS
 
 _LEFT = 84  # pixels left of the plot: room for "400 MB" and the axis's title
 
@@ -89,7 +89,7 @@ def _sent(curves: Sequence[LearnerCurve], steps: int) -> go.Figure:
         "yaxis": {"range": [0, top / size], "title": {"text": "sent"}, "ticksuffix": f" {unit}"},
     }
     said = "Sent by all learners"
-    entries = [(LOOKS[i][0], DASH_SIGNS[i], text) for i, text in enumerate(now)]
+    entries = [(LOOKS[i][0], style.DASH_SIGNS[i], text) for i, text in enumerate(now)]
     return style.finish(
         style.figure(data, layout),
         alt=f"{said}: {', '.join(now)}." if now else f"{said}: nothing yet.",

@@ -10,7 +10,6 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style, words
-from lplab.figures.training_error import DASH_SIGNS
 
 _COLOURS = (style.PINK, style.BLUE)
 _DASHES = ("solid", "dash")
@@ -69,7 +68,7 @@ def scale_course(courses: Sequence[ScaleCourse], *, steps: int, height: int = 32
             | {"tickvals": positions, "ticktext": labels},
         },
     )
-    entries = [(colour, sign, _said(course)) for (course, colour, _), sign in zip(look, DASH_SIGNS, strict=False)]
+    entries = [(colour, sign, _said(course)) for (course, colour, _), sign in zip(look, style.DASH_SIGNS, strict=False)]
     return style.finish(
         fig,
         alt=f"{said}: {each}." if done else "Loss scale of a training: not started yet.",

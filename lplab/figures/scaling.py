@@ -10,13 +10,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style
-from lplab.figures.training_error import DASH_SIGNS
 
 LOOKS = (  # colour, dash, symbol, sign in the key
-    (style.BLUE, "solid", "circle", DASH_SIGNS[0]),
-    (style.VERMILION, "dash", "square", DASH_SIGNS[1]),
-    (style.PINK, "dot", "diamond", DASH_SIGNS[2]),
-    (style.GREY, "dashdot", "triangle-up", DASH_SIGNS[3]),
+    (style.BLUE, "solid", "circle", style.DASH_SIGNS[0]),
+    (style.VERMILION, "dash", "square", style.DASH_SIGNS[1]),
+    (style.PINK, "dot", "diamond", style.DASH_SIGNS[2]),
+    (style.GREY, "dashdot", "triangle-up", style.DASH_SIGNS[3]),
 )
 _NAMES_AT = 1.07  # where names begin, in lengths of the axis
 _ROOM = 0.052  # between two names at the right edge, as a share of the axis

@@ -10,7 +10,6 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style, words
-from lplab.figures.training_error import DASH_SIGNS
 
 MOST = len(style.COLOURS)
 SHARES = 1e-4, 1.5  # the ends of both axes, fixed: a control that moves them would hide what it does
@@ -80,7 +79,7 @@ def sent_and_kept(
     data = [_line(course, i, i == chosen, lower) for lower in (False, True) for i, course in enumerate(courses)]
     said = title or _now(courses[chosen], steps)
     each = "; ".join(f"{c.name}: {_numbers(c, -1)}" for c in courses if len(c.steps))
-    entries = [(style.COLOURS[i], DASH_SIGNS[i], course.name) for i, course in enumerate(courses)]
+    entries = [(style.COLOURS[i], style.DASH_SIGNS[i], course.name) for i, course in enumerate(courses)]
     return style.finish(
         style.figure([*data, *mark], _layout(steps)),
         alt=f"Share sent and residue of {len(courses)} layers over {steps} steps. At the end: {each}."

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style
-from lplab.figures.training_error import DASH_SIGNS, LOOKS
+from lplab.figures.training_error import LOOKS
 
 SMOOTHED_OVER = 25  # the line is the mean of the last 1/25 of the steps: a batch's own loss jumps up and down
 _ENTRIES = 2  # of the key on a line, where not all have room on one: an entry has a name and a number
@@ -153,7 +153,7 @@ def _now(curve: LossCurve, window: int, unit: str = "") -> str:
 
 
 def _key(curves: Sequence[LossCurve], reference: LossCurve | None, window: int) -> str:
-    entries = [(LOOKS[i][0], DASH_SIGNS[i], _now(curve, window)) for i, curve in enumerate(curves)]
+    entries = [(LOOKS[i][0], style.DASH_SIGNS[i], _now(curve, window)) for i, curve in enumerate(curves)]
     entries += [(style.GREEN, "━", _now(reference, window))] if reference else []
     letters = sum(len(text) + 6 for _, _, text in entries)  # a sign before each, and room between them
     per_line = max(len(entries), 1) if letters <= _LETTERS else _ENTRIES

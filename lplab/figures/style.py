@@ -29,6 +29,7 @@ GREY = "#7F7F7F"  # axes, reference lines
 INK = "#757575"  # text where the theme is not known: 4.6:1 on white, 4.1:1 on #111
 COLOURS = (BLUE, VERMILION, GREEN, PINK)
 DASHES = ("solid", "dash", "dot", "dashdot")  # the second sign beside the colour, in the same order
+DASH_SIGNS = ("━", "╍", "┅", "┉")  # the dashes in a key
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 
 NORMAL_RANGE = "rgba(0,114,178,.10)"

@@ -25,8 +25,6 @@ LOOKS = (  # colour, dash, symbol, sign in the key; green is for floating point
 _KEYS = 3  # entries of the key on a line
 _TOP, _TITLE_DOWN = 82, 28  # pixels: the margin above the plot, and where in it the title hangs
 
-DASH_SIGNS = ("━", "╍", "┅", "┉")  # the dashes of the looks, for keys of lines without symbols
-
 
 @dataclass(frozen=True)
 class Curve:
@@ -138,7 +136,7 @@ def training_epochs(
         style.figure(data, layout),
         alt=f"Test error over the epochs of a training. {said}.",
         title=title or said,
-        subtitle=_key(curves, baseline is not None, DASH_SIGNS),
+        subtitle=_key(curves, baseline is not None, style.DASH_SIGNS),
         height=height,
     )
 
