@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 
 from lplab.hardware import accelerators
 from lplab.hardware.accelerators import Accelerator
@@ -49,6 +50,9 @@ class Cluster:
         object.__setattr__(self, "link", link_of(self.link))
         if self.inner_link is not None:
             object.__setattr__(self, "inner_link", link_of(self.inner_link))
+        for name in ("devices", "devices_per_node", "straggler"):
+            if not isinstance(value := getattr(self, name), Real):
+                raise ValueError(f"{name} of a cluster must be a number, got {value!r}")
         self.fabric.split(self.devices)
         checked_straggler(self.straggler)
 

@@ -13,6 +13,7 @@ take as long as their bytes. What chips do with their caches, and how well a lib
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,7 @@ def _rates(
 def _reached(utilization: float | str, chip: Accelerator, products: Gemms, rates: np.ndarray) -> Any:
     """The share of their rate that products reach: one for all, or of each what the chip's arrays make of it."""
     if not isinstance(utilization, str):
-        if not 0 < utilization <= 1:
+        if not isinstance(utilization, Real) or not 0 < utilization <= 1:
             raise ValueError(f"utilization must be above 0 and at most 1, or 'array', got {utilization!r}")
         return utilization
     if utilization != "array":

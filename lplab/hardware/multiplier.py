@@ -119,7 +119,13 @@ def _power_law(kind: str, column: int) -> Any:
         raise ValueError(f"kind must be float or int, got {kind!r}")
     small, large = (operations()[name][column] for name in names[kind])
     exponent = np.log2(large / small)
-    return lambda bits: small * (bits / 16) ** exponent
+
+    def law(bits: np.ndarray) -> np.ndarray:
+        if not np.all(bits >= 1):
+            raise ValueError(f"an adder has 1 bit or more, got {bits}")
+        return small * (bits / 16) ** exponent
+
+    return law
 
 
 @dataclass(frozen=True)
@@ -194,6 +200,8 @@ def quadratic_law(bits: Any, reference: Any = 32) -> Any:
     >>> quadratic_law(8), quadratic_law(4, reference=8)
     (16.0, 4.0)
     """
+    if not np.all(np.asarray(bits) >= 1):
+        raise ValueError(f"a multiplier has 1 bit or more, got {bits!r}")
     return _plain((np.asarray(reference, float) / np.asarray(bits, float)) ** 2)
 
 

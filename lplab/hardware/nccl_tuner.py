@@ -107,6 +107,8 @@ def bandwidth(
     """
     n, local = checked_ranks(nodes), checked_ranks(ranks_per_node)
     ranks, bus = n * local, np.asarray(bus_bytes_per_second, np.float64)
+    if not (bus > 0).all():
+        raise ValueError(f"bus_bytes_per_second must be positive, got {bus[~(bus > 0)][0]:g}")
     algorithm, protocol = _spelled(algorithm, protocol)
     shares: dict[str, Any]
     if algorithm == "tree":

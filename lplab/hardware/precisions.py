@@ -121,6 +121,24 @@ PRECISIONS = MappingProxyType({precision.name: precision for precision in _ALL})
 """All precisions by name; a new one is a new entry."""
 
 
+def training(name: str | Precision) -> Precision:
+    """As :func:`get`, for a step of training.
+
+    Raises:
+        ValueError: there is none of this name, or it is for inference.
+
+    >>> training("int8")
+    Traceback (most recent call last):
+    ...
+    ValueError: int8 is for inference; a step of training takes one of fp32, tf32, bf16, fp16_mixed, ...
+    """
+    found = get(name)
+    if not found.trains:
+        others = ", ".join(precision.name for precision in _ALL if precision.trains)
+        raise ValueError(f"{found.name} is for inference; a step of training takes one of {others}")
+    return found
+
+
 def names() -> list[str]:
     """The names of all precisions, from wide to narrow.
 

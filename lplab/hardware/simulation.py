@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lplab.compression import Compressor
 from lplab.hardware import memory, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
@@ -202,6 +204,7 @@ def simulate(
 
     Raises:
         ValueError: an unknown name, a batch below 1, an overlap outside 0 … 1, a chip without the rate.
+        TypeError: a cluster that is none, or an unknown setting.
 
     >>> alone = simulate("resnet50", "h100", batch=64)
     >>> many = simulate("resnet50", Cluster("h100", 64, "ethernet_10g"), batch=64)
@@ -210,6 +213,11 @@ def simulate(
     """
     if isinstance(cluster, str | Accelerator):
         cluster = Cluster(cluster)
+    if not isinstance(cluster, Cluster):
+        raise TypeError(f"a step is simulated on a Cluster, or on a chip, got {type(cluster).__name__}")
+    for name, value in (("batch", batch), ("overlap", overlap)):
+        if np.ndim(value):
+            raise ValueError(f"simulate takes one {name}, got {value!r}; lplab.hardware.sweep takes several")
     made = Design(
         workloads.get(workload),
         cluster.chip,

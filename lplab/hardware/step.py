@@ -12,14 +12,14 @@ from numbers import Real
 import numpy as np
 
 from lplab.compression import Compressor
-from lplab.hardware import compute
+from lplab.hardware import compute, precisions
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.collectives import checked_ranks, checked_straggler
 from lplab.hardware.fabric import Fabric
 from lplab.hardware.links import Floats
 from lplab.hardware.memory import OPTIMIZERS
 from lplab.hardware.overlap import BUCKET_BYTES, buckets, exposed_seconds, ready_seconds
-from lplab.hardware.precisions import PRECISIONS, Precision
+from lplab.hardware.precisions import Precision
 from lplab.hardware.traffic import Traffic, traffic
 from lplab.hardware.workloads import Workload
 from lplab.hardware.workloads.layer import checked_batch
@@ -64,9 +64,7 @@ class Design:
         for name in ("bucket_bytes", "measured_seconds"):
             if not isinstance(value := getattr(self, name), Real | None):
                 raise ValueError(f"{name} must be a number, got {value!r}")
-        if not self.precision.trains:
-            others = ", ".join(precision.name for precision in PRECISIONS.values() if precision.trains)
-            raise ValueError(f"{self.precision.name} is for inference; a step of training takes one of {others}")
+        precisions.training(self.precision)
         if self.measured_seconds is not None and not 0 < self.measured_seconds < np.inf:
             raise ValueError(f"measured_seconds must be above 0, got {self.measured_seconds}")
         if self.optimizer not in OPTIMIZERS:

@@ -14,6 +14,7 @@ import numpy as np
 
 from lplab.hardware import accelerators, links, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
+from lplab.hardware.collectives import checked_ranks
 from lplab.hardware.fabric import Fabric
 from lplab.hardware.links import Link
 from lplab.hardware.memory import memory_bytes
@@ -106,6 +107,8 @@ def scaling(
         return frame.assign(speedup=frame["efficiency"] * frame["devices"])
     if mode != "strong":
         raise ValueError(f"mode must be weak or strong, got {mode!r}")
+    if not len(checked_ranks(np.asarray(devices))):
+        raise ValueError("axis 'devices' has no values")
     each = [sweep(workload, devices=n, batch=-(-batch // n), **axes) for n in devices]
     alone = sweep(workload, devices=1, batch=batch, **axes)
     for part in each:

@@ -227,6 +227,10 @@ def test_the_law_stops_at_the_accumulator():
         multiplier.mac("posit8_1")
     with pytest.raises(ValueError, match="a significand has from 1 to all bits"):
         multiplier.energy_joules(9, 8)
+    with pytest.raises(ValueError, match="an adder has 1 bit or more, got 0"):
+        multiplier.add_energy_joules(0)
+    with pytest.raises(ValueError, match="a multiplier has 1 bit or more, got 0"):
+        multiplier.quadratic_law(0)
     with pytest.raises(ValueError, match="kind must be float or int"):
         multiplier.energy_joules(8, 8, "posit")
 

@@ -158,6 +158,7 @@ def test_logarithms_are_exact(n):
     (lambda: Fabric("ideal", devices_per_node=4, inner_link="ideal").split(6), "6 devices do not fill nodes of 4"),
     (lambda: Fabric("ideal", "rings"), "did you mean ring"),
     (lambda: Fabric("ideal").seconds("scatter", 1, 2), "allowed: sum, gather"),
+    (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, -1.0), "bus_bytes_per_second must be positive, got -1"),
     (lambda: nccl_tuner.latency_seconds("ring", "ll", 1, 8, inner="wire"), "allowed: nvlink, pci"),
 ])  # fmt: skip
 def test_bad_input_is_told_in_one_line(ask, told):

@@ -241,8 +241,19 @@ def test_fewer_bits_compute_faster_and_scale_worse():
     (lambda: sweep("resnet50", devices=[]), "axis 'devices' has no values"),
     (lambda: sweep("resnet50", bytes_per_second=[1e9, -1]), "must be positive, got -1"),
     (lambda: scaling("resnet50", [1], batch=8, mode="medium"), "weak or strong"),
+    (lambda: scaling("resnet50", [0], batch=8, mode="strong"), "1 or more, got 0"),
+    (lambda: scaling("resnet50", [], batch=8, mode="strong"), "axis 'devices' has no values"),
+    (lambda: Cluster("h100", "2"), "devices of a cluster must be a number, got '2'"),
+    (lambda: Cluster("h100", [1, 2]), "devices of a cluster must be a number, got [1, 2]"),
+    (lambda: simulate("resnet50", "h100", batch=[1, 2]), "one batch, got [1, 2]; lplab.hardware.sweep takes several"),
+    (lambda: simulate("resnet50", "h100", utilization=None), "utilization must be above 0 and at most 1"),
 ])  # fmt: skip
 def test_bad_input_is_told_in_one_line(ask, told):
     with pytest.raises(ValueError) as problem:
         ask()
     assert told in str(problem.value) and "\n" not in str(problem.value)
+
+
+def test_what_is_no_cluster_is_refused():
+    with pytest.raises(TypeError, match="on a Cluster, or on a chip, got int"):
+        simulate("resnet50", 8)

@@ -77,6 +77,8 @@ def test_attention_repeats_its_products_and_dense_layers_lengthen_theirs():
         (lambda: Layer("x", "linear", m=1, n=2, k=3, exception="wide"), "exception must be one of first"),
         (lambda: workloads.get("resnet51"), "there is no workload 'resnet51'; did you mean resnet"),
         (lambda: workloads.gpt(layers=0), "gpt: layers must be a whole number from 1, got 0"),
+        (lambda: workloads.gpt(heads=0), "gpt: heads must be a whole number from 1, got 0"),
+        (lambda: workloads.gpt(inner=-4), "gpt: inner must be a whole number from 1, got -4"),
         (lambda: workloads.gpt(width=100, heads=3), "the width 100 cannot be shared among 3 heads"),
         (lambda: workloads.get("gpt").gemms(0), "batch must be a whole number from 1"),
         (lambda: workloads.get("gpt").gemms(1.5), "batch must be a whole number from 1"),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from lplab.hardware.choices import chosen
 from lplab.hardware.footprint.checks import at_least
 from lplab.hardware.tables import number, read
@@ -97,7 +99,7 @@ def carbon(kwh: float, region: str | Region | float) -> float:
     (56.0, 662.0)
     """
     at_least(0, kwh=kwh)
-    if isinstance(region, int | float):
+    if isinstance(region, int | float | np.number):
         at_least(0, grams_per_kwh=region)
         return kwh * region / 1000
     return kwh * _named(region).grams_per_kwh / 1000

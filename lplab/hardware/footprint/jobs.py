@@ -71,8 +71,8 @@ class Job:
         Gradients travel as the recipe says, in a ring: waiting grows and shrinks with their bytes. Where a network is
         split over devices, these send fewer gradients and more activations; they are counted as if it were not.
         """
+        wire = precisions.training(precision).gradient_wire_bits / 16 / self.compression
         multiply, busy, moved = _one_device(self.workload, self.chip, precision, self.batch, self.utilization)
-        wire = precisions.get(precision).gradient_wire_bits / 16 / self.compression
         wait = self.waiting / (1 - self.waiting) * self._busy_in_16_bits * wire
         sent = 2 * (self.devices - 1) / self.devices * 2.0 * workloads.get(self.workload).parameters * wire
         power = Power.of(self.chip, host_watts=self.host_watts)

@@ -32,7 +32,10 @@ def gpt(
     >>> gpt().parameters  # GPT-2 small
     124439808
     """
-    for key, value in (("layers", layers), ("width", width), ("sequence", sequence), ("vocabulary", vocabulary)):
+    sizes = {"layers": layers, "width": width, "heads": heads, "sequence": sequence, "vocabulary": vocabulary}
+    for key, value in {**sizes, "inner": inner}.items():
+        if value is None and key in ("heads", "inner"):
+            continue
         if not isinstance(value, int) or value < 1:
             raise ValueError(f"gpt: {key} must be a whole number from 1, got {value!r}")
     heads = max(1, width // 64) if heads is None else heads

@@ -128,6 +128,10 @@ def test_bills():
             footprint.bill(**bad)
 
 
+def test_grams_may_be_a_number_of_numpy():
+    assert footprint.carbon(1000, np.int64(57)) == footprint.carbon(1000, 57.0) == 57
+
+
 def test_mixes_of_fuels():
     with pytest.raises(ValueError, match="must sum to 1"):
         footprint.mix({"coal": 0.5})

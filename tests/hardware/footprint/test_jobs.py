@@ -48,6 +48,11 @@ def test_bytes_cost_energy_whether_anybody_waits_for_them_or_not():
     assert replace(RESNET, devices=1).step("fp16_mixed").network == 0
 
 
+def test_an_inference_is_no_training():
+    with pytest.raises(ValueError, match="int8 is for inference; a step of training takes one of fp32"):
+        RESNET.hours("int8")
+
+
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
