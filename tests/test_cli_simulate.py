@@ -92,6 +92,12 @@ def test_any_number_of_devices_as_json_and_csv(capsys, devices):
     assert math.isclose(float(again["step_seconds"]), row["step_seconds"]) and list(again) == list(row)
 
 
+def test_a_link_without_limits_is_null_in_json_in_a_step_as_in_a_sweep(capsys):
+    for sweep in ([], ["--sweep", "devices=2"]):
+        text = run(capsys, "resnet18", "--link", "ideal", "--devices", "2", "--json", *sweep)
+        assert '"bytes_per_second":null' in text.replace(": ", ":") and "Infinity" not in text
+
+
 def test_a_sweep_has_a_row_for_each_combination(capsys):
     args = ["resnet18", "--sweep", "devices=1,8,64", "--sweep", "compressor=none,topk:density=0.01,wire=fp16,scalecom"]
     rows = json.loads(run(capsys, *args, "--json"))

@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def print_step(args: argparse.Namespace) -> int:
         write_figure(figures.device_timeline(found, detail="layers"), args.html)
     say(notes([found.design.chip], [found.design.precision]))
     if args.json:
-        print(json.dumps(row))
+        print(json.dumps({name: None if value == inf else value for name, value in row.items()}))  # as in a sweep
     elif args.csv:
         print(table([row]))
     else:
