@@ -100,7 +100,7 @@ def many_learners(
         title=said,
         subtitle=style.key(
             (style.VERMILION, "●", "own top-k"),
-            (style.GREY, "┅", "1 − (1 − q)ⁿ"),
+            (style.GREY, "╍", "1 − (1 − q)ⁿ"),
             (style.BLUE, "■", "ScaleCom"),
             (style.GREEN, "━", "dense"),
         ),

@@ -57,7 +57,7 @@ def multiplier_cost(
         alt=f"{label}, of a multiplication: {each}. {said}.",
         title=said,
         subtitle=style.key(
-            (style.GREY, "┈", "M² alone"),
+            (style.GREY, "┅", "M² alone"),
             (style.BLUE, "□", "multiplier, modelled"),
             (style.BLUE, "■", "with its sum"),
             provenance.entry("published", "published (Horowitz 2014)"),

@@ -41,7 +41,7 @@ def union_growth(
     ]
     said = f"The sum of yours holds {words.percent(float(yours[-1]))} at {learners_word(int(n[-1]))}"
     layout = {"xaxis": learners_axis(x, n), "yaxis": share_axis()}
-    entries = [(style.VERMILION, "●", "each its own"), (style.GREY, "┅", "1 − (1 − q)ⁿ"), (style.PINK, "◆", "yours")]
+    entries = [(style.VERMILION, "●", "each its own"), (style.GREY, "╍", "1 − (1 − q)ⁿ"), (style.PINK, "◆", "yours")]
     each = ", ".join(f"{words.percent(float(v))} at {k}" for k, v in zip(learners, yours, strict=True))
     return style.finish(
         style.figure(data, layout),
@@ -68,7 +68,7 @@ def two_distances(library: Any, yours: Any, *, height: int = 300) -> go.Figure:
     'Yours agrees at 4 of 4 steps'
     """
     known, own = (np.asarray(values, np.float64) for values in (library, yours))
-    if known.shape != own.shape or known.ndim != 2 or known.shape[1] != 2:
+    if known.shape != own.shape or known.ndim != 2 or known.shape[1] != 2 or not len(known):
         raise ValueError(f"pairs for each step are needed, [steps, 2] twice, got {known.shape} and {own.shape}")
     agree = int(np.isclose(known, own, rtol=0, atol=1e-6, equal_nan=True).all(axis=1).sum())
     x = np.arange(1, len(known) + 1, dtype=np.float64)

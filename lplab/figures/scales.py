@@ -56,7 +56,7 @@ def delayed_ranges(amax: Any, ends: Any, yours: Any = None, *, what: str = "", h
         (style.GREEN, "━", "largest magnitude"),
         (style.BLUE, "━", "end of the range"),
         (style.VERMILION, "×", "clipped"),
-        (style.VERMILION, "┄", "end by yours"),
+        (style.VERMILION, "┅", "end by yours"),
     ]
     return style.finish(
         style.figure(traces, layout),

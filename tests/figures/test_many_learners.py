@@ -74,6 +74,7 @@ def test_a_loss_that_is_not_finite_ends_the_line():
     (lambda: figures.union_growth([1], [], [0.1], 0.1), "of one length"),
     (lambda: figures.two_distances(np.zeros(3), np.zeros(3)), "pairs for each step"),
     (lambda: figures.two_distances(np.zeros((3, 2)), np.zeros((4, 2))), "pairs for each step"),
+    (lambda: figures.two_distances(np.zeros((0, 2)), np.zeros((0, 2))), "pairs for each step"),
     (lambda: figures.learner_runs([], steps=3), "one to 4 runs"),
     (lambda: LearnerCurve("a", [1.0], []), "a: 1 losses, but 0 numbers of bytes"),
 ])  # fmt: skip

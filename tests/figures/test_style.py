@@ -1,6 +1,7 @@
 """The house style: contrast on both themes, words, ticks."""
 
 import math
+import re
 
 import plotly.graph_objects as go
 import pytest
@@ -91,4 +92,25 @@ def test_dressed_figures_share_nothing() -> None:
 
 
 def test_dress_is_valid() -> None:
-    go.Layout(style.dress(alt="Nothing.", title="Nothing", subtitle="at all", legend=True))
+    layout = go.Layout(style.dress(alt="Nothing.", title="Nothing", subtitle="at all", legend=True))
+    assert layout.showlegend and "at all" in layout.title.text
+
+
+@pytest.mark.parametrize(
+    "fig",
+    [
+        figures.multiplier_cost(),
+        figures.delayed_ranges([1, 8, 2], [1, 1, 8], [1, 1, 4]),
+        figures.union_growth([1, 64], [0.01, 0.3], [0.01, 0.01], 0.01),
+        figures.clip_error(figures.clips.Magnitudes([0.2, 0.4, 3.0]), 3.0, 4),
+        figures.tile_energy([1, 2, 4], [1.0, 1, 1], [4.0, 2, 1]),
+        figures.phases(),
+    ],
+    ids=lambda fig: fig.layout.meta["title"],
+)
+def test_a_dashed_line_has_its_dash_in_the_key(fig) -> None:
+    signs = {sign: dash for dash, sign in zip(style.DASHES, style.DASH_SIGNS, strict=True)}
+    found = re.findall(r"color:(#\w+)'>(.)</span>", fig.layout.meta["subtitle"])
+    keyed = [(colour, signs[sign]) for colour, sign in found if sign in signs]
+    lines = {(trace.line.color, trace.line.dash or "solid") for trace in fig.data if "lines" in (trace.mode or "")}
+    assert keyed and set(keyed) <= lines
