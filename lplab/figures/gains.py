@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 
 from lplab.figures import style
 
-_MOST = len(style.COLOURS) - 1  # green is the reference
+_COLOURS = (style.BLUE, style.VERMILION, style.PINK)  # of the ways to round; green is the reference
+_SIGNS = {"circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲"}
 
 
 def gradient_gains(gains: Mapping[str, Mapping[str, float]], *, title: str = "", height: int = 0) -> go.Figure:
@@ -29,8 +30,8 @@ def gradient_gains(gains: Mapping[str, Mapping[str, float]], *, title: str = "",
     'Left in the first layer: 100 %'
     """
     layers = [list(each) for each in gains.values()]
-    if not 0 < len(gains) <= _MOST or not layers[0] or any(each != layers[0] for each in layers):
-        raise ValueError(f"gains must be one to {_MOST} ways to round with the same layers")
+    if not 0 < len(gains) <= len(_COLOURS) or not layers[0] or any(each != layers[0] for each in layers):
+        raise ValueError(f"gains must be one to {len(_COLOURS)} ways to round with the same layers")
     names = np.array([name.removesuffix(".weight") for name in layers[0]], dtype=str)
     rows = np.arange(len(names), dtype=np.float64)
     looks = [(colour, symbol) for colour, symbol in zip(_COLOURS, style.SYMBOLS, strict=False)]
@@ -57,10 +58,6 @@ def gradient_gains(gains: Mapping[str, Mapping[str, float]], *, title: str = "",
         l=170,
         t=66,
     )
-
-
-_COLOURS = (style.BLUE, style.VERMILION, style.PINK)
-_SIGNS = {"circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲"}
 
 
 def _points(name: str, x: np.ndarray, y: np.ndarray, layers: np.ndarray, colour: str, symbol: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from lplab.figures import provenance, style
 from lplab.hardware.footprint import Region, carbon
 from lplab.hardware.units import mass
 
+_MARKS = ((style.GREEN, "●", "circle"), (style.PINK, "▲", "triangle-up"), (style.GREY, "■", "square"))
+
 
 def carbon_by_place(
     kwh: Mapping[str, float],
@@ -79,9 +81,6 @@ def _said(kwh: Mapping[str, float], places: Sequence[Region]) -> str:
     grams = [place.grams_per_kwh for place in places]
     by_place, by_bits = max(grams) / max(min(grams), 1e-9), max(kwh.values()) / min(kwh.values())
     return f"The place: up to {by_place:.3g} times; the precision: {_times(by_bits)}"
-
-
-_MARKS = ((style.GREEN, "●", "circle"), (style.PINK, "▲", "triangle-up"), (style.GREY, "■", "square"))
 
 
 def _key(kwh: Mapping[str, float], chosen: str, published: tuple[str, float, str] | None) -> str:
