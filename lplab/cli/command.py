@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 INTERRUPTED = 130  # exit code of shells for Ctrl-C
+DIVERGED = 1  # exit code of a training
 
 
 class BadInputError(Exception):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from lplab.cli.command import BadInputError, bad_values
+from lplab.cli.command import DIVERGED, BadInputError, bad_values
 
 ALONE = ("set", "record", "save", "resume")  # arguments of a training by one learner under a recipe
 
@@ -35,7 +36,7 @@ def wants_learners(args: argparse.Namespace) -> bool:
 
 
 def train_learners(args: argparse.Namespace) -> int:
-    """Train under a progress bar on stderr, then print loss, error and bytes.
+    """Train under a progress bar on stderr, then print loss, error and bytes; a diverged training ends with code 1.
 
     Raises:
         BadInputError: an unknown model or compressor, a number out of range, or an argument that does not fit.
@@ -56,7 +57,10 @@ def train_learners(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     steps, end = _run(settings, args.distributed)
     _report(args, settings, steps, {**end, "seconds": time.perf_counter() - started})
-    return 0
+    wrong = next((number for number, step in enumerate(steps, 1) if not math.isfinite(step["loss"])), None)
+    if wrong is not None:
+        print(f"lplab train: diverged: the loss is no number from step {wrong} on; try a smaller --lr", file=sys.stderr)
+    return 0 if wrong is None else DIVERGED
 
 
 def processors() -> int:
@@ -133,7 +137,8 @@ def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]]
     losses, sent = [s["loss"] for s in steps], sum(s["payload_bytes"] for s in steps)
     if args.json:
         about = {"model": settings.model, "compressor": settings.compressor, "learners": settings.learners}
-        print(json.dumps(about | {"losses": losses, "payload_bytes": sent} | end))
+        end = {name: _finite(value) for name, value in end.items()}
+        print(json.dumps(about | {"losses": list(map(_finite, losses)), "payload_bytes": sent} | end))
         return
     one, several = ("process", "processes") if args.distributed else ("simulated learner", "simulated learners")
     where = one if settings.learners == 1 else several
@@ -145,3 +150,8 @@ def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]]
     if "test_error" in end:
         print(f"test error     {end['test_error']:.1%}")
     print(f"payload        {sent / len(steps) / settings.learners:,.0f} bytes a learner and step")
+
+
+def _finite(value: Any) -> Any:
+    """None instead of NaN and infinity, which JSON does not know."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,10 +12,9 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from lplab.cli.command import INTERRUPTED, BadInputError, add_command, bad_values
+from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values
 from lplab.cli.learners import add_learners, train_learners, wants_learners
 
-DIVERGED = 1  # exit code
 RECIPE = "hfp8_2019"  # unless told otherwise
 
 

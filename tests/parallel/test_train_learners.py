@@ -31,6 +31,13 @@ def test_one_learner_is_one(capsys):
     assert "1 simulated learner, dense" in capsys.readouterr().out
 
 
+def test_a_training_that_diverges_ends_with_code_1_as_of_one_learner_and_its_json_is_strict(capsys):
+    assert main([*MLP, "--lr", "1e8", "--json"]) == 1
+    said = capsys.readouterr()
+    assert json.loads(said.out, parse_constant=pytest.fail)["losses"][-1] is None
+    assert "diverged: the loss is no number from step 3 on" in said.err
+
+
 def test_more_processes_than_processors_are_warned_of(capsys, monkeypatch):
     monkeypatch.setattr(learners, "processors", lambda: 1)
     assert main([*MLP, "--distributed"]) == 0
