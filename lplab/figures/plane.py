@@ -46,6 +46,8 @@ def range_precision(
     >>> range_precision([row], "e4m3fn").layout.meta["title"]
     'e4m3fn: weights 41 dB, 33 % lost'
     """
+    if not rows:
+        raise ValueError("at least one row is needed")
     if not 0 <= chosen < len(rows):
         raise ValueError(f"chosen must be a row from 0 to {len(rows) - 1}, got {chosen}")
     fmt, others = as_format(fmt), [as_format(other) for other in others]

@@ -59,6 +59,8 @@ def test_the_plane_says_its_numbers_and_keeps_its_axes():
 
 
 def test_a_plane_that_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="at least one row is needed"):
+        figures.range_precision([], "e4m3fn")
     with pytest.raises(ValueError, match="chosen must be a row from 0 to 0, got 1"):
         figures.range_precision([row()], "e4m3fn", chosen=1)
     with pytest.raises(ValueError, match="binary floating-point format is needed, got posit8_2"):
