@@ -14,7 +14,7 @@ from lplab.claims.claim import Check, Claim, Finding, Results
 from lplab.claims.page import as_page
 from lplab.claims.runner import measure, run_claim
 from lplab.claims.store import Session, Stored, stored
-from lplab.claims.table import as_markdown, as_text, row
+from lplab.claims.table import as_markdown, as_text, provenance, row
 from lplab.claims.verdict import Verdict, judge
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "judge",
     "measure",
     "names",
+    "provenance",
     "row",
     "run_claim",
     "stored",

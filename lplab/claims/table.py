@@ -36,6 +36,17 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
     }
 
 
+def provenance(*claims: Claim, width: int = 76) -> str:
+    """Where the stored numbers of claims come from: date, command, time, versions; a paragraph a claim.
+
+    >>> from lplab.claims import get
+    >>> provenance(get("wang_2018")).partition(" on ")[0]
+    'wang_2018: measured'
+    """
+    lines = (f"{claim.id}: {row(claim)['measured']}." for claim in claims)
+    return "\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in lines)
+
+
 def as_text(rows: Sequence[dict[str, Any]], width: int = 100) -> str:
     """The rows for a terminal: a paragraph a claim, with a sign before each finding."""
     return "\n\n".join("\n".join(_paragraph(record, width)) for record in rows)
