@@ -41,7 +41,7 @@ def bins(
         height: in pixels.
 
     Raises:
-        ValueError: arrays of different length.
+        ValueError: arrays of different length, or without elements.
 
     >>> fig = bins([0.1, 0.9], [0.1, 0.3], [False, True], [1.2, 1.2], 1.2, bin=2)
     >>> fig.layout.meta["title"]
@@ -49,8 +49,8 @@ def bins(
     """
     r, g, m = (np.asarray(x, np.float64) for x in (residue, gradient, limit))
     there, own = np.asarray(sent, bool), np.asarray(residue if yours is None else yours, np.float64)
-    if r.ndim != 1 or any(x.shape != r.shape for x in (g, m, there, own)):
-        raise ValueError("residue, gradient, sent, limit and yours must be of one length")
+    if r.ndim != 1 or not r.size or any(x.shape != r.shape for x in (g, m, there, own)):
+        raise ValueError("residue, gradient, sent, limit and yours must be of one length, at least one element")
     unit = scale or 1.0
     total, boosted = (r + g) / unit, (r + factor * g) / unit
     symbols = np.where(there, np.sign(total), 0.0)

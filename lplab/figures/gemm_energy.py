@@ -34,7 +34,7 @@ def tile_energy(
         height: in pixels.
 
     Raises:
-        ValueError: arrays of different length.
+        ValueError: no tiles, or arrays of different length.
 
     >>> tile_energy([1, 2, 4], [1.0, 1, 1], [4.0, 2, 1]).layout.meta["title"]
     'Memory takes no more than arithmetic from tiles of 4 on'
@@ -42,8 +42,8 @@ def tile_energy(
     x = np.asarray(tiles, np.float64)
     right = np.asarray(arithmetic, np.float64), np.asarray(memory, np.float64)
     own = tuple(np.asarray(part, np.float64) for part in yours) if yours else (np.empty(0), np.empty(0))
-    if {len(part) for part in right} != {len(x)} or {len(part) for part in own} > {0, len(x)}:
-        raise ValueError("tiles, arithmetic, memory and yours must be of one length")
+    if not len(x) or {len(part) for part in right} != {len(x)} or not {len(part) for part in own} <= {0, len(x)}:
+        raise ValueError("tiles, arithmetic, memory and yours must be of one length, at least one tile")
     same = [np.isclose(a, b[: len(a)], rtol=1e-9, atol=0) for a, b in zip(own, right, strict=True)]
     where = np.concatenate([x[: len(part)] for part in own])
     both, agree = np.concatenate(own), np.concatenate(same)

@@ -50,7 +50,7 @@ def grid_errors(
         height: in pixels.
 
     Raises:
-        ValueError: curves of another length than the scales, or an unknown grid.
+        ValueError: no scales, curves of another length than the scales, or an unknown grid.
 
     >>> fig = grid_errors([8, 9], {"radix2": [0.9, 0.4]}, {"radix2": 0.2}, what="error", limits=(0, 1), good=0.5)
     >>> fig.layout.meta["title"]
@@ -58,6 +58,8 @@ def grid_errors(
     """
     x = np.asarray(scales, np.float64)
     found = {name: np.asarray(values, np.float64) for name, values in curves.items()}
+    if not len(x):
+        raise ValueError("at least one scale is needed")
     if not found.keys() <= LOOKS.keys() or any(values.shape != x.shape for values in found.values()):
         raise ValueError(f"curves must be grids of {', '.join(LOOKS)} with a number for each of {len(x)} scales")
     factor = 100.0 if unit == "%" else 1.0

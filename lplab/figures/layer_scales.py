@@ -72,10 +72,9 @@ def layer_scales(
 
 def _checked(found: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], steps: Sequence[int] | None) -> np.ndarray:
     """The numbers of the steps."""
-    shapes = {values.shape for values in (*found.values(), *own.values())}
-    if not found or len(shapes) != 1 or (own and own.keys() != found.keys()):
+    shape, *others = {values.shape for values in (*found.values(), *own.values())} or {(0,)}
+    if others or shape == (0,) or (own and own.keys() != found.keys()):
         raise ValueError("scales must be one sequence for each layer, all of one length, and yours the same layers")
-    shape = shapes.pop()
     at = np.arange(*shape) if steps is None else np.asarray(steps)
     if at.shape != shape:
         raise ValueError(f"steps must be one number for each scale of a layer, got {at.shape}")

@@ -30,8 +30,8 @@ def union_growth(
     >>> union_growth([1, 2], [0.01, 0.018], [0.01, 0.01], 0.01).layout.meta["title"]
     'The sum of yours holds 1.0 % at 2 learners'
     """
-    if not len(learners) == len(own) == len(yours):
-        raise ValueError("learners, own and yours must be of one length")
+    if not len(learners) == len(own) == len(yours) or not len(learners):
+        raise ValueError("learners, own and yours must be of one length, at least one number of learners")
     x = np.log2(np.asarray(learners, np.float64))
     n = np.asarray(learners)
     data = [

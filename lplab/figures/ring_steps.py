@@ -22,14 +22,14 @@ def ring_steps(held: Any, *, messages: int) -> go.Figure:
         messages: how many were sent in all.
 
     Raises:
-        ValueError: another number of dimensions.
+        ValueError: another number of dimensions, or nothing in one of them.
 
     >>> fig = ring_steps([[[1, 1], [1, 1]], [[1, 2], [2, 1]], [[2, 2], [2, 2]]], messages=4)
     >>> fig.layout.meta["title"]
     '2 steps, 4 messages: all 2 ranks have the whole sum'
     """
     held = np.asarray(held)
-    if held.ndim != 3:
+    if held.ndim != 3 or not held.size:
         raise ValueError(f"held must be [steps + 1, ranks, parts], got shape {held.shape}")
     count, ranks, parts = held.shape
     whole = (held[-1] == ranks).all(axis=1).sum()
@@ -82,14 +82,14 @@ def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: floa
         backward_seconds: when the backward pass ends: nobody can be faster.
 
     Raises:
-        ValueError: arrays that differ in length.
+        ValueError: no sizes, or arrays that differ in length.
 
     >>> bucket_times([1, 2], [0.03, 0.02], [0.03, 0.02], backward_seconds=0.01).layout.meta["title"]
     'Best with 2 MiB: 20.0 ms; yours agrees at 2 of 2'
     """
     sizes, library, yours = (np.asarray(values, np.float64) for values in (sizes, library, yours))
-    if not sizes.shape == library.shape == yours.shape:
-        raise ValueError("sizes, library and yours must be of one length")
+    if not sizes.shape == library.shape == yours.shape or not sizes.size:
+        raise ValueError("sizes, library and yours must be of one length, at least one size")
     agree = np.isclose(library, yours, rtol=1e-9)
     best = int(np.argmin(library))
     said = f"Best with {sizes[best]:.3g} MiB: {milliseconds(library[best])}"

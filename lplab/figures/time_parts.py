@@ -58,7 +58,9 @@ def time_parts(
     y = axis["tickvals"]
     data = [_bar(part, [row.get(part, 0.0) for row in rows.values()], names, totals, y, factor, unit) for part in PARTS]
     data.append(_texts(rows, totals, y, end, factor))
-    said = title or f"{names[-1]} is {totals[0] / totals[-1]:.1f} times as fast as {names[0]}"
+    said = title or f"{names[-1]} takes no time"
+    if totals[-1] and not title:
+        said = f"{names[-1]} is {totals[0] / totals[-1]:.1f} times as fast as {names[0]}"
     layout = {
         "barmode": "stack",
         "bargap": 0.3,
