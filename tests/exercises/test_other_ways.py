@@ -121,6 +121,12 @@ WRONG = {
             pool = [np.concatenate([x[:, c].ravel() for x in batches]) for c in range(batches[0].shape[1])]
             return np.array([p.mean() for p in pool]), np.array([p.var(ddof=1) if p.size > 1 else p[0] for p in pool])
     """,
+    ("07.1", "a logarithm, which rounds the last step to a threshold away"): """
+        def radix4(x):
+            with np.errstate(divide="ignore"):
+                k = np.floor(np.log(1.6 * np.abs(x)) / np.log(4))
+            return np.where(k < -3, 0, np.sign(x) * 4.0 ** np.clip(k, -3, 3))
+    """,
     ("09.3", "the cosine itself, not the distance"): """
         def similarity(a, b, k):
             rows = []
@@ -227,3 +233,18 @@ def test_a_miss_comes_before_an_exception_in_a_later_case():
     verdict = verdict_on("05.1", halves)
     assert verdict.ring == "boundary set" and "ValueError" not in verdict.text, verdict.text
     assert "chunk = 3" in verdict.text and "The chunks sum to" in verdict.text
+
+
+def test_a_tie_of_a_weight_is_called_one():
+    away = """
+        def to_fp8(x):
+            m, e = np.frexp(x)
+            return np.ldexp(np.sign(m) * np.floor(np.abs(m) * 16 + 0.5), e - 4)
+
+        def update_share(sent, residue, update):
+            exact = sent + residue - update
+            return to_fp8(exact), exact - to_fp8(exact)
+    """
+    verdict = verdict_on("10.4", away)
+    assert "Yours [1.125; −0.0625], expected [1; 0.0625]" in verdict.text
+    assert "exactly 1 + 0.03125 + 0.03125 = 1.0625; that is halfway between 1 and 1.125: the even one" in verdict.text

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 MINUS = "\N{MINUS SIGN}"
-FEW = 12  # numbers of a table that are shown as they stand
+FEW = 8  # numbers of a table that are shown as they stand
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 

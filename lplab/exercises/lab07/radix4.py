@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from lplab import formats as F
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Example, Exercise, Property, mutant
+from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
 from lplab.exercises.forms import Like
 from lplab.exercises.lab07.phases import THRESHOLDS, VALUES, agrees_with_the_library, spread
 
@@ -19,6 +22,7 @@ def radix4(x):
 
 
 STEP, SIZE = "(np.frexp(1.6 * x)[1] - 1) // 2", "4.0 ** np.minimum(exponent, 3)"
+LOGARITHM = "a logarithm, which rounds the last step to a threshold away"
 ZERO, SIGN = "(exponent < -3) | (x == 0)", "np.copysign(size, x)"
 
 
@@ -29,6 +33,24 @@ def cases() -> list[Args]:
     beyond = np.array([0.0, 1e-30, 1e-6, 65.0, 100.0, 1e6, 1e30])
     points = np.unique(np.concatenate([points, beyond]))
     return [(points,), (-points,)]
+
+
+def closest() -> list[Args]:
+    """The float64 next to each threshold, below and above."""
+    return [(np.nextafter(THRESHOLDS, end),) for end in (0.0, np.inf)]
+
+
+def no_step_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    """Whether numbers that no eye can tell from a threshold fall on their own side of it."""
+    sides = (np.array([0.0, *VALUES[:-1]]), VALUES)
+    for (x,), yours, expected in zip(calls, results, sides, strict=True):
+        wrong = np.flatnonzero(np.asarray(yours, np.float64) != expected)
+        if wrong.size:
+            i = int(wrong[0])
+            numbers = [decimal(float(each)) for each in (x[i], THRESHOLDS[i], np.asarray(yours)[i], expected[i])]
+            said = "{} is one rounding step from the threshold {}: yours is {}, expected {}".format(*numbers)
+            return Finding(f"{said}. A logarithm rounds the step away.", (x[i : i + 1],), yours, LOGARITHM)
+    return None
 
 
 def kind(args: Args) -> str:
@@ -60,7 +82,7 @@ def why(args: Args, expected: float) -> str:
 
 RADIX4 = Exercise(
     id="07.1",
-    version=1,
+    version=2,
     title="Radix-4 rounding",
     goal="Goal 1: round a gradient to four bits",
     minutes=15,
@@ -91,7 +113,10 @@ RADIX4 = Exercise(
         Example((np.array([[0.5, 3.9], [-9.99, 10.1]]),), "Any shape: here two by two."),
     ),
     boundary=cases,
-    properties=(Property("it is what lplab.quantizers.Radix4 gives, bit for bit", spread, agrees_with_the_library),),
+    properties=(
+        Property("it is what lplab.quantizers.Radix4 gives, bit for bit", spread, agrees_with_the_library),
+        Property("one rounding step from a threshold a number falls on its own side", closest, no_step_is_lost),
+    ),
     conventions=(
         mutant("ties go up, as in the paper's procedure"),
         mutant("ties go down, as in the paper's equation", STEP, "(np.frexp(np.nextafter(1.6 * x, 0))[1] - 1) // 2"),
@@ -114,6 +139,7 @@ RADIX4 = Exercise(
         mutant("zero has an exponent, too, and becomes 1/4", " | (x == 0)", ""),
         mutant("the octave is one too high: np.frexp gives a mantissa from 1/2 to 1", "[1] - 1) // 2", "[1]) // 2"),
         mutant("the exponent is halved toward zero, not down", STEP, "np.trunc((np.frexp(1.6 * x)[1] - 1) / 2)"),
+        mutant(LOGARITHM, STEP, "np.floor(np.log2(1.6 * np.abs(x) + (x == 0)) / 2)"),
         mutant("the odd phase: half of each value", STEP, "(np.frexp(1.6 * 2 * x)[1] - 1) // 2", SIZE, "4.0 ** np.minimum(exponent, 3) / 2"),
     ),
     hints=(

@@ -108,7 +108,10 @@ def why_share(args: Args, expected: Any) -> str:
     sent, residue, update = (decimal(float(values[0])) for values in args)
     rounded, kept = (float(part[0]) for part in expected)
     exact = f"{sent} + {residue} − {update} = {decimal(rounded + kept)}".replace("+ −", "− ").replace("− −", "+ ")
-    return f"The first weight is exactly {exact}; of the numbers with four significant bits {decimal(rounded)} is nearest."
+    where = f"of the numbers with four significant bits {decimal(rounded)} is nearest"
+    if kept and to_fp8(np.float64(rounded + 2.001 * kept)) == rounded + 2 * kept:  # as far on the other side
+        where = f"that is halfway between {decimal(rounded)} and {decimal(rounded + 2 * kept)}: the even one is taken"
+    return f"The first weight is exactly {exact}; {where}."
 
 
 def few(values: np.ndarray) -> str:
