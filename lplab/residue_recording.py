@@ -81,11 +81,9 @@ class Course:
         """
         sent, empty = (float(np.mean(x) if at is None else x[at]) for x in (self.sent, self.empty))
         width = code_type(self.bin).itemsize
-        message = HEADER + (sent + empty) * width
-        paper = 4 * self.size / (sent * width) if sent else np.inf
-        wire = rates.rates([Transfer("gather", message)], self.size, learners).wire  # type: ignore[arg-type]
-        bound = rates.entropy_bound(sent / self.size)
-        return Counted(paper, 4 * self.size / message, wire, 32 / bound if bound else np.inf)
+        message = Transfer("gather", HEADER + (sent + empty) * width, sent * width)  # type: ignore[arg-type]  # means
+        found, bound = rates.rates([message], self.size, learners), rates.entropy_bound(sent / self.size)
+        return Counted(found.paper, found.payload, found.wire, 32 / bound if bound else np.inf)
 
     @property
     def held(self) -> np.ndarray:

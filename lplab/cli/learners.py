@@ -90,7 +90,9 @@ def _run(settings: Any, distributed: bool) -> tuple[list[dict[str, Any]], dict[s
     """All steps, and what came of them."""
     from tqdm import tqdm
 
-    reports, steps, end = (_real(settings) if distributed else _simulated(settings)), [], {}
+    from lplab.parallel.simulated import SimulatedRun
+
+    reports, steps, end = (_real(settings) if distributed else SimulatedRun(settings)), [], {}
     with tqdm(total=settings.steps, unit="step", file=sys.stderr, desc=settings.compressor) as bar:
         for report in reports:
             if "step" not in report:
@@ -111,34 +113,18 @@ def _real(settings: Any) -> Iterator[dict[str, Any]]:
         raise BadInputError(str(problem)) from None
 
 
-def _simulated(settings: Any) -> Iterator[dict[str, Any]]:
-    from lplab.parallel import Learners
-    from lplab.parallel.worker import outcome
-    from lplab.training.trainer import default_loss
-
-    task = settings.task()
-    learners = Learners(
-        task.model(settings.seed),
-        default_loss,
-        settings.batches(),
-        settings.make_compressor(),
-        settings.learners,
-        optimizer=settings.optimizer,
-        seed=settings.seed,
-        keep_ledger=False,
-    )
-    for done in learners.steps(settings.steps):
-        yield {"step": done.number, "loss": done.loss, "payload_bytes": done.payload_bytes, "skipped": done.skipped}
-    yield outcome(learners.model, *task.test())
-
-
 def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]], end: dict[str, Any]) -> None:
     """Print how it went: a few lines, or JSON."""
-    losses, sent = [s["loss"] for s in steps], sum(s["payload_bytes"] for s in steps)
+    losses = [s["loss"] for s in steps]
+    payload, sent = (sum(s[kind] for s in steps) for kind in ("payload_bytes", "sent_bytes"))
     if args.json:
         about = {"model": settings.model, "compressor": settings.compressor, "learners": settings.learners}
         end = {name: _finite(value) for name, value in end.items()}
-        print(json.dumps(about | {"losses": list(map(_finite, losses)), "payload_bytes": sent} | end))
+        print(
+            json.dumps(
+                about | {"losses": list(map(_finite, losses)), "payload_bytes": payload, "sent_bytes": sent} | end
+            )
+        )
         return
     one, several = ("process", "processes") if args.distributed else ("simulated learner", "simulated learners")
     where = one if settings.learners == 1 else several
@@ -149,7 +135,22 @@ def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]]
     print(f"test loss      {end['test_loss']:.4f} nats")
     if "test_error" in end:
         print(f"test error     {end['test_error']:.1%}")
-    print(f"payload        {sent / len(steps) / settings.learners:,.0f} bytes a learner and step")
+    from lplab.compression.rates import wire_bytes
+
+    each = len(steps) * settings.learners
+    dense = 4 * sum(parameter.numel() for parameter in settings.task().model(settings.seed).parameters())
+    print(f"payload        {_against(dense, payload / each)}")
+    print(f"on the wire    {_against(wire_bytes('sum', dense, settings.learners), sent / each)}")
+
+
+def _against(dense: float, sent: float) -> str:
+    """Bytes beside those of dense float32 gradients.
+
+    >>> _against(4000, 80), _against(0, 0)
+    ('80 bytes a learner and step (dense float32: 4,000, 50 ×)', '0 bytes a learner and step')
+    """
+    beside = f" (dense float32: {dense:,.0f}, {dense / sent:.3g} ×)" if sent else ""
+    return f"{sent:,.0f} bytes a learner and step{beside}"
 
 
 def _finite(value: Any) -> Any:

@@ -94,7 +94,8 @@ class AdaComp(Compressor):
         """One gather; without ``activity`` as if five elements of each bin were sent, the paper's own example."""
         bins = -(-size_of(shape) // self._bin())
         activity = activity or adacomp_wire.Activity(min(5 * bins, size_of(shape)), 0)
-        return (Transfer("gather", adacomp_wire.size_of(activity, self._bin())),)
+        counted = activity.sent * adacomp_wire.code_type(self._bin()).itemsize
+        return (Transfer("gather", adacomp_wire.size_of(activity, self._bin()), counted),)
 
     def _bin(self) -> int:
         if self.bin is None:

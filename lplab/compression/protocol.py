@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 from zlib import crc32
@@ -123,10 +123,17 @@ Steps = Generator[Request, Any, np.ndarray]
 
 @dataclass(frozen=True)
 class Transfer:
-    """What one learner puts into a collective: "broadcast" (the leader alone), "sum" or "gather", and its bytes."""
+    """What one learner puts into a collective.
+
+    Attributes:
+        kind: "broadcast" (the leader alone), "sum" or "gather".
+        payload_bytes: all that is needed to decode the message.
+        paper_bytes: what the algorithm's paper counts of them; None for all of them.
+    """
 
     kind: str
     payload_bytes: int
+    paper_bytes: int | None = field(default=None, compare=False, repr=False)
 
 
 class Compressor(ABC):

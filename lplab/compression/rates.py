@@ -61,10 +61,13 @@ class Rates:
     """Sizes of one step of one tensor against float32.
 
     Attributes:
+        paper: 4·numel over the bytes that the algorithm's paper counts: AdaComp's elements without scale and ends of
+            bins, ScaleCom's values without their places. As ``payload`` where a paper counts no other way.
         payload: 4·numel over the bytes that a learner packs, the leader's share of a broadcast included.
         wire: bytes on the wire of a dense all-reduce over those of this step.
     """
 
+    paper: float
     payload: float
     wire: float
 
@@ -73,15 +76,28 @@ def rates(transfers: Iterable[Transfer], numel: int, world: int) -> Rates:
     """The rates of a plan.
 
     >>> rates([Transfer("gather", 80)], numel=1000, world=2)
-    Rates(payload=50.0, wire=50.0)
-    >>> rates([Transfer("gather", 80)], numel=1000, world=8).wire  # a gather grows with the learners
-    12.5
+    Rates(paper=50.0, payload=50.0, wire=50.0)
+    >>> rates([Transfer("gather", 80, paper_bytes=40)], numel=1000, world=8)  # a gather grows with the learners
+    Rates(paper=100.0, payload=50.0, wire=12.5)
     """
     transfers = tuple(transfers)
-    payload = sum(t.payload_bytes / (world if t.kind == "broadcast" else 1) for t in transfers)
+    payload = sum(t.payload_bytes / _senders(t, world) for t in transfers)
+    paper = sum((t.payload_bytes if t.paper_bytes is None else t.paper_bytes) / _senders(t, world) for t in transfers)
     sent = sum(wire_bytes(t.kind, t.payload_bytes, world) for t in transfers)
     dense = wire_bytes("sum", 4 * numel, world)
-    return Rates(4 * numel / payload, dense / sent if sent else float("nan"))
+    return Rates(_over(4 * numel, paper), _over(4 * numel, payload), _over(dense, sent))
+
+
+def _senders(transfer: Transfer, world: int) -> int:
+    """Learners among whom a payload is counted: the leader's is that of all."""
+    return world if transfer.kind == "broadcast" else 1
+
+
+def _over(dense: float, sent: float) -> float:
+    """Infinite if nothing is sent; NaN for one learner, who has nobody to send to."""
+    if sent:
+        return dense / sent
+    return float("inf") if dense else float("nan")
 
 
 def adacomp_paper_rate(bin: int, sent_per_bin: float) -> float:

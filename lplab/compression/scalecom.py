@@ -104,7 +104,8 @@ class ScaleCom(Compressor):
         """Indices from the leader, values from everybody."""
         numel, chunk = size_of(shape), self._chunk()
         values = scalecom_wire.count_of(numel, chunk, self.m) * bytes_per_value(self.wire)
-        return (Transfer("broadcast", scalecom_wire.size_of(numel, chunk, self.m)), Transfer("sum", values))
+        indices = scalecom_wire.size_of(numel, chunk, self.m)
+        return (Transfer("broadcast", indices, paper_bytes=0), Transfer("sum", values))
 
     def _chunk(self) -> int:
         if self.chunk is None:

@@ -346,8 +346,15 @@ def test_no_message_beats_the_entropy_of_its_mask(draw):
     assert bound < ledger.total() < 2.5 * bound
 
 
-def test_payload_and_wire_are_two_rates():
+def test_paper_payload_and_wire_are_three_rates():
     plan = C.ScaleCom(chunk=100).plan((10_000,))
+    assert rates(plan, 10_000, world=4).paper == 100, "the paper counts values, not their places"
+    activity = C.adacomp_wire.Activity(sent=1000, empty_bins=30)
+    adacomp = rates(C.AdaComp(bin=50).plan((10_000,), activity), 10_000, world=4)
+    assert adacomp.paper == 40 > adacomp.payload == pytest.approx(40_000 / (1030 + C.adacomp_wire.HEADER))
+    dense = rates(C.Dense().plan((10_000,)), 10_000, world=4)
+    assert dense.paper == dense.payload == dense.wire == 1
+    assert np.isnan(rates(plan, 10_000, world=1).wire) and rates([], 10, world=2).paper == np.inf
     assert rates(plan, 10_000, world=4).payload == pytest.approx(40_000 / (400 + 25))
     assert rates(plan, 10_000, world=4).wire == pytest.approx(1.5 * 40_000 / (1.5 * 400 + 0.75 * 100))
     assert rates(C.TopK(0.01).plan((10_000,)), 10_000, 64).wire < 1.6 < rates(plan, 10_000, 64).wire
