@@ -41,16 +41,17 @@ class SimulatedRun:
         """Train, and report like rank 0 of a real run."""
         settings, self.weights, self._stopped = self.settings, {}, False
         task = settings.task()
-        model = task.model(settings.seed)
+        model, batches = task.model(settings.seed), settings.batches()
         learners = Learners(
             model,
             default_loss,
-            settings.batches(),
+            batches,
             settings.make_compressor(),
             settings.learners,
             optimizer=settings.optimizer,
             engine=self.engine,
             seed=settings.seed,
+            example=batches(0, 0)[0],
         )
         for made in learners.steps(settings.steps):
             assert learners.ledger is not None  # it is kept unless told otherwise

@@ -45,7 +45,8 @@ def train(settings: RunSettings) -> None:
     rank, device = dist.get_rank(), _device(settings)
     task, part = settings.task(), settings.batches()
     model = DistributedDataParallel(task.model(settings.seed).to(device))
-    state = ddp_hook(model, settings.make_compressor(), ordered=settings.ordered, seed=settings.seed)
+    example = part(0, 0)[0].to(device)
+    state = ddp_hook(model, settings.make_compressor(), ordered=settings.ordered, seed=settings.seed, example=example)
     optimizer = settings.optimizer(model.parameters())
     for step in range(settings.steps):
         torch.manual_seed(seed_of(settings.seed, step, rank))
