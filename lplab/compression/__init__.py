@@ -10,6 +10,7 @@ from lplab.compression.catalogue import get, names
 from lplab.compression.dense import Dense
 from lplab.compression.dgc import DGC
 from lplab.compression.exchange import Entry, Ledger, exchange
+from lplab.compression.large_only import LargeOnly
 from lplab.compression.layer import LayerInfo
 from lplab.compression.lossless import Lossless
 from lplab.compression.lowrank import PowerSGD
@@ -32,6 +33,7 @@ __all__ = [
     "EFSign",
     "Entry",
     "Gather",
+    "LargeOnly",
     "LayerInfo",
     "LayerState",
     "Ledger",

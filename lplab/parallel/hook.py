@@ -39,7 +39,8 @@ class HookState:
 
     Args:
         model: a DistributedDataParallel model.
-        compressor: of :mod:`lplab.compression`.
+        compressor: of :mod:`lplab.compression`; ``LargeOnly(TopK(0.01))`` leaves small tensors dense, as AdaComp and
+            ScaleCom do by themselves.
         process_group: None for the default one.
         ordered: whether sums are taken in the order of ranks, bit for bit as in the simulator; else by ``all_reduce``.
         seed: of all coins, the same on all ranks.

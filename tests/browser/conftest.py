@@ -1,6 +1,7 @@
 """Fixtures of the browser tests: one JupyterLab and one browser for all, a notebook for each."""
 
 import importlib.util
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,24 @@ def open_notebook(chromium: Any, jupyter: Any) -> Iterator[Callable[..., Any]]:
 
     def open_(*cells: str, **context: Any) -> Any:
         opened.append(lab_module.Notebook(jupyter, chromium, list(cells), **context))
+        return opened[-1]
+
+    yield open_
+    for notebook in opened:
+        notebook.close()
+
+
+@pytest.fixture
+def open_lab(chromium: Any, jupyter: Any) -> Iterator[Callable[[Path, float], Any]]:
+    """Open a lab as it comes, without the outputs that are stored in it; afterwards nothing may have failed unseen."""
+    opened = []
+
+    def open_(path: Path, seconds: float) -> Any:
+        book = json.loads(path.read_text("utf-8"))
+        for cell in book["cells"]:
+            if cell["cell_type"] == "code":
+                cell.update(outputs=[], execution_count=None)
+        opened.append(lab_module.Notebook(jupyter, chromium, book, seconds))
         return opened[-1]
 
     yield open_

@@ -116,9 +116,11 @@ ASK = """async (expression) => {
 
 
 class Notebook:
-    """A notebook of the given cells, open in the browser and run from top to bottom."""
+    """A notebook of the given cells, or a whole one, open in the browser and run from top to bottom."""
 
-    def __init__(self, lab: Lab, browser: Any, cells: list[str], **context: Any) -> None:
+    def __init__(
+        self, lab: Lab, browser: Any, cells: list[str] | dict[str, Any], seconds: float = 60, **context: Any
+    ) -> None:
         self.outside: list[str] = []
         self.errors: list[str] = []
         self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 1000}, **context})
@@ -137,7 +139,8 @@ class Notebook:
         self.page.evaluate(LISTEN)
         self.page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
         self.page.wait_for_function(
-            "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'", timeout=60_000
+            "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'",
+            timeout=1000 * seconds,
         )
 
     def _refuse(self, route: Any) -> None:
@@ -184,11 +187,15 @@ class Notebook:
         assert not self.errors, f"errors in the page: {self.errors}"
 
 
-def write(path: Path, cells: list[str]) -> None:
-    """Write a notebook of code cells."""
+def write(path: Path, cells: list[str] | dict[str, Any]) -> None:
+    """Write a notebook of code cells, or a whole one."""
+    path.write_text(json.dumps(cells if isinstance(cells, dict) else _of_cells(cells)), "utf-8")
+
+
+def _of_cells(cells: list[str]) -> dict[str, Any]:
     made = [
         {"cell_type": "code", "id": f"c{k}", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
         for k, source in enumerate(cells)
     ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    path.write_text(json.dumps({"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}))
+    return {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}

@@ -30,6 +30,7 @@ ALL = {
     "zlib": C.Lossless("zlib"),
     "zstd": C.Lossless("zstd"),
     "lz4": C.Lossless("lz4", shuffle=False),
+    "large_only": C.LargeOnly(C.TopK(0.01)),
     "warm_up": C.WarmUp(C.ScaleCom(chunk=100), dense_steps=1),
 }
 FORGETS = ("fp16", "bf16", "scalecom_beta", "topk_without", "dgc", "terngrad", "qsgd")

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from lplab import models  # noqa: E402
-from lplab.compression import AdaComp, Dense, EFSign, LayerInfo, PowerSGD, ScaleCom, TopK  # noqa: E402
+from lplab.compression import AdaComp, Dense, EFSign, LargeOnly, LayerInfo, PowerSGD, ScaleCom, TopK  # noqa: E402
 from lplab.parallel import (  # noqa: E402
     Learners,
     Memory,
@@ -119,6 +119,15 @@ def test_nan_in_the_last_layer_alone_undoes_what_the_layers_before_it_proposed()
     other.one_step()
     other.step = run.step
     assert run.one_step() == other.one_step() and torch.equal(run.model[0].weight, other.model[0].weight)
+
+
+def test_small_tensors_go_dense_where_that_is_wanted():
+    run = learners(LargeOnly(TopK(0.05)))
+    run.one_step()
+    sent = {name: run.ledger.total(layer=name, rank=0) for name in ("0.weight", "0.bias", "2.weight", "4.weight")}
+    assert sent["0.bias"] == 4 * 64 and sent["4.weight"] == 4 * 256, "as they are"
+    assert sent["0.weight"] < 4 * 1280 / 5 and sent["2.weight"] < 4 * 4096 / 5
+    assert not run.residues("0.bias").any() and run.residues("2.weight").any()
 
 
 def test_one_learner_and_no_learners():
