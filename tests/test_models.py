@@ -132,3 +132,20 @@ def test_without_torch_the_error_says_what_to_install():
     code = "import sys; sys.modules['torch'] = None; import lplab.models"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == 1 and "lplab.models needs PyTorch: pip install 'lplab[torch]'" in run.stderr
+
+
+@pytest.mark.parametrize(("make", "told"), [
+    (lambda: models.transformer(75, blocks=-1), "blocks must be an integer from 1 "),
+    (lambda: models.transformer(0), "vocabulary must be an integer from 1 "),
+    (lambda: models.transformer(75, width=2.5), "width must be an integer from 1 "),
+    (lambda: models.transformer(75, heads=0), "heads must be an integer from 1 "),
+    (lambda: models.lstm(75, layers=True), "layers must be an integer from 1 "),
+    (lambda: models.mlp((64, 0, 10)), "each of sizes must be an integer from 1 "),
+    (lambda: models.mlp(64), "sizes must be several whole numbers, got 64"),
+    (lambda: models.cnn(()), r"widths must be several whole numbers, got \(\)"),
+    (lambda: models.cnn(channels=0), "channels must be an integer from 1 "),
+    (lambda: models.resnet(width=0), "width must be an integer from 1 "),
+])  # fmt: skip
+def test_a_size_that_makes_no_network_is_one_clear_sentence(make, told):
+    with pytest.raises(ValueError, match=f"^{told}"):
+        make()

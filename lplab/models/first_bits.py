@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from inspect import signature
+from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 import torch
 from torch import nn
+
+from lplab.formats.base import whole
+
+LARGEST = 2**24  # of one size: beyond what any machine would train
 
 
 def initialize(model: nn.Module, seed: int = 0) -> nn.Module:
@@ -37,10 +42,27 @@ def initialize(model: nn.Module, seed: int = 0) -> nn.Module:
 def made(make: Callable[..., Any], seed: int, *args: Any, **kwargs: Any) -> Any:
     """A model with the weights of ``seed``; torch's global random state stays as it was.
 
+    Raises:
+        ValueError: a size that is not a whole number of at least 1.
+
     >>> made(nn.Linear, 3, 4, 2).weight.shape
     torch.Size([2, 4])
     """
+    _check_sizes(make, args, kwargs)
     with torch.random.fork_rng(devices=[]):  # PyTorch's constructors draw numbers that initialize() replaces
         model = make(*args, **kwargs)
     initialize(model, seed)
     return model
+
+
+def _check_sizes(make: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Every argument that is an int by its annotation, or several of them, must be a size."""
+    hints = get_type_hints(make.__init__)
+    for name, value in signature(make).bind(*args, **kwargs).arguments.items():
+        if hints.get(name) is int:
+            whole(name, value, 1, LARGEST)
+        elif get_origin(hints.get(name)) is tuple:
+            if not isinstance(value, tuple | list) or not value:
+                raise ValueError(f"{name} must be several whole numbers, got {value!r}")
+            for size in value:
+                whole(f"each of {name}", size, 1, LARGEST)
