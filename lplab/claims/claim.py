@@ -116,6 +116,7 @@ class Claim:
         budget_seconds: what all measurements may take together, on one core.
         limits: what does not carry over.
         modelled: whether the numbers are computed by a model instead of measured in a training.
+        timed: whether the numbers are costs, which other measurements beside them would distort: one at a time.
         untestable: why no miniature can show this; then there are no points, and the verdict says so.
 
     Raises:
@@ -139,6 +140,7 @@ class Claim:
     budget_seconds: float = 60.0
     limits: str = ""
     modelled: bool = False
+    timed: bool = False
     untestable: str = ""
 
     def __post_init__(self) -> None:

@@ -226,6 +226,7 @@ LEMPEL_ZIV = Claim(
         Check("A global order is dear, too", a_global_order_is_dear),
     ),
     budget_seconds=60,
+    timed=True,
     limits="Costs are those of one machine with other work on it; only their order is judged. Codecs at their fastest "
     "level. In bins of 50 AdaComp costs about as much as LZ4. The vectors nearly fit the cache, where copies are "
     "cheap. Small networks; larger ones have fewer zeros.",

@@ -44,7 +44,7 @@ def run_claim(
         claim: the claim.
         folder: of the results; by default ``data/claims``.
         jobs: processes (joblib; −1 for all cores). Around the call, ``joblib.parallel_config(backend=...)`` switches
-            to Dask, Ray or another cluster.
+            to Dask, Ray or another cluster. A claim that is ``timed`` takes one.
         fresh: measure everything again.
         command: for the provenance.
         watch: called with (finished, wanted) after every measurement.
@@ -59,6 +59,7 @@ def run_claim(
     missing = known.missing(claim)
     if not missing:
         return known
+    jobs = 1 if claim.timed else jobs
     start = last = time.monotonic()
     found: dict[str, Numbers] = {}
     busy = 0.0

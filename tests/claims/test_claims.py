@@ -85,6 +85,12 @@ def test_two_processes_store_the_same_file(tmp_path):
     assert files[0] == files[1], "in the claim's order, whoever was first"
 
 
+def test_costs_are_measured_one_at_a_time(tmp_path):
+    timed = claims.run_claim(dataclasses.replace(TOY, timed=True), folder=tmp_path, jobs=2)
+    assert timed.sessions[-1].jobs == 1
+    assert claims.get("lempel_ziv").timed, "it measures seconds"
+
+
 def test_a_measurement_that_is_no_number_is_refused(tmp_path):
     broken = dataclasses.replace(TOY, measure=lambda point, seed: {"error": float("nan")})
     with pytest.raises(ValueError, match="toy: error is not finite at"):
