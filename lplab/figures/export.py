@@ -23,7 +23,8 @@ def export(fig: go.Figure, path: str | Path, *, theme: str = "light", width: int
 
     Args:
         fig: the figure.
-        path: ends in .png, .svg, .html (plotly.js inside, needs no network) or .csv (one line a data point).
+        path: ends in .png, .svg, .html (plotly.js inside, needs no network) or .csv (one line a data point; of a
+            heatmap one a cell, its value as z).
         theme: "light", "dark", or "clear" for a transparent background.
         width: in pixels; the height is the figure's own. HTML follows the width of its window.
         scale: pixels of the PNG per pixel of the figure.
@@ -105,11 +106,21 @@ def _table(fig: go.Figure) -> Iterator[list[Any]]:
         yield [str(v).removeprefix("<b>").removesuffix("</b>") for v in fig.data[0].header["values"]]
         yield from (list(row) for row in zip(*fig.data[0].cells["values"], strict=True))
         return
-    yield ["trace", "name", "x", "y"]
+    deep = any("z" in trace for trace in fig.data)
+    yield ["trace", "name", "x", "y", *(["z"] if deep else [])]
     for i, trace in enumerate(fig.data):
         if trace.visible is not False:
-            for x, y in zip(_column(trace.x), _column(trace.y), strict=True):
-                yield [i, trace.name, x, y]
+            yield from ([i, trace.name, *point] for point in _points(trace, deep))
+
+
+def _points(trace: Any, deep: bool) -> Iterator[list[Any]]:
+    """A trace's points; of a heatmap one for each cell that has a value. ``deep``: there is a third column."""
+    xs, ys = _column(trace.x), _column(trace.y)
+    if "z" not in trace:
+        yield from ([x, y, *([None] if deep else [])] for x, y in zip(xs, ys, strict=True))
+        return
+    for y, row in zip(ys, _column(trace.z), strict=True):
+        yield from ([x, y, z] for x, z in zip(xs, row, strict=True) if z is not None and z == z)
 
 
 def _column(values: Any) -> list[Any]:

@@ -57,6 +57,17 @@ def test_csv_holds_the_data(tmp_path: Path) -> None:
     assert {r["name"] for r in rows} == {t.name for t in FIGURE.data if t.visible}
 
 
+def test_csv_of_a_heatmap_has_its_cells_beside_the_points_of_lines(tmp_path: Path) -> None:
+    cells = go.Heatmap(x=[1, 2, 3], y=[10, 20], z=[[0.5, None, 0.25], [1.0, float("nan"), 2.0]], name="cells")
+    figure = go.Figure([cells, go.Scatter(x=[1], y=[2], name="line")])
+    rows = list(csv.reader(figures.export(figure, tmp_path / "map.csv").open()))
+    assert rows[0] == ["trace", "name", "x", "y", "z"]
+    assert [row[2:] for row in rows if row[1] == "cells"] == [
+        ["1", "10", "0.5"], ["3", "10", "0.25"], ["1", "20", "1.0"], ["3", "20", "2.0"]
+    ]  # fmt: skip
+    assert [row[2:] for row in rows if row[1] == "line"] == [["1", "2", ""]]
+
+
 def test_csv_of_a_table(tmp_path: Path) -> None:
     rows = list(csv.reader(figures.export(figures.codebook_table("e2m1"), tmp_path / "t.csv").open()))
     assert rows[0] == ["code", "bits", "value", "kind", "step"]

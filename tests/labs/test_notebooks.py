@@ -162,11 +162,18 @@ def test_an_unsolved_lab_is_polite(path):
 
 
 @pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
-def test_a_solved_lab_passes_all_checks(path):
-    said = what_checks_say(notebooks.solved(json.loads(path.read_text("utf-8"))), path.parent)
+def test_a_solved_lab_passes_all_checks_and_is_taken_along(path, tmp_path):
+    book = notebooks.solved(json.loads(path.read_text("utf-8")))
+    exporting = [cell for cell in book["cells"] if "take_along = False" in "".join(cell["source"])]
+    for cell in exporting:
+        cell["source"] = "".join(cell["source"]).replace("take_along = False", "take_along = True")
+    said = what_checks_say(book, tmp_path)
     assert {exercise.id for exercise in exercises.of_lab(path.name[:2])} == set(said)
     for text in said.values():
         assert "passes all checks" in text, text
+    assert len(exporting) == (path.name[:2] != "00"), "every lab but the first has figures to take along"
+    for kind in ("html", "csv") if exporting else ():
+        assert (tmp_path / f"lab{path.name[:2]}.{kind}").stat().st_size > 100
 
 
 def what_checks_say(notebook: dict, folder: Path) -> dict[str, str]:
