@@ -15,10 +15,10 @@ from lplab.recordings import BETAS, CHUNKS, LEARNERS, RATES, LearnerRun, Setting
 
 RATE_NAMES = {"standard": RATES[0], "ten times": RATES[1]}
 PRESETS: dict[str, dict[str, Any]] = {  # settings that were published; the network here is a small one
-    "ResNet18, 8 learners, 112×": {"learners": 8, "chunk": 112, "beta": 1.0, "rate": "standard"},
-    "ResNet18, 64 learners, 112×, β 0.1": {"learners": 64, "chunk": 112, "beta": 0.1, "rate": "ten times"},
+    "ResNet18, 8 learners, 1 of 112": {"learners": 8, "chunk": 112, "beta": 1.0, "rate": "standard"},
+    "ResNet18, 64 learners, 1 of 112, β 0.1": {"learners": 64, "chunk": 112, "beta": 0.1, "rate": "ten times"},
     "the same without a filter": {"learners": 64, "chunk": 112, "beta": 1.0, "rate": "ten times"},
-    "LSTM, 4 learners, 400×": {"learners": 4, "chunk": 400, "beta": 1.0, "rate": "standard"},
+    "LSTM, 4 learners, 1 of 400": {"learners": 4, "chunk": 400, "beta": 1.0, "rate": "standard"},
 }
 
 

@@ -42,7 +42,7 @@ CASES = {
         (learners_state.picture,),
         ("learners", "learners", "ArrowLeft"),
         (32, "32"),
-        "ResNet18, 8 learners, 112×",
+        "ResNet18, 8 learners, 1 of 112",
     ),
     "ClusterExplorer": Case(
         cluster_state,
