@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,10 @@ import hypothesis
 for name in ("http_proxy", "https_proxy", "all_proxy"):
     os.environ[name] = os.environ[name.upper()] = "http://127.0.0.1:9"
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost,::1"
+
+# A job in the background is started deaf to Ctrl-C, and so is what it starts; some tests interrupt themselves.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every run and machine; no deadline, since the first call may compile.
 hypothesis.settings.register_profile("lplab", derandomize=True, deadline=None, print_blob=True)
