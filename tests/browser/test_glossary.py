@@ -31,7 +31,10 @@ def page(chromium, jupyter):
     context = chromium.new_context(viewport={"width": 1440, "height": 1000})
     page = context.new_page()
     page.set_default_timeout(60_000)
-    page.goto(f"{jupyter.url}/lab/tree/labs/{LAB}?token={jupyter.token}", wait_until="domcontentloaded")
+    # a workspace of its own: JupyterLab opens again what was open in a workspace, and these files will be gone
+    page.goto(
+        f"{jupyter.url}/lab/workspaces/words/tree/labs/{LAB}?token={jupyter.token}", wait_until="domcontentloaded"
+    )
     yield page
     page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext?.shutdown()")
     context.close()

@@ -12,7 +12,7 @@ NOT_RUN = """() => [...jupyterapp.shell.currentWidget.content.model.cells]
   .filter(cell => cell.type === 'code' && cell.executionCount === null).map(cell => cell.id)"""
 ERRORS = """() => [...jupyterapp.shell.currentWidget.content.model.cells].filter(cell => cell.type === 'code')
   .flatMap(cell => cell.outputs.toJSON()).filter(output => output.output_type === 'error').map(error => error.evalue)"""
-DRAWN = "() => document.querySelectorAll('.js-plotly-plot .main-svg').length > 0"
+DRAWN = "() => document.querySelectorAll('.js-plotly-plot .main-svg, .lp-bits').length > 0"
 SILENT = """() => [...document.querySelectorAll('.js-plotly-plot')]
   .filter(plot => (plot.closest('[role=img]')?.getAttribute('aria-label') ?? '').length < 20).length"""
 
