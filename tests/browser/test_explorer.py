@@ -13,8 +13,9 @@ CELLS = (
 
 
 FITS = """() => {
-  const controls = document.querySelector('.lp-controls'), plots = document.querySelectorAll('.js-plotly-plot .main-svg');
-  const widths = [...plots].map(plot => plot.getBoundingClientRect().width), outer = controls.clientWidth;
+  const controls = document.querySelector('.lp-controls'), outer = controls.clientWidth;
+  const plots = [...document.querySelectorAll('.js-plotly-plot .main-svg')];
+  const widths = plots.map(plot => plot.getBoundingClientRect().width);
   return {
     'controls inside': controls.scrollWidth <= outer + 1,
     'plots inside': Math.max(...widths) <= outer,
