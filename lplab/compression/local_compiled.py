@@ -42,7 +42,8 @@ def adacomp_select(
     indices = np.empty(max(bins, gradient.size // 8), np.int64)
     negative = np.empty(indices.size, np.bool_)
     extra = np.float32(settings.scale_factor - 1)
-    arguments = residue, gradient, extra, scale, maxima, bin, settings.sign_of == "G", settings.always_one, new
+    switches = settings.sign_of == "G", settings.always_one, settings.zero_bins == "all"
+    arguments = residue, gradient, extra, scale, maxima, bin, *switches, new
     sent = _select(*arguments, indices, negative)
     if sent > indices.size:  # more than one in eight: only now is it known how much room is needed
         indices, negative = np.empty(sent, np.int64), np.empty(sent, np.bool_)
@@ -63,7 +64,7 @@ def _maxima(residue, gradient, bin, maxima):
 
 
 @_compile
-def _select(residue, gradient, extra, scale, maxima, bin, sign_of_g, always_one, new, indices, negative):
+def _select(residue, gradient, extra, scale, maxima, bin, sign_of_g, always_one, zeros, new, indices, negative):
     """Write the new residue; note indices and signs as far as there is room; return how many are sent."""
     count, room = 0, indices.size
     for b in range(maxima.size):
@@ -75,6 +76,12 @@ def _select(residue, gradient, extra, scale, maxima, bin, sign_of_g, always_one,
             new[j] = total
             hits += abs(np.float32(total + np.float32(extra * gradient[j]))) >= limit
         if limit == np.float32(0):
+            for j in range(first, last if zeros else first):  # all of it is sent
+                sign = new[j] if sign_of_g else np.float32(np.float32(extra * gradient[j]) + new[j])
+                if count < room:
+                    indices[count], negative[count] = j, sign < np.float32(0)
+                new[j] = np.float32(new[j] + scale) if sign < np.float32(0) else np.float32(new[j] - scale)
+                count += 1
             continue
         before, j = count, first
         while hits > 0:

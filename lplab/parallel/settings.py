@@ -41,8 +41,8 @@ class RunSettings:
     Raises:
         ValueError: an unknown model, compressor or backend, or a number out of range.
 
-    >>> RunSettings("mlp", "adacomp:bin=50", learners=2).make_compressor()
-    AdaComp(bin=50, scale_factor=2.0, sign_of='G', scale_over='all', always_one=False, small='dense')
+    >>> RunSettings("mlp", "topk:density=0.05", learners=2).make_compressor()
+    TopK(density=0.05, error_feedback=True, wire='fp32')
     """
 
     model: str = "mlp"

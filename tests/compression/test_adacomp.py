@@ -11,7 +11,9 @@ from lplab.compression.rates import adacomp_paper_rate
 F = np.float32
 
 
-def element_by_element(residue, gradient, s=2.0, bin=50, sign_of="G", scale_over="all", always_one=False):
+def element_by_element(
+    residue, gradient, s=2.0, bin=50, sign_of="G", scale_over="all", always_one=False, zero_bins="nothing"
+):
     """Steps 1 to 8 of the paper notes, one float32 at a time: what is sent (a dict) and the new residue."""
     numel = len(gradient)
     bins = [range(first, min(first + bin, numel)) for first in range(0, numel, bin)]
@@ -25,11 +27,21 @@ def element_by_element(residue, gradient, s=2.0, bin=50, sign_of="G", scale_over
         chosen = [j for j in b if most > 0 and abs(boosted[j]) >= most and signs[j] != 0]
         if always_one and not chosen and most > 0:
             chosen = [next(j for j in b if abs(total[j]) == most)]
-        sent |= {j: F(np.sign(signs[j]) * scale) for j in chosen}
+        if zero_bins == "all" and most == 0:
+            chosen = b
+        sent |= {j: F(-scale if signs[j] < 0 else scale) for j in chosen}
     return sent, [F(t - sent.get(j, F(0))) for j, t in enumerate(total)], scale
 
 
-SWITCHES = [{}, {"s": 1.0}, {"s": 3.0}, {"sign_of": "H"}, {"scale_over": "nonzero"}, {"always_one": True}]
+SWITCHES = [
+    {},
+    {"s": 1.0},
+    {"s": 3.0},
+    {"sign_of": "H"},
+    {"scale_over": "nonzero"},
+    {"always_one": True},
+    {"zero_bins": "all"},
+]
 
 
 @pytest.mark.parametrize("bin", [1, 7, 50, 63, 64, 500, 2000])
@@ -99,6 +111,12 @@ def test_a2_a_bin_of_zeros_sends_nothing():
     """|0| ≥ 0 holds for the whole bin: implementations without a guard send all of it."""
     gradient = np.array([0, 0, 0, 0, 1, 0, 0, 0], F)
     assert adacomp_arrays(np.zeros(8, F), gradient, AdaComp(bin=4), 4).indices.tolist() == [4]
+    unguarded = adacomp_arrays(np.zeros(8, F), gradient, AdaComp(bin=4, zero_bins="all"), 4)
+    assert unguarded.indices.tolist() == [0, 1, 2, 3, 4] and not unguarded.negative.any()
+    assert unguarded.residue.tolist() == [-0.5, -0.5, -0.5, -0.5, 0.5, 0, 0, 0]
+    opposed = np.array([-1, 2], F), np.array([1, -2], F)  # G is zero, H is not
+    signs = [adacomp_arrays(*opposed, AdaComp(bin=2, zero_bins="all", sign_of=of), 2).negative.tolist() for of in "GH"]
+    assert signs == [[False, False], [False, True]]
 
 
 def test_a3_the_signs_of_g_and_h_can_differ():

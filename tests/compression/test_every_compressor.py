@@ -15,6 +15,7 @@ ALL = {
     "adacomp_50": C.AdaComp(bin=50),
     "adacomp_500": C.AdaComp(bin=500),
     "adacomp_variants": C.AdaComp(bin=64, sign_of="H", scale_over="nonzero", always_one=True, scale_factor=1.5),
+    "adacomp_unguarded": C.AdaComp(bin=50, zero_bins="all"),
     "scalecom": C.ScaleCom(chunk=100),
     "scalecom_beta": C.ScaleCom(chunk=100, beta=0.3),
     "scalecom_m2_fp16": C.ScaleCom(chunk=300, m=2, wire="fp16"),
