@@ -115,6 +115,11 @@ ASK = """async (expression) => {
 }"""
 
 
+# anywidget says this of a widget that takes more than two seconds to begin, as on a machine with other work; the widget
+# goes on and is drawn (see lplab/widgets/live_figure.py), and what is drawn is what tests look at.
+SLOW = "[anywidget] Failed to initialize model."
+
+
 class Notebook:
     """A notebook of the given cells, or a whole one, open in the browser and run from top to bottom."""
 
@@ -184,7 +189,8 @@ class Notebook:
         self.context.close()
         assert not self.outside, f"the page asked the outside world: {self.outside}"
         assert not failures, f"a callback failed: {failures}"
-        assert not self.errors, f"errors in the page: {self.errors}"
+        errors = [error for error in self.errors if error != SLOW]
+        assert not errors, f"errors in the page: {errors}"
 
 
 def write(path: Path, cells: list[str] | dict[str, Any]) -> None:
