@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import isfinite, prod
 from typing import Any
 from zlib import crc32
 
@@ -193,7 +193,7 @@ def checked(gradient: np.ndarray, state: LayerState) -> np.ndarray:
     if gradient.dtype != np.float32:
         raise ValueError(f"the gradient must be float32, got {gradient.dtype}")
     flat = np.ascontiguousarray(gradient).reshape(-1)
-    if flat.size and not np.isfinite([flat.max(), flat.min()]).all():  # NaN is both the largest and the smallest
+    if flat.size and not (isfinite(flat.max()) and isfinite(flat.min())):  # NaN is both the largest and the smallest
         raise NotFiniteError("the gradient holds NaN or infinity; all learners must leave this step out together")
     return flat
 
