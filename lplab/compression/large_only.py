@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
+from lplab.compression.around import Around
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
-from lplab.compression.protocol import Compressor, Context, Steps, Transfer
-from lplab.compression.state import LayerState
+from lplab.compression.protocol import Compressor
 
 
 @dataclass(frozen=True)
-class LargeOnly(Compressor):
+class LargeOnly(Around):
     """Another compressor for large tensors; biases, normalization and tensors below 1,024 elements go dense.
 
     AdaComp and ScaleCom do so by themselves. The other algorithms compress whatever they are given, as their papers do.
@@ -29,20 +25,6 @@ class LargeOnly(Compressor):
     (Dense(wire='fp32'), TopK(density=0.01, error_feedback=True, wire='fp32'))
     """
 
-    compressor: Compressor
-
     def for_layer(self, layer: LayerInfo) -> Compressor:
         """Dense, or the compressor with the settings of the layer."""
         return Dense() if layer.is_small else self.compressor.for_layer(layer)
-
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """The state of the compressor."""
-        return self.compressor.init(shape)
-
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """Those of the compressor."""
-        return (yield from self.compressor.steps(gradient, state, context))
-
-    def plan(self, shape: Sequence[int], activity: Any = None) -> tuple[Transfer, ...]:
-        """That of the compressor."""
-        return self.compressor.plan(shape, activity)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from lplab.compression.around import Around
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
-from lplab.compression.protocol import Compressor, Context, Steps, Transfer
+from lplab.compression.protocol import Compressor, Context, Steps
 from lplab.compression.state import LayerState
 
 
 @dataclass(frozen=True)
-class WarmUp(Compressor):
-    """Another compressor, after ``dense_steps`` steps without compression.
+class WarmUp(Around):
+    """Another compressor, after ``dense_steps`` steps without compression. :meth:`plan` is that of later steps.
 
     Raises:
         ValueError: a negative number of steps.
@@ -26,7 +25,6 @@ class WarmUp(Compressor):
     Transfer(kind='sum', payload_bytes=400)
     """
 
-    compressor: Compressor
     dense_steps: int
 
     def __post_init__(self) -> None:
@@ -38,15 +36,7 @@ class WarmUp(Compressor):
         """With the settings of the layer."""
         return replace(self, compressor=self.compressor.for_layer(layer))
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """The state of the compressor."""
-        return self.compressor.init(shape)
-
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """Those of the one or the other."""
         now = Dense() if context.step < self.dense_steps else self.compressor
         return (yield from now.steps(gradient, state, context))
-
-    def plan(self, shape: Sequence[int], activity: Any = None) -> tuple[Transfer, ...]:
-        """After the warm-up."""
-        return self.compressor.plan(shape, activity)
