@@ -95,7 +95,7 @@ def portable(saved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _mean(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    total = np.array(arrays[0])
+    total = np.asarray(arrays[0]).copy()
     for array in arrays[1:]:
         total += np.asarray(array)
     return total / np.float32(len(arrays))
