@@ -66,9 +66,7 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
 
     The loop takes the addresses of contiguous patterns [blocks, length] (an index that counts from zero needs no check
     for being negative), of results, of what :func:`grid_constants` makes, and of shifts (int32), factors and scales;
-    and the number of the first element with the keys of its coins. Where there are several blocks of any length, it
-    looks at one word of each cache line of a block first: then the processor waits for many lines at once, and no
-    longer while it computes.
+    and the number of the first element with the keys of its coins.
     """
     word = WORDS[real]
     F, I = (np.float32, np.int32) if real == "float32" else (np.float64, np.int64)  # noqa: E741
@@ -77,7 +75,6 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
     SIGN = I(word.sign_bit)
     INFINITY, NAN, LEAST_NORMAL = I(word.infinity), I(word.nan), I(word.least_normal)
     ZERO, ONE, HALF = I(0), I(1), F(0.5)
-    PER_LINE = 64 // np.dtype(real).itemsize
     M1, M2, S15, S16 = U(MULTIPLY_1), U(MULTIPLY_2), U(15), U(16)
     scaled, even = kind != "pattern", kind == "even"
     rint_suffices = code == "nearest_even" and scaled and not no_mantissa
@@ -106,11 +103,6 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
         odd_bit = ONE if cut > ZERO else ZERO
         half_unit, per_low_bit = I(ONE << I(max(cut - ONE, ZERO))), F(F(1) / F(unit))
         for b in range(blocks):
-            if not size and blocks > 1:
-                touched = ZERO
-                for j in range(0, block, PER_LINE):
-                    touched = I(touched | x[b, j])
-                out[b, 0] = touched
             if shifted:
                 up = I(I(shifts[b]) << BITS)
                 block_cap, block_least = I(cap + up), I(least + up)

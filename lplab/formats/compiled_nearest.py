@@ -24,56 +24,51 @@ I, F = np.int32, np.float32  # noqa: E741
 SIGN, MAGNITUDE, INFINITY, NAN = I(_WORD.sign_bit), I(~_WORD.sign_bit), I(_WORD.infinity), I(_WORD.nan)
 OCTAVE = I(_WORD.least_normal)  # what doubles a number, added to its pattern
 HIDDEN = I(_WORD.fraction_bits << _WORD.fraction_bits)  # 23 octaves: from a spacing to the first number that has it
-ZERO, ONE, PER_LINE = I(0), I(1), 16
+ZERO, ONE = I(0), I(1)
 
 
 @cache
-def nearest_loop(away: bool, pattern: bool) -> Callable:
+def nearest_loop(away: bool, pattern: bool, saturates: bool) -> Callable:
     """The loop that rounds to a symmetric :class:`~lplab.formats.plan.Grid`, ties to even or away from zero.
 
     Args:
         away: where ties go.
         pattern: whether the grid's lowest binade is that of float32 itself, as bfloat16's is: then the carry of an
             integer addition rounds.
+        saturates: whether everything too large becomes the largest number, and nothing is flushed: then |x| is cut
+            to that number beforehand, and nothing is left to check.
 
-    The loop takes the addresses of contiguous patterns [blocks, length], of results, and of what
-    :func:`~lplab.formats.compiled.grid_constants` makes. It looks at one word of each cache line of a block first, as
-    all loops here do.
+    The loop takes the addresses of contiguous patterns, of results, how many there are, and the address of what
+    :func:`~lplab.formats.compiled.grid_constants` makes.
     """
 
-    def loop(x_address, out_address, blocks, length, constants, step):
-        x = carray(_pointer(x_address), (blocks, length), I)
-        out = carray(_pointer(out_address), (blocks, length), I)
+    def loop(x_address, out_address, count, constants):
+        x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
         c = carray(_pointer(constants), CONSTANTS, I)
         cut, cap, least, shift, highest, above, smallest = c[0], c[1], c[2], c[3], c[7], c[9], c[13]
         negative_zero = c[14] != ZERO
         unit = I(ONE << cut)
         half, odd_bit = I(unit >> ONE), ZERO if away else ONE
         carry = half if away else I(half - ONE)
-        for b in range(blocks):
-            touched = ZERO
-            for j in range(0, length if blocks > 1 else 0, PER_LINE):
-                touched = I(touched | x[b, j])
-            out[b, 0] = touched
-            for j in range(length):
-                bits = x[b, j]
-                magnitude = I(bits & MAGNITUDE)
-                if pattern:
-                    rounded = I(I(magnitude + I(carry + I(I(magnitude >> cut) & odd_bit))) & I(-unit))
+        for i in range(count):
+            bits = x[i]
+            magnitude = I(bits & MAGNITUDE)
+            if pattern:
+                rounded = I(I(magnitude + I(carry + I(I(magnitude >> cut) & odd_bit))) & I(-unit))
+            else:
+                capped = I(min(magnitude, highest if saturates else cap))
+                spacing = I(I(max(I(capped & INFINITY), least)) - shift)
+                huge = I(spacing + HIDDEN).view(F)
+                even = F(F(I(capped).view(F) + huge) - huge)
+                if away:  # the addition sent this tie down
+                    tie = F(I(capped).view(F) - even) == I(spacing - OCTAVE).view(F)
+                    rounded = F(even + (I(spacing).view(F) if tie else F(0))).view(I)
                 else:
-                    capped = I(min(magnitude, cap))
-                    spacing = I(I(max(I(capped & INFINITY), least)) - shift)
-                    huge = I(spacing + HIDDEN).view(F)
-                    even = F(F(I(capped).view(F) + huge) - huge)
-                    if away:  # the addition sent this tie down
-                        tie = F(I(capped).view(F) - even) == I(spacing - OCTAVE).view(F)
-                        rounded = F(even + (I(spacing).view(F) if tie else F(0))).view(I)
-                    else:
-                        rounded = even.view(I)
-                kept = rounded if rounded >= smallest else ZERO
-                bounded = above if kept > highest else kept
-                result = NAN if magnitude > INFINITY else bounded
-                out[b, j] = I(result | I(bits & SIGN)) if negative_zero or result != ZERO else ZERO
+                    rounded = even.view(I)
+            kept = rounded if saturates or rounded >= smallest else ZERO
+            bounded = above if not saturates and kept > highest else kept
+            result = NAN if magnitude > INFINITY else bounded
+            out[i] = I(result | I(bits & SIGN)) if negative_zero or result != ZERO else ZERO
 
     return _compile(loop)
 
@@ -82,26 +77,21 @@ def nearest_loop(away: bool, pattern: bool) -> Callable:
 def integer_loop() -> Callable:
     """The loop that divides by ``step``, rounds to integers between two bounds, ties to even, and multiplies again.
 
-    It takes the arguments of :func:`nearest_loop`, of which ``step`` is a float32. Zeros have no sign.
+    It takes the arguments of :func:`nearest_loop` and the step. Zeros have no sign.
     """
 
-    def loop(x_address, out_address, blocks, length, constants, step):
-        x = carray(_pointer(x_address), (blocks, length), I)
-        out = carray(_pointer(out_address), (blocks, length), F)
+    def loop(x_address, out_address, count, constants, step):
+        x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, F)
         c = carray(_pointer(constants), CONSTANTS, I)
+        step = F(step)
         high, low = I(c[7]).view(F), F(-I(c[8]).view(F))
         huge = F(F(1.5) * I(I(c[2] - c[3]) + HIDDEN).view(F))  # for both signs: in the middle of an octave
-        for b in range(blocks):
-            touched = ZERO
-            for j in range(0, length if blocks > 1 else 0, PER_LINE):
-                touched = I(touched | x[b, j])
-            out[b, 0] = I(touched).view(F)
-            for j in range(length):
-                quotient = F(I(x[b, j]).view(F) / step)
-                bounded = min(max(quotient, low), high)
-                whole = F(F(bounded + huge) - huge)
-                nan = I(NAN | I(x[b, j] & SIGN)).view(F)
-                out[b, j] = F(whole * step) if quotient == quotient else nan
+        for i in range(count):
+            quotient = F(I(x[i]).view(F) / step)
+            bounded = min(max(quotient, low), high)
+            whole = F(F(bounded + huge) - huge)
+            nan = I(NAN | I(x[i] & SIGN)).view(F)
+            out[i] = F(whole * step) if quotient == quotient else nan
 
     return _compile(loop)
 

@@ -105,7 +105,7 @@ def _by_nearest(x: Any, out: Any, plan: Grid, rounding: Rounding, step: float) -
     if not _worth_it(nearest.sort_of(plan, rounding, step != 1), x.size):
         return False
     call = nearest.call_of(plan, rounding, step != 1)
-    _in_parts(x, out, lambda x, out, first: call(x.ctypes.data, out.ctypes.data, x.size, step))
+    _in_parts(x, out, lambda x, out, first: call(x.ctypes.data, out.ctypes.data, x.size, float(step)))
     return True
 
 

@@ -17,7 +17,6 @@ from lplab.formats.arrays import WORDS
 from lplab.formats.plan import Grid
 from lplab.formats.rounding import Rounding
 
-BLOCK = 2**12  # elements that are fetched before they are rounded
 MODES = ("nearest_even", "nearest_away")
 _WORD = WORDS["float32"]
 Call = Callable[[int, int, int, float], None]  # addresses of float32 x and out, elements, step
@@ -34,7 +33,7 @@ def sort_of(plan: Any, rounding: Rounding, step: bool = False) -> tuple | None:
 
     >>> from lplab.formats import get
     >>> sort_of(get("e4m3fn").plan, Rounding()), sort_of(get("e4m3fn").plan, Rounding("up"))
-    (('nearest', False, False), None)
+    (('nearest', False, False, True), None)
     """
     if not isinstance(plan, Grid) or rounding.code not in MODES or plan.step != 1:
         return None
@@ -45,7 +44,8 @@ def sort_of(plan: Any, rounding: Rounding, step: bool = False) -> tuple | None:
     fits = plan.mantissa_bits < _WORD.fraction_bits if kind == "pattern" else kind == "scaled" and _is_in_reach(plan)
     if decided_by_exponent or plan.highest != -plan.lowest or not fits:
         return None
-    return "nearest", away, kind == "pattern"
+    only_saturates = kind == "scaled" and plan.overflow == "saturate" and not plan.smallest
+    return "nearest", away, kind == "pattern", only_saturates
 
 
 def _is_integers(plan: Grid) -> bool:
@@ -81,13 +81,11 @@ def call_of(plan: Grid, rounding: Rounding, step: bool = False) -> Call:
     table = compiled.grid_constants(arrays.constants(plan, rounding, "float32"), 0, "float32")
     address = table.ctypes.data
 
-    def call(x: int, out: int, count: int, step: float) -> None:
-        blocks, rest = divmod(count, BLOCK)
-        if blocks:
-            loop(x, out, blocks, BLOCK, address, np.float32(step))
-        if rest:
-            done = 4 * (count - rest)
-            loop(x + done, out + done, 1, rest, address, np.float32(step))
+    def call(x: int, out: int, count: int, scale: float) -> None:
+        if step:
+            loop(x, out, count, address, scale)
+        else:
+            loop(x, out, count, address)
 
     call.table = table  # type: ignore[attr-defined]  # keeps the address valid
     return call

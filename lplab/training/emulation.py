@@ -213,7 +213,7 @@ class Eye(TorchFunctionMode):
 
     def is_left_behind(self) -> bool:
         """Whether the call has ended without closing the eye, by Ctrl-C: an eye that saw on would round all models."""
-        if torch.compiler.is_compiling() or self.caller is None:
+        if self.caller is None or torch.compiler.is_compiling():
             return False
         try:
             self.caller.clear()

@@ -25,13 +25,14 @@ from lplab.formats.plan import Grid, Table
 from lplab.formats.rounding import LEAST_FRACTION
 
 WORTH_IT = 2**18  # elements after which a loop is loaded: milliseconds from disk, half a second the very first time
-BLOCK = nearest.BLOCK
+BLOCK = 2**12  # elements that threads take at a time
 SHARED = 2**17  # elements that are worth waking another thread for
 _WORD = WORDS["float32"]
 _seen: Counter[Any] = Counter()  # elements that each loop could have rounded so far; only speed depends on it
 Loop = Callable[[int, int, int, int, tuple[int, int], float], None]
 """Addresses of x and out, elements, the number of the first one, the keys of their coins, scale."""
 _NO_COINS = 0, 0
+_ONE = np.float32(1)
 
 
 class Prepared:
@@ -134,13 +135,7 @@ def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
     address = table.ctypes.data
 
     def run(x: int, out: int, count: int, first: int, key: tuple[int, int], scale: float) -> None:
-        tail = (*key, 0, 0, 0, np.float32(scale))
-        blocks, rest = divmod(count, BLOCK)
-        if blocks:
-            loop(x, out, blocks, BLOCK, address, first, *tail)
-        if rest:
-            done = count - rest
-            loop(x + 4 * done, out + 4 * done, 1, rest, address, first + done, *tail)
+        loop(x, out, 1, count, address, first, *key, 0, 0, 0, np.float32(scale) if step else _ONE)
 
     run.table = table  # type: ignore[attr-defined]  # keeps the address valid
     return run

@@ -24,7 +24,7 @@ def product(a: Tensor, b: Tensor, site: Site) -> Tensor:
     """``a @ b`` with the sums of the site's accumulator."""
     accumulator = site.rules.accumulator
     if accumulator is None:
-        return torch.matmul(a, b)
+        return torch.mm(a, b) if a.ndim == b.ndim == 2 else torch.matmul(a, b)  # mm has no shapes to look at
     from lplab.arithmetic import matmul
 
     seed = site.seed_of("accumulator") if accumulator.rounding.is_stochastic else None
@@ -72,6 +72,7 @@ class Linear(torch.autograd.Function):
         """dx = dy · W, dW = dyᵀ · x, db = Σ dy."""
         (x, weight), site = ctx.saved_tensors, ctx.site
         for_dx, for_dw, for_db = ctx.needs_input_grad[:3]
+        db = dy.reshape(-1, dy.shape[-1]).sum(0) if for_db else None  # first of all, while dy is in the cache
         dy_dx, dy_dw = site.gradients(dy, for_dx, for_dw)
         dx = dw = None
         if dy_dx is not None:
@@ -79,7 +80,7 @@ class Linear(torch.autograd.Function):
         if dy_dw is not None:
             rows = dy_dw.reshape(-1, dy_dw.shape[-1])
             dw = site.round("weight_gradient", product(rows.t(), x.reshape(-1, x.shape[-1]), site))
-        return dx, dw, dy.reshape(-1, dy.shape[-1]).sum(0) if for_db else None, None, None
+        return dx, dw, db, None, None
 
 
 class Product(torch.autograd.Function):
@@ -142,6 +143,7 @@ class Convolution(torch.autograd.Function):
         """One call of PyTorch's backward convolution where both products see the same dy, else two."""
         (x, weight), site = ctx.saved_tensors, ctx.site
         for_dx, for_dw, for_db = ctx.needs_input_grad[:3]
+        db = dy.sum([0, *range(2, dy.ndim)]) if for_db else None  # first of all, while dy is in the cache
         dy_dx, dy_dw = site.gradients(dy, for_dx, for_dw)
         if site.rules.accumulator is not None:
             from lplab.training.unfolded import convolution_backward
@@ -154,7 +156,6 @@ class Convolution(torch.autograd.Function):
             dw = _backward(dy_dw, x, weight, ctx.geometry, False, True)[1]
         dx = None if dx is None else site.round("input_gradient", dx)
         dw = None if dw is None else site.round("weight_gradient", dw)
-        db = dy.sum([0, *range(2, dy.ndim)]) if for_db else None
         return dx, dw, db, None, None
 
 

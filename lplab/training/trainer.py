@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,8 @@ class Trainer:
         """Forward, backward, update."""
         start, number = time.perf_counter(), self.step
         inputs, targets = self._batch(number)
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         watching = self.recorder.watching(self.model, number) if self.recorder else nullcontext()
         self.optimizer.zero_grad(set_to_none=True)
         with torch.random.fork_rng(devices=[]), watching:
@@ -223,13 +224,8 @@ class Trainer:
     @torch.no_grad()
     def evaluate(self, inputs: Any, targets: Any) -> dict[str, float]:
         """Loss and, for integer targets, the share of wrong answers, in evaluation mode under the recipe."""
-        training = self.model.training
-        self.model.eval()
-        try:
-            with undisturbed(emulations(self.model)):
-                output = self.model(inputs)
-        finally:
-            self.model.train(training)
+        with evaluating(self.model), undisturbed(emulations(self.model)):
+            output = self.model(inputs)
         result = {"loss": float(self.loss(output, targets))}
         if not targets.is_floating_point():
             result["error"] = float((output.argmax(-1) != targets).float().mean())
@@ -276,6 +272,23 @@ class Trainer:
     def load(self, path: str | Path) -> None:
         """Go on from a checkpoint; nothing but tensors and numbers is read from the file."""
         self.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while; afterwards each module is in the mode that it was in, frozen ones too.
+
+    >>> with evaluating(model := nn.Linear(1, 1)):
+    ...     model.training
+    False
+    """
+    before = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in before:
+            module.training = training
 
 
 def _all_finite(tensors: list[Tensor]) -> bool:

@@ -50,11 +50,11 @@ class Members:
                 state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
         return [state[name] for state in self.states]
 
-    def put(self, name: str, tensors: list[Tensor]) -> list[Tensor]:
-        """The tensors, now part of the states: new ones, as somebody may have taken the old ones for a checkpoint."""
-        for state, tensor in zip(self.states, tensors, strict=True):
-            state[name] = tensor
-        return tensors
+    def put(self, name: str, values: list[Any]) -> list[Any]:
+        """The values, now part of the states: new ones, as somebody may have taken the old ones for a checkpoint."""
+        for state, value in zip(self.states, values, strict=True):
+            state[name] = value
+        return values
 
 
 def members_of(optimizer: Any) -> Iterator[Members]:
@@ -68,9 +68,9 @@ def members_of(optimizer: Any) -> Iterator[Members]:
             raise RuntimeError("sparse gradients cannot be rounded; pass sparse=False to nn.Embedding")
         states = [optimizer.state[p] for p in parameters]
         if parameters:
-            steps = torch._foreach_add([state.get("step", torch.zeros(())) for state in states], 1)  # as torch counts
-            members = Members(group, parameters, states, places, [int(step) for step in steps])
-            members.put("step", steps)
+            counts = [int(state.get("step", 0)) + 1 for state in states]  # a tensor where torch has read it from a file
+            members = Members(group, parameters, states, places, counts)
+            members.put("step", counts)
             yield members
 
 
