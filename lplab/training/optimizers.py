@@ -102,7 +102,8 @@ class SGD(_Rounded, torch.optim.SGD):
         self.rounding = Rounding(self.update, whole("seed", seed, 0, 2**31 - 1))
         if not self.update.is_identity and (unknown := set(more) - {"maximize"}):
             raise ValueError(f"a rounded SGD has no {', '.join(sorted(unknown))}; allowed: maximize")
-        super().__init__(params, lr=lr, momentum=momentum, weight_decay=weight_decay, **more)
+        options = {"momentum": momentum, "weight_decay": weight_decay, **more}
+        super().__init__(params, lr=lr, **(_all_at_once(options) if self.update.is_identity else options))
 
     def step(self, closure: Any = None) -> Any:
         """One update of all parameters that have a gradient."""
@@ -167,7 +168,8 @@ class _RoundedAdam(_Rounded):
         self.rounding = Rounding(self.update, whole("seed", seed, 0, 2**31 - 1))
         if not self._is_plain and (unknown := set(more) - {"maximize"}):
             raise ValueError(f"a rounded Adam has no {', '.join(sorted(unknown))}; allowed: maximize")
-        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, **more)  # type: ignore[call-arg]
+        options = {"betas": betas, "eps": eps, "weight_decay": weight_decay, **more}
+        super().__init__(params, lr=lr, **(_all_at_once(options) if self._is_plain else options))  # type: ignore[call-arg]
 
     @property
     def _is_plain(self) -> bool:
@@ -219,6 +221,16 @@ class AdamW(_RoundedAdam, torch.optim.AdamW):
 
     def __init__(self, params: Any, lr: float = 1e-3, *, weight_decay: float = 0.01, **more: Any) -> None:
         super().__init__(params, lr, weight_decay=weight_decay, **more)
+
+
+def _all_at_once(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of PyTorch's own update, which shall go through all parameters in each operation: faster, the same bits.
+
+    >>> _all_at_once({"momentum": 0.9}), _all_at_once({"fused": True})
+    ({'momentum': 0.9, 'foreach': True}, {'fused': True})
+    """
+    says_how = {"foreach", "fused", "differentiable", "capturable"} & set(options)
+    return options if says_how else {**options, "foreach": True}
 
 
 def make_optimizer(
