@@ -18,7 +18,9 @@ from numba import njit, types
 from numba.extending import overload
 
 from lplab.arithmetic.rounders import FIRST_STOCHASTIC, rounded
+from lplab.formats.compiled import use_wide_vectors
 
+LINE = 64  # bytes of a cache line, and of the widest vector
 DEPTH = 256  # steps in k that go through all rows before the next ones do
 ROWS = 2  # rows that share a block of columns while it is in the fastest cache
 
@@ -53,6 +55,14 @@ def _add_to_odd(total, summand):
     return implementation
 
 
+@njit(inline="always")
+def _zeros(rows, columns, real):
+    """Zeros [rows, columns] from the beginning of a cache line on: a vector that lies in two takes twice the time."""
+    raw = np.zeros(rows * columns + LINE // 4, real)
+    first = (LINE - raw.ctypes.data % LINE) % LINE // raw.itemsize
+    return raw[first : first + rows * columns].reshape((rows, columns))
+
+
 @cache
 def matmul_loop(real: str, inner: int, outer: int, product: int, exact_sums: bool, rows: int, width: int) -> Callable:
     """The loop for matrix products.
@@ -77,11 +87,11 @@ def matmul_loop(real: str, inner: int, outer: int, product: int, exact_sums: boo
         a, b, out, first, last, chunk, inner_c, outer_c, product_c, inner_keys, outer_keys, product_keys, steps,
     ):
         # fmt: on
+        use_wide_vectors()
         groups, length = a.shape[1] // rows, a.shape[2]
         used = width if width else b.shape[3]
-        part, total = np.zeros((min(last - first, groups) * rows, used), F), np.zeros((0, used), F)
-        if outer >= 0:
-            total = np.zeros(part.shape, F)
+        height = min(last - first, groups) * rows
+        part, total = _zeros(height, used, F), _zeros(height if outer >= 0 else 0, used, F)
         batch_step, row_step, column_step = U(steps[0]), U(steps[1]), U(steps[2])
         at = key_1 = key_2 = product_key_1 = product_key_2 = U(0)
         group = first
@@ -146,6 +156,7 @@ def kahan_loop(mode: int) -> Callable:
     F, U = np.float64, np.uint32
 
     def loop(x, total, c, keys_1, keys_2, keys_3, keys_4):
+        use_wide_vectors()
         lost = np.zeros(total.size, F)
         a = b = d = e = np.zeros(2, np.uint32)
         for k in range(x.shape[0]):
@@ -169,6 +180,7 @@ def span_loop() -> Callable:
     MAGNITUDE, INFINITY, NORMAL = I(0x7FFFFFFF), I(0x7F800000), I(0x00800000)
 
     def loop(x):
+        use_wide_vectors()
         fewest, least, most, largest = I(24), I(1000), I(-1000), I(0)
         for i in range(x.size):
             magnitude = I(x[i] & MAGNITUDE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,7 +28,8 @@ from lplab.formats.plan import Grid
 FEW = 2**8  # array operations that cost less than loading a loop
 SHARED = 2**17  # multiplications that are worth a second thread
 NARROW = 64  # with fewer columns than this, rows and columns change places if there are more rows
-COST = {128: 1.0, 96: 1.04, 64: 1.1, 32: 1.2}  # of a column, in blocks of so many: measured
+QUICK = {256: 1.0, 128: 1.1, 96: 1.15, 64: 1.3, 32: 1.9}  # cost of a column in blocks of so many, if rounding is quick
+CAREFUL = {128: 1.0, 96: 1.0, 64: 1.03, 32: 1.1}  # the same where there is more to do; both measured
 PLAIN = ("nearest_even", "nearest_away")  # the modes of machine learning, and their own loops
 _loaded: set[Any] = set()  # loops that this process has used; only speed depends on it
 
@@ -160,7 +162,7 @@ def _run(
     batch, rows, length = a.shape
     columns = b.shape[2]
     together = compiled.ROWS if rows > 1 else 1
-    width = _width(columns)
+    width = _width(columns, QUICK if choice.inner.endswith("_alone") else CAREFUL)
     left, right = _rows_of(a, together, choice.real), _blocks_of(b, width or columns, choice.real)
     out = np.empty((batch, left.shape[1], right.shape[1] * right.shape[3]), choice.real)
     codes = (choice.inner, choice.outer, choice.product)
@@ -200,9 +202,9 @@ def _keys(accumulator: Accumulator, seed: int, length: int) -> list[np.ndarray]:
     return [streams.keys(seed, stream, count) for stream, count in counts]
 
 
-def _width(columns: int) -> int:
+def _width(columns: int, cost: dict[int, float]) -> int:
     """How many columns to work on at a time: the least work, empty columns included; 0 where there are few."""
-    return 0 if columns < min(COST) - 8 else min(COST, key=lambda width: -(-columns // width) * width * COST[width])
+    return 0 if columns < min(cost) - 8 else min(cost, key=lambda width: -(-columns // width) * width * cost[width])
 
 
 def _rows_of(a: np.ndarray, together: int, real: str) -> np.ndarray:
@@ -219,11 +221,21 @@ def _blocks_of(b: np.ndarray, width: int, real: str) -> np.ndarray:
     """The right operand as [batch, blocks, length, width], with columns of zeros in the last block."""
     batch, length, columns = b.shape
     blocks = -(-columns // width)
-    packed = np.zeros((batch, blocks, length, width), real)
+    packed = _aligned_zeros((batch, blocks, length, width), real)
     for block in range(blocks):
         part = b[:, :, block * width : (block + 1) * width]
         packed[:, block, :, : part.shape[2]] = part
     return packed
+
+
+def _aligned_zeros(shape: tuple[int, ...], real: str) -> np.ndarray:
+    """Zeros from the beginning of a cache line on; see ``compiled._zeros``."""
+    from lplab.arithmetic.compiled import LINE
+
+    size, item = math.prod(shape), np.dtype(real).itemsize
+    raw = np.zeros(size + LINE // item, real)
+    first = -raw.ctypes.data % LINE // item
+    return raw[first : first + size].reshape(shape)
 
 
 def span(x: np.ndarray) -> Span:

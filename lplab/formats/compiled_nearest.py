@@ -17,7 +17,7 @@ import numpy as np
 from numba import carray, njit
 
 from lplab.formats.arrays import WORDS
-from lplab.formats.compiled import CONSTANTS, _compile, _pointer
+from lplab.formats.compiled import CONSTANTS, _compile, _pointer, use_wide_vectors
 
 _WORD = WORDS["float32"]
 I, F = np.int32, np.float32  # noqa: E741
@@ -43,6 +43,7 @@ def nearest_loop(away: bool, pattern: bool, saturates: bool) -> Callable:
     """
 
     def loop(x_address, out_address, count, constants):
+        use_wide_vectors()
         x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
         c = carray(_pointer(constants), CONSTANTS, I)
         cut, cap, least, shift, highest, above, smallest = c[0], c[1], c[2], c[3], c[7], c[9], c[13]
@@ -81,6 +82,7 @@ def integer_loop() -> Callable:
     """
 
     def loop(x_address, out_address, count, constants, step):
+        use_wide_vectors()
         x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, F)
         c = carray(_pointer(constants), CONSTANTS, I)
         step = F(step)
@@ -106,6 +108,7 @@ def power_loop(negative_zero: bool) -> Callable:
     """
 
     def loop(x_address, out_address, count, least, largest, lead, mask):
+        use_wide_vectors()
         x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
         least, top, lead, mask = I(least), I(I(largest) - I(least)), I(I(lead) - I(least)), I(mask)
         for i in range(count):
@@ -134,6 +137,7 @@ def two_powers_loop() -> Callable:
     """
 
     def loop(x_address, a_address, b_address, count, a, b):
+        use_wide_vectors()
         x, for_a = carray(_pointer(x_address), count, I), carray(_pointer(a_address), count, I)
         for_b = carray(_pointer(b_address), count, I)
         a_least, a_top, a_lead, a_mask = I(a[0]), I(I(a[1]) - I(a[0])), I(I(a[2]) - I(a[0])), I(a[3])

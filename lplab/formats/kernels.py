@@ -23,6 +23,8 @@ from lplab.formats.rounding import LEAST_FRACTION, Rounding
 
 LARGE = 2**15  # elements that are worth loading a loop for
 CACHED = 2**13  # elements of a scratch copy
+FAR = 2**21  # elements that no cache holds
+BLOCK = 2**12  # elements that are fetched together
 _loaded: set[tuple | None] = set()  # loops that this process has used; only speed depends on it
 
 
@@ -126,10 +128,26 @@ def _call(
 ) -> None:
     from lplab.formats import compiled
 
-    size = spec[-1] or x.size
-    addresses = x.ctypes.data, out.ctypes.data  # both contiguous
+    loop, at, to = compiled.grid_loop(*spec), x.ctypes.data, out.ctypes.data  # both contiguous
     table = compiled.grid_constants(c, rounding.random_bits if rounding.is_stochastic else 0, spec[0])
-    compiled.grid_loop(*spec)(*addresses, x.size // size, size, table.ctypes.data, first, *key, *scaling)
+    pieces = [(0, x.size // spec[-1], spec[-1])] if spec[-1] else in_pieces(x.size)
+    for done, count, length in pieces:
+        step = done * x.itemsize
+        loop(at + step, to + step, count, length, table.ctypes.data, first + done, *key, *scaling)
+
+
+def in_pieces(count: int) -> tuple[tuple[int, int, int], ...]:
+    """How a loop goes through so many numbers: pieces of (numbers done before, blocks, length of a block).
+
+    Numbers that no cache holds go in blocks, which the loop fetches as a whole before it rounds them.
+
+    >>> in_pieces(1000), in_pieces(2**21 + 3)
+    (((0, 1, 1000),), ((0, 512, 4096), (2097152, 1, 3)))
+    """
+    if count < FAR:
+        return ((0, 1, count),)
+    blocks, rest = divmod(count, BLOCK)
+    return ((0, blocks, BLOCK), *([(count - rest, 1, rest)] if rest else []))
 
 
 def _by_table(x: np.ndarray, out: np.ndarray, table: Table, rounding: Rounding) -> bool:

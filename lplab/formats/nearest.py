@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from lplab.formats import arrays
 from lplab.formats.arrays import WORDS
 from lplab.formats.plan import Grid
@@ -66,6 +64,7 @@ def call_of(plan: Grid, rounding: Rounding, step: bool = False) -> Call:
     """The loop of a plan that has one, with everything that does not change put together.
 
     >>> from lplab.formats import get
+    >>> import numpy as np
     >>> x, out = np.float32([0.3, -500]), np.empty(2, np.float32)
     >>> call_of(get("e4m3fn").plan, Rounding())(x.ctypes.data, out.ctypes.data, 2, 1.0)
     >>> out.tolist()

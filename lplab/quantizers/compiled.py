@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from lplab.formats.compiled import _compile
+from lplab.formats.compiled import _compile, use_wide_vectors
 
 
 @njit(nogil=True, inline="always")
@@ -35,6 +35,7 @@ def moments_loop(lanes: int) -> Callable:
     F, I, INFINITY = np.float64, np.int32, np.float32(np.inf)  # noqa: E741
 
     def loop(x):
+        use_wide_vectors()
         squares, magnitudes, count = np.zeros(lanes), np.zeros(lanes), 0
         for first in range(0, x.size, lanes):
             part = x[first : first + lanes]
@@ -61,6 +62,7 @@ def sides_loop(signed: bool) -> Callable:
     I, ZERO = np.int32, np.float32(0)  # noqa: E741
 
     def loop(x, sides, bound):
+        use_wide_vectors()
         for j in range(x.size):
             below = x[j] <= -bound if signed else False
             neither = x[j] != x[j] if signed else not x[j] >= ZERO
@@ -75,6 +77,7 @@ def clip_loop(lanes: int) -> Callable:
     F, I, ZERO = np.float64, np.int32, np.float32(0)  # noqa: E741
 
     def loop(sides, gradient, for_x):
+        use_wide_vectors()
         sums = np.zeros(lanes)
         for first in range(0, sides.size, lanes):
             last = first + lanes

@@ -135,7 +135,9 @@ def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
     address = table.ctypes.data
 
     def run(x: int, out: int, count: int, first: int, key: tuple[int, int], scale: float) -> None:
-        loop(x, out, 1, count, address, first, *key, 0, 0, 0, np.float32(scale) if step else _ONE)
+        tail = *key, 0, 0, 0, np.float32(scale) if step else _ONE
+        for done, blocks, length in kernels.in_pieces(count):
+            loop(x + 4 * done, out + 4 * done, blocks, length, address, first + done, *tail)
 
     run.table = table  # type: ignore[attr-defined]  # keeps the address valid
     return run
