@@ -166,8 +166,7 @@ def class_count(model: Any, inputs: Any) -> int:
     """How many classes a model tells apart; whether it is in training stays as it is."""
     import torch
 
-    training = model.training
-    with torch.no_grad():
-        classes = int(model.eval()(inputs[:2]).shape[-1])
-    model.train(training)
-    return classes
+    from lplab.training.emulation import evaluating
+
+    with torch.no_grad(), evaluating(model):
+        return int(model(inputs[:2]).shape[-1])

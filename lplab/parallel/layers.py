@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lplab.compression import LayerInfo
+from lplab.training.emulation import evaluating
 
 KINDS: tuple[tuple[type[nn.Module] | tuple[type[nn.Module], ...], str], ...] = (
     ((nn.Conv1d, nn.Conv2d, nn.Conv3d), "convolution"),
@@ -62,11 +63,10 @@ def _positions(model: nn.Module, example: Any) -> dict[str, int]:
 
     convolutions = [(n, m) for n, m in model.named_modules() if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d))]
     hooks = [module.register_forward_hook(note(name)) for name, module in convolutions]
-    training = model.training
     try:
-        model.eval()(example)
+        with evaluating(model):
+            model(example)
     finally:
-        model.train(training)
         for hook in hooks:
             hook.remove()
     return found

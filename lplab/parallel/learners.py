@@ -112,7 +112,8 @@ class Learners:
         """Gradients of all learners, exchange, update; with one thread, so that sums keep their order."""
         number, ranks = self.step, range(self.world)
         with torch_threads(1):
-            self.model.train()
+            if not self.model.training:
+                self.model.train()
             batches = [self.batches(number, rank) for rank in ranks]
             found = ENGINES[self.engine](
                 self.model, self.loss, batches, [seed_of(self.seed, number, rank) for rank in ranks]

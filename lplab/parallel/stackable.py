@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from lplab.training.emulation import evaluating
+
 
 @torch.no_grad()
 def check_pass(model: nn.Module, layers: Mapping[str, nn.Module], inputs: Tensor, other: Tensor) -> None:
@@ -36,14 +38,9 @@ def check_pass(model: nn.Module, layers: Mapping[str, nn.Module], inputs: Tensor
     >>> layer = nn.Linear(2, 2)
     >>> check_pass(layer, {"": layer}, torch.ones(3, 2), torch.zeros(1, 2))
     """
-    training = model.training
-    try:
-        model.eval()
-        with torch.random.fork_rng(devices=[]):
-            alone = _output(model, layers, inputs)
-            more = _output(model, layers, torch.cat([inputs, other]))
-    finally:
-        model.train(training)
+    with evaluating(model), torch.random.fork_rng(devices=[]):
+        alone = _output(model, layers, inputs)
+        more = _output(model, layers, torch.cat([inputs, other]))
     if not alone.ndim or alone.shape[1:] != more.shape[1:]:
         raise ValueError("the output's rows are not those of its examples, one after another: use engine='loop'")
     room = 1e-3 * float(alone.abs().nan_to_num(posinf=0.0).max()) if alone.numel() else 0.0

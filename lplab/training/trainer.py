@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from lplab.training.batches import Feed
 from lplab.training.checkpoints import check_kind, kind_of
 from lplab.training.conversion import emulations, load_quantizer_state, quantize_model, quantizer_state
 from lplab.training.diagnosis import DivergedError, diagnose
-from lplab.training.emulation import undisturbed
+from lplab.training.emulation import evaluating, undisturbed
 from lplab.training.optimizers import make_optimizer
 from lplab.training.recipe import Recipe
 from lplab.training.recorder import Recorder
@@ -153,7 +153,7 @@ class Trainer:
         return done
 
     def one_step(self) -> Step:
-        """Forward, backward, update."""
+        """Forward, backward, update. A layer that was put into evaluation mode alone (is frozen) stays there."""
         start, number = time.perf_counter(), self.step
         inputs, targets = self._batch(number)
         if not self.model.training:
@@ -272,23 +272,6 @@ class Trainer:
     def load(self, path: str | Path) -> None:
         """Go on from a checkpoint; nothing but tensors and numbers is read from the file."""
         self.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while; afterwards each module is in the mode that it was in, frozen ones too.
-
-    >>> with evaluating(model := nn.Linear(1, 1)):
-    ...     model.training
-    False
-    """
-    before = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in before:
-            module.training = training
 
 
 def _all_finite(tensors: list[Tensor]) -> bool:

@@ -67,3 +67,20 @@ def test_what_has_no_short_loop():
     assert nearest.sort_of(F.get("e4m3fn").plan, F.Rounding("stochastic")) is None
     assert nearest.sort_of(F.get("int8").plan, even) is None  # more numbers below zero than above
     assert nearest.sort_of(F.get("int8").plan, even, step=True) == ("integers",)
+
+
+def test_loops_may_fill_whole_vector_registers():
+    from numba import njit
+
+    from lplab.formats.compiled import use_wide_vectors
+
+    @njit
+    def loop(x):
+        use_wide_vectors()
+        for i in range(x.size):
+            x[i] += 1
+
+    x = np.zeros(40, np.float32)
+    loop(x)
+    (code,) = loop.inspect_llvm().values()
+    assert (x == 1).all() and '"prefer-vector-width"="512"' in code

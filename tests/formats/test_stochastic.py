@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lplab import formats as F
-from lplab.formats import arrays, counter, engine
+from lplab.formats import arrays, counter, engine, kernels
 from lplab.formats.plan import Grid
 from lplab.formats.rounding import rounds_away
 
@@ -107,6 +107,8 @@ def test_prefix_and_chunks(name, no_numba, monkeypatch):
     for block in (1000, 2**13):
         monkeypatch.setattr(engine, "BLOCK", block)
         assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)
+    monkeypatch.setattr(kernels, "FAR", 2**14)  # as if no cache held them
+    assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)
     if no_numba == "0":
         monkeypatch.setenv("LPLAB_NO_NUMBA", "1")
         assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)

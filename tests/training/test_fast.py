@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lplab import formats
-from lplab.formats import IntFormat, Rounding
+from lplab.formats import IntFormat, Rounding, kernels
 from lplab.quantizers import Quantizer, Sawb, two_phase
 from lplab.training import fast
 from lplab.training.recipe import LayerRules
@@ -57,6 +57,13 @@ def same_bits(one, other):
     one, other = (t.contiguous().numpy() for t in (one, other))
     nan = np.isnan(other)
     return np.array_equal(np.isnan(one), nan) and np.array_equal(one.view(np.int32)[~nan], other.view(np.int32)[~nan])
+
+
+def test_numbers_that_no_cache_holds(monkeypatch):
+    x, format = torch.randn(3 * kernels.BLOCK + 5, generator=torch.Generator().manual_seed(1)), formats.get("dlfloat16")
+    expected = format.quantize(x, "stochastic", seed=7)
+    monkeypatch.setattr(kernels, "FAR", kernels.BLOCK)
+    assert same_bits(fast.Prepared(format, Rounding("stochastic"))(x, seed=7), expected)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -226,6 +226,18 @@ def test_evaluation_leaves_the_mode_alone():
     assert not run.model.training and 0 <= result["error"] <= 1
 
 
+def test_a_frozen_layer_stays_frozen():
+    """Neither a step nor an evaluation puts back to work what somebody has put into evaluation mode alone."""
+    run = trainer()
+    norm = run.model[1].eval()
+    before = norm.running_mean.clone()
+    list(run.steps(2))
+    run.evaluate(*data(64)(0))
+    list(run.steps(1))
+    assert run.model.training and not norm.training
+    assert torch.equal(norm.running_mean, before)
+
+
 def test_bad_arguments_are_explained():
     with pytest.raises(ValueError, match="quantized already, and its recipe holds; pass recipe=None"):
         Trainer(quantize_model(net(), "fp32"), data(), "bf16")
