@@ -131,9 +131,9 @@ def _call(
     loop, at, to = compiled.grid_loop(*spec), x.ctypes.data, out.ctypes.data  # both contiguous
     table = compiled.grid_constants(c, rounding.random_bits if rounding.is_stochastic else 0, spec[0])
     pieces = [(0, x.size // spec[-1], spec[-1])] if spec[-1] else in_pieces(x.size)
-    for done, count, length in pieces:
+    for done, number, length in pieces:
         step = done * x.itemsize
-        loop(at + step, to + step, count, length, table.ctypes.data, first + done, *key, *scaling)
+        loop(at + step, to + step, number, length, table.ctypes.data, first + done, *key, *scaling)
 
 
 def in_pieces(count: int) -> tuple[tuple[int, int, int], ...]:

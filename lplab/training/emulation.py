@@ -300,5 +300,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
+        model.train(before[0][1])  # which a module may have a way of its own to follow
         for module, training in before:
             module.training = training
