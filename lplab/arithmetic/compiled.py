@@ -18,19 +18,11 @@ from numba import njit, types
 from numba.extending import overload
 
 from lplab.arithmetic.rounders import FIRST_STOCHASTIC, rounded
-from lplab.formats.compiled import use_wide_vectors
+from lplab.formats.compiling import compile_loop, use_wide_vectors
 
 LINE = 64  # bytes of a cache line, and of the widest vector
 DEPTH = 256  # steps in k that go through all rows before the next ones do
 ROWS = 2  # rows that share a block of columns while it is in the fastest cache
-
-
-def _compile(loop: Callable) -> Callable:
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-    try:
-        return njit(loop, cache=True, **options)
-    except RuntimeError:  # nowhere to write the machine code to: compile in each process
-        return njit(loop, **options)
 
 
 def add_to_odd(total, summand):
@@ -146,7 +138,7 @@ def matmul_loop(real: str, inner: int, outer: int, product: int, exact_sums: boo
                         out[batch, row, block * used + j] = total[row - top, j] if outer >= 0 else part[row - top, j]
             group = stop
 
-    return _compile(loop)
+    return compile_loop(loop, fastmath={"contract"})
 
 
 @cache
@@ -170,7 +162,7 @@ def kahan_loop(mode: int) -> Callable:
                 lost[j] = rounded(add_to_odd(gained, F(-summand)), mode, c, index, e[0], e[1])
                 total[j] = after
 
-    return _compile(loop)
+    return compile_loop(loop, fastmath={"contract"})
 
 
 @cache
@@ -197,4 +189,4 @@ def span_loop() -> Callable:
             return 1, 0, 0, largest < INFINITY
         return 24 - fewest, least - 23, most + 1, largest < INFINITY
 
-    return _compile(loop)
+    return compile_loop(loop, fastmath={"contract"})

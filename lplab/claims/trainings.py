@@ -166,7 +166,7 @@ def class_count(model: Any, inputs: Any) -> int:
     """How many classes a model tells apart; whether it is in training stays as it is."""
     import torch
 
-    from lplab.training.emulation import evaluating
+    from lplab.training.modes import evaluating
 
     with torch.no_grad(), evaluating(model):
         return int(model(inputs[:2]).shape[-1])

@@ -12,22 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from lplab.compression.local import Selected, mean_of
+from lplab.formats.compiling import compile_loop, use_wide_vectors
 
 if TYPE_CHECKING:
     from lplab.compression.adacomp import AdaComp
 
 MAGNITUDE = np.int32(0x7FFFFFFF)
-
-
-def _compile(loop):
-    options = {"nogil": True, "error_model": "numpy"}
-    try:
-        return njit(loop, cache=True, **options)
-    except RuntimeError:  # nowhere to write the machine code to: compile in each process
-        return njit(loop, **options)
 
 
 def adacomp_select(
@@ -51,9 +43,10 @@ def adacomp_select(
     return Selected(scale, indices[:sent], negative[:sent], new)
 
 
-@_compile
+@compile_loop
 def _maxima(residue, gradient, bin, maxima):
     """max |r + g| of each bin."""
+    use_wide_vectors()
     for b in range(maxima.size):
         first, last = b * bin, min((b + 1) * bin, gradient.size)
         most = np.int32(0)
@@ -63,9 +56,10 @@ def _maxima(residue, gradient, bin, maxima):
         maxima[b] = np.int32(most).view(np.float32)
 
 
-@_compile
+@compile_loop
 def _select(residue, gradient, extra, scale, maxima, bin, sign_of_g, always_one, zeros, new, indices, negative):
     """Write the new residue; note indices and signs as far as there is room; return how many are sent."""
+    use_wide_vectors()
     count, room = 0, indices.size
     for b in range(maxima.size):
         first, last = b * bin, min((b + 1) * bin, gradient.size)

@@ -18,42 +18,11 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from numba import carray, njit, types
-from numba.core.cgutils import voidptr_t
-from numba.extending import intrinsic
+from numba import carray
 
 from lplab.formats.arrays import WORDS, Constants
+from lplab.formats.compiling import compile_loop, pointer, use_wide_vectors
 from lplab.formats.counter import MULTIPLY_1, MULTIPLY_2
-
-
-def _compile(loop: Callable) -> Callable:
-    options = {"nogil": True, "error_model": "numpy"}
-    try:
-        return njit(loop, cache=True, **options)
-    except RuntimeError:  # nowhere to write the machine code to: compile in each process
-        return njit(loop, **options)
-
-
-@intrinsic
-def _pointer(context, address):
-    """An address as a pointer: handing over a number takes a fraction of the time that handing over an array does."""
-    return types.voidptr(types.int64), lambda c, builder, signature, args: builder.inttoptr(args[0], voidptr_t)
-
-
-@intrinsic
-def use_wide_vectors(context):
-    """Let the function that calls this use all 512 bits of a vector register, where the processor has so many.
-
-    LLVM takes half of them by default, lest a few wide instructions slow the clock down for what comes after. These
-    loops do nothing else for long. llvmlite knows no attributes with values, hence ``set.add``.
-    """
-
-    def attribute(context, builder, signature, args):
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
-        return context.get_dummy_value()
-
-    return types.none(), attribute
-
 
 SMALLEST, CONSTANTS = 13, 16  # its place among them, and how many there are
 
@@ -107,11 +76,11 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
     ):
         # fmt: on
         use_wide_vectors()
-        c, shifts = carray(_pointer(constants), CONSTANTS, I), carray(_pointer(shifts_at), blocks, np.int32)
-        factors, scales = carray(_pointer(factors_at), blocks, F), carray(_pointer(scales_at), blocks, F)
+        c, shifts = carray(pointer(constants), CONSTANTS, I), carray(pointer(shifts_at), blocks, np.int32)
+        factors, scales = carray(pointer(factors_at), blocks, F), carray(pointer(scales_at), blocks, F)
         block = size if size else length
-        x = carray(_pointer(x_address), (blocks, block), I)
-        out = carray(_pointer(out_address), (blocks, block), I)
+        x = carray(pointer(x_address), (blocks, block), I)
+        out = carray(pointer(out_address), (blocks, block), I)
         cut, cap, least, shift, inverse, from_integer = I(c[0]), I(c[1]), I(c[2]), I(c[3]), I(c[4]), I(c[5]).view(F)
         parity, highest, lowest, above, below = I(c[6]), I(c[7]), I(c[8]), I(c[9]), I(c[10])
         infinity, minus_infinity, smallest, negative_zero = I(c[11]), I(c[12]), I(c[13]), c[14] != ZERO
@@ -227,7 +196,7 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
                     result = I(F(F(I(result).view(F) * scales[b]) * scale).view(I))
                 out[b, j] = result
 
-    return _compile(loop)
+    return compile_loop(loop)
 
 
 @cache
@@ -245,7 +214,7 @@ def largest_loop() -> Callable:
                 top = I(max(top, I(x[b, j] & MAGNITUDE)))
             largest[b] = top
 
-    return _compile(loop)
+    return compile_loop(loop)
 
 
 @cache
@@ -268,7 +237,7 @@ def exponent_loop() -> Callable:
             elif top >= 0x7F800000:
                 exponents[b] = 128
 
-    return _compile(loop)
+    return compile_loop(loop)
 
 
 @cache
@@ -280,7 +249,7 @@ def table_loop() -> Callable:
     I, U = np.int32, np.uint32  # unsigned: an index needs no check for being negative  # noqa: E741
 
     def loop(x_address, out_address, count, low_bits, cuts, results):
-        x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
+        x, out = carray(pointer(x_address), count, I), carray(pointer(out_address), count, I)
         mask = U(U(U(1) << low_bits) - U(1))
         for i in range(count):
             bits = U(x[i])
@@ -288,7 +257,7 @@ def table_loop() -> Callable:
             past = U(bits & mask) >= cuts[bucket]
             out[i] = results[U(U(bucket << U(1)) + U(past))]
 
-    return _compile(loop)
+    return compile_loop(loop)
 
 
 @cache
@@ -301,7 +270,7 @@ def ladder_loop(rungs: int) -> Callable:
     MAGNITUDE, INFINITY, NAN, ZERO = I(0x7FFFFFFF), I(0x7F800000), I(0x7FC00000), I(0)
 
     def loop(x_address, out_address, count, cuts, rises, negative_zero):
-        x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
+        x, out = carray(pointer(x_address), count, I), carray(pointer(out_address), count, I)
         for i in range(count):
             magnitude = I(x[i] & MAGNITUDE)
             result = ZERO
@@ -311,4 +280,4 @@ def ladder_loop(rungs: int) -> Callable:
                 result = NAN
             out[i] = I(result | I(x[i] & ~MAGNITUDE)) if negative_zero or result != ZERO else ZERO
 
-    return _compile(loop)
+    return compile_loop(loop)

@@ -17,7 +17,8 @@ import numpy as np
 from numba import carray, njit
 
 from lplab.formats.arrays import WORDS
-from lplab.formats.compiled import CONSTANTS, _compile, _pointer, use_wide_vectors
+from lplab.formats.compiled import CONSTANTS
+from lplab.formats.compiling import compile_loop, pointer, use_wide_vectors
 
 _WORD = WORDS["float32"]
 I, F = np.int32, np.float32  # noqa: E741
@@ -44,8 +45,8 @@ def nearest_loop(away: bool, pattern: bool, saturates: bool) -> Callable:
 
     def loop(x_address, out_address, count, constants):
         use_wide_vectors()
-        x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
-        c = carray(_pointer(constants), CONSTANTS, I)
+        x, out = carray(pointer(x_address), count, I), carray(pointer(out_address), count, I)
+        c = carray(pointer(constants), CONSTANTS, I)
         cut, cap, least, shift, highest, above, smallest = c[0], c[1], c[2], c[3], c[7], c[9], c[13]
         negative_zero = c[14] != ZERO
         unit = I(ONE << cut)
@@ -71,7 +72,7 @@ def nearest_loop(away: bool, pattern: bool, saturates: bool) -> Callable:
             result = NAN if magnitude > INFINITY else bounded
             out[i] = I(result | I(bits & SIGN)) if negative_zero or result != ZERO else ZERO
 
-    return _compile(loop)
+    return compile_loop(loop)
 
 
 @cache
@@ -83,8 +84,8 @@ def integer_loop() -> Callable:
 
     def loop(x_address, out_address, count, constants, step):
         use_wide_vectors()
-        x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, F)
-        c = carray(_pointer(constants), CONSTANTS, I)
+        x, out = carray(pointer(x_address), count, I), carray(pointer(out_address), count, F)
+        c = carray(pointer(constants), CONSTANTS, I)
         step = F(step)
         high, low = I(c[7]).view(F), F(-I(c[8]).view(F))
         huge = F(F(1.5) * I(I(c[2] - c[3]) + HIDDEN).view(F))  # for both signs: in the middle of an octave
@@ -95,7 +96,7 @@ def integer_loop() -> Callable:
             nan = I(NAN | I(x[i] & SIGN)).view(F)
             out[i] = F(whole * step) if quotient == quotient else nan
 
-    return _compile(loop)
+    return compile_loop(loop)
 
 
 @cache
@@ -109,13 +110,13 @@ def power_loop(negative_zero: bool) -> Callable:
 
     def loop(x_address, out_address, count, least, largest, lead, mask):
         use_wide_vectors()
-        x, out = carray(_pointer(x_address), count, I), carray(_pointer(out_address), count, I)
+        x, out = carray(pointer(x_address), count, I), carray(pointer(out_address), count, I)
         least, top, lead, mask = I(least), I(I(largest) - I(least)), I(I(lead) - I(least)), I(mask)
         for i in range(count):
             result = _to_power(I(x[i] & MAGNITUDE), least, top, lead, mask)
             out[i] = I(result | I(x[i] & SIGN)) if negative_zero or result != ZERO else ZERO
 
-    return _compile(loop)
+    return compile_loop(loop)
 
 
 @njit(nogil=True, inline="always")
@@ -138,8 +139,8 @@ def two_powers_loop() -> Callable:
 
     def loop(x_address, a_address, b_address, count, a, b):
         use_wide_vectors()
-        x, for_a = carray(_pointer(x_address), count, I), carray(_pointer(a_address), count, I)
-        for_b = carray(_pointer(b_address), count, I)
+        x, for_a = carray(pointer(x_address), count, I), carray(pointer(a_address), count, I)
+        for_b = carray(pointer(b_address), count, I)
         a_least, a_top, a_lead, a_mask = I(a[0]), I(I(a[1]) - I(a[0])), I(I(a[2]) - I(a[0])), I(a[3])
         b_least, b_top, b_lead, b_mask = I(b[0]), I(I(b[1]) - I(b[0])), I(I(b[2]) - I(b[0])), I(b[3])
         largest = ZERO
@@ -150,4 +151,4 @@ def two_powers_loop() -> Callable:
             for_b[i] = I(_to_power(magnitude, b_least, b_top, b_lead, b_mask) | sign)
         return largest
 
-    return _compile(loop)
+    return compile_loop(loop)

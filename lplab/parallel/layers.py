@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lplab.compression import LayerInfo
-from lplab.training.emulation import evaluating
+from lplab.training.modes import evaluating
 
 KINDS: tuple[tuple[type[nn.Module] | tuple[type[nn.Module], ...], str], ...] = (
     ((nn.Conv1d, nn.Conv2d, nn.Conv3d), "convolution"),

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from lplab.training.emulation import evaluating
+from lplab.training.modes import evaluating
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from lplab.formats.compiled import _compile, use_wide_vectors
+from lplab.formats.compiling import compile_loop, use_wide_vectors
 
 
 @njit(nogil=True, inline="always")
@@ -53,7 +53,7 @@ def moments_loop(lanes: int) -> Callable:
                 magnitudes[j] += np.abs(kept)
         return _folded(squares), _folded(magnitudes), count
 
-    return _compile(loop)
+    return compile_loop(loop)
 
 
 @cache
@@ -68,7 +68,7 @@ def sides_loop(signed: bool) -> Callable:
             neither = x[j] != x[j] if signed else not x[j] >= ZERO
             sides[j] = I(2) if neither else I(I(x[j] >= bound) - I(below))
 
-    return _compile(loop)
+    return compile_loop(loop)
 
 
 @cache
@@ -92,4 +92,4 @@ def clip_loop(lanes: int) -> Callable:
                 sums[j] += (term if part[j] == 1 else F(0)) - (term if part[j] == -1 else F(0))
         return _folded(sums)
 
-    return _compile(loop)
+    return compile_loop(loop)

@@ -285,21 +285,3 @@ def undisturbed(emulations: list[Emulation]) -> Iterator[None]:
         for each, calls in zip(emulations, before, strict=True):
             for name, site in each.sites.items():
                 site.calls = calls.get(name, {})
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while; afterwards each module is in the mode that it was in, frozen ones too.
-
-    >>> with evaluating(model := nn.Linear(1, 1)):
-    ...     model.training
-    False
-    """
-    before = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(before[0][1])  # which a module may have a way of its own to follow
-        for module, training in before:
-            module.training = training

@@ -24,7 +24,8 @@ from lplab.training.batches import Feed
 from lplab.training.checkpoints import check_kind, kind_of
 from lplab.training.conversion import emulations, load_quantizer_state, quantize_model, quantizer_state
 from lplab.training.diagnosis import DivergedError, diagnose
-from lplab.training.emulation import evaluating, undisturbed
+from lplab.training.emulation import undisturbed
+from lplab.training.modes import evaluating
 from lplab.training.optimizers import make_optimizer
 from lplab.training.recipe import Recipe
 from lplab.training.recorder import Recorder

@@ -72,7 +72,7 @@ def test_what_has_no_short_loop():
 def test_loops_may_fill_whole_vector_registers():
     from numba import njit
 
-    from lplab.formats.compiled import use_wide_vectors
+    from lplab.formats.compiling import use_wide_vectors
 
     @njit
     def loop(x):
