@@ -135,9 +135,14 @@ def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
     address = table.ctypes.data
 
     def run(x: int, out: int, count: int, first: int, key: tuple[int, int], scale: float) -> None:
-        tail = *key, 0, 0, 0, np.float32(scale) if step else _ONE
+        key_1, key_2 = key
+        factor = np.float32(scale) if step else _ONE
+        if count < kernels.FAR:  # the usual case, without detours
+            loop(x, out, 1, count, address, first, key_1, key_2, 0, 0, 0, factor)
+            return
         for done, blocks, length in kernels.in_pieces(count):
-            loop(x + 4 * done, out + 4 * done, blocks, length, address, first + done, *tail)
+            at, to = x + 4 * done, out + 4 * done
+            loop(at, to, blocks, length, address, first + done, key_1, key_2, 0, 0, 0, factor)
 
     run.table = table  # type: ignore[attr-defined]  # keeps the address valid
     return run
@@ -196,7 +201,7 @@ def _in_order(x: Tensor, out: Tensor) -> Tensor:
 
 def _is_plain(x: Tensor) -> bool:
     """Whether the numbers lie in memory one after the other, as they are."""
-    return x.dtype == torch.float32 and x.is_cpu and x.is_contiguous() and not x.is_neg()
+    return x.is_contiguous() and x.dtype is torch.float32 and x.is_cpu and not x.is_neg()
 
 
 def _shared(loop: Loop, x: int, out: int, count: int, key: tuple[int, int], scale: float) -> None:
