@@ -27,3 +27,18 @@ def test_a_lab_runs_draws_and_tells_what_it_draws(path, open_lab):
     lab.sees(DRAWN, True)
     lab.sees(EMPTY, 0)
     lab.sees(SILENT, 0)
+
+
+AGREES = """() => [...document.querySelectorAll('[role=img][aria-label]')]
+  .some(host => /yours agrees at (\\d+) of \\1\\b/.test(host.getAttribute('aria-label')))"""
+
+
+def test_a_stored_measurement_is_made_again_at_a_click(open_lab):
+    """Lab 05's published result: every point that this machine measures is the stored one."""
+    (path,) = [path for path in LABS if path.name.startswith("05")]
+    lab = open_lab(path, SECONDS)
+    lab.sees(NOT_RUN, [])
+    lab.sees(AGREES, False)
+    lab.page.get_by_role("button", name="Measure one seed").click()
+    lab.sees(AGREES, True)
+    lab.page.get_by_role("button", name="Measure one seed again").wait_for()
