@@ -48,7 +48,7 @@ def _add_to_odd(total, summand):
 
 
 @njit(inline="always")
-def _zeros(rows, columns, real):
+def aligned_zeros(rows, columns, real):
     """Zeros [rows, columns] from the beginning of a cache line on: a vector that lies in two takes twice the time."""
     raw = np.zeros(rows * columns + LINE // 4, real)
     first = (LINE - raw.ctypes.data % LINE) % LINE // raw.itemsize
@@ -83,7 +83,7 @@ def matmul_loop(real: str, inner: int, outer: int, product: int, exact_sums: boo
         groups, length = a.shape[1] // rows, a.shape[2]
         used = width if width else b.shape[3]
         height = min(last - first, groups) * rows
-        part, total = _zeros(height, used, F), _zeros(height if outer >= 0 else 0, used, F)
+        part, total = aligned_zeros(height, used, F), aligned_zeros(height if outer >= 0 else 0, used, F)
         batch_step, row_step, column_step = U(steps[0]), U(steps[1]), U(steps[2])
         at = key_1 = key_2 = product_key_1 = product_key_2 = U(0)
         group = first

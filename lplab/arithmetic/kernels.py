@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -219,23 +218,15 @@ def _rows_of(a: np.ndarray, together: int, real: str) -> np.ndarray:
 
 def _blocks_of(b: np.ndarray, width: int, real: str) -> np.ndarray:
     """The right operand as [batch, blocks, length, width], with columns of zeros in the last block."""
+    from lplab.arithmetic.compiled import aligned_zeros
+
     batch, length, columns = b.shape
     blocks = -(-columns // width)
-    packed = _aligned_zeros((batch, blocks, length, width), real)
+    packed = aligned_zeros.py_func(batch * blocks * length, width, real).reshape(batch, blocks, length, width)
     for block in range(blocks):
         part = b[:, :, block * width : (block + 1) * width]
         packed[:, block, :, : part.shape[2]] = part
     return packed
-
-
-def _aligned_zeros(shape: tuple[int, ...], real: str) -> np.ndarray:
-    """Zeros from the beginning of a cache line on; see ``compiled._zeros``."""
-    from lplab.arithmetic.compiled import LINE
-
-    size, item = math.prod(shape), np.dtype(real).itemsize
-    raw = np.zeros(size + LINE // item, real)
-    first = -raw.ctypes.data % LINE // item
-    return raw[first : first + size].reshape(shape)
 
 
 def span(x: np.ndarray) -> Span:

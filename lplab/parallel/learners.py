@@ -22,6 +22,7 @@ from lplab.parallel.checkpoints import as_arrays, as_tensors
 from lplab.parallel.gradients import ENGINES, Batch, Loss, seed_of, trained
 from lplab.parallel.layers import layer_infos
 from lplab.parallel.memory import Memory
+from lplab.training.modes import in_training
 from lplab.training.threads import torch_threads
 from lplab.training.trainer import default_loss
 
@@ -112,8 +113,7 @@ class Learners:
         """Gradients of all learners, exchange, update; with one thread, so that sums keep their order."""
         number, ranks = self.step, range(self.world)
         with torch_threads(1):
-            if not self.model.training:
-                self.model.train()
+            in_training(self.model)
             batches = [self.batches(number, rank) for rank in ranks]
             found = ENGINES[self.engine](
                 self.model, self.loss, batches, [seed_of(self.seed, number, rank) for rank in ranks]

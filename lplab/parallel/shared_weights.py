@@ -16,6 +16,7 @@ from lplab.compression.weight_shares import MOMENTUM, RATE, Owners, Scheme
 from lplab.formats.base import whole
 from lplab.parallel.gradients import Batch, Loss, loop, seed_of, trained
 from lplab.parallel.weight_broadcast import checked, flat, put
+from lplab.training.modes import in_training
 from lplab.training.threads import torch_threads
 from lplab.training.trainer import default_loss
 
@@ -84,7 +85,7 @@ class SharedWeights:
             with torch_threads(1):
                 batches = [self.batches(number, rank) for rank in ranks]
                 seeds = [seed_of(self.seed, number, rank) for rank in ranks]
-                found = loop(self.model.train(), self.loss, batches, seeds)
+                found = loop(in_training(self.model), self.loss, batches, seeds)
             gradients = [flat(g[rank] for g in found.gradients.values()) for rank in ranks]
             made = all(np.isfinite(g).all() for g in gradients)
             if made:

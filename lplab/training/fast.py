@@ -135,14 +135,9 @@ def _grid_loop(sort: Any, plan: Grid, rounding: Rounding) -> Loop:
     address = table.ctypes.data
 
     def run(x: int, out: int, count: int, first: int, key: tuple[int, int], scale: float) -> None:
-        key_1, key_2 = key
-        factor = np.float32(scale) if step else _ONE
-        if count < kernels.FAR:  # the usual case, without detours
-            loop(x, out, 1, count, address, first, key_1, key_2, 0, 0, 0, factor)
-            return
+        tail = *key, 0, 0, 0, np.float32(scale) if step else _ONE
         for done, blocks, length in kernels.in_pieces(count):
-            at, to = x + 4 * done, out + 4 * done
-            loop(at, to, blocks, length, address, first + done, key_1, key_2, 0, 0, 0, factor)
+            loop(x + 4 * done, out + 4 * done, blocks, length, address, first + done, *tail)
 
     run.table = table  # type: ignore[attr-defined]  # keeps the address valid
     return run

@@ -11,6 +11,15 @@ from contextlib import contextmanager
 from torch import nn
 
 
+def in_training(model: nn.Module) -> nn.Module:
+    """The model in training mode; in one that is in it already, a layer that somebody has frozen stays frozen.
+
+    >>> in_training(nn.Linear(1, 1).eval()).training
+    True
+    """
+    return model if model.training else model.train()
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode for a while; afterwards each module is in the mode that it was in, frozen ones too.

@@ -25,7 +25,7 @@ from lplab.training.checkpoints import check_kind, kind_of
 from lplab.training.conversion import emulations, load_quantizer_state, quantize_model, quantizer_state
 from lplab.training.diagnosis import DivergedError, diagnose
 from lplab.training.emulation import undisturbed
-from lplab.training.modes import evaluating
+from lplab.training.modes import evaluating, in_training
 from lplab.training.optimizers import make_optimizer
 from lplab.training.recipe import Recipe
 from lplab.training.recorder import Recorder
@@ -157,8 +157,7 @@ class Trainer:
         """Forward, backward, update. A layer that was put into evaluation mode alone (is frozen) stays there."""
         start, number = time.perf_counter(), self.step
         inputs, targets = self._batch(number)
-        if not self.model.training:
-            self.model.train()
+        in_training(self.model)
         watching = self.recorder.watching(self.model, number) if self.recorder else nullcontext()
         self.optimizer.zero_grad(set_to_none=True)
         with torch.random.fork_rng(devices=[]), watching:
