@@ -9,11 +9,17 @@ from pathlib import Path
 
 import hypothesis
 
+pytest_plugins = ["tests.plugins.order", "tests.plugins.summary", "tests.plugins.cpu_time", "tests.labs.unsolved"]
+
 # pytest-socket (see pyproject.toml) closes the network in this process; kernels, pip and browsers started by
 # the tests are other processes: they get a proxy that is not there.
 for name in ("http_proxy", "https_proxy", "all_proxy"):
     os.environ[name] = os.environ[name.upper()] = "http://127.0.0.1:9"
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost,::1"
+
+# Cores belong to the workers of pytest-xdist; tests of threads set a number of their own.
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 # A job in the background is started deaf to Ctrl-C, and so is what it starts; some tests interrupt themselves.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -3,7 +3,8 @@
 
     python3 start.py                 open JupyterLab at the labs
     python3 start.py --no-browser    the same on a remote machine: only prints the address
-    python3 start.py test            run every test; what follows `test` goes to pytest
+    python3 start.py test            run the tests, some minutes; what else follows `test` goes to pytest
+    python3 start.py test --all      run every test, the slow ones too, in an order drawn anew
     python3 start.py report          write what you hand in; `grade` and `lplab`: any other command of lplab
 
 The first run makes a virtual environment in .venv and installs into it. Later runs start at once and need no network.
@@ -37,6 +38,7 @@ STAMP = VENV / "lplab.json"  # what .venv holds; "unfinished" while that changes
 LOG = VENV / "install.log"
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 NEEDED_GB = 3
+MAX_WORKERS = 8  # of pytest: each loads torch, about 1 GB
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 BROWSERS = (
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge"),
@@ -253,6 +255,15 @@ def answers(command: list[str]) -> str:
         return ""
 
 
+def pytest_options(more: list[str]) -> list[str]:
+    """Options of pytest for ``start.py test``: a worker for each core; ``--all`` adds the slow tests, and shuffles."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    options = [f"-n{min(cores, MAX_WORKERS) if cores > 1 else 0}", "--durations=10"]
+    if "--all" in more:
+        options += ["-m", "slow or not slow", "-p", "randomly"]
+    return options + [option for option in more if option != "--all"]
+
+
 def hand_over(command: list[str], env: dict[str, str], folder: Path = ROOT) -> int:
     """Become ``command``, so that its signals, its last line and its exit code are ours."""
     os.chdir(folder)
@@ -276,8 +287,11 @@ def main(argv: list[str]) -> int:
     args, more = parser.parse_known_args(argv[:ours])
     try:
         if args.command == "test":
+            began = time.monotonic()
             prepare({"lab", "test"})
-            return hand_over([str(PYTHON), "-m", "pytest", *more], environment(LPLAB_BROWSER=find_browser()))
+            browser = find_browser()
+            print(f"Set up in {time.monotonic() - began:.0f} s; the tests begin.", flush=True)
+            return hand_over([str(PYTHON), "-m", "pytest", *pytest_options(more)], environment(LPLAB_BROWSER=browser))
         prepare({"lab"})
         if args.command in LPLAB:  # -P: a folder named lplab beside the student's files is not the package
             return hand_over([str(PYTHON), *LPLAB[args.command], *more, *argv[ours:]], environment(), Path.cwd())

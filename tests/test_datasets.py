@@ -178,6 +178,10 @@ def test_names_have_four_parts_and_match_the_properties():
     assert all(len(captured.steps_of(model)) == 3 and captured.steps_of(model)[0] == 0 for model in captured.models)
 
 
+def test_steps_are_in_the_order_of_their_numbers():
+    assert datasets.captured().steps == (0, 30, 50, 200, 1000)
+
+
 def test_every_layer_has_its_gradients():
     captured = datasets.captured()
     for model in captured.models:

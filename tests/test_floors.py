@@ -1,4 +1,4 @@
-"""The house keeps its shape: who imports whom, what loads what, how long a module is, that everything is explained."""
+"""The package keeps its shape: who imports whom, what loads what, that everything public is explained."""
 
 import ast
 import shutil
@@ -18,10 +18,6 @@ def python(script: str, folder: Path = PROJECT) -> str:
     """Output of a fresh Python that finds the package in ``folder``."""
     command = [sys.executable, "-c", script]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(PROJECT).as_posix()
 
 
 # ---- who imports whom ------------------------------------------------------------------------------------------------
@@ -77,44 +73,34 @@ def test_formats_need_numpy_alone():
 
 
 def test_importing_is_fast():
-    script = "import time; t = time.process_time(); import lplab.formats; print(time.process_time() - t)"
-    assert min(float(python(script)) for _ in range(5)) < 0.3, "CPU seconds to import lplab.formats, best of five"
+    """In CPU time, which a busy machine stretches too: so compared with that of numpy, which the package needs."""
+    script = """
+import time
+t = time.process_time(); import numpy; numpy_takes = time.process_time() - t
+t = time.process_time(); import lplab.formats; formats_take = time.process_time() - t
+print(numpy_takes, formats_take)
+"""
+    runs = [[float(seconds) for seconds in python(script).split()] for _ in range(3)]
+    numpy_takes, formats_take = map(min, zip(*runs, strict=True))
+    assert formats_take < 2 * numpy_takes
 
 
-# ---- size and style --------------------------------------------------------------------------------------------------
+# ---- everything public is explained ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [*MODULES, PROJECT / "start.py"], ids=name_of)
-def test_no_module_is_longer_than_300_lines(path):
-    assert len(path.read_text("utf-8").splitlines()) <= 300
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_everything_public_is_explained(path):
-    tree = ast.parse(path.read_text("utf-8"))
-    assert ast.get_docstring(tree), "the module has no docstring"
-    bare = [node.name for node in public(tree) if not ast.get_docstring(node)]
+def test_everything_public_is_explained():
+    trees = {path.relative_to(PROJECT).as_posix(): ast.parse(path.read_text("utf-8")) for path in MODULES}
+    assert len(trees) > 100
+    assert [name for name, tree in trees.items() if not ast.get_docstring(tree)] == []
+    bare = [f"{name}: {node.name}" for name, tree in trees.items() for node in public(tree) if not explained(node)]
     assert bare == []
+
+
+def explained(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    return bool(ast.get_docstring(node))
 
 
 def public(tree: ast.Module | ast.ClassDef) -> list[ast.FunctionDef | ast.ClassDef]:
     """The public functions and classes of a module, and the public methods of those classes."""
     found = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")]
     return found + [inner for node in found if isinstance(node, ast.ClassDef) for inner in public(node)]
-
-
-def test_nine_functions_in_ten_fit_on_a_screen():
-    functions = [
-        (length(node), f"{name_of(path)}: {node.name}")
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.FunctionDef)
-    ]
-    long = sorted((lines, name) for lines, name in functions if lines > 25)
-    assert len(long) <= len(functions) / 10, long
-
-
-def length(function: ast.FunctionDef) -> int:
-    """Lines from ``def`` to the end, without the docstring."""
-    docstring = function.body[0] if ast.get_docstring(function) else None
-    return function.end_lineno - function.lineno + 1 - (docstring.end_lineno - docstring.lineno + 1 if docstring else 0)

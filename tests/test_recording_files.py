@@ -44,6 +44,15 @@ def test_magnitudes_of_one_layer_and_of_all():
     assert (absent.total, absent.zeros, absent.largest) == (0, 0, 0.0)
 
 
+def test_zeros_are_counted_right_beside_nan():
+    """Eight elements: four in the histogram, two zeros, two NaN."""
+    histograms, numbers = np.zeros((1, BINS), int), np.zeros((1, len(NUMBERS)))
+    histograms[0, 0] = 4
+    numbers[0, NUMBERS.index("zeros")] = numbers[0, NUMBERS.index("not_finite")] = 0.25
+    found = made(keys=KEYS[:1], numbers=numbers, histograms=histograms).magnitudes("a", "weight", 0)
+    assert (found.total, found.zeros) == (4, 2)
+
+
 def test_a_tensor_met_twice_in_a_step_counts_as_one():
     twice = made(keys=((0, "a", "weight"), (0, "a", "weight")))
     assert twice.magnitudes("a", "weight", 0).total == 3

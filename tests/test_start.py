@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -315,10 +316,27 @@ def test_the_labs_options_reach_jupyterlab(start, handed):
 
 
 def test_what_follows_test_goes_to_pytest_in_order(start, handed):
-    assert start.main(["test", "-m", "slow or not slow", "tests/test_cli.py", "-q", "--lf"]) == 7
+    assert start.main(["test", "-m", "browser", "tests/test_cli.py", "-q", "--lf"]) == 7
     extras, command, env = handed
     assert extras == {"lab", "test"} and env["LPLAB_BROWSER"] == "/some/browser"
-    assert command[1:] == ["-m", "pytest", "-m", "slow or not slow", "tests/test_cli.py", "-q", "--lf"]
+    assert command[1:3] == ["-m", "pytest"]
+    assert command[-5:] == ["-m", "browser", "tests/test_cli.py", "-q", "--lf"]
+
+
+def test_the_default_tier_leaves_the_slow_tests_to_the_settings_and_all_runs_them_in_any_order(start, handed):
+    start.main(["test", "-x"])
+    start.main(["test", "--all", "-x"])
+    default, everything = handed[1], handed[4]
+    assert "-m" not in default[3:] and default[-1] == "-x"
+    assert everything[len(default) - 1 :] == ["-m", "slow or not slow", "-p", "randomly", "-x"]
+    assert everything[: len(default) - 1] == default[:-1]
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, "-n0"), (2, "-n2"), (64, "-n8")])
+def test_each_core_has_a_worker_and_one_core_has_none(start, monkeypatch, cores, workers):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    assert start.pytest_options([])[0] == workers
+    assert start.pytest_options(["-n0"])[-1] == "-n0", "what the reader says comes last, and holds"
 
 
 @pytest.mark.parametrize(("argv", "given"), [
@@ -353,7 +371,10 @@ def test_the_exit_code_and_the_last_line_are_the_other_programs(start):
     env = {**os.environ, "LPLAB_BROWSER": "/bin/echo", "PYTHONPATH": "/elsewhere"}
     command = [sys.executable, str(start.ROOT / "start.py"), "test", "-k", "a b"]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/")
-    assert (done.returncode, done.stdout) == (5, "browser /bin/echo\n<-m><pytest><-k><a b>"), done.stderr
+    setup, browser, given = done.stdout.splitlines()
+    assert re.fullmatch(r"Set up in \d+ s; the tests begin\.", setup)
+    assert (done.returncode, browser) == (5, "browser /bin/echo"), done.stderr
+    assert given.startswith("<-m><pytest>") and given.endswith("<-k><a b>")
 
 
 @posix

@@ -38,6 +38,13 @@ def test_every_answer_of_recall_is_in_its_sequence():
     assert (targets[:, :-1] == -100).all()
 
 
+def test_values_of_recall_have_other_symbols_than_keys():
+    """Nine keys are 0 to 8, four values 9 to 12, also where a sequence has fewer pairs than there are keys."""
+    symbols, targets = datasets.recall_sequences(200, pairs=5, keys=9, values=4, seed=3)
+    assert set(symbols[:, 0::2].flat) == set(range(9))
+    assert set(symbols[:, 1::2].flat) == set(targets[:, -1]) == {9, 10, 11, 12}
+
+
 def test_recall_is_learned_by_a_transformer():
     x, y = datasets.recall_sequences(2048, pairs=2, keys=4, values=4)
     run = Trainer(models.transformer(8, width=32, context=8, blocks=2, heads=2), Batches(x, y, batch=64), "fp32",

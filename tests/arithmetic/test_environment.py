@@ -56,8 +56,10 @@ def expected() -> str:
     return digest(made())
 
 
-@pytest.mark.parametrize("flush", [False, True])
-@pytest.mark.parametrize("no_numba", ["0", "1"])
+@pytest.mark.parametrize(("no_numba", "flush"), [
+    ("1", False), ("0", True),
+    pytest.param("0", False, marks=pytest.mark.slow), pytest.param("1", True, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_environments(expected, no_numba, flush):
     code = "from tests.arithmetic.test_environment import digest, made; import torch; operands = made()\n"
     code += "assert torch.set_flush_denormal(True)\n" if flush else ""

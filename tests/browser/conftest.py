@@ -1,6 +1,6 @@
-"""Fixtures of the browser tests: one JupyterLab and one browser for all, a notebook for each."""
+"""Fixtures of the browser tests: one JupyterLab, one browser and one window for all, a notebook for each file."""
 
-import importlib.util
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,17 +8,22 @@ from typing import Any
 
 import pytest
 
-# the tests are no package (import mode importlib), so the helper beside this file is loaded by its path
-_spec = importlib.util.spec_from_file_location("lplab_browser_lab", Path(__file__).with_name("lab.py"))
-lab_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(lab_module)
+from tests.browser.lab import Lab, Notebook, Window, find_browser
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep all tests of this folder on one worker, where they share what is made for a session."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="session")
 def browser_path() -> str:
-    path = lab_module.find_browser()
+    path = find_browser()
     if not path:
-        pytest.skip("no Chromium, Chrome or Edge found (LPLAB_BROWSER is not set)")
+        pytest.skip("no Chromium, Chrome or Edge found: set LPLAB_BROWSER to the path of one")
     return path
 
 
@@ -34,38 +39,60 @@ def chromium(browser_path: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def jupyter(browser_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    lab = lab_module.Lab(tmp_path_factory.mktemp("jupyter"))
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
+    lab = Lab(tmp_path_factory.mktemp("jupyter"))
     yield lab
     lab.stop()
 
 
+@pytest.fixture(scope="session")
+def window(chromium: Any, jupyter: Any) -> Iterator[Any]:
+    window = Window(jupyter, chromium)
+    yield window
+    window.discard()
+
+
+@contextlib.contextmanager
+def opening(window: Any, session: pytest.Session, own_kernel: bool) -> Iterator[Callable[..., Any]]:
+    """Open one notebook in the window; afterwards nothing may have failed unseen.
+
+    Where a test failed, page and kernel may be in any state: the next notebook gets new ones.
+    """
+    opened, failed = [], session.testsfailed
+
+    def open_(cells: list[str] | dict[str, Any], seconds: float) -> Any:
+        assert not opened, "the window holds one notebook"
+        opened.append(Notebook(window, cells, seconds, own_kernel))
+        return opened[0]
+
+    fine = False
+    try:
+        yield open_
+        for notebook in opened:
+            notebook.close()
+        fine = bool(opened) and session.testsfailed == failed
+    finally:
+        if not fine:
+            window.discard()
+
+
 @pytest.fixture(scope="module")
-def open_notebook(chromium: Any, jupyter: Any) -> Iterator[Callable[..., Any]]:
-    """Open a notebook of cells; when the module's tests are over, nothing may have failed unseen in any."""
-    opened = []
-
-    def open_(*cells: str, **context: Any) -> Any:
-        opened.append(lab_module.Notebook(jupyter, chromium, list(cells), **context))
-        return opened[-1]
-
-    yield open_
-    for notebook in opened:
-        notebook.close()
+def open_notebook(window: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Open a notebook of cells, in the kernel that such notebooks use one after the other."""
+    with opening(window, request.session, own_kernel=False) as open_:
+        yield lambda *cells: open_(list(cells), 60)
 
 
 @pytest.fixture
-def open_lab(chromium: Any, jupyter: Any) -> Iterator[Callable[[Path, float], Any]]:
-    """Open a lab as it comes, without the outputs that are stored in it; afterwards nothing may have failed unseen."""
-    opened = []
+def open_lab(window: Any, request: pytest.FixtureRequest) -> Iterator[Callable[[Path, float], Any]]:
+    """Open a lab as it comes, without the outputs that are stored in it, in a kernel of its own."""
 
-    def open_(path: Path, seconds: float) -> Any:
+    def lab(path: Path) -> dict[str, Any]:
         book = json.loads(path.read_text("utf-8"))
         for cell in book["cells"]:
             if cell["cell_type"] == "code":
                 cell.update(outputs=[], execution_count=None)
-        opened.append(lab_module.Notebook(jupyter, chromium, book, seconds))
-        return opened[-1]
+        return book
 
-    yield open_
-    for notebook in opened:
-        notebook.close()
+    with opening(window, request.session, own_kernel=True) as open_:
+        yield lambda path, seconds: open_(lab(path), seconds)

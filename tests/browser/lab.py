@@ -20,12 +20,20 @@ SETTINGS = {
     "docmanager-extension/plugin": {"autosave": False},
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
+IDLE_SECONDS = 1800
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 
 
 def find_browser() -> str | None:
     """Return the browser in LPLAB_BROWSER (start.py sets it), or the first Chromium-like one on the PATH."""
     return os.environ.get("LPLAB_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def free_port() -> int:
+    """Return a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class Lab:
@@ -35,10 +43,7 @@ class Lab:
         self.root = folder / "notebooks"
         self.root.mkdir()
         self.token = secrets.token_hex(16)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = ""  # known when the server runs
         for plugin, values in SETTINGS.items():
             file = folder / "settings" / "@jupyterlab" / f"{plugin}.jupyterlab-settings"
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -51,15 +56,20 @@ class Lab:
             "JUPYTERLAB_SETTINGS_DIR": "settings",
             "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
         }
+        self.runtime = folder / "runtime"
         self.log = folder / "lab.log"
         options = [
             "--no-browser",
             "--ip=127.0.0.1",
-            f"--port={port}",
+            f"--port={free_port()}",  # if another takes it meanwhile, JupyterLab looks for the next
             f"--IdentityProvider.token={self.token}",
             f"--ServerApp.root_dir={self.root}",
             "--LabApp.expose_app_in_browser=True",
             "--LabApp.extension_manager=readonly",
+            # where the tests were killed, nobody stops the server: it ends by itself
+            f"--MappingKernelManager.cull_idle_timeout={IDLE_SECONDS}",
+            "--MappingKernelManager.cull_connected=True",
+            f"--ServerApp.shutdown_no_activity_timeout={IDLE_SECONDS}",
             *(["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
         ]
         with self.log.open("w") as log:
@@ -73,13 +83,16 @@ class Lab:
             )
         self._wait()
 
-    def _wait(self, seconds: float = 60) -> None:
+    def _wait(self, seconds: float = 120) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.process.poll() is None:
             try:
+                # the server writes down which port it has in the end
+                (file,) = self.runtime.glob("jpserver-*.json")
+                self.url = f"http://127.0.0.1:{json.loads(file.read_text('utf-8'))['port']}"
                 urllib.request.urlopen(f"{self.url}/api/status?token={self.token}", timeout=2).close()
                 return
-            except OSError:
+            except (OSError, ValueError):  # not there yet, or half written
                 time.sleep(0.1)
         self.stop()
         raise RuntimeError("JupyterLab did not start:\n" + self.log.read_text()[-2000:])
@@ -113,44 +126,107 @@ ASK = """async (expression) => {
   const ask = {code: '', silent: true, store_history: false, user_expressions: {it: `repr(${expression})`}};
   return (await kernel.requestExecute(ask).done).content.user_expressions.it;
 }"""
+OPEN = """async (path) => {
+  const panel = await jupyterapp.commands.execute('docmanager:open', {path, factory: 'Notebook'});
+  await panel.revealed;
+}"""
+READY = """path => {
+  const panel = window.jupyterapp?.shell.currentWidget;
+  return panel?.context?.path === path && panel.sessionContext?.session?.kernel?.status === 'idle';
+}"""
+KERNEL = """() => {
+  const kernel = jupyterapp.shell.currentWidget.sessionContext.session?.kernel;
+  return kernel && {id: kernel.id, name: kernel.name};
+}"""
+CLOSE = """async () => {
+  jupyterapp.shell.currentWidget.dispose();
+  await new Promise(done => setTimeout(done, 100));
+  return document.querySelectorAll('.jp-NotebookPanel, .jp-Dialog').length;
+}"""
+END_KERNEL = "() => jupyterapp.shell.currentWidget.sessionContext.shutdown()"
+# The kernel goes on for the next notebook, without the widgets and variables of this one.
+CLEAN_KERNEL = """async model => {
+  const kernel = jupyterapp.serviceManager.kernels.connectTo({model, handleComms: false});
+  const code = "import ipywidgets; ipywidgets.Widget.close_all(); get_ipython().run_line_magic('reset', '-f')";
+  const reply = await kernel.requestExecute({code, store_history: false}).done;
+  kernel.dispose();
+  return reply.content.status;
+}"""
 
 
 # anywidget says this of a widget that takes more than two seconds to begin, as on a machine with other work; the widget
 # goes on and is drawn (see lplab/widgets/live_figure.py), and what is drawn is what tests look at.
 SLOW = "[anywidget] Failed to initialize model."
+SIZE = {"width": 1440, "height": 1000}
 
 
-class Notebook:
-    """A notebook of the given cells, or a whole one, open in the browser and run from top to bottom."""
+class Window:
+    """A page of JupyterLab in which notebooks are opened one after the other.
 
-    def __init__(
-        self, lab: Lab, browser: Any, cells: list[str] | dict[str, Any], seconds: float = 60, **context: Any
-    ) -> None:
+    Loading the page and starting a kernel take most of the time of a notebook. So the page stays, and so does one
+    kernel, for notebooks that need none of their own: they have one file name, and JupyterLab gives a file that is
+    opened again the kernel that it had.
+    """
+
+    def __init__(self, lab: Lab, browser: Any) -> None:
+        self.lab, self.browser = lab, browser
+        self.context: Any = None
+
+    def load(self) -> None:
+        """Load the page, at its first notebook or after `discard`."""
         self.outside: list[str] = []
         self.errors: list[str] = []
-        self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 1000}, **context})
-        self.context.route(lambda url: not url.startswith((lab.url, "data:", "blob:")), self._refuse)
+        self.name = f"{secrets.token_hex(4)}.ipynb"  # of the notebooks that share a kernel
+        self.context = self.browser.new_context(viewport=SIZE)
+        self.context.route(lambda url: not url.startswith((self.lab.url, "data:", "blob:")), self._refuse)
         self.page = self.context.new_page()
         self.page.set_default_timeout(60_000)  # a machine with two cores and other work
         self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        name = f"{secrets.token_hex(4)}.ipynb"
-        write(lab.root / name, cells)
-        self.page.goto(f"{lab.url}/doc/tree/{name}?token={lab.token}", wait_until="domcontentloaded")
-        self.page.wait_for_function(
-            "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
-            timeout=60_000,
-        )
+
+    def show(self, cells: list[str] | dict[str, Any], own_kernel: bool) -> str:
+        """Open a notebook, wait for its kernel, and return the name of its file."""
+        new = self.context is None
+        if new:
+            self.load()
+        name = f"{secrets.token_hex(4)}.ipynb" if own_kernel else self.name
+        write(self.lab.root / name, cells)
+        if new:
+            self.page.goto(f"{self.lab.url}/doc/tree/{name}?token={self.lab.token}", wait_until="domcontentloaded")
+        else:
+            self.errors.clear()  # figures complain that their notebook was closed under them
+            self.page.set_viewport_size(SIZE)
+            self.page.mouse.move(0, 0)
+            self.page.evaluate(OPEN, name)
+        self.page.wait_for_function(READY, arg=name, timeout=120_000)
+        return name
+
+    def discard(self) -> None:
+        """Close the page: the next notebook gets a new one and a new kernel."""
+        if self.context:
+            self.context.close()
+        self.context = None
+
+    def _refuse(self, route: Any) -> None:
+        self.outside.append(route.request.url)
+        route.abort()
+
+
+class Notebook:
+    """A notebook of the given cells, or a whole one, open in a window and run from top to bottom."""
+
+    def __init__(
+        self, window: Window, cells: list[str] | dict[str, Any], seconds: float = 60, own_kernel: bool = False
+    ) -> None:
+        self.window, self.own_kernel = window, own_kernel
+        self.name = window.show(cells, own_kernel)
+        self.page = window.page
         self.page.evaluate(LISTEN)
         self.page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
         self.page.wait_for_function(
             "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'",
             timeout=1000 * seconds,
         )
-
-    def _refuse(self, route: Any) -> None:
-        self.outside.append(route.request.url)
-        route.abort()
 
     def python(self, expression: str) -> Any:
         """Return the value, a literal, that a Python expression has in the notebook's kernel."""
@@ -180,17 +256,28 @@ class Notebook:
         self.page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
         self.page.wait_for_timeout(300)
 
+    def load_anew(self) -> None:
+        """Load the page again, with the notebook as it was saved; the kernel goes on."""
+        self.page.goto(f"{self.window.lab.url}/doc/tree/{self.name}", wait_until="domcontentloaded")
+        self.page.wait_for_function(READY, arg=self.name, timeout=120_000)
+        self.page.evaluate(LISTEN)
+
     def close(self) -> None:
-        """End the kernel, and fail if anything went wrong unseen."""
+        """Close the notebook, and fail if anything went wrong unseen."""
         said = self.page.evaluate("() => window.lpFailures ?? []")
         # the kernel says this once, while the page looks for widgets of an earlier life
         failures = [text for text in said if not text.startswith("No such comm")]
-        self.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
-        self.context.close()
-        assert not self.outside, f"the page asked the outside world: {self.outside}"
+        if self.own_kernel:
+            self.page.evaluate(END_KERNEL)
+        errors = [error for error in self.window.errors if error != SLOW]
+        kernel = self.page.evaluate(KERNEL)
+        left = self.page.evaluate(CLOSE)
+        if not self.own_kernel:
+            assert self.page.evaluate(CLEAN_KERNEL, kernel) == "ok", "widgets and variables stay"
+        assert not self.window.outside, f"the page asked the outside world: {self.window.outside}"
         assert not failures, f"a callback failed: {failures}"
-        errors = [error for error in self.errors if error != SLOW]
         assert not errors, f"errors in the page: {errors}"
+        assert not left, "the notebook or a dialog is still open"
 
 
 def write(path: Path, cells: list[str] | dict[str, Any]) -> None:

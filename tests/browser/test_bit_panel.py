@@ -153,8 +153,21 @@ def test_contrast_in_both_themes(notebook, panel):
             assert contrast(notebook.page, f"[data-family={family}] .lp-bit[aria-checked=true]") >= 4.5
 
 
-def test_touch_and_forced_colours(open_notebook):
-    notebook = open_notebook(*CELLS[:2], has_touch=True, is_mobile=True, forced_colors="active")
+@pytest.fixture
+def touch(notebook):
+    """The page on a screen that is touched, with the few colours that its user has chosen."""
+    device = notebook.page.context.new_cdp_session(notebook.page)
+    device.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    notebook.page.emulate_media(forced_colors="active")
+    yield
+    notebook.page.emulate_media(forced_colors="none")
+    device.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
+    device.detach()
+
+
+def test_touch_and_forced_colours(notebook, panel, touch):
+    for query in ("(pointer: coarse)", "(forced-colors: active)"):
+        assert notebook.page.evaluate("query => matchMedia(query).matches", query), query
     bit = notebook.page.locator(".lp-bit").first
     bit.wait_for()
     box = bit.bounding_box()

@@ -119,7 +119,11 @@ def notebook(open_notebook):
     return open_notebook("from lplab import widgets", *cells)
 
 
-@pytest.fixture(params=CASES)
+# By default one whose presets are buttons and that has two figures, and one whose presets are a list.
+BY_DEFAULT = ("BillExplorer", "ClusterExplorer")
+
+
+@pytest.fixture(params=[pytest.param(name, marks=() if name in BY_DEFAULT else pytest.mark.slow) for name in CASES])
 def explorer(notebook, request):
     explorer = Explorer(notebook, request.param)
     notebook.python(f"{request.param}.reset()")

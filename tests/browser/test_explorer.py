@@ -105,7 +105,7 @@ def test_preset_checkbox_and_buttons_by_mouse(notebook, page):
     notebook.becomes("explorer.format.label", "e5m2")
     page.get_by_role("checkbox", name="subnormals").click()
     notebook.becomes("explorer.state.subnormals", False)
-    page.get_by_role("button", name="4", exact=True).click()
+    page.locator(".lp-controls").get_by_role("button", name="4", exact=True).click()
     notebook.becomes("explorer.state.radix", 4)
     page.get_by_role("button", name="Reset").click()
     notebook.becomes("explorer.format.label", "e4m3fn")
@@ -166,12 +166,11 @@ def test_dark_theme_has_light_ink(notebook, page):
 
 
 def test_page_loaded_anew_shows_the_figures_as_they_are_now(notebook, page):
-    """Last in this file: it loads the page again, with the kernel still running."""
     page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
     notebook.python("explorer.set(mantissa_bits=1)")
     page.locator(".textpoint", has_text="1-4-1").first.wait_for()
-    page.reload(wait_until="domcontentloaded")
-    page.wait_for_function(DRAWN, timeout=30_000)
+    notebook.load_anew()
+    page.wait_for_function(DRAWN)
     titles = page.locator(".textpoint", has_text="1-4-1")
     titles.first.wait_for()
     assert titles.count() >= 3

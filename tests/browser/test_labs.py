@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 LABS = sorted((Path(__file__).parents[2] / "labs").glob("*.ipynb"))
+BY_DEFAULT = "12"  # two explorers, and one of the shortest to run
 SECONDS = 300  # for a whole lab, on a machine with other work
 
 NOT_RUN = """() => [...jupyterapp.shell.currentWidget.content.model.cells]
@@ -19,7 +20,11 @@ SILENT = """() => [...document.querySelectorAll('.js-plotly-plot')]
   .filter(plot => (plot.closest('[role=img]')?.getAttribute('aria-label') ?? '').length < 20).length"""
 
 
-@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def case(path):
+    return pytest.param(path, id=path.stem, marks=() if path.name.startswith(BY_DEFAULT) else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("path", [case(path) for path in LABS])
 def test_a_lab_runs_draws_and_tells_what_it_draws(path, open_lab):
     lab = open_lab(path, SECONDS)
     lab.sees(NOT_RUN, [])
@@ -33,6 +38,7 @@ AGREES = """() => [...document.querySelectorAll('[role=img][aria-label]')]
   .some(host => /yours agrees at (\\d+) of \\1\\b/.test(host.getAttribute('aria-label')))"""
 
 
+@pytest.mark.slow
 def test_a_stored_measurement_is_made_again_at_a_click(open_lab):
     """Lab 05's published result: every point that this machine measures is the stored one."""
     (path,) = [path for path in LABS if path.name.startswith("05")]

@@ -6,7 +6,8 @@ import psutil
 import pytest
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.browser
+# slow: it starts processes. By default test_live_run tests the page, tests/widgets and tests/parallel the processes.
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 CELLS = (
     "import os\nfrom lplab import widgets\nfrom lplab.parallel import RunSettings, SimulatedRun\n"

@@ -68,7 +68,10 @@ def test_lists_answer_to_the_mouse(notebook, page):
     shows(notebook, layer="dense", factor=1.0)
 
 
-@pytest.mark.parametrize("preset", rs.PRESETS)
+FIRST, *OTHERS = rs.PRESETS
+
+
+@pytest.mark.parametrize("preset", [FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_presets_and_reset_answer_to_the_mouse(notebook, page, preset):
     notebook.python("explorer.set(bin=5, factor=1.0, layer='dense')")
     shows(notebook, bin=5, factor=1.0, layer="dense")
@@ -86,6 +89,7 @@ def test_the_code_is_shown_and_follows(notebook, page):
     notebook.sees(code, rs.Position(bin=1).code)
 
 
+@pytest.mark.slow  # test_live_run has a run that is stopped, and a training
 def test_a_live_run_draws_and_stops(notebook):
     page = notebook.page
     page.get_by_role("button", name="Train them", exact=True).click()

@@ -78,6 +78,11 @@ def test_fresh_and_a_new_version_measure_everything_again(tmp_path, measured):
     assert claims.stored(newer, tmp_path).numbers == {}
 
 
+def test_results_of_a_later_version_do_not_count_for_an_earlier_one(tmp_path):
+    save(dataclasses.replace(TOY, version=2), numbers_of({2: 9, 4: 5, 8: 4}), tmp_path)
+    assert claims.stored(TOY, tmp_path) == Stored({})
+
+
 def test_two_processes_store_the_same_file(tmp_path):
     one, two = (claims.run_claim(TOY, folder=tmp_path / str(jobs), jobs=jobs).numbers for jobs in (1, 2))
     assert one == two

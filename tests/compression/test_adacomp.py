@@ -146,6 +146,11 @@ def test_a6_the_rates_of_the_paper():
     assert adacomp_paper_rate(50, 5) == 40 and adacomp_paper_rate(500, 5) == 200
 
 
+def test_the_paper_counts_one_byte_an_element_up_to_bins_of_63():
+    assert adacomp_paper_rate(63, 4) == 32 * 63 / (4 * 8) == 63
+    assert adacomp_paper_rate(64, 4) == 32 * 64 / (4 * 16) == 32
+
+
 def test_a7_small_tensors():
     bias = LayerInfo("bias", (512,), "small")
     assert AdaComp().for_layer(bias) == Dense()

@@ -53,6 +53,12 @@ def test_random_k_without_memory_is_right_on_average():
     assert np.abs(mean - gradient).max() < 4 * 3 / np.sqrt(2000)  # four standard deviations of the largest element
 
 
+def test_random_k_without_memory_scales_by_the_share_that_is_sent():
+    """0.3 · 5 = 1.5 elements are two: each counts 5 / 2 times, not 1 / 0.3 times."""
+    average, _ = once(C.RandomK(0.3, error_feedback=False), np.ones(5, F))
+    assert sorted(average.tolist()) == [0, 0, 0, 2.5, 2.5]
+
+
 def test_dgc_by_hand():
     """μ = 0.5: u = 0.5·u + g, v = v + u; the sent element loses both."""
     compressor = C.DGC(0.5, momentum=0.5)
@@ -105,6 +111,16 @@ def test_one_bit_by_hand():
     average, state = once(C.OneBit(), gradient)
     assert average.tolist() == [[2, 2, -2], [0, -2, -2]]
     assert state["residue"].tolist() == [-1, 1, 0, 0, 1, -1]
+
+
+def test_ef_sign_by_hand():
+    """The scale is the mean of |gradient + residue|: (3 + 1) / 2, then that of (−1 + 1) and (1 − 1)."""
+    compressor = C.EFSign()
+    average, state = once(compressor, np.array([3, 1], F))
+    assert average.tolist() == [2, 2] and state["residue"].tolist() == [1, -1]
+    assert C.exchange(compressor, [np.array([-1, 1], F)], [state], step=1).tolist() == [0, 0]
+    state.commit()
+    assert state["residue"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("compressor", [C.OneBit(), C.EFSign()])

@@ -93,11 +93,11 @@ def test_same_seed_same_bits_in_a_second_run(name, draw):
     assert runs[0] == runs[1]
 
 
-@pytest.mark.parametrize("shape", [(1,), (7,), (50,), (51,), (3, 17), (2, 3, 5, 5), (1000,)])
 @pytest.mark.parametrize("name", ALL)
-def test_any_shape(name, shape, draw):
-    for _, average, _ in learners(ALL[name], shape, draw, 2, steps=2):
-        assert average.shape == shape
+def test_any_shape(name, draw):
+    for shape in [(1,), (7,), (50,), (51,), (3, 17), (2, 3, 5, 5), (1000,)]:
+        for _, average, _ in learners(ALL[name], shape, draw, 2, steps=2):
+            assert average.shape == shape
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -108,15 +108,18 @@ def test_zeros_stay_zeros(name):
     assert not average.any()
 
 
-@pytest.mark.parametrize(("bad", "message"), [
+BAD = [
     (np.full(SHAPE, np.nan, np.float32), "NaN or infinity"),
     (np.zeros(SHAPE), "float32"),
     (np.zeros((3, 3), np.float32), "shape"),
-])  # fmt: skip
+]
+
+
 @pytest.mark.parametrize("name", ALL)
-def test_bad_gradients_are_refused_before_anything_is_sent(name, bad, message):
-    with pytest.raises(ValueError, match=message):
-        C.exchange(ALL[name], [bad], [ALL[name].init(SHAPE)], step=3)
+def test_bad_gradients_are_refused_before_anything_is_sent(name):
+    for bad, message in BAD:
+        with pytest.raises(ValueError, match=message):
+            C.exchange(ALL[name], [bad], [ALL[name].init(SHAPE)], step=3)
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if "adacomp" not in n and n not in ("zlib", "zstd", "lz4")])

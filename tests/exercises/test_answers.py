@@ -19,7 +19,8 @@ BIAS = 7
 def new_shell(tmp_path_factory):
     """Makes an IPython that leaves the history of whoever runs the tests alone, and this process its main module."""
     main = sys.modules["__main__"]
-    folder, config = tmp_path_factory.mktemp("ipython"), Config({"HistoryManager": {"enabled": False}})
+    folder = tmp_path_factory.mktemp("ipython")
+    config = Config({"HistoryManager": {"enabled": False}, "InteractiveShell": {"cache_size": 0}})  # a reset is quick
     yield lambda: InteractiveShell(config=config, ipython_dir=str(folder))
     sys.modules["__main__"] = main
 
@@ -277,7 +278,9 @@ def test_a_function_of_a_module():
     assert result(of_a_module, 2.5) == of_a_module(2.5)
 
 
-@pytest.mark.parametrize("function", [np.rint, np.round, math.floor, round, float, np.float32], ids=str)
+@pytest.mark.parametrize(
+    "function", [np.rint, np.round, math.floor, round, float, np.float32], ids=lambda f: f.__name__
+)
 def test_a_function_of_numpy_or_python_itself(function):
     assert result(function, 2.5) == function(2.5)
 

@@ -1,9 +1,11 @@
 """Every exercise proves itself: its solution passes, its stub is met politely, every known mistake is caught.
 
 A new exercise gets these tests by being in the catalogue. ``lplab exercises --kills`` prints the kill table.
+Mistakes are judged in this process, and some of each exercise in a child, too: both verdicts must be the same.
 """
 
 import functools
+import re
 from pathlib import Path
 
 import pytest
@@ -14,23 +16,47 @@ from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.exercise import RINGS
 from lplab.exercises.isolation.answers import Answer
+from tests.exercises.in_process import judge_here
 
 PROJECT = Path(__file__).parents[2]
-EXERCISES = [catalogue.get(name) for name in catalogue.names()]
-MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mutants]
+NAMES = catalogue.names()
+MISTAKES = [(name, number) for name in NAMES for number in range(len(catalogue.get(name).mutants))]
 
 
-def verdict_on(exercise, source):
-    return judge(exercise, Answer("import math\nimport numpy as np\n" + source, exercise.name))
+each_exercise = pytest.mark.parametrize("exercise", NAMES, indirect=True)
+each_mistake = pytest.mark.parametrize(
+    ("exercise", "number"),
+    MISTAKES,
+    ids=[f"{name}: {catalogue.get(name).mutants[number].name}" for name, number in MISTAKES],
+    indirect=["exercise"],
+)
+
+
+@pytest.fixture
+def exercise(request):
+    return catalogue.get(request.param)
+
+
+def answer_with(exercise, source):
+    return Answer("import math\nimport numpy as np\n" + source, exercise.name)
 
 
 @functools.cache
 def verdict_on_mistake(name, number):
     exercise = catalogue.get(name)
-    return verdict_on(exercise, exercise.mutants[number].apply(exercise.solution))
+    return judge_here(exercise, answer_with(exercise, exercise.mutants[number].apply(exercise.solution)))
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
+def kinds_of_mistakes(exercise):
+    """The first mistake of each kind: by the ring that catches it, and by whether it raises or makes numpy warn."""
+    found = {}
+    for number, mistake in enumerate(exercise.mutants):
+        verdict = verdict_on_mistake(exercise.id, number)
+        found.setdefault((verdict.ring, bool(mistake.raises), bool(verdict.printed)), number)
+    return list(found.values())
+
+
+@each_exercise
 def test_the_solution_passes(exercise):
     verdict = judge(exercise, Answer(exercise.solution, exercise.name))
     assert verdict.passed, verdict.text
@@ -38,16 +64,16 @@ def test_the_solution_passes(exercise):
     assert "passes all checks" in verdict.lines[0] and "correct" not in verdict.text
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
+@each_exercise
 def test_the_stub_is_met_politely(exercise):
-    verdict = verdict_on(exercise, exercise.stub_source)
+    verdict = judge(exercise, answer_with(exercise, exercise.stub_source))
     assert verdict.status == ("failed" if exercise.starts_broken else "not yet"), verdict.text
     assert "Traceback" not in verdict.text and "Error" not in verdict.text
 
 
-@pytest.mark.parametrize(("exercise", "mistake"), [pytest.param(e, m, id=f"{e.id}: {m.name}") for e, m in MISTAKES])
-def test_every_known_mistake_is_caught_and_named(exercise, mistake):
-    verdict = verdict_on_mistake(exercise.id, exercise.mutants.index(mistake))
+@each_mistake
+def test_every_known_mistake_is_caught_and_named(exercise, number):
+    mistake, verdict = exercise.mutants[number], verdict_on_mistake(exercise.id, number)
     if mistake.equivalent:
         assert verdict.passed, f"it is said to be equivalent, but: {verdict.text}"
         return
@@ -57,14 +83,23 @@ def test_every_known_mistake_is_caught_and_named(exercise, mistake):
         assert verdict.misconception == mistake.name, verdict.text
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
+@each_exercise
+def test_a_child_gives_the_same_verdict(exercise):
+    """For one mistake of each kind; else the tests here would say nothing of the check that students get."""
+    for number in kinds_of_mistakes(exercise):
+        here = verdict_on_mistake(exercise.id, number).as_dict()
+        there = judge(exercise, answer_with(exercise, exercise.mutants[number].apply(exercise.solution))).as_dict()
+        assert there | {"seconds": 0} == here | {"seconds": 0}
+
+
+@each_exercise
 def test_legal_ways_pass_and_are_named(exercise):
     for way in exercise.conventions:
-        verdict = verdict_on(exercise, way.apply(exercise.solution))
+        verdict = judge_here(exercise, answer_with(exercise, way.apply(exercise.solution)))
         assert verdict.passed and verdict.convention == way.name, verdict.text
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
+@each_exercise
 def test_there_are_enough_mistakes_and_they_differ(exercise):
     assert 8 <= len(exercise.mutants) <= 20
     sources = [mistake.apply(exercise.solution) for mistake in exercise.mutants]
@@ -77,23 +112,44 @@ def test_the_eighteen_mistakes_of_a_rounding_are_known():
     assert len(catalogue.get("01.2").mutants) == 18
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
+@each_exercise
 def test_what_the_check_says_is_short(exercise):
     for number in range(len(exercise.mutants)):
         verdict = verdict_on_mistake(exercise.id, number)
         assert len(verdict.lines) <= 7 and max(map(len, verdict.lines)) < 500, verdict.text
 
 
-def test_the_documentation_is_what_the_exercises_say(capsys, monkeypatch):
+# ---- the documentation, which is made of the verdicts ----------------------------------------------------------------
+
+MADE_AGAIN = "run: lplab exercises --all > docs/exercises.md"
+
+
+def documentation():
+    return (PROJECT / "docs" / "exercises.md").read_text("utf-8")
+
+
+@each_exercise
+def test_its_page_says_which_ring_catches_each_mistake(exercise, monkeypatch):
     judged = lambda exercise, mistake: verdict_on_mistake(exercise.id, exercise.mutants.index(mistake))  # noqa: E731
     monkeypatch.setattr(pages, "verdict_on", judged)
+    rings = [pages.caught_by(exercise, mistake) for mistake in exercise.mutants]
+    assert f"\n\n{pages.page(exercise, rings).strip()}\n" in documentation(), MADE_AGAIN
+
+
+def test_the_documentation_is_what_the_exercises_say(capsys, monkeypatch):
+    """The whole text, with the rings as it names them: the test above compares these with the verdicts."""
+    _, *sections = re.split(r"^## Exercise (\d\d\.\d)", documentation(), flags=re.MULTILINE)
+    written = {
+        (name, mistake): ring.partition(":")[0]
+        for name, section in zip(sections[::2], sections[1::2], strict=True)
+        for mistake, ring in re.findall(r"^\| (.+) \| (.+) \|$", section, flags=re.MULTILINE)
+    }
+    monkeypatch.setattr(pages, "caught_by", lambda exercise, mistake: written[exercise.id, mistake.name])
     assert main(["exercises", "--all"]) == 0
     made = capsys.readouterr().out
-    assert made == (PROJECT / "docs" / "exercises.md").read_text("utf-8"), (
-        "run: lplab exercises --all > docs/exercises.md"
-    )
-    for exercise in EXERCISES:
-        assert exercise.solution.rpartition('"""')[2].strip() not in made
+    assert made == documentation(), MADE_AGAIN
+    for name in NAMES:
+        assert catalogue.get(name).solution.rpartition('"""')[2].strip() not in made
 
 
 def test_the_kill_table_counts_and_a_survivor_is_an_error(capsys, monkeypatch):

@@ -20,6 +20,7 @@ from lplab.exercises.grading.marks import MISSING, NOT_JUDGED
 from lplab.exercises.grading.marks_files import marks_object, write_marks
 from lplab.exercises.grading.report_file import digest
 from lplab.exercises.isolation import Limits
+from tests.exercises.in_process import judge_here
 from tests.labs import notebooks
 
 quick = functools.partial(judge, limits=Limits(cpu_seconds=1, wall_seconds=10))  # endless loops end sooner
@@ -249,7 +250,7 @@ def test_a_solved_lab_gets_all_points(path, tmp_path):
     lab = json.loads(path.read_text("utf-8"))
     (tmp_path / "unsolved.ipynb").write_text(json.dumps(lab))
     (tmp_path / "solved.ipynb").write_text(json.dumps(notebooks.solved(lab)))
-    marks = grade(tmp_path)
+    marks = grade(tmp_path, jobs=1, judged_by=judge_here)
     assert [exercise.lab for exercise in marks.exercises] == [path.name[:2]] * len(marks.exercises)
     assert [student.total for student in marks.students] == [marks.most_points, 0] and marks.most_points > 0
     assert [student.remarks for student in marks.students] == ["", ""]

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from lplab.exercises.checks.close import close_to
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.exercise import Example, Exercise, Finding, Property, Variant, mutant
 from lplab.exercises.forms import Like, Number, Numbers
@@ -213,6 +214,12 @@ def test_many_right_answers_are_judged_by_their_own_rule():
     assert verdict_on("def pair():\n    return [3, 4]", exercise).passed
     wrong = verdict_on("def pair():\n    return 5, 4", exercise)
     assert wrong.ring == "named examples" and "5 is not below 4." in wrong.text
+
+
+def test_an_exact_zero_is_close_enough_and_a_tiny_number_is_not_zero():
+    accept = close_to(lambda x: (0.0,), ("bill",))
+    assert accept((1.0,), (0.0,)) == ""
+    assert accept((1.0,), (1e-300,)) == "The bill is 1e−300, expected 0."
 
 
 def test_what_was_printed_is_shown_shortened():

@@ -9,7 +9,6 @@ from torch.nn import functional
 from lplab import claims, widgets
 from lplab.claims.sun_2020_radix4 import WITHIN
 from lplab.exercises import catalogue
-from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab07 import SCALE, draw_phases, draw_scales
@@ -20,6 +19,7 @@ from lplab.quantizers.gradscale import first_scale, scales_of
 from lplab.recordings import gradient_maxima, gradients_at
 from lplab.training import recipes, tasks
 from lplab.training.gains import gradient_gains, gradients_only
+from tests.exercises.in_process import judge_here as judge
 
 LAYERS = gradients_at("transformer", 50)
 

@@ -10,7 +10,6 @@ from lplab import widgets
 from lplab.compression import Context, ScaleCom, exchange
 from lplab.compression.layer import LayerInfo
 from lplab.exercises import catalogue
-from lplab.exercises.checks.judge import judge
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab09 import draw_choice, draw_similarity, sum_of_own_choices
 from lplab.exercises.lab09.drawn import gradients, memories
@@ -19,6 +18,7 @@ from lplab.exercises.lab09.next_memory import next_memory
 from lplab.exercises.lab09.similarity import similarity
 from lplab.parallel import cosine_distance, hamming_distance
 from lplab.recordings import BETAS, CHUNKS, LEARNERS, RATES, Setting, many_learners
+from tests.exercises.in_process import judge_here as judge
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -12,7 +12,6 @@ import pytest
 from lplab import cli, widgets
 from lplab.claims.ddl_model import ddl_step
 from lplab.exercises import catalogue
-from lplab.exercises.checks.judge import judge
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab10 import draw_buckets, draw_ring
 from lplab.exercises.lab10.drawn import contributions, resnet_backward
@@ -23,6 +22,7 @@ from lplab.exercises.lab10.weights import to_fp8, update_share
 from lplab.formats import get as format_of
 from lplab.hardware import Cluster, network, overlap, simulate, workloads
 from lplab.widgets.cluster_state import PRESETS, RECIPES, ClusterPosition
+from tests.exercises.in_process import judge_here as judge
 
 TEXT = "\n".join(
     "".join(cell["source"]) + "".join("".join(o.get("text", "")) for o in cell.get("outputs", []))

@@ -1,7 +1,9 @@
 """A known mistake is caught for what it stands for: each one runs, and a slip of its edit cannot pass for it."""
 
 import builtins
+import functools
 import symtable
+import warnings
 from functools import partial
 from itertools import combinations
 
@@ -10,11 +12,16 @@ import pytest
 
 from lplab.exercises import catalogue
 from lplab.exercises.checks.judge import _agrees
-from lplab.exercises.checks.variants import _fresh, answers, function_of
+from lplab.exercises.checks.variants import Failure, _fresh, function_of
 from lplab.exercises.exercise import mutant, wrong
 
-EXERCISES = [catalogue.get(name) for name in catalogue.names()]
+each_exercise = pytest.mark.parametrize("exercise", catalogue.names(), indirect=True)
 STAND_READY = {*dir(builtins), "math", "np"}
+
+
+@pytest.fixture
+def exercise(request):
+    return catalogue.get(request.param)
 
 
 def calls_of(exercise):
@@ -26,20 +33,29 @@ def calls_of(exercise):
     ]
 
 
-def raised_by(exercise, mistake, calls):
-    """The exceptions that a mistake raises in these calls, and in being made."""
-    found = set()
+def results(function, calls):
+    """What a function gives in each call: a value, or the exception that it raises."""
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        return [result(function, args) for args in calls]
+
+
+def result(function, args):
     try:
-        function = function_of(exercise, mistake)
+        return function(*map(_fresh, args))
     except Exception as error:
-        return {f"{type(error).__name__}: {error}"}
-    for args in calls:
-        try:
-            with np.errstate(all="ignore"):
-                function(*map(_fresh, args))
-        except Exception as error:
-            found.add(type(error).__name__)
-    return found
+        return error
+
+
+@functools.cache
+def results_of_mistakes(name):
+    """The calls of an exercise, and what its mistakes give in them, by their names."""
+    exercise = catalogue.get(name)
+    calls = calls_of(exercise)
+    return calls, {mistake.name: results(function_of(exercise, mistake), calls) for mistake in exercise.mutants}
+
+
+def raised_in(given):
+    return {type(each).__name__ for each in given if isinstance(each, Exception)}
 
 
 def unknown_names(source):
@@ -56,27 +72,30 @@ def unknown_names(source):
     return used - known
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
+@each_exercise
 def test_every_mistake_runs(exercise):
-    calls = calls_of(exercise)
+    _, given = results_of_mistakes(exercise.id)
     for mistake in exercise.mutants:
-        assert raised_by(exercise, mistake, calls) == set(filter(None, [mistake.raises])), mistake.name
+        assert raised_in(given[mistake.name]) == set(filter(None, [mistake.raises])), mistake.name
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
+@each_exercise
 def test_mistakes_and_legal_ways_use_no_unknown_names(exercise):
     assert not unknown_names(exercise.solution)
     for variant in (*exercise.mutants, *exercise.conventions):
         assert not unknown_names(variant.apply(exercise.solution)), variant.name
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
+@each_exercise
 def test_no_two_mistakes_give_the_same_answers(exercise):
     """Else which of both a student is told is up to the last bit of a rounding."""
-    calls = calls_of(exercise)
-    given = {m.name: answers(function_of(exercise, m), calls) for m in exercise.mutants if not m.equivalent}
-    for (one, ours), (other, theirs) in combinations(given.items(), 2):
+    calls, given = results_of_mistakes(exercise.id)
+    answers = {
+        mistake.name: [Failure() if isinstance(each, Exception) else each for each in given[mistake.name]]
+        for mistake in exercise.mutants
+        if not mistake.equivalent
+    }
+    for (one, ours), (other, theirs) in combinations(answers.items(), 2):
         assert not all(map(partial(_agrees, exercise), calls, ours, theirs)), f"{one} = {other}"
 
 
@@ -93,7 +112,7 @@ def test_no_two_mistakes_give_the_same_answers(exercise):
 )
 def test_slips_are_noticed(slip, said):
     exercise = catalogue.get("05.1")
-    assert raised_by(exercise, slip, calls_of(exercise)) == said
+    assert raised_in(results(function_of(exercise, slip), calls_of(exercise))) == said
 
 
 def test_unknown_names_are_found_where_no_call_comes():

@@ -5,8 +5,8 @@ import textwrap
 import pytest
 
 from lplab.exercises import catalogue
-from lplab.exercises.checks.judge import judge
 from lplab.exercises.isolation.answers import Answer
+from tests.exercises.in_process import judge_here
 
 RIGHT = {
     ("03.1", "clipped afterwards"): """
@@ -176,7 +176,7 @@ IN_SINGLE = {
 
 def verdict_on(name, source):
     answer = Answer("import math\nimport numpy as np\n\n" + textwrap.dedent(source), catalogue.get(name).name)
-    return judge(catalogue.get(name), answer)
+    return judge_here(catalogue.get(name), answer)
 
 
 @pytest.mark.parametrize("which", RIGHT, ids=": ".join)

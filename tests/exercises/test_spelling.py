@@ -28,8 +28,9 @@ def test_arrays(array):
 
 @pytest.mark.parametrize("value", [
     None, True, -7, 0.1, -0.0, 1e-320, float("inf"), complex(-0.0, float("-inf")), "é\n", b"\0", ..., (), (1,), [[]],
-    {"a": {1: (2, 3)}}, set(), {1, 2}, frozenset("ab"), range(3), slice(1, None, 2), fractions.Fraction(1, 3),
-    decimal.Decimal("0.10"), numpy.float16(0.1), numpy.int64(-1), numpy.bool_(True), numpy.dtype("float32"),
+    {"a": {1: (2, 3)}}, set(), {1, 2}, frozenset({3, 4}), frozenset({"ab"}), range(3), slice(1, None, 2),
+    fractions.Fraction(1, 3), decimal.Decimal("0.10"), numpy.float16(0.1), numpy.int64(-1), numpy.bool_(True),
+    numpy.dtype("float32"),
 ], ids=repr)  # fmt: skip
 def test_plain_values(value):
     again = eval(spell(value), NAMES)

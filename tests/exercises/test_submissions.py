@@ -12,6 +12,7 @@ from lplab.exercises.checks.judge import judge
 from lplab.exercises.grading.report_file import digest
 from lplab.exercises.grading.submissions import clean, read_submission
 from lplab.exercises.isolation.answers import Answer
+from tests.exercises.in_process import judge_here
 
 STEP = "def step(x, fraction_bits):\n    return round(x * 2**fraction_bits) / 2**fraction_bits\n"
 
@@ -194,7 +195,7 @@ def test_the_cell_of_every_exercise_gives_stub_and_solution(read, exercise):
     check = f"check({exercise.id!r}, {exercise.name})"
     found = read("import math\nimport numpy as np\nfrom lplab.exercises import check", exercise.cell,
                  f"{exercise.solution}\n\n{check}")  # fmt: skip
-    stub, solved = (judge(exercise, answer) for answer in found.answers[exercise.id])
+    stub, solved = (judge_here(exercise, answer) for answer in found.answers[exercise.id])
     assert solved.passed and not stub.passed
 
 

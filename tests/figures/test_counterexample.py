@@ -14,6 +14,7 @@ from lplab.figures import style
 from lplab.figures.grid import element_of
 from lplab.figures.placing import LANES
 from lplab.figures.surroundings import surroundings
+from tests.kinds import by_kind
 
 NAMES = formats.names()
 OTHERS = {
@@ -36,9 +37,10 @@ def signs(fig: Any) -> dict[str, tuple[float, str, str]]:
     }
 
 
-@pytest.mark.parametrize("fmt", [*map(formats.get, NAMES), *OTHERS.values()], ids=[*NAMES, *OTHERS])
+@pytest.mark.parametrize("name", by_kind([*NAMES, *OTHERS], also=OTHERS))
 @pytest.mark.filterwarnings("error")
-def test_every_format_and_every_kind_of_number(fmt: Any) -> None:
+def test_every_format_and_every_kind_of_number(name: str) -> None:
+    fmt = OTHERS[name] if name in OTHERS else formats.get(name)
     grid = element_of(fmt)
     step = grid.smallest_subnormal
     points = (0.0, 0.3 * step, -1.5 * step, 0.7 * grid.max, grid.max, 1.01 * grid.max, 40 * grid.max, -3 * grid.max)

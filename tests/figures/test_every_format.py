@@ -13,6 +13,7 @@ from lplab import figures, formats
 from lplab.figures import style, words
 from lplab.figures.grid import element_of
 from lplab.figures.table import codebook_table_data
+from tests.kinds import by_kind
 
 NAMES = formats.names()
 TENSOR = (np.random.default_rng(1).standard_t(3, 20_000) * 0.05).astype(np.float32)
@@ -46,7 +47,11 @@ PALETTE |= {style.NORMAL_RANGE, style.SUBNORMAL_RANGE, style.LOST_RANGE}
 DATA_KEYS = ("x", "y", "base", "customdata", "hovertext", "values", "text", "tickvals", "ticktext")
 
 every_figure = pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW.keys())
-every_format = pytest.mark.parametrize("fmt", [*map(formats.get, NAMES), *OTHERS.values()], ids=[*NAMES, *OTHERS])
+every_format = pytest.mark.parametrize("name", by_kind([*NAMES, *OTHERS], also=OTHERS))
+
+
+def format_of(name: str) -> Any:
+    return OTHERS[name] if name in OTHERS else formats.get(name)
 
 
 def leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -72,7 +77,8 @@ def drawn_for_e4m3fn(draw: Callable[[Any], go.Figure]) -> go.Figure:
 @every_figure
 @every_format
 @pytest.mark.filterwarnings("error")
-def test_figure(draw: Callable[[Any], go.Figure], fmt: Any) -> None:
+def test_figure(draw: Callable[[Any], go.Figure], name: str) -> None:
+    fmt = format_of(name)
     fig = draw(fmt)
     baseline = drawn_for_e4m3fn(draw)
     assert [t.type for t in fig.data] == [t.type for t in baseline.data], "update() needs the same traces"
@@ -103,7 +109,8 @@ def is_tint(colour: str) -> bool:
 
 
 @every_format
-def test_alt_holds_the_numbers(fmt: Any) -> None:
+def test_alt_holds_the_numbers(name: str) -> None:
+    fmt = format_of(name)
     n = figures.tensor_statistics(TENSOR, fmt)
     alt = figures.magnitude_histogram(TENSOR, fmt).layout.meta["alt"]
     for share in (n.exact, n.rounded, n.flushed, n.saturated):
@@ -117,7 +124,8 @@ def test_alt_holds_the_numbers(fmt: Any) -> None:
 
 
 @every_format
-def test_shares_stand_in_the_key(fmt: Any) -> None:
+def test_shares_stand_in_the_key(name: str) -> None:
+    fmt = format_of(name)
     n = figures.tensor_statistics(TENSOR, fmt)
     fig = figures.magnitude_histogram(TENSOR, fmt)
     shares = [f"{fate} {words.percent(getattr(n, fate))}" for fate in ("exact", "rounded", "flushed", "saturated")]

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 from lplab import figures
+from tests.browser.lab import find_browser
 
 FIGURE = figures.number_line(["e2m1", "e4m3fn"])
 ALT = FIGURE.layout.meta["alt"]
@@ -17,9 +18,9 @@ ALT = FIGURE.layout.meta["alt"]
 @pytest.fixture
 def browser(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("kaleido")
-    path = os.environ.get("LPLAB_BROWSER", "")
+    path = find_browser()
     if not path:
-        pytest.skip("no Chromium, Chrome or Edge found (LPLAB_BROWSER is not set)")
+        pytest.skip("no Chromium, Chrome or Edge found: set LPLAB_BROWSER to the path of one")
     monkeypatch.setenv("BROWSER_PATH", path)
 
 

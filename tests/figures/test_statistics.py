@@ -8,18 +8,25 @@ import pytest
 import torch
 
 from lplab import figures, formats
-from lplab.figures.statistics import as_array
+from lplab.figures import errors
+from lplab.figures.statistics import as_array, quantized
 from lplab.figures.window import window
+from tests.kinds import by_kind, in_turn
 
-RANDOM = np.random.default_rng(7)
 SMALL = [n for n in formats.names() if not hasattr(formats.get(n), "block_size") and formats.get(n).bits <= 8]
+
+
+def random() -> np.random.Generator:
+    """The same numbers for every test, whichever ran before."""
+    return np.random.default_rng(7)
 
 
 def spread(fmt: Any, n: int = 3000) -> np.ndarray:
     """Numbers of both signs over all octaves of a format and beyond, some of them its own values, some zero."""
+    rng = random()
     low, high = math.log2(fmt.smallest_subnormal) - 4, math.log2(fmt.max) + 2
-    x = 2 ** RANDOM.uniform(low, high, n) * RANDOM.choice([-1.0, 1.0], n)
-    x[::10] = RANDOM.choice(fmt.values, len(x[::10]))
+    x = 2 ** rng.uniform(low, high, n) * rng.choice([-1.0, 1.0], n)
+    x[::10] = rng.choice(fmt.values, len(x[::10]))
     x[::97] = 0
     return x
 
@@ -58,7 +65,7 @@ def test_shares_against_a_count_by_hand(name: str) -> None:
 @pytest.mark.parametrize("name", ["mxfp4", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8"])
 def test_shares_of_blocks_against_a_count_by_hand(name: str) -> None:
     fmt = formats.get(name)
-    x = RANDOM.standard_t(2, (7, 100)).astype(np.float32)
+    x = random().standard_t(2, (7, 100)).astype(np.float32)
     values = finite_values(fmt.element)
     top_exponent = math.floor(math.log2(values[-1]))
     fates = []
@@ -73,7 +80,7 @@ def test_shares_of_blocks_against_a_count_by_hand(name: str) -> None:
 
 
 @pytest.mark.parametrize("rounding", [r for r in formats.ROUNDINGS if r != "stochastic"])
-@pytest.mark.parametrize("name", [n for n in formats.names() if not hasattr(formats.get(n), "block_size")])
+@pytest.mark.parametrize("name", by_kind(n for n in formats.names() if not hasattr(formats.get(n), "block_size")))
 def test_lower_edge_against_brute_force(name: str, rounding: str) -> None:
     fmt = formats.get(name)
     edge = window(fmt, rounding).flush
@@ -92,7 +99,7 @@ def test_upper_edge_against_overflow(name: str) -> None:
 
 
 def test_numbers_against_the_definitions() -> None:
-    x = RANDOM.normal(size=999)
+    x = random().normal(size=999)
     q = formats.get("e5m2").quantize(x)
     n = figures.tensor_statistics(x, "e5m2")
     assert n.sqnr_db == pytest.approx(10 * math.log10(np.mean(x**2) / np.mean((q - x) ** 2)))
@@ -114,14 +121,14 @@ def test_what_is_not_finite_is_counted_apart() -> None:
 
 
 def test_stochastic_repeats_itself_with_its_seed() -> None:
-    x = RANDOM.normal(size=1000).astype(np.float32)
+    x = random().normal(size=1000).astype(np.float32)
     one, same, other = (figures.tensor_statistics(x, "e2m1", "stochastic", seed=s) for s in (1, 1, 2))
     assert one == same != other
     assert one.flushed > 0
 
 
 def test_a_rounding_with_its_random_bits() -> None:
-    x = RANDOM.normal(size=1000).astype(np.float32)
+    x = random().normal(size=1000).astype(np.float32)
     coin = formats.Rounding("stochastic", random_bits=2, variant="A")
     n = figures.tensor_statistics(x, "e2m1", coin, seed=5)
     assert n.rounding == "stochastic (2 random bits)"
@@ -155,10 +162,13 @@ EDGE_CASES = {
 }
 
 
-@pytest.mark.parametrize("name", ["e4m3fn", "e5m2", "e8m0", "int8", "posit8_1", "lns8", "mxfp4", "nvfp4", "fp32"])
-@pytest.mark.parametrize("tensor", EDGE_CASES.values(), ids=EDGE_CASES.keys())
+FEW_FORMATS = ["e4m3fn", "e5m2", "e8m0", "int8", "posit8_1", "lns8", "mxfp4", "nvfp4", "fp32"]
+
+
+@pytest.mark.parametrize(("case", "name"), in_turn(list(EDGE_CASES), FEW_FORMATS, every=3))
 @pytest.mark.filterwarnings("error")
-def test_every_tensor_in_every_figure(name: str, tensor: Any) -> None:
+def test_every_tensor_in_every_figure(case: str, name: str) -> None:
+    tensor = EDGE_CASES[case]
     n = figures.tensor_statistics(tensor, name)
     array = as_array(tensor)
     assert (n.count, n.nan, n.infinite) == (array.size, int(np.isnan(array).sum()), int(np.isinf(array).sum()))
@@ -186,7 +196,7 @@ def test_the_ends_of_float64_do_not_break_figures(name: str) -> None:
 
 
 def test_histogram_counts_every_element_once() -> None:
-    x = np.concatenate([RANDOM.standard_cauchy(5000), np.zeros(11), [1e-300, np.nan]])
+    x = np.concatenate([random().standard_cauchy(5000), np.zeros(11), [1e-300, np.nan]])
     data = figures.magnitude_data(x, "e4m3fn")
     assert data.counts.sum() == 5001 and data.total == 5012 and data.nan == 1
     k = int(np.argmax(data.counts.sum(axis=0)))
@@ -194,8 +204,26 @@ def test_histogram_counts_every_element_once() -> None:
     assert data.counts[:, k].sum() == np.sum((abs(x) >= low) & (abs(x) < 2 * low))
 
 
+def test_histogram_of_errors_against_numpys() -> None:
+    x, limit = random().normal(size=2000), 3.0
+    error = 100 * (formats.get("e4m3fn").quantize(x) - x) / np.sqrt(np.mean(x**2))
+    counts, edges = np.histogram(np.clip(error, -limit, limit), errors.BINS, (-limit, limit))
+    assert counts[0] > counts[1] and counts[-1] > counts[-2], "some lie beyond the limit"
+    centres, shares = errors.error_histogram_data(quantized(x, "e4m3fn"), limit)
+    assert np.rint(shares.sum(axis=0) * len(x) / 100).tolist() == counts.tolist()
+    np.testing.assert_allclose(centres, (edges[1:] + edges[:-1]) / 2, atol=1e-12)
+
+
+def test_shares_in_the_ranges_of_a_histogram_leave_zeros_out() -> None:
+    """Of eight elements, three are normal numbers of e4m3fn, one is subnormal, four are zero."""
+    fig = figures.magnitude_histogram(np.array([1.0, 1.01, 3.0, 2.0**-8, 0, 0, 0, 0]), "e4m3fn")
+    (names,) = fig.select_traces({"name": "names of the ranges"})
+    shares = {name.replace("-<br>", "").split("<br>")[0]: name for name in names.text if name}
+    assert "<b>37.5 %</b>" in shares["normal"] and "<b>12.5 %</b>" in shares["subnormal"]
+
+
 def test_axes_do_not_move_with_the_format() -> None:
-    x = RANDOM.normal(size=500)
+    x = random().normal(size=500)
     for draw in (figures.magnitude_histogram, figures.quantized_scatter):
         one, other = draw(x, "e4m3fn"), draw(x, "int4")
         assert one.layout.xaxis.range == other.layout.xaxis.range

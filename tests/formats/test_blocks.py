@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from lplab import formats as F
 from lplab.formats import blocks, counter, kernels, reference
 from lplab.formats.rounding import Rounding
+from tests.kinds import by_kind
 
 from .probes import BLOCKED, assert_same, random_patterns, specials
 
@@ -20,6 +22,7 @@ MODES = ["nearest_even", "nearest_away", "nearest_down", "toward_zero", "up", "d
 ELEMENTS = 2**16  # enough for the compiled loops
 
 
+@cache
 def mixed(dtype: str = "float32") -> np.ndarray:
     """Blocks of every kind: smooth, wide, on the boundaries of scales, subnormal, with specials, random bits."""
     rng = np.random.default_rng(3)
@@ -75,7 +78,7 @@ def scale_exponent(amax: float, fmt: F.BlockFormat) -> int:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("rule", F.SCALE_RULES)
-@pytest.mark.parametrize("name", MX)
+@pytest.mark.parametrize("name", by_kind(MX))
 def test_mx_by_definition(name, rule, dtype, monkeypatch):
     """Compiled loops and array path, numpy and torch."""
     fmt, x = dataclasses.replace(F.get(name), scale_rule=rule), mixed(dtype)
@@ -196,7 +199,7 @@ def test_torchao_nvfp4():
 # -- shapes, codes ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BLOCKED)
+@pytest.mark.parametrize("name", by_kind(BLOCKED))
 @pytest.mark.parametrize("shape", [(5, 7, 33), (64,), (3, 100), (1, 1), (40, 3, 2)])
 def test_axes(name, shape):
     """Blocks along an axis are those of the array with that axis last, for numpy, torch and codes."""

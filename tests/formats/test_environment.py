@@ -80,7 +80,7 @@ def test_without_numba(expected):
     assert differing(ast.literal_eval(in_a_new_process(DIGEST, LPLAB_NO_NUMBA="1")), expected) == []
 
 
-@pytest.mark.parametrize("no_numba", ["0", "1"])
+@pytest.mark.parametrize("no_numba", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_flush_denormal(expected, no_numba):
     """torch.set_flush_denormal(True) makes arithmetic see and produce zeros instead of subnormal numbers."""
     assert differing(ast.literal_eval(in_a_new_process(FLUSHED, LPLAB_NO_NUMBA=no_numba)), expected) == []

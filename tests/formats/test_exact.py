@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lplab import formats as F
+from tests.kinds import by_kind
 
 from . import exact
 from .probes import ELEMENTWISE, assert_same, boundary, specials
@@ -46,9 +47,10 @@ def thinned(fmt: F.Format, count: int = 700) -> np.ndarray:
 IRREGULAR = (F.LogFormat, F.CodebookFormat)  # below
 
 
-@pytest.mark.parametrize(
-    "name", [n for n, f in LISTED.items() if not isinstance(f, IRREGULAR) and getattr(f, "scale", 1) == 1]
-)
+REGULAR = [n for n, f in LISTED.items() if not isinstance(f, IRREGULAR) and getattr(f, "scale", 1) == 1]
+
+
+@pytest.mark.parametrize("name", by_kind(REGULAR, also={*EXOTIC, "q8.0"}))
 def test_values_and_rounding(name):
     fmt = LISTED[name]
     positive, negative = rulers(fmt)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from lplab import formats as F
+from tests.kinds import by_kind, pairs
 
 from .probes import ELEMENTWISE, assert_same, bfloat16_patterns
 
@@ -37,9 +38,10 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("name", ["e4m3fn", "posit8_1", "int8", "mxfp4"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", ">f4", ">f8", "bfloat16"])
-@pytest.mark.parametrize("view", VIEWS)
+DTYPES = ["float32", "float64", "float16", ">f4", ">f8", "bfloat16"]
+
+
+@pytest.mark.parametrize(("view", "dtype", "name"), pairs(list(VIEWS), DTYPES, ["e4m3fn", "posit8_1", "int8", "mxfp4"]))
 def test_any_view(view, dtype, name):
     """The same as on a plain copy; shape kept, dtype kept (in native byte order), the input not touched."""
     fmt = F.get(name)
@@ -63,9 +65,12 @@ TORCH_VIEWS = {
 }
 
 
-@pytest.mark.parametrize("name", ["e4m3fn", "posit8_1", "mxfp4"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("view", TORCH_VIEWS)
+TORCH_DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize(
+    ("view", "dtype", "name"), pairs(list(TORCH_VIEWS), TORCH_DTYPES, ["e4m3fn", "posit8_1", "mxfp4"])
+)
 def test_any_torch_view(view, dtype, name):
     fmt = F.get(name)
     x = TORCH_VIEWS[view](torch.from_numpy(numbers(16, 64)).to(dtype))
@@ -88,7 +93,7 @@ def test_lazily_negated_tensor():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize("name", by_kind(ELEMENTWISE))
 def test_half_precision_input(name, dtype):
     """Every number of the type: computed in float32, then cast as a cast would."""
     kind = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)

@@ -7,6 +7,7 @@ import pytest
 
 from lplab import formats as F
 from lplab.formats import counter
+from tests.kinds import EXAMPLES, tiered
 
 from .probes import assert_same, boundary, common, specials
 
@@ -42,6 +43,10 @@ EXOTIC = [
 FORMATS = [*CATALOGUE, *EXOTIC]
 
 
+def is_default(fmt: F.FloatFormat) -> bool:
+    return fmt.label in EXAMPLES or fmt in EXOTIC
+
+
 def info(fmt: F.FloatFormat) -> FormatInfo:
     """The same format in the words of gfloat."""
     return FormatInfo(
@@ -71,7 +76,7 @@ def inputs(fmt: F.FloatFormat) -> np.ndarray:
 
 
 @pytest.mark.parametrize("saturating", [True, False], ids=["saturating", "overflowing"])
-@pytest.mark.parametrize("fmt", FORMATS, ids=lambda f: f.label)
+@pytest.mark.parametrize("fmt", tiered(FORMATS, is_default), ids=lambda f: f.label)
 def test_every_mode(fmt, saturating):
     if not saturating and fmt.specials == "none":
         with pytest.raises(ValueError, match="no code to overflow to"):
@@ -101,7 +106,7 @@ def test_stochastic_with_our_draws(variant, bits):
         assert_same(got, want, x)
 
 
-@pytest.mark.parametrize("fmt", [f for f in FORMATS if f.bits <= 11], ids=lambda f: f.label)
+@pytest.mark.parametrize("fmt", tiered([f for f in FORMATS if f.bits <= 11], is_default), ids=lambda f: f.label)
 def test_scalar_version(fmt):
     """round_float is gfloat's readable definition: some thousand inputs of each mode."""
     x = boundary(fmt)[:: max(1, boundary(fmt).size // 300)].astype(np.float64)
@@ -110,7 +115,7 @@ def test_scalar_version(fmt):
         assert_same(fmt.quantize(x, ours), want, x)
 
 
-@pytest.mark.parametrize("fmt", [f for f in FORMATS if f.bits <= 11], ids=lambda f: f.label)
+@pytest.mark.parametrize("fmt", tiered([f for f in FORMATS if f.bits <= 11], is_default), ids=lambda f: f.label)
 def test_decode_and_encode(fmt):
     codes = np.arange(2**fmt.bits)
     values = np.array([gfloat.decode_float(info(fmt), int(c)).fval for c in codes])

@@ -9,6 +9,7 @@ from hypothesis import assume, example, given, settings
 
 from lplab import formats as F
 from lplab.formats import counter, reference
+from tests.kinds import by_kind
 
 from .probes import ELEMENTWISE, assert_same, boundary, common, probes, random_patterns
 from .test_paths import EXOTIC
@@ -181,7 +182,7 @@ def test_the_numbers_describe_the_values(fmt):
     assert eval(repr(fmt), names) == fmt
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize("name", by_kind(ELEMENTWISE))
 def test_catalogue_on_all_probes(name):
     """The first three properties again, where formats really go wrong."""
     fmt, x = F.get(name), probes(name)[::3]
@@ -193,9 +194,10 @@ def test_catalogue_on_all_probes(name):
         assert (np.diff(kept[np.isfinite(kept)]) >= 0).all()
 
 
-@pytest.mark.parametrize("fmt", [*map(F.get, ELEMENTWISE), *EXOTIC.values()], ids=lambda f: f.label)
-def test_codes_of_the_boundary(fmt):
+@pytest.mark.parametrize("name", by_kind([*ELEMENTWISE, *EXOTIC], also=EXOTIC))
+def test_codes_of_the_boundary(name):
     """Encode and decode where values change; and no code is outside the width."""
+    fmt = EXOTIC[name] if name in EXOTIC else F.get(name)
     x = boundary(fmt, "float64")
     codes = fmt.encode(x)
     assert codes.dtype.kind == "u" and int(codes.max()) < 2**fmt.bits

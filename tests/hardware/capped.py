@@ -7,6 +7,7 @@ and TCP's headers count against it, as on a real line. Delays are those of the k
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def why_not() -> str:
 @contextmanager
 def capped(ranks: int, bits_per_second: float) -> Iterator[Capped]:
     """The network, as long as the block runs; whatever happens it is taken away again."""
-    mark = f"lp{os.getpid() % 100_000}"
+    mark = f"lp{secrets.token_hex(4)}"  # no two runs of the tests meet; an interface's name has 15 letters
     bridge, names = f"{mark}b", tuple(f"{mark}r{rank}" for rank in range(ranks))
     ends = tuple(f"{mark}e{rank}" for rank in range(ranks))
     try:

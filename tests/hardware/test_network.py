@@ -111,6 +111,11 @@ def test_t52_the_preset_of_gtopk():
         assert math.isclose(network.all_reduce_seconds("ring", ranks, 1e8, link), expected)
 
 
+def test_a_broadcast_of_a_large_buffer_by_hand():
+    """Scatter in log2 8 = 3 steps, all-gather in 8 − 1 = 7: 10 ms. Each sends 7/8 of the buffer: 2 · 0.875 s."""
+    assert math.isclose(network.broadcast_seconds(8, 1e9, Link(1e-3, 1e9)), 0.010 + 1.75)
+
+
 @pytest.mark.parametrize("algorithm", network.names())
 def test_arrays_give_what_single_numbers_give(algorithm):
     together = network.all_reduce_seconds(algorithm, RANKS, 1e6, Link(1e-6, 1e9), 1e-12)

@@ -1,7 +1,4 @@
-"""A real run, started by torchrun from test_gloo.py: trains a few steps and writes what every rank ends with.
-
-Usage: gloo_run.py FOLDER
-"""
+"""A job of real ranks (see ranks.py): some trainings of a few steps through DDP's hook, for test_gloo.py."""
 
 import torch
 import torch.distributed as dist
@@ -12,7 +9,6 @@ from lplab.compression import AdaComp, Dense, ScaleCom
 from lplab.parallel import ddp_hook, shards
 from lplab.parallel.gradients import seed_of
 from lplab.training.trainer import default_loss
-from tests.parallel.ranks import begun, ended
 
 STEPS, BATCH = 5, 12
 COMPRESSORS = {
@@ -61,16 +57,12 @@ def train(compressor, cap, ordered, poison=None):
     }
 
 
-def main():
-    begun()
-    results = {}
+def results():
+    """What this rank ends with, of each training."""
+    found = {}
     for name, compressor in COMPRESSORS.items():
         for cap in (0.2, 25):
-            results[name, cap] = train(compressor, cap, ordered=True)
-    results["reduced"] = train(COMPRESSORS["scalecom"], 25, ordered=False)
-    results["poisoned"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=(2, dist.get_world_size() - 1))
-    ended(results)
-
-
-if __name__ == "__main__":
-    main()
+            found[name, cap] = train(compressor, cap, ordered=True)
+    found["reduced"] = train(COMPRESSORS["scalecom"], 25, ordered=False)
+    found["poisoned"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=(2, dist.get_world_size() - 1))
+    return found

@@ -1,6 +1,6 @@
 """Real processes over gloo against the simulator: parameters, residues and ledgers, bit for bit."""
 
-from functools import cache
+from functools import partial
 
 import pytest
 
@@ -9,15 +9,14 @@ torch = pytest.importorskip("torch")
 from lplab.parallel import Learners  # noqa: E402
 from lplab.training.trainer import default_loss  # noqa: E402
 from tests.parallel import gloo_run  # noqa: E402
-from tests.parallel.ranks import started  # noqa: E402
 
-WORLDS = (2, 3, 4)
+WORLDS = [3, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """What the ranks of a real run ended with, by the number of ranks; each is started once."""
-    return cache(lambda world: started(gloo_run, world, tmp_path_factory.mktemp("ranks")))
+@pytest.fixture
+def runs(ranks):
+    """What the ranks of a real run ended with, by the number of ranks."""
+    return partial(ranks, gloo_run)
 
 
 def simulated(name, world):

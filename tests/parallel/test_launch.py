@@ -14,11 +14,11 @@ from lplab.parallel.learners import Learners  # noqa: E402
 from lplab.parallel.settings import RunSettings  # noqa: E402
 from lplab.parallel.worker import fingerprint  # noqa: E402
 from lplab.training.trainer import default_loss  # noqa: E402
+from tests.parallel.ranks import light_command  # noqa: E402
 
 
-def test_a_run_reports_its_steps_and_ends_with_the_simulators_weights():
-    settings = RunSettings("mlp", "adacomp:bin=50", learners=2, steps=4)
-    reports = list(DistributedRun(settings))
+def equals_the_simulator(run, reports):
+    settings = run.settings
     model = settings.task().model(settings.seed)
     learners = Learners(
         model, default_loss, settings.batches(), settings.make_compressor(), 2, optimizer=settings.optimizer
@@ -29,14 +29,29 @@ def test_a_run_reports_its_steps_and_ends_with_the_simulators_weights():
     assert [r["loss"] for r in reports[:-1]] == pytest.approx([r.loss for r in rounds])
     assert reports[-1]["weights"] == fingerprint(model)
     assert 0 <= reports[-1]["test_error"] <= 1
+    return True
+
+
+def test_a_run_reports_its_steps_and_ends_with_the_simulators_weights(real_run):
+    assert equals_the_simulator(*real_run)
+
+
+@pytest.mark.slow
+def test_so_does_a_run_with_another_compressor_and_no_file_for_the_weights():
+    run = DistributedRun(RunSettings("mlp", "adacomp:bin=50", learners=2, steps=4))
+    assert equals_the_simulator(run, list(run)) and run.weights
+
+
+@pytest.fixture(params=["light", pytest.param("real", marks=pytest.mark.slow)])
+def run_of(request, monkeypatch):
+    """A run without an end, by the name of its compressor; how it ends depends little on what its ranks do."""
+    if request.param == "light":
+        monkeypatch.setattr(DistributedRun, "_command", staticmethod(light_command))
+    return lambda compressor: DistributedRun(RunSettings("mlp", compressor, learners=2, steps=10**6))
 
 
 def ranks_of(run):
-    return [
-        p
-        for p in run.processes
-        if "lplab.parallel.worker" in p.cmdline() and "torch.distributed.run" not in p.cmdline()
-    ]
+    return [p for p in run.processes if "torch.distributed.run" not in p.cmdline()]
 
 
 def gone(processes):
@@ -45,8 +60,8 @@ def gone(processes):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_a_rank_that_is_killed_ends_the_run_with_a_clear_message_and_no_orphan():
-    run = DistributedRun(RunSettings("mlp", "scalecom:chunk=100", learners=2, steps=10**6))
+def test_a_rank_that_is_killed_ends_the_run_with_a_clear_message_and_no_orphan(run_of):
+    run = run_of("scalecom:chunk=100")
     started = []
     with pytest.raises(DistributedError, match=r"rank \d was ended by signal 9; all other ranks have been stopped"):
         for report in run:
@@ -58,8 +73,8 @@ def test_a_rank_that_is_killed_ends_the_run_with_a_clear_message_and_no_orphan()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("stopped", [False, True])
-def test_ranks_do_not_outlive_a_torchrun_that_is_killed(stopped):
-    run = DistributedRun(RunSettings("mlp", "dense", learners=2, steps=10**6))
+def test_ranks_do_not_outlive_a_torchrun_that_is_killed(stopped, run_of):
+    run = run_of("dense")
     started = []
     try:
         for report in run:
@@ -75,8 +90,8 @@ def test_ranks_do_not_outlive_a_torchrun_that_is_killed(stopped):
     assert len(started) >= 3 and gone(started)
 
 
-def test_a_stop_ends_all_processes():
-    run = DistributedRun(RunSettings("mlp", "dense", learners=2, steps=10**6))
+def test_a_stop_ends_all_processes(run_of):
+    run = run_of("dense")
     for report in run:
         if report["step"] == 1:
             started = run.processes

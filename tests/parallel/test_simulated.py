@@ -3,27 +3,36 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from lplab.parallel import RunSettings, SimulatedRun, differing  # noqa: E402
-from lplab.parallel.launch import DistributedRun  # noqa: E402
+from lplab.parallel import RunSettings, SimulatedRun, differing
+from lplab.parallel.launch import DistributedRun
 
 
-def test_two_processes_and_the_simulator_agree_in_every_bit():
-    settings = RunSettings("mlp", "scalecom:chunk=112,beta=0.3", learners=2, steps=4)
-    real, simulated = DistributedRun(settings), SimulatedRun(settings)
-    reports = [list(run) for run in (real, simulated)]
+def test_two_processes_and_the_simulator_agree_in_every_bit(real_run):
+    real, reports = real_run
+    simulated = SimulatedRun(real.settings)
+    expected = list(simulated)
     assert differing(real.weights, simulated.weights) == (0, 26_122)
-    assert reports[0] == reports[1], "losses, bytes, test error, fingerprint"
-    assert len(reports[0]) == 5
+    assert reports == expected, "losses, bytes, test error, fingerprint"
+    assert len(reports) == 5
 
 
-def test_a_file_for_the_weights_is_kept(tmp_path):
-    settings = RunSettings("mlp", "dense", learners=1, steps=2, save=str(tmp_path / "weights.npz"))
-    run = DistributedRun(settings)
+def kept(run):
+    with np.load(run.settings.save) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+def test_a_file_for_the_weights_is_kept(real_run):
+    run, _ = real_run
+    assert differing(kept(run), run.weights) == (0, 26_122)
+
+
+@pytest.mark.slow
+def test_one_process_keeps_the_file_too(tmp_path):
+    run = DistributedRun(RunSettings("mlp", "dense", learners=1, steps=2, save=str(tmp_path / "weights.npz")))
     list(run)
-    with np.load(settings.save) as stored:
-        assert differing({name: stored[name] for name in stored.files}, run.weights) == (0, 26_122)
+    assert differing(kept(run), run.weights) == (0, 26_122)
 
 
 def test_a_stop_ends_it_and_a_second_start_begins_anew():

@@ -1,6 +1,6 @@
 """Weights in 8 bits: real processes, the simulator and a master-weight run have the same bits; bytes are counted."""
 
-from functools import cache
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,16 +13,15 @@ from lplab.compression.weight_shares import Owner, Scheme, from_bytes, rounded, 
 from lplab.parallel import SharedWeights  # noqa: E402
 from lplab.parallel.weight_broadcast import checked, flat, put  # noqa: E402
 from tests.parallel import weight_run  # noqa: E402
-from tests.parallel.ranks import started  # noqa: E402
 
-WORLDS = (2, 3, 4)
+WORLDS = [3, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
 WEIGHTS = 20 * 31 + 31 + 31 * 5 + 5
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """What the ranks of a real run ended with, by the number of ranks; each is started once."""
-    return cache(lambda world: started(weight_run, world, tmp_path_factory.mktemp("ranks")))
+@pytest.fixture
+def runs(ranks):
+    """What the ranks of a real run ended with, by the number of ranks."""
+    return partial(ranks, weight_run)
 
 
 def simulated(world, **options):

@@ -1,7 +1,4 @@
-"""A real run of the 8-bit weight broadcast, started by torchrun from test_weight_broadcast.py.
-
-Usage: weight_run.py FOLDER
-"""
+"""A job of real ranks (see ranks.py): some trainings with 8-bit weights, for test_weight_broadcast.py."""
 
 import torch
 import torch.distributed as dist
@@ -11,7 +8,6 @@ from lplab.compression.weight_shares import Scheme
 from lplab.parallel import WeightBroadcast, shards
 from lplab.parallel.gradients import seed_of
 from lplab.training.trainer import default_loss
-from tests.parallel.ranks import begun, ended
 
 STEPS, BATCH = 6, 12
 SCHEMES = {"residual": Scheme(), "forgetful": Scheme(rest=None), "float32": Scheme("fp32", "fp32", "fp32", "fp32")}
@@ -56,14 +52,10 @@ def train(scheme, poison=None, stop=None, **options):
     }
 
 
-def main():
-    begun()
-    results = {name: train(scheme) for name, scheme in SCHEMES.items()}
-    results["other rate"] = train(Scheme(), rate=0.1, momentum=0.9)
-    results["poisoned"] = train(Scheme(), poison=(2, dist.get_world_size() - 1))
-    results["resumed"] = train(Scheme(), stop=3)
-    ended(results)
-
-
-if __name__ == "__main__":
-    main()
+def results():
+    """What this rank ends with, of each training."""
+    found = {name: train(scheme) for name, scheme in SCHEMES.items()}
+    found["other rate"] = train(Scheme(), rate=0.1, momentum=0.9)
+    found["poisoned"] = train(Scheme(), poison=(2, dist.get_world_size() - 1))
+    found["resumed"] = train(Scheme(), stop=3)
+    return found

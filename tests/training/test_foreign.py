@@ -7,6 +7,7 @@ import torch
 
 from lplab.training import recipes
 from lplab.training.conversion import emulation_of, quantize_model
+from tests.kinds import in_turn
 from tests.training.foreign import FOREIGN
 
 
@@ -27,8 +28,7 @@ def train(model, loss_of, steps, lr=0.01, scale=1.0):
     return losses
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-@pytest.mark.parametrize("recipe", recipes.names())
+@pytest.mark.parametrize(("name", "recipe"), in_turn(list(FOREIGN), recipes.names(), every=len(FOREIGN)))
 def test_foreign_models_learn_under_every_recipe(name, recipe):
     model, loss_of = FOREIGN[name]()
     quantized = quantize_model(model, recipe)

@@ -12,9 +12,10 @@ from torch.nn import functional
 
 from lplab.training import Recorder, Trainer, dequantize_model, quantize_model, recipes
 from lplab.training.conversion import emulation_of
+from tests.kinds import in_turn
 from tests.training.strangers import STRANGERS
 
-PAIRS = pytest.mark.parametrize(("name", "recipe"), [(n, r) for n in STRANGERS for r in recipes.names()])
+PAIRS = pytest.mark.parametrize(("name", "recipe"), in_turn(list(STRANGERS), recipes.names(), every=len(STRANGERS)))
 
 
 def trained(name, recipe, steps=4):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,9 +16,27 @@ from lplab.parallel import RunSettings, SimulatedRun
 from lplab.parallel.launch import DistributedRun
 from lplab.widgets import LiveLearners, live_learners
 from lplab.widgets.live_learners import side_by_side
+from tests.parallel.ranks import light_command
 
 SECONDS = 120  # patience with a loaded machine
 ENDLESS = 10**6
+PROJECT = Path(__file__).parents[2]
+
+slow = pytest.mark.slow
+
+
+@pytest.fixture
+def light(monkeypatch):
+    """Processes whose ranks report steps and train nothing: how a run is shown and ends is the same."""
+    monkeypatch.setattr(DistributedRun, "_command", staticmethod(light_command))
+
+
+@pytest.fixture(params=["light", pytest.param("real", marks=slow)])
+def kind(request):
+    """What the processes of a test are; see :func:`light`."""
+    if request.param == "light":
+        request.getfixturevalue("light")
+    return request.param
 
 
 def simulated(steps=4, compressor="scalecom:chunk=100", **options):
@@ -69,6 +88,19 @@ def test_one_run_or_three_are_not_compared():
     assert run.status.value == "Finished: 4 of 4 steps."
 
 
+def test_processes_stream_what_they_report(light):
+    real = DistributedRun(RunSettings("mlp", "dense", learners=2, steps=5))
+    run = live_learners({"2 processes": real}, name="streamed")
+    said = []
+    run.status.observe(lambda change: said.append(change["new"]), "value")
+    run.start()
+    assert run.status.value == "Running. 2 processes are starting; that takes some seconds."
+    run.wait(SECONDS)
+    assert said[-2:] == ["Running.", "Finished: 5 of 5 steps."]
+    assert run.losses == {"2 processes": [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]} and list(real.weights) == ["w"]
+
+
+@slow
 def test_processes_stream_and_equal_the_simulator():
     settings = RunSettings("mlp", "scalecom:chunk=112", learners=2, steps=5)
     run = live_learners({"2 processes": DistributedRun(settings), "simulator": SimulatedRun(settings)}, name="real")
@@ -82,7 +114,7 @@ def test_processes_stream_and_equal_the_simulator():
     assert run.status.value == "Finished: 5 of 5 steps. 2 processes and simulator: 0 of 26,122 weights differ."
 
 
-def test_stop_ends_all_processes_while_they_run():
+def test_stop_ends_all_processes_while_they_run(kind):
     real = DistributedRun(RunSettings("mlp", "dense", learners=2, steps=ENDLESS))
     run = live_learners({"2 processes": real}, name="stopped")
     run.start()
@@ -95,7 +127,7 @@ def test_stop_ends_all_processes_while_they_run():
     assert gone(processes)
 
 
-def test_stop_works_before_the_first_step():
+def test_stop_works_before_the_first_step(light):
     real = DistributedRun(RunSettings("mlp", "dense", learners=2, steps=ENDLESS))
     run = live_learners({"2 processes": real}, name="stopped early")
     run.start()
@@ -107,7 +139,7 @@ def test_stop_works_before_the_first_step():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_a_process_that_dies_is_named_and_the_others_end():
+def test_a_process_that_dies_is_named_and_the_others_end(kind):
     real = DistributedRun(RunSettings("mlp", "scalecom:chunk=100", learners=2, steps=ENDLESS))
     run = live_learners({"2 processes": real}, name="killed")
     run.start()
@@ -121,7 +153,7 @@ def test_a_process_that_dies_is_named_and_the_others_end():
     assert not run.run_button.disabled
 
 
-def test_starting_the_cell_again_ends_the_earlier_processes():
+def test_starting_the_cell_again_ends_the_earlier_processes(light):
     first = DistributedRun(RunSettings("mlp", "dense", learners=2, steps=ENDLESS))
     run = live_learners({"2 processes": first}, name="same cell again")
     run.start()
@@ -133,11 +165,17 @@ def test_starting_the_cell_again_ends_the_earlier_processes():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_no_process_outlives_a_kernel_that_dies(tmp_path):
+def test_no_process_outlives_a_kernel_that_dies(tmp_path, kind):
+    lighter = (
+        f"sys.path.insert(0, {str(PROJECT)!r})\n"
+        "from tests.parallel.ranks import light_command\n"
+        "DistributedRun._command = staticmethod(light_command)\n"
+    )
     script = (
-        "import sys, time\n"
+        "import sys\n"
         "from lplab.parallel import RunSettings\n"
         "from lplab.parallel.launch import DistributedRun\n"
+        f"{lighter if kind == 'light' else ''}"
         f"run = DistributedRun(RunSettings('mlp', 'dense', learners=2, steps={ENDLESS}))\n"
         "for report in run:\n"
         "    print(*[p.pid for p in run.processes], flush=True)\n"

@@ -7,6 +7,7 @@ import pytest
 from lplab import formats as F
 from lplab.widgets import BitPanel
 from lplab.widgets.typed_value import parse_number, shown, stored_as
+from tests.kinds import by_kind
 
 
 @pytest.mark.parametrize(
@@ -53,16 +54,16 @@ def test_bad_text_has_one_clear_line(text, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("typed", [0.0, -0.0, 1e-300, 0.3, 448.0, -1e9, math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize("name", F.names())
-def test_every_format_says_what_it_stored(name, typed):
-    panel = BitPanel(name)
-    panel.type(repr(typed))
-    assert panel.note["text"]
-    assert panel.note["tone"] in ("info", "error")
-    if panel.note["tone"] == "info":
-        fmt = panel.format
-        assert panel.note["text"] == stored_as(typed, float(fmt.decode(panel.pattern)), fmt)
+@pytest.mark.parametrize("name", by_kind(F.names()))
+def test_every_format_says_what_it_stored(name):
+    for typed in (0.0, -0.0, 1e-300, 0.3, 448.0, -1e9, math.inf, -math.inf, math.nan):
+        panel = BitPanel(name)
+        panel.type(repr(typed))
+        assert panel.note["text"], typed
+        assert panel.note["tone"] in ("info", "error"), typed
+        if panel.note["tone"] == "info":
+            fmt = panel.format
+            assert panel.note["text"] == stored_as(typed, float(fmt.decode(panel.pattern)), fmt)
 
 
 def test_shown_numbers():

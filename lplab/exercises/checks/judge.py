@@ -234,14 +234,15 @@ def _misconception(exercise: Exercise, trouble: Trouble, calls: Sequence[Args], 
     missed = {id(miss.args) for miss in trouble.misses} if exercise.elements is None else set()
     fewest, name = FEW * len(pairs), ""
     for mistake in exercise.mutants:
-        theirs = answers(function_of(exercise, mistake), [args for args, _ in pairs])
-        differ = [
-            id(args)
-            for (args, yours), other in zip(pairs, theirs, strict=True)
-            if not _agrees(exercise, args, yours, other)
-        ]
-        if not differ:
-            return Known(mistake.name, everywhere=True)
-        if missed and not missed.intersection(differ) and len(differ) <= fewest:
-            fewest, name = len(differ) - 1, mistake.name
+        function, differ = function_of(exercise, mistake), 0
+        for args, yours in pairs:
+            if _agrees(exercise, args, yours, *answers(function, [args])):
+                continue
+            differ += 1
+            if not missed or id(args) in missed or differ > fewest:
+                break  # it explains too little: the other calls need no answer
+        else:
+            if not differ:
+                return Known(mistake.name, everywhere=True)
+            fewest, name = differ - 1, mistake.name
     return Known(name)

@@ -143,6 +143,12 @@ def test_a_row_that_breaks_is_the_exit_code(monkeypatch, capsys):
     assert "NOT HELD" in capsys.readouterr().out
 
 
+def test_one_row_that_breaks_among_good_ones_is_the_exit_code(monkeypatch, capsys):
+    monkeypatch.setattr(numbers, "ROWS", (TOY, replace(TOY, id="T98", ours=lambda: 9.0)))
+    assert main(["claims", "numbers"]) == 1
+    assert "Of 2 rows: 1 held, 1 not held" in re.sub(r"\s+", " ", capsys.readouterr().out)
+
+
 def test_an_unknown_row_is_one_line(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["claims", "numbers", "T77"])

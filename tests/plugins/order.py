@@ -1,0 +1,69 @@
+"""Which tests stay together on one worker, and in which order the groups run.
+
+The tests of a file stay together, so that its module fixtures are made once. What must share more than a file (one
+browser, one launch of ranks), or is too long for one worker, has a row in ``GROUPS``. The rows go by the tests' ids:
+they are all that the main process of pytest-xdist knows of a test, and its mark ``xdist_group`` does nothing under
+pytest 9.2.
+"""
+
+import re
+from typing import Any
+
+import pytest
+
+# The first pattern that a test's id begins with gives its group; what is in brackets is a part of the group's name.
+GROUPS = {
+    r"tests/browser/": "browser",
+    r"tests/parallel/test_(?:gloo|launch|simulated|train_learners|weight_broadcast)\.py": "ranks",
+    r"tests/exercises/test_every_exercise\.py::.*\[(\d\d)\.": "exercises of lab",
+}
+# Long groups begin first, so that no worker ends long after the others. The rest follows in the order of collection.
+FIRST = (
+    "browser",
+    "ranks",
+    "tests/hardware/test_real_network.py",
+    "tests/widgets/test_live_learners.py",
+    "tests/labs/",
+    "labs/",
+    "exercises",
+    "tests/exercises/",
+    "tests/claims/",
+)
+
+
+def group_of(nodeid: str) -> str:
+    """The group of a test: a row's, else its file."""
+    for pattern, group in GROUPS.items():
+        if found := re.match(pattern, nodeid):
+            return " ".join([group, *found.groups()])
+    return nodeid.partition("::")[0]
+
+
+def rank(group: str) -> int:
+    """A group's place in the order of the run, from 0."""
+    return next((k for k, start in enumerate(FIRST) if group.startswith(start)), len(FIRST))
+
+
+@pytest.hookimpl(trylast=True)  # after pytest-randomly has shuffled them
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bring the tests of a group together; the cells of a notebook keep their order, which pytest-randomly does not."""
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(group_of(item.nodeid), []).append(item)
+    for group, members in groups.items():
+        if group.endswith(".ipynb"):
+            members.sort(key=lambda item: getattr(item, "cell_num", float("inf")))
+    items[:] = [item for group in sorted(groups, key=rank) for item in groups[group]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give out whole groups, in our order."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return GroupScheduling(config, log)
