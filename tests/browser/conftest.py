@@ -11,14 +11,6 @@ import pytest
 from tests.browser.lab import Lab, Notebook, Window, find_browser
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all tests of this folder on one worker, where they share what is made for a session."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 @pytest.fixture(scope="session")
 def browser_path() -> str:
     path = find_browser()

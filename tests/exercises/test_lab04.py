@@ -97,9 +97,11 @@ def test_layers_that_stay_wide_are_tried(seed, ends_help):
     assert sum(trial.products) == 516_416 and trial.products[0] == 9 * 16 * 64
     assert max(trial.weight_errors) < 2 * min(trial.weight_errors) and max(trial.harm) > 3 * max(min(trial.harm), 1)
     if not seed:  # the lab's own: harm does not add up, and the first, the last and one in the middle hurt most
-        assert sorted(np.argsort(trial.harm)[-3:]) == [0, 6, 9] and trial.together > 3 * sum(trial.harm)
-        assert sum(trial.harm) == pytest.approx(210, rel=0.1) and trial.together == pytest.approx(980, rel=0.1)
-        assert trial.plain == pytest.approx(1, abs=0.3) and max(trial.alone) == pytest.approx(1.5, abs=0.3)
+        # Seen with torch's AVX2 kernels: harms of 207 in all, 983 together, 1.0 % and at most 1.5 % and 19 % wrong;
+        # with AVX512: 279, 1342, 0.8 %, 2.0 %, 32 %.
+        assert {0, 9} < set(np.argsort(trial.harm)[-3:]) and 4 < trial.together / sum(trial.harm) < 6
+        assert trial.plain == pytest.approx(1, abs=0.3) and 1 < max(trial.alone) < 2.3
+        assert 17 < dict(trial.wrong)["2 bits everywhere"] < 40
         shares = [sum(trial.products[i] for i in wide) / 516_416 for wide in ((0, 9), trial.wide)]
         assert [round(100 * share, 1) for share in shares] == [1.8, 9.0]
     wrong = dict(trial.wrong)
