@@ -36,7 +36,7 @@ os.environ["LPLAB_PROGRESS"] = os.path.join(_folder.name, "progress.json")
 
 def pytest_collect_file(file_path: Path) -> None:
     """Import a file's package before the file. pytest would set the package's attribute to the module, and where the
-    two share a name, as `lplab.figures.bins` does with its function, what the package says is the function.
+    two share a name, as `lplab.figures.adacomp_bins` does with its function, what the package says is the function.
     """  # noqa: D205
     inside = file_path.parent.relative_to(Path(__file__).parent).parts
     if inside and inside[0] == "lplab":

@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from lplab import formats as F
 from lplab.arithmetic import Accumulator, matmul
-from lplab.arithmetic.patches import patches
+from lplab.arithmetic.im2col import im2col
 
 SIZE = 512
 BAR, CONVOLUTION_BAR = 8.0, 10.0
@@ -109,17 +109,17 @@ def convolution() -> Candidate:
         torch.ops.aten.convolution_backward(dy, x, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True] * 3)
 
     def emulated() -> None:
-        columns = patches(x, (3, 3), padding=(1, 1))
+        columns = im2col(x, (3, 3), padding=(1, 1))
         matmul(weight.flatten(1), columns, how)
         matmul(dy.transpose(0, 1).flatten(1), columns.T, how)
         turned = weight.flip(2, 3).transpose(0, 1).flatten(1)
-        matmul(turned, patches(dy, (3, 3), padding=(1, 1)), how)
+        matmul(turned, im2col(dy, (3, 3), padding=(1, 1)), how)
 
     return Candidate("a convolution's three products", emulated, plain, CONVOLUTION_BAR)
 
 
 def peers() -> Iterator[Candidate]:
-    """The first row as others compute it, on so few rows that it can be waited for; which are left out is said."""
+    """The first row with peers, on fewer rows to save time; peers that are missing are named."""
     known = {"apytypes": with_apytypes, "qtorch": with_qtorch}
     a, b = operands("hfp8_forward")
     for module, make in known.items():

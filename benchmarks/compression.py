@@ -1,7 +1,7 @@
 """How fast gradient compression is, as ratios to a memory copy timed in the same run, on real gradients.
 
 ``python -m benchmarks compression``. The values are those of captured trainings, repeated until there are as many as
-ResNet-50 has. Each candidate packs its message; AdaComp also keeps its residue.
+ResNet-50 has. Each candidate packs its message; AdaComp also updates its residual.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import numpy as np
 
 from benchmarks.formats import Candidate, measure, show
 from lplab import compression, datasets
-from lplab.compression import adacomp_wire, local, scalecom_wire, sparse
+from lplab.compression import selection, sparse
+from lplab.compression.wire import adacomp_wire, scalecom_wire
 
 ELEMENTS = 25_557_032  # the parameters of ResNet-50
 MILLISECONDS, TIMES_GRADIENTS = 20.0, 1.5  # a ScaleCom step of 64 learners: one of the two must hold
@@ -35,35 +36,35 @@ def ours(x: np.ndarray) -> Iterator[Candidate]:
     for chunk, bar in ((500, 3.0), (50, None)):
 
         def chunk_top(chunk: int = chunk) -> np.ndarray:
-            return scalecom_wire.encode(local.largest_of_chunks(x, chunk), chunk)
+            return scalecom_wire.encode(selection.largest_per_chunk(x, chunk), chunk)
 
         yield Candidate(f"chunk top-1 of {chunk}", "lplab", chunk_top, bar)
     for size, bar in ((500, 8.0), (50, 12.0)):
-        settings, residue, new = compression.AdaComp(bin=size), settled(x, size), np.empty_like(x)
+        settings, residual, new = compression.AdaComp(bin=size), steady_residual(x, size), np.empty_like(x)
 
         def adacomp(
             settings: compression.AdaComp = settings,
-            residue: np.ndarray = residue,
+            residual: np.ndarray = residual,
             size: int = size,
-            new: np.ndarray = new,  # as a layer's state reuses the memory of the residue before
+            new: np.ndarray = new,  # as a layer's state reuses the memory of the previous residual
         ) -> np.ndarray:
-            found = local.adacomp_select(residue, x, settings, size, out=new)
+            found = selection.adacomp_select(residual, x, settings, size, out=new)
             return adacomp_wire.encode(found.scale, found.indices, found.negative, x.size, size)
 
         yield Candidate(f"AdaComp {size}", "lplab", adacomp, bar)
     few = x[: x.size // 16]
-    yield Candidate("top-k 1 %, exact", "numpy", lambda: sparse.largest(few, few.size // 100), share=1 / 16)
+    yield Candidate("top-k 1 %, exact", "numpy", lambda: sparse.top_k_indices(few, few.size // 100), share=1 / 16)
     for codec in ("lz4", "zstd", "zlib"):
         encode = partial(compression.Lossless(codec).encode, few)
         yield Candidate(f"lossless {codec}", "package", encode, share=1 / 16)
 
 
-def settled(x: np.ndarray, size: int, steps: int = 10) -> np.ndarray:
-    """The residue after some steps with this gradient: then as much is sent as in a training."""
-    residue = np.zeros_like(x)
+def steady_residual(x: np.ndarray, size: int, steps: int = 10) -> np.ndarray:
+    """The residual after some steps with this gradient: then as much is sent as in a training."""
+    residual = np.zeros_like(x)
     for _ in range(steps):
-        residue = local.adacomp_select(residue, x, compression.AdaComp(bin=size), size).residue
-    return residue
+        residual = selection.adacomp_select(residual, x, compression.AdaComp(bin=size), size).residual
+    return residual
 
 
 def peers(x: np.ndarray) -> Iterator[Candidate]:
@@ -83,8 +84,8 @@ def many_learners(repetitions: int) -> tuple[float, float]:
     from torch import nn
 
     from lplab.parallel import Learners, shards
-    from lplab.parallel.gradients import stacked
-    from lplab.training.trainer import default_loss
+    from lplab.parallel.gradients import batched_gradients
+    from lplab.training.loop.trainer import default_loss
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -95,12 +96,12 @@ def many_learners(repetitions: int) -> tuple[float, float]:
         model, default_loss, batches, compression.ScaleCom(chunk=50), 64, engine="stacked", keep_ledger=False
     )
     parts = [batches(0, rank) for rank in range(64)]
-    for _ in range(3):  # until residues have two arrays each to change places
+    for _ in range(3):  # until every residual has its two buffers
         run.one_step()
     seconds = []
     for _ in range(repetitions):
         stamps = [time.perf_counter()]
-        for work in (lambda: stacked(model, default_loss, parts, range(64)), run.one_step):
+        for work in (lambda: batched_gradients(model, default_loss, parts, range(64)), run.one_step):
             work()
             stamps.append(time.perf_counter())
         seconds.append(np.diff(stamps))

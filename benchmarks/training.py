@@ -8,10 +8,10 @@ The candidate is ``Trainer.one_step``, with everything that a user gets. The yar
 
 Steps of all three alternate, and a ratio is that of the shortest times: what disturbs a step only makes it longer. The
 quartiles are those of the ratios of neighbouring times. On one thread the clock counts CPU seconds, which a busy
-machine stretches less than the wall clock does, but not evenly: whoever shares the caches slows rounding, which is
-bound by memory, more than matrix products. On two threads it is the wall clock, which means something on a quiet
-machine alone. Peers (QPyTorch, microxcaling) do the same job where they can be imported. The exit code is 1 if a bar is
-missed.
+machine stretches less than the wall clock does, but not evenly: other processes that share the caches slow
+rounding, which is memory-bound, more than matrix products. On two threads it is the wall clock, which is meaningful
+only on an idle machine. Peers (QPyTorch, microxcaling) do the same job where they can be imported. The exit code is
+1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def plain(name: str, change: Callable[[nn.Module], nn.Module] = lambda model: mo
     """A step of torch's own, of a task by name; ``change`` may put the model under a peer's quantizers."""
     task = tasks.get(name)
     model, data = change(task.model(0)), task.data(task.batch, 0)
-    sort: Any = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[task.optimizer]
-    optimizer = sort(model.parameters(), lr=task.lr, **dict(task.options))
+    optimizer_class: Any = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[task.optimizer]
+    optimizer = optimizer_class(model.parameters(), lr=task.lr, **dict(task.options))
     count = iter(range(2**62))
 
     def step() -> float:
@@ -98,7 +98,7 @@ def plain(name: str, change: Callable[[nn.Module], nn.Module] = lambda model: mo
 
 
 def ours(name: str, recipe: str | Recipe, every: int = 0) -> Step:
-    """A step of the trainer; ``every``: how often a recorder looks at all tensors, 0 for never."""
+    """A step of the trainer; ``every``: how often a recorder samples all tensors, 0 for never."""
     recorder = Recorder(every=every) if every else None
     return tasks.get(name).trainer(recipe, recorder=recorder).one_step
 
@@ -124,7 +124,7 @@ def candidates(models: Sequence[str], chosen: Sequence[str]) -> Iterator[Candida
 
 
 def peers() -> Iterator[tuple[str, Callable[[nn.Module], nn.Module]]]:
-    """Others that train in FP8 formats; which ones are left out is said."""
+    """Peers that train in FP8 formats; those that are missing are named."""
     known = {"qtorch": ("QPyTorch", with_qtorch), "mx": ("microxcaling", with_microxcaling)}
     for module, (name, change) in known.items():
         if find_spec(module) is None:

@@ -30,9 +30,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lplab import datasets, models
-from lplab.captured import ROLES, Captured
+from lplab.datasets.captured_tensors import ROLES, Captured
 
-LIMIT = 8192  # elements kept of an activation or a gradient: what a live figure draws in one frame
+LIMIT = 8192  # elements stored of an activation or a gradient: as many as a live figure draws in one frame
 HERE = Path(__file__).parent / "captured"
 Batch = tuple[Tensor, Tensor]
 
@@ -193,16 +193,16 @@ def evaluate(run: Run) -> float:
 
 
 def train(run: Run) -> tuple[dict[str, np.ndarray], dict[str, tuple[int, ...]], dict[str, list[float]]]:
-    """Carry out the run: the kept tensors, the whole shapes of the cut ones, and the course of the training."""
+    """Carry out the run: the stored tensors, the whole shapes of the cut ones, and the history of the training."""
     tensors: dict[str, np.ndarray] = {}
     whole: dict[str, tuple[int, ...]] = {}
     history: dict[str, list[float]] = {"step": [], "loss": [], "test_step": [], "test": []}
     for step in range(run.steps[-1] + 1):
         if step in run.steps:
             loss, found = backward_and_keep(run)
-            kept = cut(found)
-            tensors |= {f"{run.name}/step{step}/{name}": kept[name] for name in kept}
-            was_cut = [name for name in kept if kept[name].shape != found[name].shape]
+            stored = cut(found)
+            tensors |= {f"{run.name}/step{step}/{name}": stored[name] for name in stored}
+            was_cut = [name for name in stored if stored[name].shape != found[name].shape]
             whole |= {f"{run.name}/step{step}/{name}": tuple(found[name].shape) for name in was_cut}
         else:
             loss = backward(run)
@@ -233,12 +233,12 @@ def main(folder: Path = HERE) -> None:
 
 
 def readme_rows(captured: Captured) -> list[str]:
-    """Lines of the tables in data/README.md: how the training went, and the octaves of what was kept."""
+    """Lines of the tables in data/README.md: the result of the training, and the octaves of the stored tensors."""
     rows = []
     for model in captured.models:
-        course = captured.history(model)
-        what = f"{captured.recipe(model)} | {course['step'][-1]:,} | {captured.measure(model)}"
-        rows.append(f"| {model} | {what} | {course['test'][0]:.2f} | {course['test'][-1]:.2f} |")
+        history = captured.history(model)
+        what = f"{captured.recipe(model)} | {history['step'][-1]:,} | {captured.measure(model)}"
+        rows.append(f"| {model} | {what} | {history['test'][0]:.2f} | {history['test'][-1]:.2f} |")
     for model in captured.models:
         for step in captured.steps_of(model):
             octaves = [octave_range(captured, model, step, role) for role in captured.roles]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from lplab.recording_files import Recording
+from lplab.recordings.magnitudes import Recording
 from lplab.training import Recorder, tasks
 
 FOLDER = Path(__file__).parent / "recordings"

@@ -3,8 +3,8 @@
     python data/record_many_learners.py            (needs PyTorch; ten minutes on one core)
 
 writes data/many_learners/mlp.npz, the source of lab 09's main figure: for each run what share of the elements all
-learners together send, how far their memories are apart, what the leader's choice misses, the loss, the bytes on the
-wire and the test error. Seeded, one thread. Other processors add in another order and agree in kind.
+learners together send, the distance between their residuals, what the leader's choice misses, the loss, the bytes on
+the wire and the test error. Seeded, one thread. Other processors add in another order and agree qualitatively.
 """
 
 from __future__ import annotations
@@ -19,23 +19,26 @@ import numpy as np
 import torch
 
 from lplab.compression import Compressor, Dense, ScaleCom, TopK
-from lplab.compression.rates import wire_bytes
+from lplab.compression.compression_ratio import wire_bytes
 from lplab.parallel import Learners, shards
-from lplab.parallel.agreement import WatchedLearners
-from lplab.parallel.worker import outcome
-from lplab.recordings import BETAS, CHUNKS, LEARNERS, RATES, Setting
+from lplab.parallel.agreement import InstrumentedLearners
+from lplab.parallel.worker import final_report
+from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, Setting
 from lplab.training import tasks
-from lplab.training.trainer import default_loss
+from lplab.training.loop.trainer import default_loss
 
+FIELDS = {"union": "union", "density": "density", "cosine": "cosine", "missed": "hamming_distance"}  # of Agreement
 FILE = Path(__file__).parent / "many_learners" / "mlp.npz"
 TASK, EACH, STEPS, EVERY = "mlp", 8, 120, 6  # examples of each learner in a step; every so many-th step is measured
 
 
 def settings() -> list[Setting]:
     """All runs."""
-    found = [Setting("dense", n, rate=rate) for n, rate in product(LEARNERS, RATES)]
-    found += [Setting("topk", n, chunk, rate=rate) for n, chunk, rate in product(LEARNERS, CHUNKS, RATES)]
-    every = product(LEARNERS, CHUNKS, BETAS, RATES)
+    found = [Setting("dense", n, learning_rate=rate) for n, rate in product(LEARNERS, LEARNING_RATES)]
+    found += [
+        Setting("topk", n, chunk, learning_rate=rate) for n, chunk, rate in product(LEARNERS, CHUNKS, LEARNING_RATES)
+    ]
+    every = product(LEARNERS, CHUNKS, BETAS, LEARNING_RATES)
     return found + [Setting("scalecom", n, chunk, beta, rate) for n, chunk, beta, rate in every]
 
 
@@ -52,7 +55,9 @@ def compressor_of(setting: Setting) -> Compressor:
 def measured(setting: Setting) -> dict[str, Any]:
     """One run."""
     task, n = tasks.get(TASK), setting.learners
-    make: Callable[..., Learners] = Learners if setting.compressor == "dense" else partial(WatchedLearners, every=EVERY)
+    make: Callable[..., Learners] = (
+        Learners if setting.compressor == "dense" else partial(InstrumentedLearners, every=EVERY)
+    )
     model = task.model(0)
     run = make(
         model,
@@ -60,16 +65,13 @@ def measured(setting: Setting) -> dict[str, Any]:
         shards(task.data(EACH * n, 0), n),
         compressor_of(setting),
         n,
-        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=setting.rate),
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=setting.learning_rate),
         engine="stacked",
     )
     losses = np.array([one.loss for one in run.steps(STEPS)]).reshape(-1, EVERY).mean(axis=1)
     seen = [*getattr(run, "agreements", [])]
     nothing = np.full(STEPS // EVERY, np.nan)
-    series = {
-        name: np.array([getattr(a, name) for a in seen]) if seen else nothing
-        for name in ("union", "density", "cosine", "missed")
-    }
+    series = {name: np.array([getattr(a, field) for a in seen]) if seen else nothing for name, field in FIELDS.items()}
     assert run.ledger is not None  # it is kept unless told otherwise
     last = [entry for entry in run.ledger.entries if entry.step == STEPS - 1]
     largest: dict[tuple[str, str], int] = {}
@@ -77,7 +79,7 @@ def measured(setting: Setting) -> dict[str, Any]:
         key = (entry.layer, entry.kind)
         largest[key] = max(largest.get(key, 0), entry.payload_bytes)
     sent = sum(wire_bytes(kind, nbytes, n) for (_, kind), nbytes in largest.items())
-    error = outcome(model, *task.test())["test_error"]
+    error = final_report(model, *task.test())["test_error"]
     return {**series, "loss": losses, "sent_bytes": sent, "test_error": error}
 
 

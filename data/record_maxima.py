@@ -1,10 +1,10 @@
-"""Train the character Transformer and keep the largest output gradient of every layer in every step.
+"""Train the character Transformer and record the largest output gradient of every layer in every step.
 
     python data/record_maxima.py            (needs PyTorch; half a minute on two cores)
 
-writes data/gradient_maxima/transformer.npz: what GradScale of Sun et al. (2020) looks at, 400 steps of all layers in
+writes data/gradient_maxima/transformer.npz: the input of GradScale of Sun et al. (2020), 400 steps of all layers in
 float32, seed 0. Layers stand in the order of the forward pass. Other processors add in another order: the first step
-agrees up to rounding errors, later ones in kind.
+agrees up to rounding errors, later ones qualitatively.
 """
 
 from pathlib import Path

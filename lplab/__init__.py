@@ -2,7 +2,7 @@
 
 The floors, from the ground up: :mod:`lplab.formats` (which numbers a format can hold), :mod:`lplab.arithmetic` (sums
 and products carried out in a format), :mod:`lplab.quantizers` (how a tensor meets a format), :mod:`lplab.datasets`
-(what can be learned from, offline), :mod:`lplab.figures` (data in, figure out), :mod:`lplab.widgets` (controls around
+(data to learn from, offline), :mod:`lplab.figures` (data in, figure out), :mod:`lplab.widgets` (controls around
 figures). Each is imported when it is first used, so that ``import lplab`` stays fast.
 
 >>> import lplab
@@ -13,7 +13,7 @@ figures). Each is imported when it is first used, so that ``import lplab`` stays
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # so that editors and type checkers see what __getattr__ serves
+if TYPE_CHECKING:  # for editors and type checkers, which do not see __getattr__
     from lplab import (
         arithmetic,
         claims,
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a submodule the first time that somebody asks for it (PEP 562)."""
+    """Import a submodule on first use (PEP 562)."""
     if name in __all__:
         try:
             return import_module(f"lplab.{name}")

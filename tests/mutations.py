@@ -175,7 +175,7 @@ def plant(fault: Fault, place: Path) -> None:
     if (times := text.count(fault.right)) != 1:
         raise ValueError(f"{fault.file} must hold the text of {fault.name} once, holds it {times} times")
     path.write_text(text.replace(fault.right, fault.wrong), "utf-8")
-    stale = place / "lplab" if path.parent.name == "formats" else path.parent
+    stale = place / "lplab" if "formats" in Path(fault.file).parts else path.parent
     for pattern in COMPILED:
         for compiled in stale.rglob(pattern):
             compiled.unlink()

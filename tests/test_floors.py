@@ -39,10 +39,10 @@ def test_every_floor_imports_only_from_below():
 
 
 @pytest.mark.parametrize(("module", "line"), [
-    ("formats/plan.py", "from lplab import figures"),
-    ("datasets.py", "import plotly"),
+    ("formats/rounding_spec.py", "from lplab import figures"),
+    ("datasets/synthetic.py", "import plotly"),
     ("figures/style.py", "import ipywidgets"),
-    ("widgets/live_figure.py", "import torch"),
+    ("widgets/live/live_figure.py", "import torch"),
 ])  # fmt: skip
 def test_a_wrong_import_is_noticed(tmp_path, module, line):
     shutil.copytree(PACKAGE, tmp_path / "lplab")

@@ -3,9 +3,8 @@
 import pytest
 
 from lplab import formats as F
-from lplab.formats import arrays, lookups, nearest
-from lplab.formats.blocks import BlockPlan
-from lplab.formats.plan import Grid
+from lplab.formats.paths import array_kernels, nearest_kernels, table_kernels
+from lplab.formats.rounding_spec import BlockSpec, Grid
 from tests.kinds import KINDS
 
 
@@ -15,17 +14,17 @@ def test_every_format_of_the_catalogue_is_of_exactly_one_kind():
 
 def branches(fmt) -> tuple:
     """What the code asks of a format before it chooses how to round."""
-    plan = fmt.plan
-    if isinstance(plan, BlockPlan):
-        return type(fmt.element), plan.scale is None, fmt.tensor_scale, plan.element.mantissa_bits > 0
+    spec = fmt.rounding_spec
+    if isinstance(spec, BlockSpec):
+        return type(fmt.element), spec.scale is None, fmt.tensor_scale, spec.element.mantissa_bits > 0
     traits = ("specials", "subnormals", "saturating", "radix")
     shape = (type(fmt), fmt.bits > 8, *(getattr(fmt, trait, None) for trait in traits))
-    if isinstance(plan, Grid):
-        words = tuple(arrays.kind_of(plan, word) for word in arrays.WORDS.values())
-        sort = nearest.sort_of(plan, F.Rounding())
-        return *shape, words, sort, plan.mantissa_bits > 0, plan.overflow, plan.negative_zero
-    loop = lookups.powers_of(plan, F.Rounding()) is not None, lookups.table_loop(plan, F.Rounding()) is not None
-    return *shape, loop, plan.helpers, plan.negative_zero, plan.never_zero, plan.only_positive, plan.infinite is None
+    if isinstance(spec, Grid):
+        words = tuple(array_kernels.rounding_strategy(spec, word) for word in array_kernels.FLOAT_LAYOUTS.values())
+        sort = nearest_kernels.nearest_kernel_key(spec, F.Rounding())
+        return *shape, words, sort, spec.mantissa_bits > 0, spec.overflow, spec.negative_zero
+    loop = table_kernels.power_loop_arguments(spec, F.Rounding()) is not None, table_kernels.table_loop(spec, F.Rounding()) is not None
+    return *shape, loop, spec.helpers, spec.negative_zero, spec.never_zero, spec.only_positive, spec.infinite is None
 
 
 @pytest.mark.parametrize("kind", [kind for kind, members in KINDS.items() if len(members) > 1])

@@ -25,7 +25,7 @@ def test_the_seed_decides_every_bit(name):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_torchs_random_state_is_left_alone(name):
+def test_torchs_random_state_is_unchanged(name):
     before = torch.get_rng_state()
     MAKERS[name]()
     assert torch.equal(before, torch.get_rng_state())
@@ -42,7 +42,7 @@ def test_first_weights_are_the_same_on_every_machine():
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_initialize_fills_every_parameter_as_told(name):
+def test_initialize_fills_every_parameter_as_documented(name):
     for key, parameter in MAKERS[name](seed=1).named_parameters():
         values = parameter.detach()
         if parameter.ndim >= 2:
@@ -80,7 +80,7 @@ def test_transformer_sees_no_future():
 
 
 def test_attention_is_torchs_own():
-    """The spelled-out attention against torch's scaled_dot_product_attention; sums of at most 64 terms."""
+    """The written-out attention against torch's scaled_dot_product_attention; sums of at most 64 terms."""
     attention = models.Attention(width=64, heads=4)
     models.initialize(attention, seed=2)
     x = torch.randn(2, 50, 64, generator=torch.Generator().manual_seed(0))
@@ -134,7 +134,7 @@ def test_without_torch_the_error_says_what_to_install():
     assert run.returncode == 1 and "lplab.models needs PyTorch: pip install 'lplab[torch]'" in run.stderr
 
 
-@pytest.mark.parametrize(("make", "told"), [
+@pytest.mark.parametrize(("make", "message"), [
     (lambda: models.transformer(75, blocks=-1), "blocks must be an integer from 1 "),
     (lambda: models.transformer(0), "vocabulary must be an integer from 1 "),
     (lambda: models.transformer(75, width=2.5), "width must be an integer from 1 "),
@@ -146,6 +146,6 @@ def test_without_torch_the_error_says_what_to_install():
     (lambda: models.cnn(channels=0), "channels must be an integer from 1 "),
     (lambda: models.resnet(width=0), "width must be an integer from 1 "),
 ])  # fmt: skip
-def test_a_size_that_makes_no_network_is_one_clear_sentence(make, told):
-    with pytest.raises(ValueError, match=f"^{told}"):
+def test_an_invalid_size_is_one_clear_sentence(make, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
         make()

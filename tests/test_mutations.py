@@ -103,11 +103,11 @@ def test_a_test_that_hangs_is_ended(checkout, tmp_path):
 
 
 def test_stale_machine_code_is_not_copied(tmp_path):
-    for name in ("formats", "arithmetic", "quantizers"):
+    for name in ("formats", "formats/paths", "arithmetic", "quantizers"):
         folder = tmp_path / "lplab" / name / "__pycache__"
         folder.mkdir(parents=True)
         (folder / "loop.nbi").touch()
-    for name, left in (("arithmetic", {"formats", "quantizers"}), ("formats", set())):
+    for name, left in (("arithmetic", {"formats", "paths", "quantizers"}), ("formats/paths", set())):
         file = tmp_path / "lplab" / name / "a.py"
         file.write_text("x / 2", "utf-8")
         mutations.plant(Fault("", f"lplab/{name}/a.py", "x / 2", "x / 3", "", ()), tmp_path)

@@ -51,13 +51,13 @@ def test_the_row_of_the_catalogue_is_one():
 
 def test_the_network_was_trained_recorded_and_rounded(namespace):
     from lplab.training import compare, recipes, sensitivity
-    from lplab.training.conversion import emulation_of
+    from lplab.training.emulation.conversion import emulation_of
 
     names = "plain", "inputs", "wrong", "recorder", "trainer", "small"
     plain, inputs, wrong, recorder, trainer, small = (namespace[name] for name in names)
     assert trainer.step == 200 and trainer.recipe.name == "hfp8_2019"
     assert len(recorder.series("3", "output_gradient_dx")["underflowed"]) == 20
-    rules = {name: site.rules.weight.format.label for name, site in emulation_of(trainer.model).sites.items()}
+    rules = {name: op.rules.weight.format.label for name, op in emulation_of(trainer.model).ops.items()}
     assert [rules[name] for name in "035"] == ["dlfloat16", "hfp8_forward", "dlfloat16"]
     assert wrong(plain.eval()) < 0.15 and wrong(small) < 0.15
     rows = compare(plain, ["int8", "int4"], inputs, wrong)

@@ -1,7 +1,7 @@
 """Sums and products carried out in a number format: every addition is rounded, as in a narrow accumulator.
 
-To read the code, begin with ``reference.py`` (one operation: add exactly, round once), then ``whole_arrays.py`` (the
-same for all elements together), ``exactness.py`` (when the machine's own addition will do) and ``compiled.py``.
+To read the code, begin with ``reference.py`` (one operation: add exactly, round once). Then ``array_kernels.py`` (the
+same for whole arrays), ``exactness.py`` (when the machine's own addition suffices) and ``numba_kernels.py``.
 
 >>> from lplab import arithmetic
 >>> arithmetic.sum([1.0] * 5000, "dlfloat16"), arithmetic.sum([1.0] * 5000, "dlfloat16", chunk=64)

@@ -1,4 +1,4 @@
-"""How a sum is carried out, as data: the format of the register, chunks, rounding, what happens to products."""
+"""How a sum is carried out, as data: format of the register, chunks, rounding, format of the products."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lplab.formats import FloatFormat, Format, IntFormat, Rounding, get, names
-from lplab.formats.plan import Grid
 from lplab.formats.rounding import as_rounding
+from lplab.formats.rounding_spec import Grid
 
 DOUBLE_BITS = 53  # significant bits of the type in which sums are formed before they are rounded
 
@@ -32,8 +32,7 @@ class Accumulator:
         product: the format of rounded products; by default that of ``format``. Needs ``fma=False``.
 
     Raises:
-        ValueError, TypeError: a field is out of range, or fields contradict each other; the message says what is
-            allowed.
+        ValueError, TypeError: a field is out of range, or fields contradict each other.
 
     >>> Accumulator("dlfloat16", chunk=64, rounding="nearest_away")
     Accumulator('dlfloat16', chunk=64, rounding='nearest_away')
@@ -88,7 +87,7 @@ class Accumulator:
 
 
 def _short(value: Any) -> Any:
-    """A format of the catalogue by its name, a plain rounding by its mode; all else as it is."""
+    """A format of the catalogue as its name, a plain rounding as its mode; other values unchanged."""
     if isinstance(value, Rounding):
         return value.mode if value == Rounding(value.mode) else value
     name = getattr(value, "name", "")
@@ -96,7 +95,7 @@ def _short(value: Any) -> Any:
 
 
 def register_format(fmt: Any, rounding: Rounding) -> Format:
-    """A format by name or as it is, if sums can be rounded to it.
+    """A format or the format of a name; raises an error if sums cannot be rounded to it.
 
     Raises:
         ValueError: it shares scales between numbers, has no zero, or is too wide for the rounding to be exact.
@@ -119,16 +118,16 @@ def register_format(fmt: Any, rounding: Rounding) -> Format:
         raise TypeError(f"expected a format of lplab.formats or its name, got {type(fmt).__name__}")
     if fmt.quantize(0.0) != 0:
         raise ValueError(f"{fmt.label} cannot hold a sum: it has no zero to start from")
-    if isinstance(fmt, FloatFormat | IntFormat) and isinstance(fmt.plan, Grid) and rounding.is_stochastic:
-        needed = fmt.plan.mantissa_bits + rounding.random_bits + 3
+    if isinstance(fmt, FloatFormat | IntFormat) and isinstance(fmt.rounding_spec, Grid) and rounding.is_stochastic:
+        needed = fmt.rounding_spec.mantissa_bits + rounding.random_bits + 3
         if needed > DOUBLE_BITS:
-            most = DOUBLE_BITS - 3 - fmt.plan.mantissa_bits
+            most = DOUBLE_BITS - 3 - fmt.rounding_spec.mantissa_bits
             raise ValueError(f"stochastic sums in {fmt.label} are exact with at most {most} random bits")
     return fmt
 
 
 def as_accumulator(accumulator: Any, **changes: Any) -> Accumulator:
-    """An :class:`Accumulator` as it is, or one made from a format and keywords.
+    """An :class:`Accumulator` unchanged, or one made from a format and keywords.
 
     Raises:
         ValueError: an Accumulator comes with keywords that it already decides.

@@ -1,10 +1,10 @@
 """When a sum formed in float32 or float64 and then rounded is the exact sum rounded once; decided before the work.
 
-The compiled loops form total + product in a machine word. That addition rounds, too, so the accumulator's rounding
-may see a number on the wrong side of a threshold. Two facts tell when it cannot, from what is known of the operands:
-their significant bits, the exponent of their last bit, their size. Where neither helps, the loop recovers what was lost
-(:func:`lplab.arithmetic.whole_arrays.add_to_odd`); where float32 cannot even hold the products, it takes float64.
-Results never depend on the choice.
+The compiled loops form total + product in float32 or float64 (the word). That addition rounds, too, so the
+accumulator's rounding may see a number on the wrong side of a threshold. Two rules tell when that cannot happen, from
+the bit range of the operands: their significant bits, the exponent of their last bit, their magnitude. Where neither
+rule applies, the loop recovers the rounding error (:func:`lplab.arithmetic.array_kernels.add_to_odd`). Where float32
+cannot hold the products, it takes float64. Results never depend on the choice.
 """
 
 from __future__ import annotations
@@ -15,84 +15,84 @@ from fractions import Fraction
 
 import numpy as np
 
-from lplab.formats.plan import Grid
 from lplab.formats.rounding import NEAREST, Rounding
+from lplab.formats.rounding_spec import Grid
 
 WORD_BITS = {"float32": 24, "float64": 53}
-LEAST_EXPONENT = {"float32": -126, "float64": -1022}
+MIN_EXPONENT = {"float32": -126, "float64": -1022}
 
 
 @dataclass(frozen=True)
-class Span:
-    """What is known of the finite numbers of an array.
+class BitRange:
+    """Which bits the finite numbers of an array use.
 
     Attributes:
-        bits: the most significant bits that one of them has.
-        least: all of them are multiples of 2^least.
-        most: all of them are less than 2^most in magnitude.
-        finite: whether there is nothing else.
+        bits: the largest number of significant bits.
+        low: all of them are multiples of 2^low.
+        high: all of them are less than 2^high in magnitude.
+        finite: whether all elements are finite.
     """
 
     bits: int
-    least: int
-    most: int
+    low: int
+    high: int
     finite: bool = True
 
-    def times(self, other: Span) -> Span:
-        """What is known of the products; a power of two adds no bits."""
+    def times(self, other: BitRange) -> BitRange:
+        """The bit range of the products; a power of two adds no bits."""
         bits = max(self.bits, other.bits) if 1 in (self.bits, other.bits) else self.bits + other.bits
-        return Span(bits, self.least + other.least, self.most + other.most, self.finite and other.finite)
+        return BitRange(bits, self.low + other.low, self.high + other.high, self.finite and other.finite)
 
 
-def span_of(x: np.ndarray) -> Span:
+def bit_range_of(x: np.ndarray) -> BitRange:
     """Measure a float64 array.
 
-    >>> span_of(np.array([0.0, 0.75, -6.0]))
-    Span(bits=2, least=-2, most=3, finite=True)
+    >>> bit_range_of(np.array([0.0, 0.75, -6.0]))
+    BitRange(bits=2, low=-2, high=3, finite=True)
     """
     bits = x.reshape(-1).view(np.int64)
     magnitude = bits & 0x7FFFFFFFFFFFFFFF
     finite = magnitude < 0x7FF0000000000000
     magnitude = magnitude[finite & (magnitude != 0)]
     if magnitude.size == 0:
-        return Span(1, 0, 0, bool(finite.all()))
+        return BitRange(1, 0, 0, bool(finite.all()))
     exponent = (magnitude >> 52) - 1023
     significand = (magnitude & (2**52 - 1)) | 2**52
     zeros = np.frexp((significand & -significand).astype(np.float64))[1] - 1
-    least = int((exponent + zeros).min()) - 52 if exponent.min() > -1023 else -1074  # subnormal
-    return Span(53 - int(zeros.min()), least, int(exponent.max()) + 1, bool(finite.all()))
+    low = int((exponent + zeros).min()) - 52 if exponent.min() > -1023 else -1074  # subnormal
+    return BitRange(53 - int(zeros.min()), low, int(exponent.max()) + 1, bool(finite.all()))
 
 
-def products_are_exact(products: Span, real: str) -> bool:
+def products_are_exact(products: BitRange, real: str) -> bool:
     """Whether a word holds every product exactly, all of them normal numbers.
 
     Products of two float32 are exact in float64: 48 bits, exponents from −298 to 256.
 
-    >>> products_are_exact(Span(48, -298, 256), "float64"), products_are_exact(Span(54, -60, 0), "float64")
+    >>> products_are_exact(BitRange(48, -298, 256), "float64"), products_are_exact(BitRange(54, -60, 0), "float64")
     (True, False)
     """
-    low = LEAST_EXPONENT[real]
-    return products.bits <= WORD_BITS[real] and products.least >= low and products.most <= -low - 22
+    low = MIN_EXPONENT[real]
+    return products.bits <= WORD_BITS[real] and products.low >= low and products.high <= -low - 22
 
 
-def sums(summands: Span, grid: Grid, rounding: Rounding, additions: int) -> Span:
-    """What is known of the partial sums, each rounded to a grid; ``finite`` says that none overflows either.
+def range_of_sums(summands: BitRange, grid: Grid, rounding: Rounding, additions: int) -> BitRange:
+    """The bit range of the partial sums, each rounded to a grid; ``finite`` also means that none overflows.
 
-    Their size has two bounds. n additions grow no faster than 4·n·max (n ≤ 2^m: every rounding adds at most one
+    Their magnitude has two bounds. n additions grow no faster than 4·n·max (n ≤ 2^m: every rounding adds at most one
     part in 2^m, and (1 + 2^−m)^n ≤ e). And nearest rounding stalls: a summand below half the spacing is lost.
     """
     lowest_spacing = grid.min_exponent - grid.mantissa_bits
     m = grid.mantissa_bits
-    largest = max(summands.most, lowest_spacing)
+    largest = max(summands.high, lowest_spacing)
     bounds = [math.frexp(max(grid.highest, -grid.lowest))[1]]
     if rounding.mode in NEAREST:
         bounds.append(largest + m + 2)
     if additions.bit_length() <= m:
         bounds.append(largest + additions.bit_length() + 3)
-    most = min(bounds)
-    finite = summands.finite and 2.0 ** min(most + 1, 1023) <= min(grid.highest, -grid.lowest)
+    high = min(bounds)
+    finite = summands.finite and 2.0 ** min(high + 1, 1023) <= min(grid.highest, -grid.lowest)
     bounded = last_bit(grid.highest), last_bit(grid.lowest)
-    return Span(m + 1, summands.least if finite else min(summands.least, *bounded), most, finite)
+    return BitRange(m + 1, summands.low if finite else min(summands.low, *bounded), high, finite)
 
 
 def last_bit(value: float) -> int:
@@ -106,7 +106,7 @@ def last_bit(value: float) -> int:
     return lowest.bit_length() - fraction.denominator.bit_length() if fraction else 0
 
 
-def addition_is_harmless(summands: Span, totals: Span, grid: Grid, rounding: Rounding, real: str) -> bool:
+def rounding_once_is_exact(summands: BitRange, totals: BitRange, grid: Grid, rounding: Rounding, real: str) -> bool:
     """Whether rounding to the word first changes no result of rounding to the grid.
 
     Either every sum is a number of the word. Or, for rounding to nearest, no sum can come to lie next to a threshold
@@ -119,21 +119,21 @@ def addition_is_harmless(summands: Span, totals: Span, grid: Grid, rounding: Rou
        has m + 2 bits (fewer only in the subnormal range, where 2m + 1 < w keeps a total that small at zero).
     """
     width = WORD_BITS[real]
-    lowest_bit = totals.least
-    if max(totals.most, summands.most) + 1 - lowest_bit <= width:
+    lowest_bit = totals.low
+    if max(totals.high, summands.high) + 1 - lowest_bit <= width:
         return True
     if rounding.mode not in NEAREST:
         return False
     m = grid.mantissa_bits
     one = m + 1 + summands.bits < width
-    two = 2 * m + 1 < width and (summands.bits <= m + 1 or summands.most - lowest_bit < width)
+    two = 2 * m + 1 < width and (summands.bits <= m + 1 or summands.high - lowest_bit < width)
     return one and two
 
 
-def nothing_special_happens(totals: Span, grid: Grid) -> bool:
-    """Whether no sum overflows, is flushed, or lies where the grid has fewer bits: then rounding is all there is.
+def no_overflow_or_underflow(totals: BitRange, grid: Grid) -> bool:
+    """Whether no sum overflows, is flushed, or is subnormal in the grid: then rounding to m + 1 bits suffices.
 
-    Multiples of the lowest spacing have no more than m + 1 bits below 2^min_exponent, so they stay as they are.
+    Below 2^min_exponent a multiple of the lowest spacing has no more than m + 1 bits, so it stays unchanged.
     """
     lowest_spacing = grid.min_exponent - grid.mantissa_bits
-    return totals.finite and totals.least >= lowest_spacing and 2.0 ** max(totals.least, -1000) >= grid.smallest
+    return totals.finite and totals.low >= lowest_spacing and 2.0 ** max(totals.low, -1000) >= grid.smallest

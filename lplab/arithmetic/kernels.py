@@ -1,4 +1,4 @@
-"""Which compiled loop serves which sum: the word to compute in, how much rounding there is to do, how to lay out."""
+"""Choose a compiled loop for a product or sum: the word (float32 or float64), the rounding code, the block width."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from lplab.arithmetic import streams, threads
+from lplab.arithmetic import rng_streams, threads
 from lplab.arithmetic.accumulator import Accumulator
 from lplab.arithmetic.exactness import (
     WORD_BITS,
-    Span,
-    addition_is_harmless,
-    nothing_special_happens,
+    BitRange,
+    bit_range_of,
+    no_overflow_or_underflow,
     products_are_exact,
-    span_of,
-    sums,
+    range_of_sums,
+    rounding_once_is_exact,
 )
-from lplab.formats import Format, Rounding, arrays
-from lplab.formats.arrays import WORDS
-from lplab.formats.kernels import available
-from lplab.formats.plan import Grid
+from lplab.formats import Format, Rounding
+from lplab.formats.paths import array_kernels
+from lplab.formats.paths.array_kernels import FLOAT_LAYOUTS
+from lplab.formats.paths.kernel_selection import available
+from lplab.formats.rounding_spec import Grid
 
-FEW = 2**8  # array operations that cost less than loading a loop
-SHARED = 2**17  # multiplications that are worth a second thread
-NARROW = 64  # with fewer columns than this, rows and columns change places if there are more rows
-QUICK = {256: 1.0, 128: 1.1, 96: 1.15, 64: 1.3, 32: 1.9}  # cost of a column in blocks of so many, if rounding is quick
-CAREFUL = {128: 1.0, 96: 1.0, 64: 1.03, 32: 1.1}  # the same where there is more to do; both measured
-PLAIN = ("nearest_even", "nearest_away")  # the modes of machine learning, and their own loops
-_loaded: set[Any] = set()  # loops that this process has used; only speed depends on it
+MIN_OPERATIONS_BEFORE_LOADING = 2**8  # fewer array operations than this cost less than loading a loop
+MIN_PARALLEL_WORK = 2**17  # multiplications from which on a second thread pays
+MIN_WIDE_COLUMNS = 64  # with fewer columns, the product is transposed if it has more rows than columns
+# Measured cost of a column by block width: for rounding codes "…_alone", and for those that check range and zero.
+_SIMPLE_ROUNDING_COST = {256: 1.0, 128: 1.1, 96: 1.15, 64: 1.3, 32: 1.9}
+_FULL_ROUNDING_COST = {128: 1.0, 96: 1.0, 64: 1.03, 32: 1.1}
+FLOAT32_MODES = ("nearest_even", "nearest_away")  # the common modes; only these have float32 loops
+_loaded: set[Any] = set()  # loops that this process has loaded; only speed depends on it
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A loop: the word, the kinds of rounding (of ``rounders.CODES``), whether to recover what additions lose."""
+class KernelPlan:
+    """A loop: the word, the rounding codes (``numba_rounding.CODES``), whether to recover errors of additions."""
 
     real: str
     inner: str
@@ -45,19 +47,19 @@ class Choice:
 
 
 @lru_cache(maxsize=1024)
-def choose(products: Span, accumulator: Accumulator, length: int) -> Choice | None:
-    """The fastest loop that gives the exact sum's bits; None if there is none.
+def plan_kernel(products: BitRange, accumulator: Accumulator, length: int) -> KernelPlan | None:
+    """The fastest loop whose result equals the exact sum rounded once; None if there is none.
 
-    >>> choose(Span(8, -26, 10), Accumulator("dlfloat16"), 512)
-    Choice(real='float32', inner='nearest_even_alone', outer='', product='', exact_sums=False)
-    >>> choose(Span(48, -40, 4), Accumulator("dlfloat16"), 512)
-    Choice(real='float64', inner='nearest_even', outer='', product='', exact_sums=True)
+    >>> plan_kernel(BitRange(8, -26, 10), Accumulator("dlfloat16"), 512)
+    KernelPlan(real='float32', inner='nearest_even_alone', outer='', product='', exact_sums=False)
+    >>> plan_kernel(BitRange(48, -40, 4), Accumulator("dlfloat16"), 512)
+    KernelPlan(real='float64', inner='nearest_even', outer='', product='', exact_sums=True)
     """
     return _in_word("float32", products, accumulator, length) or _in_word("float64", products, accumulator, length)
 
 
-def _in_word(real: str, products: Span, accumulator: Accumulator, length: int) -> Choice | None:
-    plain = accumulator.rounding.mode in PLAIN  # other modes: float64 and all care, one loop for all operands
+def _in_word(real: str, products: BitRange, accumulator: Accumulator, length: int) -> KernelPlan | None:
+    plain = accumulator.rounding.mode in FLOAT32_MODES  # other modes: one loop, float64 with exact sums
     if not products_are_exact(products, real) or (real == "float32" and not plain):
         return None
     rounding, chunk = accumulator.rounding, accumulator.chunk
@@ -71,154 +73,159 @@ def _in_word(real: str, products: Span, accumulator: Accumulator, length: int) -
         codes[stage] = _code(fmt, summands, rounding, additions, real, often=stage == "inner")
         if not codes[stage]:
             return None
-        totals = sums(summands, fmt.plan, rounding, additions)
+        totals = range_of_sums(summands, fmt.rounding_spec, rounding, additions)
         if stage != "product":
-            harmless = harmless and addition_is_harmless(summands, totals, fmt.plan, rounding, real)
+            harmless = harmless and rounding_once_is_exact(summands, totals, fmt.rounding_spec, rounding, real)
         summands = totals
-    return Choice(real, codes["inner"], codes["outer"], codes["product"], not harmless)
+    return KernelPlan(real, codes["inner"], codes["outer"], codes["product"], not harmless)
 
 
-def _code(fmt: Format, summands: Span, rounding: Rounding, additions: int, real: str, often: bool = True) -> str:
-    """How a loop rounds to a format, of ``rounders.CODES``; "" if it cannot.
+def _code(fmt: Format, summands: BitRange, rounding: Rounding, additions: int, real: str, often: bool = True) -> str:
+    """The code of ``numba_rounding.CODES`` by which a loop rounds to a format; "" if it cannot.
 
-    What is done ``often`` gets a way of its own where rounding is all there is to do. The rest would gain little, and
-    every combination is one more loop to compile.
+    The codes "…_alone" (no range checks) are for roundings that happen ``often``. Elsewhere they would gain little, and
+    every combination of codes is one more loop to compile.
     """
-    grid, word = fmt.plan, WORDS[real]
+    grid, word = fmt.rounding_spec, FLOAT_LAYOUTS[real]
     if not isinstance(grid, Grid) or grid.step != 1:
         return ""
-    totals = sums(summands, grid, rounding, additions)
-    largest = max(totals.most, summands.most) + 1
+    totals = range_of_sums(summands, grid, rounding, additions)
+    largest = max(totals.high, summands.high) + 1
     pushes = (
         0 < grid.mantissa_bits < word.fraction_bits - 1 and largest + WORD_BITS[real] - grid.mantissa_bits <= word.bias
     )
-    serves = arrays.kind_of(grid, word) == "scaled" and max(grid.highest, -grid.lowest) < 2.0 ** (word.bias - 1)
-    if rounding.mode in PLAIN and pushes and (often or not serves) and nothing_special_happens(totals, grid):
+    scaled = array_kernels.rounding_strategy(grid, word) == "scaled"
+    serves = scaled and max(grid.highest, -grid.lowest) < 2.0 ** (word.bias - 1)
+    if rounding.mode in FLOAT32_MODES and pushes and (often or not serves) and no_overflow_or_underflow(totals, grid):
         return f"{rounding.mode}_alone"
     if not serves:
         return ""
-    if grid.mantissa_bits == 0 and rounding.mode in (*PLAIN, "to_odd"):
+    if grid.mantissa_bits == 0 and rounding.mode in (*FLOAT32_MODES, "to_odd"):
         return f"{rounding.mode}_without_mantissa"
-    return rounding.code if pushes or rounding.mode not in PLAIN else ""
+    return rounding.code if pushes or rounding.mode not in FLOAT32_MODES else ""
 
 
 def matmul(a: Any, b: Any, accumulator: Accumulator, seed: int, thread_count: int) -> np.ndarray | None:
     """[batch, rows, length] times [batch, length, columns], as float32 or float64; None where no loop serves.
 
-    The operands are float32 or float64 arrays of any strides.
+    The operands are float32 or float64 arrays with any strides.
     """
     batch, rows, length = a.shape
     columns = b.shape[2]
     work = batch * rows * columns * length
     if not available() or work == 0:
         return None
-    spans = span(a), span(b)
-    choice = choose(spans[0].times(spans[1]), accumulator, length)
-    if choice is None or not _worth_it(choice, length * (1 + batch * rows * columns // 2**10)):
+    ranges = measure_bit_range(a), measure_bit_range(b)
+    plan = plan_kernel(ranges[0].times(ranges[1]), accumulator, length)
+    if plan is None or not _worth_it(plan, length * (1 + batch * rows * columns // 2**10)):
         return None
-    a, b = (widened(x, known) for x, known in zip((a, b), spans, strict=True))
-    swap = columns < NARROW and rows > columns
+    a, b = (widened(x, known) for x, known in zip((a, b), ranges, strict=True))
+    swap = columns < MIN_WIDE_COLUMNS and rows > columns
     steps = [rows * columns, columns, 1]
     if swap:
         a, b, steps = b.transpose(0, 2, 1), a.transpose(0, 2, 1), [steps[0], 1, columns]
-    result = _run(choice, a, b, accumulator, seed, np.array(steps, np.uint32), thread_count if work >= SHARED else 1)
+    used_threads = thread_count if work >= MIN_PARALLEL_WORK else 1
+    result = _run(plan, a, b, accumulator, seed, np.array(steps, np.uint32), used_threads)
     return result.transpose(0, 2, 1) if swap else result
 
 
-def widened(x: np.ndarray, known: Span) -> np.ndarray:
-    """X, with subnormal float32 as normal float64: a processor told to flush them would convert them to zero."""
-    return arrays.widen(np, np.ascontiguousarray(x)) if x.dtype == np.float32 and known.least < -126 else x
+def widened(x: np.ndarray, known: BitRange) -> np.ndarray:
+    """X; float32 with subnormal numbers as float64, where they are normal and survive flush-to-zero mode."""
+    return array_kernels.widen(np, np.ascontiguousarray(x)) if x.dtype == np.float32 and known.low < -126 else x
 
 
-def compensated(x: np.ndarray, fmt: Format, rounding: Rounding, seed: int) -> np.ndarray | None:
+def kahan_sum(x: np.ndarray, fmt: Format, rounding: Rounding, seed: int) -> np.ndarray | None:
     """Kahan's sum of float64 [length, sums] over the first axis; None where no loop serves."""
     length = x.shape[0]
-    code = _code(fmt, span_of(x), rounding, length, "float64", often=False)
+    code = _code(fmt, bit_range_of(x), rounding, length, "float64", often=False)
     if not available() or x.size == 0 or not code or not _worth_it(("kahan", code), 4 * length):
         return None
-    from lplab.arithmetic import compiled, rounders
+    from lplab.arithmetic import numba_kernels, numba_rounding
 
-    keys = [streams.keys(seed, stream, length) if rounding.is_stochastic else streams.NO_KEYS for stream in range(4)]
-    loop = compiled.kahan_loop(rounders.MODES[code])
+    keys = [rng_streams.NO_KEYS] * rng_streams.STREAMS
+    if rounding.is_stochastic:
+        keys = [rng_streams.keys(seed, stream, length) for stream in range(rng_streams.STREAMS)]
+    loop = numba_kernels.kahan_loop(numba_rounding.MODES[code])
     total = np.zeros(x.shape[1])
     loop(np.ascontiguousarray(x), total, _constants(code, fmt, rounding, "float64"), *keys)
     return total
 
 
-def _worth_it(choice: Any, operations: int) -> bool:
-    if choice not in _loaded:
-        if operations < FEW:
+def _worth_it(plan: Any, operations: int) -> bool:
+    if plan not in _loaded:
+        if operations < MIN_OPERATIONS_BEFORE_LOADING:
             return False
-        _loaded.add(choice)
+        _loaded.add(plan)
     return True
 
 
 def _run(
-    choice: Choice, a: np.ndarray, b: np.ndarray, accumulator: Accumulator, seed: int, steps: np.ndarray, count: int
+    plan: KernelPlan, a: np.ndarray, b: np.ndarray, accumulator: Accumulator, seed: int, steps: np.ndarray, count: int
 ) -> np.ndarray:
-    from lplab.arithmetic import compiled, rounders
+    from lplab.arithmetic import numba_kernels, numba_rounding
 
     batch, rows, length = a.shape
     columns = b.shape[2]
-    together = compiled.ROWS if rows > 1 else 1
-    width = _width(columns, QUICK if choice.inner.endswith("_alone") else CAREFUL)
-    left, right = _rows_of(a, together, choice.real), _blocks_of(b, width or columns, choice.real)
-    out = np.empty((batch, left.shape[1], right.shape[1] * right.shape[3]), choice.real)
-    codes = (choice.inner, choice.outer, choice.product)
-    modes = [rounders.MODES[code] if code else -1 for code in codes]
-    loop = compiled.matmul_loop(choice.real, *modes, choice.exact_sums, together, width)
+    group = numba_kernels.ROWS if rows > 1 else 1
+    width = _width(columns, _SIMPLE_ROUNDING_COST if plan.inner.endswith("_alone") else _FULL_ROUNDING_COST)
+    left, right = _rows_of(a, group, plan.real), _blocks_of(b, width or columns, plan.real)
+    out = np.empty((batch, left.shape[1], right.shape[1] * right.shape[3]), plan.real)
+    codes = (plan.inner, plan.outer, plan.product)
+    modes = [numba_rounding.MODES[code] if code else -1 for code in codes]
+    loop = numba_kernels.matmul_loop(plan.real, *modes, plan.exact_sums, group, width)
     chunk = accumulator.chunk or length
     formats = (accumulator.format, accumulator.outer_format, accumulator.product_format)
     constants = [
-        _constants(code, fmt, accumulator.rounding, choice.real) for code, fmt in zip(codes, formats, strict=True)
+        _constants(code, fmt, accumulator.rounding, plan.real) for code, fmt in zip(codes, formats, strict=True)
     ]
     keys = _keys(accumulator, seed, length)
 
     def work(first: int, last: int) -> None:
         loop(left, right, out, first, last, chunk, *constants, *keys, steps)
 
-    least = -(-SHARED // (together * columns * length))
-    threads.share_out(work, batch * (left.shape[1] // together), count, least)
+    min_piece = -(-MIN_PARALLEL_WORK // (group * columns * length))
+    threads.parallel_for(work, batch * (left.shape[1] // group), count, min_piece)
     return out[:, :rows, :columns]
 
 
 @lru_cache(maxsize=256)
 def _constants(code: str, fmt: Format, rounding: Rounding, real: str) -> tuple[Any, ...]:
-    from lplab.arithmetic import rounders
+    from lplab.arithmetic import numba_rounding
 
-    grid = fmt.plan
-    if not code or code.endswith("_alone"):  # the loop looks at the mantissa at most; the rest may not fit the word
+    grid = fmt.rounding_spec
+    if not code or code.endswith("_alone"):  # mantissa_bits suffices; other fields may not fit
         grid = Grid(grid.mantissa_bits if isinstance(grid, Grid) and code else 1, 0, 1.0, -1.0)
-    assert isinstance(grid, Grid)  # as _code() saw to
-    return rounders.constants(arrays.constants(grid, rounding, real), rounding.random_bits, real)
+    assert isinstance(grid, Grid)  # ensured by _code()
+    return numba_rounding.constants(array_kernels.constants(grid, rounding, real), rounding.random_bits, real)
 
 
 def _keys(accumulator: Accumulator, seed: int, length: int) -> list[np.ndarray]:
     if not accumulator.rounding.is_stochastic:
-        return [streams.NO_KEYS] * 3
+        return [rng_streams.NO_KEYS] * 3
     chunks = -(-length // accumulator.chunk) if accumulator.chunk else 0
-    counts = ((streams.ADDITION, length), (streams.TOTAL, chunks), (streams.PRODUCT, 0 if accumulator.fma else length))
-    return [streams.keys(seed, stream, count) for stream, count in counts]
+    products = 0 if accumulator.fma else length
+    counts = ((rng_streams.ADDITION, length), (rng_streams.TOTAL, chunks), (rng_streams.PRODUCT, products))
+    return [rng_streams.keys(seed, stream, count) for stream, count in counts]
 
 
 def _width(columns: int, cost: dict[int, float]) -> int:
-    """How many columns to work on at a time: the least work, empty columns included; 0 where there are few."""
+    """The block width with the least cost, padding columns included; 0 where there are few columns."""
     return 0 if columns < min(cost) - 8 else min(cost, key=lambda width: -(-columns // width) * width * cost[width])
 
 
-def _rows_of(a: np.ndarray, together: int, real: str) -> np.ndarray:
-    """The left operand, contiguous, with rows of zeros to the next multiple of ``together``."""
+def _rows_of(a: np.ndarray, group: int, real: str) -> np.ndarray:
+    """The left operand, contiguous, padded with rows of zeros to a multiple of ``group``."""
     batch, rows, length = a.shape
-    if rows % together == 0:
+    if rows % group == 0:
         return np.ascontiguousarray(a, real)
-    filled = np.zeros((batch, rows + -rows % together, length), real)
-    filled[:, :rows] = a
-    return filled
+    padded = np.zeros((batch, rows + -rows % group, length), real)
+    padded[:, :rows] = a
+    return padded
 
 
 def _blocks_of(b: np.ndarray, width: int, real: str) -> np.ndarray:
-    """The right operand as [batch, blocks, length, width], with columns of zeros in the last block."""
-    from lplab.arithmetic.compiled import aligned_zeros
+    """The right operand as [batch, blocks, length, width], the last block padded with columns of zeros."""
+    from lplab.arithmetic.numba_kernels import aligned_zeros
 
     batch, length, columns = b.shape
     blocks = -(-columns // width)
@@ -229,14 +236,14 @@ def _blocks_of(b: np.ndarray, width: int, real: str) -> np.ndarray:
     return packed
 
 
-def span(x: np.ndarray) -> Span:
-    """What is known of the numbers of an array: measured, in one pass."""
+def measure_bit_range(x: np.ndarray) -> BitRange:
+    """The bit range of an array, measured in one pass."""
     if x.dtype == np.float64:
-        return span_of(np.ascontiguousarray(x))
-    from lplab.arithmetic import compiled
+        return bit_range_of(np.ascontiguousarray(x))
+    from lplab.arithmetic import numba_kernels
 
-    once = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides)]  # without copies by broadcasting
-    in_memory = once.transpose(sorted(range(x.ndim), key=lambda axis: -abs(once.strides[axis])))
+    distinct = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides)]  # without broadcast copies
+    in_memory = distinct.transpose(sorted(range(x.ndim), key=lambda axis: -abs(distinct.strides[axis])))
     flat = np.ascontiguousarray(in_memory).reshape(-1).view(np.int32)
-    bits, least, most, finite = compiled.span_loop()(flat)
-    return Span(int(bits), int(least), int(most), bool(finite))
+    bits, low, high, finite = numba_kernels.bit_range_loop()(flat)
+    return BitRange(int(bits), int(low), int(high), bool(finite))

@@ -1,6 +1,6 @@
-"""The slow, obvious sum: what every faster path must reproduce bit for bit. Read this one first.
+"""The reference sum: slow and simple; every faster path must reproduce it bit for bit. Read this one first.
 
-One operation does all the work: add an exact product to a value of the accumulator's format, in rational numbers, and
+One operation is enough: add an exact product to a value of the accumulator's format, in rational numbers, and
 round once. Matrix products are this operation, element by element, in rising order of the index k.
 """
 
@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from lplab.arithmetic import streams
+from lplab.arithmetic import rng_streams
 from lplab.arithmetic.accumulator import Accumulator
 from lplab.formats import Format, Rounding, reference
 
@@ -33,12 +33,12 @@ def matmul(a: np.ndarray, b: np.ndarray, accumulator: Accumulator, seed: int = 0
 def dot(x: np.ndarray, y: np.ndarray, accumulator: Accumulator, seed: int = 0, element: int = 0) -> float:
     """Σ x[k]·y[k] in rising order of k.
 
-    Both registers start at +0. Without chunks the first register is the result; with chunks every chunk fills it
-    anew, and its content is added to the total.
+    Both registers start at +0. Without chunks the first register is the result. With chunks it starts at +0 for
+    every chunk, and its content is then added to the total.
 
     Args:
         x, y: float64 [length].
-        accumulator: what to round, and how.
+        accumulator: formats, chunk and rounding.
         seed, element: for stochastic rounding: the result is element number ``element`` of an array.
 
     >>> dot(np.ones(2000), np.ones(2000), Accumulator("dlfloat16"))  # 1024 + 1 is a tie, and 1024 is even
@@ -48,7 +48,8 @@ def dot(x: np.ndarray, y: np.ndarray, accumulator: Accumulator, seed: int = 0, e
     """
 
     def rounded(value: float, fmt: Format, stream: int, step: int) -> float:
-        return round_to(value, fmt, accumulator.rounding, _draw(accumulator.rounding, seed, step, stream, element))
+        random_bits = _random_bits(accumulator.rounding, seed, step, stream, element)
+        return round_to(value, fmt, accumulator.rounding, random_bits)
 
     length = len(x)
     chunk = accumulator.chunk or max(length, 1)
@@ -58,10 +59,10 @@ def dot(x: np.ndarray, y: np.ndarray, accumulator: Accumulator, seed: int = 0, e
         for k in range(start, min(start + chunk, length)):
             left, right = float(x[k]), float(y[k])
             if not accumulator.fma:
-                left, right = rounded(fused(-0.0, left, right), accumulator.product_format, streams.PRODUCT, k), 1.0
-            part = rounded(fused(part, left, right), accumulator.format, streams.ADDITION, k)
+                left, right = rounded(fused(-0.0, left, right), accumulator.product_format, rng_streams.PRODUCT, k), 1.0
+            part = rounded(fused(part, left, right), accumulator.format, rng_streams.ADDITION, k)
         if accumulator.chunk:
-            total = rounded(fused(total, part, 1.0), accumulator.outer_format, streams.TOTAL, number)
+            total = rounded(fused(total, part, 1.0), accumulator.outer_format, rng_streams.TOTAL, number)
     return total if accumulator.chunk else part
 
 
@@ -99,20 +100,22 @@ def to_odd(exact: Fraction) -> float:
     return math.nextafter(nearest, math.inf if exact > Fraction(nearest) else -math.inf)
 
 
-def round_to(value: float, fmt: Format, rounding: Rounding, draw: int | None = None) -> float:
+def round_to(value: float, fmt: Format, rounding: Rounding, random_bits: int | None = None) -> float:
     """One number rounded to a format by :mod:`lplab.formats.reference`."""
-    draws = None if draw is None else np.array([draw])
-    return float(reference.quantize(np.array([value]), fmt.plan, rounding, draws)[0])
+    bits = None if random_bits is None else np.array([random_bits])
+    return float(reference.quantize(np.array([value]), fmt.rounding_spec, rounding, bits)[0])
 
 
-def _draw(rounding: Rounding, seed: int, step: int, stream: int, element: int) -> int | None:
-    return streams.draw(seed, step, stream, element, rounding.random_bits) if rounding.is_stochastic else None
+def _random_bits(rounding: Rounding, seed: int, step: int, stream: int, element: int) -> int | None:
+    if not rounding.is_stochastic:
+        return None
+    return rng_streams.random_bits(seed, step, stream, element, rounding.random_bits)
 
 
 def pairwise_sum(
     x: np.ndarray, fmt: Format, rounding: Rounding, seed: int = 0, sums: int = 1, element: int = 0
 ) -> float:
-    """Neighbours are added, then neighbours of their sums; the last of an odd number moves up as it is.
+    """Add neighbours, then neighbours of their sums; the last of an odd number goes to the next level unchanged.
 
     Args:
         x: float64 [length].
@@ -125,8 +128,8 @@ def pairwise_sum(
     """
 
     def add(left: float, right: float, level: int, pair: int) -> float:
-        draw = _draw(rounding, seed, level, streams.ADDITION, pair * sums + element)
-        return round_to(fused(left, right, 1.0), fmt, rounding, draw)
+        random_bits = _random_bits(rounding, seed, level, rng_streams.ADDITION, pair * sums + element)
+        return round_to(fused(left, right, 1.0), fmt, rounding, random_bits)
 
     terms = [float(value) for value in x]
     if len(terms) < 2:
@@ -148,13 +151,13 @@ def kahan_sum(x: np.ndarray, fmt: Format, rounding: Rounding, seed: int = 0, ele
     """
 
     def rounded(value: float, stream: int, k: int) -> float:
-        return round_to(value, fmt, rounding, _draw(rounding, seed, k, stream, element))
+        return round_to(value, fmt, rounding, _random_bits(rounding, seed, k, stream, element))
 
     total = lost = 0.0
     for k, value in enumerate(x):
-        summand = rounded(fused(-lost, float(value), 1.0), streams.ADDITION, k)
-        after = rounded(fused(total, summand, 1.0), streams.PRODUCT, k)
-        gained = rounded(fused(after, -total, 1.0), streams.TOTAL, k)
-        lost = rounded(fused(gained, -summand, 1.0), streams.EXTRA, k)
+        summand = rounded(fused(-lost, float(value), 1.0), rng_streams.ADDITION, k)
+        after = rounded(fused(total, summand, 1.0), rng_streams.PRODUCT, k)
+        gained = rounded(fused(after, -total, 1.0), rng_streams.TOTAL, k)
+        lost = rounded(fused(gained, -summand, 1.0), rng_streams.EXTRA, k)
         total = after
     return total

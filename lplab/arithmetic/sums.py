@@ -1,4 +1,4 @@
-"""Sums in a format: one after the other or in chunks, in pairs, and with Kahan's compensation."""
+"""Sums in a format: sequential or in chunks, pairwise, and with Kahan's compensation."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.arithmetic import careful, products
+from lplab.arithmetic import compensated_sum, gemm, products
 from lplab.arithmetic.accumulator import as_accumulator, register_format
-from lplab.formats import Rounding, counter, engine
+from lplab.formats import Rounding, counter_rng, inputs
 from lplab.formats.rounding import as_rounding
 
 
@@ -26,13 +26,13 @@ def sum(
 ) -> Any:
     """The sum of x with every addition rounded to a format.
 
-    The same as a product with ones: the register starts at +0 and takes the numbers in rising order, rounded after
-    each addition.
+    Computed as a product with ones: the register starts at +0, adds the numbers in order, and is rounded after each
+    addition.
 
     Args:
         x: a numpy array, torch tensor or list as in :func:`lplab.arithmetic.matmul`.
         accumulator, chunk, outer, rounding, seed, threads: as in :func:`lplab.arithmetic.matmul`.
-        axis: which one to sum over; None: all numbers, in C order.
+        axis: the axis to sum over; None: all numbers, in C order.
         operands: round x to this format first (nearest even).
 
     Returns:
@@ -56,8 +56,8 @@ def pairwise_sum(
 ) -> Any:
     """The sum by a tree: neighbours are added, then neighbours of these sums, and so on.
 
-    Every addition is rounded to the format; where the number of terms is odd, the last one moves up as it is. A single
-    number is rounded. The error grows with log2(n) instead of n.
+    Every addition is rounded to the format. Of an odd number of terms the last goes to the next level unchanged. A
+    single number is rounded. The error grows with log2(n) instead of n.
 
     Args:
         x, axis, seed: as in :func:`sum`.
@@ -67,11 +67,11 @@ def pairwise_sum(
     >>> pairwise_sum([1.0] * 5000, "dlfloat16")
     5000.0
     """
-    return _careful(careful.in_pairs, x, format, axis, rounding, seed)
+    return _sum_axis(compensated_sum.pairwise_sum, x, format, axis, rounding, seed)
 
 
 def kahan_sum(x: Any, format: Any, axis: int | None = None, *, rounding: Any = "nearest_even", seed: Any = None) -> Any:
-    """The sum with Kahan's compensation (1965): a second register keeps what the first one lost.
+    """The sum with Kahan's compensation (1965): a second register holds the rounding error of the first.
 
     Four operations a number, each rounded to the format: y = x − c; t = s + y; c = (t − s) − y; s = t. Arguments as
     in :func:`pairwise_sum`.
@@ -79,31 +79,31 @@ def kahan_sum(x: Any, format: Any, axis: int | None = None, *, rounding: Any = "
     >>> kahan_sum([1.0] * 5000, "dlfloat16")
     5000.0
     """
-    return _careful(careful.compensated, x, format, axis, rounding, seed)
+    return _sum_axis(compensated_sum.kahan_sum, x, format, axis, rounding, seed)
 
 
-def _careful(work: Any, x: Any, fmt: Any, axis: int | None, rounding: Any, seed: Any) -> Any:
+def _sum_axis(work: Any, x: Any, fmt: Any, axis: int | None, rounding: Any, seed: Any) -> Any:
     rounding = as_rounding(rounding)
     fmt = register_format(fmt, rounding)
-    number = counter.seed_number(seed) if rounding.is_stochastic else 0
+    number = counter_rng.seed_to_int(seed) if rounding.is_stochastic else 0
     lines, shape = _lines(x, axis)
     return _deliver(_sum_of(lines, work, fmt, rounding, number), shape, x)
 
 
 def _sum_of(lines: Any, work: Any, fmt: Any, rounding: Rounding, seed: int) -> Any:
-    if engine.is_torch(lines):
+    if inputs.is_torch(lines):
         from lplab.arithmetic import tensors
 
         return tensors.sum_of(lines, work, fmt, rounding, seed)
-    wide = products.in_double(np, lines)
-    products.check_products(wide, np.ones(1))
+    wide = gemm.as_float64(np, lines)
+    gemm.check_products(wide, np.ones(1))
     with np.errstate(all="ignore"):
         return work(np, wide, fmt, rounding, seed).astype(lines.dtype.newbyteorder("="), copy=False)
 
 
 def _lines(x: Any, axis: int | None) -> tuple[Any, tuple[int, ...]]:
     """X as [length, sums], and the shape of the result."""
-    x = x if engine.is_torch(x) else products.as_array(x)
+    x = x if inputs.is_torch(x) else gemm.as_array(x)
     if axis is None:
         return x.reshape(-1, 1), ()
     dimensions = x.ndim
@@ -113,18 +113,18 @@ def _lines(x: Any, axis: int | None) -> tuple[Any, tuple[int, ...]]:
     axis = int(axis) % dimensions
     rest = shape[:axis] + shape[axis + 1 :]
     count = int(np.prod(rest, dtype=np.int64))
-    return (x.movedim(axis, 0) if engine.is_torch(x) else np.moveaxis(x, axis, 0)).reshape(shape[axis], count), rest
+    return (x.movedim(axis, 0) if inputs.is_torch(x) else np.moveaxis(x, axis, 0)).reshape(shape[axis], count), rest
 
 
 def _ones_like(lines: Any) -> Any:
-    if engine.is_torch(lines):
+    if inputs.is_torch(lines):
         return lines.new_ones((1, lines.shape[0]))
     return np.ones((1, lines.shape[0]), lines.dtype)
 
 
 def _deliver(result: Any, shape: tuple[int, ...], x: Any) -> Any:
     result = result.reshape(shape)
-    if engine.is_torch(x):
+    if inputs.is_torch(x):
         return result
     if isinstance(x, list | tuple):
         return float(result) if not shape else result

@@ -1,6 +1,6 @@
-"""torch tensors: CPU memory is shared with numpy and the compiled loops; other devices compute with torch.
+"""Products and sums of torch tensors: CPU tensors share memory with the numpy kernels; other devices compute in torch.
 
-This module imports torch; nobody imports it before a tensor has come along.
+This module imports torch, so other modules import it inside the functions that have received a tensor.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from lplab.arithmetic import products, whole_arrays
+from lplab.arithmetic import array_kernels, gemm
 from lplab.arithmetic.accumulator import Accumulator
-from lplab.formats import Rounding, engine
+from lplab.formats import Rounding, inputs
 
 
-@torch.compiler.disable  # a compiler may not look inside: it drops casts and cannot see the kernels
+@torch.compiler.disable  # torch.compile would drop casts and cannot trace the kernels
 def matmul(a: Any, b: Any, operands: Any, how: tuple[Any, ...]) -> torch.Tensor:
-    """The work behind :func:`lplab.arithmetic.matmul` for tensors."""
-    accumulator, seed, threads = products.settled(*how)
+    """:func:`lplab.arithmetic.matmul` for tensors."""
+    accumulator, seed, threads = gemm.resolve_arguments(*how)
     for x in (a, b):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"cannot multiply a torch tensor and {type(x).__name__}; both must be torch tensors")
-        engine.working_dtype(str(x.dtype).removeprefix("torch."))
+        inputs.working_dtype(str(x.dtype).removeprefix("torch."))
     if a.device != b.device:
         raise ValueError(f"operands must be on one device, got {a.device} and {b.device}")
-    a, b = products.quantized(a, b, operands)
+    a, b = gemm.round_operands(a, b, operands)
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return Product.apply(a, b, accumulator, seed, threads)
     return _matmul(a.detach(), b.detach(), accumulator, seed, threads)
@@ -46,7 +46,7 @@ class Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        """gradient @ bᵀ and aᵀ @ gradient; over the batch that was broadcast, torch sums."""
+        """gradient @ bᵀ and aᵀ @ gradient; torch sums over broadcast batch dimensions."""
         a, b = ctx.saved_tensors
         accumulator, seed, threads = ctx.how
         left = a if a.ndim > 1 else a[None, :]
@@ -63,16 +63,16 @@ class Product(torch.autograd.Function):
 
 def _matmul(a: torch.Tensor, b: torch.Tensor, accumulator: Accumulator, seed: int, threads: int) -> torch.Tensor:
     dtype, device = torch.promote_types(a.dtype, b.dtype), a.device
-    left, right, batch, shape = products.layout(tuple(a.shape), tuple(b.shape))
+    left, right, batch, shape = gemm.layout(tuple(a.shape), tuple(b.shape))
     work_a, work_b = (_in_working_type(x) for x in (a.reshape(left), b.reshape(right)))
     if device.type == "cpu":
-        result = products.matmul_arrays(work_a.numpy(), work_b.numpy(), accumulator, seed, threads)
+        result = gemm.matmul_arrays(work_a.numpy(), work_b.numpy(), accumulator, seed, threads)
         return torch.from_numpy(result).to(dtype).reshape(shape)
-    products.check_size(shape, accumulator)
+    gemm.check_size(shape, accumulator)
     if torch.float64 in (work_a.dtype, work_b.dtype):
-        products.check_products(work_a.cpu().numpy(), work_b.cpu().numpy())
-    left_stack, right_stack = (_stacked(products.in_double(torch, x), batch) for x in (work_a, work_b))
-    return whole_arrays.matmul(torch, left_stack, right_stack, accumulator, seed).to(dtype).reshape(shape)
+        gemm.check_products(work_a.cpu().numpy(), work_b.cpu().numpy())
+    left_stack, right_stack = (_stacked(gemm.as_float64(torch, x), batch) for x in (work_a, work_b))
+    return array_kernels.matmul(torch, left_stack, right_stack, accumulator, seed).to(dtype).reshape(shape)
 
 
 def _stacked(x: torch.Tensor, batch: tuple[int, ...]) -> torch.Tensor:
@@ -80,18 +80,18 @@ def _stacked(x: torch.Tensor, batch: tuple[int, ...]) -> torch.Tensor:
 
 
 def _in_working_type(x: torch.Tensor) -> torch.Tensor:
-    """Half precision as float32; views that carry a minus sign in their flags, resolved."""
+    """Half precision as float32; the negative bit of views is resolved."""
     return x.detach().resolve_neg().to(torch.float64 if x.dtype == torch.float64 else torch.float32)
 
 
 def sum_of(lines: torch.Tensor, work: Any, fmt: Any, rounding: Rounding, seed: int) -> torch.Tensor:
-    """A careful sum (:mod:`lplab.arithmetic.careful`) of [length, sums] over the first axis; without gradient."""
-    engine.working_dtype(str(lines.dtype).removeprefix("torch."))
+    """Sum [length, sums] over the first axis by a function of :mod:`~lplab.arithmetic.compensated_sum`; no gradient."""
+    inputs.working_dtype(str(lines.dtype).removeprefix("torch."))
     if lines.requires_grad and torch.is_grad_enabled():
         raise ValueError("pairwise_sum and kahan_sum have no gradient; use x.detach()")
-    wide = products.in_double(torch, lines)
+    wide = gemm.as_float64(torch, lines)
     if lines.dtype == torch.float64:
-        products.check_products(wide.cpu().numpy(), np.ones(1))
+        gemm.check_products(wide.cpu().numpy(), np.ones(1))
     if lines.device.type == "cpu":
         with np.errstate(all="ignore"):
             return torch.from_numpy(work(np, wide.numpy(), fmt, rounding, seed)).to(lines.dtype)

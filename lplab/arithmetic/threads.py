@@ -1,7 +1,7 @@
-"""Our own threads for compiled loops, which release Python's lock while they run.
+"""A thread pool for compiled loops, which release the GIL while they run.
 
-numba's parallel loops are not used: their OpenMP layer changes torch's thread count, and a forked child that comes near
-it is killed. A pool of ours does not survive a fork either, so the child drops it and makes a new one when needed.
+numba's parallel loops are not used: their OpenMP layer changes torch's thread count, and it kills forked children that
+use it. A Python thread pool does not survive a fork either, so a forked child drops it and makes a new one when needed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-PIECES = 6  # for each thread: more cost more calls, fewer leave a thread waiting for longer
+PIECES_PER_THREAD = 6  # more pieces cost more calls; with fewer, threads wait longer for the last one
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def default_threads() -> int:
-    """As many as torch would use, or else one for each processor that this process may use."""
+    """torch's thread count if torch is loaded, else the number of processors available to this process."""
     torch = sys.modules.get("torch")
     if torch is not None:
         return int(torch.get_num_threads())
@@ -27,20 +27,20 @@ def default_threads() -> int:
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def share_out(work: Callable[[int, int], Any], count: int, threads: int, least: int = 1) -> None:
+def parallel_for(work: Callable[[int, int], Any], count: int, threads: int, min_piece: int = 1) -> None:
     """Call ``work(first, last)`` for consecutive pieces of 0 … count, on several threads; wait for all.
 
-    Each thread takes the next piece when it is done with one: another program on its processor, or torch's own threads,
-    which keep busy for milliseconds after their work, hold up one piece and not half of everything.
+    Each thread takes the next piece when it has finished one. So another program on its processor, or torch's own
+    threads, which spin for milliseconds after their work, delay one piece and not half of the work.
 
     Args:
-        work: releases Python's lock.
-        count: of what is to be done.
-        threads: how many; this one is one of them.
-        least: in a piece, unless there would be fewer pieces than threads.
+        work: a function that releases the GIL.
+        count: number of items.
+        threads: number of threads, the calling one included.
+        min_piece: items in a piece at least, unless there would be fewer pieces than threads.
 
     >>> done = []
-    >>> share_out(lambda first, last: done.append((first, last)), 10, 3, least=4)
+    >>> parallel_for(lambda first, last: done.append((first, last)), 10, 3, min_piece=4)
     >>> sorted(done)
     [(0, 3), (3, 6), (6, 10)]
     """
@@ -48,15 +48,15 @@ def share_out(work: Callable[[int, int], Any], count: int, threads: int, least: 
     if threads < 2:
         work(0, count)
         return
-    pieces = max(threads, min(PIECES * threads, count // least))
+    pieces = max(threads, min(PIECES_PER_THREAD * threads, count // min_piece))
     cuts = [count * i // pieces for i in range(pieces + 1)]
-    left = deque(pairwise(cuts))
+    waiting = deque(pairwise(cuts))
 
     def take_pieces() -> None:
-        while left:
+        while waiting:
             try:
-                piece = left.popleft()
-            except IndexError:  # another thread has just taken the last one
+                piece = waiting.popleft()
+            except IndexError:  # another thread took the last one
                 return
             work(*piece)
 
@@ -73,4 +73,4 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pools.clear)  # their threads stayed behind in the parent
+    os.register_at_fork(after_in_child=_pools.clear)  # the threads exist in the parent only

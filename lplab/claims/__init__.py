@@ -10,17 +10,17 @@ A claim is a value in :mod:`lplab.claims.catalogue`. ``lplab claims run`` measur
 """
 
 from lplab.claims.catalogue import get, names
-from lplab.claims.claim import Check, Claim, Finding, Results
-from lplab.claims.page import as_page
-from lplab.claims.runner import measure, run_claim
-from lplab.claims.store import Session, Stored, stored
-from lplab.claims.table import as_markdown, as_text, provenance, row
-from lplab.claims.verdict import Verdict, judge
+from lplab.claims.framework.claim import Check, CheckResult, Claim, Results
+from lplab.claims.framework.page import as_page
+from lplab.claims.framework.runner import measure, run_claim
+from lplab.claims.framework.store import Session, Stored, stored
+from lplab.claims.framework.table import as_markdown, as_text, provenance, row
+from lplab.claims.framework.verdict import Verdict, judge
 
 __all__ = [
     "Check",
+    "CheckResult",
     "Claim",
-    "Finding",
     "Results",
     "Session",
     "Stored",

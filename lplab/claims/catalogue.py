@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
-from lplab.claims.adacomp_2018 import ADACOMP_2018
-from lplab.claims.adacomp_2018_selection import ADACOMP_2018_SELECTION
-from lplab.claims.claim import Claim
-from lplab.claims.ddl_2017 import DDL_2017
-from lplab.claims.error_feedback import ERROR_FEEDBACK
-from lplab.claims.federated_2017 import FEDERATED_2017
-from lplab.claims.four_bits_saving import FOUR_BITS_SAVING
-from lplab.claims.gpt3_energy import GPT3_ENERGY
-from lplab.claims.gupta_2015 import GUPTA_2015
-from lplab.claims.gupta_2015_recovery import GUPTA_2015_RECOVERY
-from lplab.claims.gupta_2015_updates import GUPTA_2015_UPDATES
-from lplab.claims.hfp8_2019 import HFP8_2019
-from lplab.claims.hfp8_2019_broadcast import HFP8_2019_BROADCAST
-from lplab.claims.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED
-from lplab.claims.hfp8_2019_inference import HFP8_2019_INFERENCE
-from lplab.claims.lempel_ziv import LEMPEL_ZIV
-from lplab.claims.luq_2022 import LUQ_2022
-from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018
-from lplab.claims.pact_2018 import PACT_2018
-from lplab.claims.patterson_2021 import PATTERSON_2021
-from lplab.claims.rapid_2021 import RAPID_2021
-from lplab.claims.sawb_2019 import SAWB_2019
-from lplab.claims.scalecom_2020 import SCALECOM_2020
-from lplab.claims.scalecom_2020_rates import SCALECOM_2020_RATES
-from lplab.claims.scalecom_2020_similarity import SCALECOM_2020_SIMILARITY
-from lplab.claims.scalecom_2020_speedup import SCALECOM_2020_SPEEDUP
-from lplab.claims.scalecom_2020_traffic import SCALECOM_2020_TRAFFIC
-from lplab.claims.strubell_2019 import STRUBELL_2019
-from lplab.claims.sun_2020_ablation import SUN_2020_ABLATION
-from lplab.claims.sun_2020_gradscale import SUN_2020_GRADSCALE
-from lplab.claims.sun_2020_hardware import SUN_2020_HARDWARE
-from lplab.claims.sun_2020_radix4 import SUN_2020_RADIX4
-from lplab.claims.sun_2020_threshold import SUN_2020_THRESHOLD
-from lplab.claims.sun_2020_two_phase import SUN_2020_TWO_PHASE
-from lplab.claims.throughput_bits import THROUGHPUT_BITS
-from lplab.claims.wang_2018 import WANG_2018
-from lplab.claims.wang_2018_chunks import WANG_2018_CHUNKS
-from lplab.claims.wang_2018_fp8 import WANG_2018_FP8
-from lplab.claims.wang_2018_training import WANG_2018_TRAINING
-from lplab.claims.wang_2018_update import WANG_2018_UPDATE
+from lplab.claims.framework.claim import Claim
+from lplab.claims.papers.adacomp_2018 import ADACOMP_2018
+from lplab.claims.papers.adacomp_2018_selection import ADACOMP_2018_SELECTION
+from lplab.claims.papers.ddl_2017 import DDL_2017
+from lplab.claims.papers.error_feedback import ERROR_FEEDBACK
+from lplab.claims.papers.federated_2017 import FEDERATED_2017
+from lplab.claims.papers.four_bits_saving import FOUR_BITS_SAVING
+from lplab.claims.papers.gpt3_energy import GPT3_ENERGY
+from lplab.claims.papers.gupta_2015 import GUPTA_2015
+from lplab.claims.papers.gupta_2015_recovery import GUPTA_2015_RECOVERY
+from lplab.claims.papers.gupta_2015_updates import GUPTA_2015_UPDATES
+from lplab.claims.papers.hfp8_2019 import HFP8_2019
+from lplab.claims.papers.hfp8_2019_broadcast import HFP8_2019_BROADCAST
+from lplab.claims.papers.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED
+from lplab.claims.papers.hfp8_2019_inference import HFP8_2019_INFERENCE
+from lplab.claims.papers.lempel_ziv import LEMPEL_ZIV
+from lplab.claims.papers.luq_2022 import LUQ_2022
+from lplab.claims.papers.micikevicius_2018 import MICIKEVICIUS_2018
+from lplab.claims.papers.pact_2018 import PACT_2018
+from lplab.claims.papers.patterson_2021 import PATTERSON_2021
+from lplab.claims.papers.rapid_2021 import RAPID_2021
+from lplab.claims.papers.sawb_2019 import SAWB_2019
+from lplab.claims.papers.scalecom_2020 import SCALECOM_2020
+from lplab.claims.papers.scalecom_2020_rates import SCALECOM_2020_RATES
+from lplab.claims.papers.scalecom_2020_similarity import SCALECOM_2020_SIMILARITY
+from lplab.claims.papers.scalecom_2020_speedup import SCALECOM_2020_SPEEDUP
+from lplab.claims.papers.scalecom_2020_traffic import SCALECOM_2020_TRAFFIC
+from lplab.claims.papers.strubell_2019 import STRUBELL_2019
+from lplab.claims.papers.sun_2020_ablation import SUN_2020_ABLATION
+from lplab.claims.papers.sun_2020_gradscale import SUN_2020_GRADSCALE
+from lplab.claims.papers.sun_2020_hardware import SUN_2020_HARDWARE
+from lplab.claims.papers.sun_2020_radix4 import SUN_2020_RADIX4
+from lplab.claims.papers.sun_2020_threshold import SUN_2020_THRESHOLD
+from lplab.claims.papers.sun_2020_two_phase import SUN_2020_TWO_PHASE
+from lplab.claims.papers.throughput_bits import THROUGHPUT_BITS
+from lplab.claims.papers.wang_2018 import WANG_2018
+from lplab.claims.papers.wang_2018_chunks import WANG_2018_CHUNKS
+from lplab.claims.papers.wang_2018_fp8 import WANG_2018_FP8
+from lplab.claims.papers.wang_2018_training import WANG_2018_TRAINING
+from lplab.claims.papers.wang_2018_update import WANG_2018_UPDATE
+from lplab.lookup import closest_names
 
 CLAIMS: tuple[Claim, ...] = (
     GUPTA_2015,
@@ -110,6 +109,6 @@ def get(id_: str) -> Claim:
     for claim in CLAIMS:
         if claim.id == id_:
             return claim
-    close = get_close_matches(id_, names(), 3, 0.4)
+    close = closest_names(id_, names())
     hint = f"did you mean {' or '.join(close)}? All: " if close else "there are "
     raise ValueError(f"unknown claim {id_!r}; {hint}{', '.join(names())}")

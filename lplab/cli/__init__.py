@@ -45,6 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"lplab {args.parser.prog.split()[-1]}: stopped by Ctrl-C", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # `lplab formats | head`: the reader has seen enough
+    except BrokenPipeError:  # `lplab formats | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -71,7 +71,7 @@ def run_list(args: argparse.Namespace) -> int:
     """Print id, verdict and title of every claim."""
     from lplab import claims
 
-    records = rows(chosen([]), existing(args.folder))
+    records = rows(selected_claims([]), check_folder(args.folder))
     if args.json:
         print(json.dumps(records, indent=1, ensure_ascii=False))
         return 0
@@ -83,7 +83,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 def run_run(args: argparse.Namespace) -> int:
     """Measure, with a progress bar on stderr; then print as ``table`` does. Ctrl-C keeps what is finished."""
-    wanted = chosen(args.id)
+    wanted = selected_claims(args.id)
     command = " ".join(["lplab claims run", *(claim.id for claim in wanted), f"--jobs {args.jobs}"])
     for claim in wanted:
         try:
@@ -118,7 +118,7 @@ def run_table(args: argparse.Namespace) -> int:
     """Print theirs, ours and the verdict, from what is stored."""
     from lplab import claims
 
-    records = rows(chosen(args.id), existing(args.folder))
+    records = rows(selected_claims(args.id), check_folder(args.folder))
     if args.json:
         print(json.dumps(records, indent=1, ensure_ascii=False))
     elif args.page:
@@ -143,14 +143,14 @@ def rows(wanted: "list[Claim]", folder: Path | None) -> list[dict[str, Any]]:
         return [claims.row(claim, folder) for claim in wanted]
 
 
-def existing(folder: Path | None) -> Path | None:
+def check_folder(folder: Path | None) -> Path | None:
     """The folder to read from, None for that of this checkout; one that is not there is bad input."""
     if folder is not None and not folder.is_dir():
         raise BadInputError(f"there is no folder {folder}")
     return folder
 
 
-def chosen(ids: list[str]) -> "list[Claim]":
+def selected_claims(ids: list[str]) -> "list[Claim]":
     """The claims with these ids; all where there are none."""
     from lplab import claims
 

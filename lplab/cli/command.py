@@ -1,4 +1,4 @@
-"""What every command shares: a parser that answers bad input with one line, and a way to add itself."""
+"""Shared by all commands: a parser that reports bad input in one line, and a function that adds a command."""
 
 import argparse
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ DIVERGED = 1  # exit code of a training
 
 
 class BadInputError(Exception):
-    """What the user typed cannot be done; the message says in one line what can."""
+    """Bad input of the user; the message says in one line what is allowed."""
 
 
 @contextmanager
 def bad_values() -> Iterator[None]:
-    """Around work on what the user named: a value, a file or a folder that will not do becomes one line.
+    """Turn ValueError and OSError into a :class:`BadInputError` with a message of one line.
 
     >>> with bad_values():
     ...     int("seven")
@@ -31,7 +31,7 @@ def bad_values() -> Iterator[None]:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that answers bad input with one line instead of the whole usage."""
+    """An argument parser that reports bad input in one line instead of the whole usage."""
 
     def error(self, message: str) -> NoReturn:
         """Print ``message`` to stderr and exit with code 2."""

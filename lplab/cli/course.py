@@ -1,4 +1,4 @@
-"""``lplab report`` and ``lplab grade``: what a student hands in, and marks for a whole class."""
+"""``lplab report`` and ``lplab grade``: the report that a student hands in, and the marks of a class."""
 
 import argparse
 import sys
@@ -30,11 +30,11 @@ def run_report(args: argparse.Namespace) -> int:
         from lplab.exercises import progress
         from lplab.exercises.grading.report import report_of, write_report
         from lplab.exercises.grading.submissions import clean
-    trouble = progress.mine().problem()
+    trouble = progress.default_progress().problem()
     if trouble:
         raise BadInputError(trouble)
     with bad_values():
-        report = report_of(progress.mine().state, args.lab, clean(args.name))
+        report = report_of(progress.default_progress().state, args.lab, clean(args.name))
         files = write_report(report, args.out)
     print("\n".join(map(str, files)))
     for lab in report["labs"]:

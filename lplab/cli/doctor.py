@@ -63,7 +63,7 @@ def run_doctor(args: argparse.Namespace) -> int:
 
 
 def measure_machine(*, sizes: tuple[int, ...] = (1024, 2048), repeats: int = 7) -> tuple[dict[str, Any], Path]:
-    """Measure this machine, and keep the result where ``accelerators.mine()`` finds it.
+    """Measure this machine, and keep the result where ``accelerators.local_machine()`` finds it.
 
     Args:
         sizes: n of the square matrices that are multiplied.
@@ -75,12 +75,12 @@ def measure_machine(*, sizes: tuple[int, ...] = (1024, 2048), repeats: int = 7) 
     Raises:
         OSError: the file cannot be written.
     """
-    from lplab.hardware import my_machine
-    from lplab.training import gemm_rates
+    from lplab.hardware import local_machine
+    from lplab.training import matmul_benchmark
 
-    path = my_machine.stored_at()
+    path = local_machine.measurement_path()
     path.parent.mkdir(parents=True, exist_ok=True)  # before half a minute of measuring, in case it cannot be
-    table = gemm_rates.measure("cpu", sizes=sizes, repeats=repeats, progress=True)
+    table = matmul_benchmark.measure("cpu", sizes=sizes, repeats=repeats, progress=True)
     path.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return table, path
 
@@ -96,7 +96,7 @@ def _measure(as_json: bool) -> int:
         return 0
     from lplab.hardware import accelerators
 
-    mine = accelerators.mine()
+    mine = accelerators.local_machine()
     print(f"  {mine.label}, {table['threads']} threads")
     for name, value in mine.peaks.items():
         print(f"  {name:<7} {value / 1e9:8.1f} billion operations a second in products")
@@ -112,7 +112,7 @@ def _measure(as_json: bool) -> int:
 def findings() -> dict[str, str | None]:
     """What there is, by name: versions, whether compiled kernels are on, a browser's path, the data folder."""
     from lplab import datasets
-    from lplab.formats import kernels
+    from lplab.formats.paths import kernel_selection
 
     try:
         data = str(datasets.data_folder())
@@ -125,7 +125,7 @@ def findings() -> dict[str, str | None]:
         "system": platform.platform(),
         **{name: version(name) for name in PURPOSES if name not in ("browser", "data")},
         "kernels": "compiled (numba)"
-        if kernels.available()
+        if kernel_selection.available()
         else "array operations (no numba, or LPLAB_NO_NUMBA is set)",
         "browser": next(browsers, None),
         "data": data,

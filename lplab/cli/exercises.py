@@ -13,14 +13,15 @@ def add_exercises(commands: Any) -> None:
     text = "list the exercises, show one, or prove their checks with all known mistakes"
     parser = add_command(commands, run_exercises, "exercises", text, "lplab exercises 01.2")
     parser.add_argument("id", nargs="?", help="lab and number, such as 01.2")
-    parser.add_argument("--kills", action="store_true", help="try all known mistakes: how many each ring catches")
+    parser.add_argument("--kills", action="store_true", help="try all known mistakes: how many each stage catches")
     parser.add_argument("--all", action="store_true", help="all pages as Markdown (docs/exercises.md)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run_exercises(args: argparse.Namespace) -> int:
     """Print the list, one page, the kill table or all pages; exit code 1 if a known mistake survives its check."""
-    from lplab.exercises import catalogue, pages
+    from lplab.exercises import pages
+    from lplab.exercises.model import catalogue
 
     with bad_values():
         chosen = [catalogue.get(args.id)] if args.id else [catalogue.get(name) for name in catalogue.names()]
@@ -29,7 +30,7 @@ def run_exercises(args: argparse.Namespace) -> int:
         text = "\n".join(f"{row['id']}  {row['title']} ({row['minutes']} min, {row['points']} points)" for row in rows)
         print(json.dumps(rows, indent=1) if args.json else text)
         return 0
-    found = rings_of(chosen)
+    found = catching_stages(chosen)
     if args.json:
         print(json.dumps(found, indent=1))
     elif args.kills:
@@ -37,16 +38,16 @@ def run_exercises(args: argparse.Namespace) -> int:
     else:
         head = pages.HEAD.format(table=pages.kill_table(found)) if args.all else ""
         print("\n\n".join([head.strip(), *[pages.page(e, found[e.id]).strip() for e in chosen]]).strip())
-    return int(any(pages.SURVIVES in rings for rings in found.values()))
+    return int(any(pages.SURVIVES in stages for stages in found.values()))
 
 
-def rings_of(chosen: list) -> dict[str, list[str]]:
-    """For each exercise the rings that catch its mistakes, in order; the bar goes to stderr."""
+def catching_stages(chosen: list) -> dict[str, list[str]]:
+    """For each exercise the stages that catch its mistakes, in order; the bar goes to stderr."""
     from tqdm import tqdm
 
     from lplab.exercises import pages
 
-    mistakes = [(exercise, mistake) for exercise in chosen for mistake in exercise.mutants]
+    mistakes = [(exercise, mistake) for exercise in chosen for mistake in exercise.mistakes]
     found: dict[str, list[str]] = {exercise.id: [] for exercise in chosen}
     for exercise, mistake in tqdm(mistakes, desc="known mistakes", file=sys.stderr, disable=not sys.stderr.isatty()):
         found[exercise.id].append(pages.caught_by(exercise, mistake))

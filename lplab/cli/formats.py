@@ -42,7 +42,7 @@ def run_formats(args: argparse.Namespace) -> int:
         return 0
     print(found)
     for key, value in numbers(found).items():
-        print(f"  {key.replace('_', ' '):<22}{shown(value)}")
+        print(f"  {key.replace('_', ' '):<22}{format_value(value)}")
     print(f"  {'in Python':<22}formats.get({found.name!r})")
     return 0
 
@@ -52,10 +52,10 @@ def numbers(fmt: Any) -> dict[str, Any]:
     return {key: None if value != value else value for key, value in fmt.describe().items()}
 
 
-def shown(value: Any) -> str:
-    """A number as people read it, and a dash for what does not apply.
+def format_value(value: Any) -> str:
+    """A number as text, and a dash for what does not apply.
 
-    >>> shown(0.001953125), shown(448.0), shown(None)
+    >>> format_value(0.001953125), format_value(448.0), format_value(None)
     ('0.00195312', '448', '-')
     """
     return "-" if value is None else f"{value:.6g}" if isinstance(value, int | float) else str(value)
@@ -63,7 +63,7 @@ def shown(value: Any) -> str:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """The rows under the headings of ``COLUMNS``: the name to the left, numbers to the right."""
-    cells = [list(COLUMNS), *([shown(row.get(key)) for key in COLUMNS.values()] for row in rows)]
+    cells = [list(COLUMNS), *([format_value(row.get(key)) for key in COLUMNS.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = (
         "  ".join(

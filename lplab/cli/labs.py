@@ -28,16 +28,16 @@ def run_lab(args: argparse.Namespace) -> int:
         raise BadInputError(f"there is no folder {folder}: give the labs folder of a clone of the repository")
     if importlib.util.find_spec("jupyterlab") is None:
         raise BadInputError("JupyterLab is not installed: pip install 'lplab[lab]'")
-    command = [sys.executable, "-m", "jupyterlab", *places(folder), f"--port={args.port}"]
+    command = [sys.executable, "-m", "jupyterlab", *jupyter_arguments(folder), f"--port={args.port}"]
     command += ["--no-browser"] * args.no_browser
     command += ["--allow-root"] * (os.name == "posix" and os.geteuid() == 0)
     return subprocess.call(command)
 
 
-def places(folder: Path) -> list[str]:
-    """What JupyterLab is told to show: the folder; in a checkout the one above it, opened at the labs.
+def jupyter_arguments(folder: Path) -> list[str]:
+    """Arguments of JupyterLab: the folder; in a checkout its parent, opened at the labs.
 
-    Labs lead to ``../docs``, and JupyterLab follows no link out of the folder that it was started in.
+    Labs link to ``../docs``, and JupyterLab follows no link out of the folder that it was started in.
     """
     above = folder.resolve().parent
     if not (above / "docs" / "glossary.md").is_file():

@@ -36,7 +36,7 @@ def wants_learners(args: argparse.Namespace) -> bool:
 
 
 def train_learners(args: argparse.Namespace) -> int:
-    """Train under a progress bar on stderr, then print loss, error and bytes; a diverged training ends with code 1.
+    """Train with a progress bar on stderr, then print loss, error and bytes; a diverged training ends with code 1.
 
     Raises:
         BadInputError: an unknown model or compressor, a number out of range, or an argument that does not fit.
@@ -52,7 +52,7 @@ def train_learners(args: argparse.Namespace) -> int:
     each = None if args.batch is None else args.batch // max(learners, 1)
     with bad_values():
         settings = RunSettings(args.model, args.compressor or "dense", learners, args.steps, each, args.lr, args.seed)
-    if args.distributed and (warning := crowd(learners, processors())):
+    if args.distributed and (warning := oversubscription_warning(learners, processors())):
         print(f"lplab train: {warning}", file=sys.stderr)
     started = time.perf_counter()
     steps, end = _run(settings, args.distributed)
@@ -64,17 +64,17 @@ def train_learners(args: argparse.Namespace) -> int:
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Number of processors that this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def crowd(learners: int, cores: int) -> str | None:
+def oversubscription_warning(learners: int, cores: int) -> str | None:
     """A warning where several processes share a processor, else None.
 
-    >>> crowd(100, 2)[:67]
+    >>> oversubscription_warning(100, 2)[:67]
     '100 processes share 2 processors, and each loads PyTorch for itself'
-    >>> crowd(2, 2) is None
+    >>> oversubscription_warning(2, 2) is None
     True
     """
     if learners <= cores:
@@ -87,12 +87,12 @@ def crowd(learners: int, cores: int) -> str | None:
 
 
 def _run(settings: Any, distributed: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """All steps, and what came of them."""
+    """The reports of all steps, and the final report."""
     from tqdm import tqdm
 
     from lplab.parallel.simulated import SimulatedRun
 
-    reports, steps, end = (_real(settings) if distributed else SimulatedRun(settings)), [], {}
+    reports, steps, end = (_distributed_reports(settings) if distributed else SimulatedRun(settings)), [], {}
     with tqdm(total=settings.steps, unit="step", file=sys.stderr, desc=settings.compressor) as bar:
         for report in reports:
             if "step" not in report:
@@ -104,7 +104,7 @@ def _run(settings: Any, distributed: bool) -> tuple[list[dict[str, Any]], dict[s
     return steps, end
 
 
-def _real(settings: Any) -> Iterator[dict[str, Any]]:
+def _distributed_reports(settings: Any) -> Iterator[dict[str, Any]]:
     from lplab.parallel.launch import DistributedError, DistributedRun
 
     try:
@@ -114,7 +114,7 @@ def _real(settings: Any) -> Iterator[dict[str, Any]]:
 
 
 def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]], end: dict[str, Any]) -> None:
-    """Print how it went: a few lines, or JSON."""
+    """Print the result: a few lines, or JSON."""
     losses = [s["loss"] for s in steps]
     payload, sent = (sum(s[kind] for s in steps) for kind in ("payload_bytes", "sent_bytes"))
     if args.json:
@@ -135,7 +135,7 @@ def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]]
     print(f"test loss      {end['test_loss']:.4f} nats")
     if "test_error" in end:
         print(f"test error     {end['test_error']:.1%}")
-    from lplab.compression.rates import wire_bytes
+    from lplab.compression.compression_ratio import wire_bytes
 
     each = len(steps) * settings.learners
     dense = 4 * sum(parameter.numel() for parameter in settings.task().model(settings.seed).parameters())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lplab.cli.command import BadInputError, add_command, bad_values
-from lplab.cli.simulate_report import notes, report, say, table, write_figure
+from lplab.cli.simulate_report import notes, print_notes, report, table, write_figure
 from lplab.cli.simulate_sweep import print_sweep
 
 CHIP = "default: h100; a name of --list, NAME of --chips FILE, or mine: as `lplab doctor --measure` measured it"
@@ -75,13 +75,13 @@ def run_simulate(args: argparse.Namespace) -> int:
 def chip_of(args: argparse.Namespace) -> Any:
     """The chip: of the user's file if there is one, else of the table."""
     from lplab.hardware import accelerators
-    from lplab.hardware.choices import chosen
+    from lplab.lookup import lookup
 
     if args.chips is None:
         return accelerators.get(args.chip)
     if not args.chips.is_file():
         raise ValueError(f"there is no file {args.chips}")
-    return chosen(accelerators.load(args.chips), args.chip, f"chip in {args.chips.name}")
+    return lookup(accelerators.load(args.chips), args.chip, f"chip in {args.chips.name}")
 
 
 def design_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def print_step(args: argparse.Namespace) -> int:
         from lplab import figures
 
         write_figure(figures.device_timeline(found, detail="layers"), args.html)
-    say(notes([found.design.chip], [found.design.precision]))
+    print_notes(notes([found.design.chip], [found.design.precision]))
     if args.json:
         print(json.dumps({name: None if value == inf else value for name, value in row.items()}))  # as in a sweep
     elif args.csv:

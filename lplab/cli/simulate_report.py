@@ -1,4 +1,4 @@
-"""What ``lplab simulate`` says and writes: a step as a few lines, notes on its chips, CSV, the file of a figure."""
+"""The output of ``lplab simulate``: a step as a few lines of text, notes on its chips, CSV, the file of a figure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lplab.hardware.units import amount, duration, grouped
+from lplab.hardware.units import duration, format_si, grouped
 
-RATES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+MAGNITUDES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 def per_second(operations: float) -> str:
-    """Operations a second in words.
+    """Operations per second as text.
 
     >>> per_second(989e12), per_second(2.5e9)
     ('989 trillion operations/s', '2.5 billion operations/s')
     """
-    factor, word = next((rate for rate in RATES if operations >= rate[0]), RATES[-1])
+    factor, word = next((row for row in MAGNITUDES if operations >= row[0]), MAGNITUDES[-1])
     return f"{grouped(operations / factor, 3)} {word} operations/s"
 
 
@@ -30,32 +30,32 @@ def size(nbytes: float) -> str:
     >>> size(7.054e12), size(0)
     ('7.054 TB', '0 bytes')
     """
-    return amount(nbytes, "B", 4) if nbytes >= 1000 else f"{grouped(nbytes, 4)} bytes"
+    return format_si(nbytes, "B", 4) if nbytes >= 1000 else f"{grouped(nbytes, 4)} bytes"
 
 
-def products(chip: Any, precision: Any, utilization: float | str, *, fall_back: bool = False) -> str:
-    """The rates that products run at, by pass.
+def peak_text(chip: Any, precision: Any, utilization: float | str, *, fall_back: bool = False) -> str:
+    """The peaks that products run at, by pass.
 
     >>> from lplab.hardware import accelerators, precisions
-    >>> products(accelerators.get("h100"), precisions.get("bf16"), 0.5)
+    >>> peak_text(accelerators.get("h100"), precisions.get("bf16"), 0.5)
     "at the chip's bf16 rate, 989 trillion operations/s, of which it reaches 50%"
     """
-    from lplab.hardware.compute import rate
+    from lplab.hardware.compute import peak_ops_per_second
 
-    forward = rate(chip, precision.forward_peaks, fall_back=fall_back)
-    backward = rate(chip, precision.dx_peaks, fall_back=fall_back)
+    forward = peak_ops_per_second(chip, precision.forward_peaks, fall_back=fall_back)
+    backward = peak_ops_per_second(chip, precision.dx_peaks, fall_back=fall_back)
     found = {name: f"{name} rate, {per_second(operations)}" for name, operations in (forward, backward)}
     share = f", of which it reaches {utilization:.0%}" if isinstance(utilization, float) else ""
     return f"at the chip's {' and '.join(found.values())}{share}"
 
 
-def stand_in(chip: Any, precision: Any) -> str | None:
+def fallback_note(chip: Any, precision: Any) -> str | None:
     """One sentence if the chip lacks the recipe's own rate and its products run at another one; else None.
 
     >>> from lplab.hardware import accelerators, precisions
-    >>> stand_in(accelerators.get("v100"), precisions.get("bf16"))
+    >>> fallback_note(accelerators.get("v100"), precisions.get("bf16"))
     'NVIDIA V100 SXM2 has no bf16 rate: products of the recipe BF16 run at its fp16 rate (--recipe fp16_mixed)'
-    >>> stand_in(accelerators.get("v100"), precisions.get("fp16_mixed")) is None
+    >>> fallback_note(accelerators.get("v100"), precisions.get("fp16_mixed")) is None
     True
     """
     from lplab.hardware import precisions
@@ -71,11 +71,11 @@ def stand_in(chip: Any, precision: Any) -> str | None:
 
 def notes(chips: Iterable[Any], recipes: Iterable[Any]) -> list[str]:
     """What the numbers do not say by themselves: another 16-bit rate, or a machine that is not the user's."""
-    from lplab.hardware import my_machine
+    from lplab.hardware import local_machine
 
     chips = list(chips)
-    found = [stand_in(chip, recipe) for chip in chips for recipe in recipes]
-    if any(chip.name == "mine" for chip in chips) and not my_machine.stored_at().is_file():
+    found = [fallback_note(chip, recipe) for chip in chips for recipe in recipes]
+    if any(chip.name == "mine" for chip in chips) and not local_machine.measurement_path().is_file():
         found.append("'mine' is still the machine lplab was made on: `lplab doctor --measure` makes it yours")
     return [note for note in found if note]
 
@@ -88,7 +88,7 @@ def report(found: Any, compressor: str) -> str:
     lines = {
         "modelled step": f"{d.workload.label}, {devices}",
         "recipe": f"{d.precision.label}, batch {found.batch} on each device",
-        "products": products(d.chip, d.precision, d.utilization, fall_back=d.fall_back),
+        "products": peak_text(d.chip, d.precision, d.utilization, fall_back=d.fall_back),
         "link": f"{c.link.label or c.link.name}, compressor {compressor}",
         "step": duration(found.step_seconds, 4),
         "  computing": duration(found.compute_seconds, 4),
@@ -96,14 +96,14 @@ def report(found: Any, compressor: str) -> str:
         "efficiency": f"{found.efficiency:.1%} of what as many devices do that send nothing",
         "throughput": f"{grouped(found.throughput, 3)} examples/s",
         "sent": f"{size(found.sent_bytes)} by each device in a step",
-        "memory": f"{size(found.memory_bytes)}{room(found)}",
+        "memory": f"{size(found.memory_bytes)}{memory_line(found)}",
         **{f"  {part}": size(nbytes) for part, nbytes in found.memory.items() if nbytes},
     }
     text = "\n".join(f"{name:<16}{words}" for name, words in lines.items())
     return text if found.fits is not False else f"{does_not_fit(found)}\n{text}"
 
 
-def room(found: Any) -> str:
+def memory_line(found: Any) -> str:
     """How much memory the chip has, behind what is needed."""
     there = found.design.chip.memory_bytes
     return "" if there is None else f" of the {size(there)} that each device has"
@@ -115,8 +115,8 @@ def does_not_fit(found: Any) -> str:
     return f"DOES NOT FIT: a device would need {needed} and has {there}. The times are of one with room for it."
 
 
-def say(lines: list[str]) -> None:
-    """What stands beside the result: on stderr, so that JSON and CSV stay what they are."""
+def print_notes(lines: list[str]) -> None:
+    """Print notes on stderr, so that JSON and CSV on stdout stay valid."""
     for line in lines:
         print(f"lplab simulate: {line}", file=sys.stderr)
 
@@ -126,7 +126,7 @@ def write_figure(figure: Any, path: Path) -> None:
     from lplab import figures
 
     figures.export(figure, html_path(path))
-    say([f"figure written to {path} ({path.stat().st_size / 1e6:.1f} MB)"])
+    print_notes([f"figure written to {path} ({path.stat().st_size / 1e6:.1f} MB)"])
 
 
 def html_path(path: Path) -> Path:

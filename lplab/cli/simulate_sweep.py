@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 from lplab.cli.command import BadInputError
-from lplab.cli.simulate_report import notes, say, write_figure
+from lplab.cli.simulate_report import notes, print_notes, write_figure
 
 RANGE = re.compile(r"([^:]+):([^:]+):(\d+)")
-MOST_POINTS = 100_000
+MAX_POINTS = 100_000
 
 
 def print_sweep(args: argparse.Namespace, settings: dict[str, Any]) -> int:
@@ -20,16 +20,16 @@ def print_sweep(args: argparse.Namespace, settings: dict[str, Any]) -> int:
         raise BadInputError("a sweep needs pandas: pip install 'lplab[lab]'") from None
     from lplab.hardware import sweep
 
-    axes = settings | dict(map(axis, args.sweep))
+    axes = settings | dict(map(parse_axis, args.sweep))
     points = math.prod(len(values) for values in axes.values() if isinstance(values, list))
-    if points > MOST_POINTS:
-        raise BadInputError(f"this sweep has {points:,} points; up to {MOST_POINTS:,} are simulated in one call")
+    if points > MAX_POINTS:
+        raise BadInputError(f"this sweep has {points:,} points; up to {MAX_POINTS:,} are simulated in one call")
     frame = sweep(args.workload, **axes)
     if args.html:
         from lplab import figures
 
         write_figure(figures.sweep_curves(frame), args.html)
-    say_of_sweep(axes)
+    print_sweep_notes(axes)
     frame = whole_numbers(frame)
     if args.json:
         print(frame.to_json(orient="records"))
@@ -43,10 +43,10 @@ def print_sweep(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     return 0
 
 
-def axis(text: str) -> tuple[str, list[Any]]:
+def parse_axis(text: str) -> tuple[str, list[Any]]:
     """A setting and its values as they are typed: a list, or first, last and how many, spread by equal factors.
 
-    >>> axis("devices=1,8"), axis("compressor=none,topk"), axis("bytes_per_second=1e9:1e11:3")[1]
+    >>> parse_axis("devices=1,8"), parse_axis("compressor=none,topk"), parse_axis("bytes_per_second=1e9:1e11:3")[1]
     (('devices', [1.0, 8.0]), ('compressor', ['none', 'topk']), [1000000000.0, 10000000000.0, 100000000000.0])
     """
     name, equals, values = text.partition("=")
@@ -56,22 +56,22 @@ def axis(text: str) -> tuple[str, list[Any]]:
     spread = RANGE.fullmatch(values)
     if spread is None or name == "compressor":
         parts = re.split(r",(?=\s*(?:none|[a-z]+(?::|,|$)))" if name == "compressor" else ",", values)
-        return name, [value(part.strip()) for part in parts]
+        return name, [parse_value(part.strip()) for part in parts]
     try:
         first, last, count = float(spread[1]), float(spread[2]), int(spread[3])
     except ValueError:
         raise ValueError(f"--sweep {name}: a range is FIRST:LAST:COUNT, got {values!r}") from None
-    if not (first > 0 and last > 0 and 1 < count <= MOST_POINTS):
-        allowed = f"two numbers above 0 and a count from 2 to {MOST_POINTS:,}"
+    if not (first > 0 and last > 0 and 1 < count <= MAX_POINTS):
+        allowed = f"two numbers above 0 and a count from 2 to {MAX_POINTS:,}"
         raise ValueError(f"--sweep {name}: a range needs {allowed}, got {values!r}")
     spaced = (first * (last / first) ** (i / (count - 1)) for i in range(count))
     return name, [float(f"{number:.12g}") for number in spaced]  # 8, not 7.999999999999998
 
 
-def value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A number, true or false where it reads as one, else the word.
 
-    >>> value("64"), value("true"), value("topk:density=0.01")
+    >>> parse_value("64"), parse_value("true"), parse_value("topk:density=0.01")
     (64.0, True, 'topk:density=0.01')
     """
     if text.lower() in ("true", "false"):
@@ -82,12 +82,12 @@ def value(text: str) -> Any:
         return text
 
 
-def say_of_sweep(axes: dict[str, Any]) -> None:
+def print_sweep_notes(axes: dict[str, Any]) -> None:
     """The notes on all chips and recipes of a sweep."""
     from lplab.hardware import accelerators, precisions
 
     chips, recipes = (values if isinstance(values := axes[name], list) else [values] for name in ("chip", "precision"))
-    say(notes(map(accelerators.get, chips), [precisions.get(recipe) for recipe in recipes]))
+    print_notes(notes(map(accelerators.get, chips), [precisions.get(recipe) for recipe in recipes]))
 
 
 def whole_numbers(frame: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values
 from lplab.cli.learners import add_learners, train_learners, wants_learners
 
-RECIPE = "hfp8_2019"  # unless told otherwise
+RECIPE = "hfp8_2019"  # the default
 
 
 def add_train(commands: Any) -> None:
@@ -38,7 +38,7 @@ def add_train(commands: Any) -> None:
 
 
 def run_train(args: argparse.Namespace) -> int:
-    """Train under a progress bar on stderr, then print how it went; a diverged training ends with code 1."""
+    """Train with a progress bar on stderr, then print the result; a diverged training ends with code 1."""
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -59,18 +59,18 @@ def run_train(args: argparse.Namespace) -> int:
             raise BadInputError(f"{path} is a folder; name a file in it")
     try:
         with bad_values():
-            trainer, task = prepared(args)
+            trainer, task = make_trainer(args)
     except TypeError as problem:
         raise BadInputError(str(problem)) from None
-    return finished(args, trainer, task)
+    return run_training(args, trainer, task)
 
 
-def prepared(args: argparse.Namespace) -> tuple[Any, Any]:
-    """The trainer and the task that the arguments ask for."""
+def make_trainer(args: argparse.Namespace) -> tuple[Any, Any]:
+    """The trainer and the task that the arguments name."""
     from lplab.training import Recorder, recipes, tasks
 
     task = tasks.get(args.model)
-    recipe = recipes.get(args.recipe, **dict(map(switch, args.set)))
+    recipe = recipes.get(args.recipe, **dict(map(parse_switch, args.set)))
     recorder = Recorder(every=10) if args.record else None
     trainer = task.trainer(recipe, args.seed, batch=args.batch, lr=args.lr, recorder=recorder)
     if args.resume:
@@ -79,15 +79,15 @@ def prepared(args: argparse.Namespace) -> tuple[Any, Any]:
         try:
             trainer.load(args.resume)
         except (LookupError, TypeError, AttributeError, EOFError, RuntimeError, UnpicklingError) as problem:
-            said = (str(problem).splitlines() or [type(problem).__name__])[0].partition(". ")[0]
-            raise ValueError(f"{args.resume} is no checkpoint of this model and recipe: {said}") from None
+            message = (str(problem).splitlines() or [type(problem).__name__])[0].partition(". ")[0]
+            raise ValueError(f"{args.resume} is no checkpoint of this model and recipe: {message}") from None
     return trainer, task
 
 
-def switch(text: str) -> tuple[str, Any]:
-    """A switch as it is typed: a number, true, false or none where it reads as one, else a word.
+def parse_switch(text: str) -> tuple[str, Any]:
+    """Parse SWITCH=VALUE: the value is a number, true, false or none where it reads as one, else a word.
 
-    >>> switch("bits=2"), switch("phases=single"), switch("master_weights=false")
+    >>> parse_switch("bits=2"), parse_switch("phases=single"), parse_switch("master_weights=false")
     (('bits', 2), ('phases', 'single'), ('master_weights', False))
     """
     name, equals, value = text.partition("=")
@@ -99,14 +99,14 @@ def switch(text: str) -> tuple[str, Any]:
         return name, None if value.lower() == "none" else value
 
 
-def finished(args: argparse.Namespace, trainer: Any, task: Any) -> int:
-    """Train, save what is to be saved, print."""
+def run_training(args: argparse.Namespace, trainer: Any, task: Any) -> int:
+    """Train, save the checkpoint and the recording, print the result."""
     from lplab.training import DivergedError
 
     started, losses, code, stopped, is_whole = time.perf_counter(), [], 0, "", True
     try:
-        with held_back() as interrupted:
-            for step in with_bar(trainer, args.steps):
+        with deferred_sigint() as interrupted:
+            for step in steps_with_progress(trainer, args.steps):
                 losses.append(step.loss)
                 if interrupted.is_set():
                     code, stopped = INTERRUPTED, "stopped by Ctrl-C"
@@ -120,7 +120,7 @@ def finished(args: argparse.Namespace, trainer: Any, task: Any) -> int:
         if args.save and is_whole:
             trainer.save(args.save)
         if args.record:
-            from lplab.recording_files import Recording
+            from lplab.recordings.magnitudes import Recording
 
             Recording.of(trainer.recorder, f"{args.model} under {args.recipe}, seed {args.seed}").save(args.record)
     test = trainer.evaluate(*task.test()) if code == 0 else {}
@@ -129,26 +129,26 @@ def finished(args: argparse.Namespace, trainer: Any, task: Any) -> int:
 
 
 @contextmanager
-def held_back() -> Iterator[threading.Event]:
-    """Ctrl-C waits until the step has ended, or a checkpoint would hold half an update; a second one does not wait."""
+def deferred_sigint() -> Iterator[threading.Event]:
+    """Ctrl-C takes effect after the current step, so that no checkpoint holds half an update; a second one at once."""
     interrupted = threading.Event()
 
-    def asked(number: int, frame: Any) -> None:
+    def on_interrupt(number: int, frame: Any) -> None:
         if interrupted.is_set():
             raise KeyboardInterrupt
         interrupted.set()
 
-    if threading.current_thread() is not threading.main_thread():  # no other thread may set handlers, or gets Ctrl-C
+    if threading.current_thread() is not threading.main_thread():  # which alone gets Ctrl-C
         yield interrupted
         return
-    before = signal.signal(signal.SIGINT, asked)
+    before = signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield interrupted
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def with_bar(trainer: Any, steps: int) -> Any:
+def steps_with_progress(trainer: Any, steps: int) -> Any:
     """The steps of the training, with a bar that shows the loss."""
     from tqdm import tqdm
 
@@ -160,7 +160,7 @@ def with_bar(trainer: Any, steps: int) -> Any:
 
 
 def report(args: argparse.Namespace, trainer: Any, result: dict[str, Any]) -> None:
-    """Print how it went: a few lines, or JSON."""
+    """Print the result: a few lines, or JSON."""
     if args.json:
         about = {"recipe": args.recipe, "model": args.model, "seed": args.seed, "steps": trainer.step}
         print(json.dumps(about | result | {"stopped": result["stopped"] or None}))

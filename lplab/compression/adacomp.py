@@ -1,9 +1,9 @@
-"""AdaComp: each bin decides by itself what is worth sending (Chen et al., AAAI 2018, arXiv 1712.02679).
+"""AdaComp: a threshold for each bin of a layer (Chen et al., AAAI 2018, arXiv 1712.02679).
 
-The steps, for one layer with residue r and gradient g: G = r + g; H = r + s·g; the bins are consecutive elements of
-G; in each bin m = max |G|; the layer's scale S is the mean of the m; sent are the elements with |H| ≥ m, as
-sign(G)·S; the residue keeps G minus what was sent. Our notes on the paper are second-hand; each reading of a doubtful
-point is a switch.
+The steps, for one layer with residual r (the paper writes "residue") and gradient g: G = r + g; H = r + s·g; the bins
+are consecutive elements of G; in each bin m = max |G|; the layer's scale S is the mean of the m; the elements with
+|H| ≥ m are sent as sign(G)·S; the new residual is G minus what was sent. Our notes on the paper are second-hand; each
+doubtful point is a switch.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lplab.compression import adacomp_wire, local
+from lplab.compression import selection
+from lplab.compression.averaging import mean_of_messages
+from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
-from lplab.compression.means import mean_of_messages
-from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
 from lplab.compression.state import LayerState
+from lplab.compression.wire import adacomp_wire
 
-BINS = {"convolution": 50}  # elements a bin; 500 for all other layers
-LARGEST_BIN = 2**14 - 1
+BIN_BY_KIND = {"convolution": 50}  # elements in a bin; 500 for all other layers
+MAX_BIN = 2**14 - 1
 
 
 @dataclass(frozen=True)
@@ -29,18 +30,18 @@ class AdaComp(Compressor):
     """Adaptive residual gradient compression.
 
     Args:
-        bin: elements a bin, 1 to 16,383; None: 50 for convolutions and 500 for other layers.
-        scale_factor: s; the paper takes 2 and calls 1.5 to 3 fit. 1 sends the maximum of each bin alone ("local
+        bin: elements in a bin, 1 to 16,383; None: 50 for convolutions and 500 for other layers.
+        scale_factor: s; the paper uses 2 and says that 1.5 to 3 work. 1 sends only the maximum of each bin ("local
             selection").
-        sign_of: "G", or "H" for the other reading: the sign that is sent.
-        scale_over: "all" bins or the "nonzero" ones: which maxima the scale is the mean of.
-        always_one: whether a bin whose maximum does not pass is made to send it.
-        zero_bins: what a bin sends in which G is zero everywhere: "nothing", or "all" of it as +S, as |0| ≥ 0 says
-            where nobody minds (A2 of our notes).
-        small: "dense" or "compressed": biases, normalization and tensors below 1,024 elements.
+        sign_of: whose sign is sent: "G", or "H" for the other reading.
+        scale_over: whose maxima the scale averages: "all" bins, or the "nonzero" ones.
+        always_one: whether a bin whose maximum does not reach the threshold sends it anyway.
+        zero_bins: what a bin sends in which G is zero everywhere: "nothing", or "all" elements as +S, which follows
+            from |0| ≥ 0 if zero is not an exception (A2 of our notes).
+        small: "dense" or "compressed": how biases, normalization and tensors below 1,024 elements are sent.
 
     Raises:
-        ValueError: a value that is not allowed.
+        ValueError: a setting out of range.
 
     >>> AdaComp().for_layer(LayerInfo("conv", (64, 64, 3, 3), "convolution")).bin
     50
@@ -56,8 +57,8 @@ class AdaComp(Compressor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.bin is not None and not 1 <= self.bin <= LARGEST_BIN:
-            raise ValueError(f"bin must be from 1 to {LARGEST_BIN:,} elements, got {self.bin}")
+        if self.bin is not None and not 1 <= self.bin <= MAX_BIN:
+            raise ValueError(f"bin must be from 1 to {MAX_BIN:,} elements, got {self.bin}")
         if not 1 <= self.scale_factor < np.inf:
             raise ValueError(f"scale_factor must be 1 or more, got {self.scale_factor}")
         allowed = {
@@ -71,41 +72,41 @@ class AdaComp(Compressor):
                 raise ValueError(f"{name} must be {' or '.join(map(repr, values))}, got {getattr(self, name)!r}")
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
-        """With the bin of the layer's kind; small tensors go dense unless told otherwise."""
+        """With the bin of the layer's kind; dense for small tensors unless ``small="compressed"``."""
         if layer.is_small and self.small == "dense":
             return Dense()
-        return self if self.bin is not None else replace(self, bin=BINS.get(layer.kind, 500))
+        return self if self.bin is not None else replace(self, bin=BIN_BY_KIND.get(layer.kind, 500))
 
     def init(self, shape: Sequence[int]) -> LayerState:
-        """A residue of zeros."""
-        return LayerState(shape, residue=np.zeros(size_of(shape), np.float32))
+        """A residual of zeros."""
+        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One gather of packed symbols."""
+        """One all-gather of packed symbols."""
         length = self._bin()
-        found = self._select(checked(gradient, state), state, context)
-        state.propose(residue=found.residue)
-        payload = adacomp_wire.encode(found.scale, found.indices, found.negative, gradient.size, length)
+        selected = self._select(flat_gradient(gradient, state), state, context)
+        state.propose(residual=selected.residual)
+        payload = adacomp_wire.encode(selected.scale, selected.indices, selected.negative, gradient.size, length)
 
-        def add(total: np.ndarray, each: np.ndarray) -> None:
-            message = adacomp_wire.decode(each, gradient.size, length)
+        def add(total: np.ndarray, payload: np.ndarray) -> None:
+            message = adacomp_wire.decode(payload, gradient.size, length)
             total[message.indices] += message.values()
 
-        average = yield Gather(payload, mean_of_messages(gradient.size, add))
+        average = yield AllGather(payload, mean_of_messages(gradient.size, add))
         return average.reshape(gradient.shape)
 
-    def _select(self, gradient: np.ndarray, state: LayerState, context: Context) -> local.Selected:
-        """What a learner sends of a flat gradient, and its residue afterwards."""
-        return local.adacomp_select(state["residue"], gradient, self, self._bin(), out=state.blank("residue"))
+    def _select(self, gradient: np.ndarray, state: LayerState, context: Context) -> selection.Selection:
+        """The elements of a flat gradient that a learner sends, and its new residual."""
+        return selection.adacomp_select(state["residual"], gradient, self, self._bin(), out=state.blank("residual"))
 
-    def plan(self, shape: Sequence[int], activity: adacomp_wire.Activity | None = None) -> tuple[Transfer, ...]:
-        """One gather; without ``activity`` as if five elements of each bin were sent, the paper's own example."""
-        bins = -(-size_of(shape) // self._bin())
-        activity = activity or adacomp_wire.Activity(min(5 * bins, size_of(shape)), 0)
+    def plan(self, shape: Sequence[int], activity: adacomp_wire.SentCounts | None = None) -> tuple[Transfer, ...]:
+        """One all-gather; without ``activity``, five elements from each bin, the paper's own example."""
+        bins = -(-element_count(shape) // self._bin())
+        activity = activity or adacomp_wire.SentCounts(min(5 * bins, element_count(shape)), 0)
         counted = activity.sent * adacomp_wire.code_type(self._bin()).itemsize
         return (Transfer("gather", adacomp_wire.size_of(activity, self._bin()), counted),)
 
     def _bin(self) -> int:
         if self.bin is None:
-            raise ValueError("AdaComp's bin depends on the layer: take AdaComp(...).for_layer(info), or give bin=")
+            raise ValueError("AdaComp's bin depends on the layer: use AdaComp(...).for_layer(info), or give bin=")
         return self.bin

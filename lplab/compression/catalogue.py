@@ -1,22 +1,22 @@
-"""Compressors by name, as they are typed in a terminal. A new one is a new row."""
+"""Compressors by name, as on the command line. A new one is a new row."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any
 
 from lplab.compression.adacomp import AdaComp
+from lplab.compression.compressor import Compressor
 from lplab.compression.dense import Dense
 from lplab.compression.dgc import DGC
 from lplab.compression.lossless import Lossless
 from lplab.compression.lowrank import PowerSGD
-from lplab.compression.protocol import Compressor
 from lplab.compression.scalecom import ScaleCom
 from lplab.compression.signs import EFSign, OneBit
 from lplab.compression.sparse import RandomK, TopK
 from lplab.compression.unbiased import QSGD, TernGrad
+from lplab.lookup import closest_names
 
 COMPRESSORS: dict[str, type[Compressor]] = {
     "dense": Dense,
@@ -40,7 +40,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(text: str) -> Compressor:
-    """A compressor from its name, with settings behind a colon.
+    """A compressor from its name and, after a colon, its settings.
 
     Raises:
         ValueError: an unknown name or setting, or a value that is not allowed.
@@ -54,7 +54,7 @@ def get(text: str) -> Compressor:
     """
     name, _, settings = text.partition(":")
     if name not in COMPRESSORS:
-        close = get_close_matches(name, COMPRESSORS, 2, 0.5)
+        close = closest_names(name, COMPRESSORS, limit=2, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}? " if close else ""
         raise ValueError(f"unknown compressor {name!r}; {hint}All: {', '.join(COMPRESSORS)}")
     kind = COMPRESSORS[name]
@@ -72,9 +72,9 @@ def _setting(kind: type[Compressor], part: str) -> tuple[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """A number, True, False or None where it reads as one, else the word itself."""
-    spelled = {"true": "True", "false": "False", "none": "None"}.get(text.lower(), text)
+    """A number, True, False or None where the text is one, else the text itself."""
+    literal = {"true": "True", "false": "False", "none": "None"}.get(text.lower(), text)
     try:
-        return ast.literal_eval(spelled)
+        return ast.literal_eval(literal)
     except (ValueError, SyntaxError):
         return text

@@ -1,4 +1,4 @@
-"""No compression, or fewer bits a value: what everything else is compared with."""
+"""No compression, or half precision on the wire: the baseline of all comparisons."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.compression.protocol import Compressor, Context, Steps, Sum, Transfer, checked, size_of
+from lplab.compression.compressor import AllReduce, Compressor, Context, Steps, Transfer, element_count, flat_gradient
 from lplab.compression.state import LayerState
-from lplab.compression.values import bytes_per_value, check_wire, round_to_wire
+from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
 
 
 @dataclass(frozen=True)
 class Dense(Compressor):
-    """The whole gradient, each value in ``wire``: "fp32" (nothing is lost), "fp16" or "bf16".
+    """The whole gradient, each value in ``wire``: "fp32" (lossless), "fp16" or "bf16".
 
-    Half precision on the wire is summed in float32 here; what overflows becomes the largest number.
+    Values in half precision are summed in float32; values that overflow are clipped to the largest number.
 
     Raises:
         ValueError: an unknown format.
@@ -32,11 +32,11 @@ class Dense(Compressor):
         check_wire(self.wire)
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One sum."""
-        values = round_to_wire(checked(gradient, state), self.wire)
-        average = yield Sum(values, self.wire, lambda total: total / np.float32(context.world))
+        """One all-reduce."""
+        values = round_to_wire(flat_gradient(gradient, state), self.wire)
+        average = yield AllReduce(values, self.wire, lambda total: total / np.float32(context.world))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """All values."""
-        return (Transfer("sum", size_of(shape) * bytes_per_value(self.wire)),)
+        return (Transfer("sum", element_count(shape) * bytes_per_value(self.wire)),)

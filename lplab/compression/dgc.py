@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
-from lplab.compression.sparse import TopK, check_density, chosen, encode, largest, mean_of_chosen
+from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
+from lplab.compression.sparse import TopK, check_density, encode, mean_of_sparse, selected_count, top_k_indices
 from lplab.compression.state import LayerState
-from lplab.compression.values import check_wire, round_to_wire
+from lplab.compression.wire.values import check_wire, round_to_wire
 
 
 @dataclass(frozen=True)
 class DGC(Compressor):
     """Deep Gradient Compression.
 
-    u ← μ·u + g; v ← v + u; the largest |v| are sent; where sent, v and (masking) u become zero. The optimizer after
-    it must have **no** momentum of its own. Selection is exact here; the authors' code samples a threshold.
+    u ← μ·u + g; v ← v + u; the largest |v| are sent; where they are sent, v and (with masking) u become zero. The
+    optimizer must have **no** momentum. Selection is exact here; the authors' code estimates a threshold from a sample.
 
     Args:
         density: share of the elements after the warm-up.
@@ -26,7 +26,7 @@ class DGC(Compressor):
         warm_up: densities of the first steps: (0.25,) * 100 + (0.0625,) * 100 …
         masking: whether u is set to zero where v was sent ("momentum factor masking").
         nesterov: u ← μ·(u + g); v ← v + u + g.
-        clip: the local gradient of this layer is scaled down to a norm of clip / √learners; None: no clipping.
+        clip: the local gradient of this layer is scaled down to a norm of at most clip / √learners; None: no clipping.
         wire: "fp32", "fp16" or "bf16" for the values.
 
     Raises:
@@ -55,26 +55,26 @@ class DGC(Compressor):
         check_wire(self.wire)
 
     def density_at(self, step: int) -> float:
-        """The share that is sent in a step."""
+        """The share of the elements that is sent in a step."""
         return self.warm_up[step] if step < len(self.warm_up) else self.density
 
     def init(self, shape: Sequence[int]) -> LayerState:
-        """Velocity u and residue v of zeros."""
-        u, v = (np.zeros(size_of(shape), np.float32) for _ in range(2))
-        return LayerState(shape, velocity=u, residue=v)
+        """Velocity u and residual v of zeros."""
+        u, v = (np.zeros(element_count(shape), np.float32) for _ in range(2))
+        return LayerState(shape, velocity=u, residual=v)
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One gather of indices and values."""
-        g, mu = self._clipped(checked(gradient, state), context.world), np.float32(self.momentum)
+        """One all-gather of indices and values."""
+        g, mu = self._clipped(flat_gradient(gradient, state), context.world), np.float32(self.momentum)
         u = mu * (state["velocity"] + g) if self.nesterov else mu * state["velocity"] + g
-        v = state["residue"] + u + g if self.nesterov else state["residue"] + u
-        indices = largest(v, chosen(self.density_at(context.step), v.size))
+        v = state["residual"] + u + g if self.nesterov else state["residual"] + u
+        indices = top_k_indices(v, selected_count(self.density_at(context.step), v.size))
         sent = round_to_wire(v[indices], self.wire)
         v[indices] -= sent
         if self.masking:
             u[indices] = 0
-        state.propose(velocity=u, residue=v)
-        average = yield Gather(encode(indices, sent, self.wire), mean_of_chosen(gradient.size, self.wire))
+        state.propose(velocity=u, residual=v)
+        average = yield AllGather(encode(indices, sent, self.wire), mean_of_sparse(gradient.size, self.wire))
         return average.reshape(gradient.shape)
 
     def _clipped(self, gradient: np.ndarray, world: int) -> np.ndarray:
@@ -85,5 +85,5 @@ class DGC(Compressor):
         return gradient if norm <= limit else gradient * np.float32(limit / norm)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Index and value of each element that is sent after the warm-up."""
+        """Index and value of each element sent, after the warm-up."""
         return TopK(self.density, wire=self.wire).plan(shape)

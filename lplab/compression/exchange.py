@@ -1,6 +1,6 @@
-"""Many learners in one process: drives the generators in step, answers their requests, and keeps the ledger.
+"""Many learners in one process: run their generators in lockstep, compute their collectives, log their traffic.
 
-Sums are taken in the order of ranks, starting with rank 0: the order on which a real run can agree, too.
+Values are summed in the order of ranks, from rank 0; a distributed run can use the same order.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression.protocol import Broadcast, Compressor, Context, Gather, Request, Steps, Sum
+from lplab.compression.compressor import AllGather, AllReduce, Broadcast, Compressor, Context, Request, Steps
 from lplab.compression.state import LayerState
-from lplab.compression.values import bytes_per_value
+from lplab.compression.wire.values import bytes_per_value
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the ledger: what one learner put into one collective, in bytes of payload."""
+    """One line of the traffic log: the payload of one learner in one collective, in bytes."""
 
     step: int
     layer: str
@@ -28,10 +28,10 @@ class Entry:
 
 
 @dataclass
-class Ledger:
-    """All that was sent, line by line.
+class TrafficLog:
+    """Everything that was sent, one entry for each payload.
 
-    >>> ledger = Ledger([Entry(0, "w", "gather", 0, 12), Entry(0, "w", "gather", 1, 20)])
+    >>> ledger = TrafficLog([Entry(0, "w", "gather", 0, 12), Entry(0, "w", "gather", 1, 20)])
     >>> ledger.total(rank=1)
     20
     """
@@ -39,7 +39,7 @@ class Ledger:
     entries: list[Entry] = field(default_factory=list)
 
     def total(self, **where: Any) -> int:
-        """The sum of payload bytes of the lines with these values of step, layer, kind or rank."""
+        """The sum of payload bytes of the entries with these values of step, layer, kind or rank."""
         return sum(e.payload_bytes for e in self.entries if all(getattr(e, k) == v for k, v in where.items()))
 
 
@@ -51,19 +51,19 @@ def exchange(
     step: int = 0,
     layer: str = "",
     seed: int = 0,
-    ledger: Ledger | None = None,
+    ledger: TrafficLog | None = None,
 ) -> np.ndarray:
-    """One step of one layer for all learners: the averaged gradient. What the states learned is still to be committed.
+    """One step of one layer for all learners: the averaged gradient. The caller commits the states.
 
     Args:
         compressor: the algorithm.
         gradients: one for each learner, float32, of one shape.
         states: one for each learner, of :meth:`Compressor.init`.
         step, layer, seed: of the context.
-        ledger: receives a line for each payload.
+        ledger: receives an entry for each payload.
 
     Raises:
-        ValueError: no learners, or other numbers of gradients and states.
+        ValueError: no learners, or the numbers of gradients and states differ.
         NotFiniteError: a gradient with NaN or infinity; the caller rolls all states back.
 
     >>> from lplab.compression import TopK
@@ -77,43 +77,43 @@ def exchange(
     world = len(gradients)
     contexts = [Context(rank, world, step, layer, seed) for rank in range(world)]
     runs = [compressor.steps(g, s, c) for g, s, c in zip(gradients, states, contexts, strict=True)]
-    return drive(runs, contexts[0], ledger)
+    return run_in_lockstep(runs, contexts[0], ledger)
 
 
-def drive(runs: Sequence[Steps], context: Context, ledger: Ledger | None = None) -> np.ndarray:
-    """Run the generators of all learners in step until they return; the average, which all of them must agree on."""
-    answer: Any = None
+def run_in_lockstep(runs: Sequence[Steps], context: Context, ledger: TrafficLog | None = None) -> np.ndarray:
+    """Run the generators of all learners to the end, one collective at a time; return the average of rank 0."""
+    result: Any = None
     while True:
-        requests, results = _advance(runs, answer)
-        if results:
-            return results[0]
-        answer = answer_to(requests)
+        requests, averages = _advance(runs, result)
+        if averages:
+            return averages[0]
+        result = collective_result(requests)
         if ledger is not None:
             sizes = enumerate(map(payload_bytes, requests))
-            kind = type(requests[0]).__name__.lower()
+            kind = requests[0].kind
             ledger.entries += [Entry(context.step, context.layer, kind, r, n) for r, n in sizes if n is not None]
 
 
-def _advance(runs: Sequence[Steps], answer: Any) -> tuple[list[Request], list[np.ndarray]]:
-    """The next request of every learner, or their results."""
-    requests, results = [], []
+def _advance(runs: Sequence[Steps], result: Any) -> tuple[list[Request], list[np.ndarray]]:
+    """The next request of every learner, or their averages."""
+    requests, averages = [], []
     for run in runs:
         try:
-            requests.append(run.send(answer))
+            requests.append(run.send(result))
         except StopIteration as stop:
-            results.append(stop.value)
-    kinds = {type(request).__name__ for request in requests} | ({"nothing"} if results else set())
+            averages.append(stop.value)
+    kinds = {type(request).__name__ for request in requests} | ({"nothing"} if averages else set())
     if len(kinds) > 1:
-        raise RuntimeError(f"the learners ask for different collectives: {', '.join(sorted(kinds))}")
-    return requests, results
+        raise RuntimeError(f"the learners request different collectives: {', '.join(sorted(kinds))}")
+    return requests, averages
 
 
-def answer_to(requests: Sequence[Request]) -> Any:
-    """What all learners are told, from the requests in the order of ranks."""
+def collective_result(requests: Sequence[Request]) -> Any:
+    """The result of a collective, from the requests in the order of ranks."""
     first = requests[0]
     if isinstance(first, Broadcast):
         return first.finish(requests[first.source].payload)  # type: ignore[union-attr,arg-type]
-    if isinstance(first, Gather):
+    if isinstance(first, AllGather):
         return first.finish([request.payload for request in requests])  # type: ignore[union-attr,misc]
     total = first.values.copy()
     for request in requests[1:]:
@@ -122,7 +122,7 @@ def answer_to(requests: Sequence[Request]) -> Any:
 
 
 def payload_bytes(request: Request) -> int | None:
-    """The bytes of a request; None for a learner that only listens."""
-    if isinstance(request, Sum):
+    """The payload size of a request in bytes; None for a learner that only receives."""
+    if isinstance(request, AllReduce):
         return request.values.size * bytes_per_value(request.wire)
     return None if request.payload is None else request.payload.size

@@ -1,4 +1,4 @@
-"""What a compressor may want to know of a layer: its shape, its kind, and how often a weight is used."""
+"""The properties of a layer that compressors use: shape, kind, and how often a weight is used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 KINDS = ("convolution", "dense", "recurrent", "embedding", "small")
-SMALL = 1024  # elements: below, a tensor is not worth a header
+SMALL = 1024  # tensors with fewer elements are not worth compressing
 
 
 @dataclass(frozen=True)
@@ -18,21 +18,21 @@ class LayerInfo:
         name: as in ``named_parameters()``.
         shape: of the tensor.
         kind: "convolution", "dense", "recurrent", "embedding", or "small" for biases and normalization.
-        positions: how often a weight is used for one sample: height × width of a convolution's output, else 1. This is
-            the number of multiplications per gradient value and sample.
+        weight_reuse: how often a weight is used for one sample: height × width of a convolution's output, else 1. This
+            is the number of multiplications per gradient value and sample.
         first: whether it is the first layer.
 
     Raises:
-        ValueError: an unknown kind, an empty shape or a number of positions below 1.
+        ValueError: an unknown kind, an empty shape or a weight_reuse below 1.
 
-    >>> LayerInfo("conv1", (64, 3, 7, 7), "convolution", positions=112 * 112, first=True).numel
+    >>> LayerInfo("conv1", (64, 3, 7, 7), "convolution", weight_reuse=112 * 112, first=True).numel
     9408
     """
 
     name: str
     shape: tuple[int, ...]
     kind: str = "dense"
-    positions: int = 1
+    weight_reuse: int = 1
     first: bool = False
 
     def __post_init__(self) -> None:
@@ -40,22 +40,22 @@ class LayerInfo:
             raise ValueError(f"unknown kind {self.kind!r} of layer {self.name!r}; allowed: {', '.join(KINDS)}")
         if any(n < 1 for n in self.shape):
             raise ValueError(f"layer {self.name!r} has no elements: shape {self.shape}")
-        if self.positions < 1:
-            raise ValueError(f"positions of layer {self.name!r} must be 1 or more, got {self.positions}")
+        if self.weight_reuse < 1:
+            raise ValueError(f"weight_reuse of layer {self.name!r} must be 1 or more, got {self.weight_reuse}")
 
     @property
     def numel(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def is_small(self) -> bool:
-        """Whether the tensor is sent as it is: a bias, normalization, or fewer than 1,024 elements."""
+        """Whether the tensor is sent uncompressed: a bias, normalization, or fewer than 1,024 elements."""
         return self.kind == "small" or self.numel < SMALL
 
 
 def info_of(name: str, shape: Sequence[int]) -> LayerInfo:
-    """A guess from the shape alone: four dimensions are a convolution, two are dense, one is small.
+    """A guess from the shape alone: one dimension is small, two are dense, more are a convolution.
 
     >>> info_of("conv.weight", (64, 32, 3, 3)).kind, info_of("bias", (64,)).kind
     ('convolution', 'small')

@@ -1,7 +1,7 @@
-"""Lossless compression of the dense gradient by well-known packages: LZ4, Zstandard, zlib.
+"""Lossless compression of the dense gradient by general-purpose codecs: LZ4, Zstandard, zlib.
 
-Message: what the package makes of the float32 values, little-endian; with ``shuffle`` of all lowest bytes, then all
-second ones and so on, since sign and exponent repeat and the rest is noise.
+Message: the codec's output for the float32 values, little-endian. With ``shuffle`` all lowest bytes come first, then
+all second bytes and so on, since signs and exponents repeat and the other bits are noise.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression.means import dense_mean
-from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
+from lplab.compression.averaging import dense_mean
+from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
 from lplab.compression.state import LayerState
 
 
 @dataclass(frozen=True)
 class Codec:
-    """A package: how it compresses bytes at a level, and how it undoes it, given the length of the result."""
+    """Functions of a package: compress bytes at a level; decompress, given the length of the result."""
 
     compress: Callable[[bytes, int], bytes]
     decompress: Callable[[bytes, int], bytes]
@@ -29,8 +29,8 @@ class Codec:
 
 def _zlib() -> Codec:
     def decompress(data: bytes, size: int) -> bytes:
-        machine = zlib.decompressobj()
-        return _all_of(machine, machine.decompress(data, size + 1))
+        decoder = zlib.decompressobj()
+        return _complete(decoder, decoder.decompress(data, size + 1))
 
     return Codec(zlib.compress, decompress)
 
@@ -41,8 +41,8 @@ def _zstd() -> Codec:
     def decompress(data: bytes, size: int) -> bytes:
         if zstd.get_frame_parameters(data).content_size > size:
             raise ValueError("it is longer than the tensor")
-        machine = zstd.ZstdDecompressor().decompressobj()
-        return _all_of(machine, machine.decompress(data))
+        decoder = zstd.ZstdDecompressor().decompressobj()
+        return _complete(decoder, decoder.decompress(data))
 
     return Codec(lambda data, level: zstd.ZstdCompressor(level=level).compress(data), decompress)
 
@@ -51,15 +51,15 @@ def _lz4() -> Codec:
     lz4 = _package("lz4.frame")
 
     def decompress(data: bytes, size: int) -> bytes:
-        machine = lz4.LZ4FrameDecompressor()
-        return _all_of(machine, machine.decompress(data, max_length=size + 1))
+        decoder = lz4.LZ4FrameDecompressor()
+        return _complete(decoder, decoder.decompress(data, max_length=size + 1))
 
     return Codec(lambda data, level: lz4.compress(data, compression_level=level), decompress)
 
 
-def _all_of(machine: Any, result: bytes) -> bytes:
-    """The result, if the message ended exactly where its bytes did: the packages overlook what comes after."""
-    if not machine.eof or machine.unused_data:
+def _complete(decoder: Any, result: bytes) -> bytes:
+    """Refuse a message that is cut short or has bytes after its end, which the packages ignore."""
+    if not decoder.eof or decoder.unused_data:
         raise ValueError("it is cut short, too long, or followed by other bytes")
     return result
 
@@ -78,16 +78,16 @@ def _package(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Lossless(Compressor):
-    """The gradient without any loss, as short as a general compressor makes it.
+    """The gradient without loss, compressed by a general-purpose codec.
 
     Args:
         codec: "zlib", "zstd" or "lz4".
-        level: of the codec: more is slower and shorter. Up to 9 for zlib, 22 for zstd, 16 for lz4.
-        shuffle: whether bytes of the same place are put together first.
+        level: of the codec: higher is slower and smaller. Up to 9 for zlib, 22 for zstd, 16 for lz4.
+        shuffle: whether bytes are grouped by significance first.
 
     Raises:
-        ValueError: an unknown codec, or a level that it does not have.
-        ModuleNotFoundError: when it runs and the codec's package is missing.
+        ValueError: an unknown codec, or a level out of its range.
+        ModuleNotFoundError: (when it runs) the codec's package is missing.
 
     >>> Lossless("zlib", level=1)
     Lossless(codec='zlib', level=1, shuffle=True)
@@ -115,7 +115,7 @@ class Lossless(Compressor):
         """The inverse of :meth:`encode`.
 
         Raises:
-            ValueError: the package cannot read it, or it holds another number of values.
+            ValueError: the codec cannot read it, or it holds another number of values.
         """
         codec = CODECS[self.codec]()
         try:
@@ -129,11 +129,11 @@ class Lossless(Compressor):
         return in_order.reshape(-1).view("<f4").astype(np.float32)
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One gather."""
-        payload = self.encode(checked(gradient, state))
-        average = yield Gather(payload, dense_mean(gradient.size, self.decode))
+        """One all-gather."""
+        payload = self.encode(flat_gradient(gradient, state))
+        average = yield AllGather(payload, dense_mean(gradient.size, self.decode))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: int | None = None) -> tuple[Transfer, ...]:
-        """``activity``: bytes of the message; without it as if nothing could be saved."""
-        return (Transfer("gather", 4 * size_of(shape) if activity is None else activity),)
+        """``activity``: bytes of the message; without it the uncompressed size."""
+        return (Transfer("gather", 4 * element_count(shape) if activity is None else activity),)

@@ -1,4 +1,4 @@
-"""PowerSGD: two thin factors instead of a matrix (Vogels, Karimireddy, Jaggi, NeurIPS 2019, arXiv 1905.13727)."""
+"""PowerSGD: two low-rank factors instead of a matrix (Vogels, Karimireddy, Jaggi, NeurIPS 2019, arXiv 1905.13727)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lplab.compression.compressor import AllReduce, Compressor, Context, Steps, Transfer, element_count, flat_gradient
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
-from lplab.compression.protocol import Compressor, Context, Steps, Sum, Transfer, checked, size_of
 from lplab.compression.state import LayerState
 
 
@@ -17,15 +17,15 @@ from lplab.compression.state import LayerState
 class PowerSGD(Compressor):
     """One step of power iteration: P = M·Q, summed, made orthonormal; Q = Mᵀ·P, summed; the average is P·Qᵀ.
 
-    M is the gradient plus the residue, first dimension × rest; Q starts where it ended in the step before. The
-    residue is what this learner's own factors miss, M − P·(Mᵀ·P)ᵀ, so that average and residues together lose
-    nothing. Vectors go dense.
+    M is the gradient plus the residual, first dimension × all others; Q starts from its value in the step before. The
+    residual is the error of this learner's own factors, M − P·(Mᵀ·P)ᵀ, so that average and residuals together are
+    lossless. Vectors are sent dense.
 
     Args:
         rank: columns of the factors.
-        warm_start: whether Q is kept; else it is drawn anew, the same on all learners. So are columns of Q that a
-            matrix of low rank has left empty.
-        error_feedback: whether what is missed is added to the next gradient.
+        warm_start: whether Q is kept; else it is drawn anew, the same on all learners. So are columns of Q that are
+            zero after a matrix of lower rank.
+        error_feedback: whether the residual is added to the next gradient.
 
     Raises:
         ValueError: a rank below 1.
@@ -44,28 +44,28 @@ class PowerSGD(Compressor):
             raise ValueError(f"rank must be 1 or more, got {self.rank}")
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
-        """Dense for vectors and where two factors would be no smaller than the matrix."""
+        """Dense for vectors and where the two factors would not be smaller than the matrix."""
         rows, columns = layer.shape[0] if layer.shape else 1, layer.numel // (layer.shape[0] if layer.shape else 1)
         return Dense() if len(layer.shape) < 2 or self.rank * (rows + columns) >= layer.numel else self
 
     def init(self, shape: Sequence[int]) -> LayerState:
-        """A residue of zeros, and a start for Q that all learners share."""
+        """A residual of zeros, and an initial Q that all learners share."""
         rows, columns = _matrix(shape)
-        q = np.random.default_rng(size_of(shape)).standard_normal((columns, self._rank(shape)))
-        return LayerState(shape, residue=np.zeros(rows * columns, np.float32), q=q.astype(np.float32))
+        q = np.random.default_rng(element_count(shape)).standard_normal((columns, self._rank(shape)))
+        return LayerState(shape, residual=np.zeros(rows * columns, np.float32), q=q.astype(np.float32))
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """Two sums."""
+        """Two all-reduces."""
         shape, rank = _matrix(gradient.shape), self._rank(gradient.shape)
-        matrix = (checked(gradient, state) + state["residue"]).reshape(shape)
-        q = _with_every_column(state["q"] if self.warm_start else np.zeros((shape[1], rank), np.float32), context)
-        p = yield Sum((matrix @ q).reshape(-1))
+        matrix = (flat_gradient(gradient, state) + state["residual"]).reshape(shape)
+        q = _without_zero_columns(state["q"] if self.warm_start else np.zeros((shape[1], rank), np.float32), context)
+        p = yield AllReduce((matrix @ q).reshape(-1))
         p = orthonormal(p.reshape(shape[0], rank))
         own = matrix.T @ p
-        total = yield Sum(own.reshape(-1))
+        total = yield AllReduce(own.reshape(-1))
         mean = (total / np.float32(context.world)).reshape(shape[1], rank)
-        left = (matrix - p @ own.T).reshape(-1) if self.error_feedback else state["residue"]
-        state.propose(residue=left, q=mean)
+        residual = (matrix - p @ own.T).reshape(-1) if self.error_feedback else state["residual"]
+        state.propose(residual=residual, q=mean)
         return (p @ mean.T).reshape(gradient.shape)
 
     def _rank(self, shape: Sequence[int]) -> int:
@@ -81,7 +81,7 @@ class PowerSGD(Compressor):
 
 
 def orthonormal(p: np.ndarray) -> np.ndarray:
-    """Columns made orthonormal by Gram and Schmidt, float64 inside; a column that depends on those before becomes zero.
+    """Gram-Schmidt in float64; a column that depends linearly on those before it becomes zero.
 
     >>> orthonormal(np.array([[3, 3], [4, 4]], np.float32)).round(6).tolist()
     [[0.6000000238418579, 0.0], [0.800000011920929, 0.0]]
@@ -96,21 +96,20 @@ def orthonormal(p: np.ndarray) -> np.ndarray:
     return work.astype(np.float32)
 
 
-def _with_every_column(q: np.ndarray, context: Context) -> np.ndarray:
-    """Q with random columns in place of zeros, the same on all learners.
+def _without_zero_columns(q: np.ndarray, context: Context) -> np.ndarray:
+    """Q with random columns in place of zero columns, the same on all learners.
 
-    A step whose matrix has too low a rank, as of a gradient that is zero, leaves columns of zeros; from them no later
-    step would ever come back.
+    A matrix of lower rank, such as a zero gradient, leaves columns of zeros, which would stay zero in all later steps.
     """
     missing = ~q.any(axis=0)
     if not missing.any():
         return q
-    drawn = context.shared_coin().standard_normal((len(q), np.count_nonzero(missing)), np.float32)
+    replacement = context.shared_rng().standard_normal((len(q), np.count_nonzero(missing)), np.float32)
     q = q.copy()
-    q[:, missing] = drawn
+    q[:, missing] = replacement
     return q
 
 
 def _matrix(shape: Sequence[int]) -> tuple[int, int]:
     rows = shape[0] if len(shape) > 1 else 1
-    return rows, size_of(shape) // rows
+    return rows, element_count(shape) // rows

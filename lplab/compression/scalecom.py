@@ -1,9 +1,9 @@
-"""ScaleCom: one learner chooses for all, so that masks and sums commute (Chen et al., NeurIPS 2020, arXiv 2104.11125).
+"""ScaleCom: one learner selects for all, so that masks and sums commute (Chen et al., NeurIPS 2020, arXiv 2104.11125).
 
-Learner i has memory m and p = m + g. The leader of the step (step mod learners) chooses the largest |p| of each chunk
-and broadcasts the indices; everybody sends its own p there, and an ordinary sum adds them up: the message does not
-grow with the number of learners. Memory: m ← (1 − β)·m + β·(p − sent). Where p was sent, (1 − β)·m stays: it is not
-set to zero.
+Each learner has a residual m (the paper's memory) and p = m + g. The leader of the step (step mod learners) selects the
+largest |p| of each chunk and broadcasts their indices. All learners send their own p there, and an all-reduce sums
+them: the message does not grow with the number of learners. Residual: m ← (1 − β)·m + β·(p − sent). Where p was sent,
+(1 − β)·m remains: it is not set to zero.
 """
 
 from __future__ import annotations
@@ -14,16 +14,26 @@ from functools import partial
 
 import numpy as np
 
-from lplab.compression import local, scalecom_wire
+from lplab.compression import selection
+from lplab.compression.averaging import mean_at
+from lplab.compression.compressor import (
+    AllReduce,
+    Broadcast,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    element_count,
+    flat_gradient,
+)
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
-from lplab.compression.means import mean_at
-from lplab.compression.protocol import Broadcast, Compressor, Context, Steps, Sum, Transfer, checked, size_of
 from lplab.compression.state import LayerState
-from lplab.compression.values import bytes_per_value, check_wire, round_to_wire
+from lplab.compression.wire import scalecom_wire
+from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
 
-LARGEST_CHUNK = 2**16
-RATES = ((197, 25), (128, 50), (1, 400))  # from so many positions a weight on: elements for one that is sent
+MAX_CHUNK = 2**16
+CHUNK_BY_WEIGHT_REUSE = ((197, 25), (128, 50), (1, 400))  # (least weight_reuse, elements in a chunk)
 
 
 @dataclass(frozen=True)
@@ -31,20 +41,19 @@ class ScaleCom(Compressor):
     """Scalable sparsified gradient compression (CLT-k with a low-pass filter).
 
     Args:
-        chunk: elements a chunk, 1 to 65,536; None: by the layer, 400, 50 or 25 as its weights are used below 128,
-            from 128 to 196, or more times for a sample, and the first layer dense (the paper's guide, as our notes
+        chunk: elements in a chunk, 1 to 65,536; None: by the layer, 400, 50 or 25 if its weights are used fewer than
+            128, 128 to 196, or more times for a sample, and the first layer dense (the paper's guide, as our notes
             reconstruct it).
-        beta: of the memory's low-pass filter, above 0 and up to 1. 1 is plain error feedback, which loses nothing;
-            the paper takes 0.1 with large batches and learning rates. Below 1 a part of what is not sent is
-            forgotten.
+        beta: of the residual's low-pass filter, above 0 and up to 1. 1 is plain error feedback, which is lossless;
+            the paper uses 0.1 with large batches and learning rates. Below 1 a part of the unsent values is lost.
         m: how many elements of each chunk are sent.
-        wire: "fp32", "fp16" or "bf16" for the values; the error of rounding stays in the memory.
-        small: "dense" or "compressed" (chunk 25): biases, normalization and tensors below 1,024 elements.
+        wire: "fp32", "fp16" or "bf16" for the values; the rounding error stays in the residual.
+        small: "dense" or "compressed" (chunk 25): how biases, normalization and tensors below 1,024 elements are sent.
 
     Raises:
         ValueError: a value out of range.
 
-    >>> ScaleCom().for_layer(LayerInfo("conv", (64, 64, 3, 3), "convolution", positions=56 * 56)).chunk
+    >>> ScaleCom().for_layer(LayerInfo("conv", (64, 64, 3, 3), "convolution", weight_reuse=56 * 56)).chunk
     25
     """
 
@@ -56,8 +65,8 @@ class ScaleCom(Compressor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.chunk is not None and not 1 <= self.chunk <= LARGEST_CHUNK:
-            raise ValueError(f"chunk must be from 1 to {LARGEST_CHUNK:,} elements, got {self.chunk}")
+        if self.chunk is not None and not 1 <= self.chunk <= MAX_CHUNK:
+            raise ValueError(f"chunk must be from 1 to {MAX_CHUNK:,} elements, got {self.chunk}")
         if not 0 < self.beta <= 1:
             raise ValueError(f"beta must be above 0 and at most 1, got {self.beta}")
         if self.m < 1 or (self.chunk is not None and self.m > self.chunk):
@@ -67,60 +76,59 @@ class ScaleCom(Compressor):
         check_wire(self.wire)
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
-        """With the chunk of the layer; unless told otherwise the first layer and small tensors go dense."""
+        """With the chunk of the layer; dense for the first layer (without ``chunk``) and for small tensors."""
         if (layer.first and self.chunk is None) or (layer.is_small and self.small == "dense"):
             return Dense()
         return self if self.chunk is not None else replace(self, chunk=chunk_for(layer))
 
     def init(self, shape: Sequence[int]) -> LayerState:
-        """A memory of zeros."""
-        return LayerState(shape, residue=np.zeros(size_of(shape), np.float32))
+        """A residual of zeros."""
+        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """A broadcast of indices by the leader, then a sum."""
-        chunk, memory = self._chunk(), state["residue"]
-        wanted = np.add(memory, checked(gradient, state), out=state.blank("residue"))
+        """A broadcast of indices by the leader, then an all-reduce."""
+        chunk, residual = self._chunk(), state["residual"]
+        corrected = np.add(residual, flat_gradient(gradient, state), out=state.blank("residual"))
         payload = None
         if context.rank == context.leader:
-            payload = scalecom_wire.encode(local.largest_of_chunks(wanted, chunk, self.m), chunk)
+            payload = scalecom_wire.encode(selection.largest_per_chunk(corrected, chunk, self.m), chunk)
         nbytes = scalecom_wire.size_of(gradient.size, chunk, self.m)
         decode = partial(scalecom_wire.decode, numel=gradient.size, chunk=chunk, m=self.m)
         indices = yield Broadcast(payload, context.leader, nbytes, decode)
-        chosen = wanted.take(indices)
-        sent = round_to_wire(chosen, self.wire)
-        wanted[indices] = chosen - sent
-        state.propose(residue=self._filtered(memory, wanted))
-        average = yield Sum(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
+        selected = corrected.take(indices)
+        sent = round_to_wire(selected, self.wire)
+        corrected[indices] = selected - sent
+        state.propose(residual=self._filtered(residual, corrected))
+        average = yield AllReduce(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
         return average.reshape(gradient.shape)
 
-    def _filtered(self, memory: np.ndarray, left: np.ndarray) -> np.ndarray:
+    def _filtered(self, residual: np.ndarray, unsent: np.ndarray) -> np.ndarray:
+        """The new residual; ``unsent`` is overwritten."""
         if self.beta == 1:
-            return left
-        left *= np.float32(self.beta)
-        left += memory * np.float32(1 - self.beta)
-        return left
+            return unsent
+        unsent *= np.float32(self.beta)
+        unsent += residual * np.float32(1 - self.beta)
+        return unsent
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Indices from the leader, values from everybody."""
-        numel, chunk = size_of(shape), self._chunk()
+        """Indices from the leader, values from all."""
+        numel, chunk = element_count(shape), self._chunk()
         values = scalecom_wire.count_of(numel, chunk, self.m) * bytes_per_value(self.wire)
         indices = scalecom_wire.size_of(numel, chunk, self.m)
         return (Transfer("broadcast", indices, paper_bytes=0), Transfer("sum", values))
 
     def _chunk(self) -> int:
         if self.chunk is None:
-            raise ValueError(
-                "ScaleCom's chunk depends on the layer: take ScaleCom(...).for_layer(info), or give chunk="
-            )
+            raise ValueError("ScaleCom's chunk depends on the layer: use ScaleCom(...).for_layer(info), or give chunk=")
         return self.chunk
 
 
 def chunk_for(layer: LayerInfo) -> int:
-    """Elements for one that is sent, by the number of multiplications per gradient value and sample.
+    """Elements in a chunk, by the number of multiplications per gradient value and sample.
 
-    >>> [chunk_for(LayerInfo("w", (8, 8), positions=n)) for n in (1, 128, 196, 197)]
+    >>> [chunk_for(LayerInfo("w", (8, 8), weight_reuse=n)) for n in (1, 128, 196, 197)]
     [400, 50, 50, 25]
     """
     if layer.kind == "small":
         return 25
-    return next(rate for positions, rate in RATES if layer.positions >= positions)
+    return next(chunk for reuse, chunk in CHUNK_BY_WEIGHT_REUSE if layer.weight_reuse >= reuse)

@@ -1,4 +1,4 @@
-"""One check that all compressors share: each setting is of the kind that its field names."""
+"""The check that all compressors share: each setting has the type of its field."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
-KINDS = {int: Integral, float: Real}  # numpy's numbers are numbers, too
-WORDS = {
+ABSTRACT_TYPES = {int: Integral, float: Real}  # they include numpy's numbers
+DESCRIPTIONS = {
     int: "a whole number",
     float: "a number",
     bool: "true or false",
@@ -18,16 +18,16 @@ WORDS = {
     tuple: "several numbers",
     type(None): "None",
 }
-"""What a setting takes, by the type of its field."""
+"""How messages describe the types of fields."""
 
 
 def check_settings(compressor: object) -> None:
-    """Refuse a setting of the wrong kind, as a word for a number, before it is compared with anything.
+    """Refuse a setting of the wrong type, such as a string for a number, before its value is checked.
 
-    A whole number is a number; True is not.
+    An integer is accepted for a float; True is not a number.
 
     Raises:
-        ValueError: the first such setting.
+        ValueError: a setting of the wrong type.
 
     >>> from lplab.compression import ScaleCom
     >>> ScaleCom(chunk="x")
@@ -35,30 +35,30 @@ def check_settings(compressor: object) -> None:
     ...
     ValueError: chunk of ScaleCom takes a whole number or None, got 'x'
     """
-    for name, kinds in _kinds(cast("Hashable", type(compressor))).items():
+    for name, types in _allowed_types(cast("Hashable", type(compressor))).items():
         value = getattr(compressor, name)
-        if not any(_is(value, kind) for kind in kinds):
-            told = " or ".join(WORDS.get(kind, kind.__name__) for kind in kinds)
-            raise ValueError(f"{name} of {type(compressor).__name__} takes {told}, got {value!r}")
+        if not any(_is(value, kind) for kind in types):
+            allowed = " or ".join(DESCRIPTIONS.get(kind, kind.__name__) for kind in types)
+            raise ValueError(f"{name} of {type(compressor).__name__} takes {allowed}, got {value!r}")
 
 
 def _is(value: Any, kind: type) -> bool:
-    return isinstance(value, KINDS.get(kind, kind)) and (kind is bool or not isinstance(value, bool))
+    return isinstance(value, ABSTRACT_TYPES.get(kind, kind)) and (kind is bool or not isinstance(value, bool))
 
 
 @cache
-def _kinds(compressor: Hashable) -> dict[str, list[type]]:
-    """The types that each field allows; without fields whose hints are no types, as Any and Literal."""
+def _allowed_types(compressor: Hashable) -> dict[str, list[type]]:
+    """The types that each field allows; without fields whose hints are not types, such as Any and Literal."""
     try:
         hints = get_type_hints(cast("Any", compressor))
-    except NameError:  # hints of somebody's own class that are there for a type checker alone: nothing to go by
+    except NameError:  # a user's class with hints imported for type checkers only: nothing to check
         return {}
-    kinds = {field.name: _several(hints[field.name]) for field in fields(cast("Any", compressor))}
-    return {name: several for name, several in kinds.items() if all(_is_type(kind) for kind in several)}
+    allowed = {field.name: _members(hints[field.name]) for field in fields(cast("Any", compressor))}
+    return {name: types for name, types in allowed.items() if all(_is_type(kind) for kind in types)}
 
 
-def _several(hint: Any) -> list[Any]:
-    """The types of a union, or the one: without what they hold."""
+def _members(hint: Any) -> list[Any]:
+    """The types of a union, or the only one, without type parameters."""
     union = get_origin(hint) in (Union, UnionType)
     return [get_origin(kind) or kind for kind in (get_args(hint) if union else (hint,))]
 

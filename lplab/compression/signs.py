@@ -1,4 +1,4 @@
-"""One bit an element: 1-bit SGD (Seide et al. 2014) and EF-signSGD (Karimireddy et al. 2019)."""
+"""One bit per element: 1-bit SGD (Seide et al. 2014) and EF-signSGD (Karimireddy et al. 2019)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from functools import partial
 
 import numpy as np
 
-from lplab.compression.bits import pack_signs, unpack_signs
-from lplab.compression.means import dense_mean
-from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
+from lplab.compression.averaging import dense_mean
+from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
 from lplab.compression.state import LayerState
+from lplab.compression.wire.bits import pack_signs, unpack_signs
 
 
 @dataclass(frozen=True)
 class OneBit(Compressor):
-    """1-bit SGD: the sign of gradient plus residue; each column has one value for either side, the mean of that side.
+    """1-bit SGD: the sign of gradient plus residual; each column has one value for each sign, the mean of its elements.
 
-    A column is what one output of a layer receives: a row of torch's weight (first dimension). Vectors are one column.
-    The way back is not quantized again here: every learner gathers all messages and takes the mean.
+    A column belongs to one output of a layer: a row of torch's weight (first dimension). Vectors are one column. The
+    average is not quantized again here: every learner gathers all messages and takes the mean.
 
     Message: for each column the mean of its values of 0 or more and that of its negative ones, float32 little-endian;
     then the signs, eight to a byte.
@@ -29,31 +29,31 @@ class OneBit(Compressor):
     """
 
     def init(self, shape: Sequence[int]) -> LayerState:
-        """A residue of zeros."""
-        return LayerState(shape, residue=np.zeros(size_of(shape), np.float32))
+        """A residual of zeros."""
+        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One gather."""
+        """One all-gather."""
         columns = _columns(gradient.shape)
-        wanted = checked(gradient, state) + state["residue"]
-        negative = wanted < 0
-        means = _sides(wanted.reshape(columns, -1), negative.reshape(columns, -1))
-        state.propose(residue=wanted - _values(means, negative))
+        corrected = flat_gradient(gradient, state) + state["residual"]
+        negative = corrected < 0
+        means = _mean_by_sign(corrected.reshape(columns, -1), negative.reshape(columns, -1))
+        state.propose(residual=corrected - _values(means, negative))
         payload = np.concatenate([means.astype("<f4").reshape(-1).view(np.uint8), pack_signs(negative)])
 
-        average = yield Gather(payload, dense_mean(gradient.size, partial(decode_columns, columns=columns)))
+        average = yield AllGather(payload, dense_mean(gradient.size, partial(decode_columns, columns=columns)))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Eight bytes a column and a bit an element."""
-        return (Transfer("gather", 8 * _columns(shape) + -(-size_of(shape) // 8)),)
+        """Eight bytes per column and one bit per element."""
+        return (Transfer("gather", 8 * _columns(shape) + -(-element_count(shape) // 8)),)
 
 
 def decode_columns(payload: np.ndarray, numel: int, columns: int) -> np.ndarray:
-    """What a message of :class:`OneBit` says: float32, flat.
+    """Decode a message of :class:`OneBit`: float32, flat.
 
     Raises:
-        ValueError: a message of another length, or one with a mean that is not finite.
+        ValueError: a message of the wrong length, or a mean that is not finite.
     """
     means = _finite(payload, 2 * columns)
     return _values(means.reshape(columns, 2), unpack_signs(payload[8 * columns :], numel))
@@ -61,12 +61,12 @@ def decode_columns(payload: np.ndarray, numel: int, columns: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class EFSign(Compressor):
-    """Sign compression with error feedback: sign(p)·mean|p|, p the gradient plus the residue.
+    """Sign compression with error feedback: sign(p)·mean|p|, p the gradient plus the residual.
 
-    The residue is in units of the gradient; the learning rate comes after the average. Zero counts as positive.
+    The residual is in units of the gradient; the learning rate is applied after averaging. Zero counts as positive.
 
     Args:
-        error_feedback: False: plain signs with a scale, which need not converge.
+        error_feedback: False: signs with a scale and no residual, which need not converge.
 
     Message: mean|p|, float32 little-endian; then the signs, eight to a byte.
 
@@ -77,33 +77,33 @@ class EFSign(Compressor):
     error_feedback: bool = True
 
     def init(self, shape: Sequence[int]) -> LayerState:
-        """A residue of zeros, if there is error feedback."""
+        """A residual of zeros, if there is error feedback."""
         if not self.error_feedback:
             return LayerState(shape)
-        return LayerState(shape, residue=np.zeros(size_of(shape), np.float32))
+        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One gather."""
-        flat = checked(gradient, state)
-        wanted = flat + state["residue"] if self.error_feedback else flat
-        negative = wanted < 0
-        scale = np.float32(np.add.reduce(np.abs(wanted), dtype=np.float64) / wanted.size)
+        """One all-gather."""
+        flat = flat_gradient(gradient, state)
+        corrected = flat + state["residual"] if self.error_feedback else flat
+        negative = corrected < 0
+        scale = np.float32(np.add.reduce(np.abs(corrected), dtype=np.float64) / corrected.size)
         if self.error_feedback:
-            state.propose(residue=wanted - np.where(negative, -scale, scale))
+            state.propose(residual=corrected - np.where(negative, -scale, scale))
         payload = np.concatenate([np.array([scale], "<f4").view(np.uint8), pack_signs(negative)])
-        average = yield Gather(payload, dense_mean(gradient.size, decode_signs))
+        average = yield AllGather(payload, dense_mean(gradient.size, decode_signs))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Four bytes and a bit an element."""
-        return (Transfer("gather", 4 + -(-size_of(shape) // 8)),)
+        """Four bytes and one bit per element."""
+        return (Transfer("gather", 4 + -(-element_count(shape) // 8)),)
 
 
 def decode_signs(payload: np.ndarray, numel: int) -> np.ndarray:
-    """What a message of :class:`EFSign` says: float32, flat.
+    """Decode a message of :class:`EFSign`: float32, flat.
 
     Raises:
-        ValueError: a message of another length, or one with a scale that is not finite.
+        ValueError: a message of the wrong length, or a scale that is not finite.
     """
     scale = _finite(payload, 1)[0]
     return np.where(unpack_signs(payload[4:], numel), -scale, scale)
@@ -123,9 +123,9 @@ def _finite(payload: np.ndarray, count: int) -> np.ndarray:
     return values
 
 
-def _sides(wanted: np.ndarray, negative: np.ndarray) -> np.ndarray:
+def _mean_by_sign(values: np.ndarray, negative: np.ndarray) -> np.ndarray:
     """[columns, 2]: mean of the values of 0 or more, mean of the negative ones; 0 where there are none."""
-    sums = [np.where(side, wanted, 0).sum(axis=1, dtype=np.float64) for side in (~negative, negative)]
+    sums = [np.where(side, values, 0).sum(axis=1, dtype=np.float64) for side in (~negative, negative)]
     counts = [np.count_nonzero(side, axis=1) for side in (~negative, negative)]
     return np.stack([s / np.maximum(n, 1) for s, n in zip(sums, counts, strict=True)], axis=1).astype(np.float32)
 

@@ -1,7 +1,6 @@
-"""Sparse baselines: the largest values, and random values.
+"""Sparse baselines: top-k and random-k.
 
-A message of chosen values is, for k elements: 4·k bytes of indices (uint32, rising), then the k values, all little-
-endian.
+A sparse message of k elements: 4·k bytes of indices (uint32, ascending), then the k values, all little-endian.
 """
 
 from __future__ import annotations
@@ -12,27 +11,36 @@ from functools import partial
 
 import numpy as np
 
-from lplab.compression.means import mean_at, mean_of_messages
-from lplab.compression.protocol import Compressor, Context, Gather, Steps, Sum, Transfer, checked, size_of
+from lplab.compression.averaging import mean_at, mean_of_messages
+from lplab.compression.compressor import (
+    AllGather,
+    AllReduce,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    element_count,
+    flat_gradient,
+)
 from lplab.compression.state import LayerState
-from lplab.compression.values import bytes_per_value, check_wire, from_bytes, round_to_wire, to_bytes
+from lplab.compression.wire.values import bytes_per_value, check_wire, from_bytes, round_to_wire, to_bytes
 
 INDEX_BYTES = 4
 
 
-def chosen(density: float, numel: int) -> int:
-    """How many elements a density means: at least one.
+def selected_count(density: float, numel: int) -> int:
+    """The number of elements that a density selects, at least one.
 
-    >>> chosen(0.01, 250), chosen(0.01, 20)
+    >>> selected_count(0.01, 250), selected_count(0.01, 20)
     (2, 1)
     """
     return max(1, round(density * numel))
 
 
-def largest(x: np.ndarray, k: int) -> np.ndarray:
-    """Indices of the k largest |x|, rising; where equal, the first ones.
+def top_k_indices(x: np.ndarray, k: int) -> np.ndarray:
+    """Indices of the k largest |x|, ascending; of equal magnitudes the first ones.
 
-    >>> largest(np.array([2, -3, 2, 2], np.float32), 2).tolist()
+    >>> top_k_indices(np.array([2, -3, 2, 2], np.float32), 2).tolist()
     [0, 1]
     """
     magnitudes = np.abs(x)
@@ -44,7 +52,7 @@ def largest(x: np.ndarray, k: int) -> np.ndarray:
 
 
 def encode(indices: np.ndarray, values: np.ndarray, wire: str = "fp32") -> np.ndarray:
-    """Chosen values as uint8; the values have been rounded to ``wire``.
+    """A sparse message as uint8; the values have been rounded to ``wire``.
 
     >>> encode(np.array([258]), np.array([1.0], np.float32)).tolist()
     [2, 1, 0, 0, 0, 0, 128, 63]
@@ -56,20 +64,20 @@ def decode(payload: np.ndarray, numel: int, wire: str = "fp32") -> tuple[np.ndar
     """The inverse of :func:`encode`: indices (int64) and values (float32).
 
     Raises:
-        ValueError: the payload is no whole number of elements, or an index is out of range or out of order.
+        ValueError: the payload is not a whole number of elements, or an index is out of range or out of order.
     """
     each = INDEX_BYTES + bytes_per_value(wire)
     if not payload.size or payload.size % each:
-        raise ValueError(f"{payload.size} bytes are no message of chosen values: {each} bytes for each are needed")
+        raise ValueError(f"{payload.size} bytes are no sparse message: each element has {each} bytes")
     count = payload.size // each
     indices = np.ascontiguousarray(payload[: INDEX_BYTES * count]).view("<u4").astype(np.int64)
     if indices[-1] >= numel or (np.diff(indices) <= 0).any():
-        raise ValueError("this message of chosen values is damaged: an index is out of range, or out of order")
+        raise ValueError("this sparse message is damaged: an index is out of range, or out of order")
     return indices, from_bytes(payload[INDEX_BYTES * count :], wire, count)
 
 
-def mean_of_chosen(numel: int, wire: str) -> Callable[[Sequence[np.ndarray]], np.ndarray]:
-    """What a gather of such messages ends with: their mean as a dense vector."""
+def mean_of_sparse(numel: int, wire: str) -> Callable[[Sequence[np.ndarray]], np.ndarray]:
+    """The ``finish`` of an all-gather of sparse messages: their mean as a dense vector."""
 
     def add(total: np.ndarray, payload: np.ndarray) -> None:
         indices, values = decode(payload, numel, wire)
@@ -86,7 +94,7 @@ def check_density(density: float) -> None:
 
 @dataclass(frozen=True)
 class _Sparse(Compressor):
-    """What both have in common: how much, whether the rest is remembered, and the format of values."""
+    """The settings of both."""
 
     density: float = 0.01
     error_feedback: bool = True
@@ -98,21 +106,21 @@ class _Sparse(Compressor):
         check_wire(self.wire)
 
     def init(self, shape: Sequence[int]) -> LayerState:
-        """A residue of zeros, if there is error feedback."""
+        """A residual of zeros, if there is error feedback."""
         if not self.error_feedback:
             return LayerState(shape)
-        return LayerState(shape, residue=np.zeros(size_of(shape), np.float32))
+        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
 
 
 @dataclass(frozen=True)
 class TopK(_Sparse):
     """Each learner sends its own k largest values (Aji and Heafield 2017, by layer).
 
-    The sets of n learners differ, so the sum fills up with n: "gradient build-up".
+    The sets of n learners differ, so the density of the sum grows with n: "gradient build-up".
 
     Args:
-        density: share of the elements that is sent.
-        error_feedback: whether what is not sent is added to the next gradient.
+        density: fraction of the elements that is sent.
+        error_feedback: whether unsent values are added to the next gradient.
         wire: "fp32", "fp16" or "bf16" for the values.
 
     Raises:
@@ -123,30 +131,30 @@ class TopK(_Sparse):
     """
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One gather of indices and values."""
-        wanted = _wanted(gradient, state)
-        indices = largest(wanted, chosen(self.density, wanted.size))
-        sent = round_to_wire(wanted[indices], self.wire)
+        """One all-gather of indices and values."""
+        corrected = _add_residual(gradient, state)
+        indices = top_k_indices(corrected, selected_count(self.density, corrected.size))
+        sent = round_to_wire(corrected[indices], self.wire)
         if self.error_feedback:
-            wanted[indices] -= sent
-            state.propose(residue=wanted)
-        average = yield Gather(encode(indices, sent, self.wire), mean_of_chosen(gradient.size, self.wire))
+            corrected[indices] -= sent
+            state.propose(residual=corrected)
+        average = yield AllGather(encode(indices, sent, self.wire), mean_of_sparse(gradient.size, self.wire))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Index and value of each chosen element."""
+        """Index and value of each selected element."""
         each = INDEX_BYTES + bytes_per_value(self.wire)
-        return (Transfer("gather", chosen(self.density, size_of(shape)) * each),)
+        return (Transfer("gather", selected_count(self.density, element_count(shape)) * each),)
 
 
 @dataclass(frozen=True)
 class RandomK(_Sparse):
-    """All learners send the same random elements, so no indices travel.
+    """All learners send the same random elements, so no indices are sent.
 
     Args:
-        density: share of the elements, drawn without replacement from a coin that all learners share.
-        error_feedback: whether what is not sent is added to the next gradient. Without it the values are scaled by 1
-            / density, which makes them right on average.
+        density: fraction of the elements, drawn without replacement by a generator that all learners share.
+        error_feedback: whether unsent values are added to the next gradient. Without it the values are scaled by 1
+            / density, which makes them unbiased.
         wire: "fp32", "fp16" or "bf16" for the values.
 
     Raises:
@@ -157,24 +165,24 @@ class RandomK(_Sparse):
     """
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One sum of values."""
-        wanted = _wanted(gradient, state)
-        k = chosen(self.density, wanted.size)
-        indices = np.sort(context.shared_coin().choice(wanted.size, k, replace=False, shuffle=False))
-        values = wanted[indices] if self.error_feedback else wanted[indices] * np.float32(wanted.size / k)
+        """One all-reduce of values."""
+        corrected = _add_residual(gradient, state)
+        k = selected_count(self.density, corrected.size)
+        indices = np.sort(context.shared_rng().choice(corrected.size, k, replace=False, shuffle=False))
+        values = corrected[indices] if self.error_feedback else corrected[indices] * np.float32(corrected.size / k)
         sent = round_to_wire(values, self.wire)
         if self.error_feedback:
-            wanted[indices] -= sent
-            state.propose(residue=wanted)
-        average = yield Sum(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
+            corrected[indices] -= sent
+            state.propose(residual=corrected)
+        average = yield AllReduce(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """The values alone."""
-        return (Transfer("sum", chosen(self.density, size_of(shape)) * bytes_per_value(self.wire)),)
+        """Only the values."""
+        return (Transfer("sum", selected_count(self.density, element_count(shape)) * bytes_per_value(self.wire)),)
 
 
-def _wanted(gradient: np.ndarray, state: LayerState) -> np.ndarray:
-    """The gradient and what was left over: a new array."""
-    flat = checked(gradient, state)
-    return flat + state["residue"] if "residue" in state else flat.copy()
+def _add_residual(gradient: np.ndarray, state: LayerState) -> np.ndarray:
+    """The gradient plus the residual, if there is one: a new array."""
+    flat = flat_gradient(gradient, state)
+    return flat + state["residual"] if "residual" in state else flat.copy()

@@ -1,4 +1,4 @@
-"""What a compressor remembers of one layer: residues and the like, with commit and roll back."""
+"""The state of a compressor for one layer, such as its residual, with commit and rollback."""
 
 from __future__ import annotations
 
@@ -6,59 +6,63 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+FORMER_NAMES = {"residue": "residual"}  # accepted from older code and checkpoints
+
 
 class LayerState:
     """Arrays by name that belong to one layer of one learner.
 
-    A step proposes new arrays; nothing changes until :meth:`commit`. If any learner meets NaN, all of them
-    :meth:`rollback`, and the step has not happened. What ``state[name]`` gives may be written over in the step after
-    the next (see :meth:`blank`): whoever keeps it longer takes :meth:`arrays`.
+    A step proposes new arrays; nothing changes until :meth:`commit`. If the gradient of any learner is not finite, all
+    learners :meth:`rollback`, as if the step had not been made. An array from ``state[name]`` may be overwritten in the
+    step after the next (see :meth:`blank`); :meth:`arrays` returns copies.
 
     Args:
         shape: of the layer's gradient.
-        **arrays: what is remembered; float32 for residues.
+        **arrays: initial values; float32 for residuals.
 
-    >>> state = LayerState((2,), residue=np.zeros(2, np.float32))
-    >>> state.propose(residue=np.ones(2, np.float32))
-    >>> state["residue"].tolist()
+    >>> state = LayerState((2,), residual=np.zeros(2, np.float32))
+    >>> state.propose(residual=np.ones(2, np.float32))
+    >>> state["residual"].tolist()
     [0.0, 0.0]
     >>> state.commit()
-    >>> state["residue"].tolist()
+    >>> state["residual"].tolist()
     [1.0, 1.0]
     """
 
     def __init__(self, shape: Sequence[int], **arrays: np.ndarray) -> None:
         self.shape = tuple(shape)
-        self._arrays = arrays
+        self._arrays = _current(arrays)
         self._proposed: dict[str, np.ndarray] = {}
         self._replaced: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._arrays[name]
+        return self._arrays[FORMER_NAMES.get(name, name)]
 
     def __contains__(self, name: str) -> bool:
-        return name in self._arrays
+        return FORMER_NAMES.get(name, name) in self._arrays
 
     def __repr__(self) -> str:
-        return f"LayerState(shape={self.shape}, {', '.join(self._arrays) or 'nothing remembered'})"
+        return f"LayerState(shape={self.shape}, {', '.join(self._arrays) or 'empty'})"
 
     def propose(self, **arrays: np.ndarray) -> None:
-        """What the arrays shall be once the step is sure; they must not be changed afterwards.
+        """Propose new arrays, which take effect at :meth:`commit`; they must not be changed afterwards.
 
         Raises:
             KeyError: a name that this state does not have.
         """
+        arrays = _current(arrays)
         unknown = set(arrays) - set(self._arrays)
         if unknown:
             raise KeyError(f"this state has no {', '.join(sorted(unknown))}; it has {', '.join(self._arrays)}")
         self._proposed |= arrays
 
     def blank(self, name: str) -> np.ndarray:
-        """An array to write a proposal into: the one that the last commit replaced, since new memory is slow.
+        """An uninitialized array for a proposal: the one that the last commit replaced, which saves an allocation.
 
-        >>> LayerState((2,), residue=np.zeros(2, np.float32)).blank("residue").shape
+        >>> LayerState((2,), residual=np.zeros(2, np.float32)).blank("residual").shape
         (2,)
         """
+        name = FORMER_NAMES.get(name, name)
         replaced = self._replaced.pop(name, None)
         return np.empty_like(self._arrays[name]) if replaced is None else replaced
 
@@ -69,19 +73,20 @@ class LayerState:
         self._proposed = {}
 
     def rollback(self) -> None:
-        """Forget what was proposed."""
+        """Discard the proposed arrays."""
         self._proposed = {}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Copies of the current arrays, by name: what a checkpoint holds."""
+        """Copies of the current arrays, by name, for a checkpoint."""
         return {name: array.copy() for name, array in self._arrays.items()}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take arrays from a checkpoint (copied).
+        """Load copies of the arrays of a checkpoint; the former name "residue" is read as "residual".
 
         Raises:
-            ValueError: other names, shapes or dtypes than this state has.
+            ValueError: the names, shapes or dtypes differ from those of this state.
         """
+        arrays = _current(arrays)
         if set(arrays) != set(self._arrays):
             raise ValueError(f"the checkpoint holds {sorted(arrays)}, this state {sorted(self._arrays)}")
         for name, array in arrays.items():
@@ -92,3 +97,8 @@ class LayerState:
                 )
         self._arrays = {name: array.copy() for name, array in arrays.items()}
         self._proposed, self._replaced = {}, {}
+
+
+def _current(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays with former names replaced by the current ones."""
+    return {FORMER_NAMES.get(name, name): array for name, array in arrays.items()}

@@ -1,4 +1,4 @@
-"""Few levels and a coin, right on average: TernGrad (Wen et al. 2017) and QSGD (Alistarh et al. 2017)."""
+"""Unbiased stochastic quantization to few levels: TernGrad (Wen et al. 2017) and QSGD (Alistarh et al. 2017)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.compression.bits import pack_fields, pack_trits, unpack_fields, unpack_trits
-from lplab.compression.means import dense_mean
-from lplab.compression.protocol import Compressor, Context, Gather, Steps, Transfer, checked, size_of
+from lplab.compression.averaging import dense_mean
+from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
 from lplab.compression.state import LayerState
+from lplab.compression.wire.bits import pack_fields, pack_trits, unpack_fields, unpack_trits
 
 
 @dataclass(frozen=True)
 class TernGrad(Compressor):
-    """−S, 0 or S by a coin, S the largest magnitude of the layer; E[sent] is the gradient.
+    """Each element becomes −S, 0 or S at random, S the largest magnitude of the layer; E[sent] is the gradient.
 
     Args:
-        clip: in standard deviations (about zero): gradients are clipped there first, the paper takes 2.5; that costs
-            the unbiasedness. None: no clipping.
+        clip: gradients are first clipped at this many standard deviations (about zero), which makes the result
+            biased; the paper uses 2.5. None: no clipping.
 
     Message: S, float32 little-endian; then the symbols, five to a byte (1.6 bits each).
 
@@ -35,13 +35,13 @@ class TernGrad(Compressor):
             raise ValueError(f"clip must be above 0 standard deviations, got {self.clip}")
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One gather."""
-        g = self._clipped(checked(gradient, state))
+        """One all-gather."""
+        g = self._clipped(flat_gradient(gradient, state))
         scale = np.max(np.abs(g))
-        up = context.own_coin().random(g.size, np.float32) * scale < np.abs(g)
-        symbols = np.sign(g).astype(np.int8) * up
+        nonzero = context.rank_rng().random(g.size, np.float32) * scale < np.abs(g)
+        symbols = np.sign(g).astype(np.int8) * nonzero
         payload = np.concatenate([np.array([scale], "<f4").view(np.uint8), pack_trits(symbols)])
-        average = yield Gather(payload, dense_mean(gradient.size, decode_ternary))
+        average = yield AllGather(payload, dense_mean(gradient.size, decode_ternary))
         return average.reshape(gradient.shape)
 
     def _clipped(self, g: np.ndarray) -> np.ndarray:
@@ -51,12 +51,12 @@ class TernGrad(Compressor):
         return np.clip(g, -limit, limit)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Four bytes, and a byte for five elements."""
-        return (Transfer("gather", 4 + -(-size_of(shape) // 5)),)
+        """Four bytes, and one byte for five elements."""
+        return (Transfer("gather", 4 + -(-element_count(shape) // 5)),)
 
 
 def decode_ternary(payload: np.ndarray, numel: int) -> np.ndarray:
-    """What a message of :class:`TernGrad` says: float32, flat.
+    """Decode a message of :class:`TernGrad`: float32, flat.
 
     Raises:
         ValueError: a damaged message.
@@ -67,14 +67,14 @@ def decode_ternary(payload: np.ndarray, numel: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class QSGD(Compressor):
-    """Levels 0 … s of the norm of a bucket, rounded by a coin, and a sign; E[sent] is the gradient.
+    """A sign and a level 0 … s of the norm of a bucket, rounded stochastically; E[sent] is the gradient.
 
     Args:
         levels: s, 1 to 255.
         bucket: elements that share a norm.
 
     Message: the L2 norm of each bucket, float32 little-endian; then for each element a field of ⌈log2(s + 1)⌉ + 1 bits,
-    level · 2 + sign. (The paper codes the levels by Elias' code, which is shorter where most are zero.)
+    level · 2 + sign. (The paper codes the levels with Elias codes, which are shorter where most levels are zero.)
 
     Raises:
         ValueError: a value out of range.
@@ -95,25 +95,25 @@ class QSGD(Compressor):
 
     @property
     def width(self) -> int:
-        """Bits of an element."""
+        """Bits per element."""
         return int(self.levels).bit_length() + 1
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One gather."""
-        g = checked(gradient, state)
+        """One all-gather."""
+        g = flat_gradient(gradient, state)
         starts = np.arange(0, g.size, self.bucket)
         norms = np.sqrt(np.add.reduceat(g.astype(np.float64) ** 2, starts)).astype(np.float32)
         each = np.repeat(norms, self.bucket)[: g.size]
         ratio = np.divide(np.abs(g), each, out=np.zeros_like(g), where=each > 0) * np.float32(self.levels)
-        coin = context.own_coin().random(g.size, np.float32)
-        level = np.minimum(np.floor(ratio + coin), self.levels).astype(np.int64)
+        random = context.rank_rng().random(g.size, np.float32)
+        level = np.minimum(np.floor(ratio + random), self.levels).astype(np.int64)
         fields = pack_fields(level << 1 | (g < 0), self.width)
         payload = np.concatenate([norms.astype("<f4").view(np.uint8), fields])
-        average = yield Gather(payload, dense_mean(gradient.size, self.decode))
+        average = yield AllGather(payload, dense_mean(gradient.size, self.decode))
         return average.reshape(gradient.shape)
 
     def decode(self, payload: np.ndarray, numel: int) -> np.ndarray:
-        """What a message says: float32, flat.
+        """Decode a message: float32, flat.
 
         Raises:
             ValueError: a damaged message.
@@ -127,8 +127,8 @@ class QSGD(Compressor):
         return np.where(fields & 1, -values, values)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """A norm for each bucket, a field for each element."""
-        numel = size_of(shape)
+        """A norm for each bucket and a field for each element."""
+        numel = element_count(shape)
         return (Transfer("gather", 4 * -(-numel // self.bucket) + -(-numel * self.width // 8)),)
 
 

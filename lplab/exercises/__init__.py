@@ -1,23 +1,34 @@
 """Exercises: an exercise is data, its check says what is wrong and why, a class is graded with one command.
 
 In a notebook: ``check``, ``hint``, ``solution``, ``predict``, ``progress_of``. To read the code, begin with
-``exercise.py`` (what an exercise is), then ``lab01/round_e4m3.py`` (one), then ``checks/judge.py`` (the four rings).
+``model/exercise.py`` (what an exercise is), then ``lab01/round_e4m3.py`` (one), then ``checks/judge.py`` (the four
+stages of a check).
 
 >>> from lplab import exercises
 >>> exercises.get("01.2").title
 'Round to nearest, ties to even'
 """
 
-from lplab.exercises.catalogue import get, names, of_lab
 from lplab.exercises.checks.judge import judge
-from lplab.exercises.checks.verdict import Miss, Verdict
-from lplab.exercises.exercise import Example, Exercise, Finding, Property, Variant
-from lplab.exercises.notebook import check, hint, solution
+from lplab.exercises.checks.verdict import Counterexample, Miss, Verdict, set_view
+from lplab.exercises.model.catalogue import get, names, of_lab
+from lplab.exercises.model.exercise import Example, Exercise, Finding, Property, Variant
+from lplab.exercises.model.questions import Question
+from lplab.exercises.notebook import check, hint, predict, solution
 from lplab.exercises.progress import progress_of
-from lplab.exercises.questions import Question, predict
-from lplab.exercises.yours import draw_rounding
+from lplab.exercises.student_figures import draw_rounding
+
+
+def _show(verdict: Verdict) -> None:
+    from lplab.exercises.display import show  # loads widgets, which are needed in a notebook only
+
+    show(verdict)
+
+
+set_view(_show)
 
 __all__ = [
+    "Counterexample",
     "Example",
     "Exercise",
     "Finding",

@@ -11,10 +11,11 @@ import ipywidgets
 from IPython.display import display
 
 from lplab import figures, widgets
-from lplab.exercises import catalogue, notebook
+from lplab.exercises import notebook
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.exercise import Exercise
-from lplab.widgets.controls import Helper, guarded, line, say
+from lplab.exercises.model import catalogue
+from lplab.exercises.model.exercise import Exercise
+from lplab.widgets.controls import ControlGroup, line, set_text, show_errors
 
 SIGNS = {"passed": "✓", "failed": "✗", "not yet": "…"}
 
@@ -35,15 +36,15 @@ class CheckView(ipywidgets.VBox):
 
     def __init__(self, verdict: Verdict) -> None:
         self.exercise = catalogue.get(verdict.exercise)
-        self.message = ipywidgets.HTML(message(verdict))
-        self.figure = picture(self.exercise, verdict)
+        self.message = ipywidgets.HTML(message_html(verdict))
+        self.figure = number_line_figure(self.exercise, verdict)
         self.opened = ipywidgets.HTML("")
         self.error_line = line("", "lp-error", "lp-live")
-        say(self.error_line, "")
+        set_text(self.error_line, "")
         figure = [self.figure] if self.figure is not None else []
         row = ipywidgets.HBox(self._buttons(verdict.passed))
         row.add_class("lp-row")
-        super().__init__([self.message, *figure, row, self.opened, self.error_line, Helper()])
+        super().__init__([self.message, *figure, row, self.opened, self.error_line, ControlGroup()])
         for name in ("lp-controls", "lp-check", f"lp-check-{verdict.status.replace(' ', '-')}"):
             self.add_class(name)
 
@@ -52,15 +53,15 @@ class CheckView(ipywidgets.VBox):
         self.hint_button = ipywidgets.Button(description=f"Hint 1 of {count}", tooltip="shows the next hint")
         self.solution_button = ipywidgets.Button(description="Solution", tooltip="shows a solution")
         self.hints: list[str] = []
-        self.hint_button.on_click(guarded(self.error_line, lambda _: self.open_hint()))
-        self.solution_button.on_click(guarded(self.error_line, lambda _: self.show_solution()))
+        self.hint_button.on_click(show_errors(self.error_line, lambda _: self.open_hint()))
+        self.solution_button.on_click(show_errors(self.error_line, lambda _: self.show_solution()))
         return [self.solution_button] if passed else [self.hint_button, self.solution_button]
 
     def open_hint(self) -> None:
         """Show one hint more."""
         count = len(self.exercise.hints)
         self.hints.append(notebook.next_hint(self.exercise.id, len(self.hints)))
-        self.opened.value = '<div role="status">' + "".join(map(paragraph, self.hints)) + "</div>"
+        self.opened.value = '<div role="status">' + "".join(map(paragraph_html, self.hints)) + "</div>"
         self.hint_button.disabled = len(self.hints) == count
         self.hint_button.description = f"Hint {min(len(self.hints) + 1, count)} of {count}"
 
@@ -70,34 +71,34 @@ class CheckView(ipywidgets.VBox):
         self.opened.value = f"<pre>{html.escape(source)}</pre>"
 
 
-def message(verdict: Verdict) -> str:
+def message_html(verdict: Verdict) -> str:
     """The message as HTML: announced by screen readers, with a sign beside the colour."""
     first, *others = verdict.lines
     sign = f'<span aria-hidden="true">{SIGNS[verdict.status]}</span>'
-    return f'<div role="status"><p><b>{sign} {marked(first)}</b></p>{"".join(map(paragraph, others))}</div>'
+    return f'<div role="status"><p><b>{sign} {code_html(first)}</b></p>{"".join(map(paragraph_html, others))}</div>'
 
 
-def paragraph(text: str) -> str:
+def paragraph_html(text: str) -> str:
     """One line of plain text as HTML."""
-    return f"<p>{marked(text)}</p>"
+    return f"<p>{code_html(text)}</p>"
 
 
-def marked(text: str) -> str:
-    """Plain text as HTML, what stands between backticks as code.
+def code_html(text: str) -> str:
+    """Plain text as HTML, parts between backticks as code.
 
-    >>> marked("`x < 1` is not 1 > x")
+    >>> code_html("`x < 1` is not 1 > x")
     '<code>x &lt; 1</code> is not 1 &gt; x'
     """
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
-def picture(exercise: Exercise, verdict: Verdict) -> Any:
-    """The number line with the miss on it, or None where a line says nothing."""
-    miss = verdict.miss
-    if miss is None or exercise.line is None or not isinstance(miss.expected, int | float):
+def number_line_figure(exercise: Exercise, verdict: Verdict) -> Any:
+    """The number line with the counterexample, or None for exercises without one."""
+    wrong = verdict.counterexample
+    if wrong is None or exercise.number_line_format is None or not isinstance(wrong.expected, int | float):
         return None
-    x = float(miss.args[0]) if isinstance(miss.args[0], int | float) else math.nan
+    x = float(wrong.args[0]) if isinstance(wrong.args[0], int | float) else math.nan
     if math.isnan(x):
         return None
-    drawn = figures.counterexample(exercise.line(miss.args), x, float(miss.yours), float(miss.expected))
-    return widgets.LiveFigure(drawn)
+    fmt = exercise.number_line_format(wrong.args)
+    return widgets.LiveFigure(figures.counterexample(fmt, x, float(wrong.yours), float(wrong.expected)))

@@ -1,4 +1,4 @@
-"""What a lab calls: check an answer, open a hint, see a solution, predict, look at one's progress."""
+"""The functions that labs call: check an answer, open a hint, see a solution, make a prediction."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lplab.exercises import catalogue, progress
+from lplab.exercises import progress
 from lplab.exercises.checks import feedback
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.isolation.answers import answer_of
+from lplab.exercises.model import catalogue
+from lplab.exercises.model.questions import Question
 
 
 @dataclass(frozen=True)
 class Text:
-    """Text that shows itself as it is, in a notebook and in a terminal."""
+    """Text whose repr is the text itself, for notebooks and terminals."""
 
     text: str
 
@@ -24,7 +26,7 @@ class Text:
 
 
 def check(exercise_id: str, function: Callable[..., Any]) -> Verdict:
-    """Check an answer, note the attempt in the progress file, and return what was found (it displays itself).
+    """Check an answer, record the attempt in the progress file, and return the verdict (it displays itself).
 
     Args:
         exercise_id: lab and number, such as "01.2".
@@ -65,7 +67,7 @@ def hint(exercise_id: str) -> Text:
 
 
 def next_hint(exercise_id: str, number: int) -> str:
-    """Hint ``number`` (from 0) as text; it is noted as opened."""
+    """Hint ``number`` (from 0) as text; it is recorded as opened."""
     progress.open_hint(exercise_id, number + 1)
     return _hint(exercise_id, number)
 
@@ -76,7 +78,7 @@ def _hint(exercise_id: str, number: int) -> str:
 
 
 def solution(exercise_id: str, anyway: bool = False) -> Text:
-    """A solution, once the exercise is passed, or on request (``anyway=True``, which the report tells).
+    """A solution, once the exercise is passed, or on request (``anyway=True``, which the report mentions).
 
     >>> print(solution("00.1", anyway=True))
     def midpoint(low, high):
@@ -89,3 +91,33 @@ def solution(exercise_id: str, anyway: bool = False) -> Text:
         return Text(f"Exercise {exercise_id} is not passed yet. To see a solution all the same: {way}.")
     progress.solution_seen(exercise_id)
     return Text(exercise.solution.strip())
+
+
+def predict(question_id: str) -> Any:
+    """The question as a widget: guess first, then see guess and truth together. A guess made before is shown again.
+
+    Raises:
+        ValueError: there is no such question.
+
+    >>> predict("01.a").question
+    "How many of E4M3's 256 codes lie strictly between 0 and 1?"
+    """
+    from lplab import widgets  # shown in a notebook only
+
+    question = catalogue.question(question_id)
+    widget = widgets.Prediction(
+        question.text,
+        question.choices or None,
+        answer=question.truth,
+        unit=question.unit,
+        because=question.because,
+        limits=question.limits,
+        guess=progress.prediction(question_id),
+    )
+    widget.observe(lambda change: _record(question, change["new"]), "outcome")
+    return widget
+
+
+def _record(question: Question, outcome: Any) -> None:
+    if outcome is not None:
+        progress.record_prediction(question.id, question.text, outcome.guess, outcome.truth, question.unit)

@@ -1,4 +1,4 @@
-"""The pages of the exercises, made from the exercises: what each asks, checks, and which mistakes it catches."""
+"""Documentation pages of the exercises: what each asks and checks, and which mistakes it catches."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from lplab.exercises.checks.feedback import arguments
 from lplab.exercises.checks.judge import judge
-from lplab.exercises.checks.numbers import count
+from lplab.exercises.checks.numbers import count_text
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.exercise import RINGS, Exercise, Variant
 from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.model.exercise import STAGES, Exercise, Variant
 
 SURVIVES = "survives"
 EQUIVALENT = "equivalent"
@@ -30,11 +30,11 @@ def verdict_on(exercise: Exercise, mistake: Variant) -> Verdict:
 
 
 def caught_by(exercise: Exercise, mistake: Variant) -> str:
-    """The ring that catches a known mistake, "equivalent" if it is none, or "survives".
+    """The stage that catches a known mistake, "equivalent" if no check can, or "survives".
 
     >>> from lplab import exercises
     >>> exercise = exercises.get("00.1")
-    >>> caught_by(exercise, exercise.mutants[0])
+    >>> caught_by(exercise, exercise.mistakes[0])
     'named examples'
     """
     if mistake.equivalent:
@@ -42,8 +42,8 @@ def caught_by(exercise: Exercise, mistake: Variant) -> str:
     return verdict_on(exercise, mistake).ring or SURVIVES
 
 
-def page(exercise: Exercise, rings: Iterable[str]) -> str:
-    """An exercise as Markdown; ``rings`` says for each of its mistakes which ring catches it."""
+def page(exercise: Exercise, stages: Iterable[str]) -> str:
+    """An exercise as Markdown; ``stages`` names for each of its mistakes the stage that catches it."""
     parts = [
         exercise.box.replace("###", "##", 1),
         f"`{exercise.name}` returns {exercise.form.describe()}. Version {exercise.version}, {exercise.points} points.",
@@ -51,7 +51,7 @@ def page(exercise: Exercise, rings: Iterable[str]) -> str:
             ["Named examples:", "", *[f"- {example(exercise, each.args)}{each.why}" for each in exercise.examples]]
         ),
         _rest(exercise),
-        "\n".join(["| known mistake | caught by |", "|---|---|", *_mistakes(exercise, rings)]),
+        "\n".join(["| known mistake | caught by |", "|---|---|", *_mistakes(exercise, stages)]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -65,7 +65,7 @@ def example(exercise: Exercise, args: tuple) -> str:
 def _rest(exercise: Exercise) -> str:
     lines = []
     if boundary := exercise.boundary():
-        lines.append(f"Boundary set: {count(len(boundary))} calls.")
+        lines.append(f"Boundary set: {count_text(len(boundary))} calls.")
     if exercise.properties:
         lines.append(f"Properties: {'; '.join(rule.name for rule in exercise.properties)}.")
     if exercise.conventions:
@@ -73,17 +73,17 @@ def _rest(exercise: Exercise) -> str:
     return textwrap.fill(" ".join(lines), 160)
 
 
-def _mistakes(exercise: Exercise, rings: Iterable[str]) -> Iterable[str]:
-    for mistake, ring in zip(exercise.mutants, rings, strict=True):
-        yield f"| {mistake.name} | {ring}{': ' + mistake.equivalent if mistake.equivalent else ''} |"
+def _mistakes(exercise: Exercise, stages: Iterable[str]) -> Iterable[str]:
+    for mistake, stage in zip(exercise.mistakes, stages, strict=True):
+        yield f"| {mistake.name} | {stage}{': ' + mistake.equivalent if mistake.equivalent else ''} |"
 
 
 def kill_table(found: dict[str, list[str]]) -> str:
-    """How many mistakes each ring catches, by exercise id, as Markdown."""
-    columns = [*RINGS, EQUIVALENT, SURVIVES]
+    """How many mistakes each stage catches, by exercise id, as Markdown."""
+    columns = [*STAGES, EQUIVALENT, SURVIVES]
     rows = [
-        f"| {name} | {len(rings)} | " + " | ".join(str(rings.count(column) or "") for column in columns) + " |"
-        for name, rings in found.items()
+        f"| {name} | {len(stages)} | " + " | ".join(str(stages.count(column) or "") for column in columns) + " |"
+        for name, stages in found.items()
     ]
     head = f"| exercise | known mistakes | {' | '.join(columns)} |"
     return "\n".join([head, "|---|" + "--:|" * (len(columns) + 1), *rows])

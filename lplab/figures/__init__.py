@@ -6,7 +6,8 @@
 """
 
 from lplab.figures import style
-from lplab.figures.bins import bins
+from lplab.figures.adacomp_bins import adacomp_bins
+from lplab.figures.carbon_by_place import carbon_by_place
 from lplab.figures.carbon_runs import corrections, published_runs
 from lplab.figures.clip_bits import ClipRule, bits_error
 from lplab.figures.clip_steps import clip_steps
@@ -23,17 +24,16 @@ from lplab.figures.gemm_energy import tile_energy
 from lplab.figures.gradient_grids import gradient_grids
 from lplab.figures.gradient_range import gradient_range
 from lplab.figures.grid_errors import grid_errors
-from lplab.figures.layer_harm import layer_harm
 from lplab.figures.layer_scales import layer_scales
+from lplab.figures.layer_sensitivity import layer_sensitivity
 from lplab.figures.learner_runs import LearnerCurve, learner_runs
 from lplab.figures.live import show, update
+from lplab.figures.loss_scale_history import LossScaleHistory, loss_scale_history
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
-from lplab.figures.many_learners import Likeness, Scaling, many_learners
+from lplab.figures.many_learners import LearnerSimilarity, Scaling, many_learners
 from lplab.figures.multiplier_cost import multiplier_cost
 from lplab.figures.number_line import number_line, number_line_data
-from lplab.figures.own_choices import two_distances, union_growth
 from lplab.figures.phases import phases
-from lplab.figures.places import carbon_by_place
 from lplab.figures.plane import range_precision
 from lplab.figures.precision import TensorRow, tensor_row
 from lplab.figures.prediction import guess_and_truth
@@ -43,35 +43,38 @@ from lplab.figures.retuning import retuned_errors
 from lplab.figures.ring_steps import bucket_times, ring_steps
 from lplab.figures.roofline import Roof, roofline
 from lplab.figures.running_sum import chunk_error, running_sum
-from lplab.figures.scale_course import ScaleCourse, scale_course
 from lplab.figures.scales import delayed_ranges
 from lplab.figures.scaling import ScalingCurve, scaling
 from lplab.figures.scatter import quantized_scatter
-from lplab.figures.sent_and_kept import SentCourse, sent_and_kept
+from lplab.figures.sent_and_kept import SentHistory, sent_and_kept
 from lplab.figures.shares import shares
 from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
 from lplab.figures.step_losses import LossCurve, loss_curves
+from lplab.figures.student_selection import two_distances, union_growth
 from lplab.figures.sweep_curves import sweep_curves
 from lplab.figures.table import codebook_table
 from lplab.figures.time_parts import time_parts
 from lplab.figures.training_error import Curve, training_epochs, training_error
 from lplab.figures.training_losses import training_losses
 
+bins, layer_harm, scale_course = adacomp_bins, layer_sensitivity, loss_scale_history  # their former names
+
 __all__ = [
     "ClipRule",
     "Curve",
     "LearnerCurve",
-    "Likeness",
+    "LearnerSimilarity",
     "LossCurve",
+    "LossScaleHistory",
     "Roof",
-    "ScaleCourse",
     "Scaling",
     "ScalingCurve",
-    "SentCourse",
+    "SentHistory",
     "TensorRow",
     "TensorStatistics",
+    "adacomp_bins",
     "bins",
     "bits_error",
     "bucket_times",
@@ -98,9 +101,11 @@ __all__ = [
     "guess_and_truth",
     "layer_harm",
     "layer_scales",
+    "layer_sensitivity",
     "learner_runs",
     "level_shares",
     "loss_curves",
+    "loss_scale_history",
     "magnitude_data",
     "magnitude_histogram",
     "many_learners",

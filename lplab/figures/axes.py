@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.figures import words
+from lplab import number_text
 
 
 def power_ticks(low: float, high: float, most: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -20,7 +20,9 @@ def power_ticks(low: float, high: float, most: int = 8) -> tuple[np.ndarray, np.
     """
     step = next(s for s in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 512) if (high - low) / s < most or s == 512)
     positions = np.arange(math.ceil(low / step) * step, math.floor(high) + 1, step)
-    return positions, np.array([words.raised(words.power(e, plain=True)) for e in positions.tolist()], dtype=str)
+    return positions, np.array(
+        [number_text.raised(number_text.power(e, plain=True)) for e in positions.tolist()], dtype=str
+    )
 
 
 def power_axis(low: float, high: float, title: str, most: int = 8) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.grid import LISTED_BITS, element_of
 from lplab.figures.statistics import name_of
 
@@ -23,7 +24,7 @@ def count_text(fmt: Any, *, plain: bool = False) -> str:
     return (
         f"{len(element.values):,} values"
         if element.bits <= LISTED_BITS
-        else f"{words.power(element.bits, plain=plain)} codes"
+        else f"{number_text.power(element.bits, plain=plain)} codes"
     )
 
 
@@ -67,7 +68,7 @@ def steps_text(fmt: Any, *, plain: bool = False) -> str:
     >>> steps_text(formats.get("e4m3fn"), plain=True), steps_text(formats.get("int8"))
     ('steps 2^−9 to 32', 'steps of 1')
     """
-    least, greatest = (words.number(s, plain=plain) for s in steps(fmt))
+    least, greatest = (number_text.number(s, plain=plain) for s in steps(fmt))
     return f"steps of {least}" if least == greatest else f"steps {least} to {greatest}"
 
 
@@ -76,9 +77,9 @@ def row_caption(fmt: Any, y: float, around: float | None, nearest: float, pixels
     element = element_of(fmt)
     if around is not None:
         main = f"<b>{name_of(fmt)}</b> · {_rounding_text(around, nearest)}"
-        more = f"{count_text(fmt)} · max {words.number(element.max)}"
+        more = f"{count_text(fmt)} · max {number_text.number(element.max)}"
     else:
-        main = f"<b>{name_of(fmt)}</b> · {count_text(fmt)} · max {words.number(element.max)}"
+        main = f"<b>{name_of(fmt)}</b> · {count_text(fmt)} · max {number_text.number(element.max)}"
         more = f"{steps_text(fmt)} · {specials_text(fmt)}"
     if element is not fmt:
         more = f"an element's grid, × a scale for each {fmt.block_size}"
@@ -98,6 +99,6 @@ def row_caption(fmt: Any, y: float, around: float | None, nearest: float, pixels
 
 def _rounding_text(x: float, nearest: float) -> str:
     if not math.isfinite(nearest):
-        return f"{words.number(x)} becomes {words.number(nearest)}"
-    error = f" ({words.signed_percent((nearest - x) / abs(x))})" if x else ""
-    return f"{words.number(x)} becomes {words.number(nearest, digits=6)}{error}"
+        return f"{number_text.number(x)} becomes {number_text.number(nearest)}"
+    error = f" ({number_text.signed_percent((nearest - x) / abs(x))})" if x else ""
+    return f"{number_text.number(x)} becomes {number_text.number(nearest, digits=6)}{error}"

@@ -34,7 +34,7 @@ def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> 
     ours = np.array([run.bill.kilograms for run in rows])
     theirs = np.array([run.published_kilograms or 0.0 for run in rows])
     apart = float(np.abs(ours / theirs - 1).max())
-    said = title or f"Watts × hours × PUE × grid: within {100 * apart:.1f} %"
+    text = title or f"Watts × hours × PUE × grid: within {100 * apart:.1f} %"
     hover = np.array(
         [[r.label, mass(o), r.published, r.source, r.input_grade] for r, o in zip(rows, ours, strict=True)]
     )
@@ -46,11 +46,11 @@ def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> 
         "yaxis": {"type": "category", "range": [-0.6, len(rows) - 0.4]},
     }
     each = "; ".join(f"{run.label} {mass(o)}, published {run.published}" for run, o in zip(rows, ours, strict=True))
-    return style.finish(
+    return style.apply_style(
         style.figure(data, layout),
-        alt=f"CO2e of trainings, ours and published. {each}. {said}.",
-        title=said,
-        subtitle=style.key(
+        alt=f"CO2e of trainings, ours and published. {each}. {text}.",
+        title=text,
+        subtitle=style.legend(
             provenance.entry("modelled", "our formula, published inputs"), provenance.entry("published")
         ),
         height=height or 110 + 26 * len(rows),
@@ -80,15 +80,15 @@ def corrections(
         raise ValueError("at least two steps and two published values are needed")
     first, *_, last = values = np.array([kilograms for _, kilograms in steps])
     low, high = 0.3 * float(values.min()), 3.0 * float(values.max())
-    said = title or f"From {mass(first)} to {mass(last)}: {first / last:.0f} times less"
+    text = title or f"From {mass(first)} to {mass(last)}: {first / last:.0f} times less"
     rows = style.row_axis(name for name, _ in steps)
     layout = {"bargap": 0.3, "xaxis": _masses(low, high), "yaxis": rows}
     each = ", ".join(f"{name} {mass(value)}" for name, value in steps)
-    return style.finish(
+    return style.apply_style(
         style.figure([_bars(steps, low, rows["tickvals"]), _diamonds(published, rows["tickvals"])], layout),
-        alt=f"CO2e with one assumption after the other put right: {each}. {said}.",
-        title=said,
-        subtitle=style.key(provenance.entry("modelled"), provenance.entry("published")),
+        alt=f"CO2e with one assumption after the other put right: {each}. {text}.",
+        title=text,
+        subtitle=style.legend(provenance.entry("modelled"), provenance.entry("published")),
         height=height or 130 + 40 * len(values),
         l=210,
         t=66,

@@ -1,4 +1,4 @@
-"""Error against bits, a curve for each rule that chooses a clip; and the looks of such rules."""
+"""Error against bits, a curve for each rule that chooses a clip; and the styles of such rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from lplab.figures import style
 
-LOOKS = (  # of the rules, in their order: colour, dash, symbol, sign in the key
+STYLES = (  # of the rules, in their order: colour, dash, symbol, sign in the legend
     (style.VERMILION, "solid", "square", style.DASH_SIGNS[0]),
     (style.PINK, "dot", "diamond", style.DASH_SIGNS[2]),
     (style.GREEN, "solid", "triangle-up", style.DASH_SIGNS[0]),
@@ -26,7 +26,7 @@ class ClipRule:
     """What a rule for the clip makes of a tensor.
 
     Args:
-        name: as the key calls it.
+        name: as the legend calls it.
         clip: its clip α at the bits at hand.
         errors: of the tensor at all bits, as shares of its power: [bits]; NaN where the rule knows no clip.
     """
@@ -62,28 +62,31 @@ def bits_error(
     >>> bits_error([2, 4], [rule], at=(2, 0.3), limits=(0.001, 1)).layout.meta["title"]
     '2 bits: max |x| 30.0 %'
     """
-    if len(rules) > len(LOOKS) or any(len(rule.errors) != len(bits) for rule in rules):
-        raise ValueError(f"at most {len(LOOKS)} rules, each with {len(bits)} errors, can share a figure")
+    if len(rules) > len(STYLES) or any(len(rule.errors) != len(bits) for rule in rules):
+        raise ValueError(f"at most {len(STYLES)} rules, each with {len(bits)} errors, can share a figure")
     x, low = np.array(bits, np.float64), limits[0]
-    data = [_rule_curve(look, rule, x, low) for look, rule in zip(LOOKS, rules, strict=False)]
-    data += [_rule_curve(look, ClipRule("", 0.0, np.full(len(x), np.nan)), x, low) for look in LOOKS[len(rules) :]]
+    data = [_rule_curve(trace_style, rule, x, low) for trace_style, rule in zip(STYLES, rules, strict=False)]
+    data += [
+        _rule_curve(trace_style, ClipRule("", 0.0, np.full(len(x), np.nan)), x, low)
+        for trace_style in STYLES[len(rules) :]
+    ]
     data.append(_here(*at, low))
     here = list(bits).index(at[0])
     now = {rule.name: float(rule.errors[here]) for rule in rules}
     known = {name: e for name, e in now.items() if not math.isnan(e)}
-    said = title or f"{at[0]} bits: {_first_and_least(known)}"
+    text = title or f"{at[0]} bits: {_first_and_least(known)}"
     layout = {
         "xaxis": {"range": [x[0] - 0.3, x[-1] + 0.3], "dtick": 1, "tick0": int(x[0]), "title": {"text": "bits"}},
         "yaxis": error_axis(*limits),
         "shapes": [mark(at[0])],
     }
-    entries = [(look[0], look[3], rule.name) for look, rule in zip(LOOKS, rules, strict=False)]
-    key = "<br>".join(style.key(*entries[i : i + 3]) for i in range(0, len(entries), 3))
+    entries = [(trace_style[0], trace_style[3], rule.name) for trace_style, rule in zip(STYLES, rules, strict=False)]
+    key = "<br>".join(style.legend(*entries[i : i + 3]) for i in range(0, len(entries), 3))
     each = "; ".join(f"{r.name} " + ", ".join(share(float(e)) for e in r.errors) for r in rules)
-    return style.finish(
+    return style.apply_style(
         style.figure(data, layout),
         alt=f"Squared error at {', '.join(map(str, bits))} bits: {each}.",
-        title=said,
+        title=text,
         subtitle=key,
         height=height,
         t=80,
@@ -93,8 +96,8 @@ def bits_error(
 def _first_and_least(errors: Mapping[str, float]) -> str:
     """The first rule's error, and that of the best one."""
     first, best = next(iter(errors)), min(errors, key=lambda name: errors[name])
-    said = [f"{name} {share(errors[name])}" for name in dict.fromkeys((first, best))]
-    return ", ".join(said)
+    text = [f"{name} {share(errors[name])}" for name in dict.fromkeys((first, best))]
+    return ", ".join(text)
 
 
 def share(value: float) -> str:
@@ -131,7 +134,7 @@ def mark(at: float) -> dict[str, Any]:
     return {"type": "line", "xref": "x", "x0": at, "x1": at, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
 
 
-def _rule_curve(look: tuple[str, str, str, str], rule: ClipRule, x: np.ndarray, low: float) -> dict[str, Any]:
+def _rule_curve(trace_style: tuple[str, str, str, str], rule: ClipRule, x: np.ndarray, low: float) -> dict[str, Any]:
     y = np.asarray(rule.errors, np.float64)
     return {
         "type": "scatter",
@@ -140,8 +143,8 @@ def _rule_curve(look: tuple[str, str, str, str], rule: ClipRule, x: np.ndarray, 
         "x": x,
         "y": np.maximum(y, low),
         "connectgaps": False,
-        "line": {"color": look[0], "dash": look[1], "width": 2},
-        "marker": {"size": 8, "symbol": look[2], "color": look[0]},
+        "line": {"color": trace_style[0], "dash": trace_style[1], "width": 2},
+        "marker": {"size": 8, "symbol": trace_style[2], "color": trace_style[0]},
         "hovertemplate": f"{rule.name}<br>bits   %{{x}}<br>error  %{{y:.3%}}<extra></extra>",
         "visible": bool(rule.name),
     }

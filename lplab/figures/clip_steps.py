@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 
-LOOKS = ((style.GREEN, "solid", 5.0), (style.BLUE, "dash", 2.2), (style.GREY, "dot", 2.2))  # colour, dash, width
+STYLES = ((style.GREEN, "solid", 5.0), (style.BLUE, "dash", 2.2), (style.GREY, "dot", 2.2))  # colour, dash, width
 _SIGNS = ("━", style.DASH_SIGNS[1], style.DASH_SIGNS[2])
 
 
@@ -42,40 +43,42 @@ def clip_steps(
     >>> fig.layout.meta["title"]
     'After 1 of 10 steps: library α = 5'
     """
-    if len(curves) > len(LOOKS):
-        raise ValueError(f"at most {len(LOOKS)} curves can share a figure, got {len(curves)}")
-    now = {name: words.number(values[-1], digits=3) for name, values in curves.items() if len(values)}
+    if len(curves) > len(STYLES):
+        raise ValueError(f"at most {len(STYLES)} curves can share a figure, got {len(curves)}")
+    now = {name: number_text.number(values[-1], digits=3) for name, values in curves.items() if len(values)}
     done = max((len(values) - 1 for values in curves.values()), default=0)
     each = ", ".join(f"{name} α = {value}" for name, value in now.items())
-    said = title or (f"After {done} of {steps} steps: {each}" if now else "Not started yet")
+    text = title or (f"After {done} of {steps} steps: {each}" if now else "Not started yet")
     top = 1.12 * max(largest, *(max(values, default=0.0) for values in curves.values()), best)
-    data = [_line(name, values, look) for (name, values), look in zip(curves.items(), LOOKS, strict=False)]
+    data = [
+        _line(name, values, trace_style) for (name, values), trace_style in zip(curves.items(), STYLES, strict=False)
+    ]
     data.append(_ends(best, largest, steps))
     layout = {
         "xaxis": {"range": [0, steps], "title": {"text": "step" + (f"<br>{note}" if note else "")}},
         "yaxis": {"range": [0, top], "title": {"text": "clip α"}},
         "shapes": [_level(best), _level(largest)],
     }
-    entries = [(look[0], sign, name) for name, look, sign in zip(curves, LOOKS, _SIGNS, strict=False)]
-    return style.finish(
+    entries = [(trace_style[0], sign, name) for name, trace_style, sign in zip(curves, STYLES, _SIGNS, strict=False)]
+    return style.apply_style(
         style.figure(data, layout),
-        alt=f"The clip over the steps of a training. {said}. The clip with the least error is "
-        f"{words.number(best, digits=3)}, the largest element {words.number(largest, digits=3)}.",
-        title=said,
-        subtitle=style.key(*entries),
+        alt=f"The clip over the steps of a training. {text}. The clip with the least error is "
+        f"{number_text.number(best, digits=3)}, the largest element {number_text.number(largest, digits=3)}.",
+        title=text,
+        subtitle=style.legend(*entries),
         height=height,
         b=66 if note else 48,
     )
 
 
-def _line(name: str, values: Sequence[float], look: tuple[str, str, float]) -> dict[str, Any]:
+def _line(name: str, values: Sequence[float], trace_style: tuple[str, str, float]) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
         "x": np.arange(len(values)),
         "y": np.asarray(values, np.float64),
-        "line": {"color": look[0], "dash": look[1], "width": look[2]},
+        "line": {"color": trace_style[0], "dash": trace_style[1], "width": trace_style[2]},
         "hovertemplate": f"{name}<br>step  %{{x}}<br>α     %{{y:.4g}}<extra></extra>",
     }
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
-from lplab.figures.clip_bits import LOOKS, ClipRule, error_axis, mark, share
+from lplab import number_text
+from lplab.figures import style
+from lplab.figures.clip_bits import STYLES, ClipRule, error_axis, mark, share
 from lplab.quantizers.clipping import Magnitudes, upper_levels
 
 REACH = 1.1  # the axis of magnitudes ends here, in units of the largest
@@ -54,8 +55,8 @@ def clip_histogram(
     top = 1.3 * max(float((kept + lost).max()) * share, 1e-9)
     beyond, zeros = x.share_beyond(clip), 1 - len(some) / max(len(x.sorted), 1)
     centres, on_level = (edges[1:] + edges[:-1]) / 2, level_shares(x, clip, levels)
-    crowd = f"fullest level {words.percent(float(on_level.max()))}"
-    said = title or f"α = {words.number(clip, digits=3)}: {words.percent(beyond)} clipped; {crowd}"
+    crowd = f"fullest level {number_text.percent(float(on_level.max()))}"
+    text = title or f"α = {number_text.number(clip, digits=3)}: {number_text.percent(beyond)} clipped; {crowd}"
     data = [
         _bars("within the clip", centres, kept * share, "rounded", end),
         _bars("beyond the clip", centres, lost * share, "saturated", end),
@@ -69,23 +70,23 @@ def clip_histogram(
         "shapes": [mark(clip), style.region(min(clip, end), end, style.LOST_RANGE)],
     }
     entries = [(style.BLUE, "■", "within"), (style.VERMILION, "▩", "clipped"), (style.GREEN, "│", "levels")]
-    rest = f"    {words.percent(zeros)} are zero: no bar" if zeros else ""
-    return style.finish(
+    remaining = f"    {number_text.percent(zeros)} are zero: no bar" if zeros else ""
+    return style.apply_style(
         style.figure(data, layout),
         alt=_alt(x, clip, on_level, what),
-        title=said,
-        subtitle=style.key(*entries) + rest,
+        title=text,
+        subtitle=style.legend(*entries) + remaining,
         height=height,
     )
 
 
 def _alt(x: Magnitudes, clip: float, on_level: np.ndarray, what: str) -> str:
     """The histogram in words."""
-    largest, at = (words.number(value, digits=3) for value in (x.largest, clip))
-    shares = ", ".join([words.percent(s) for s in on_level[:NAMED]] + ["…"] * (len(on_level) > NAMED))
+    largest, at = (number_text.number(value, digits=3) for value in (x.largest, clip))
+    shares = ", ".join([number_text.percent(s) for s in on_level[:NAMED]] + ["…"] * (len(on_level) > NAMED))
     return (
         f"Histogram of {what} up to {largest} with {len(on_level)} levels up to the clip {at}. "
-        f"{words.percent(x.share_beyond(clip))} lie beyond it. Shares on the levels from the smallest: {shares}."
+        f"{number_text.percent(x.share_beyond(clip))} lie beyond it. Shares on the levels from the smallest: {shares}."
     )
 
 
@@ -113,14 +114,14 @@ def clip_error(
     """
     end, power = REACH * (x.largest or 1.0), x.power or 1.0
     at = np.linspace(0, end, POINTS + 1)[1:]
-    found, best = x.errors(at, levels), x.best_clip(levels)
+    result, best = x.errors(at, levels), x.best_clip(levels)
     here, least = (float(x.errors(c, levels).total[0]) / power for c in (clip, best))
     low, high = limits or error_range(x, levels)
-    said = title or (f"Error {share(here)}; at best {share(least)}, with α = {words.number(best, digits=3)}")
+    text = title or (f"Error {share(here)}; at best {share(least)}, with α = {number_text.number(best, digits=3)}")
     curves = (
-        ("total", found.total, style.GREY, "solid", 3.0),
-        ("rounding", found.rounding, style.BLUE, "dash", 2.0),
-        ("clipping", found.clipping, style.VERMILION, "dot", 2.0),
+        ("total", result.total, style.GREY, "solid", 3.0),
+        ("rounding", result.rounding, style.BLUE, "dash", 2.0),
+        ("clipping", result.clipping, style.VERMILION, "dot", 2.0),
     )
     data = [_curve(name, at, values / power, colour, dash, width, low) for name, values, colour, dash, width in curves]
     clips = np.array([rule.clip for rule in rules])
@@ -133,15 +134,16 @@ def clip_error(
     }
     entries = [(style.GREY, "━", "both"), (style.BLUE, "╍", "rounding"), (style.VERMILION, "┅", "clipping")]
     each = ", ".join(
-        f"{r.name} α = {words.number(r.clip, digits=3)}, {share(float(e))}" for r, e in zip(rules, marks, strict=True)
+        f"{r.name} α = {number_text.number(r.clip, digits=3)}, {share(float(e))}"
+        for r, e in zip(rules, marks, strict=True)
     )
-    return style.finish(
+    return style.apply_style(
         style.figure(data, layout),
         alt=f"Squared error against the clip, as a share of the tensor's power: {share(here)} at "
-        f"{words.number(clip, digits=3)}, least {share(least)} at {words.number(best, digits=3)}"
+        f"{number_text.number(clip, digits=3)}, least {share(least)} at {number_text.number(best, digits=3)}"
         f"{'; ' + each if each else ''}.",
-        title=said,
-        subtitle=style.key(*entries),
+        title=text,
+        subtitle=style.legend(*entries),
         height=height,
     )
 
@@ -158,7 +160,7 @@ def error_range(x: Magnitudes, levels: int) -> tuple[float, float]:
     return 10.0 ** math.floor(math.log10(max(least, 1e-6) / 2)), 4.0
 
 
-def _bars(name: str, x: np.ndarray, y: np.ndarray, fate: str, end: float) -> dict[str, Any]:
+def _bars(name: str, x: np.ndarray, y: np.ndarray, outcome: str, end: float) -> dict[str, Any]:
     there = y > 0
     return {
         "type": "bar",
@@ -166,7 +168,7 @@ def _bars(name: str, x: np.ndarray, y: np.ndarray, fate: str, end: float) -> dic
         "x": x[there],
         "y": y[there],
         "width": 0.96 * end / BARS,
-        "marker": style.FATE_LOOKS[fate],
+        "marker": style.OUTCOME_STYLES[outcome],
         "hovertemplate": f"{name}<br>about %{{x:.3g}}<br>share %{{y:.3g}} %<extra></extra>",
     }
 
@@ -191,7 +193,7 @@ def _levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> di
 
 def _named_levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> dict[str, Any]:
     few = len(level) <= NAMED
-    text = [words.percent(s) if few and at <= end else "" for at, s in zip(level, shares, strict=True)]
+    text = [number_text.percent(s) if few and at <= end else "" for at, s in zip(level, shares, strict=True)]
     side = ["top right" if at < 0.04 * end else "top left" if at > 0.93 * end else "top center" for at in level]
     return {
         "type": "scatter",
@@ -219,7 +221,7 @@ def _curve(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, widt
 
 
 def _rule_marks(rules: Sequence[ClipRule], clips: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
-    looks = LOOKS[: len(rules)]
+    trace_styles = STYLES[: len(rules)]
     return {
         "type": "scatter",
         "mode": "markers",
@@ -227,6 +229,10 @@ def _rule_marks(rules: Sequence[ClipRule], clips: np.ndarray, errors: np.ndarray
         "x": clips,
         "y": errors,
         "text": np.array([rule.name for rule in rules], dtype=str),
-        "marker": {"size": 10, "color": [look[0] for look in looks], "symbol": [look[2] for look in looks]},
+        "marker": {
+            "size": 10,
+            "color": [trace_style[0] for trace_style in trace_styles],
+            "symbol": [trace_style[2] for trace_style in trace_styles],
+        },
         "hovertemplate": "%{text}<br>α      %{x:.4g}<br>error  %{y:.3%}<extra></extra>",
     }

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.grid import density, element_of
 from lplab.figures.magnitudes import MagnitudeData, magnitude_data
-from lplab.figures.statistics import FATES, as_formats, name_of, rounding_text
+from lplab.figures.statistics import OUTCOMES, as_formats, name_of, rounding_text
 from lplab.figures.window import AnyRounding, Window
 
 _FULL = 0.72  # the height of a row's tallest bar, in rows; the rest is for the caption
@@ -51,14 +52,14 @@ def compare(
         rows = [precision_data(f, first, last) for f in chosen]
         bars, captions = _precision_bars(chosen, rows, first, last), [_precision_caption(f) for f in chosen]
         title, alt = _precision_title(chosen), _precision_alt(chosen)
-        key = style.key((style.BLUE, "■", "normal"), (style.VERMILION, "▨", "subnormal"))
+        key = style.legend((style.BLUE, "■", "normal"), (style.VERMILION, "▨", "subnormal"))
         axis = "magnitude (powers of two)"
     else:
         data = [magnitude_data(tensor, f, rounding=rounding, seed=seed, octaves=octaves) for f in chosen]
         first, last = int(data[0].octaves[0]), int(data[0].octaves[-1]) + 1
         bars, captions = _tensor_bars(data), [_tensor_caption(f, d) for f, d in zip(chosen, data, strict=True)]
         title, alt = _tensor_title(chosen, data), _tensor_alt(chosen, data, rounding)
-        key = style.key((style.BLUE, "■", "rounded"), (style.GREEN, "▦", "exact"), (style.VERMILION, "▨", "lost"))
+        key = style.legend((style.BLUE, "■", "rounded"), (style.GREEN, "▦", "exact"), (style.VERMILION, "▨", "lost"))
         axis, windows = "|x| (powers of two)", [d.window for d in data]
     fig = go.Figure(
         data=bars,
@@ -70,7 +71,7 @@ def compare(
             "annotations": [_caption(text, -i) for i, text in enumerate(captions)],
         },
     )
-    return style.finish(fig, alt=alt, title=title, subtitle=key, height=height, l=16, t=_TOP, b=_BOTTOM)
+    return style.apply_style(fig, alt=alt, title=title, subtitle=key, height=height, l=16, t=_TOP, b=_BOTTOM)
 
 
 def _caption(text: str, row: float) -> dict[str, Any]:
@@ -88,14 +89,14 @@ def _shades(w: Window | None, row: int, first: float, last: float) -> list[dict[
     return [style.region(a, b, fill) | ends for a, b, fill in zip(marks[:-1], marks[1:], fills, strict=True)]
 
 
-def _bar(x: np.ndarray, base: np.ndarray, size: np.ndarray, look: str, **more: Any) -> dict[str, Any]:
+def _bar(x: np.ndarray, base: np.ndarray, size: np.ndarray, trace_style: str, **more: Any) -> dict[str, Any]:
     return {
         "type": "bar",
         "x": x,
         "y": size,
         "base": base,
         "width": 0.94,
-        "marker": style.FATE_LOOKS[look],
+        "marker": style.OUTCOME_STYLES[trace_style],
         "visible": bool(len(x)),
     } | more
 
@@ -132,7 +133,7 @@ def _precision_bars(
     most = max((float(np.log2(count).max(initial=0)) for _, count in rows), default=0.0) + 1
     width = 0.94 if last - first <= 64 else 1.0
     traces = []
-    for name, look, wanted in (("normal", "rounded", True), ("subnormal", "flushed", False)):
+    for name, trace_style, wanted in (("normal", "rounded", True), ("subnormal", "flushed", False)):
         x, base, bits = [], [], []
         for i, (fmt, (octaves, count)) in enumerate(zip(formats, rows, strict=True)):
             mine = (octaves >= math.floor(math.log2(element_of(fmt).smallest_normal))) == wanted
@@ -143,10 +144,22 @@ def _precision_bars(
         hover = f"octave of 2<sup>%{{x:.1f}}</sup><br>{name}<br>precision  %{{customdata:.3g}} bits<extra></extra>"
         where, bases = np.concatenate(x), np.concatenate(base)
         traces.append(
-            _bar(where, bases, size / most * _FULL, look, name=name, width=width, customdata=size, hovertemplate=hover)
+            _bar(
+                where,
+                bases,
+                size / most * _FULL,
+                trace_style,
+                name=name,
+                width=width,
+                customdata=size,
+                hovertemplate=hover,
+            )
         )
     empty = np.empty(0)
-    return [*traces, *(_bar(empty, empty, empty, look, name=look) for look in ("exact", "saturated"))]
+    return [
+        *traces,
+        *(_bar(empty, empty, empty, trace_style, name=trace_style) for trace_style in ("exact", "saturated")),
+    ]
 
 
 def _bits(fmt: Any) -> float:
@@ -182,10 +195,10 @@ def _precision_alt(formats: list[Any]) -> str:
 
 
 def _tensor_bars(data: list[MagnitudeData]) -> list[dict[str, Any]]:
-    """Four traces for all rows, one a fate, stacked by their bases."""
+    """Four traces for all rows, one for each outcome, stacked by their bases."""
     top = max(float(data[0].shares.sum(axis=0).max(initial=0)), 1e-9)
     traces = []
-    for k, fate in enumerate(FATES):
+    for k, outcome in enumerate(OUTCOMES):
         x, base, size, share = [], [], [], []
         for i, d in enumerate(data):
             filled = d.counts[k] > 0
@@ -193,9 +206,11 @@ def _tensor_bars(data: list[MagnitudeData]) -> list[dict[str, Any]]:
             base.append(d.shares[:k].sum(axis=0)[filled] / top * _FULL - i)
             size.append(d.shares[k][filled] / top * _FULL)
             share.append(d.shares[k][filled])
-        hover = f"octave of 2<sup>%{{x:.1f}}</sup><br>{fate:<9} %{{customdata:.3g}} %<extra></extra>"
+        hover = f"octave of 2<sup>%{{x:.1f}}</sup><br>{outcome:<9} %{{customdata:.3g}} %<extra></extra>"
         where, bases, sizes = (np.concatenate(part) for part in (x, base, size))
-        traces.append(_bar(where, bases, sizes, fate, name=fate, customdata=np.concatenate(share), hovertemplate=hover))
+        traces.append(
+            _bar(where, bases, sizes, outcome, name=outcome, customdata=np.concatenate(share), hovertemplate=hover)
+        )
     return traces
 
 
@@ -204,23 +219,26 @@ def _tensor_caption(fmt: Any, d: MagnitudeData) -> str:
     if n is None or not d.total:
         return f"<b>{name_of(fmt)}</b> · no finite element"
     return (
-        f"<b>{name_of(fmt)}</b> · {words.decibels(n.sqnr_db)} · {words.percent(n.flushed)} to zero"
-        f" · {words.percent(n.saturated)} saturated"
+        f"<b>{name_of(fmt)}</b> · {number_text.decibels(n.sqnr_db)} · {number_text.percent(n.flushed)} to zero"
+        f" · {number_text.percent(n.saturated)} saturated"
     )
 
 
 def _tensor_title(formats: list[Any], data: list[MagnitudeData]) -> str:
     lost = [d.numbers.flushed + d.numbers.saturated for d in data if d.numbers]
     if len(formats) <= 2:
-        return "Lost: " + ", ".join(f"{name_of(f)} {words.percent(x)}" for f, x in zip(formats, lost, strict=True))
+        return "Lost: " + ", ".join(
+            f"{name_of(f)} {number_text.percent(x)}" for f, x in zip(formats, lost, strict=True)
+        )
     best = max(range(len(data)), key=lambda i: np.nan_to_num(data[i].numbers.sqnr_db, nan=-1e9))  # type: ignore[union-attr]
-    return f"{name_of(formats[best])} keeps most: {words.decibels(data[best].numbers.sqnr_db)}"  # type: ignore[union-attr]
+    return f"{name_of(formats[best])} keeps most: {number_text.decibels(data[best].numbers.sqnr_db)}"  # type: ignore[union-attr]
 
 
 def _tensor_alt(formats: list[Any], data: list[MagnitudeData], rounding: AnyRounding) -> str:
     each = "; ".join(
-        f"{name_of(f)}: SQNR {words.decibels(d.numbers.sqnr_db)}, {words.percent(d.numbers.flushed)} flushed to zero, "
-        f"{words.percent(d.numbers.saturated)} saturated"
+        f"{name_of(f)}: SQNR {number_text.decibels(d.numbers.sqnr_db)}, {number_text.percent(d.numbers.flushed)} "
+        "flushed to zero, "
+        f"{number_text.percent(d.numbers.saturated)} saturated"
         for f, d in zip(formats, data, strict=True)
         if d.numbers
     )

@@ -1,4 +1,4 @@
-"""A number on which somebody's rounding and the right one differ, drawn among the numbers of the format."""
+"""A number on which a function's rounding and the right one differ, drawn among the numbers of the format."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
+from lplab.figures.counterexample_labels import LabelledValue, labels_of, marks_of
 from lplab.figures.grid import element_of
-from lplab.figures.placing import Mark, labels_of, marks_of
+from lplab.figures.neighbourhood import Neighbourhood, neighbourhood
 from lplab.figures.rows import hover
 from lplab.figures.statistics import as_format, name_of
-from lplab.figures.surroundings import Surroundings, surroundings
 
 HEIGHT = 190
 _TOP, _BOTTOM = 56, 42
 _LOW, _HIGH = -14.0, 74.0  # pixels below and above the line
-_LOOKS = {  # sign, colour: the same as in the number line, where x is green and what it becomes is pink
+_STYLES = {  # sign, colour: the same as in the number line, where x is green and what it becomes is pink
     "x": ("triangle-down", style.GREEN),
     "expected": ("diamond", style.PINK),
     "yours": ("x-thin-open", style.VERMILION),
@@ -52,11 +53,11 @@ def counterexample(fmt: Any, x: float, yours: float, expected: float, *, height:
     chosen = as_format(fmt)
     element = element_of(chosen)
     x, yours, expected = (_single(name, v) for name, v in (("x", x), ("yours", yours), ("expected", expected)))
-    around = None if math.isnan(x) else surroundings(element, x, (yours, expected))
+    around = None if math.isnan(x) else neighbourhood(element, x, (yours, expected))
     marks = marks_of(chosen, {"x": x, "expected": expected, "yours": yours}, around)
     values = around.values if around else np.empty(0)
     fig = style.figure(data=_traces(chosen, values, around, marks), layout=_layout(element, around))
-    return style.finish(
+    return style.apply_style(
         fig,
         alt=_alt(chosen, x, marks, around),
         title=_title(chosen, x, yours, expected),
@@ -76,10 +77,12 @@ def _single(name: str, value: Any) -> float:
         raise ValueError(f"{name} must be one number, got {value!r}") from None
 
 
-# ---- the picture -----------------------------------------------------------------------------------------------------
+# ---- the figure ------------------------------------------------------------------------------------------------------
 
 
-def _traces(fmt: Any, values: np.ndarray, around: Surroundings | None, marks: list[Mark]) -> list[dict[str, Any]]:
+def _traces(
+    fmt: Any, values: np.ndarray, around: Neighbourhood | None, marks: list[LabelledValue]
+) -> list[dict[str, Any]]:
     """Always the same six: normal and subnormal numbers, zero, the halfway point, the stems of the signs, the signs."""
     size = np.abs(values)
     normal = size >= element_of(fmt).smallest_normal
@@ -97,7 +100,7 @@ def _traces(fmt: Any, values: np.ndarray, around: Surroundings | None, marks: li
     ]
 
 
-def _line(x: Any, y: Any, look: dict[str, Any], name: str) -> dict[str, Any]:
+def _line(x: Any, y: Any, trace_style: dict[str, Any], name: str) -> dict[str, Any]:
     xs = np.array(x, np.float64)
     return {
         "type": "scatter",
@@ -105,7 +108,7 @@ def _line(x: Any, y: Any, look: dict[str, Any], name: str) -> dict[str, Any]:
         "name": name,
         "x": xs,
         "y": np.array(y, np.float64),
-        "line": look,
+        "line": trace_style,
         "hoverinfo": "skip",
         "visible": bool(np.isfinite(xs).any()),
     }
@@ -124,8 +127,8 @@ def _zero(fmt: Any, values: np.ndarray) -> dict[str, Any]:
     return trace | {"hoverinfo": "text", "hovertemplate": "%{hovertext}<extra></extra>", "hovertext": texts}
 
 
-def _signs(marks: list[Mark]) -> dict[str, Any]:
-    colours = np.array([_LOOKS[m.name][1] for m in marks], dtype=str)
+def _signs(marks: list[LabelledValue]) -> dict[str, Any]:
+    colours = np.array([_STYLES[m.name][1] for m in marks], dtype=str)
     return {
         "type": "scatter",
         "mode": "markers+text",
@@ -137,7 +140,7 @@ def _signs(marks: list[Mark]) -> dict[str, Any]:
         "textposition": np.array([f"middle {'left' if m.left else 'right'}" for m in marks], dtype=str),
         "textfont": {"size": style.TICK},
         "marker": {
-            "symbol": np.array([_LOOKS[m.name][0] for m in marks], dtype=str),
+            "symbol": np.array([_STYLES[m.name][0] for m in marks], dtype=str),
             "size": np.array([10, 11, 9]),
             "opacity": 1,
             "color": colours,
@@ -148,7 +151,7 @@ def _signs(marks: list[Mark]) -> dict[str, Any]:
     }
 
 
-def _layout(fmt: Any, around: Surroundings | None) -> dict[str, Any]:
+def _layout(fmt: Any, around: Neighbourhood | None) -> dict[str, Any]:
     low, high = around.view if around else (0.0, 1.0)
     positions, labels = labels_of(fmt, around)
     beyond = around.beyond if around else (0.0, 0.0)
@@ -189,36 +192,43 @@ def _layout(fmt: Any, around: Surroundings | None) -> dict[str, Any]:
 
 
 def _title(fmt: Any, x: float, yours: float, expected: float) -> str:
-    same = words.decimal(yours) == words.decimal(expected)
-    return f"{name_of(fmt)}: {words.decimal(x)} becomes {words.decimal(expected)}" + (
-        "" if same else f", not {words.decimal(yours)}"
+    same = number_text.decimal(yours) == number_text.decimal(expected)
+    return f"{name_of(fmt)}: {number_text.decimal(x)} becomes {number_text.decimal(expected)}" + (
+        "" if same else f", not {number_text.decimal(yours)}"
     )
 
 
-def _subtitle(fmt: Any, around: Surroundings | None, x: float) -> str:
+def _subtitle(fmt: Any, around: Neighbourhood | None, x: float) -> str:
     if around is None:
         return "NaN has no place on the number line"
     has_subnormals = fmt.smallest_normal > fmt.smallest_subnormal  # fixed point, for one, has no such two kinds
     entries = [(style.BLUE, "┃", "normal"), (style.VERMILION, "╻", "subnormal")] if has_subnormals else []
     if math.isfinite(around.halfway):
-        text = f"halfway: {words.decimal(around.halfway)}" + (", just where x is" if x == around.halfway else "")
+        text = f"halfway: {number_text.decimal(around.halfway)}" + (", just where x is" if x == around.halfway else "")
         entries.append((style.GREY, "┊", text))
-    return style.key(*entries)
+    return style.legend(*entries)
 
 
-def _alt(fmt: Any, x: float, marks: list[Mark], around: Surroundings | None) -> str:
-    said = ", ".join(m.text.strip("←→ ") for m in marks)
+def _alt(fmt: Any, x: float, marks: list[LabelledValue], around: Neighbourhood | None) -> str:
+    text = ", ".join(m.text.strip("←→ ") for m in marks)
     if around is None:
-        return f"No number line, as NaN has no place on one; in {name_of(fmt)}: {said}."
+        return f"No number line, as NaN has no place on one; in {name_of(fmt)}: {text}."
     below, above = around.values[around.values < x], around.values[around.values > x]
     if not len(above) or not len(below):
-        end = words.decimal(float(around.values[-1] if not len(above) else around.values[0]))
+        end = number_text.decimal(float(around.values[-1] if not len(above) else around.values[0]))
         where = f"x is not inside {name_of(fmt)}, whose last number is {end}"
         if x == around.values[-1] or x == around.values[0]:
             where = f"x is the last number of {name_of(fmt)}"
     elif x in around.values:
         where = f"x is a number of {name_of(fmt)}"
     else:
-        where = f"x lies between its neighbours {words.decimal(float(below[-1]))} and {words.decimal(float(above[0]))}"
-        where += ", exactly halfway" if x == around.halfway else f", which have {words.decimal(around.halfway)} halfway"
-    return f"Number line of {name_of(fmt)}: {said}; {where}."
+        where = (
+            f"x lies between its neighbours {number_text.decimal(float(below[-1]))} and "
+            f"{number_text.decimal(float(above[0]))}"
+        )
+        where += (
+            ", exactly halfway"
+            if x == around.halfway
+            else f", which have {number_text.decimal(around.halfway)} halfway"
+        )
+    return f"Number line of {name_of(fmt)}: {text}; {where}."

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lplab.hardware.timeline import Event
 
 DETAILS = ("buckets", "layers")
-LOOKS: dict[str, tuple[str, str, str]] = {  # of a kind of event: colour, pattern, sign in the key
+STYLES: dict[str, tuple[str, str, str]] = {  # of a kind of event: colour, pattern, sign in the legend
     "forward": (style.BLUE, "", "█"),
     "backward": (style.BLUE, ".", "▒"),
     "compress": (style.PINK, "x", "▓"),
@@ -61,13 +61,13 @@ def device_timeline(
     rows = [event for event in events if event.lane == "compute" or event.device == 0]
     lanes = [f"device {i + 1}" for i in range(shown)] + ["network"]
     end = 1e3 * (rounded_up(simulation.step_seconds) if until_seconds is None else until_seconds)
-    data = [_bars(kind, [event for event in rows if event.kind == kind], shown, _ROOM * end) for kind in LOOKS]
-    present = [kind for kind in LOOKS if any(event.kind == kind for event in rows)]
-    return style.finish(
+    data = [_bars(kind, [event for event in rows if event.kind == kind], shown, _ROOM * end) for kind in STYLES]
+    present = [kind for kind in STYLES if any(event.kind == kind for event in rows)]
+    return style.apply_style(
         style.figure(data, _layout(lanes, end)),
-        alt=_said(simulation),
+        alt=_text(simulation),
         title=_title(simulation),
-        subtitle=style.key(*((LOOKS[kind][0], LOOKS[kind][2], kind) for kind in present)),
+        subtitle=style.legend(*((STYLES[kind][0], STYLES[kind][2], kind) for kind in present)),
         height=_AROUND + _LANE * max(len(lanes), 3),
         l=76,
     )
@@ -119,20 +119,20 @@ def _merged(events: Iterable[Event], simulation: Simulation) -> list[Any]:
         place = pieces.setdefault((event.device, event.lane, event.kind, what), [event.start_seconds, 0.0, 0])
         place[1] += event.end_seconds - event.start_seconds
         place[2] += 1
-    found = []
+    result = []
     for (device, lane, kind, what), (start, length, count) in pieces.items():
         if kind == "backward":  # a bucket's layers first, then the compressor's work on them
             start = min(start, pieces.get((device, lane, "compress", what), [math.inf])[0])
         if kind == "compress":
             start = pieces[device, lane, "backward", what][0] + pieces[device, lane, "backward", what][1]
         more = f" ({count} layers)" if count > 1 else ""
-        found.append(Event(device, lane, kind, what + more, start, start + length))
-    return found
+        result.append(Event(device, lane, kind, what + more, start, start + length))
+    return result
 
 
 def _bars(kind: str, events: list[Any], shown: int, room: float) -> dict[str, Any]:
     """All events of a kind as one trace; the word stands in plain bars of that length or more."""
-    colour, pattern, _ = LOOKS[kind]
+    colour, pattern, _ = STYLES[kind]
     starts = np.array([1e3 * event.start_seconds for event in events])
     lengths = np.array([1e3 * (event.end_seconds - event.start_seconds) for event in events])
     lane = np.array([shown if event.lane == "network" else event.device for event in events], np.float64)
@@ -175,7 +175,7 @@ def _title(simulation: Simulation) -> str:
     return f"A step of {step}; devices wait {milliseconds(waits) if waits else 'for nothing'}" + " of it" * (waits > 0)
 
 
-def _said(simulation: Simulation) -> str:
+def _text(simulation: Simulation) -> str:
     s = simulation
     return (
         f"Timeline of a modelled step of {s.design.workload.label} on {s.cluster.devices:,} × {s.design.chip.label}: "

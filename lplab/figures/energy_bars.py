@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
-from lplab.hardware.footprint import PARTS, Energy, Round
-from lplab.hardware.units import amount
+from lplab import number_text
+from lplab.figures import style
+from lplab.hardware.footprint import PARTS, Energy, FederatedRound
+from lplab.hardware.units import format_si
 
-_LOOKS: dict[str, tuple[str, str, dict[str, Any]]] = {  # colour, sign in a key, pattern of a bar
+_STYLES: dict[str, tuple[str, str, dict[str, Any]]] = {  # colour, sign in a legend, pattern of a bar
     "plain": (style.BLUE, "■", {}),
     "dots": (style.GREEN, "▦", {"shape": ".", "size": 6, "solidity": 0.25}),
     "bars": (style.PINK, "▥", {"shape": "|", "size": 6, "solidity": 0.3}),
@@ -47,13 +48,13 @@ def energy_parts(
     '4 bits takes 41 % of the energy of 16 bits'
     """
     parts = {name: {part: float(joules) for part, joules in row.parts().items()} for name, row in rows.items()}
-    looks = dict(zip(PARTS, _LOOKS, strict=True))
+    trace_styles = dict(zip(PARTS, _STYLES, strict=True))
     what = "energy of a step, all devices (J), modelled"
-    return _stack(parts, looks, what, chosen, reference, most, title, height)
+    return _stack(parts, trace_styles, what, chosen, reference, most, title, height)
 
 
 def round_energy(
-    rows: Mapping[str, Round], chosen: str = "", *, most: float = 0.0, title: str = "", height: int = 0
+    rows: Mapping[str, FederatedRound], chosen: str = "", *, most: float = 0.0, title: str = "", height: int = 0
 ) -> go.Figure:
     """Joules of one client in a federated round: computing, receiving, sending, all modelled.
 
@@ -73,13 +74,13 @@ def round_energy(
         name: {"computing": float(r.compute_joules), "receiving": float(r.down_joules), "sending": float(r.up_joules)}
         for name, r in rows.items()
     }
-    looks = {"computing": "plain", "receiving": "dots", "sending": "stripes"}
-    return _stack(parts, looks, "energy of a client in a round (J), modelled", chosen, None, most, title, height)
+    trace_styles = {"computing": "plain", "receiving": "dots", "sending": "stripes"}
+    return _stack(parts, trace_styles, "energy of a client in a round (J), modelled", chosen, None, most, title, height)
 
 
 def _stack(
     rows: dict[str, dict[str, float]],
-    looks: Mapping[str, str],
+    trace_styles: Mapping[str, str],
     what: str,
     chosen: str,
     reference: tuple[str, float] | None,
@@ -92,10 +93,10 @@ def _stack(
     against, compared = reference or next(iter(totals.items()))
     end = 1.2 * (max(most, *totals.values(), compared) or 1.0)
     y = axis["tickvals"]
-    data = [_bar(part, look, rows, totals, y, end) for part, look in looks.items()]
+    data = [_bar(part, trace_style, rows, totals, y, end) for part, trace_style in trace_styles.items()]
     data.append(_totals(np.array(list(totals.values())), y, compared if reference else 0.0, end))
     row = chosen or list(rows)[-1]
-    said = title or f"{row} takes {100 * totals[row] / (compared or 1.0):.0f} % of the energy of {against}"
+    text = title or f"{row} takes {100 * totals[row] / (compared or 1.0):.0f} % of the energy of {against}"
     layout = {
         "barmode": "stack",
         "bargap": 0.3,
@@ -103,14 +104,14 @@ def _stack(
         "yaxis": axis,
         "shapes": [_mark(compared)] if reference else [],
     }
-    entries = [(_LOOKS[look][0], _LOOKS[look][1], part) for part, look in looks.items()]
+    entries = [(_STYLES[trace_style][0], _STYLES[trace_style][1], part) for part, trace_style in trace_styles.items()]
     entries += [(style.GREY, "╎", against)] if reference else []
-    each = "; ".join(f"{name} {amount(totals[name], 'J')}, {_said(rows[name])}" for name in rows)
-    return style.finish(
+    each = "; ".join(f"{name} {format_si(totals[name], 'J')}, {_text(rows[name])}" for name in rows)
+    return style.apply_style(
         style.figure(data, layout),
-        alt=f"Stacked bars, {what}. {each}. {said}.",
-        title=said,
-        subtitle=style.key(*entries),
+        alt=f"Stacked bars, {what}. {each}. {text}.",
+        title=text,
+        subtitle=style.legend(*entries),
         height=height or 130 + 44 * len(rows),
         l=min(190, 30 + 8 * max(map(len, rows))),
         t=66,
@@ -122,20 +123,20 @@ def _mark(joules: float) -> dict[str, Any]:
     return {"type": "line", "xref": "x", "x0": joules, "x1": joules, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
 
 
-def _said(parts: Mapping[str, float]) -> str:
+def _text(parts: Mapping[str, float]) -> str:
     total = sum(parts.values()) or 1.0
-    return ", ".join(f"{part} {words.percent(joules / total)}" for part, joules in parts.items())
+    return ", ".join(f"{part} {number_text.percent(joules / total)}" for part, joules in parts.items())
 
 
 def _bar(
     part: str,
-    look: str,
+    trace_style: str,
     rows: Mapping[str, Mapping[str, float]],
     totals: Mapping[str, float],
     y: np.ndarray,
     end: float,
 ) -> dict[str, Any]:
-    colour, _, pattern = _LOOKS[look]
+    colour, _, pattern = _STYLES[trace_style]
     values = np.array([parts[part] for parts in rows.values()])
     shares = values / np.array([total or 1.0 for total in totals.values()])
     shown = [f"{100 * share:.0f} %" if value > 0.055 * end else "" for share, value in zip(shares, values, strict=True)]
@@ -168,7 +169,7 @@ def _totals(totals: np.ndarray, y: np.ndarray, line: float, end: float) -> dict[
         "name": "total",
         "x": np.where(crossed, line, totals),
         "y": y,
-        "text": np.array([" " + amount(float(total), "J") for total in totals], dtype=str),
+        "text": np.array([" " + format_si(float(total), "J") for total in totals], dtype=str),
         "textposition": "middle right",
         "textfont": {"size": style.TICK},
         "hoverinfo": "skip",

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.relative_error import ErrorCurve, error_curve_data, view_of
 from lplab.figures.statistics import as_formats, rounding_text
 from lplab.figures.window import AnyRounding
@@ -53,9 +54,9 @@ def error_curve(
     fig = style.figure(data=_traces(curves, low, high, top, panels), layout=layout)
     signs = dict(zip(style.DASHES, style.DASH_SIGNS, strict=True))
     names = [(colour, signs[dash], c.name) for colour, dash, c in _looks(curves, panels)]
-    subtitle = "" if panels else style.key(*names)
+    subtitle = "" if panels else style.legend(*names)
     alt = _alt(curves, rounding, low, high)
-    return style.finish(
+    return style.apply_style(
         fig, alt=alt, title=_title(curves), subtitle=subtitle, height=height, t=66 if rows > 1 or subtitle else 48
     )
 
@@ -154,13 +155,15 @@ def _worst_text(curve: ErrorCurve, *, plain: bool = False) -> str:
         return "no normal number in view"
     w = curve.window  # below the normal numbers the error grows, out of the chart
     where = (
-        "among normal numbers" if w.normal > w.smallest else f"from {words.number(w.normal, digits=3, plain=plain)} on"
+        "among normal numbers"
+        if w.normal > w.smallest
+        else f"from {number_text.number(w.normal, digits=3, plain=plain)} on"
     )
     return f"worst case {where} {_percent(curve, plain=plain)}"
 
 
 def _percent(curve: ErrorCurve, *, plain: bool = False) -> str:
-    return f"{words.number(curve.worst, digits=3, plain=plain)} %"
+    return f"{number_text.number(curve.worst, digits=3, plain=plain)} %"
 
 
 def _where(curve: ErrorCurve) -> str:
@@ -194,12 +197,12 @@ def _title(curves: list[ErrorCurve]) -> str:
 
 
 def _alt(curves: list[ErrorCurve], rounding: AnyRounding, low: float, high: float) -> str:
-    ends = f"{words.power(low, plain=True)} to {words.power(high, plain=True)}"
+    ends = f"{number_text.power(low, plain=True)} to {number_text.power(high, plain=True)}"
     each = "; ".join(f"{c.name}: {_worst_text(c, plain=True)}, {_limits_text(c)}" for c in curves)
     return f"Relative rounding error with {rounding_text(rounding)} for magnitudes from {ends}: {each}."
 
 
 def _limits_text(curve: ErrorCurve) -> str:
-    flush, high = curve.window.flush, words.number(curve.window.magnitude, digits=3, plain=True)
-    below = f"to zero up to {words.number(flush, digits=3, plain=True)}" if flush else "nothing to zero"
+    flush, high = curve.window.flush, number_text.number(curve.window.magnitude, digits=3, plain=True)
+    below = f"to zero up to {number_text.number(flush, digits=3, plain=True)}" if flush else "nothing to zero"
     return f"{below}, overflow above {high}"

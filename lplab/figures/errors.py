@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.statistics import (
-    FATES,
+    OUTCOMES,
     Quantized,
     TensorStatistics,
     as_format,
@@ -26,7 +27,7 @@ _TOPS = (3.0, 10.0, 15.0, 25.0, 50.0, 105.0)
 
 
 def error_histogram_data(result: Quantized, limit: float) -> tuple[np.ndarray, np.ndarray]:
-    """Centres of 61 bins from −limit to limit (percent of the tensor's RMS), and percent of elements in each, by fate.
+    """Centres of 61 bins from −limit to limit (percent of the tensor's RMS), and percent of elements by outcome.
 
     What lies beyond is counted in the outermost bins.
 
@@ -38,7 +39,7 @@ def error_histogram_data(result: Quantized, limit: float) -> tuple[np.ndarray, n
     there = np.isfinite(result.q)
     error = np.nan_to_num(100 * (result.q - result.x)[there] / (_rms(result) or 1.0))
     column = np.clip(np.floor((error + limit) / (2 * limit) * BINS), 0, BINS - 1).astype(np.int64)
-    counts = np.bincount(result.fate[there] * BINS + column, minlength=4 * BINS).reshape(4, BINS)
+    counts = np.bincount(result.outcome[there] * BINS + column, minlength=4 * BINS).reshape(4, BINS)
     return (edges[1:] + edges[:-1]) / 2, 100 * counts / max(len(result.x), 1)
 
 
@@ -86,11 +87,14 @@ def error_histogram(
             "annotations": [_bias_label(bias, limit)],
         },
     )
-    title = f"{name_of(fmt)}: SQNR {words.decibels(numbers.sqnr_db)}, bias {words.signed_percent(bias / 100, 2)}"
+    title = (
+        f"{name_of(fmt)}: SQNR {number_text.decibels(numbers.sqnr_db)}, bias "
+        f"{number_text.signed_percent(bias / 100, 2)}"
+    )
     if not len(result.x):
         title = f"{name_of(fmt)}: no finite element"
     subtitle = _subtitle(numbers)
-    return style.finish(fig, alt=_alt(numbers, bias), title=title, subtitle=subtitle, height=height, legend=True)
+    return style.apply_style(fig, alt=_alt(numbers, bias), title=title, subtitle=subtitle, height=height, legend=True)
 
 
 def _limit(result: Quantized, rms: float) -> float:
@@ -108,11 +112,11 @@ def _bars(centres: np.ndarray, shares: np.ndarray, limit: float, numbers: Tensor
             "x": centres,
             "y": share,
             "width": np.full(len(centres), 1.92 * limit / BINS),
-            "hovertemplate": f"error     %{{x:.3g}} % of RMS<br>{fate:<9} %{{y:.3g}} %<extra></extra>",
-            "name": f"{fate} {words.percent(getattr(numbers, fate))}",
-            "marker": style.FATE_LOOKS[fate],
+            "hovertemplate": f"error     %{{x:.3g}} % of RMS<br>{outcome:<9} %{{y:.3g}} %<extra></extra>",
+            "name": f"{outcome} {number_text.percent(getattr(numbers, outcome))}",
+            "marker": style.OUTCOME_STYLES[outcome],
         }
-        for fate, share in zip(FATES, shares, strict=True)
+        for outcome, share in zip(OUTCOMES, shares, strict=True)
     ]
 
 
@@ -125,7 +129,7 @@ def _bias_line(bias: float, limit: float, top: float) -> dict[str, Any]:
         "x": np.full(2, np.clip(bias, -limit, limit)),
         "y": np.array([0.0, top]),
         "line": {"width": 2, "color": style.PINK, "dash": "dash"},
-        "hovertemplate": f"bias  {bias:.3g} % of RMS<extra></extra>".replace("-", words.MINUS),
+        "hovertemplate": f"bias  {bias:.3g} % of RMS<extra></extra>".replace("-", number_text.MINUS),
         "visible": math.isfinite(bias),
         "showlegend": False,
     }
@@ -144,7 +148,7 @@ def _subtitle(n: TensorStatistics) -> str:
     parts += [f"<b>{n.infinite:,} infinite</b>"] if n.infinite else []
     parts += [f"<b>{n.overflowed:,} became ∞ or NaN</b>"] if n.overflowed else []
     if math.isfinite(n.relative_bias):
-        change = words.percent(abs(n.relative_bias))
+        change = number_text.percent(abs(n.relative_bias))
         parts += [f"magnitudes {'grow' if n.relative_bias > 0 else 'shrink'} by {change} on average"]
     return " · ".join(parts)
 
@@ -154,6 +158,6 @@ def _alt(n: TensorStatistics, bias: float) -> str:
     lost += f" {n.nan:,} NaN and {n.infinite:,} infinite elements are left out." if n.nan or n.infinite else ""
     return (
         f"Histogram of the errors of {n.count:,} elements in {n.format} with rounding {n.rounding}: SQNR "
-        f"{words.decibels(n.sqnr_db)}, bias {words.signed_percent(bias / 100, 2)} of the tensor's RMS, "
-        f"{words.percent(n.flushed)} flushed to zero and {words.percent(n.saturated)} saturated.{lost}"
+        f"{number_text.decibels(n.sqnr_db)}, bias {number_text.signed_percent(bias / 100, 2)} of the tensor's RMS, "
+        f"{number_text.percent(n.flushed)} flushed to zero and {number_text.percent(n.saturated)} saturated.{lost}"
     )

@@ -33,7 +33,7 @@ def export(fig: go.Figure, path: str | Path, *, theme: str = "light", width: int
         The path.
 
     Raises:
-        ValueError: another ending. RuntimeError: a picture is wanted, but kaleido or a browser is missing.
+        ValueError: another ending. RuntimeError: an image is wanted, but kaleido or a browser is missing.
 
     >>> import tempfile
     >>> fig = go.Figure(go.Scatter(x=np.array([1.0, 2.0]), y=np.array([3.0, 4.0]), name="line"))
@@ -55,12 +55,12 @@ def export(fig: go.Figure, path: str | Path, *, theme: str = "light", width: int
     if kind == ".html":
         path.write_text(_page(dressed, alt), encoding="utf-8")
     else:
-        picture = _picture(dressed, kind[1:], width, scale)
-        path.write_bytes(_described_svg(picture, alt) if kind == ".svg" else _described_png(picture, alt))
+        image = _image(dressed, kind[1:], width, scale)
+        path.write_bytes(_described_svg(image, alt) if kind == ".svg" else _described_png(image, alt))
     return path
 
 
-def _picture(fig: go.Figure, kind: str, width: int, scale: float) -> bytes:
+def _image(fig: go.Figure, kind: str, width: int, scale: float) -> bytes:
     """Draw with kaleido, which drives an installed Chrome or Chromium."""
     try:
         return bytes(fig.to_image(format=kind, width=width, scale=scale if kind == "png" else 1))
@@ -87,17 +87,17 @@ def _page(fig: go.Figure, alt: str) -> str:
     )
 
 
-def _described_svg(picture: bytes, alt: str) -> bytes:
-    """The alt text as the picture's description, for screen readers."""
-    start, _, rest = picture.decode().partition(">")
-    return f'{start} role="img"><desc>{html.escape(alt)}</desc>{rest}'.encode()
+def _described_svg(image: bytes, alt: str) -> bytes:
+    """The alt text as the image's description, for screen readers."""
+    start, _, remaining = image.decode().partition(">")
+    return f'{start} role="img"><desc>{html.escape(alt)}</desc>{remaining}'.encode()
 
 
-def _described_png(picture: bytes, alt: str) -> bytes:
+def _described_png(image: bytes, alt: str) -> bytes:
     """The alt text as an iTXt chunk "Description" behind the header chunk (33 bytes into the file)."""
     body = b"iTXtDescription\0\0\0\0\0" + alt.encode()
     chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
-    return picture[:33] + chunk + picture[33:]
+    return image[:33] + chunk + image[33:]
 
 
 def _table(fig: go.Figure) -> Iterator[list[Any]]:

@@ -19,7 +19,7 @@ def gradient_gains(gains: Mapping[str, Mapping[str, float]], *, title: str = "",
 
     Args:
         gains: for up to three ways to round, by their names: the gain of each layer (1: nothing lost), from the input
-            to the loss, of the same layers (``lplab.training.gains.gradient_gains``).
+            to the loss, of the same layers (``lplab.training.loop.gradient_projection.gradient_projection``).
         title: the point that it makes; by default what is left in the first layer.
         height: in pixels; by default what the rows need.
 
@@ -34,26 +34,26 @@ def gradient_gains(gains: Mapping[str, Mapping[str, float]], *, title: str = "",
         raise ValueError(f"gains must be one to {len(_COLOURS)} ways to round with the same layers")
     names = np.array([name.removesuffix(".weight") for name in layers[0]], dtype=str)
     rows = np.arange(len(names), dtype=np.float64)
-    looks = [(colour, symbol) for colour, symbol in zip(_COLOURS, style.SYMBOLS, strict=False)]
+    trace_styles = [(colour, symbol) for colour, symbol in zip(_COLOURS, style.SYMBOLS, strict=False)]
     data = [
-        _points(label, np.array(list(each.values())), rows, names, *look)
-        for (label, each), look in zip(gains.items(), looks, strict=False)
+        _points(label, np.array(list(each.values())), rows, names, *trace_style)
+        for (label, each), trace_style in zip(gains.items(), trace_styles, strict=False)
     ]
     firsts = {label: f"{100 * next(iter(each.values())):.0f} %" for label, each in gains.items()}
-    said = title or f"Left in the first layer: {', '.join(firsts.values())}"  # whose is whose the key says
+    text = title or f"Left in the first layer: {', '.join(firsts.values())}"  # whose is whose the key says
     top = max(1.15, 1.05 * max(max(each.values()) for each in gains.values()))
     layout = {
         "xaxis": {"range": [0, top], "title": {"text": "gain: length along the true gradient"}, "tickformat": ".0%"},
         "yaxis": {"range": [-0.6, len(names) - 0.4], "tickvals": rows, "ticktext": names},
         "shapes": [_one(len(names))],
     }
-    entries = [(c, _SIGNS[s], f"{label}: {firsts[label]}") for label, (c, s) in zip(gains, looks, strict=False)]
+    entries = [(c, _SIGNS[s], f"{label}: {firsts[label]}") for label, (c, s) in zip(gains, trace_styles, strict=False)]
     ranges = "; ".join(f"{label} from {min(e.values()):.2f} to {max(e.values()):.2f}" for label, e in gains.items())
-    return style.finish(
+    return style.apply_style(
         style.figure(data, layout),
-        alt=f"What is left of the gradient of {len(names)} layers: {ranges}. {said}.",
-        title=said,
-        subtitle=style.key(*entries),
+        alt=f"What is left of the gradient of {len(names)} layers: {ranges}. {text}.",
+        title=text,
+        subtitle=style.legend(*entries),
         height=height or 120 + 20 * len(names),
         l=170,
         t=66,

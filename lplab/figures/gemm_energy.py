@@ -1,4 +1,4 @@
-"""Energy of a matrix product against the size of the tile that stays on the chip, and somebody's own beside it."""
+"""Energy of a matrix product against the size of the tile that stays on the chip, and a student's beside it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style
-from lplab.hardware.units import amount
+from lplab.hardware.units import format_si
 
 
 def tile_energy(
@@ -54,23 +54,27 @@ def tile_energy(
         _points("yours, different", where, both, ~agree, "x"),
     ]
     agrees = f"Yours agrees at {int(agree.sum())} of {len(agree)} points"
-    said = title or (agrees if len(agree) else _crossing(x, *right))
-    ends = f"Memory {amount(right[1][0], 'J')} with tiles of {x[0]:.0f}, {amount(right[1][-1], 'J')} with {x[-1]:.0f}"
-    return style.finish(
+    text = title or (agrees if len(agree) else _crossing(x, *right))
+    ends = (
+        f"Memory {format_si(right[1][0], 'J')} with tiles of {x[0]:.0f}, {format_si(right[1][-1], 'J')} with "
+        f"{x[-1]:.0f}"
+    )
+    return style.apply_style(
         style.figure(data, _layout(x, np.concatenate(right))),
-        alt=f"Energy of {name or 'a matrix product'} by tile. Arithmetic {amount(right[0][0], 'J')}. {ends}. {said}.",
-        title=said,
-        subtitle=_key(len(agree) > 0) + (f"<br>{name}" if name else ""),
+        alt=f"Energy of {name or 'a matrix product'} by tile. Arithmetic {format_si(right[0][0], 'J')}. {ends}. "
+        f"{text}.",
+        title=text,
+        subtitle=_legend(len(agree) > 0) + (f"<br>{name}" if name else ""),
         height=height,
         t=82 if name else 66,
         l=76,
     )
 
 
-def _key(yours: bool) -> str:
+def _legend(yours: bool) -> str:
     entries = [(style.BLUE, "━", "arithmetic"), (style.GREEN, "╍", "memory")]
     entries += [(style.PINK, "○", "yours, the same"), (style.PINK, "×", "different")] if yours else []
-    return style.key(*entries)
+    return style.legend(*entries)
 
 
 def _layout(x: np.ndarray, joules: np.ndarray) -> dict[str, Any]:
@@ -80,7 +84,7 @@ def _layout(x: np.ndarray, joules: np.ndarray) -> dict[str, Any]:
     energy = {"range": [low - 0.1, high + 0.1], "title": {"text": "energy, modelled"}}
     return {
         "xaxis": style.power_axis(first - 0.3, last + 0.3, "edge of a tile (results)"),
-        "yaxis": energy | style.decade_ticks(low, high, lambda value: amount(value, "J")),
+        "yaxis": energy | style.decade_ticks(low, high, lambda value: format_si(value, "J")),
     }
 
 
@@ -101,7 +105,7 @@ def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> di
         "x": np.log2(x),
         "y": np.log10(y),
         "line": {"color": colour, "dash": dash, "width": 2.2},
-        "customdata": np.array([[f"{t:.0f}", amount(e, "J")] for t, e in zip(x, y, strict=True)]),
+        "customdata": np.array([[f"{t:.0f}", format_si(e, "J")] for t, e in zip(x, y, strict=True)]),
         "hovertemplate": f"{name}<br>tile    %{{customdata[0]}}<br>energy  %{{customdata[1]}}<extra></extra>",
     }
 

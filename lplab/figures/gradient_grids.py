@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.quantizers import GRADIENT_GRIDS, GridEffect
-from lplab.quantizers.gradscale import MAXIMUM
+from lplab.quantizers.gradscale import RADIX4_MAX
 
 OCTAVES = -22, 14  # the axis: it stays where it is whatever the scale; what lies beyond counts in the outermost bars
-FATES = ("becomes zero", "rounded", "beyond 64")
-_LOOKS = (style.FATE_LOOKS["flushed"], style.FATE_LOOKS["rounded"], style.FATE_LOOKS["saturated"])
+OUTCOMES = ("becomes zero", "rounded", "beyond 64")
+_STYLES = (style.OUTCOME_STYLES["flushed"], style.OUTCOME_STYLES["rounded"], style.OUTCOME_STYLES["saturated"])
 _SIGNS = ((style.VERMILION, "▨"), (style.BLUE, "■"), (style.VERMILION, "▩"))
 _COLUMNS = ("zeroed", "bias", "error")
 _SPLIT, _TABLE = 0.68, 0.70  # of the width: where the plots end, where the table begins
@@ -48,19 +49,21 @@ def gradient_grids(
     counts, total = _counts(np.asarray(scaled, np.float64).ravel(), grid)
     shares = 100 * counts / max(total, 1)
     rows = list(effects)
-    said = title or f"{GRADIENT_GRIDS[grid].label} makes {words.percent(effects[grid].zeroed)} zero"
+    text = title or f"{GRADIENT_GRIDS[grid].label} makes {number_text.percent(effects[grid].zeroed)} zero"
     fig = style.figure(
         [*_bars(shares, counts), *_bands(rows), *_rows(rows, grid), *_table(effects, grid)], _layout(shares, rows, grid)
     )
-    beyond = words.percent(effects[grid].saturated)  # like every number here; the bars count elements
-    entries = [(*sign, fate) for sign, fate in zip(_SIGNS, (*FATES[:2], f"{FATES[2]} ({beyond})"), strict=True)]
-    each = "; ".join(f"{GRADIENT_GRIDS[name].label}: {_said(effect)}" for name, effect in effects.items())
-    return style.finish(
+    beyond = number_text.percent(effects[grid].saturated)  # like every number here; the bars count elements
+    entries = [
+        (*sign, outcome) for sign, outcome in zip(_SIGNS, (*OUTCOMES[:2], f"{OUTCOMES[2]} ({beyond})"), strict=True)
+    ]
+    each = "; ".join(f"{GRADIENT_GRIDS[name].label}: {_text(effect)}" for name, effect in effects.items())
+    return style.apply_style(
         fig,
         alt=f"Histogram of {total:,} scaled gradients over the values of {len(rows)} grids of four bits, coloured by "
         f"{GRADIENT_GRIDS[grid].label}; {beyond} lie beyond 64. {each}.",
-        title=said,
-        subtitle=style.key(*entries),
+        title=text,
+        subtitle=style.legend(*entries),
         height=height,
         l=142,
         t=60,
@@ -68,30 +71,30 @@ def gradient_grids(
 
 
 def _counts(x: np.ndarray, grid: str) -> tuple[np.ndarray, int]:
-    """Elements by fate and octave, int64 [3, n], and how many elements there are, zeros included."""
+    """Elements by outcome and octave, int64 [3, n], and how many elements there are, zeros included."""
     low, high = OCTAVES
     there = x[x != 0]
-    fate = np.where(GRADIENT_GRIDS[grid].quantize(there) == 0, 0, np.where(np.abs(there) > MAXIMUM, 2, 1))
+    outcome = np.where(GRADIENT_GRIDS[grid].quantize(there) == 0, 0, np.where(np.abs(there) > RADIX4_MAX, 2, 1))
     column = np.clip(np.frexp(there)[1] - 1, low, high - 1) - low
-    return np.bincount(fate * (high - low) + column, minlength=3 * (high - low)).reshape(3, high - low), len(x)
+    return np.bincount(outcome * (high - low) + column, minlength=3 * (high - low)).reshape(3, high - low), len(x)
 
 
 def _bars(shares: np.ndarray, counts: np.ndarray) -> list[dict[str, Any]]:
     octaves = np.arange(*OCTAVES)
-    ranges = np.array([f"{words.power(k)} … {words.power(k + 1)}" for k in octaves.tolist()], dtype=str)
+    ranges = np.array([f"{number_text.power(k)} … {number_text.power(k + 1)}" for k in octaves.tolist()], dtype=str)
     return [
         {
             "type": "bar",
-            "name": fate,
+            "name": outcome,
             "x": octaves[there] + 0.5,  # empty bars would take the browser as long as others
             "y": share[there],
             "width": 0.96,
             "customdata": count[there],
             "hovertext": ranges[there],
-            "hovertemplate": f"%{{hovertext}}<br>{fate}  %{{y:.3g}} %<br>elements  %{{customdata:,}}<extra></extra>",
-            "marker": look,
+            "hovertemplate": f"%{{hovertext}}<br>{outcome}  %{{y:.3g}} %<br>elements  %{{customdata:,}}<extra></extra>",
+            "marker": trace_style,
         }
-        for fate, share, count, there, look in zip(FATES, shares, counts, counts > 0, _LOOKS, strict=True)
+        for outcome, share, count, there, trace_style in zip(OUTCOMES, shares, counts, counts > 0, _STYLES, strict=True)
     ]
 
 
@@ -119,7 +122,9 @@ def _rows(rows: Sequence[str], grid: str) -> list[dict[str, Any]]:
 
 
 def _table(effects: Mapping[str, GridEffect], grid: str) -> list[dict[str, Any]]:
-    cells = [[whole_percent(e.zeroed), words.signed_percent(e.bias, 2), percent_of(e.error)] for e in effects.values()]
+    cells = [
+        [whole_percent(e.zeroed), number_text.signed_percent(e.bias, 2), percent_of(e.error)] for e in effects.values()
+    ]
     bold = [
         [f"<b>{cell}</b>" if name == grid else cell for cell in row] for name, row in zip(effects, cells, strict=True)
     ]
@@ -162,9 +167,9 @@ def percent_of(ratio: float) -> str:
     return f"{100 * ratio:,.0f} %"
 
 
-def _said(effect: GridEffect) -> str:
-    bias = words.signed_percent(effect.bias, 2)
-    return f"{words.percent(effect.zeroed)} zeroed, bias {bias}, error {percent_of(effect.error)}"
+def _text(effect: GridEffect) -> str:
+    bias = number_text.signed_percent(effect.bias, 2)
+    return f"{number_text.percent(effect.zeroed)} zeroed, bias {bias}, error {percent_of(effect.error)}"
 
 
 def _layout(shares: np.ndarray, rows: Sequence[str], grid: str) -> dict[str, Any]:
@@ -185,7 +190,7 @@ def _layout(shares: np.ndarray, rows: Sequence[str], grid: str) -> dict[str, Any
 
 def _bands(rows: Sequence[str]) -> list[dict[str, Any]]:
     """What the grids lose, below their zero and beyond 64, and what they hold: wide lines, faster than 18 shapes."""
-    end, gap = math.log2(MAXIMUM), math.nan
+    end, gap = math.log2(RADIX4_MAX), math.nan
     zeros = [math.log2(GRADIENT_GRIDS[row].zero_below) for row in rows]
     low, high = OCTAVES
     lost = [x for zero in zeros for x in (low, zero, gap, end, high, gap)]

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.quantizers import GRADIENT_GRIDS
 
-LOOKS = {  # colour, dash, sign in the key
+STYLES = {  # colour, dash, sign in the legend
     "int4": (style.PINK, "dashdot", "┉"),
     "radix2": (style.VERMILION, "dash", "╍"),
     "luq": (style.GREEN, "dot", "┅"),
@@ -57,33 +58,33 @@ def grid_errors(
     'Good scales: FP4 radix 2 1'
     """
     x = np.asarray(scales, np.float64)
-    found = {name: np.asarray(values, np.float64) for name, values in curves.items()}
+    result = {name: np.asarray(values, np.float64) for name, values in curves.items()}
     if not len(x):
         raise ValueError("at least one scale is needed")
-    if not found.keys() <= LOOKS.keys() or any(values.shape != x.shape for values in found.values()):
-        raise ValueError(f"curves must be grids of {', '.join(LOOKS)} with a number for each of {len(x)} scales")
+    if not result.keys() <= STYLES.keys() or any(values.shape != x.shape for values in result.values()):
+        raise ValueError(f"curves must be grids of {', '.join(STYLES)} with a number for each of {len(x)} scales")
     factor = 100.0 if unit == "%" else 1.0
     right = float(x[-1]) + 2
     low, high = factor * limits[0], factor * limits[1]
-    lines = [_line(name, x, factor * values, low, high) for name, values in found.items()]
-    points = [_point(name, right, factor * own[name], low, high) for name in found]
-    beyond = _beyond(x, {name: factor * values for name, values in found.items()}, low, high)
+    lines = [_line(name, x, factor * values, low, high) for name, values in result.items()]
+    points = [_point(name, right, factor * own[name], low, high) for name in result]
+    beyond = _beyond(x, {name: factor * values for name, values in result.items()}, low, high)
     upto = (factor * good, float(x[-1]) + 0.7) if good is not None else (0, float(x[0]))
     layout = {
         "xaxis": _scales(x, right),
         "yaxis": {"range": [low, high], "title": {"text": f"{what} ({unit})" if unit else what}},
         "shapes": [_mark(float(at) if at is not None else right), _limit(*upto)],
     }
-    said = title or (_windows(x, found, good) if good is not None else what)
-    at_mark = {n: own[n] if at is None else float(v[np.searchsorted(x, at)]) for n, v in found.items()}
+    text = title or (_windows(x, result, good) if good is not None else what)
+    at_mark = {n: own[n] if at is None else float(v[np.searchsorted(x, at)]) for n, v in result.items()}
     now = ", ".join(f"{GRADIENT_GRIDS[n].label} {factor * v:.3g} {unit}".strip() for n, v in at_mark.items())
-    where = "a scale for each layer" if at is None else f"one scale of {words.power(at, plain=True)}"
-    return style.finish(
+    where = "a scale for each layer" if at is None else f"one scale of {number_text.power(at, plain=True)}"
+    return style.apply_style(
         style.figure([*lines, *points, beyond], layout),
-        alt=f"{what} against the scale. {said}. With {where}: {now}.".replace("-", words.MINUS),
-        title=said,
-        subtitle=style.key(
-            *((LOOKS[n][0], LOOKS[n][2], GRADIENT_GRIDS[n].label) for n in found),
+        alt=f"{what} against the scale. {text}. With {where}: {now}.".replace("-", number_text.MINUS),
+        title=text,
+        subtitle=style.legend(
+            *((STYLES[n][0], STYLES[n][2], GRADIENT_GRIDS[n].label) for n in result),
             *([(style.GREY, "▲", "off the scale")] if len(beyond["x"]) else []),
         ),
         height=height,
@@ -94,7 +95,7 @@ def grid_errors(
 def _scales(x: np.ndarray, right: float) -> dict[str, Any]:
     """An axis of exponents, every second one labelled, with one place more at the right."""
     ticks = np.arange(x[0], x[-1] + 1, 2)
-    labels = [words.raised(words.power(tick, plain=True)) for tick in ticks]
+    labels = [number_text.raised(number_text.power(tick, plain=True)) for tick in ticks]
     return {
         "range": [float(x[0]) - 0.7, right + 1],
         "title": {"text": "one scale for all layers"},
@@ -118,7 +119,7 @@ def _windows(x: np.ndarray, curves: Mapping[str, np.ndarray], good: float) -> st
 
 
 def _line(name: str, x: np.ndarray, y: np.ndarray, low: float, high: float) -> dict[str, Any]:
-    colour, dash, _ = LOOKS[name]
+    colour, dash, _ = STYLES[name]
     label = GRADIENT_GRIDS[name].label
     outside = np.concatenate([[True], (y < low) | (y > high), [True]])
     far = outside[:-2] & outside[1:-1] & outside[2:]
@@ -135,7 +136,7 @@ def _line(name: str, x: np.ndarray, y: np.ndarray, low: float, high: float) -> d
 
 
 def _point(name: str, x: float, y: float, low: float, high: float) -> dict[str, Any]:
-    colour, _, _ = LOOKS[name]
+    colour, _, _ = STYLES[name]
     label = GRADIENT_GRIDS[name].label
     return {
         "type": "scatter",
@@ -162,7 +163,7 @@ def _beyond(x: np.ndarray, curves: Mapping[str, np.ndarray], low: float, high: f
         "x": np.concatenate([x[there] for there in outside.values()]),
         "y": np.clip(values, low, high),
         "marker": {"symbol": np.concatenate(symbols), "size": 9}
-        | {"color": np.repeat([LOOKS[name][0] for name in outside], count)},
+        | {"color": np.repeat([STYLES[name][0] for name in outside], count)},
         "customdata": values,
         "cliponaxis": False,
         "hovertemplate": "off the scale<br>value  %{customdata:,.0f}<extra></extra>",

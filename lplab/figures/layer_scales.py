@@ -1,4 +1,4 @@
-"""The scale of every layer over a training, as an exponent of two, and somebody's own beside it."""
+"""The scale of every layer over a training, as an exponent of two, and a student's beside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 
 
 def layer_scales(
@@ -36,44 +37,46 @@ def layer_scales(
     >>> fig.layout.meta["title"]
     'Scales at the last step: 2² to 2³'
     """
-    found = {name: _exponents(values) for name, values in scales.items()}
+    result = {name: _exponents(values) for name, values in scales.items()}
     own = {} if yours is None else {name: _exponents(values) for name, values in yours.items()}
-    at = _checked(found, own, steps)
-    lowest, highest = min(found, key=lambda n: found[n][-1]), max(found, key=lambda n: found[n][-1])
-    every = np.concatenate(list(found.values()))
-    apart = {name: _apart(values, found[name]) for name, values in own.items()}
+    at = _checked(result, own, steps)
+    lowest, highest = min(result, key=lambda n: result[n][-1]), max(result, key=lambda n: result[n][-1])
+    every = np.concatenate(list(result.values()))
+    apart = {name: _apart(values, result[name]) for name, values in own.items()}
     data = [
-        _line("each layer", *_joined(at, found), style.GREY, "solid", 1.0) | {"opacity": 0.6},
-        _line(highest, at, found[highest], style.BLUE, "solid", 2.2),
-        _line(lowest, at, found[lowest], style.VERMILION, "dash", 2.2),
+        _line("each layer", *_joined(at, result), style.GREY, "solid", 1.0) | {"opacity": 0.6},
+        _line(highest, at, result[highest], style.BLUE, "solid", 2.2),
+        _line(lowest, at, result[lowest], style.VERMILION, "dash", 2.2),
         _line("yours", *_joined(at, apart), style.PINK, "dot", 2.2) | {"visible": bool(own)},
     ]
     entries = [(style.BLUE, "━", highest), (style.VERMILION, "╍", lowest), (style.GREY, "─", "the other layers")]
     entries += [(style.PINK, "┅", "yours, where it differs")] if own else []
-    ends = [words.raised(words.power(float(found[name][-1]), plain=True)) for name in (lowest, highest)]
+    ends = [number_text.raised(number_text.power(float(result[name][-1]), plain=True)) for name in (lowest, highest)]
     ends_at = f"Scales at the last step: {ends[0]} to {ends[1]}"
-    equal = sum(int((own[name] == found[name]).sum()) for name in own)
-    said = title or (f"Yours agrees at {equal:,} of {every.size:,} scales" if own else ends_at)
-    more = f" {ends_at}." if said != ends_at else ""
+    equal = sum(int((own[name] == result[name]).sum()) for name in own)
+    text = title or (f"Yours agrees at {equal:,} of {every.size:,} scales" if own else ends_at)
+    more = f" {ends_at}." if text != ends_at else ""
     layout = {
         "xaxis": {"range": [0, max(int(at[-1]), 1)], "title": {"text": "step"}},
         "yaxis": style.power_axis(*_ends(every), "scale (powers of two)"),
     }
-    return style.finish(
+    return style.apply_style(
         style.figure(data, layout),
-        alt=f"The scales of {len(found)} layers over {len(at)} steps. {said}.{more} The lowest is that of "
+        alt=f"The scales of {len(result)} layers over {len(at)} steps. {text}.{more} The lowest is that of "
         f"{lowest}, the highest that of {highest}.",
-        title=said,
-        subtitle=style.key(*entries),
+        title=text,
+        subtitle=style.legend(*entries),
         height=height,
         t=66,
     )
 
 
-def _checked(found: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], steps: Sequence[int] | None) -> np.ndarray:
+def _checked(
+    numbers: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], steps: Sequence[int] | None
+) -> np.ndarray:
     """The numbers of the steps."""
-    shape, *others = {values.shape for values in (*found.values(), *own.values())} or {(0,)}
-    if others or shape == (0,) or (own and own.keys() != found.keys()):
+    shape, *others = {values.shape for values in (*numbers.values(), *own.values())} or {(0,)}
+    if others or shape == (0,) or (own and own.keys() != numbers.keys()):
         raise ValueError("scales must be one sequence for each layer, all of one length, and yours the same layers")
     at = np.arange(*shape) if steps is None else np.asarray(steps)
     if at.shape != shape:

@@ -13,7 +13,7 @@ from lplab.figures import style
 from lplab.figures.many_learners import bytes_unit, bytes_word
 from lplab.figures.stacked import stacked
 from lplab.figures.step_losses import LossCurve, loss_curves
-from lplab.figures.training_error import LOOKS
+from lplab.figures.training_error import STYLES
 
 _LEFT = 84  # pixels left of the plot: room for "400 MB" and the axis's title
 
@@ -23,7 +23,7 @@ class LearnerCurve:
     """A training by several learners so far.
 
     Args:
-        name: as the key of the figure calls it.
+        name: as the legend of the figure calls it.
         losses: mean of the learners, one for each step, [n].
         sent_bytes: by all learners together, one for each step, [n].
 
@@ -57,8 +57,8 @@ def learner_runs(
     >>> fig.layout.meta["alt"]
     'Training loss after 2 of 10 steps: ScaleCom 2.20 nats. Sent by all learners: ScaleCom 960 B.'
     """
-    if not 1 <= len(curves) <= len(LOOKS):
-        raise ValueError(f"one to {len(LOOKS)} runs share a figure, got {len(curves)}")
+    if not 1 <= len(curves) <= len(STYLES):
+        raise ValueError(f"one to {len(STYLES)} runs share a figure, got {len(curves)}")
     losses = loss_curves(
         [LossCurve(curve.name, _finite(curve.losses)) for curve in curves],
         steps=steps,
@@ -81,20 +81,20 @@ def _sent(curves: Sequence[LearnerCurve], steps: int) -> go.Figure:
     top = 1.08 * max((total[-1] / len(total) * steps for total in sums if len(total)), default=1000.0)
     size, unit = bytes_unit(top)
     data = [
-        _line(curve.name, total / size, unit, *LOOKS[i][:2])
+        _line(curve.name, total / size, unit, *STYLES[i][:2])
         for i, (curve, total) in enumerate(zip(curves, sums, strict=True))
     ]
     layout = {
         "xaxis": {"range": [0, steps + 0.5], "title": {"text": "step"}},
         "yaxis": {"range": [0, top / size], "title": {"text": "sent"}, "ticksuffix": f" {unit}"},
     }
-    said = "Sent by all learners"
-    entries = [(LOOKS[i][0], style.DASH_SIGNS[i], text) for i, text in enumerate(now)]
-    return style.finish(
+    message = "Sent by all learners"
+    entries = [(STYLES[i][0], style.DASH_SIGNS[i], text) for i, text in enumerate(now)]
+    return style.apply_style(
         style.figure(data, layout),
-        alt=f"{said}: {', '.join(now)}." if now else f"{said}: nothing yet.",
-        title=said,
-        subtitle=style.key(*entries) if entries else "nothing yet",
+        alt=f"{message}: {', '.join(now)}." if now else f"{message}: nothing yet.",
+        title=message,
+        subtitle=style.legend(*entries) if entries else "nothing yet",
         height=230,
     )
 

@@ -1,4 +1,4 @@
-"""Bringing a figure that is on the screen up to date, and showing one that stays as it is."""
+"""Update a figure on the screen in place, and show a static one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures.style import CONFIG, raw, themed
+from lplab.figures.style import CONFIG, as_plain_dicts, themed
 
 _KEPT = ("template", "width", "autosize", "uirevision")  # what belongs to the live figure's place, not to the data
 
@@ -26,7 +26,7 @@ def update(live: Any, new: go.Figure) -> Any:
     >>> update(shown, go.Figure(go.Scatter(x=np.arange(3), y=np.arange(3) ** 2))).data[0].y
     array([0, 1, 4])
     """
-    (traces, layout), (new_traces, new_layout) = raw(live), raw(new)
+    (traces, layout), (new_traces, new_layout) = as_plain_dicts(live), as_plain_dicts(new)
     kinds, new_kinds = [t["type"] for t in traces], [t["type"] for t in new_traces]
     if kinds != new_kinds:
         raise ValueError(f"not two states of one figure: its traces are {kinds}, the new ones {new_kinds}")
@@ -61,8 +61,8 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-class Static:
-    """A figure for the end of a notebook cell, without a widget: picture and alt text.
+class StaticFigure:
+    """A figure for the end of a notebook cell, without a widget: image and alt text.
 
     The alt text is the plain-text form of the output (terminals, text browsers) and part of its metadata.
     """
@@ -77,15 +77,15 @@ class Static:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         mime = "application/vnd.plotly.v1+json"
         # A responsive figure takes the height of its box, and the box of a static output has none.
-        picture = self.figure.to_plotly_json() | {"config": {**CONFIG, "responsive": False}}
-        return {mime: picture, "text/plain": self.alt}, {mime: {"alt": self.alt}}
+        bundle = self.figure.to_plotly_json() | {"config": {**CONFIG, "responsive": False}}
+        return {mime: bundle, "text/plain": self.alt}, {mime: {"alt": self.alt}}
 
 
-def show(fig: go.Figure, theme: str = "light") -> Static:
+def show(fig: go.Figure, theme: str = "light") -> StaticFigure:
     """Show a figure that stays as it is in a notebook, in the ink of one theme: the last line of a cell.
 
-    >>> from lplab.figures.style import finish
-    >>> show(finish(go.Figure(), alt="An empty figure.", title="Nothing yet"))
+    >>> from lplab.figures.style import apply_style
+    >>> show(apply_style(go.Figure(), alt="An empty figure.", title="Nothing yet"))
     An empty figure.
     """
-    return Static(themed(fig, theme))
+    return StaticFigure(themed(fig, theme))

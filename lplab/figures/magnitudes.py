@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.statistics import (
-    FATES,
+    OUTCOMES,
     Quantized,
     TensorStatistics,
     as_array,
@@ -23,7 +24,7 @@ from lplab.figures.statistics import (
 from lplab.figures.window import AnyRounding, Window, window
 
 _TOP = 86  # room above the plot for title, subtitle and key
-_SIGNS = {  # of the bars in the key: colour, and a square like the pattern
+_SIGNS = {  # of the bars in the legend: colour, and a square like the pattern
     "exact": (style.GREEN, "▦"),
     "rounded": (style.BLUE, "■"),
     "flushed": (style.VERMILION, "▨"),
@@ -38,7 +39,8 @@ class MagnitudeData:
 
     Attributes:
         octaves: int64 [n]: a bar holds the magnitudes from 2^octave up to the next power of two.
-        counts: int64 [4, n]: elements of each octave by fate (``statistics.FATES``); all "rounded" without a format.
+        counts: int64 [4, n]: elements of each octave by outcome (``statistics.OUTCOMES``); all "rounded" without a
+            format.
         total: finite elements of the tensor, zeros included: what the shares are of.
         window: the magnitudes that survive; None without a format.
         numbers: the statistics; None without a format.
@@ -88,7 +90,9 @@ def magnitude_data(
     there = result.x != 0
     low, high = octaves or _span(octave[there])
     column = np.clip(octave[there], low, high - 1) - low
-    counts = np.bincount(result.fate[there] * (high - low) + column, minlength=4 * (high - low)).reshape(4, high - low)
+    counts = np.bincount(result.outcome[there] * (high - low) + column, minlength=4 * (high - low)).reshape(
+        4, high - low
+    )
     return MagnitudeData(np.arange(low, high), counts, len(result.x), edges, numbers, result.nan, result.infinite)
 
 
@@ -138,10 +142,10 @@ def magnitude_histogram(
             "xaxis": style.power_axis(low, high, f"{what} (powers of two)"),
             "yaxis": {"range": [0, _top(data)], "title": {"text": "share of elements (%)"}, "nticks": 6},
             "shapes": [style.region(a, b, fill) for _, a, b, fill, _ in _regions(data)],
-            "annotations": [_key(data)],
+            "annotations": [_legend(data)],
         },
     )
-    return style.finish(
+    return style.apply_style(
         fig,
         alt=_alt(name, data, what),
         title=_title(name, data),
@@ -152,7 +156,9 @@ def magnitude_histogram(
 
 
 def _bars(data: MagnitudeData) -> list[dict[str, Any]]:
-    ranges = np.array([f"{words.power(k)} … {words.power(k + 1)}" for k in data.octaves.tolist()], dtype=str)
+    ranges = np.array(
+        [f"{number_text.power(k)} … {number_text.power(k + 1)}" for k in data.octaves.tolist()], dtype=str
+    )
     return [
         {
             "type": "bar",
@@ -161,20 +167,21 @@ def _bars(data: MagnitudeData) -> list[dict[str, Any]]:
             "width": 0.96,
             "customdata": count[there],
             "hovertext": ranges[there],
-            "hovertemplate": f"%{{hovertext}}<br>{fate:<9} %{{y:.3g}} %<br>elements  %{{customdata:,}}<extra></extra>",
-            "name": fate,  # constant: a legend with changing words costs more than all the rest
-            "marker": style.FATE_LOOKS[fate],
-            "visible": bool(data.numbers) or fate == "rounded",
+            "hovertemplate": f"%{{hovertext}}<br>{outcome:<9} %{{y:.3g}} %<br>elements  "
+            f"%{{customdata:,}}<extra></extra>",
+            "name": outcome,  # constant: a legend with changing words costs more than all the rest
+            "marker": style.OUTCOME_STYLES[outcome],
+            "visible": bool(data.numbers) or outcome == "rounded",
         }
-        for fate, share, count, there in zip(FATES, data.shares, data.counts, data.counts > 0, strict=True)
+        for outcome, share, count, there in zip(OUTCOMES, data.shares, data.counts, data.counts > 0, strict=True)
     ]
 
 
-def _key(data: MagnitudeData) -> dict[str, Any]:
-    """What the looks of the bars mean, and how many elements each has, above the plot."""
-    shares = [words.percent(getattr(data.numbers, fate)) if data.numbers else "" for fate in FATES]
-    entries = [(*_SIGNS[fate], f"{fate} {share}") for fate, share in zip(FATES, shares, strict=True)]
-    text = f"{style.key(*entries[:2])}<br>{style.key(*entries[2:])}"  # four in a row would be too wide for half a page
+def _legend(data: MagnitudeData) -> dict[str, Any]:
+    """What the patterns of the bars mean, and how many elements each has, above the plot."""
+    shares = [number_text.percent(getattr(data.numbers, outcome)) if data.numbers else "" for outcome in OUTCOMES]
+    entries = [(*_SIGNS[outcome], f"{outcome} {share}") for outcome, share in zip(OUTCOMES, shares, strict=True)]
+    text = f"{style.legend(*entries[:2])}<br>{style.legend(*entries[2:])}"  # four in a row are too wide for half a page
     return style.note(text, x=0, xanchor="left", yref="y domain", yshift=4, align="left", visible=bool(data.numbers))
 
 
@@ -201,7 +208,7 @@ def _regions(data: MagnitudeData) -> list[tuple[str, float, float, str, float]]:
 
 
 def _names(data: MagnitudeData, low: int, high: int) -> dict[str, Any]:
-    named = [(f"{name}<br><b>{words.percent(share)}</b>", a, b) for name, a, b, _, share in _regions(data)]
+    named = [(f"{name}<br><b>{number_text.percent(share)}</b>", a, b) for name, a, b, _, share in _regions(data)]
     return style.region_names(named, high - low, _top(data), visible=bool(data.numbers))
 
 
@@ -219,24 +226,24 @@ def _title(name: str, data: MagnitudeData) -> str:
         return "How large the elements are"
     if not data.total:
         return f"{name}: no finite element"
-    lost = [f"{words.percent(n.flushed)} flushed"] if n.flushed else []
-    lost += [f"{words.percent(n.saturated)} saturated"] if n.saturated else []
+    lost = [f"{number_text.percent(n.flushed)} flushed"] if n.flushed else []
+    lost += [f"{number_text.percent(n.saturated)} saturated"] if n.saturated else []
     return f"{name}: {', '.join(lost) or 'nothing flushed, nothing saturated'}"
 
 
 def _subtitle(data: MagnitudeData) -> str:
     zeros = data.total - int(data.counts.sum())
     parts = [f"{data.total:,} finite elements" if data.nan or data.infinite else f"{data.total:,} elements"]
-    parts += [f"{words.percent(zeros / data.total)} are zero"] if zeros else []
+    parts += [f"{number_text.percent(zeros / data.total)} are zero"] if zeros else []
     parts += [f"<b>{data.nan:,} NaN</b>"] if data.nan else []
     parts += [f"<b>{data.infinite:,} infinite</b>"] if data.infinite else []
     if data.numbers:
-        parts += [f"SQNR {words.decibels(data.numbers.sqnr_db)}"]
+        parts += [f"SQNR {number_text.decibels(data.numbers.sqnr_db)}"]
     return " · ".join(parts)
 
 
 def _alt(name: str, data: MagnitudeData, what: str) -> str:
-    n, text = data.numbers, words.percent
+    n, text = data.numbers, number_text.percent
     odd = (
         f" {data.nan:,} NaN and {data.infinite:,} infinite elements are left out." if data.nan or data.infinite else ""
     )
@@ -245,7 +252,10 @@ def _alt(name: str, data: MagnitudeData, what: str) -> str:
     filled = data.octaves[data.counts.sum(axis=0) > 0]
     extent = "all of them zero"
     if len(filled):
-        extent = f"between {words.power(int(filled[0]), plain=True)} and {words.power(int(filled[-1]) + 1, plain=True)}"
+        extent = (
+            f"between {number_text.power(int(filled[0]), plain=True)} and "
+            f"{number_text.power(int(filled[-1]) + 1, plain=True)}"
+        )
     head = f"Histogram of {what} for {data.total:,} finite elements, {extent}"
     if n is None:
         return f"{head}.{odd}"

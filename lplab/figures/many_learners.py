@@ -1,4 +1,4 @@
-"""Many learners: how much of a vector their messages fill together, what each sends, how alike their memories are."""
+"""Many learners: how much of a vector their messages fill together, what each sends, how alike their residuals are."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.compression.rates import build_up
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.compression.compression_ratio import build_up
+from lplab.figures import style
 
 _UPPER, _LOWER = 0.54, 0.33  # of the height: where the upper panels begin, where the lower one ends
 _LEFT, _RIGHT = (0.0, 0.43), (0.57, 1.0)
@@ -43,12 +44,12 @@ class Scaling:
 
 
 @dataclass(frozen=True)
-class Likeness:
+class LearnerSimilarity:
     """How alike learners are, over the steps; all of one length.
 
     Args:
         steps: ascending, from 1.
-        cosine: mean cosine distance of their memories.
+        cosine: mean cosine distance of their residuals.
         missed: of the leader's choice, the share that the sum would not have chosen.
         unfiltered: the cosine distance of the same run with beta 1, to compare with.
     """
@@ -60,7 +61,7 @@ class Likeness:
 
 
 def many_learners(
-    scaling: Scaling, likeness: Likeness, chosen: int, density: float, *, title: str = "", height: int = 560
+    scaling: Scaling, likeness: LearnerSimilarity, chosen: int, density: float, *, title: str = "", height: int = 560
 ) -> go.Figure:
     """Share of the elements and bytes sent against the number of learners; below, how alike learners are over time.
 
@@ -76,29 +77,30 @@ def many_learners(
         ValueError: no point for that number of learners.
 
     >>> points = Scaling([1, 2], [0.01, 0.018], [0.01, 0.01], [0, 800], [0, 450], [0, 4000])
-    >>> fig = many_learners(points, Likeness([1, 2], [0.7, 0.4], [0.8, 0.7], [0.7, 0.5]), 2, 0.01)
+    >>> fig = many_learners(points, LearnerSimilarity([1, 2], [0.7, 0.4], [0.8, 0.7], [0.7, 0.5]), 2, 0.01)
     >>> fig.layout.meta["title"]
     '2 learners, own choices: 1.8 % of the weights; the leader’s: 1.0 %'
     """
     if chosen not in list(scaling.learners):
         raise ValueError(f"no point for {chosen} learners; there are: {', '.join(map(str, scaling.learners))}")
     at = list(scaling.learners).index(chosen)
-    own, leader = words.percent(scaling.own[at]), words.percent(scaling.leader[at])
+    own, leader = number_text.percent(scaling.own[at]), number_text.percent(scaling.leader[at])
     formula = build_up(density, chosen)
-    said = title or f"{learners_word(chosen)}, own choices: {own} of the weights; the leader’s: {leader}"
+    text = title or f"{learners_word(chosen)}, own choices: {own} of the weights; the leader’s: {leader}"
     fig = style.figure(
         [*_shares(scaling, density), *_bytes(scaling), *_over_time(likeness)],
         _layout(scaling, chosen, float(likeness.steps[-1])),
     )
     own_bytes, leader_bytes = (bytes_word(values[at]) for values in (scaling.own_bytes, scaling.leader_bytes))
     ends = f"Memories at the last step: cosine distance {likeness.cosine[-1]:.2f}" if chosen > 1 else "One learner"
-    return style.finish(
+    return style.apply_style(
         fig,
         alt=f"With {learners_word(chosen)} the sum of own choices holds {own} of the weights "
-        f"({words.percent(formula)} if they were independent), that of the leader's choice {leader}; a learner sends "
+        f"({number_text.percent(formula)} if they were independent), that of the leader's choice {leader}; a learner "
+        "sends "
         f"{own_bytes} and {leader_bytes} a step. {ends}.",
-        title=said,
-        subtitle=style.key(
+        title=text,
+        subtitle=style.legend(
             (style.VERMILION, "●", "own top-k"),
             (style.GREY, "╍", "1 − (1 − q)ⁿ"),
             (style.BLUE, "■", "ScaleCom"),
@@ -209,11 +211,11 @@ def _bytes(points: Scaling) -> list[dict[str, Any]]:
     return traces
 
 
-def _over_time(likeness: Likeness) -> list[dict[str, Any]]:
+def _over_time(likeness: LearnerSimilarity) -> list[dict[str, Any]]:
     x = np.asarray(likeness.steps, np.float64)
     rows = (
         ("cosine distance with β = 1", likeness.unfiltered, style.GREY, "dash", 1.6),
-        ("cosine distance of the memories", likeness.cosine, style.BLUE, "solid", 2.4),
+        ("cosine distance of the residuals", likeness.cosine, style.BLUE, "solid", 2.4),
         ("missed by the leader", likeness.missed, style.PINK, "dot", 2.2),
     )
     return [
@@ -237,8 +239,8 @@ def _layout(points: Scaling, chosen: int, last: float) -> dict[str, Any]:
     x = np.log2(n.astype(np.float64))
     axis, at = learners_axis(x, n), float(np.log2(chosen))
     sizes = np.array([1e3, 1e4, 1e5, 1e6])
-    key = style.key(
-        (style.BLUE, "━", "cosine distance of the memories"),
+    key = style.legend(
+        (style.BLUE, "━", "cosine distance of the residuals"),
         (style.GREY, "╍", "the same with β = 1"),
         (style.PINK, "┅", "missed by the leader"),
     )

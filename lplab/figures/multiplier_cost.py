@@ -42,7 +42,7 @@ def multiplier_cost(
     m = np.geomspace(2, 24, 40)
     law = alone[-1] * (m / 24) ** 2
     saves = f"the multiplier saves {_saved(alone)}, the whole {_saved(both)}"
-    said = title or f"Sums in {accumulator}: from FP16 to 1-4-3 {saves}"
+    text = title or f"Sums in {accumulator}: from FP16 to 1-4-3 {saves}"
     data = [
         style.line("M² alone", m, law, style.GREY, "dot"),
         _points("multiplier", x, alone, style.BLUE, "solid", "square-open", [""] * len(x)),
@@ -52,11 +52,11 @@ def multiplier_cost(
     each = ", ".join(
         f"{n} {a:.3g} alone and {b:.3g} with its sum" for n, a, b in zip(FORMATS, alone, both, strict=True)
     )
-    return style.finish(
+    return style.apply_style(
         style.figure(data, _layout(label, min(law.min(), alone.min()), both.max())),
-        alt=f"{label}, of a multiplication: {each}. {said}.",
-        title=said,
-        subtitle=style.key(
+        alt=f"{label}, of a multiplication: {each}. {text}.",
+        title=text,
+        subtitle=style.legend(
             (style.GREY, "┅", "M² alone"),
             (style.BLUE, "□", "multiplier, modelled"),
             (style.BLUE, "■", "with its sum"),
@@ -105,17 +105,17 @@ def _published(quantity: str, factor: float) -> dict[str, Any]:
     """Multiplications of the table: FP16 and FP32, through which the model goes, and INT8."""
     table = multiplier.operations()
     column = 0 if quantity == "energy" else 1
-    found = [(11, "fp16_multiply"), (24, "fp32_multiply"), (8, "int8_multiply")]
+    result = [(11, "fp16_multiply"), (24, "fp32_multiply"), (8, "int8_multiply")]
     return {
         "type": "scatter",
         "mode": "markers+text",
         "name": "published",
-        "x": np.array([m for m, _ in found], dtype=np.float64),
-        "y": factor * np.array([table[name][column] for _, name in found]),
+        "x": np.array([m for m, _ in result], dtype=np.float64),
+        "y": factor * np.array([table[name][column] for _, name in result]),
         "marker": provenance.marker("published", 14),
         "text": np.array(["", "", "INT8, an integer"], dtype=str),
         "textposition": "bottom center",
         "textfont": {"size": style.NOTE},
-        "customdata": np.array([name.replace("_", " ") for _, name in found], dtype=str),
+        "customdata": np.array([name.replace("_", " ") for _, name in result], dtype=str),
         "hovertemplate": "%{customdata}, published<br>%{x} bits  %{y:.3g}<extra></extra>",
     }

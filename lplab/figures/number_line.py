@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.captions import count_text, row_caption, specials_text, steps_text
 from lplab.figures.grid import LISTED_BITS, density, element_of, neighbours, values_between
 from lplab.figures.rows import Row, traces
@@ -151,13 +152,13 @@ def number_line(
     )
     key = [(style.BLUE, "┃", "normal"), (style.VERMILION, "╻", "subnormal")]
     if around is not None:
-        key += [(style.GREEN, "┇", words.number(around)), (style.PINK, "◇", "what it becomes")]
+        key += [(style.GREEN, "┇", number_text.number(around)), (style.PINK, "◇", "what it becomes")]
     alt = _alt(rows, scale, around)
-    return style.finish(
+    return style.apply_style(
         fig,
         alt=alt,
         title=_title(rows, scale, around),
-        subtitle=style.key(*key),
+        subtitle=style.legend(*key),
         height=height,
         l=16,
         t=_TOP,
@@ -177,29 +178,36 @@ def _title(rows: list[Row], scale: str, around: float | None) -> str:
     if around is not None:
         known = len(rows) == 1 and math.isfinite(rows[0].nearest)
         return (
-            f"{words.number(around)} becomes {words.number(rows[0].nearest, digits=6)}"
+            f"{number_text.number(around)} becomes {number_text.number(rows[0].nearest, digits=6)}"
             if known
-            else f"Where {words.number(around)} goes"
+            else f"Where {number_text.number(around)} goes"
         )
     if scale == "log" or first.bits > LISTED_BITS:
         reach = sorted((element_of(r.format).dynamic_range_octaves, name_of(r.format)) for r in rows)
         text = f"{reach[-1][1]} spans {reach[-1][0]:.0f} octaves"
         return text if len(rows) == 1 else f"{text}, {reach[0][1]} {reach[0][0]:.0f}"
     if first.lowest >= 0:
-        return f"Half of {name_of(rows[0].format)}'s numbers lie below {words.number(float(np.median(first.values)))}"
+        return (
+            f"Half of {name_of(rows[0].format)}'s numbers lie below "
+            f"{number_text.number(float(np.median(first.values)))}"
+        )
     middle = float(np.quantile(np.abs(first.values), 0.5, method="higher"))
-    return f"Half of {name_of(rows[0].format)}'s numbers lie within ±{words.number(middle)}"
+    return f"Half of {name_of(rows[0].format)}'s numbers lie within ±{number_text.number(middle)}"
 
 
 def _alt(rows: list[Row], scale: str, around: float | None) -> str:
     parts = []
     for row in rows:
         fmt = row.format
-        text = f"{name_of(fmt)} has {count_text(fmt, plain=True)} up to {words.number(element_of(fmt).max, plain=True)}"
+        text = (
+            f"{name_of(fmt)} has {count_text(fmt, plain=True)} up to "
+            f"{number_text.number(element_of(fmt).max, plain=True)}"
+        )
         text += f", {steps_text(fmt, plain=True)}, {specials_text(fmt)}"
         if around is not None:
             text += (
-                f", and {words.number(around, plain=True)} becomes {words.number(row.nearest, digits=6, plain=True)}"
+                f", and {number_text.number(around, plain=True)} becomes "
+                f"{number_text.number(row.nearest, digits=6, plain=True)}"
             )
         parts.append(text)
     return f"{'Linear' if scale == 'linear' else 'Logarithmic'} number line: {'; '.join(parts)}."

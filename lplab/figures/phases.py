@@ -46,7 +46,7 @@ def phases(yours: tuple[Any, Any, Any] | None = None, *, title: str = "", height
     same = np.concatenate([own_even == right[0], own_odd == right[1]])
     data += [_points("yours, the same", *points, same, "circle-open"), _points("yours, different", *points, ~same, "x")]
     agrees = f"Yours agrees at {int(same.sum())} of {len(same)} points"
-    said = title or (agrees if len(x) else "Where one phase rounds up, the other often rounds down")
+    text = title or (agrees if len(x) else "Where one phase rounds up, the other often rounds down")
     entries = [(style.BLUE, "━", "even, for dx"), (style.VERMILION, "╍", "odd, for dW"), (style.GREY, "─", "mean")]
     entries += [(style.PINK, "○", "yours, the same"), (style.PINK, "×", "different")] if len(x) else []
     low, high = OCTAVES
@@ -54,12 +54,12 @@ def phases(yours: tuple[Any, Any, Any] | None = None, *, title: str = "", height
         "xaxis": style.power_axis(low, high, "magnitude before rounding"),
         "yaxis": {"range": [-0.08, 1.75], "title": {"text": "rounded ÷ number"}, "nticks": 8},
     }
-    return style.finish(
+    return style.apply_style(
         style.figure(data, layout),
         alt="The result of rounding as a multiple of the number: a sawtooth from 1.6 to 0.4 every two octaves for the "
-        f"even phase of radix-4 FP4, one shifted by an octave for the odd phase, 1.2 to 0.6 for their mean. {said}.",
-        title=said,
-        subtitle=style.key(*entries),
+        f"even phase of radix-4 FP4, one shifted by an octave for the odd phase, 1.2 to 0.6 for their mean. {text}.",
+        title=text,
+        subtitle=style.legend(*entries),
         height=height,
         t=66,
     )

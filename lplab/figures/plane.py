@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.precision import OCTAVES, ROUNDING, TensorRow, precision_of
 from lplab.figures.statistics import as_format, name_of
 from lplab.figures.window import window
@@ -53,14 +54,14 @@ def range_precision(
     fmt, others = as_format(fmt), [as_format(other) for other in others]
     name = name or name_of(fmt)
     places = _places(rows)
-    said = title or f"{name}: {', '.join(_summary(group, rows) for group in _groups(rows))}"
+    text = title or f"{name}: {', '.join(_summary(group, rows) for group in _groups(rows))}"
     data = [*_plateaus(fmt, others, rows[chosen]), *_clouds(rows, places), *_bands(rows, places, fmt)]
     entries = [(style.BLUE, "■", "kept"), (style.VERMILION, "■", "lost"), (style.GREY, "━", "other formats")]
-    return style.finish(
+    return style.apply_style(
         style.figure([*data, *_texts(rows, places)], _layout(rows, places, chosen)),
         alt=_alt(name, rows, chosen),
-        title=said,
-        subtitle=style.key(*entries),
+        title=text,
+        subtitle=style.legend(*entries),
         height=_HEAD + round(_ROW * (max(places) + 2)),
         l=118,
         r=122,
@@ -85,7 +86,7 @@ def _summary(group: str, rows: Sequence[TensorRow]) -> str:
     """The median layer of a group, in words."""
     numbers = [row.numbers for row in rows if row.group == group]
     lost = float(np.median([n.flushed + n.saturated for n in numbers]))
-    error = words.decibels(float(np.median([n.sqnr_db for n in numbers])), digits=0)
+    error = number_text.decibels(float(np.median([n.sqnr_db for n in numbers])), digits=0)
     return f"{group} {error}" + (f", {100 * lost:.0f} % lost" if lost >= 0.01 else "")
 
 
@@ -107,8 +108,16 @@ def _plateaus(fmt: Any, others: Sequence[Any], row: TensorRow) -> list[dict[str,
 
 
 def _curve(name: str, x: np.ndarray, y: np.ndarray, colour: str, width: float, **more: Any) -> dict[str, Any]:
-    look = {"width": width, "color": colour}
-    return {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": look, "hoverinfo": "skip"} | more
+    trace_style = {"width": width, "color": colour}
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": x,
+        "y": y,
+        "line": trace_style,
+        "hoverinfo": "skip",
+    } | more
 
 
 def _stairs(
@@ -163,7 +172,7 @@ def _text(name: str, x: np.ndarray, y: np.ndarray, text: Sequence[str], position
 def _clouds(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]]:
     """A heat map over rows and octaves, as dark as the share of elements: blue what is kept, vermilion what is lost."""
     octaves = np.arange(*OCTAVES)
-    spans = [f"{words.power(k)} … {words.power(k + 1)}" for k in octaves.tolist()]
+    spans = [f"{number_text.power(k)} … {number_text.power(k + 1)}" for k in octaves.tolist()]
     shape = (max(places) + 1, len(octaves))
     shade, shares = np.zeros(shape), np.zeros(shape)
     hover = np.full(shape, "", dtype="U80")
@@ -173,7 +182,7 @@ def _clouds(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]
         shade[place] = np.where(row.kept >= row.lost, dark, -dark)
         shares[place] = share
         hover[place] = [f"{row.group}: {row.label}<br>{span}" for span in spans]
-    look = {"colorscale": _COLOURS, "zmin": -1, "zmax": 1, "showscale": False, "ygap": 4}
+    trace_style = {"colorscale": _COLOURS, "zmin": -1, "zmax": 1, "showscale": False, "ygap": 4}
     return [
         {
             "type": "heatmap",
@@ -185,7 +194,7 @@ def _clouds(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]
             "customdata": shares.round(3),  # the tensor's alone: a control of the format does not send it again
             "hovertext": hover,
             "hovertemplate": "%{hovertext}<br>share  %{customdata:.3g} %<extra></extra>",
-            **look,
+            **trace_style,
         }
     ]
 
@@ -207,7 +216,7 @@ def _texts(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]]
     numbers = [row.numbers for row in rows]
     lost = [n.flushed + n.saturated for n in numbers]
     right = [
-        words.decibels(n.sqnr_db) + (f" · {words.percent(share)} lost" if share >= 0.0005 else "")
+        number_text.decibels(n.sqnr_db) + (f" · {number_text.percent(share)} lost" if share >= 0.0005 else "")
         for n, share in zip(numbers, lost, strict=True)
     ]
     edge = np.full(len(rows), float(OCTAVES[1]))
@@ -257,6 +266,7 @@ def _alt(name: str, rows: Sequence[TensorRow], chosen: int) -> str:
     n = row.numbers
     return (
         f"Precision of {name} over magnitude, and {len(rows)} tensors in its window; median layer: {groups}. "
-        f"{row.group}, {row.label}: {words.percent(n.flushed)} become zero, {words.percent(n.saturated)} saturate, "
-        f"SQNR {words.decibels(n.sqnr_db)}."
+        f"{row.group}, {row.label}: {number_text.percent(n.flushed)} become zero, {number_text.percent(n.saturated)} "
+        "saturate, "
+        f"SQNR {number_text.decibels(n.sqnr_db)}."
     )

@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 
 HEIGHT = 120
 LOG_FROM = 6.0  # ratio from which a logarithmic axis shows more: on a linear one the smaller number is lost near zero
 _LANES, _TOP = (44.0, 20.0), 62.0  # pixels above the axis
 _ROW = 24  # pixels a row of the list takes
-_LOOKS = {"you": ("circle-open", style.BLUE), "it is": ("diamond", style.GREEN)}
+_STYLES = {"you": ("circle-open", style.BLUE), "it is": ("diamond", style.GREEN)}
 _SIGNS = {"you": "○", "it is": "◆"}
 
 
 def guess_and_truth(
     guess: float | str, truth: float | str, *, choices: Sequence[str] = (), unit: str = "", height: int | None = None
 ) -> go.Figure:
-    """What somebody guessed (○ you) beside what is true (◆ it is): as marks on an axis, or in the list of the choices.
+    """A guess (○ you) beside what is true (◆ it is): as marks on an axis, or in the list of the choices.
 
     The axis of numbers is linear and begins at zero; logarithmic, in doublings, where one is at least six times the
     other. Infinity stands at the edge with an arrow, NaN at the left without a place.
@@ -106,7 +107,7 @@ def _place(value: float, log: bool, scale: float, low: float, high: float) -> fl
 
 def _text(value: float) -> str:
     whole = math.isfinite(value) and value == int(value)
-    return words.decimal(value if whole else float(f"{value:.4g}"))
+    return number_text.decimal(value if whole else float(f"{value:.4g}"))
 
 
 def _edged(text: str, value: float) -> str:
@@ -130,7 +131,7 @@ def _axis(low: float, high: float, log: bool, scale: float) -> dict[str, Any]:
 
 def _doubling(k: int) -> str:
     """A power of two: in full where that is short."""
-    return words.number(2.0**k) if -6 <= k <= 13 else words.raised(words.power(k, plain=True))
+    return number_text.number(2.0**k) if -6 <= k <= 13 else number_text.raised(number_text.power(k, plain=True))
 
 
 def _distance(places: dict[str, float], guess: float, truth: float) -> dict[str, Any]:
@@ -180,9 +181,9 @@ def _signs(
 
 
 def _looks(names: list[str]) -> dict[str, Any]:
-    colours = np.array([_LOOKS[name][1] for name in names], dtype=str)
+    colours = np.array([_STYLES[name][1] for name in names], dtype=str)
     return {
-        "symbol": np.array([_LOOKS[name][0] for name in names], dtype=str),
+        "symbol": np.array([_STYLES[name][0] for name in names], dtype=str),
         "size": np.array([15 if name == "you" else 10 for name in names]),
         "color": colours,
         "opacity": 1,
@@ -191,23 +192,23 @@ def _looks(names: list[str]) -> dict[str, Any]:
 
 
 def _alt(guess: float, truth: float, unit: str, log: bool) -> str:
-    said = f"You said {_text(guess)}{unit}; it is {_text(truth)}{unit}"
+    text = f"You said {_text(guess)}{unit}; it is {_text(truth)}{unit}"
     if guess == truth:
-        return f"{said}, the same."
+        return f"{text}, the same."
     if not (math.isfinite(guess) and math.isfinite(truth)):
-        return f"{said}."
+        return f"{text}."
     direction = "more" if truth > guess else "less"
     if log:
         ratio = max(truth, guess) / min(truth, guess)
         by = f" by a factor of {_text(float(f'{ratio:.3g}'))}" if math.isfinite(ratio) else ""
-        return f"{said}, {direction}{by}, on a logarithmic axis."
+        return f"{text}, {direction}{by}, on a logarithmic axis."
     distance = abs(truth - guess)
     by = f" by {_text(float(f'{distance:.4g}'))}{unit}" if math.isfinite(distance) else ""
-    return f"{said}, {direction}{by}, on a linear axis."
+    return f"{text}, {direction}{by}, on a linear axis."
 
 
 def _finished(fig: go.Figure, alt: str, height: int, bottom: int) -> go.Figure:
-    return style.finish(fig, alt=alt, title="", height=height, l=20, r=20, t=4, b=bottom)
+    return style.apply_style(fig, alt=alt, title="", height=height, l=20, r=20, t=4, b=bottom)
 
 
 # ---- choices ---------------------------------------------------------------------------------------------------------
@@ -236,5 +237,5 @@ def _list(guess: str, truth: str, choices: list[str], height: int | None) -> go.
 
 
 def _row(choice: str, names: list[str]) -> str:
-    signs = "".join(f"     <span style='color:{_LOOKS[n][1]}'>{_SIGNS[n]}</span> <b>{n}</b>" for n in names)
+    signs = "".join(f"     <span style='color:{_STYLES[n][1]}'>{_SIGNS[n]}</span> <b>{n}</b>" for n in names)
     return f"   {choice}" if not names else f"   <b>{choice}</b>{signs}"

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
-from lplab.figures.range_fates import FILLS, OCTAVES, RangeFates, in_view, range_fates, scale_text, spans
+from lplab import number_text
+from lplab.figures import style
+from lplab.figures.range_outcomes import FILLS, OCTAVES, RangeOutcomes, in_view, range_outcomes, scale_text, spans
 from lplab.figures.window import Window
-from lplab.recording_files import Magnitudes
+from lplab.recordings.magnitudes import Magnitudes
 
 FULL, TALLEST = (
     25.0,
@@ -48,24 +49,24 @@ def range_map(
 
     >>> from lplab.figures.window import window
     >>> from lplab.formats import get
-    >>> from lplab.recording_files import recorded
+    >>> from lplab.recordings.magnitudes import recorded
     >>> rows = [(layer, recorded("digits_resnet").magnitudes(layer, "weight", 0)) for layer in ("stem", "head")]
     >>> range_map(rows, window(get("fp16")), name="fp16").layout.meta["title"]
     'fp16, no loss scale: nothing becomes zero in any row'
     """
     if not 0 <= chosen < max(len(rows), 1) or not rows:
         raise ValueError(f"chosen must be one of {len(rows)} rows, got {chosen!r}")
-    fates = [range_fates(found, window, scale) for _, found in rows]
-    shares = np.array([100 * in_view(found.counts[None], scale)[0] / max(found.total, 1) for _, found in rows])
-    said = title or f"{name}, {scale_text(scale)}: {_worst(rows, fates)}"
-    lost = [f"{label}: {words.percent(f.lost)}" for (label, _), f in zip(rows, fates, strict=True)]
+    outcomes = [range_outcomes(result, window, scale) for _, result in rows]
+    shares = np.array([100 * in_view(result.counts[None], scale)[0] / max(result.total, 1) for _, result in rows])
+    text = title or f"{name}, {scale_text(scale)}: {_worst(rows, outcomes)}"
+    lost = [f"{label}: {number_text.percent(f.lost)}" for (label, _), f in zip(rows, outcomes, strict=True)]
     fig = style.figure(
-        [*_ridges(rows, shares, chosen), *_column(fates)], _map_layout(rows, window, scale, chosen, what)
+        [*_ridges(rows, shares, chosen), *_column(outcomes)], _map_layout(rows, window, scale, chosen, what)
     )
-    return style.finish(
+    return style.apply_style(
         fig,
-        alt=f"{len(rows)} rows of magnitudes under the window of {said}. Share that becomes zero: {'; '.join(lost)}.",
-        title=said,
+        alt=f"{len(rows)} rows of magnitudes under the window of {text}. Share that becomes zero: {'; '.join(lost)}.",
+        title=text,
         subtitle="a histogram in each row · right: shares that become zero, and that overflow",
         height=height,
         t=66,
@@ -73,13 +74,13 @@ def range_map(
     )
 
 
-def _worst(rows: Sequence[tuple[str, Magnitudes]], fates: Sequence[RangeFates]) -> str:
-    lost, beyond = [f.lost for f in fates], [f.overflowed for f in fates]
+def _worst(rows: Sequence[tuple[str, Magnitudes]], outcomes: Sequence[RangeOutcomes]) -> str:
+    lost, beyond = [f.lost for f in outcomes], [f.overflowed for f in outcomes]
     if max(beyond) > 0:
-        return f"{rows[int(np.argmax(beyond))][0]} overflows, {words.percent(max(beyond))}"
+        return f"{rows[int(np.argmax(beyond))][0]} overflows, {number_text.percent(max(beyond))}"
     if not max(lost):
         return "nothing becomes zero in any row"
-    return f"{rows[int(np.argmax(lost))][0]} loses most, {words.percent(max(lost))}"
+    return f"{rows[int(np.argmax(lost))][0]} loses most, {number_text.percent(max(lost))}"
 
 
 def _ridges(rows: Sequence[tuple[str, Magnitudes]], shares: np.ndarray, chosen: int) -> list[dict[str, Any]]:
@@ -124,21 +125,21 @@ def _outlines(rows: Sequence[tuple[int, str, np.ndarray]]) -> tuple[np.ndarray, 
     return np.concatenate(x), np.concatenate(y), np.array(text, dtype=str)
 
 
-def _column(fates: Sequence[RangeFates]) -> list[dict[str, Any]]:
+def _column(outcomes: Sequence[RangeOutcomes]) -> list[dict[str, Any]]:
     """What each row loses, beside it: to zero, and in the colour of losses what overflows."""
     traces = []
     for name, x, shares in (
-        ("→ 0", 0.0, [f.lost for f in fates]),
-        ("over", 1.0, [f.overflowed for f in fates]),
+        ("→ 0", 0.0, [f.lost for f in outcomes]),
+        ("over", 1.0, [f.overflowed for f in outcomes]),
     ):
-        texts = [words.percent(share) if share else "0" for share in shares]
+        texts = [number_text.percent(share) if share else "0" for share in shares]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "text",
                 "name": name,
-                "x": np.full(len(fates) + 1, x),
-                "y": np.arange(-1.0, len(fates)),
+                "x": np.full(len(outcomes) + 1, x),
+                "y": np.arange(-1.0, len(outcomes)),
                 "xaxis": "x2",
                 "text": np.array([name, *texts], dtype=str),
                 "textfont": {"size": style.NOTE},

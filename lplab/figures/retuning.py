@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from lplab.figures import style
 
-LEAST = 0.5  # percent: the left end of the logarithmic axis; smaller errors are drawn there
+MIN_ERROR = 0.5  # percent: the left end of the logarithmic axis; smaller errors are drawn there
 
 
 def retuned_errors(
@@ -47,10 +47,10 @@ def retuned_errors(
         raise ValueError(f"one number for each of {count} formats is needed, at least one; got shapes {shapes}")
     agree = own == after
     last = f"float32 {float32:.1f} %" if retrained is None else f"retrained {on[-1]:.1f} %"  # one line has no more room
-    said = f"{labels[-1]}: {before[-1]:.1f} % wrong, re-tuned {after[-1]:.1f} %, {last}"
-    said += f"; yours agrees in {agree.sum()} of {count}" if yours is not None else ""
+    text = f"{labels[-1]}: {before[-1]:.1f} % wrong, re-tuned {after[-1]:.1f} %, {last}"
+    text += f"; yours agrees in {agree.sum()} of {count}" if yours is not None else ""
     y = np.arange(count, dtype=np.float64)
-    base = np.full(2, np.log10(max(float32, LEAST)))
+    base = np.full(2, np.log10(max(float32, MIN_ERROR)))
     traces = [
         style.line("float32", base, np.array([-0.6, count - 0.4]), style.GREEN, "dash"),
         _dots("as it is", before, y, "square", style.VERMILION, 10),
@@ -63,11 +63,11 @@ def retuned_errors(
         f"{n} {d:.1f} %, re-tuned {r:.1f} %" + (f", retrained {t:.1f} %" if np.isfinite(t) else "")
         for n, d, r, t in zip(labels, before, after, on, strict=True)
     )
-    return style.finish(
+    return style.apply_style(
         style.figure(traces, _layout(labels)),
-        alt=f"Test errors in {count} formats: {each}; float32 {float32:.1f} %. {said}.",
-        title=said,
-        subtitle=_key(retrained is not None, yours is not None),
+        alt=f"Test errors in {count} formats: {each}; float32 {float32:.1f} %. {text}.",
+        title=text,
+        subtitle=_legend(retrained is not None, yours is not None),
         height=height,
         l=90,
     )
@@ -77,18 +77,18 @@ def _layout(labels: Sequence[str]) -> dict[str, Any]:
     rows = len(labels)
     ticks = np.array([0.5, 1, 2, 5, 10, 20, 50, 100])
     return {
-        "xaxis": {"range": [np.log10(LEAST) - 0.08, 2.05], "title": {"text": "test error (%)"}}
+        "xaxis": {"range": [np.log10(MIN_ERROR) - 0.08, 2.05], "title": {"text": "test error (%)"}}
         | {"tickvals": np.log10(ticks), "ticktext": np.array([f"{t:g}" for t in ticks])},
         "yaxis": {"range": [rows - 0.4, -0.6], "tickvals": np.arange(rows, dtype=np.float64)}
         | {"ticktext": np.array(labels, dtype=str)},
     }
 
 
-def _key(retrained: bool, yours: bool) -> str:
+def _legend(retrained: bool, yours: bool) -> str:
     entries = [(style.VERMILION, "■", "as it is"), (style.BLUE, "●", "re-tuned"), (style.GREEN, "╍", "float32")]
     entries += [(style.PINK, "◆", "retrained")] if retrained else []
     entries += [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "different")] if yours else []
-    return style.key(*entries)
+    return style.legend(*entries)
 
 
 def _dots(name: str, errors: np.ndarray, y: np.ndarray, symbol: str, colour: str, size: int) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _dots(name: str, errors: np.ndarray, y: np.ndarray, symbol: str, colour: str
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "x": np.log10(np.maximum(errors[there], LEAST)),
+        "x": np.log10(np.maximum(errors[there], MIN_ERROR)),
         "y": y[there],
         "customdata": errors[there],
         "marker": {"symbol": symbol, "size": size, "color": colour, "line": {"width": 2, "color": colour}},

@@ -43,7 +43,7 @@ def ring_steps(held: Any, *, messages: int) -> go.Figure:
         },
         "yaxis": {"range": [ranks - 0.5, -0.5], "dtick": 1, "title": {"text": "rank"}, "showgrid": False},
     }
-    return style.finish(
+    return style.apply_style(
         style.figure([_cells(held)], layout),
         alt=f"What {ranks} ranks hold after each of {count - 1} steps of an all-reduce: {done} at the end.",
         title=f"{count - 1} steps, {messages} messages: {done}",
@@ -92,8 +92,8 @@ def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: floa
         raise ValueError("sizes, library and yours must be of one length, at least one size")
     agree = np.isclose(library, yours, rtol=1e-9)
     best = int(np.argmin(library))
-    said = f"Best with {sizes[best]:.3g} MiB: {milliseconds(library[best])}"
-    title = f"{said}; yours agrees at {agree.sum()} of {len(agree)}"
+    text = f"Best with {sizes[best]:.3g} MiB: {milliseconds(library[best])}"
+    title = f"{text}; yours agrees at {agree.sum()} of {len(agree)}"
     top = 1.15 * 1e3 * float(max([*library, *yours[np.isfinite(yours)]]))
     ends = np.array([np.log2(sizes[0]), np.log2(sizes[-1])])
     data = [
@@ -103,12 +103,12 @@ def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: floa
         _points("yours, another", np.log2(sizes[~agree]), 1e3 * yours[~agree], style.VERMILION, "x"),
     ]
     layout = {"xaxis": _sizes(ends), "yaxis": {"range": [0, top], "title": {"text": "milliseconds"}}}
-    return style.finish(
+    return style.apply_style(
         style.figure(data, layout),
         alt=f"Time until all gradients are sent against the size of a bucket. {title}. The backward pass alone takes "
         f"{milliseconds(backward_seconds)}.",
         title=title,
-        subtitle=style.key(
+        subtitle=style.legend(
             (style.GREEN, "━", "library"),
             (style.BLUE, "○", "yours"),
             (style.VERMILION, "✕", "yours, where it differs"),

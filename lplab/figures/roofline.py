@@ -11,10 +11,10 @@ import plotly.graph_objects as go
 
 from lplab.figures import provenance, style
 from lplab.figures.roofline_marks import SPAN, marks_trace
-from lplab.figures.roofline_marks import Mark as Mark
-from lplab.hardware.units import amount
+from lplab.figures.roofline_marks import RooflineMark as Mark
+from lplab.hardware.units import format_si
 
-ROOM = 0.16  # decades between two roofs from which on both have room for a name
+MIN_SPACING = 0.16  # decades between two roofs from which on both have room for a name
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def roofline(
         raise ValueError("at least one roof is needed")
     roof, others = roofs[chosen], [r for i, r in enumerate(roofs) if i != chosen]
     share = whole.ops_per_second / roof.ops_per_second
-    said = title or f"The whole step reaches {100 * share:.0f} % of what the multipliers could do"
+    text = title or f"The whole step reaches {100 * share:.0f} % of what the multipliers could do"
     data = [
         _lines(others),
         _line(roof),
@@ -107,11 +107,11 @@ def roofline(
     ]
     entries = [provenance.entry("modelled", "products and ⊞ step, modelled")]
     entries += [provenance.entry(kind) for kind, there in (("published", published), ("measured", measured)) if there]
-    return style.finish(
+    return style.apply_style(
         style.figure(data, _layout(max(r.ops_per_second for r in roofs))),
-        alt=_alt(roof, products, whole, published, measured) + f" {said}.",
-        title=said,
-        subtitle=style.key(*entries),
+        alt=_alt(roof, products, whole, published, measured) + f" {text}.",
+        title=text,
+        subtitle=style.legend(*entries),
         height=height,
         l=78,
         r=24,
@@ -121,17 +121,17 @@ def roofline(
 def _alt(roof: Roof, products: Products, whole: Mark, published: Sequence[Mark], measured: Sequence[Mark]) -> str:
     waiting = products.waiting_under(roof)
     marks = [
-        f"{kind.capitalize()}: {m.name} {amount(m.ops_per_second, 'op/s')}."
-        for kind, found in (("published", published), ("measured", measured))
-        for m in found
+        f"{kind.capitalize()}: {m.name} {format_si(m.ops_per_second, 'op/s')}."
+        for kind, result in (("published", published), ("measured", measured))
+        for m in result
     ]
     return " ".join(
         [
-            f"Roofline of {roof.name}: {amount(roof.ops_per_second, 'op/s')} at most, "
-            f"{amount(roof.bytes_per_second, 'B/s')} from memory; they meet at "
+            f"Roofline of {roof.name}: {format_si(roof.ops_per_second, 'op/s')} at most, "
+            f"{format_si(roof.bytes_per_second, 'B/s')} from memory; they meet at "
             f"{roof.ops_per_second / roof.bytes_per_second:,.0f} operations per byte.",
             f"{int(waiting.sum())} of {len(waiting)} modelled products wait for memory; the whole step does "
-            f"{amount(whole.ops_per_second, 'op/s')}.",
+            f"{format_si(whole.ops_per_second, 'op/s')}.",
             *marks,
         ]
     )
@@ -140,7 +140,7 @@ def _alt(roof: Roof, products: Products, whole: Mark, published: Sequence[Mark],
 def _layout(best: float) -> dict[str, Any]:
     """From four decades below the highest roof to a little above it."""
     low, high = (np.log10(best) + np.array([-4.0, 0.35])).tolist()
-    ticks = style.decade_ticks(low, high, lambda rate: amount(rate, "", 1))
+    ticks = style.decade_ticks(low, high, lambda rate: format_si(rate, "", 1))
     ticks |= {"tickvals": 10.0 ** ticks["tickvals"]}
     return {
         "xaxis": {"type": "log", "range": [float(np.log10(v)) for v in SPAN], "dtick": 1}
@@ -180,7 +180,7 @@ def _names(roofs: Sequence[Roof], chosen: int) -> dict[str, Any]:
     kept: list[tuple[float, str]] = []
     for i, roof in sorted(enumerate(roofs), key=lambda pair: -pair[1].ops_per_second):
         name = f"<b>{roof.name}</b>" if i == chosen else roof.name
-        if kept and np.log10(kept[-1][0] / roof.ops_per_second) <= ROOM:
+        if kept and np.log10(kept[-1][0] / roof.ops_per_second) <= MIN_SPACING:
             kept[-1] = (kept[-1][0], f"{kept[-1][1]}, {name}")
         else:
             kept.append((roof.ops_per_second, name))
@@ -209,14 +209,14 @@ def _squares(products: Products) -> dict[str, Any]:
         f"{products.names[i]} and {n - 1} more" if n > 1 else products.names[i]
         for i, n in zip(first, count, strict=True)
     ]
-    look = {"symbol": "square", "color": style.BLUE, "opacity": 0.65, "line": {"width": 0}}
+    trace_style = {"symbol": "square", "color": style.BLUE, "opacity": 0.65, "line": {"width": 0}}
     return {
         "type": "scatter",
         "mode": "markers",
         "name": "products, modelled",
         "x": products.intensity[first],
         "y": products.ops_per_second[first],
-        "marker": look | {"size": 4 + 26 * np.sqrt(shares)},
+        "marker": trace_style | {"size": 4 + 26 * np.sqrt(shares)},
         "customdata": np.stack([np.array(names, dtype=object), 100 * shares], axis=1),
         "hovertemplate": "%{customdata[0]}, modelled<br>%{x:,.3g} operations per byte<br>%{y:.3g} a second<br>"
         "%{customdata[1]:.3g} % of all products' time<extra></extra>",
@@ -224,13 +224,18 @@ def _squares(products: Products) -> dict[str, Any]:
 
 
 def _whole(whole: Mark) -> dict[str, Any]:
-    look = {"symbol": "square-cross-open", "size": 17, "color": style.BLUE, "line": {"width": 2, "color": style.BLUE}}
+    trace_style = {
+        "symbol": "square-cross-open",
+        "size": 17,
+        "color": style.BLUE,
+        "line": {"width": 2, "color": style.BLUE},
+    }
     return {
         "type": "scatter",
         "mode": "markers",
         "name": "the whole step, modelled",
         "x": np.array([whole.intensity]),
         "y": np.array([whole.ops_per_second]),
-        "marker": look,
+        "marker": trace_style,
         "hovertemplate": f"{whole.name}, modelled<br>%{{y:.3g}} operations a second<extra></extra>",
     }

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.grid import element_of, neighbours
 from lplab.figures.statistics import name_of
 
-Position = Callable[[np.ndarray], np.ndarray]
+AxisTransform = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,16 @@ def traces(
     def position(values: np.ndarray) -> np.ndarray:
         return np.log2(values) if scale == "log" else values
 
-    found: dict[str, list[np.ndarray]] = {kind: [] for kind in _TICKS}
+    result: dict[str, list[np.ndarray]] = {kind: [] for kind in _TICKS}
     for row in rows:
         values = row.values[row.values > 0] if scale == "log" else row.values
         size = np.abs(values)
-        found["normal"].append(values[size >= row.normal])
-        found["subnormal"].append(values[(size < row.normal) & (size > 0)])
-        found["zero"].append(values[size == 0])
+        result["normal"].append(values[size >= row.normal])
+        result["subnormal"].append(values[(size < row.normal) & (size > 0)])
+        result["zero"].append(values[size == 0])
     most = max((float(row.counts.max(initial=0)) for row in rows), default=0.0)
     return [
-        *(_ticks(rows, kind, values, position, half) for kind, values in found.items()),
+        *(_ticks(rows, kind, values, position, half) for kind, values in result.items()),
         _ribbon(rows, "normal", scale, most, half),
         _ribbon(rows, "subnormal", scale, most, half),
         _arrows(rows, position(np.array(view))),
@@ -80,11 +81,13 @@ _TICKS = {  # colour and share of the row's height; 0 is a ring
 }
 
 
-def _ticks(rows: list[Row], kind: str, found: list[np.ndarray], position: Position, half: float) -> dict[str, Any]:
+def _ticks(
+    rows: list[Row], kind: str, numbers: list[np.ndarray], position: AxisTransform, half: float
+) -> dict[str, Any]:
     colour, share = _TICKS[kind]
-    texts = [text for row, values in zip(rows, found, strict=True) for text in hover(row.format, values, kind)]
-    x = position(np.concatenate(found))
-    y = np.concatenate([np.full(len(values), -float(i)) for i, values in enumerate(found)])
+    texts = [text for row, values in zip(rows, numbers, strict=True) for text in hover(row.format, values, kind)]
+    x = position(np.concatenate(numbers))
+    y = np.concatenate([np.full(len(values), -float(i)) for i, values in enumerate(numbers)])
     trace = {
         "type": "scatter",
         "name": kind,
@@ -120,7 +123,7 @@ def hover(fmt: Any, values: np.ndarray, kind: str) -> list[str]:
     codes = element.encode(values)
     return [
         f"{name_of(fmt)}  {kind}<br>value  {value:.6g}<br>code   0x{int(code):0{digits}X}<br>step   {step:.3g}".replace(
-            "-", words.MINUS
+            "-", number_text.MINUS
         )
         for value, code, step in zip(values.tolist(), codes.tolist(), (above - below).tolist(), strict=True)
     ]
@@ -195,7 +198,9 @@ def _arrows(rows: list[Row], view: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _number(rows: list[Row], around: float | None, position: Position, half: float, tick: int) -> list[dict[str, Any]]:
+def _number(
+    rows: list[Row], around: float | None, position: AxisTransform, half: float, tick: int
+) -> list[dict[str, Any]]:
     """The number itself as a dashed line in each row, and a diamond where the format rounds it."""
     there = around is not None and math.isfinite(around)
     x = position(np.array([around if there else 1.0], dtype=np.float64)).repeat(3 * len(rows))

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 
 
 def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str = "", height: int = 360) -> go.Figure:
@@ -18,7 +19,7 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
         lengths: how many numbers have been added, [n].
         register: the sum in the register after so many, [n]; infinite ones leave a gap.
         true: the exact sums, [n].
-        name: of the register, for the key, such as "1-6-9, no chunks".
+        name: of the register, for the legend, such as "1-6-9, no chunks".
         title: the point that it makes; by default where the sum ends.
         height: in pixels.
 
@@ -33,7 +34,7 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
         raise ValueError(f"lengths, register and true must be of one length, got {x.shape}, {y.shape}, {exact.shape}")
     start = np.zeros(1)
     x, y, exact = (np.concatenate([start, values]) for values in (x, y, exact))
-    said = title or f"{name}: {grouped(y[-1])} instead of {grouped(exact[-1])} ({off(y[-1], exact[-1])})"
+    text = title or f"{name}: {grouped(y[-1])} instead of {grouped(exact[-1])} ({off(y[-1], exact[-1])})"
     low, high = _ends(exact)
     lines = [
         _line("true sum", x, exact, style.GREEN, "solid", 4.0),
@@ -45,11 +46,11 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
     }
     half = len(y) // 2
     at_half = f"Halfway: {grouped(y[half])} instead of {grouped(exact[half])}."
-    return style.finish(
+    return style.apply_style(
         style.figure(lines, layout),
-        alt=f"Running sum of {grouped(x[-1])} numbers in {name}. {said}. {at_half}",
-        title=said,
-        subtitle=style.key((style.GREEN, "━", "true sum"), (style.BLUE, "╍", name)),
+        alt=f"Running sum of {grouped(x[-1])} numbers in {name}. {text}. {at_half}",
+        title=text,
+        subtitle=style.legend((style.GREEN, "━", "true sum"), (style.BLUE, "╍", name)),
         height=height,
         r=28,
     )
@@ -77,7 +78,7 @@ def chunk_error(chunks: Any, errors: Any, yours: Any = None, *, name: str, heigh
         raise ValueError(f"chunks, errors and yours must be of one length, got {x.shape}, {y.shape}, {own.shape}")
     agree = own == y
     best = round(2 ** float(x[int(np.argmin(y))]))
-    said = f"{name}: best with chunks of {best:,}" + (
+    text = f"{name}: best with chunks of {best:,}" + (
         f"; yours agrees at {agree.sum()} of {len(y)}" if yours is not None else ""
     )
     dots = [_points("yours, the same", x, own, agree, "circle-open", style.VERMILION)]
@@ -95,12 +96,12 @@ def chunk_error(chunks: Any, errors: Any, yours: Any = None, *, name: str, heigh
         (style.VERMILION, "○", "yours, the same"),
         (style.VERMILION, "×", "yours, different"),
     ]
-    each = ", ".join(f"{words.percent(e)} at {2**c:,.0f}" for c, e in zip(x, y, strict=True))
-    return style.finish(
+    each = ", ".join(f"{number_text.percent(e)} at {2**c:,.0f}" for c, e in zip(x, y, strict=True))
+    return style.apply_style(
         style.figure([_library(x, y), *dots], layout),
-        alt=f"Relative error against the length of the chunks: {each}. {said}.",
-        title=said,
-        subtitle=style.key(*entries[: 3 if yours is not None else 1]),
+        alt=f"Relative error against the length of the chunks: {each}. {text}.",
+        title=text,
+        subtitle=style.legend(*entries[: 3 if yours is not None else 1]),
         height=height,
     )
 
@@ -112,8 +113,10 @@ def grouped(value: float) -> str:
     ('65,565', '−4,096', '∞', '0.25')
     """
     if not math.isfinite(value):
-        return words.number(value)
-    return (f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}").replace("-", words.MINUS)
+        return number_text.number(value)
+    return (f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}").replace(
+        "-", number_text.MINUS
+    )
 
 
 def off(value: float, true: float) -> str:
@@ -127,7 +130,7 @@ def off(value: float, true: float) -> str:
     if value == true:
         return "exact"
     return (
-        f"{words.percent(abs(value - true) / abs(true))} off"
+        f"{number_text.percent(abs(value - true) / abs(true))} off"
         if true and abs(value - true) < 10 * abs(true)
         else "far off"
     )
@@ -153,13 +156,13 @@ def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width
 
 
 def _library(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    look = {"marker": {"size": 7, "color": style.BLUE}, "line": {"color": style.BLUE, "width": 1.6}}
-    return _dots("library", x, y) | {"mode": "lines+markers"} | look
+    trace_style = {"marker": {"size": 7, "color": style.BLUE}, "line": {"color": style.BLUE, "width": 1.6}}
+    return _dots("library", x, y) | {"mode": "lines+markers"} | trace_style
 
 
 def _points(name: str, x: np.ndarray, y: np.ndarray, shown: np.ndarray, symbol: str, colour: str) -> dict[str, Any]:
-    look = {"marker": {"size": 13, "symbol": symbol, "color": colour, "line": {"width": 2, "color": colour}}}
-    return _dots(name, x[shown], y[shown]) | {"mode": "markers"} | look
+    trace_style = {"marker": {"size": 13, "symbol": symbol, "color": colour, "line": {"width": 2, "color": colour}}}
+    return _dots(name, x[shown], y[shown]) | {"mode": "markers"} | trace_style
 
 
 def _dots(name: str, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:

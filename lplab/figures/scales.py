@@ -33,10 +33,10 @@ def delayed_ranges(amax: Any, ends: Any, yours: Any = None, *, what: str = "", h
         raise ValueError(f"amax, ends and yours must be of one length, got {top.shape}, {end.shape}, {own.shape}")
     if not (top > 0).all() or not (end > 0).all():
         raise ValueError("magnitudes and ends must be above zero")
-    said = _title(top, end, what)
+    text = _title(top, end, what)
     agree = int((own == end).sum())
     if yours is not None:
-        said += f"; yours agrees in {agree:,}"
+        text += f"; yours agrees in {agree:,}"
     steps = np.arange(len(top), dtype=np.float64)
     clipped = top > end
     with np.errstate(divide="ignore", invalid="ignore"):  # a wrong answer may be zero or below: it leaves a gap
@@ -58,11 +58,11 @@ def delayed_ranges(amax: Any, ends: Any, yours: Any = None, *, what: str = "", h
         (style.VERMILION, "×", "clipped"),
         (style.VERMILION, "┅", "end by yours"),
     ]
-    return style.finish(
+    return style.apply_style(
         style.figure(traces, layout),
-        alt=f"Largest magnitude and end of the range in {len(top):,} steps. {said}.",
-        title=said,
-        subtitle=style.key(*entries[: 4 if yours is not None else 3]),
+        alt=f"Largest magnitude and end of the range in {len(top):,} steps. {text}.",
+        title=text,
+        subtitle=style.legend(*entries[: 4 if yours is not None else 3]),
         height=height,
     )
 
@@ -70,8 +70,8 @@ def delayed_ranges(amax: Any, ends: Any, yours: Any = None, *, what: str = "", h
 def _title(top: np.ndarray, end: np.ndarray, what: str) -> str:
     clipped = top > end
     room = float(np.log2(end[~clipped] / top[~clipped]).mean()) if not clipped.all() else 0.0
-    said = f"clipped in {clipped.sum():,} of {len(top):,} steps; {room:.1f} octaves unused in the others"
-    return f"{what}: {said}" if what else said.capitalize()
+    text = f"clipped in {clipped.sum():,} of {len(top):,} steps; {room:.1f} octaves unused in the others"
+    return f"{what}: {text}" if what else text.capitalize()
 
 
 def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float) -> dict[str, Any]:
@@ -87,13 +87,18 @@ def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width
 
 
 def _crosses(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    look = {"symbol": "x-thin", "size": 7, "line": {"width": 1.8, "color": style.VERMILION}, "color": style.VERMILION}
+    trace_style = {
+        "symbol": "x-thin",
+        "size": 7,
+        "line": {"width": 1.8, "color": style.VERMILION},
+        "color": style.VERMILION,
+    }
     return {
         "type": "scatter",
         "mode": "markers",
         "name": "clipped",
         "x": x,
         "y": y,
-        "marker": look,
+        "marker": trace_style,
         "hovertemplate": "step %{x:,d}<br>clipped  2^%{y:.2f}<extra></extra>",
     }

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from lplab.figures import style
 
-LOOKS = (  # colour, dash, symbol, sign in the key
+STYLES = (  # colour, dash, symbol, sign in the legend
     (style.BLUE, "solid", "circle", style.DASH_SIGNS[0]),
     (style.VERMILION, "dash", "square", style.DASH_SIGNS[1]),
     (style.PINK, "dot", "diamond", style.DASH_SIGNS[2]),
@@ -26,10 +26,11 @@ class ScalingCurve:
     """Efficiency of one design against devices.
 
     Args:
-        name: as the key calls it.
+        name: as the legend calls it.
         devices: how many, increasing: [n].
         efficiency: examples per second and device over those of one device alone: [n].
-        look: which of :data:`LOOKS`; by default its place among the curves. Curves of one look are one family.
+        style_index: which of :data:`STYLES`; by default its place among the curves. Curves of one style are one
+            family.
 
     Raises:
         ValueError: arrays that differ in length.
@@ -38,7 +39,7 @@ class ScalingCurve:
     name: str
     devices: Any
     efficiency: Any
-    look: int | None = None
+    style_index: int | None = None
 
     def __post_init__(self) -> None:
         devices, efficiency = np.asarray(self.devices, np.float64), np.asarray(self.efficiency, np.float64)
@@ -60,16 +61,16 @@ def scaling(
 ) -> go.Figure:
     """Efficiency against devices, the axis in powers of two.
 
-    Up to four curves have looks of their own and a key. More stand in families of one look, with each name at the
+    Up to four curves have styles of their own and a legend. More stand in families of one style, with each name at the
     right end of its curve.
 
     Args:
         curves: what was **modelled**.
         chosen: a number of devices that is marked on the first curve.
         published: name, devices, efficiency of **published** runs: rings, so that nobody takes them for the model's.
-        families: names of the looks that curves refer to.
+        families: names of the styles that curves refer to.
         title: the point that it makes.
-        subtitle: in place of the key.
+        subtitle: in place of the legend.
         height: in pixels.
 
     Raises:
@@ -79,17 +80,20 @@ def scaling(
     >>> scaling([curve], chosen=4).layout.meta["title"]
     'FP32: 80 % of perfect scaling on 4 devices'
     """
-    if not curves or (len(curves) > len(LOOKS) and not families):
-        raise ValueError(f"give 1 to {len(LOOKS)} curves, or name their families; got {len(curves)}")
-    looks = [LOOKS[curve.look if curve.look is not None else i % len(LOOKS)] for i, curve in enumerate(curves)]
+    if not curves or (len(curves) > len(STYLES) and not families):
+        raise ValueError(f"give 1 to {len(STYLES)} curves, or name their families; got {len(curves)}")
+    trace_styles = [
+        STYLES[curve.style_index if curve.style_index is not None else i % len(STYLES)]
+        for i, curve in enumerate(curves)
+    ]
     last = max(float(curve.devices[-1]) for curve in curves)
-    data = [_line(curve, look) for curve, look in zip(curves, looks, strict=True)]
+    data = [_line(curve, trace_style) for curve, trace_style in zip(curves, trace_styles, strict=True)]
     data += [_marked(curves[0], chosen), _published(published), *(_names(curves, last) if families else ())]
-    return style.finish(
+    return style.apply_style(
         style.figure(data, _layout(last, 0.34 if families else 0.02)),
         alt=_alt(curves, chosen, published),
         title=title or _title(curves, chosen),
-        subtitle=subtitle or _key(curves, looks, families, bool(published)),
+        subtitle=subtitle or _legend(curves, trace_styles, families, bool(published)),
         height=height,
         l=72,
     )
@@ -111,8 +115,8 @@ def _layout(last: float, right: float) -> dict[str, Any]:
     }
 
 
-def _line(curve: ScalingCurve, look: tuple[str, ...]) -> dict[str, Any]:
-    colour, dash, symbol, _ = look
+def _line(curve: ScalingCurve, trace_style: tuple[str, ...]) -> dict[str, Any]:
+    colour, dash, symbol, _ = trace_style
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -206,14 +210,17 @@ def apart(heights: np.ndarray, room: float, ends: tuple[float, float]) -> np.nda
     return np.clip(flat, ends[0], highest) + room * np.arange(len(heights))
 
 
-def _key(
-    curves: Sequence[ScalingCurve], looks: Sequence[tuple[str, ...]], families: Sequence[str], published: bool
+def _legend(
+    curves: Sequence[ScalingCurve], trace_styles: Sequence[tuple[str, ...]], families: Sequence[str], published: bool
 ) -> str:
     if families:
-        entries = [(LOOKS[i][0], LOOKS[i][3], family) for i, family in enumerate(families)]
+        entries = [(STYLES[i][0], STYLES[i][3], family) for i, family in enumerate(families)]
     else:
-        entries = [(look[0], look[3], curve.name) for curve, look in zip(curves, looks, strict=True)]
-    return style.key(*entries, *([(style.GREEN, "☆", "published")] if published else []))
+        entries = [
+            (trace_style[0], trace_style[3], curve.name)
+            for curve, trace_style in zip(curves, trace_styles, strict=True)
+        ]
+    return style.legend(*entries, *([(style.GREEN, "☆", "published")] if published else []))
 
 
 def _at(curve: ScalingCurve, devices: float) -> float:

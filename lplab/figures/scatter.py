@@ -1,4 +1,4 @@
-"""Every element before and after: original against quantized, on top of the staircase that the format is."""
+"""Original against quantized elements, on top of the format's staircase."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.statistics import (
     EXACT,
     FLUSHED,
@@ -75,14 +76,14 @@ def quantized_scatter(
             "yaxis": _axis(low, high, log, "quantized", zero=True),
         },
     )
-    key = style.key(*((colour, sign, name) for (name, _, colour, *_), sign in zip(_KINDS, "●✕▲", strict=True)))
-    subtitle = f"{key}    {style.key((style.GREEN, '╍', 'unchanged'))}"
+    key = style.legend(*((colour, sign, name) for (name, _, colour, *_), sign in zip(_KINDS, "●✕▲", strict=True)))
+    subtitle = f"{key}    {style.legend((style.GREEN, '╍', 'unchanged'))}"
     title = (
-        f"{name_of(fmt)}: SQNR {words.decibels(numbers.sqnr_db)}"
+        f"{name_of(fmt)}: SQNR {number_text.decibels(numbers.sqnr_db)}"
         if len(result.x)
         else f"{name_of(fmt)}: no finite element"
     )
-    return style.finish(fig, alt=_alt(numbers), title=title, subtitle=subtitle, height=height)
+    return style.apply_style(fig, alt=_alt(numbers), title=title, subtitle=subtitle, height=height)
 
 
 def _view(result: Quantized, numbers: TensorStatistics, scale: str, limit: float | None) -> tuple[float, float]:
@@ -117,10 +118,10 @@ def _sample(result: Quantized) -> np.ndarray:
 
 def _points(result: Quantized, low: float, high: float, log: bool) -> list[dict[str, Any]]:
     chosen = _sample(result)
-    x, q, fate = result.x[chosen], result.q[chosen], result.fate[chosen]
+    x, q, outcome = result.x[chosen], result.q[chosen], result.outcome[chosen]
     traces = []
-    for name, fates, colour, symbol, size in _KINDS:
-        mine = np.isin(fate, fates) & np.isfinite(q) & ((x != 0) | (not log))
+    for name, outcomes, colour, symbol, size in _KINDS:
+        mine = np.isin(outcome, outcomes) & np.isfinite(q) & ((x != 0) | (not log))
         a, b = x[mine], q[mine]
         traces.append(
             {
@@ -140,7 +141,7 @@ def _points(result: Quantized, low: float, high: float, log: bool) -> list[dict[
 
 
 def _staircase(fmt: Any, rounding: AnyRounding, low: float, high: float, log: bool) -> dict[str, Any]:
-    """What the format makes of every number in view; hidden where that depends on neighbours (blocks) or on chance."""
+    """The quantized value of every number in view; hidden where it depends on neighbours or on random bits."""
     x = np.linspace(low, high, 2001)
     if hasattr(fmt, "block_size") or mode_of(rounding) == "stochastic":
         return style.line("the format", x[:0], x[:0], style.GREY, "solid")
@@ -152,10 +153,10 @@ def _staircase(fmt: Any, rounding: AnyRounding, low: float, high: float, log: bo
 
 
 def _alt(n: TensorStatistics) -> str:
-    text = words.percent
+    text = number_text.percent
     return (
         f"Scatter of original against quantized values in {n.format} with rounding {n.rounding}: {text(n.exact)} "
         f"unchanged on the diagonal, {text(n.rounded)} on the steps beside it, {text(n.flushed)} flushed to zero, "
         f"{text(n.saturated)} saturated; "
-        f"SQNR {words.decibels(n.sqnr_db)}, {n.nan:,} NaN and {n.infinite:,} infinite elements left out."
+        f"SQNR {number_text.decibels(n.sqnr_db)}, {n.nan:,} NaN and {n.infinite:,} infinite elements left out."
     )

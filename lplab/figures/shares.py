@@ -50,8 +50,8 @@ def shares(
     if not len(names) == len(values) == len(own) or not len(names):
         raise ValueError(f"names, library and yours must be of one length, got {len(names)}, {len(values)}, {len(own)}")
     agree = np.isclose(own, values, rtol=1e-9, atol=0)
-    said = f"{name}: {what} {100 * values.min():.0f} to {100 * values.max():.0f} %"
-    said += f"; yours agrees at {agree.sum()} of {len(values)}" if yours is not None else ""
+    text = f"{name}: {what} {100 * values.min():.0f} to {100 * values.max():.0f} %"
+    text += f"; yours agrees at {agree.sum()} of {len(values)}" if yours is not None else ""
     x = np.arange(len(values), dtype=np.float64)
     few = len(names) <= LABELLED
     other = ~agree & np.isfinite(own)
@@ -65,21 +65,21 @@ def shares(
         "yaxis": {"range": [-6, 116], "title": {"text": f"{what} (%)"}, "tickvals": np.arange(0, 101, 20)},
     }
     each = ", ".join(f"{n} {100 * v:.0f} %" for n, v in zip(names[:LABELLED], values, strict=False))
-    return style.finish(
+    return style.apply_style(
         style.figure(data, layout | _marks(band, begins or {})),
-        alt=f"{what.capitalize()}, modelled: {each}{' and more' if not few else ''}. {said}.",
-        title=said,
-        subtitle=_key(bool(band), yours is not None),
+        alt=f"{what.capitalize()}, modelled: {each}{' and more' if not few else ''}. {text}.",
+        title=text,
+        subtitle=_legend(bool(band), yours is not None),
         height=height,
         b=88 if few else 48,
     )
 
 
-def _key(band: bool, yours: bool) -> str:
+def _legend(band: bool, yours: bool) -> str:
     entries = [(style.BLUE, "■", "library, modelled")]
     entries += [(style.VERMILION, "▒", "published range")] if band else []
     entries += [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "yours, different")] if yours else []
-    return style.key(*entries)
+    return style.legend(*entries)
 
 
 def _places(names: Sequence[str], along: str) -> dict[str, Any]:
@@ -111,14 +111,14 @@ def _below(name: str, place: int) -> str:
 
 
 def _start(place: int) -> dict[str, Any]:
-    look = {"color": style.GREY, "width": 1, "dash": "dot"}
+    trace_style = {"color": style.GREY, "width": 1, "dash": "dot"}
     x = place - 0.5
-    return {"type": "line", "x0": x, "x1": x, "yref": "y domain", "y0": 0, "y1": 1, "line": look}
+    return {"type": "line", "x0": x, "x1": x, "yref": "y domain", "y0": 0, "y1": 1, "line": trace_style}
 
 
 def _above(place: int, word: str) -> dict[str, Any]:
-    look = {"showarrow": False, "xanchor": "left", "yanchor": "top", "font": {"size": style.NOTE}}
-    return {"x": place - 0.4, "y": 1, "yref": "y domain", "text": word} | look
+    trace_style = {"showarrow": False, "xanchor": "left", "yanchor": "top", "font": {"size": style.NOTE}}
+    return {"x": place - 0.4, "y": 1, "yref": "y domain", "text": word} | trace_style
 
 
 def _open(symbol: str, size: int) -> dict[str, Any]:

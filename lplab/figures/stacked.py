@@ -17,8 +17,8 @@ _PER_FIGURE = ("xaxis", "yaxis", "shapes", "annotations", "template", "title", "
 def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go.Figure:
     """Put figures above one another. Those of a group share the x axis, which the last of them shows.
 
-    A browser redraws the one figure in half the time that it takes for its parts. The titles of the parts stay above
-    their panels, the alt text is theirs together.
+    A browser redraws one figure in half the time of its parts. The parts keep their titles above their panels; the alt
+    text joins theirs.
 
     Args:
         groups: figures of this package with one x and one y axis each, from the top; their heights and upper and lower
@@ -54,8 +54,8 @@ def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go
     layout |= _paper(plot, _name("x", len(groups) + 1), _name("y", len(panels) + 1))
     margin = {"l": left, "r": right, "t": 0, "b": bottom}
     alt = " ".join(p["meta"]["alt"] for p in panels)
-    dress = style.dress(alt=alt, title=panels[0]["meta"]["title"], height=height)
-    return style.figure(data, layout | dress | {"title": {}, "margin": margin})
+    common = style.style_layout(alt=alt, title=panels[0]["meta"]["title"], height=height)
+    return style.figure(data, layout | common | {"title": {}, "margin": margin})
 
 
 def _name(letter: str, number: int) -> str:
@@ -63,8 +63,8 @@ def _name(letter: str, number: int) -> str:
 
 
 def _panel(fig: go.Figure, group: int, shows_axis: bool) -> dict[str, Any]:
-    """What a figure brings along: its parts, and its measures in pixels."""
-    data, layout = style.raw(fig)
+    """The parts of a figure, and its measures in pixels."""
+    data, layout = style.as_plain_dicts(fig)
     odd = [name for name in layout if name[:5] in ("xaxis", "yaxis") and name[5:]]
     if odd or layout.get("showlegend"):
         raise ValueError(
@@ -111,7 +111,7 @@ def _texts(panel: dict[str, Any], ends: tuple[float, float]) -> list[dict[str, A
     own, meta = panel["layout"], panel["meta"]
     heading = f"<span style='font-size:{style.TITLE}px'>{meta['title']}</span>"
     title = heading + (f"<br>{meta['subtitle']}" if meta["subtitle"] else "")
-    found = [{"text": title, "x": 0.0, "y": ends[1] + panel["top"] - _TITLE, "side": "bottom right"}]
+    result = [{"text": title, "x": 0.0, "y": ends[1] + panel["top"] - _TITLE, "side": "bottom right"}]
     for note in own.get("annotations", ()):
         x, y = note["x"], note["y"]
         if note.get("xref", "x") == "x":
@@ -120,8 +120,8 @@ def _texts(panel: dict[str, Any], ends: tuple[float, float]) -> list[dict[str, A
             y = _share(y, own["yaxis"]["range"])
         height = ends[0] + y * (ends[1] - ends[0]) + note.get("yshift", 0)
         side = f"{_SIDES[note['yanchor']]} {_SIDES[note['xanchor']]}"
-        found.append({"text": note["text"] if note.get("visible", True) else "", "x": x, "y": height, "side": side})
-    return found
+        result.append({"text": note["text"] if note.get("visible", True) else "", "x": x, "y": height, "side": side})
+    return result
 
 
 def _share(value: float, view: tuple[float, float]) -> float:
@@ -146,7 +146,7 @@ def _written(texts: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
 
 
 def _paper(pixels: float, x: str, y: str) -> dict[str, Any]:
-    """Two axes that nobody sees, over the whole plot, for the texts: from 0 to 1, and in pixels."""
+    """Two invisible axes over the whole plot, for the texts: from 0 to 1, and in pixels."""
     hidden = {"visible": False, "fixedrange": True}
     return {
         f"xaxis{x[1:]}": {**hidden, "range": [0, 1], "anchor": y},

@@ -1,4 +1,4 @@
-"""What a rounding makes of every number: the staircase of a format, and somebody's own rounding on top of it."""
+"""A rounding as a staircase, and another rounding as points on top of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.statistics import as_format, name_of, rounding_text
 
 
@@ -56,7 +57,9 @@ def staircase(
     entries = [(style.GREY, "━", name_of(fmt)), (style.GREEN, "╍", "unchanged")]
     entries += [(style.BLUE, "●", "yours"), (style.VERMILION, "✕", "yours, different")] if len(x) else []
     title, alt = _words(fmt, len(x), int(differs.sum()), low, high, rounding)
-    return style.finish(style.figure(data, axes), alt=alt, title=title, subtitle=style.key(*entries), height=340)
+    return style.apply_style(
+        style.figure(data, axes), alt=alt, title=title, subtitle=style.legend(*entries), height=340
+    )
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -65,7 +68,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _words(fmt: Any, count: int, different: int, low: float, high: float, rounding: str) -> tuple[str, str]:
     """Title and alt text."""
-    window = f"from {words.number(low, plain=True)} to {words.number(high, plain=True)}"
+    window = f"from {number_text.number(low, plain=True)} to {number_text.number(high, plain=True)}"
     steps = f"The staircase of {name_of(fmt)} {window}, rounding {rounding_text(rounding)}"
     if not count:
         return f"{name_of(fmt)}, rounding {rounding_text(rounding)}", f"{steps}."

@@ -11,7 +11,7 @@ import numpy as np
 from lplab import formats
 from lplab.figures.window import AnyRounding, window
 
-FATES = ("exact", "rounded", "flushed", "saturated")
+OUTCOMES = ("exact", "rounded", "flushed", "saturated")
 EXACT, ROUNDED, FLUSHED, SATURATED = range(4)
 
 
@@ -64,12 +64,12 @@ class TensorStatistics:
 
 @dataclass(frozen=True)
 class Quantized:
-    """The finite elements of a tensor, what they became, and their fates.
+    """The finite elements of a tensor, what they became, and their outcomes.
 
     Attributes:
         x: float64 [n], the finite elements in C order.
         q: float64 [n], the same elements quantized.
-        fate: uint8 [n], an index into ``FATES``.
+        outcome: uint8 [n], an index into ``OUTCOMES``.
         count: elements of the tensor, finite or not.
         nan: how many are NaN.
         infinite: how many are infinite.
@@ -78,7 +78,7 @@ class Quantized:
 
     x: np.ndarray = field(repr=False)
     q: np.ndarray = field(repr=False)
-    fate: np.ndarray = field(repr=False)
+    outcome: np.ndarray = field(repr=False)
     count: int
     nan: int
     infinite: int
@@ -86,7 +86,7 @@ class Quantized:
 
 
 def tensor_statistics(tensor: Any, fmt: Any, rounding: AnyRounding = "nearest_even", seed: int = 0) -> TensorStatistics:
-    """Quantize a tensor and count what happened.
+    """Quantize a tensor and count the outcomes.
 
     Args:
         tensor: float numpy array or torch tensor of any shape, empty ones and non-finite elements included.
@@ -106,7 +106,7 @@ def tensor_statistics(tensor: Any, fmt: Any, rounding: AnyRounding = "nearest_ev
 def statistics_of(result: Quantized, fmt: Any, rounding: AnyRounding) -> TensorStatistics:
     """The numbers of a tensor that is quantized already (several figures can share one)."""
     n = len(result.x)
-    shares = np.bincount(result.fate, minlength=4) / n if n else np.full(4, math.nan)
+    shares = np.bincount(result.outcome, minlength=4) / n if n else np.full(4, math.nan)
     stays = np.isfinite(result.q)
     x, q = result.x[stays], result.q[stays]
     error, size = q - x, np.abs(result.x)
@@ -154,7 +154,7 @@ def _decibels(signal: float, noise: float) -> float:
 
 
 def quantized(tensor: Any, fmt: Any, rounding: AnyRounding = "nearest_even", seed: int = 0) -> Quantized:
-    """Quantize a tensor and say for each finite element what became of it."""
+    """Quantize a tensor; the outcome of each finite element."""
     fmt = as_format(fmt)
     array = as_array(tensor)
     q = np.asarray(fmt.quantize(array, rounding, seed=seed), np.float64).ravel()
@@ -164,11 +164,11 @@ def quantized(tensor: Any, fmt: Any, rounding: AnyRounding = "nearest_even", see
     nan = int(np.isnan(array).sum())
     x, q = array[finite].astype(np.float64), q[finite]
     low, high = (edge[finite] if edge.ndim else edge for edge in (low, high))
-    fate = np.full(len(x), ROUNDED, np.uint8)
-    fate[(q == 0) & (x != 0)] = FLUSHED
-    fate[(x > high) | (x < low) | ~np.isfinite(q)] = SATURATED
-    fate[q == x] = EXACT
-    return Quantized(x, q, fate, array.size, nan, int(array.size - finite.sum() - nan), scale)
+    outcome = np.full(len(x), ROUNDED, np.uint8)
+    outcome[(q == 0) & (x != 0)] = FLUSHED
+    outcome[(x > high) | (x < low) | ~np.isfinite(q)] = SATURATED
+    outcome[q == x] = EXACT
+    return Quantized(x, q, outcome, array.size, nan, int(array.size - finite.sum() - nan), scale)
 
 
 def _bounds(array: np.ndarray, fmt: Any, rounding: AnyRounding) -> tuple[np.ndarray, np.ndarray, float]:

@@ -10,11 +10,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import style
-from lplab.figures.training_error import LOOKS
+from lplab.figures.training_error import STYLES
 
 SMOOTHED_OVER = 25  # the line is the mean of the last 1/25 of the steps: a batch's own loss jumps up and down
-_ENTRIES = 2  # of the key on a line, where not all have room on one: an entry has a name and a number
-_LETTERS = 56  # that a line of the key has room for beside an open side bar
+_ENTRIES = 2  # of the legend on a line, where not all have room on one: an entry has a name and a number
+_LETTERS = 56  # that a line of the legend has room for beside an open side bar
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class LossCurve:
     """The losses of one training so far.
 
     Args:
-        name: as the key of the figure calls it.
+        name: as the legend of the figure calls it.
         losses: one for each step, [n]; at least all finite ones.
         diverged: whether it ended there, because it diverged.
 
@@ -79,13 +79,13 @@ def loss_curves(
     >>> fig.layout.meta["title"], fig.layout.meta["alt"]
     ('Training loss after 2 of 100 steps', 'Training loss after 2 of 100 steps: hfp8_2019 2.20 nats.')
     """
-    if len(curves) > len(LOOKS):
-        raise ValueError(f"at most {len(LOOKS)} curves can share a figure, got {len(curves)}")
+    if len(curves) > len(STYLES):
+        raise ValueError(f"at most {len(STYLES)} curves can share a figure, got {len(curves)}")
     window = max(1, steps // SMOOTHED_OVER)
     bottom, top = loss_range or (0.0, _top(_all(curves, reference)))
     if not bottom < top:
         raise ValueError(f"loss_range must be two numbers in order, got {loss_range!r}")
-    data = [_line(curve, window, *LOOKS[i][:2]) for i, curve in enumerate(curves)]
+    data = [_line(curve, window, *STYLES[i][:2]) for i, curve in enumerate(curves)]
     green = _line(reference or LossCurve("fp32", []), window, style.GREEN, "solid")
     data += [green | {"visible": reference is not None}, _crosses(_all(curves, reference), window, top)]
     layout = {
@@ -94,17 +94,19 @@ def loss_curves(
         "yaxis": {"range": [bottom, top], "title": {"text": f"loss ({unit})"}},
     }
     done = max((len(curve.losses) for curve in _all(curves, reference)), default=0)
-    said = f"Training loss after {done} of {steps} steps"
+    text = f"Training loss after {done} of {steps} steps"
     each = ", ".join(_now(curve, window, f" {unit}") for curve in _all(curves, reference))
-    fig = style.finish(
+    fig = style.apply_style(
         style.figure(data, layout),
-        alt=f"{said}: {each}." if done else "Training loss: not started yet.",
-        title=title or (said if done else "Not started yet"),
-        subtitle=_key(curves, reference, window),
+        alt=f"{text}: {each}." if done else "Training loss: not started yet.",
+        title=title or (text if done else "Not started yet"),
+        subtitle=_legend(curves, reference, window),
         height=height,
-        t=50 + 16 * max(1, -(-len(_all(curves, reference)) // _ENTRIES)),  # for the key at its longest
+        t=50 + 16 * max(1, -(-len(_all(curves, reference)) // _ENTRIES)),  # for the legend at its longest
     )
-    style.raw(fig)[1]["title"]["y"] = 1 - 28 / height  # where it is with a key, whether there is one or not
+    style.as_plain_dicts(fig)[1]["title"]["y"] = (
+        1 - 28 / height
+    )  # where it is with a legend, whether there is one or not
     return fig
 
 
@@ -152,9 +154,9 @@ def _now(curve: LossCurve, window: int, unit: str = "") -> str:
     return f"{curve.name} {curve.smooth(window)[-1]:.2f}{unit}" if len(curve.losses) else curve.name
 
 
-def _key(curves: Sequence[LossCurve], reference: LossCurve | None, window: int) -> str:
-    entries = [(LOOKS[i][0], style.DASH_SIGNS[i], _now(curve, window)) for i, curve in enumerate(curves)]
+def _legend(curves: Sequence[LossCurve], reference: LossCurve | None, window: int) -> str:
+    entries = [(STYLES[i][0], style.DASH_SIGNS[i], _now(curve, window)) for i, curve in enumerate(curves)]
     entries += [(style.GREEN, "━", _now(reference, window))] if reference else []
     letters = sum(len(text) + 6 for _, _, text in entries)  # a sign before each, and room between them
     per_line = max(len(entries), 1) if letters <= _LETTERS else _ENTRIES
-    return "<br>".join(style.key(*entries[i : i + per_line]) for i in range(0, len(entries), per_line))
+    return "<br>".join(style.legend(*entries[i : i + per_line]) for i in range(0, len(entries), per_line))

@@ -1,4 +1,4 @@
-"""The house style of every figure: colours with a fixed meaning, type, margins, alt text; :func:`finish` applies it.
+"""The house style of every figure, by :func:`apply_style`: colours with a fixed meaning, type, margins, alt text.
 
 Figures have a transparent background and a grey ink that can be read on white and on near-black, so that one figure
 serves both themes; :func:`themed` gives the crisper ink of one theme, for files and for figures without a widget.
@@ -16,8 +16,8 @@ from lplab.figures.axes import decade_ticks as decade_ticks
 from lplab.figures.axes import power_axis as power_axis
 from lplab.figures.axes import power_ticks as power_ticks
 from lplab.figures.axes import row_axis as row_axis
-from lplab.figures.light import figure as figure
-from lplab.figures.light import raw as raw
+from lplab.figures.lazy_figure import as_plain_dicts as as_plain_dicts
+from lplab.figures.lazy_figure import figure as figure
 
 BLUE = "#0072B2"  # normal numbers, the first format, elements that are kept
 VERMILION = "#D55E00"  # subnormal numbers, the second format, whatever is lost
@@ -29,7 +29,7 @@ GREY = "#7F7F7F"  # axes, reference lines
 INK = "#757575"  # text where the theme is not known: 4.6:1 on white, 4.1:1 on #111
 COLOURS = (BLUE, VERMILION, GREEN, PINK)
 DASHES = ("solid", "dash", "dot", "dashdot")  # the second sign beside the colour, in the same order
-DASH_SIGNS = ("━", "╍", "┅", "┉")  # the dashes in a key
+DASH_SIGNS = ("━", "╍", "┅", "┉")  # the dashes in a legend
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 
 NORMAL_RANGE = "rgba(0,114,178,.10)"
@@ -37,7 +37,7 @@ SUBNORMAL_RANGE = "rgba(230,159,0,.22)"
 LOST_RANGE = "rgba(213,94,0,.14)"
 
 _BAR = {"line": {"width": 0}}
-FATE_LOOKS: dict[str, dict[str, Any]] = {  # bars by what became of the elements: colour and pattern
+OUTCOME_STYLES: dict[str, dict[str, Any]] = {  # bars by what became of the elements: colour and pattern
     "exact": {
         **_BAR,
         "color": GREEN,
@@ -122,27 +122,29 @@ TEMPLATE: dict[str, Any] = {
 }
 
 
-def finish(
+def apply_style(
     fig: go.Figure, *, alt: str, title: str, subtitle: str = "", height: int = 320, legend: bool = False, **margin: int
 ) -> go.Figure:
-    """Dress a figure in the house style, in place, and return it. Every figure of lplab passes through here.
+    """Apply the house style to a figure, in place, and return it. Every figure of lplab passes through here.
 
     Args:
         fig: the figure.
-        alt: one or two full sentences with the numbers, for those who cannot see the picture; kept in
+        alt: one or two full sentences with the numbers, for those who cannot see the figure; stored in
             ``layout.meta["alt"]``.
         title: the point that the figure makes, short (a narrow screen does not wrap it).
-        subtitle: a smaller second line: what was counted, or the key to the colours (:func:`key`).
+        subtitle: a smaller second line: what was counted, or the legend of the colours (:func:`legend`).
         height: in pixels, 260 to 400 unless the figure has many rows.
         legend: whether room for a horizontal legend is needed above the plot.
         margin: l, r, t or b in pixels, where a figure needs others.
 
-    >>> fig = finish(go.Figure(), alt="An empty figure, for the example.", title="Nothing yet")
+    >>> fig = apply_style(go.Figure(), alt="An empty figure, for the example.", title="Nothing yet")
     >>> fig.layout.meta["alt"], fig.layout.height
     ('An empty figure, for the example.', 320)
     """
-    _, layout = raw(fig)  # plotly's own update_layout takes thirty times as long, most of it for copies of the template
-    for name, value in dress(
+    _, layout = as_plain_dicts(
+        fig
+    )  # plotly's own update_layout takes thirty times as long, most of it for copies of the template
+    for name, value in style_layout(
         alt=alt, title=title, subtitle=subtitle, height=height, legend=legend, margin=margin
     ).items():
         merge = isinstance(value, dict) and name != "template"
@@ -150,7 +152,7 @@ def finish(
     return fig
 
 
-def dress(
+def style_layout(
     *,
     alt: str,
     title: str,
@@ -159,9 +161,9 @@ def dress(
     legend: bool = False,
     margin: dict[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The part of a layout that :func:`finish` adds: the house style, the title, the alt text, the measures.
+    """The part of a layout that :func:`apply_style` adds: the house style, the title, the alt text, the measures.
 
-    >>> sorted(dress(alt="Nothing.", title="Nothing"))
+    >>> sorted(style_layout(alt="Nothing.", title="Nothing"))
     ['height', 'legend', 'margin', 'meta', 'showlegend', 'template', 'title']
     """
     if not alt.strip().endswith("."):
@@ -180,10 +182,10 @@ def dress(
     }
 
 
-def key(*entries: tuple[str, str, str]) -> str:
-    """A key for a subtitle: (colour, sign, word) each; stays on one line where a legend would wrap.
+def legend(*entries: tuple[str, str, str]) -> str:
+    """A legend in a subtitle: (colour, sign, word) each; it stays on one line where plotly's legend would wrap.
 
-    >>> key((BLUE, "┃", "normal"))
+    >>> legend((BLUE, "┃", "normal"))
     "<span style='color:#0072B2'>┃</span> normal"
     """
     return "    ".join(f"<span style='color:{colour}'>{sign}</span> {word}" for colour, sign, word in entries)
@@ -206,7 +208,7 @@ def themed(fig: go.Figure, theme: str) -> go.Figure:
 
 
 def line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
-    """A line to compare with, that answers no pointer: a staircase, a diagonal. Without points it is hidden."""
+    """A reference line without hover text: a staircase, a diagonal. Without points it is hidden."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -220,7 +222,7 @@ def line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> dic
 
 
 def note(text: str, *, x: float = 1, y: float = 1, **more: Any) -> dict[str, Any]:
-    """An annotation in the plot's own coordinates (0 to 1), right-aligned at its edge unless told otherwise."""
+    """An annotation in the plot's own coordinates (0 to 1), right-aligned at its edge by default."""
     return {
         "text": text,
         "xref": "paper",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
-from lplab.figures.scaling import LOOKS, ScalingCurve, scaling
+from lplab.figures.scaling import STYLES, ScalingCurve, scaling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,10 +38,10 @@ def sweep_curves(frame: pd.DataFrame, *, title: str = "", height: int = 0) -> go
     curves = []
     for key, part in groups:
         part = part.sort_values("devices")
-        name = ", ".join(_said(axis, value) for axis, value in zip(axes, key, strict=True)) or "this design"
-        look = _family(str(part["compressor"].iloc[0])) if len(groups) > len(LOOKS) else None
-        curves.append(ScalingCurve(name, part["devices"], part["efficiency"], look))
-    many = len(curves) > len(LOOKS)
+        name = ", ".join(_text(axis, value) for axis, value in zip(axes, key, strict=True)) or "this design"
+        trace_style = _family(str(part["compressor"].iloc[0])) if len(groups) > len(STYLES) else None
+        curves.append(ScalingCurve(name, part["devices"], part["efficiency"], trace_style))
+    many = len(curves) > len(STYLES)
     return scaling(
         curves,
         families=FAMILIES if many else (),
@@ -55,7 +55,7 @@ def _varies(frame: pd.DataFrame, column: str) -> bool:
     return (own or not column.endswith(RESULTS)) and frame[column].nunique(dropna=False) > 1
 
 
-def _said(axis: str, value: Any) -> str:
+def _text(axis: str, value: Any) -> str:
     return str(value) if isinstance(value, str) else f"{axis.replace('_', ' ')} {value:g}"
 
 
@@ -68,5 +68,5 @@ def _family(compressor: str) -> int:
     made = compressor_of(compressor)
     if made is None:
         return 0
-    found = traffic(workload("resnet50"), precision("fp32"), made)
-    return 2 if "gather" in found.kinds else 1 if found.compressed else 0
+    result = traffic(workload("resnet50"), precision("fp32"), made)
+    return 2 if "gather" in result.kinds else 1 if result.compressed else 0

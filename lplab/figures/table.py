@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.captions import specials_text
 from lplab.figures.grid import LISTED_BITS, element_of, neighbours
 from lplab.figures.statistics import as_format, name_of
@@ -40,7 +41,7 @@ def codebook_table_data(fmt: Any, limit: int = LIMIT) -> np.ndarray:
 
 
 def _landmarks(fmt: Any) -> np.ndarray:
-    """Codes worth knowing: the ends of the ranges, the neighbours of 1, the special codes."""
+    """The codes shown of a wide format: the ends of the ranges, the neighbours of 1, the special codes."""
     below_normal = float(fmt.quantize(float(np.nextafter(fmt.smallest_normal, 0.0)), "toward_zero"))
     points = [0.0, fmt.smallest_subnormal, below_normal, fmt.smallest_normal, fmt.max, fmt.lowest]
     if fmt.lowest <= 1 <= fmt.max:
@@ -70,7 +71,7 @@ def bits_text(code: int, fmt: Any) -> str:
 
 
 def _value(value: float) -> str:
-    return f"{words.MINUS}0" if value == 0 and math.copysign(1, value) < 0 else exact(value)
+    return f"{number_text.MINUS}0" if value == 0 and math.copysign(1, value) < 0 else exact(value)
 
 
 def _step(gap: float) -> str:
@@ -84,16 +85,16 @@ def exact(value: float) -> str:
     ('0.017578125', '−448', '0.001953125', '3×2⁻²⁰')
     """
     if not math.isfinite(value):
-        return words.number(value, plain=True)
+        return number_text.number(value, plain=True)
     text = format(Decimal(value), "f")
     if len(text) > _DECIMALS:
         over, under = value.as_integer_ratio()
         twos = (over & -over).bit_length() - 1
-        power = words.power(twos - (under.bit_length() - 1), plain=True)
-        text = words.raised(
+        power = number_text.power(twos - (under.bit_length() - 1), plain=True)
+        text = number_text.raised(
             f"{over >> twos}×{power}" if abs(over >> twos) != 1 else power.replace("2", "-2", 1) if over < 0 else power
         )
-    return text.replace("-", words.MINUS)
+    return text.replace("-", number_text.MINUS)
 
 
 def kind(value: float, fmt: Any) -> str:
@@ -149,14 +150,15 @@ def codebook_table(fmt: Any, *, limit: int = LIMIT, height: int = 400) -> go.Fig
             },
         )
     )
-    count = f"{2**element.bits:,}" if element.bits <= 20 else words.power(element.bits)
+    count = f"{2**element.bits:,}" if element.bits <= 20 else number_text.power(element.bits)
     listed = len(element.values) if element.bits <= LISTED_BITS else None
     title = f"{name_of(fmt)}: {count} codes" + (f", {listed:,} numbers" if listed else "")
     what = "all of them" if rows == 2**element.bits else f"{rows} landmarks"
     alt = (
         f"Table of the codes of {name_of(fmt)}, {what}: code, bits, value, kind and step; from "
-        f"{words.number(element.lowest, plain=True)} to {words.number(element.max, plain=True)}, smallest positive "
-        f"value {words.number(element.smallest_subnormal, plain=True)}, {specials_text(fmt)}."
+        f"{number_text.number(element.lowest, plain=True)} to {number_text.number(element.max, plain=True)}, "
+        "smallest positive "
+        f"value {number_text.number(element.smallest_subnormal, plain=True)}, {specials_text(fmt)}."
     )
     subtitle = "" if rows == 2**element.bits else f"{rows} landmarks"
-    return style.finish(fig, alt=alt, title=title, subtitle=subtitle, height=height, l=8, r=8, b=8)
+    return style.apply_style(fig, alt=alt, title=title, subtitle=subtitle, height=height, l=8, r=8, b=8)

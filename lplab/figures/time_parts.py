@@ -14,7 +14,7 @@ from lplab.hardware.units import duration
 
 # thin and pale, as text stands on it
 _STRIPES = {"fgcolor": style.PAPER, "fgopacity": 0.4, "fillmode": "overlay", "size": 9, "solidity": 0.1}
-_LOOKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {  # word, colour, sign in the key, pattern of the bar
+_STYLES: dict[str, tuple[str, str, str, dict[str, Any]]] = {  # word, colour, sign in the legend, pattern of the bar
     "compute": ("multiplying", style.BLUE, "■", {}),
     "memory": ("waiting for memory", style.VERMILION, "▨", {"shape": "/", **_STRIPES}),
     "between": ("between", style.GREEN, "▦", {"shape": ".", **_STRIPES}),
@@ -58,9 +58,9 @@ def time_parts(
     y = axis["tickvals"]
     data = [_bar(part, [row.get(part, 0.0) for row in rows.values()], names, totals, y, factor, unit) for part in PARTS]
     data.append(_texts(rows, totals, y, end, factor))
-    said = title or f"{names[-1]} takes no time"
+    text = title or f"{names[-1]} takes no time"
     if totals[-1] and not title:
-        said = f"{names[-1]} is {totals[0] / totals[-1]:.1f} times as fast as {names[0]}"
+        text = f"{names[-1]} is {totals[0] / totals[-1]:.1f} times as fast as {names[0]}"
     layout = {
         "barmode": "stack",
         "bargap": 0.3,
@@ -68,11 +68,11 @@ def time_parts(
         "yaxis": axis,
     }
     each = "; ".join(_shares(*row) for row in rows.items() if sum(row[1].values()) > 0)
-    return style.finish(
+    return style.apply_style(
         style.figure(data, layout),
-        alt=f"Modelled {what} by part. {each}. {said}.",
-        title=said,
-        subtitle=style.key(*((colour, sign, word) for word, colour, sign, _ in _LOOKS.values())),
+        alt=f"Modelled {what} by part. {each}. {text}.",
+        title=text,
+        subtitle=style.legend(*((colour, sign, word) for word, colour, sign, _ in _STYLES.values())),
         height=height or 130 + 40 * len(rows),
         l=128,
         t=66,
@@ -80,9 +80,9 @@ def time_parts(
 
 
 def _shares(name: str, row: Mapping[str, float]) -> str:
-    """A row in words."""
+    """A row as text."""
     total = sum(row.values())
-    each = ", ".join(f"{_LOOKS[part][0]} {100 * seconds / total:.0f} %" for part, seconds in row.items())
+    each = ", ".join(f"{_STYLES[part][0]} {100 * seconds / total:.0f} %" for part, seconds in row.items())
     return f"{name} {duration(float(total))}: {each}"
 
 
@@ -136,7 +136,7 @@ def _unit(seconds: float) -> tuple[float, str]:
 def _bar(
     part: str, seconds: list[float], names: list[str], totals: np.ndarray, y: np.ndarray, factor: float, unit: str
 ) -> dict[str, Any]:
-    word, colour, _, pattern = _LOOKS[part]
+    word, colour, _, pattern = _STYLES[part]
     values = np.array(seconds)
     shares = np.divide(values, totals, out=np.zeros_like(values), where=totals > 0)
     marker = {"color": colour, "line": {"width": 0}} | ({"pattern": pattern} if pattern else {})
@@ -157,19 +157,19 @@ def _texts(
     rows: Mapping[str, Mapping[str, float]], totals: np.ndarray, y: np.ndarray, end: float, factor: float
 ) -> Any:
     """Shares in the bars that have room for them, totals behind: one trace, as text in each bar is slow to draw."""
-    found: list[tuple[float, float, str, str, str]] = []
+    result: list[tuple[float, float, str, str, str]] = []
     for row, total, height in zip(rows.values(), totals.tolist(), y.tolist(), strict=True):
         start = 0.0
         for part in PARTS:
             seconds = row.get(part, 0.0)
             if seconds > 0.07 * end:
                 colour = "#FFFFFF" if part == "compute" else "#111111"
-                found.append(
+                result.append(
                     (start + seconds / 2, height, f"<b>{100 * seconds / total:.0f} %</b>", "middle center", colour)
                 )
             start += seconds
-        found.append((total, height, " " + duration(total), "middle right", style.INK))
-    x, heights, words, places, colours = zip(*found, strict=True)
+        result.append((total, height, " " + duration(total), "middle right", style.INK))
+    x, heights, words, places, colours = zip(*result, strict=True)
     sizes = [style.NOTE if colour == style.INK else style.BODY for colour in colours]
     return {
         "type": "scatter",

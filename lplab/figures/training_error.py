@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 
 ERRORS = (0.8, 100.0)  # percent, the ends of the logarithmic axis; what is below lies on its lower end
 TICKS = (1, 2, 5, 10, 20, 50, 100)
 BITS_TITLE = "fraction bits of the weights (FL)"
-LOOKS = (  # colour, dash, symbol, sign in the key; green is for floating point
+STYLES = (  # colour, dash, symbol, sign in the legend; green is for floating point
     (style.BLUE, "solid", "circle", "●"),
     (style.VERMILION, "dash", "square", "■"),
     (style.PINK, "dot", "diamond", "◆"),
     (style.GREY, "dashdot", "triangle-up", "▲"),
 )
 
-_KEYS = 3  # entries of the key on a line
+_KEYS = 3  # entries of the legend on a line
 _TOP, _TITLE_DOWN = 82, 28  # pixels: the margin above the plot, and where in it the title hangs
 
 
@@ -31,10 +32,10 @@ class Curve:
     """Test errors of one rounding rule.
 
     Args:
-        name: as the key of the figure calls it.
+        name: as the legend of the figure calls it.
         x: fraction bits, or epochs: [n].
         errors: percent, [n] or [n, seeds].
-        shown: False leaves the curve out and keeps the looks of the others.
+        shown: False leaves the curve out and keeps the styles of the others.
 
     >>> Curve("stochastic", [4, 8], [[2.0, 4.0], [1.0, 1.5]]).medians
     array([3.  , 1.25])
@@ -66,7 +67,7 @@ def training_error(
     baseline: Any = (),
     *,
     bits: tuple[int, int] = (4, 14),
-    look_at: int | None = None,
+    marked_bits: int | None = None,
     title: str = "",
     note: str = "",
     height: int = 360,
@@ -77,8 +78,8 @@ def training_error(
         curves: one for each rounding rule, at most four.
         baseline: errors of floating point in percent, one for each seed: a band with a line at their median.
         bits: the ends of the axis.
-        look_at: fraction bits to mark with a vertical line, and of which the title speaks.
-        title: the point that it makes; by default the errors at ``look_at``, or where the curves differ most.
+        marked_bits: fraction bits to mark with a vertical line, and of which the title speaks.
+        title: the point that it makes; by default the errors at ``marked_bits``, or where the curves differ most.
         note: a line below the axis, such as the provenance.
         height: in pixels.
 
@@ -97,12 +98,12 @@ def training_error(
         data += [_points(curve, i, len(curves)), _line(curve, i, "fraction bits")]
     layout = _layout(low - 0.5, high + 0.5, BITS_TITLE, note)
     layout["xaxis"] |= {"dtick": 1, "tick0": low}
-    layout["shapes"] = [mark(low if look_at is None else look_at, look_at is not None)]
+    layout["shapes"] = [mark(low if marked_bits is None else marked_bits, marked_bits is not None)]
     return _finish(
         style.figure(data, layout),
         alt=_alt(curves, floating),
-        title=title or _title(curves, look_at),
-        subtitle=_key(curves, len(floating) > 0, [look[3] for look in LOOKS]),
+        title=title or _title(curves, marked_bits),
+        subtitle=_legend(curves, len(floating) > 0, [trace_style[3] for trace_style in STYLES]),
         height=height,
         b=66 if note else 48,
     )
@@ -130,13 +131,13 @@ def training_epochs(
     done = max((int(curve.x[-1]) for curve in curves if len(curve.x)), default=0)
     everyone = [*curves, *([baseline] if baseline else [])]
     now = [f"{c.name} {error_text(c.medians[-1])}" for c in everyone if len(c.x)]
-    said = f"After {done} of {epochs} epochs: {', '.join(now)}" if now else "Not started yet"
+    text = f"After {done} of {epochs} epochs: {', '.join(now)}" if now else "Not started yet"
     layout = _layout(0, epochs + 0.5, "epoch", "")
     return _finish(
         style.figure(data, layout),
-        alt=f"Test error over the epochs of a training. {said}.",
-        title=title or said,
-        subtitle=_key(curves, baseline is not None, style.DASH_SIGNS),
+        alt=f"Test error over the epochs of a training. {text}.",
+        title=title or text,
+        subtitle=_legend(curves, baseline is not None, style.DASH_SIGNS),
         height=height,
     )
 
@@ -151,8 +152,8 @@ def error_text(percent: float) -> str:
 
 
 def _check(curves: Sequence[Curve]) -> None:
-    if len(curves) > len(LOOKS):
-        raise ValueError(f"at most {len(LOOKS)} curves can share a figure, got {len(curves)}")
+    if len(curves) > len(STYLES):
+        raise ValueError(f"at most {len(STYLES)} curves can share a figure, got {len(curves)}")
 
 
 def _band(floating: np.ndarray, low: float, high: float) -> list[dict[str, Any]]:
@@ -174,7 +175,7 @@ def _band(floating: np.ndarray, low: float, high: float) -> list[dict[str, Any]]
 
 def _points(curve: Curve, i: int, curves: int) -> dict[str, Any]:
     """All seeds, beside each other rule's: a small shift to the side keeps symbols apart."""
-    colour, _, symbol, _ = LOOKS[i]
+    colour, _, symbol, _ = STYLES[i]
     seeds = curve.errors.shape[1]
     x = np.repeat(curve.x + 0.13 * (i - (curves - 1) / 2), seeds)
     return {
@@ -191,7 +192,7 @@ def _points(curve: Curve, i: int, curves: int) -> dict[str, Any]:
 
 
 def _line(curve: Curve, i: int, what: str, *, markers: bool = True) -> dict[str, Any]:
-    colour, dash, symbol, _ = LOOKS[i]
+    colour, dash, symbol, _ = STYLES[i]
     return {
         "type": "scatter",
         "mode": "lines+markers" if markers else "lines",
@@ -223,33 +224,33 @@ def _layout(left: float, right: float, x_title: str, note: str) -> dict[str, Any
 
 def mark(bits: float, visible: bool) -> dict[str, Any]:
     """A vertical dotted line at some fraction bits, as a shape."""
-    look = {"color": style.GREY, "width": 1.5, "dash": "dot"}
-    return {"type": "line", "x0": bits, "x1": bits, "yref": "y domain", "y0": 0, "y1": 1, "line": look} | {
+    trace_style = {"color": style.GREY, "width": 1.5, "dash": "dot"}
+    return {"type": "line", "x0": bits, "x1": bits, "yref": "y domain", "y0": 0, "y1": 1, "line": trace_style} | {
         "layer": "below",
         "visible": visible,
     }
 
 
 def _finish(fig: go.Figure, *, height: int, **words_and_margin: Any) -> go.Figure:
-    """Dress the figure, with room for the second line of the key, whether there is one or not: no control moves it."""
-    style.finish(fig, height=height, t=_TOP, **words_and_margin)
-    style.raw(fig)[1]["title"]["y"] = 1 - _TITLE_DOWN / height
+    """Apply the style, with space for the second line of the legend in any case, so that the plot never moves."""
+    style.apply_style(fig, height=height, t=_TOP, **words_and_margin)
+    style.as_plain_dicts(fig)[1]["title"]["y"] = 1 - _TITLE_DOWN / height
     return fig
 
 
-def _key(curves: Sequence[Curve], floating: bool, signs: Sequence[str]) -> str:
-    """The key on two lines, as five entries do not fit beside one another on a narrow screen."""
-    entries = [(LOOKS[i][0], signs[i], curve.name) for i, curve in enumerate(curves) if curve.shown]
+def _legend(curves: Sequence[Curve], floating: bool, signs: Sequence[str]) -> str:
+    """The legend on two lines, as five entries do not fit beside one another on a narrow screen."""
+    entries = [(STYLES[i][0], signs[i], curve.name) for i, curve in enumerate(curves) if curve.shown]
     entries += [(style.GREEN, "━", "floating point")] if floating else []
-    return "<br>".join(style.key(*entries[i : i + _KEYS]) for i in range(0, len(entries), _KEYS))
+    return "<br>".join(style.legend(*entries[i : i + _KEYS]) for i in range(0, len(entries), _KEYS))
 
 
 def _at(curve: Curve, bits: float) -> float:
     return float(curve.medians[curve.x == bits][0])
 
 
-def _title(curves: Sequence[Curve], look_at: int | None) -> str:
-    """The medians of the first two curves at ``look_at``, or where the shown curves differ most."""
+def _title(curves: Sequence[Curve], marked_bits: int | None) -> str:
+    """The medians of the first two curves at ``marked_bits``, or where the shown curves differ most."""
     shown = [curve for curve in curves if curve.shown and len(curve.x)]
     everywhere = sorted(set.intersection(*(set(curve.x.tolist()) for curve in shown))) if shown else []
     if not everywhere:
@@ -259,7 +260,7 @@ def _title(curves: Sequence[Curve], look_at: int | None) -> str:
         values = [max(_at(curve, bits), ERRORS[0]) for curve in shown]
         return max(values) / min(values)
 
-    bits = float(look_at) if look_at is not None and look_at in everywhere else max(everywhere, key=spread)
+    bits = float(marked_bits) if marked_bits is not None and marked_bits in everywhere else max(everywhere, key=spread)
     return f"FL {bits:g}: " + ", ".join(f"{c.name} {error_text(_at(c, bits))}" for c in shown[:2])
 
 
@@ -273,6 +274,7 @@ def _alt(curves: Sequence[Curve], floating: np.ndarray) -> str:
     seeds = max((curve.errors.shape[1] for curve in curves), default=0)
     base = f" Floating point: {error_text(float(np.median(floating)))}." if len(floating) else ""
     return (
-        f"Test error against fraction bits, medians over {words.number(seeds)} seeds. {'; '.join(each) or 'No curve'}."
+        f"Test error against fraction bits, medians over {number_text.number(seeds)} seeds. "
+        f"{'; '.join(each) or 'No curve'}."
         f"{base}"
     )

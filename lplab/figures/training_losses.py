@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style, words
+from lplab import number_text
+from lplab.figures import style
 from lplab.figures.training_error import BITS_TITLE, mark
 
-LOOKS = (  # name, colour, dash, symbol, sign in the key
+STYLES = (  # name, colour, dash, symbol, sign in the legend
     ("updates lost", style.VERMILION, "solid", "circle", "●"),
     ("outputs saturated", style.BLUE, "dash", "square", "■"),
 )
@@ -23,7 +24,7 @@ def training_losses(
     saturated: Any,
     *,
     rule: str,
-    look_at: int | None = None,
+    marked_bits: int | None = None,
     height: int = 260,
 ) -> go.Figure:
     """The two ways to lose, against fraction bits: a point for each seed, a line through the medians.
@@ -34,7 +35,7 @@ def training_losses(
         lost: share of the updates that were not zero and became zero, 0 to 1, [n, seeds].
         saturated: share of the layer outputs that lay outside the range, 0 to 1, [n, seeds].
         rule: the rounding rule, for the title.
-        look_at: fraction bits to mark.
+        marked_bits: fraction bits to mark.
         height: in pixels.
 
     Raises:
@@ -51,18 +52,18 @@ def training_losses(
             f"lost and saturated must be [n, seeds] for {len(x)} fraction bits, got {[p.shape for p in shares]}"
         )
     data: list[dict[str, Any]] = []
-    for (name, colour, dash, symbol, _), part in zip(LOOKS, shares, strict=True):
+    for (name, colour, dash, symbol, _), part in zip(STYLES, shares, strict=True):
         data += _curve(name, x, part, colour, dash, symbol)
     low, high = bits_shown
     layout = {
         "xaxis": {"range": [low - 0.5, high + 0.5], "dtick": 1, "tick0": low, "title": {"text": BITS_TITLE}},
         "yaxis": {"range": [-3, 103], "tickvals": np.arange(0, 101, 25), "title": {"text": "share (%)"}},
-        "shapes": [mark(low if look_at is None else look_at, look_at is not None)],
+        "shapes": [mark(low if marked_bits is None else marked_bits, marked_bits is not None)],
     }
     lost_median, saturated_median = (np.median(part, axis=1) / 100 for part in shares)
     title, alt = _words(x, lost_median, saturated_median, rule)
-    subtitle = style.key(*((colour, sign, name) for name, colour, _, _, sign in LOOKS))
-    return style.finish(style.figure(data, layout), alt=alt, title=title, subtitle=subtitle, height=height)
+    subtitle = style.legend(*((colour, sign, name) for name, colour, _, _, sign in STYLES))
+    return style.apply_style(style.figure(data, layout), alt=alt, title=title, subtitle=subtitle, height=height)
 
 
 def _curve(name: str, x: np.ndarray, part: np.ndarray, colour: str, dash: str, symbol: str) -> list[dict[str, Any]]:
@@ -82,7 +83,7 @@ def _words(x: np.ndarray, lost: np.ndarray, saturated: np.ndarray, rule: str) ->
     """Title and alt text."""
     title = f"{rule[:1].upper()}{rule[1:]}: what is lost"
     each = ", ".join(
-        f"{words.percent(a)} and {words.percent(b)} at {int(bits)}"
+        f"{number_text.percent(a)} and {number_text.percent(b)} at {int(bits)}"
         for bits, a, b in zip(x, lost, saturated, strict=True)
     )
     return title, f"Updates lost and outputs saturated with rounding {rule}, medians, by fraction bits: {each}."

@@ -69,8 +69,8 @@ class Window:
 def window(fmt: Any, rounding: AnyRounding = "nearest_even") -> Window:
     """The window of a format, or for a block format that of its elements before scaling.
 
-    The lower edge is measured, not derived: bisection on the bits of float64 with ``fmt.quantize`` as judge. With the
-    nearest modes a number saturates from half a step above the largest value, as then it would have gone to a value
+    The lower edge is measured by bisection on the bits of float64 with ``fmt.quantize`` as the test. With the nearest
+    modes a number saturates from half a step above the largest value, as then it would have gone to a value
     that does not exist; with the others from the largest value itself.
 
     >>> from lplab import formats

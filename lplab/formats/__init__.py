@@ -1,8 +1,8 @@
-"""Number formats: which numbers exist, how any number becomes one of them, which bits stand for it.
+"""Number formats: which values exist, how a number is rounded to one of them, which code stands for it.
 
 Start with :func:`get` and :func:`names`, or describe a format of your own with one of the classes. To read the code,
-begin with ``reference.py`` (how rounding works), then ``floating.py`` (what a format is), then ``arrays.py`` and
-``kernels.py`` (the same, fast).
+begin with ``reference.py`` (how rounding works), then ``floating.py`` (what a format is), then
+``paths/array_kernels.py`` and ``paths/kernel_selection.py`` (the same, fast).
 
 >>> from lplab import formats as F
 >>> F.get("e4m3fn").quantize(0.3)
@@ -10,7 +10,7 @@ begin with ``reference.py`` (how rounding works), then ``floating.py`` (what a f
 """
 
 from lplab.formats.base import Format
-from lplab.formats.block import SCALE_RULES, BlockCodes, BlockFormat
+from lplab.formats.block_format import SCALE_RULES, BlockCodes, BlockFormat
 from lplab.formats.catalogue import get, names
 from lplab.formats.codebook import CodebookFormat
 from lplab.formats.fixed import FixedFormat
@@ -19,7 +19,7 @@ from lplab.formats.integer import IntFormat
 from lplab.formats.logarithmic import LogFormat
 from lplab.formats.posit import PositFormat
 from lplab.formats.rounding import ROUNDINGS, VARIANTS, Rounding
-from lplab.formats.straight import straight_through
+from lplab.formats.straight_through import straight_through
 
 __all__ = [
     "ROUNDINGS",

@@ -1,4 +1,4 @@
-"""What every number format can do. A format is data (a frozen dataclass); this base turns the data into behaviour."""
+"""The base class of number formats: a format is a frozen dataclass; quantize, encode and decode follow from it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from lplab.formats import coding, engine
-from lplab.formats.plan import Grid, Table
+from lplab.formats import coding, dispatch
 from lplab.formats.rounding import Rounding, as_rounding
+from lplab.formats.rounding_spec import Grid, Table
 
 CODEBOOK_BITS = 20  # the widest format whose codes are listed one by one (8 MiB of float64)
 
 
 class Format(ABC):
-    """A number format: which values exist, how a number becomes one of them, which bits stand for it.
+    """A number format: which values exist, how a number is rounded to one of them, which code stands for it.
 
-    Subclasses describe themselves by fields; they provide ``bits``, ``plan``, ``bit_fields()``, ``values_of(codes)``
-    and ``codes_of(values)``, and everything else follows.
+    A subclass has fields and provides ``bits``, ``rounding_spec``, ``bit_fields()``, ``values_of(codes)`` and
+    ``codes_of(values)``; everything else follows.
     """
 
     # -- what a subclass provides -----------------------------------------------------------------------------
@@ -34,8 +34,8 @@ class Format(ABC):
 
     @property
     @abstractmethod
-    def plan(self) -> Grid | Table:
-        """What rounding needs to know (:mod:`lplab.formats.plan`)."""
+    def rounding_spec(self) -> Grid | Table:
+        """What rounding needs to know (:mod:`lplab.formats.rounding_spec`)."""
 
     @abstractmethod
     def values_of(self, codes: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ class Format(ABC):
         """Whether a code stands for NaN."""
         return False
 
-    # -- what everybody gets ----------------------------------------------------------------------------------
+    # -- what follows from it ----------------------------------------------------------------------------------
 
     def quantize(
         self,
@@ -100,16 +100,16 @@ class Format(ABC):
             rounding: one of ``lplab.formats.ROUNDINGS`` or a :class:`~lplab.formats.Rounding`.
             seed: for stochastic rounding: an integer or a numpy Generator; None takes fresh entropy. Element i (in C
                 order) gets the same random bits from the same seed on every path, device and thread count.
-            out: where the result goes; same kind, shape and dtype as x. May be x itself. Saves the allocation, which
-                costs more than the rounding.
+            out: where the result is written; same kind, shape and dtype as x. May be x itself. Saves the allocation,
+                which costs more than the rounding.
             random_bits: random bits an element for ``rounding="stochastic"``, 1 to 24.
             variant: "A" (biased), "B" or "C" of P3109 for ``rounding="stochastic"``.
 
         Returns:
             The same kind, shape, dtype and device as x (lists give float64 arrays). Half precision is computed in
             float32. A value of this format that the dtype of x cannot hold is rounded to that dtype as a cast would
-            (65504 in bfloat16 is 65536). NaN stays NaN in every format, also in those without a code for it: hiding
-            it would be worse (``encode`` refuses it). A torch tensor that requires a gradient gets it straight
+            (65504 in bfloat16 is 65536). NaN stays NaN in every format, also in those without a code for it
+            (``encode`` raises an error). A torch tensor that requires a gradient gets it straight
             through (see :func:`lplab.formats.straight_through`).
 
         Raises:
@@ -121,7 +121,7 @@ class Format(ABC):
         >>> get("q4.12").quantize(0.1, rounding="up")
         0.10009765625
         """
-        return engine.quantize(self, x, as_rounding(rounding, random_bits, variant), seed, out)
+        return dispatch.quantize(self.rounding_spec, x, as_rounding(rounding, random_bits, variant), seed, out)
 
     def encode(self, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None) -> Any:
         """Round x to this format and return the codes.
@@ -137,7 +137,7 @@ class Format(ABC):
         >>> get("e4m3fn").encode(0.3), get("e4m3fn").encode(np.array([448.0, -1.0]))
         (42, array([126, 184], dtype=uint8))
         """
-        return coding.encode(self, x, rounding, seed)
+        return coding.encode(self, x, as_rounding(rounding), seed)
 
     def decode(self, codes: Any) -> Any:
         """The float64 values of codes (numpy or torch integers, a Python int, a list); the inverse of :meth:`encode`.
@@ -198,7 +198,7 @@ class Format(ABC):
         return getattr(self, "name", "") or repr(self)
 
     def describe(self) -> dict[str, Any]:
-        """The numbers that people ask for, by name.
+        """Width, range and precision by name.
 
         >>> from lplab.formats import get
         >>> get("e4m3fn").describe()["max"]
@@ -230,16 +230,3 @@ _NUMBERS = (
     "dynamic_range_octaves",
     "dynamic_range_db",
 )
-
-
-def whole(name: str, value: Any, low: int, high: int) -> int:
-    """The value of an integer field, or a ValueError that says what is allowed.
-
-    >>> whole("bits", 0, 1, 32)
-    Traceback (most recent call last):
-    ...
-    ValueError: bits must be an integer from 1 to 32, got 0
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        raise ValueError(f"{name} must be an integer from {low} to {high}, got {value!r}")
-    return int(value)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any
 
-from lplab.formats.block import E8M0, BlockFormat
+from lplab.formats.block_format import E8M0, BlockFormat
 from lplab.formats.fixed import FixedFormat
 from lplab.formats.floating import FloatFormat
 from lplab.formats.integer import IntFormat
 from lplab.formats.logarithmic import LogFormat
 from lplab.formats.posit import PositFormat
+from lplab.lookup import closest_names
 
 
 def _float(name: str, exponent_bits: int, mantissa_bits: int, **more: Any) -> FloatFormat:
@@ -107,6 +107,6 @@ def get(name: str) -> Any:
     fixed = re.fullmatch(r"q(\d+)\.(\d+)", str(name))
     if fixed:
         return FixedFormat(int(fixed[1]), int(fixed[2]))
-    close = difflib.get_close_matches(str(name).lower(), _CATALOGUE, n=3, cutoff=0.4)
+    close = closest_names(name, _CATALOGUE)
     hint = f"closest: {', '.join(close)}. " if close else ""
     raise ValueError(f"unknown format {name!r}; {hint}See lplab.formats.names(); qI.F is fixed point")

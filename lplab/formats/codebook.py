@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from lplab.formats.base import CODEBOOK_BITS, Format
-from lplab.formats.plan import Table
+from lplab.formats.rounding_spec import Table
 from lplab.formats.tables import table_codes, table_of
 
 
@@ -96,7 +96,7 @@ class CodebookFormat(Format):
         return (("code", self.bits),)
 
     @cached_property
-    def plan(self) -> Table:
+    def rounding_spec(self) -> Table:
         """A table."""
         book = np.array(self.codebook_values)
         codes = np.flatnonzero(np.isfinite(book))
@@ -109,4 +109,4 @@ class CodebookFormat(Format):
     def codes_of(self, values: np.ndarray) -> np.ndarray:
         """Search."""
         nan = int(np.flatnonzero(np.isnan(self.codebook_values))[0]) if self.has_nan else 0
-        return np.where(np.isnan(values), nan, table_codes(values, self.plan))
+        return np.where(np.isnan(values), nan, table_codes(values, self.rounding_spec))

@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lplab.formats import arrays, blocks, engine
-from lplab.formats.blocks import BlockCodes
-from lplab.formats.counter import draws, keys, seed_number
-from lplab.formats.rounding import Rounding, as_rounding
+from lplab.formats import dispatch
+from lplab.formats.counter_rng import keys, random_bits, seed_to_int
+from lplab.formats.inputs import as_float_array, as_rows, is_torch, working_dtype
+from lplab.formats.paths import array_kernels, block_rounding
+from lplab.formats.rounding import Rounding
+from lplab.formats.rounding_spec import BlockSpec, Grid, Table
 
-if TYPE_CHECKING:
-    from lplab.formats.base import Format
-    from lplab.formats.block import BlockFormat
+
+class Codec(Protocol):
+    """What encoding and decoding ask of a format: how to round, and which code belongs to which value."""
+
+    @property
+    def bits(self) -> int:
+        """Width of a code in bits."""
+
+    @property
+    def label(self) -> str:
+        """The name for messages."""
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether a code stands for NaN."""
+
+    @property
+    def rounding_spec(self) -> Grid | Table:
+        """What rounding needs to know."""
+
+    def values_of(self, codes: np.ndarray) -> np.ndarray:
+        """The float64 values of int64 codes."""
+
+    def codes_of(self, values: np.ndarray) -> np.ndarray:
+        """The int64 codes of float64 values of the format."""
+
+
+class BlockCodes(NamedTuple):
+    """A tensor in a block format, as codes.
+
+    Attributes:
+        elements: codes of the elements, in the shape of the tensor.
+        scales: codes of the blocks' scales: the tensor's shape with the last axis divided by the block size, rounded
+            up.
+        tensor_scale: the factor of the whole tensor (NVFP4: amax / 2688 in float32), or 1.0.
+    """
+
+    elements: Any
+    scales: Any
+    tensor_scale: float
 
 
 def code_dtype(bits: int) -> np.dtype:
@@ -25,14 +64,14 @@ def code_dtype(bits: int) -> np.dtype:
     return np.dtype(next(f"uint{width}" for width in (8, 16, 32, 64) if bits <= width))
 
 
-def encode(fmt: Format, x: Any, rounding: str | Rounding, seed: Any) -> Any:
+def encode(fmt: Codec, x: Any, rounding: Rounding, seed: Any) -> Any:
     """The work behind ``Format.encode``: see there."""
-    if engine.is_torch(x):
+    if is_torch(x):
         codes = encode(fmt, _from_torch(x), rounding, seed)
         return _codes_to_torch(codes, fmt.bits, x.device)
     is_number = not isinstance(x, np.ndarray | np.generic | list | tuple)
-    array = np.asarray(x) if isinstance(x, np.ndarray | np.generic) else engine.as_float_array(x)
-    values = fmt.quantize(_exact(array, fmt), rounding, seed).astype(np.float64)
+    array = np.asarray(x) if isinstance(x, np.ndarray | np.generic) else as_float_array(x)
+    values = dispatch.quantize(fmt.rounding_spec, _exact(array, fmt.rounding_spec), rounding, seed).astype(np.float64)
     if not fmt.has_nan and np.isnan(values).any():
         raise ValueError(f"{fmt.label} has no code for NaN, and {int(np.isnan(values).sum())} elements are NaN")
     with np.errstate(invalid="ignore"):
@@ -40,17 +79,17 @@ def encode(fmt: Format, x: Any, rounding: str | Rounding, seed: Any) -> Any:
     return int(codes) if is_number else codes.astype(code_dtype(fmt.bits))
 
 
-def _exact(x: np.ndarray, fmt: Format) -> np.ndarray:
+def _exact(x: np.ndarray, spec: Grid | Table) -> np.ndarray:
     """Float64, which holds all values of all formats; but x as it is if the format divides by a scale in its type."""
-    work = np.ascontiguousarray(x, dtype=engine.working_dtype(x.dtype.name)).reshape(x.shape)
-    if getattr(fmt.plan, "step", 1.0) != 1:
+    work = np.ascontiguousarray(x, dtype=working_dtype(x.dtype.name)).reshape(x.shape)
+    if isinstance(spec, Grid) and spec.step != 1:
         return work
-    return arrays.widen(np, work.reshape(-1)).reshape(x.shape)
+    return array_kernels.widen(np, work.reshape(-1)).reshape(x.shape)
 
 
-def decode(fmt: Format, codes: Any) -> Any:
+def decode(fmt: Codec, codes: Any) -> Any:
     """The work behind ``Format.decode``: see there."""
-    if engine.is_torch(codes):
+    if is_torch(codes):
         import torch
 
         return torch.from_numpy(decode(fmt, codes.detach().cpu().numpy())).to(codes.device)
@@ -66,47 +105,47 @@ def decode(fmt: Format, codes: Any) -> Any:
     return float(values) if isinstance(codes, int) else values
 
 
-def encode_blocks(fmt: BlockFormat, x: Any, rounding: str | Rounding, seed: Any, axis: int) -> BlockCodes:
+def encode_blocks(
+    element: Codec, scale: Codec, spec: BlockSpec, x: Any, rounding: Rounding, seed: Any, axis: int, label: str
+) -> BlockCodes:
     """The work behind ``BlockFormat.encode``: see there."""
-    if engine.is_torch(x):
-        codes = encode_blocks(fmt, _from_torch(x), rounding, seed, axis)
-        elements = _codes_to_torch(codes.elements, fmt.element.bits, x.device)
-        return BlockCodes(elements, _codes_to_torch(codes.scales, fmt._scale.bits, x.device), codes.tensor_scale)
-    rounding = as_rounding(rounding)
-    array = np.asarray(x) if isinstance(x, np.ndarray) else engine.as_float_array(x)
-    work = array.astype(engine.working_dtype(array.dtype.name))
-    rows, undo = engine.as_rows(np, work, axis)
-    plan = fmt.plan
-    split = blocks.in_blocks(np, np.ascontiguousarray(rows), plan.size)
-    scaled, factors = blocks.scaled_blocks(np, split, plan)
+    if is_torch(x):
+        codes = encode_blocks(element, scale, spec, _from_torch(x), rounding, seed, axis, label)
+        elements = _codes_to_torch(codes.elements, element.bits, x.device)
+        return BlockCodes(elements, _codes_to_torch(codes.scales, scale.bits, x.device), codes.tensor_scale)
+    array = np.asarray(x) if isinstance(x, np.ndarray) else as_float_array(x)
+    work = array.astype(working_dtype(array.dtype.name))
+    rows, undo = as_rows(np, work, axis)
+    split = block_rounding.in_blocks(np, np.ascontiguousarray(rows), spec.size)
+    scaled, factors = block_rounding.scaled_blocks(np, split, spec)
     random = None
     if rounding.is_stochastic:
-        random = draws(np, keys(seed_number(seed)), 0, split.size, rounding.random_bits)
+        random = random_bits(np, keys(seed_to_int(seed)), 0, split.size, rounding.random_bits)
     bad = np.isnan(scaled).any(-1)
-    if bad.any() and not (plan.scale is None or fmt.element.has_nan):
-        raise ValueError(f"{fmt.label} has no code for NaN or infinity, and {int(bad.sum())} blocks hold one")
-    elements = arrays.quantize(
-        np, np.where(bad[..., None], 0.0, scaled).astype(scaled.dtype).reshape(-1), plan.element, rounding, random
+    if bad.any() and not (spec.scale is None or element.has_nan):
+        raise ValueError(f"{label} has no code for NaN or infinity, and {int(bad.sum())} blocks hold one")
+    elements = array_kernels.quantize(
+        np, np.where(bad[..., None], 0.0, scaled).astype(scaled.dtype).reshape(-1), spec.element, rounding, random
     )
-    element_codes = fmt.element.codes_of(elements.astype(np.float64)).astype(code_dtype(fmt.element.bits))
+    element_codes = element.codes_of(elements.astype(np.float64)).astype(code_dtype(element.bits))
     element_codes = element_codes.reshape(rows.shape[0], -1)[:, : rows.shape[1]]
-    scales = fmt._scale.codes_of(np.where(bad, np.nan, factors[0][..., 0].astype(np.float64)))
-    scales = _like_axis(scales.astype(code_dtype(fmt._scale.bits)), array, axis)
-    return BlockCodes(undo(element_codes), scales, float(factors[1]) if plan.scale is not None else 1.0)
+    scales = scale.codes_of(np.where(bad, np.nan, factors[0][..., 0].astype(np.float64)))
+    scales = _like_axis(scales.astype(code_dtype(scale.bits)), array, axis)
+    return BlockCodes(undo(element_codes), scales, float(factors[1]) if spec.scale is not None else 1.0)
 
 
-def decode_blocks(fmt: BlockFormat, codes: BlockCodes, axis: int) -> Any:
+def decode_blocks(element: Codec, scale: Codec, spec: BlockSpec, codes: BlockCodes, axis: int) -> Any:
     """The work behind ``BlockFormat.decode``: see there."""
-    if engine.is_torch(codes.elements):
+    if is_torch(codes.elements):
         import torch
 
         host_codes = BlockCodes(codes.elements.cpu().numpy(), codes.scales.cpu().numpy(), codes.tensor_scale)
-        return torch.from_numpy(decode_blocks(fmt, host_codes, axis)).to(codes.elements.device)
-    rows, undo = engine.as_rows(np, np.asarray(codes.elements), axis)
-    scale_rows, _ = engine.as_rows(np, np.asarray(codes.scales), axis)
-    scales = np.repeat(fmt._scale.decode(scale_rows), fmt.block_size, axis=1)[:, : rows.shape[1]]
-    values = fmt.element.decode(rows) * scales
-    if fmt.tensor_scale:  # the product with the tensor's scale is a float32 operation
+        return torch.from_numpy(decode_blocks(element, scale, spec, host_codes, axis)).to(codes.elements.device)
+    rows, undo = as_rows(np, np.asarray(codes.elements), axis)
+    scale_rows, _ = as_rows(np, np.asarray(codes.scales), axis)
+    scales = np.repeat(decode(scale, scale_rows), spec.size, axis=1)[:, : rows.shape[1]]
+    values = decode(element, rows) * scales
+    if spec.scale is not None:  # the product with the tensor's scale is a float32 operation
         values = (values.astype(np.float32) * np.float32(codes.tensor_scale)).astype(np.float64)
     return undo(values)
 
@@ -118,7 +157,7 @@ def _like_axis(scales: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _from_torch(x: Any) -> np.ndarray:
-    engine.working_dtype(str(x.dtype).removeprefix("torch."))
+    working_dtype(str(x.dtype).removeprefix("torch."))
     x = x.detach().cpu().resolve_neg()
     return (x.float() if x.element_size() == 2 else x).numpy()
 

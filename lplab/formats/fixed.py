@@ -7,11 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from lplab.formats.base import Format, whole
-from lplab.formats.plan import Grid
+from lplab.checks import check_int
+from lplab.formats.base import Format
+from lplab.formats.rounding_spec import Grid
 
 
-def even_grid(spacing_exponent: int, lowest: int, highest: int, step: float = 1.0) -> Grid:
+def uniform_grid(spacing_exponent: int, lowest: int, highest: int, step: float = 1.0) -> Grid:
     """The integers lowest … highest in units of 2^spacing_exponent: a float grid that is subnormal everywhere."""
     width = max(abs(lowest), abs(highest)).bit_length()
     unit = 2.0**spacing_exponent
@@ -56,8 +57,8 @@ class FixedFormat(Format):
     saturating = True
 
     def __post_init__(self) -> None:
-        whole("integer_bits", self.integer_bits, 1, 32)
-        whole("fraction_bits", self.fraction_bits, 0, 31)
+        check_int("integer_bits", self.integer_bits, 1, 32)
+        check_int("fraction_bits", self.fraction_bits, 0, 31)
         if not 2 <= self.bits <= 32:
             raise ValueError(f"integer_bits + fraction_bits must be from 2 to 32, got {self.bits}")
         if not self.name:
@@ -71,12 +72,12 @@ class FixedFormat(Format):
     @property
     def max(self) -> float:
         """2^(IL−1) − 2^−FL."""
-        return self.plan.highest
+        return self.rounding_spec.highest
 
     @property
     def lowest(self) -> float:
         """−2^(IL−1)."""
-        return self.plan.lowest
+        return self.rounding_spec.lowest
 
     @property
     def smallest_subnormal(self) -> float:
@@ -84,10 +85,10 @@ class FixedFormat(Format):
         return 2.0**-self.fraction_bits
 
     @cached_property
-    def plan(self) -> Grid:
+    def rounding_spec(self) -> Grid:
         """An even grid."""
         half = 2 ** (self.bits - 1)
-        return even_grid(-self.fraction_bits, -half, half - 1)
+        return uniform_grid(-self.fraction_bits, -half, half - 1)
 
     def bit_fields(self) -> tuple[tuple[str, int], ...]:
         """Sign, integer, fraction."""

@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from lplab.formats.base import Format, whole
-from lplab.formats.plan import Grid, Table
+from lplab.checks import check_int
+from lplab.formats.base import Format
+from lplab.formats.rounding_spec import Grid, Table
 from lplab.formats.tables import table_codes, table_of
 
 SPECIALS = {
@@ -22,10 +23,7 @@ SPECIALS = {
 _RESERVED = {"fn": 1, "fnuz": 0, "none": 0, "p3109": 1, "dlfloat": 1}  # codes above the largest finite one, per sign
 _INFINITE = ("ieee", "p3109", "dlfloat")
 RADIX_4_BITS = 16
-LEAST_EXPONENT, GREATEST_EXPONENT = (
-    -1000,
-    1000,
-)  # float64, in which values are given, must hold all of them with room to spare
+MIN_EXPONENT, MAX_EXPONENT = -1000, 1000  # values are given in float64, which must hold all of them with a margin
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,8 +65,8 @@ class FloatFormat(Format):
     name: str = ""
 
     def __post_init__(self) -> None:
-        e = whole("exponent_bits", self.exponent_bits, 1, 10)
-        m = whole("mantissa_bits", self.mantissa_bits, 0, 48)
+        e = check_int("exponent_bits", self.exponent_bits, 1, 10)
+        m = check_int("mantissa_bits", self.mantissa_bits, 0, 48)
         if self.radix not in (2, 4):
             raise ValueError(f"radix must be 2 or 4, got {self.radix!r}")
         if self.radix == 4 and self.bits > RADIX_4_BITS:
@@ -101,8 +99,8 @@ class FloatFormat(Format):
             allowed = "an integer" if self.radix == 2 else "an integer or an integer plus one half"
             raise ValueError(f"bias must be {allowed} in radix {self.radix}, got {self.bias!r}")
         fields = 2**self.exponent_bits
-        low = fields - GREATEST_EXPONENT // steps
-        high = -LEAST_EXPONENT // steps - self.mantissa_bits
+        low = fields - MAX_EXPONENT // steps
+        high = -MIN_EXPONENT // steps - self.mantissa_bits
         if not low <= self.bias <= high:
             raise ValueError(
                 f"bias must be from {low} to {high} for {self.exponent_bits} exponent and {self.mantissa_bits} "
@@ -207,8 +205,8 @@ class FloatFormat(Format):
 
     def codes_of(self, values: np.ndarray) -> np.ndarray:
         """Encode values of the format."""
-        if isinstance(self.plan, Table):
-            return self._with_specials(table_codes(values, self.plan), values)
+        if isinstance(self.rounding_spec, Table):
+            return self._with_specials(table_codes(values, self.rounding_spec), values)
         magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
         least = (0 if self._field_0_is_normal else 1) - int(self.bias or 0)
         exponent = np.maximum(np.frexp(magnitude)[1].astype(np.int64) - 1, least)
@@ -240,7 +238,7 @@ class FloatFormat(Format):
         return "infinity" if self.has_infinity else "nan"
 
     @cached_property
-    def plan(self) -> Grid | Table:
+    def rounding_spec(self) -> Grid | Table:
         """A grid in radix 2, a table in radix 4."""
         return self._grid() if self.radix == 2 else self._table()
 

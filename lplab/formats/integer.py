@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from lplab.formats.base import Format, whole
-from lplab.formats.fixed import even_grid, signed_codes
-from lplab.formats.plan import Grid
+from lplab.checks import check_int
+from lplab.formats.base import Format
+from lplab.formats.fixed import signed_codes, uniform_grid
+from lplab.formats.rounding_spec import Grid
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +44,7 @@ class IntFormat(Format):
     saturating = True
 
     def __post_init__(self) -> None:
-        whole("bits", self.bits, 2 if self.signed else 1, 32)
+        check_int("bits", self.bits, 2 if self.signed else 1, 32)
         if self.symmetric and not self.signed:
             raise ValueError("symmetric=True needs signed=True: unsigned integers have no negatives")
         if isinstance(self.scale, bool) or not isinstance(self.scale, int | float | np.floating):
@@ -51,7 +52,7 @@ class IntFormat(Format):
         if not 2.0**-100 <= self.scale <= 2.0**100:
             raise ValueError(f"scale must be a positive number from 2^-100 to 2^100, got {self.scale!r}")
         low, high = self.range
-        whole("zero_point", self.zero_point, 0 if self.symmetric else low, 0 if self.symmetric else high)
+        check_int("zero_point", self.zero_point, 0 if self.symmetric else low, 0 if self.symmetric else high)
 
     @property
     def range(self) -> tuple[int, int]:
@@ -84,13 +85,13 @@ class IntFormat(Format):
         return self.name or f"{'' if self.signed else 'u'}int{self.bits}{extra}"
 
     @cached_property
-    def plan(self) -> Grid:
+    def rounding_spec(self) -> Grid:
         """An even grid of the integers; a scale that is a power of two becomes part of its spacing."""
         low, high = (bound - self.zero_point for bound in self.range)
         mantissa, exponent = math.frexp(self.scale)
         if mantissa == 0.5:
-            return even_grid(exponent - 1, low, high)
-        return even_grid(0, low, high, step=float(self.scale))
+            return uniform_grid(exponent - 1, low, high)
+        return uniform_grid(0, low, high, step=float(self.scale))
 
     def bit_fields(self) -> tuple[tuple[str, int], ...]:
         """Sign and integer, or integer alone."""

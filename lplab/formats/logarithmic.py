@@ -7,9 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from lplab.formats.base import Format, whole
+from lplab.checks import check_int
+from lplab.formats.base import Format
 from lplab.formats.fixed import signed_codes
-from lplab.formats.plan import Table
+from lplab.formats.rounding_spec import Table
 from lplab.formats.tables import table_codes, table_of
 
 
@@ -37,9 +38,9 @@ class LogFormat(Format):
     saturating = True
 
     def __post_init__(self) -> None:
-        whole("bits", self.bits, 3, 16)
+        check_int("bits", self.bits, 3, 16)
         # 2^(bits - 2 - fraction_bits) octaves on either side of 1 must stay inside float32's 126
-        whole("fraction_bits", self.fraction_bits, max(0, self.bits - 8), self.bits - 2)
+        check_int("fraction_bits", self.fraction_bits, max(0, self.bits - 8), self.bits - 2)
         if not self.name:
             object.__setattr__(self, "name", f"lns{self.bits}_{self.fraction_bits}")
 
@@ -80,7 +81,7 @@ class LogFormat(Format):
         return tuple(field for field in fields if field[1])
 
     @cached_property
-    def plan(self) -> Table:
+    def rounding_spec(self) -> Table:
         """A table."""
         codes = np.arange(2 ** (self.bits - 1))
         return table_of(self.values_of(codes), symmetric=True, codes=codes)
@@ -95,6 +96,6 @@ class LogFormat(Format):
 
     def codes_of(self, values: np.ndarray) -> np.ndarray:
         """Search the magnitude, then the sign bit; zero has no sign."""
-        codes = table_codes(np.abs(values), self.plan)
+        codes = table_codes(np.abs(values), self.rounding_spec)
         codes = np.where(values < 0, codes | 1 << (self.bits - 1), codes)
         return np.where(np.isnan(values), 1 << (self.bits - 1) | self._half, codes)

@@ -1,4 +1,4 @@
-"""Posits: a run of equal bits (the regime) counts powers of 2^(2^es); exponent and fraction get the bits that are left.
+"""Posits: a run of equal bits (the regime) counts powers of 2^(2^es); exponent and fraction share the other bits.
 
 Source: the posit standard (2022, es = 2 for every width) and its 2017 forerunner (es = 1 for 16 bits); value tables
 for tests from the `universal` library.
@@ -11,8 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from lplab.formats.base import Format, whole
-from lplab.formats.plan import Table
+from lplab.checks import check_int
+from lplab.formats.base import Format
+from lplab.formats.rounding_spec import Table
 from lplab.formats.tables import table_codes, table_of
 
 
@@ -67,8 +68,8 @@ class PositFormat(Format):
     saturating = True
 
     def __post_init__(self) -> None:
-        whole("bits", self.bits, 3, 16)
-        whole("exponent_size", self.exponent_size, 0, 3)
+        check_int("bits", self.bits, 3, 16)
+        check_int("exponent_size", self.exponent_size, 0, 3)
         if not self.name:
             object.__setattr__(self, "name", f"posit{self.bits}_{self.exponent_size}")
 
@@ -97,7 +98,7 @@ class PositFormat(Format):
         return (("sign", 1), ("regime, exponent, fraction", self.bits - 1))
 
     @cached_property
-    def plan(self) -> Table:
+    def rounding_spec(self) -> Table:
         """A table; the threshold between two codes is the posit with one more bit between them."""
         positive = np.arange(2 ** (self.bits - 1))
         values = posit_values(positive, self.bits, self.exponent_size)
@@ -110,6 +111,6 @@ class PositFormat(Format):
 
     def codes_of(self, values: np.ndarray) -> np.ndarray:
         """Search, then the two's complement for negative values."""
-        codes = table_codes(np.abs(values), self.plan)
+        codes = table_codes(np.abs(values), self.rounding_spec)
         codes = np.where(values < 0, -codes, codes) & (2**self.bits - 1)
         return np.where(np.isnan(values), 2 ** (self.bits - 1), codes)

@@ -1,7 +1,7 @@
-"""The slow, obvious rounding: what every faster path must reproduce bit for bit. Read this one first.
+"""The slow, obvious rounding, which every faster path must reproduce bit for bit. Read this one first.
 
-Everything happens in float64, where each step is exact: take the exponent, count how many whole units of the spacing
-fit, look at what is left over, decide, put the number together again.
+Everything is computed in float64, where each step is exact: take the exponent, divide by the spacing, split the
+quotient into whole units and a fraction, apply the rounding mode to the fraction, multiply by the spacing.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from typing import Any
 
 import numpy as np
 
-from lplab.formats.plan import Grid, Table
-from lplab.formats.rounding import LEAST_FRACTION, NEAREST, Rounding, overflow_stays_finite, rounds_away
+from lplab.formats.rounding import MIN_FRACTION, NEAREST, Rounding, overflow_stays_finite, rounds_away
+from lplab.formats.rounding_spec import Grid, Table
 
 
-def quantize(x: np.ndarray, plan: Grid | Table, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
-    """Round every element of a float32 or float64 array to the plan; the result is float64.
+def quantize(x: np.ndarray, spec: Grid | Table, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
+    """Round every element of a float32 or float64 array to a grid or a table; the result is float64.
 
     >>> from lplab.formats import get
-    >>> quantize(np.array([0.3, 500.0]), get("e4m3fn").plan, Rounding("nearest_even"))
+    >>> quantize(np.array([0.3, 500.0]), get("e4m3fn").rounding_spec, Rounding("nearest_even"))
     array([3.125e-01, 4.480e+02])
     """
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # NaN in, NaN out, and no fuss about it
-        if isinstance(plan, Grid):
-            return round_to_grid(x, plan, rounding, draws)
-        return round_to_table(x, plan, rounding, draws)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # NaN propagates; no warnings
+        if isinstance(spec, Grid):
+            return round_to_grid(x, spec, rounding, draws)
+        return round_to_table(x, spec, rounding, draws)
 
 
 def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarray | None = None) -> np.ndarray:
-    """Round to a :class:`~lplab.formats.plan.Grid`.
+    """Round to a :class:`~lplab.formats.rounding_spec.Grid`.
 
-    With a ``step`` (integers with a scale) the division and the last product are single operations in the type of x, as
-    everywhere else in the field; all other steps are exact.
+    With a ``step`` (integers with a scale) the division and the last product are single operations in the dtype of x,
+    as is usual; all other steps are exact.
     """
     if grid.step != 1:
-        x = not_quite_zero(x / x.dtype.type(grid.step), x)
+        x = keep_nonzero_visible(x / x.dtype.type(grid.step), x)
     negative = np.signbit(x)
     magnitude = np.abs(x).astype(np.float64)
     finite = np.isfinite(magnitude)
@@ -43,15 +43,15 @@ def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarr
     exponent = np.frexp(size)[1] - 1  # 2^exponent <= size < 2^(exponent + 1)
     unit_exponent = np.maximum(exponent, grid.min_exponent) - grid.mantissa_bits
     units = np.ldexp(size, -unit_exponent)  # exact: a power of two
-    units = not_quite_zero(units, size)
+    units = keep_nonzero_visible(units, size)
     kept = np.floor(units)
     odd = code_is_odd(kept, unit_exponent, grid)
     kept = kept + rounds_away(np, rounding, odd, units - kept, negative, draws)
     result = np.ldexp(kept, unit_exponent)
 
     result = np.where(result < grid.smallest, 0.0, result)
-    result = bounded(result, negative, grid, rounding)
-    result = np.where(finite, result, infinity_becomes(grid, negative))
+    result = apply_overflow(result, negative, grid, rounding)
+    result = np.where(finite, result, result_for_infinity(grid, negative))
     result = np.where(np.isnan(magnitude), np.nan, result)
     if not grid.negative_zero:
         negative = negative & (result != 0)
@@ -59,11 +59,9 @@ def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarr
     return result if grid.step == 1 else (result.astype(x.dtype) * x.dtype.type(grid.step)).astype(np.float64)
 
 
-def not_quite_zero(units: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The same units, but a number that is not zero remains one however small: a mode like "up" must see it."""
-    return np.where(
-        (np.abs(units) < LEAST_FRACTION) & (x != 0), np.copysign(units.dtype.type(LEAST_FRACTION), x), units
-    )
+def keep_nonzero_visible(units: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The same units, but nonzero numbers stay at least ``MIN_FRACTION``: modes such as "up" must see them."""
+    return np.where((np.abs(units) < MIN_FRACTION) & (x != 0), np.copysign(units.dtype.type(MIN_FRACTION), x), units)
 
 
 def code_is_odd(kept: np.ndarray, unit_exponent: np.ndarray, grid: Grid) -> np.ndarray:
@@ -73,7 +71,7 @@ def code_is_odd(kept: np.ndarray, unit_exponent: np.ndarray, grid: Grid) -> np.n
     return (kept == 1) & ((unit_exponent + grid.parity) % 2 == 1)
 
 
-def bounded(result: np.ndarray, negative: np.ndarray, grid: Grid, rounding: Rounding) -> np.ndarray:
+def apply_overflow(result: np.ndarray, negative: np.ndarray, grid: Grid, rounding: Rounding) -> np.ndarray:
     """Apply the overflow rule to rounded magnitudes; the bound depends on the sign (two's complement)."""
     bound = np.where(negative, abs(grid.lowest), grid.highest)
     if grid.overflow == "saturate":
@@ -82,15 +80,15 @@ def bounded(result: np.ndarray, negative: np.ndarray, grid: Grid, rounding: Roun
     return np.where(result > bound, np.where(stays, bound, grid.unbounded), result)
 
 
-def infinity_becomes(grid: Grid, negative: np.ndarray) -> Any:
-    """The magnitude of the result for an infinite input: infinity is exact, so no rounding mode changes it."""
+def result_for_infinity(grid: Grid, negative: np.ndarray) -> Any:
+    """The magnitude of the result for infinity; the same in all rounding modes, as infinity is exact."""
     return np.where(negative, abs(grid.lowest), grid.highest) if grid.overflow == "saturate" else grid.unbounded
 
 
 def round_to_table(x: Any, table: Table, rounding: Rounding, draws: Any = None, xp: Any = np) -> Any:
-    """Round to a :class:`~lplab.formats.plan.Table`: find the two neighbours, then decide between them.
+    """Round to a :class:`~lplab.formats.rounding_spec.Table`: find the two neighbours, then decide between them.
 
-    Nothing is to be gained from another way to search, so this is the array path, too: torch (``xp``) gives float64.
+    The array path uses this function, too; with torch (``xp``) the result is float64.
     """
     x = x.astype(np.float64) if xp is np else x
     device = None if xp is np else x.device
@@ -122,7 +120,7 @@ def table_index(
         inner, outer = xp.where(inner_is_high, high, low), xp.where(inner_is_high, low, high)
         fraction = xp.clip((x - inner) / (outer - inner), 0.0, 1.0)
         between = (low < x) & (x < high)  # the quotient may have been rounded to 0 or 1, but is neither
-        fraction = xp.where(between, xp.clip(fraction, LEAST_FRACTION, 1 - 2.0**-53), fraction)
+        fraction = xp.where(between, xp.clip(fraction, MIN_FRACTION, 1 - 2.0**-53), fraction)
         inner_is_odd = odd[xp.where(inner_is_high, lower + 1, lower)]
         goes = rounds_away(xp, rounding, inner_is_odd, fraction, inner_is_high, draws)
         up = ((fraction == 1) | ((fraction < 1) & goes)) != inner_is_high

@@ -1,8 +1,8 @@
 """How a number between two neighbours of a format chooses one of them.
 
-A number is first cut down to ``kept`` whole units of the spacing around it, measured from zero; ``fraction`` in [0, 1)
-is what was cut off. A rounding mode decides one thing: stay, or go one unit further away from zero. Every mode is one
-line of :func:`rounds_away`, and every path of the library (reference, array, compiled) computes these lines.
+A number is first truncated to ``kept`` whole units of the spacing around it; ``fraction`` in [0, 1) is the rest. A
+rounding mode decides whether to add one unit, away from zero. Every mode is one line of :func:`rounds_away`; all
+paths of the library (reference, array, compiled) compute the same.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ ROUNDINGS = (
 )
 VARIANTS = ("A", "B", "C")
 NEAREST = ROUNDINGS[:3]
-# Of a unit; smaller fractions count as this one: no mode needs to know more than that something is left.
-LEAST_FRACTION = 2.0**-100
+# Smaller fractions of a unit count as this one: modes only need to know that the fraction is not zero.
+MIN_FRACTION = 2.0**-100
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """A rounding mode; for ``"stochastic"`` also how many random bits it spends on each element, and how.
+    """A rounding mode; for ``"stochastic"`` also the number of random bits for each element, and the variant.
 
     The variants are those of IEEE P3109 (interim report 4.0) with N random bits R and the fraction f that is cut off:
 
@@ -66,12 +66,12 @@ class Rounding:
 
     @property
     def code(self) -> str:
-        """One short word for the mode: stochastic rounding is named by its variant, as the kernels do."""
+        """The mode; for stochastic rounding with its variant, as in ``"stochastic_C"``. Kernels are chosen by it."""
         return f"stochastic_{self.variant}" if self.is_stochastic else self.mode
 
 
 def as_rounding(rounding: str | Rounding, random_bits: int = 16, variant: str = "C") -> Rounding:
-    """A rounding given by name, with its random bits, or as it is.
+    """The :class:`Rounding` of this name; a ``Rounding`` is returned unchanged.
 
     >>> as_rounding("up").mode, as_rounding(Rounding("down")).mode
     ('up', 'down')

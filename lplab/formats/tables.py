@@ -1,10 +1,10 @@
-"""Building :class:`~lplab.formats.plan.Table`: a finite set of numbers, ready to be rounded to."""
+"""Building :class:`~lplab.formats.rounding_spec.Table`: a finite set of numbers, ready to be rounded to."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lplab.formats.plan import Table, midpoints
+from lplab.formats.rounding_spec import Table, midpoints
 
 
 def table_of(
@@ -32,7 +32,7 @@ def table_of(
         overflow: where the next larger number would lie, if exceeding the largest means leaving the set.
         infinite: what infinity becomes, and with it every number beyond ``overflow``; None: the largest value.
         flushed: for formats without subnormals, the numbers that are rounded to and then flushed to zero, rising.
-        negative_zero, never_zero, only_positive: as in :class:`~lplab.formats.plan.Table`.
+        negative_zero, never_zero, only_positive: as in :class:`~lplab.formats.rounding_spec.Table`.
     """
     codes = np.arange(len(values)) if codes is None else codes
     order = np.argsort(values, kind="stable")

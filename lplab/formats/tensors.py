@@ -1,6 +1,6 @@
-"""torch tensors: CPU memory is shared with numpy and the compiled kernels; other devices compute with torch.
+"""Rounding torch tensors: CPU memory is shared with numpy and the compiled kernels; other devices compute with torch.
 
-This module imports torch; nobody imports it before a tensor has come along.
+This module imports torch; it is imported when the first tensor is passed.
 """
 
 from __future__ import annotations
@@ -9,22 +9,27 @@ from typing import Any
 
 import torch
 
-from lplab.formats import arrays, blocks, counter, engine, kernels
+from lplab.formats import counter_rng
+from lplab.formats.inputs import as_rows, working_dtype
+from lplab.formats.paths import array_kernels, block_rounding, contiguous, kernel_selection
 from lplab.formats.rounding import Rounding
+from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
 
 DEVICE_BLOCK = 2**24  # elements at a time on an accelerator: bounds the memory for intermediate results
 
 
-@torch.compiler.disable  # a compiler may not look inside: it drops casts and cannot see the kernels
-def quantize(fmt: Any, x: torch.Tensor, rounding: Rounding, seed: int, out: Any, axis: int | None) -> torch.Tensor:
+@torch.compiler.disable  # torch.compile would drop casts, and it cannot trace the compiled kernels
+def quantize(
+    spec: RoundingSpec, x: torch.Tensor, rounding: Rounding, seed: int, out: Any, axis: int | None
+) -> torch.Tensor:
     """The work behind ``Format.quantize`` for a tensor; gradients pass straight through."""
-    engine.working_dtype(str(x.dtype).removeprefix("torch."))
+    working_dtype(str(x.dtype).removeprefix("torch."))
     _check_out(x, out)
     if x.requires_grad and torch.is_grad_enabled():
         if out is not None:
             raise ValueError("out cannot be combined with a tensor that requires a gradient; use x.detach()")
-        return StraightThrough.apply(x, fmt, rounding, seed, axis, False)
-    return _quantize(fmt, x.detach(), rounding, seed, out, axis)
+        return StraightThrough.apply(x, spec, rounding, seed, axis, None)
+    return _quantize(spec, x.detach(), rounding, seed, out, axis)
 
 
 class StraightThrough(torch.autograd.Function):
@@ -32,13 +37,20 @@ class StraightThrough(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: torch.Tensor, fmt: Any, rounding: Rounding, seed: int, axis: int | None, clip: bool
+        ctx: Any,
+        x: torch.Tensor,
+        spec: RoundingSpec,
+        rounding: Rounding,
+        seed: int,
+        axis: int | None,
+        limits: tuple[float, float] | None,
     ) -> torch.Tensor:
-        """Round; remember which elements lie inside the range of the format."""
-        ctx.clip = clip
-        if clip:
-            ctx.save_for_backward((x >= fmt.lowest) & (x <= fmt.max))
-        return _quantize(fmt, x.detach(), rounding, seed, None, axis)
+        """Round; remember which elements lie within ``limits``, if they are given."""
+        ctx.clip = limits is not None
+        if limits is not None:
+            lowest, highest = limits
+            ctx.save_for_backward((x >= lowest) & (x <= highest))
+        return _quantize(spec, x.detach(), rounding, seed, None, axis)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
@@ -49,21 +61,21 @@ class StraightThrough(torch.autograd.Function):
 
 
 def _quantize(
-    fmt: Any, x: torch.Tensor, rounding: Rounding, seed: int, out: torch.Tensor | None, axis: int | None
+    spec: RoundingSpec, x: torch.Tensor, rounding: Rounding, seed: int, out: torch.Tensor | None, axis: int | None
 ) -> torch.Tensor:
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
-    x = x.resolve_neg()  # views such as z.conj().imag carry a minus sign that memory does not know of
-    if engine.is_blocked(fmt):
-        rows, undo = engine.as_rows(torch, x.to(work), axis)
+    x = x.resolve_neg()  # views such as z.conj().imag have a sign flag that is not in memory
+    if isinstance(spec, BlockSpec):
+        rows, undo = as_rows(torch, x.to(work), axis)
         rows = rows.contiguous()
         in_order = axis in (None, -1, x.ndim - 1)
         target = _target(out if in_order else None, rows)
-        _run_rows(rows, target, fmt.plan, rounding, seed)
+        _run_rows(rows, target, spec, rounding, seed)
         result = undo(target)
     else:
         flat = x.to(work).contiguous().reshape(-1)
         target = _target(out, flat)
-        _run(flat, target, fmt.plan, rounding, seed)
+        _run(flat, target, spec, rounding, seed)
         result = target.reshape(x.shape)
     if out is not None and target.data_ptr() == out.data_ptr():
         return out
@@ -81,26 +93,28 @@ def _target(out: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-def _run(x: torch.Tensor, out: torch.Tensor, plan: Any, rounding: Rounding, seed: int) -> None:
+def _run(x: torch.Tensor, out: torch.Tensor, spec: Grid | Table, rounding: Rounding, seed: int) -> None:
     on_cpu = x.device.type == "cpu"
-    if on_cpu and kernels.available():
-        engine.run(x.numpy(), out.numpy(), plan, rounding, seed)
+    if on_cpu and kernel_selection.available():
+        contiguous.round_flat(x.numpy(), out.numpy(), spec, rounding, seed)
         return
-    block = engine.BLOCK if on_cpu else DEVICE_BLOCK
+    block = contiguous.ELEMENTS_PER_STEP if on_cpu else DEVICE_BLOCK
     for first in range(0, x.numel(), block):
         part = x[first : first + block]
         draws = None
         if rounding.is_stochastic:
-            key = counter.keys(seed, first // engine.STRETCH)
-            draws = counter.draws(torch, key, first % engine.STRETCH, part.numel(), rounding.random_bits, x.device)
-        out[first : first + block] = arrays.quantize(torch, part, plan, rounding, draws)
+            key = counter_rng.keys(seed, first // contiguous.ELEMENTS_PER_KEY)
+            draws = counter_rng.random_bits(
+                torch, key, first % contiguous.ELEMENTS_PER_KEY, part.numel(), rounding.random_bits, x.device
+            )
+        out[first : first + block] = array_kernels.quantize(torch, part, spec, rounding, draws)
 
 
-def _run_rows(rows: torch.Tensor, out: torch.Tensor, plan: Any, rounding: Rounding, seed: int) -> None:
-    if rows.device.type == "cpu" and kernels.available():
-        engine.quantize_rows(rows.numpy(), out.numpy(), plan, rounding, seed)
+def _run_rows(rows: torch.Tensor, out: torch.Tensor, spec: BlockSpec, rounding: Rounding, seed: int) -> None:
+    if rows.device.type == "cpu" and kernel_selection.available():
+        contiguous.round_rows(rows.numpy(), out.numpy(), spec, rounding, seed)
     else:
-        out.copy_(blocks.quantize(torch, rows, plan, rounding, seed))
+        out.copy_(block_rounding.quantize(torch, rows, spec, rounding, seed))
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""A cluster: so many devices of one kind, and the network between them."""
+"""A cluster: devices of one kind, and the network between them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Cluster:
         algorithm: of all-reduce between nodes: a name of ``network.names()``, or "nccl".
         devices_per_node: devices that share one link to the others.
         inner_link: between the devices of a node; needed where a node has several.
-        straggler: by how much the slowest device is slower than the fastest, 0.1 for 10 %: all wait for it.
+        straggler: by how much the slowest device is slower than the fastest, 0.1 for 10 %; all devices wait for it.
 
     Raises:
         ValueError: an unknown name, no devices, devices that do not fill their nodes, a negative straggler.

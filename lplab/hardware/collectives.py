@@ -1,4 +1,4 @@
-"""All-reduce algorithms as data: how many messages follow one another, how many bytes pass, travel and are added up.
+"""All-reduce algorithms as data: sequential messages, bytes on the slowest path, bytes sent, bytes reduced.
 
 Sources: Thakur, Rabenseifner and Gropp 2005 (ring, halving-doubling, binomial trees); nccl-tests (factors of bytes).
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from lplab.hardware.links import Floats, Link
 
-Of = Callable[[np.ndarray], np.ndarray]  # of the number of ranks
+RankFormula = Callable[[np.ndarray], np.ndarray]  # of the number of ranks
 
 
 @dataclass(frozen=True)
@@ -21,28 +21,28 @@ class Collective:
     """An algorithm of a collective over p ranks and a buffer of n bytes.
 
     Attributes:
-        name: as it is typed.
+        name: in code.
         label: for people.
         steps: messages that follow one another.
         path: bytes that pass one after the other on the slowest path, in multiples of n.
         sent: bytes that a rank sends, in multiples of n (the busiest rank, where they differ).
-        reduced: bytes that a rank adds up on the slowest path, in multiples of n.
+        reduced: bytes that are summed on the slowest path, in multiples of n.
         source: where the formula is from.
     """
 
     name: str
     label: str
-    steps: Of
-    path: Of
-    sent: Of
-    reduced: Of
+    steps: RankFormula
+    path: RankFormula
+    sent: RankFormula
+    reduced: RankFormula
     source: str
 
     def seconds(self, ranks: Floats, nbytes: Floats, link: Link, reduce_seconds_per_byte: Floats = 0.0) -> Any:
         """Time of one collective, seconds; 0 for a single rank."""
         p, n = checked_ranks(ranks), checked_bytes(nbytes)
         moved = self.path(p) / np.asarray(link.bytes_per_second) + self.reduced(p) * reduce_seconds_per_byte
-        return plain(np.where(p > 1, self.steps(p) * np.asarray(link.latency_seconds) + moved * n, 0.0))
+        return unwrap_scalar(np.where(p > 1, self.steps(p) * np.asarray(link.latency_seconds) + moved * n, 0.0))
 
 
 def log2_floor(p: np.ndarray) -> np.ndarray:
@@ -89,7 +89,7 @@ def _halving_path(p: np.ndarray) -> np.ndarray:
 
 def _halving_sent(p: np.ndarray) -> np.ndarray:
     power, left = _folded(p)
-    return 2 * _others(power) + left  # it takes in a left-over rank's buffer, and sends the sum back
+    return 2 * _others(power) + left  # it receives a left-over rank's buffer, and returns the sum
 
 
 _THAKUR = "Thakur, Rabenseifner, Gropp 2005"
@@ -212,6 +212,6 @@ def checked_bytes(nbytes: Floats) -> np.ndarray:
     return n
 
 
-def plain(values: np.ndarray) -> Any:
+def unwrap_scalar(values: np.ndarray) -> Any:
     """An array as it is, and a float instead of an array without dimensions."""
     return float(values) if np.ndim(values) == 0 else values

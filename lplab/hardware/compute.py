@@ -1,9 +1,8 @@
-"""Seconds of every layer on one chip: products under the roofline, and everything else that has to be done.
+"""Seconds of every layer on one chip: matrix products under the roofline, and the layers without a product.
 
-The model is an upper bound of speed. A product takes as long as its operations at the chip's rate, or as its operands
-at the memory's, whichever is longer; each operand is read once. Norms, activations and additions have no product: they
-take as long as their bytes. What chips do with their caches, and how well a library uses them, is not in it; say with
-``utilization`` what you know of that.
+The model is an upper bound of speed. The time of a product is the longer of its operations at the chip's peak and its
+bytes at the memory bandwidth; each operand is read once. Norms, activations and additions have no product: their time
+is that of their bytes. Caches and the quality of kernels are not modelled; ``utilization`` accounts for them.
 
 >>> times = layer_times("resnet50", "h100", "hfp8_2019", batch=256)
 >>> round(times.step_seconds * 1e3), round(float(times.part("products")) * 1e3)  # milliseconds
@@ -25,34 +24,34 @@ from lplab.hardware.precisions import Precision
 from lplab.hardware.workloads import Gemms, Workload
 from lplab.hardware.workloads.layer import PASSES, checked_batch
 
-SIXTEEN = ("fp16", "bf16")
-"""Rates for layers that stay in 16 bits."""
+SIXTEEN_BIT_PEAKS = ("fp16", "bf16")
+"""Peaks for layers that stay in 16 bits."""
 WIDER = {"int2": ("int4", "int8"), "int4": ("int8",), "fp4": ("fp8",)}
 """Formats that hold every number of a narrower one; all are held by 16 bits."""
 
 
-def rate(chip: str | Accelerator, peaks: Sequence[str], *, fall_back: bool = False) -> tuple[str, float]:
-    """The rate that products run at: the first of ``peaks`` that the chip has, and its operations a second.
+def peak_ops_per_second(chip: str | Accelerator, peaks: Sequence[str], *, fall_back: bool = False) -> tuple[str, float]:
+    """The peak that products run at: the first of ``peaks`` that the chip has, and its operations per second.
 
     Args:
         chip: name or chip.
-        peaks: names of rates, best first.
-        fall_back: where the chip has none of them, take the fastest that it has for formats that hold the same numbers:
-            they are stored narrow and multiplied wide.
+        peaks: names of peaks, best first.
+        fall_back: if the chip has none of them, use its fastest format that holds the same numbers: they are stored in
+            the narrow format and multiplied in the wide one.
 
     Raises:
         ValueError: it has none; the message says which it has.
 
-    >>> rate("a100", ("fp8",), fall_back=True)
+    >>> peak_ops_per_second("a100", ("fp8",), fall_back=True)
     ('fp16', 312000000000000.0)
-    >>> rate("v100", ("int4",), fall_back=True)  # its 8-bit integers are slower than its 16-bit products
+    >>> peak_ops_per_second("v100", ("int4",), fall_back=True)  # its 8-bit integers are slower than its 16-bit products
     ('fp16', 125000000000000.0)
     """
     chip = accelerators.get(chip)
     for peak in peaks:
         if peak in chip.peaks:
             return peak, chip.peaks[peak]
-    wider = [] if {"fp32", "tf32"} & set(peaks) else [*(w for p in peaks for w in WIDER.get(p, ())), *SIXTEEN]
+    wider = [] if {"fp32", "tf32"} & set(peaks) else [*(w for p in peaks for w in WIDER.get(p, ())), *SIXTEEN_BIT_PEAKS]
     there = [peak for peak in wider if peak in chip.peaks and fall_back]
     if there:
         fastest = max(there, key=chip.peaks.__getitem__)
@@ -61,7 +60,7 @@ def rate(chip: str | Accelerator, peaks: Sequence[str], *, fall_back: bool = Fal
 
 
 def roofline(chip: str | Accelerator, peak: str, intensity: Any) -> np.ndarray:
-    """Operations a second at most for so many operations per byte: min(peak, bandwidth · intensity) (Williams 2009).
+    """Attainable operations per second at an intensity: min(peak, bandwidth · intensity) (Williams 2009).
 
     >>> roofline("h100", "bf16", [1, 1000]) / 1e12
     array([  3.35, 989.  ])
@@ -70,22 +69,22 @@ def roofline(chip: str | Accelerator, peak: str, intensity: Any) -> np.ndarray:
     per_byte = np.asarray(intensity, float)
     if not np.all(per_byte >= 0):
         raise ValueError(f"intensity must be 0 operations per byte or more, got {intensity!r}")
-    return np.minimum(rate(chip, (peak,))[1], per_byte * _bandwidth(chip))
+    return np.minimum(peak_ops_per_second(chip, (peak,))[1], per_byte * _bandwidth(chip))
 
 
 def ridge(chip: str | Accelerator, peak: str) -> float:
-    """Operations per byte from which on a chip is busy computing: where the two lines of the roofline meet.
+    """Operations per byte above which a product is compute-bound: where the two lines of the roofline meet.
 
     >>> round(ridge("h100", "bf16"))
     295
     """
     chip = accelerators.get(chip)
-    return rate(chip, (peak,))[1] / _bandwidth(chip)
+    return peak_ops_per_second(chip, (peak,))[1] / _bandwidth(chip)
 
 
 def _bandwidth(chip: Accelerator) -> float:
     if chip.memory_bytes_per_second is None:
-        raise ValueError(f"nobody gives the memory bandwidth of {chip.label}, so it has no roofline")
+        raise ValueError(f"the memory bandwidth of {chip.label} is unknown; a roofline needs it")
     return chip.memory_bytes_per_second
 
 
@@ -105,11 +104,11 @@ def layer_times(
     Args:
         workload, accelerator, precision: names or objects.
         batch: examples in a step; an array gives arrays, one call for a whole sweep.
-        utilization: the share of its rate that the chip reaches in products: a number up to 1, or "array" for what its
-            systolic arrays can do with each product.
-        fused: whether norms, activations and conversions happen on the way of a product's result to memory, for free.
+        utilization: the share of its peak that the chip reaches in products: a number up to 1, or "array" for what its
+            systolic arrays reach on each product.
+        fused: whether norms, activations and conversions are fused into the products, at no cost.
         training: whether there is a backward pass and an update; by default whether the precision is for training.
-        fall_back: see :func:`rate`.
+        fall_back: see :func:`peak_ops_per_second`.
 
     Returns:
         The times, with what bounds them.
@@ -133,22 +132,22 @@ def layer_times(
         accelerator=chip,
         precision=bits,
         batch=np.asarray(batch),
-        rate_names=names,
+        peak_names=names,
         rates=rates,
         flops=products.flops * passes,
         nbytes=nbytes,
-        compute_seconds=products.flops * passes / (rates * _reached(utilization, chip, products, rates)),
+        compute_seconds=products.flops * passes / (rates * _reached_share(utilization, chip, products, rates)),
         memory_seconds=nbytes / bandwidth,
-        between_seconds=traffic.between() * passes / bandwidth,
+        elementwise_seconds=traffic.elementwise() * passes / bandwidth,
         conversion_seconds=traffic.conversions() * there / bandwidth,
         update_seconds=traffic.update() * training / bandwidth,
     )
 
 
-def kept(workload: Workload, precision: Precision) -> np.ndarray:
+def is_16_bit_layer(workload: Workload, precision: Precision) -> np.ndarray:
     """Which layers the recipe leaves in 16 bits; bool [layers].
 
-    >>> int(kept(workloads.get("resnet50"), precisions.get("int4_fp4_2020")).sum())  # ends and four shortcuts
+    >>> int(is_16_bit_layer(workloads.get("resnet50"), precisions.get("int4_fp4_2020")).sum())
     6
     """
     return np.isin(workload.columns["exception"], precision.keep)
@@ -158,24 +157,24 @@ def _rates(
     workload: Workload, chip: Accelerator, bits: Precision, fall_back: bool, training: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Name and operations a second for every pass and layer, [3, layers]."""
-    wide = kept(workload, bits)
-    forward = rate(chip, bits.forward_peaks, fall_back=fall_back)
-    backward = rate(chip, bits.dx_peaks, fall_back=fall_back) if training else forward
-    sixteen = rate(chip, SIXTEEN) if wide.any() else forward
+    wide = is_16_bit_layer(workload, bits)
+    forward = peak_ops_per_second(chip, bits.forward_peaks, fall_back=fall_back)
+    backward = peak_ops_per_second(chip, bits.dx_peaks, fall_back=fall_back) if training else forward
+    sixteen = peak_ops_per_second(chip, SIXTEEN_BIT_PEAKS) if wide.any() else forward
     names = np.stack([np.where(wide, sixteen[0], found[0]) for found in (forward, backward, backward)])
     values = np.stack([np.where(wide, sixteen[1], found[1]) for found in (forward, backward, backward)])
     return names, values
 
 
-def _reached(utilization: float | str, chip: Accelerator, products: Gemms, rates: np.ndarray) -> Any:
-    """The share of their rate that products reach: one for all, or of each what the chip's arrays make of it."""
+def _reached_share(utilization: float | str, chip: Accelerator, products: Gemms, rates: np.ndarray) -> Any:
+    """The share of their peak that products reach: one number, or that of the chip's arrays for each product."""
     if not isinstance(utilization, str):
         if not isinstance(utilization, Real) or not 0 < utilization <= 1:
             raise ValueError(f"utilization must be above 0 and at most 1, or 'array', got {utilization!r}")
         return utilization
     if utilization != "array":
         raise ValueError(f"utilization must be a number up to 1 or 'array', got {utilization!r}")
-    wide = max((chip.peaks[peak] for peak in SIXTEEN if peak in chip.peaks), default=float(rates.min()))
+    wide = max((chip.peaks[peak] for peak in SIXTEEN_BIT_PEAKS if peak in chip.peaks), default=float(rates.min()))
     return systolic.of_chip(chip, products.m, products.n, products.k, products.groups, rates / wide)
 
 
@@ -190,9 +189,9 @@ class _Traffic:
         self._inputs, self._outputs = c["inputs"] * batch * self._count, c["outputs"] * batch * self._count
         self._own = c["kind"] == "attention"
         self._matrix = np.where(self._own | ~self._has_product, 0, c["groups"] * c["n"] * c["k"]) * self._count
-        self._steps, self._looked_up = c["steps"], c["kind"] == "embedding"
+        self._steps, self._is_embedding = c["steps"], c["kind"] == "embedding"
         self._trained = np.where(c["shared"], 0, c["weights"] * self._count)
-        wide = kept(workload, bits)
+        wide = is_16_bit_layer(workload, bits)
         self._w, self._a, self._g = (
             np.where(wide, np.maximum(16, b), b) / 8
             for b in (bits.weight_bits, bits.activation_bits, bits.gradient_bits)
@@ -209,20 +208,20 @@ class _Traffic:
         dw = half * x * self._a + y * self._g + np.where(self._own, half * x, w) * self._out
         return np.stack([forward, dx, dw], -2) * self._has_product
 
-    def between(self) -> np.ndarray:
-        """Of layers without a product, and of tables that are looked up."""
+    def elementwise(self) -> np.ndarray:
+        """Of layers without a product, and of embedding tables."""
         if self._fused:
-            forward = np.where(self._looked_up, self._inputs + self._outputs, 0)
+            forward = np.where(self._is_embedding, self._inputs + self._outputs, 0)
             back = np.zeros_like(forward)
         else:
             forward = self._inputs + self._outputs
-            back = self._outputs + 2 * self._inputs  # the gradient, the input that was kept, and the result
-        back = np.where(self._looked_up, 0, back)
-        rows = np.where(self._looked_up, 2 * self._outputs, 0)  # rows of the table's gradient are read and written
+            back = self._outputs + 2 * self._inputs  # the gradient, the saved input and the result
+        back = np.where(self._is_embedding, 0, back)
+        rows = np.where(self._is_embedding, 2 * self._outputs, 0)  # rows of the table's gradient are read and written
         return np.stack([forward, back, rows], -2) * self._out * ~self._has_product
 
     def conversions(self) -> np.ndarray:
-        """Of a pass of its own that reads wide numbers and writes the narrow ones that products take."""
+        """Of the separate pass that reads wide numbers and writes the narrow ones for the products."""
         if self._fused:
             return np.zeros((*self._inputs.shape[:-1], len(PASSES), self._inputs.shape[-1]))
         x, y, w = self._inputs, self._outputs, self._matrix

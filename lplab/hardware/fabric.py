@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from lplab.hardware import nccl_tuner, network
-from lplab.hardware.choices import spelled
-from lplab.hardware.collectives import checked_bytes, checked_ranks, plain
+from lplab.hardware.collectives import checked_bytes, checked_ranks, unwrap_scalar
 from lplab.hardware.links import Floats, Link
 from lplab.hardware.links import get as link_of
+from lplab.lookup import canonical_name
 
-KINDS = ("sum", "gather", "broadcast", "reduce_scatter", "all_gather")
-"""What can be asked of a network. For "gather" the bytes are one device's payload, else the whole buffer."""
+COLLECTIVES = ("sum", "gather", "broadcast", "reduce_scatter", "all_gather")
+"""Collectives of a network. For "gather" the bytes are one device's payload, else the whole buffer."""
 NCCL = "nccl"  # the name under which NCCL's own model stands beside the algorithms
 
 
@@ -46,7 +46,7 @@ class Fabric:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "link", link_of(self.link))
-        object.__setattr__(self, "algorithm", spelled((*network.names(), NCCL), self.algorithm, "algorithm"))
+        object.__setattr__(self, "algorithm", canonical_name((*network.names(), NCCL), self.algorithm, "algorithm"))
         if self.inner_link is not None:
             object.__setattr__(self, "inner_link", link_of(self.inner_link))
         elif (checked_ranks(self.devices_per_node) > 1).any():
@@ -86,21 +86,21 @@ class Fabric:
         """Time of one collective, seconds; every argument may be an array.
 
         Args:
-            kind: one of :data:`KINDS`.
+            kind: one of :data:`COLLECTIVES`.
             nbytes: of the buffer; for "gather", of one device's payload.
-            devices: how many take part.
+            devices: devices that take part.
             reduce_seconds_per_byte: time of a device to add one byte of a buffer to another.
 
         Raises:
             ValueError: an unknown kind, no devices, negative bytes.
         """
-        if kind not in KINDS:
-            raise ValueError(f"unknown kind {kind!r} of collective; allowed: {', '.join(KINDS)}")
+        if kind not in COLLECTIVES:
+            raise ValueError(f"unknown kind {kind!r} of collective; allowed: {', '.join(COLLECTIVES)}")
         nodes, local = self.split(devices)
         n = checked_bytes(nbytes)
         if "server" in self.algorithm and kind in ("sum", "gather"):
             return self._server(kind, n, nodes * local)
-        return plain(getattr(self, f"_{kind}")(n, nodes, local, reduce_seconds_per_byte) + np.zeros(()))
+        return unwrap_scalar(getattr(self, f"_{kind}")(n, nodes, local, reduce_seconds_per_byte) + np.zeros(()))
 
     def _sum(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
         if self.algorithm == NCCL:
@@ -130,9 +130,9 @@ class Fabric:
         return self._reduce_scatter(n, nodes, local, 0.0)  # the same messages in the reverse order
 
     def _server(self, kind: str, n: np.ndarray, p: np.ndarray) -> Any:
-        """Push, then pull; a server that gathers sends everybody everything."""
+        """Push, then pull; a server that gathers sends all payloads to all devices."""
         if kind == "sum":
             return network.all_reduce_seconds(self.algorithm, p, n, link_of(self.link))
         ways = p if self.algorithm == "parameter_server" else 1.0
         pushed, pulled = (link_of(self.link).seconds(n * ways * many) for many in (1.0, p))
-        return plain(np.where(p > 1, pushed + pulled, 0.0))
+        return unwrap_scalar(np.where(p > 1, pushed + pulled, 0.0))

@@ -1,4 +1,4 @@
-"""A number in a cell of a table, with how sure we are of it and where it is from: ``312e12 read scaling-book``."""
+"""A number of a table with its grade and source, as a cell holds it: ``312e12 read scaling-book``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import cache
 from lplab.hardware import tables
 
 GRADES = tables.GRADES | {"own": "given by the user"}
-"""How sure we are of a number, in words."""
+"""Grades of confidence, and what they mean."""
 
 
 @dataclass(frozen=True)
-class Number:
+class SourcedValue:
     """A number with its grade and its source.
 
     Attributes:
@@ -20,8 +20,8 @@ class Number:
         grade: one of :data:`GRADES`; a cell with a value alone is graded "own".
         source: a name in ``data/hardware/sources.csv``, or any text of a user.
 
-    >>> Number.parse("312e12 read scaling-book")
-    Number(value=312000000000000.0, grade='read', source='scaling-book')
+    >>> SourcedValue.parse("312e12 read scaling-book")
+    SourcedValue(value=312000000000000.0, grade='read', source='scaling-book')
     """
 
     value: float
@@ -33,7 +33,7 @@ class Number:
             raise ValueError(f"unknown grade {self.grade!r}; allowed: {', '.join(GRADES)}")
 
     @classmethod
-    def parse(cls, text: str) -> Number:
+    def parse(cls, text: str) -> SourcedValue:
         """Read a cell; ValueError if it does not begin with a number."""
         value, _, rest = text.strip().partition(" ")
         grade, _, source = rest.strip().partition(" ")
@@ -46,7 +46,7 @@ class Number:
 
 @cache
 def sources() -> dict[str, str]:
-    """What each source of the table of chips is, by its name.
+    """Title of each source of the table of chips, by its name.
 
     >>> "RaPiD" in sources()["rapid-2021"]
     True

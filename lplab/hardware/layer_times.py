@@ -30,12 +30,12 @@ class LayerTimes:
     """Seconds of one step; arrays are [..., 3, layers] (forward, dx, dW), ... the shape of the batch.
 
     Attributes:
-        workload, accelerator, precision, batch: what was asked for.
-        rate_names, rates: the rate that each product runs at, by name and in operations a second, [3, layers].
+        workload, accelerator, precision, batch: the arguments.
+        peak_names, rates: the peak that each product runs at, by name and in operations per second, [3, layers].
         flops, nbytes: operations of the products, and bytes of their operands and results.
-        compute_seconds, memory_seconds: what products would take if only the one or the other mattered.
-        between_seconds: layers without a product.
-        conversion_seconds: rounding to fewer bits in a pass of its own.
+        compute_seconds, memory_seconds: time of the products if only computing, or only memory, took time.
+        elementwise_seconds: layers without a product.
+        conversion_seconds: rounding to fewer bits in a separate pass.
         update_seconds: update of the weights, [layers].
     """
 
@@ -43,13 +43,13 @@ class LayerTimes:
     accelerator: Accelerator
     precision: Precision
     batch: Any
-    rate_names: np.ndarray
+    peak_names: np.ndarray
     rates: np.ndarray
     flops: np.ndarray
     nbytes: np.ndarray
     compute_seconds: np.ndarray
     memory_seconds: np.ndarray
-    between_seconds: np.ndarray
+    elementwise_seconds: np.ndarray
     conversion_seconds: np.ndarray
     update_seconds: np.ndarray
 
@@ -66,7 +66,7 @@ class LayerTimes:
     @property
     def seconds(self) -> np.ndarray:
         """Seconds of every pass and layer, without the update."""
-        return self.product_seconds + self.between_seconds + self.conversion_seconds
+        return self.product_seconds + self.elementwise_seconds + self.conversion_seconds
 
     @property
     def forward_seconds(self) -> np.ndarray:
@@ -102,7 +102,7 @@ class LayerTimes:
 
     @property
     def share_of_peak(self) -> Any:
-        """Sustained operations over the best rate that the recipe uses on this chip."""
+        """Sustained operations over the highest peak that the recipe uses on this chip."""
         share = self.sustained_ops_per_second / self.rates.max()
         return float(share) if np.ndim(share) == 0 else share
 
@@ -125,7 +125,7 @@ class LayerTimes:
             "products": self.product_seconds,
             "compute": np.where(self.compute_bound, self.product_seconds, 0),
             "memory": np.where(self.compute_bound, 0, self.product_seconds),
-            "between": self.between_seconds,
+            "between": self.elementwise_seconds,
             "conversion": self.conversion_seconds,
         }
         if name not in found:
@@ -153,7 +153,7 @@ class LayerTimes:
                     "flops": self.flops[i],
                     "bytes": self.nbytes[i],
                     "intensity": self.intensity[i],
-                    "rate": self.rate_names[i],
+                    "rate": self.peak_names[i],
                     "bound": np.where(self.flops[i] == 0, "", np.where(self.compute_bound[i], "compute", "memory")),
                 }
             )

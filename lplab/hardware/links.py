@@ -1,4 +1,4 @@
-"""Links: what it takes for a message to begin (latency) and how fast its bytes follow (bandwidth).
+"""Links between devices: latency and bandwidth.
 
 The rows of ``data/hardware/links.csv``, each number with its grade and source. A link can also be typed:
 ``"100Gb/s, 2us"``.
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from lplab.hardware import tables
-from lplab.hardware.choices import chosen
-from lplab.hardware.graded import Number
+from lplab.hardware.graded import SourcedValue
+from lplab.lookup import lookup
 
 Floats = float | np.ndarray
 """A number, or an array of them where many design points are computed at once."""
@@ -70,7 +70,7 @@ class Link:
         return float(seconds) if np.ndim(seconds) == 0 else seconds
 
     def shared(self, ways: Floats) -> Link:
-        """The link as each of several devices sees it that send at the same time: a share of the bandwidth.
+        """The link of each of several devices that send at the same time: a share of the bandwidth.
 
         >>> Link(0.0, 12e9).shared(4).bytes_per_second
         3000000000.0
@@ -79,7 +79,7 @@ class Link:
 
 
 def _worst(values: np.ndarray) -> Any:
-    """The value that the message names: the smallest, or the one that is no number."""
+    """The value for the error message: the smallest, or NaN."""
     return values.ravel()[np.argmin(np.where(np.isnan(values), -np.inf, values))].item()
 
 
@@ -102,7 +102,7 @@ def load(path: str | Path) -> dict[str, Link]:
 
 def _from_row(row: dict[str, str]) -> Link:
     try:
-        latency, bandwidth = (Number.parse(row[column]) for column in ("latency_seconds", "bytes_per_second"))
+        latency, bandwidth = (SourcedValue.parse(row[column]) for column in ("latency_seconds", "bytes_per_second"))
         return Link(
             latency.value,
             bandwidth.value,
@@ -143,10 +143,10 @@ def get(link: str | Link) -> Link:
     typed = _TYPED.fullmatch(link)
     if typed is None:
         try:
-            return chosen(_table(), link, "link")
+            return lookup(_table(), link, "link")
         except ValueError as problem:
             raise ValueError(f'{problem} Or type a bandwidth and a latency: "100Gb/s, 2us"') from None
-    rate, thousands, unit, latency, small = typed.groups()
-    bandwidth = float(rate) * _THOUSANDS[thousands] / (8 if unit == "b" else 1)
+    number, thousands, unit, latency, small = typed.groups()
+    bandwidth = float(number) * _THOUSANDS[thousands] / (8 if unit == "b" else 1)
     seconds = ASSUMED_LATENCY if latency is None else float(latency) * _THOUSANDS[small]
     return Link(seconds, bandwidth, link.strip(), link.strip())

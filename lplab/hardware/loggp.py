@@ -1,4 +1,4 @@
-"""LogGP: a link that tells the wait on the wire from the work of the processors at its ends.
+"""LogGP: a link with separate latency of the wire and overhead of the processors.
 
 Alexandrov, Ionescu, Schauser and Scheiman, SPAA 1995. One message costs what a Hockney link of latency L + 2o − G says;
 the difference shows where many messages follow one another: a sender may go on after max(o, g), long before they
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.hardware.collectives import checked_bytes, checked_ranks, plain
+from lplab.hardware.collectives import checked_bytes, checked_ranks, unwrap_scalar
 from lplab.hardware.links import Floats, Link
 
 
@@ -48,7 +48,7 @@ class LogGP:
     def message_seconds(self, nbytes: Floats) -> Any:
         """One message, until the receiver has it: L + 2o + (n − 1)·G; 0 bytes count as one."""
         more = np.maximum(checked_bytes(nbytes) - 1, 0) * self.byte_seconds
-        return plain(self.latency_seconds + 2 * self.overhead_seconds + more)
+        return unwrap_scalar(self.latency_seconds + 2 * self.overhead_seconds + more)
 
     def stream_seconds(self, count: Floats, nbytes: Floats) -> Any:
         """So many messages to one receiver, sent one after the other: the sender goes on after max(o, g) + (n − 1)·G.
@@ -59,7 +59,7 @@ class LogGP:
         """
         each = max(self.overhead_seconds, self.gap_seconds)
         each = each + np.maximum(checked_bytes(nbytes) - 1, 0) * self.byte_seconds
-        return plain((checked_ranks(count) - 1) * each + self.message_seconds(nbytes))
+        return unwrap_scalar((checked_ranks(count) - 1) * each + self.message_seconds(nbytes))
 
     def ring_seconds(self, ranks: Floats, nbytes: Floats) -> Any:
         """A ring all-reduce: 2(p − 1) messages of n / p bytes, each of which waits for the one before.
@@ -68,7 +68,7 @@ class LogGP:
         0.0
         """
         p = checked_ranks(ranks)
-        return plain(2 * (p - 1) * self.message_seconds(checked_bytes(nbytes) / p))
+        return unwrap_scalar(2 * (p - 1) * self.message_seconds(checked_bytes(nbytes) / p))
 
     def link(self) -> Link:
         """The Hockney link that takes as long for every single message of a byte or more.

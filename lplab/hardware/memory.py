@@ -1,4 +1,4 @@
-"""What a device must hold to train: weights, master copy, gradients, optimizer state, activations, residues."""
+"""Memory of a device in training: weights, master copy, gradients, optimizer state, activations, residuals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lplab.hardware.workloads import Workload
 
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
 """Numbers that an optimizer keeps for each weight."""
-PARTS = ("weights", "master", "gradients", "optimizer", "activations", "residues")
+PARTS = ("weights", "master", "gradients", "optimizer", "activations", "residues")  # of error feedback: residuals
 
 
 def memory_bytes(
@@ -30,7 +30,7 @@ def memory_bytes(
 
     Args:
         workload, precision: what is trained, and how.
-        traffic: says what the compressor remembers.
+        traffic: its ``state_bytes`` are those of the compressor.
         batch: examples on a device.
         devices: how many; matters where the optimizer's state is sharded.
         optimizer: one of :data:`OPTIMIZERS`.
@@ -48,13 +48,13 @@ def memory_bytes(
     if optimizer not in OPTIMIZERS:
         raise ValueError(f"unknown optimizer {optimizer!r}; allowed: {', '.join(OPTIMIZERS)}")
     count, parts = float(workload.parameters), np.asarray(devices, np.float64) if sharded else np.float64(1)
-    kept = OPTIMIZERS[optimizer] * precision.optimizer_bits / 8
+    state = OPTIMIZERS[optimizer] * precision.optimizer_bits / 8
     everywhere = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(devices)))
     found = {
         "weights": count * precision.weight_bits / 8,
         "master": count * precision.master_bits / 8 / parts,
         "gradients": count * precision.output_bits / 8,
-        "optimizer": count * kept / parts,
+        "optimizer": count * state / parts,
         "activations": activation_bytes(workload, precision) * np.asarray(batch, np.float64),
         "residues": traffic.state_bytes.sum() * (np.asarray(devices) > 1),
     }
@@ -64,8 +64,8 @@ def memory_bytes(
 def activation_bytes(workload: Workload, precision: Precision) -> float:
     """Bytes of one example that the backward pass needs.
 
-    What products write is kept in ``output_bits``, everything else, which products read, in ``activation_bits``. ReLU,
-    softmax and additions write over what they read.
+    The results of products are stored in ``output_bits``, their inputs in ``activation_bits``. ReLU, softmax and
+    additions are in place.
 
     >>> from lplab.hardware import precisions, workloads
     >>> round(activation_bytes(workloads.get("resnet50"), precisions.get("fp32")) / 1e6)

@@ -1,11 +1,11 @@
-"""What a multiplier costs in area and energy against the bits of its significand, and what else a sum needs.
+"""Area and energy of a multiplier against the bits of its significand, and of the adder behind it.
 
 An array multiplier adds M partial products of M bits: energy and area grow with M². That is the quadratic law. It holds
 for integers (0.2 pJ for 8 bits and 3.1 pJ for 32 are one coefficient within 3 %), needs a second term for floats, and
-says nothing about adders, accumulators, wires and memory, which is where it stops.
+does not cover adders, accumulators, wires and memory.
 
-All numbers are of 45 nm at 0.9 V (Horowitz, ISSCC 2014, second-hand). Two points give two coefficients and leave none
-to check them: what is computed between and below them is an order of magnitude.
+All numbers are of 45 nm at 0.9 V (Horowitz, ISSCC 2014, second-hand). Two points determine two coefficients and leave
+none as a check: values between and below them are orders of magnitude.
 
 >>> round(energy_joules(11, 16) * 1e12, 2), round(energy_joules(4, 8) * 1e12, 2)  # FP16, and hybrid FP8's 1-4-3
 (1.1, 0.35)
@@ -21,11 +21,11 @@ import numpy as np
 
 from lplab.formats import FloatFormat, IntFormat
 from lplab.formats import get as format_named
-from lplab.hardware import horowitz
+from lplab.hardware import operation_costs
 
 AREA_RATIO_2020 = 0.55
 """Area of the 4-bit unit of Sun et al. 2020 over that of the FP16 unit (recalled)."""
-RATE_RATIO_2020 = 4.0
+THROUGHPUT_RATIO_2020 = 4.0
 """Operations of that unit in a cycle over those of the FP16 unit (recalled)."""
 
 
@@ -51,7 +51,7 @@ def operations() -> dict[str, tuple[float, float]]:
     >>> operations()["fp32_multiply"]
     (3.7e-12, 7700.0)
     """
-    return {name: (row.joules, row.area_um2) for name, row in horowitz.table().items()}
+    return {name: (row.joules, row.area_um2) for name, row in operation_costs.table().items()}
 
 
 @cache
@@ -83,7 +83,7 @@ def energy_joules(significand: Any, bits: Any, kind: str = "float") -> Any:
     >>> round(energy_joules(8, 8, "int") * 1e12, 2), round(energy_joules(32, 32, "int") * 1e12, 1)
     (0.2, 3.2)
     """
-    return _plain(fits(kind)[0](significand, bits))
+    return _unwrap_scalar(fits(kind)[0](significand, bits))
 
 
 def area_um2(significand: Any, bits: Any, kind: str = "float") -> Any:
@@ -92,7 +92,7 @@ def area_um2(significand: Any, bits: Any, kind: str = "float") -> Any:
     >>> round(area_um2(24, 32)), round(area_um2(4, 8))
     (7700, 231)
     """
-    return _plain(fits(kind)[1](significand, bits))
+    return _unwrap_scalar(fits(kind)[1](significand, bits))
 
 
 def add_energy_joules(bits: Any, kind: str = "float") -> Any:
@@ -101,7 +101,7 @@ def add_energy_joules(bits: Any, kind: str = "float") -> Any:
     >>> round(add_energy_joules(32) * 1e12, 2), round(add_energy_joules(32, "int") * 1e12, 2)
     (0.9, 0.1)
     """
-    return _plain(_power_law(kind, 0)(np.asarray(bits, float)))
+    return _unwrap_scalar(_power_law(kind, 0)(np.asarray(bits, float)))
 
 
 def add_area_um2(bits: Any, kind: str = "float") -> Any:
@@ -110,7 +110,7 @@ def add_area_um2(bits: Any, kind: str = "float") -> Any:
     >>> round(add_area_um2(16)), round(add_area_um2(32))
     (1360, 4184)
     """
-    return _plain(_power_law(kind, 1)(np.asarray(bits, float)))
+    return _unwrap_scalar(_power_law(kind, 1)(np.asarray(bits, float)))
 
 
 def _power_law(kind: str, column: int) -> Any:
@@ -129,7 +129,7 @@ def _power_law(kind: str, column: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Mac:
+class MacCost:
     """A multiplication and the addition of its product to a sum, 45 nm.
 
     Attributes:
@@ -152,8 +152,8 @@ class Mac:
         return self.multiply_um2 + self.add_um2
 
 
-def mac(format: Any, accumulator: Any = "fp32") -> Mac:
-    """What a multiply-add costs: factors in one format, the sum in another.
+def mac(format: Any, accumulator: Any = "fp32") -> MacCost:
+    """Cost of a multiply-add: factors in one format, the sum in another.
 
     Args:
         format: name of a format, or a format: floats and integers.
@@ -166,9 +166,9 @@ def mac(format: Any, accumulator: Any = "fp32") -> Mac:
     >>> f"{1 - narrow.joules / wide.joules:.0%} less energy with half the bits, as the sum stays in FP32"
     '37% less energy with half the bits, as the sum stays in FP32'
     """
-    kind, significand, bits = _measures(format)
-    sum_kind, _, sum_bits = _measures(accumulator)
-    return Mac(
+    kind, significand, bits = _format_widths(format)
+    sum_kind, _, sum_bits = _format_widths(accumulator)
+    return MacCost(
         energy_joules(significand, bits, kind),
         add_energy_joules(sum_bits, sum_kind),
         area_um2(significand, bits, kind),
@@ -182,10 +182,10 @@ def significand_bits(format: Any) -> int:
     >>> significand_bits("bf16"), significand_bits("fp8_152"), significand_bits("int4")
     (8, 3, 4)
     """
-    return _measures(format)[1]
+    return _format_widths(format)[1]
 
 
-def _measures(format: Any) -> tuple[str, int, int]:
+def _format_widths(format: Any) -> tuple[str, int, int]:
     found = format_named(format) if isinstance(format, str) else format
     if isinstance(found, FloatFormat):
         return "float", found.mantissa_bits + 1, found.bits
@@ -195,25 +195,25 @@ def _measures(format: Any) -> tuple[str, int, int]:
 
 
 def quadratic_law(bits: Any, reference: Any = 32) -> Any:
-    """How many multipliers fit in the place of one of ``reference`` bits, if area goes with the square alone.
+    """How many multipliers fit into the area of one of ``reference`` bits, if area grows with the square.
 
     >>> quadratic_law(8), quadratic_law(4, reference=8)
     (16.0, 4.0)
     """
     if not np.all(np.asarray(bits) >= 1):
         raise ValueError(f"a multiplier has 1 bit or more, got {bits!r}")
-    return _plain((np.asarray(reference, float) / np.asarray(bits, float)) ** 2)
+    return _unwrap_scalar((np.asarray(reference, float) / np.asarray(bits, float)) ** 2)
 
 
 def density_2020() -> float:
-    """Compute density of the 4-bit unit of Sun et al. 2020 over that of FP16: 4 times the rate in 0.55 of the area.
+    """Compute density of the 4-bit unit of Sun et al. 2020 over FP16: 4 times the throughput in 0.55 of the area.
 
     >>> round(density_2020(), 1)
     7.3
     """
-    return RATE_RATIO_2020 / AREA_RATIO_2020
+    return THROUGHPUT_RATIO_2020 / AREA_RATIO_2020
 
 
-def _plain(value: Any) -> Any:
+def _unwrap_scalar(value: Any) -> Any:
     array = np.asarray(value)
     return float(array) if array.ndim == 0 else array

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from lplab.hardware import tables
-from lplab.hardware.choices import spelled
-from lplab.hardware.collectives import checked_bytes, checked_ranks, log2_floor, plain
-from lplab.hardware.graded import Number
+from lplab.hardware.collectives import checked_bytes, checked_ranks, log2_floor, unwrap_scalar
+from lplab.hardware.graded import SourcedValue
 from lplab.hardware.links import Floats
+from lplab.lookup import canonical_name
 
 ALGORITHMS = ("ring", "tree")
 PROTOCOLS = ("ll", "ll128", "simple")
 INNER_LINKS = ("nvlink", "pci")
-LL_NODES = 1.8  # over several nodes, LL takes so much longer for a hop inside a node
+LL_NODES = 1.8  # factor of LL for a hop inside a node, over several nodes
 BUSY_RING = 1.9  # latency of Simple rings across nodes, from BUSY_BYTES for each rank on
 BUSY_BYTES = 65536 / 16
 TREE_SHARE = 0.9  # of the bus bandwidth that a tree reaches; half of that is its algorithm bandwidth
@@ -49,13 +49,15 @@ def constants() -> dict[str, Constants]:
     """
     columns = [f"{name}_microseconds" for name in ("base", "nvlink", "pci", "network")]
     return {
-        f"{row['algorithm']}/{row['protocol']}": Constants(*(Number.parse(row[column]).value for column in columns))
+        f"{row['algorithm']}/{row['protocol']}": Constants(
+            *(SourcedValue.parse(row[column]).value for column in columns)
+        )
         for row in tables.read("nccl_tuner", ("algorithm", "protocol", *columns))
     }
 
 
-def _spelled(algorithm: str, protocol: str) -> tuple[str, str]:
-    name = spelled(constants(), f"{algorithm}/{protocol}", "NCCL algorithm and protocol")
+def _canonical_names(algorithm: str, protocol: str) -> tuple[str, str]:
+    name = canonical_name(constants(), f"{algorithm}/{protocol}", "NCCL algorithm and protocol")
     return name.partition("/")[0], name.partition("/")[2]
 
 
@@ -79,7 +81,7 @@ def latency_seconds(
     >>> round(1e6 * latency_seconds("ring", "simple", nodes=2, ranks_per_node=8), 1)
     122.8
     """
-    algorithm, protocol = _spelled(algorithm, protocol)
+    algorithm, protocol = _canonical_names(algorithm, protocol)
     row = constants()[f"{algorithm}/{protocol}"]
     if inner not in INNER_LINKS:
         raise ValueError(f"unknown inner link {inner!r}; allowed: {', '.join(INNER_LINKS)}")
@@ -92,7 +94,7 @@ def latency_seconds(
             micro = micro * np.where((n > 1) & busy, BUSY_RING, 1.0)
     else:
         micro = row.base + 2 * ((local - 1) * hop + log2_floor(n) * row.network)
-    return plain(np.where(n * local > 1, micro, 0.0) * 1e-6)
+    return unwrap_scalar(np.where(n * local > 1, micro, 0.0) * 1e-6)
 
 
 def bandwidth(
@@ -100,7 +102,7 @@ def bandwidth(
 ) -> Any:
     """Algorithm bandwidth: bytes of the buffer per second, from the bus bandwidth of the slowest link.
 
-    What NCCL allows LL128 at most for each channel, and what it knows of single chips (A100), is left out.
+    NCCL's limits of LL128 for each channel, and for single chips (A100), are left out.
 
     >>> round(bandwidth("ring", "simple", nodes=1, ranks_per_node=8, bus_bytes_per_second=370e9) / 1e9, 3)
     211.429
@@ -109,14 +111,14 @@ def bandwidth(
     ranks, bus = n * local, np.asarray(bus_bytes_per_second, np.float64)
     if not (bus > 0).all():
         raise ValueError(f"bus_bytes_per_second must be positive, got {bus[~(bus > 0)][0]:g}")
-    algorithm, protocol = _spelled(algorithm, protocol)
+    algorithm, protocol = _canonical_names(algorithm, protocol)
     shares: dict[str, Any]
     if algorithm == "tree":
         shares = {"ll": TREE_LL, "ll128": np.where(n > 1, TREE_LL128[1], TREE_LL128[0]), "simple": 1.0}
         cap = np.where(n > 2, TREE_CAPS[1], TREE_CAPS[0])
-        return plain(np.minimum(bus * TREE_SHARE, cap) * shares[protocol] / 2)
+        return unwrap_scalar(np.minimum(bus * TREE_SHARE, cap) * shares[protocol] / 2)
     shares = {"ll": 0.25, "ll128": np.where(local < 2, 0.7, 0.92), "simple": 1.0}
-    return plain(bus * shares[protocol] * ranks / np.maximum(2 * (ranks - 1), 1))
+    return unwrap_scalar(bus * shares[protocol] * ranks / np.maximum(2 * (ranks - 1), 1))
 
 
 def all_reduce_seconds(
@@ -128,7 +130,7 @@ def all_reduce_seconds(
     protocol: str = "auto",
     inner: str = "nvlink",
 ) -> Any:
-    """Time of an all-reduce as NCCL's tuner sees it, seconds; "auto" takes the fastest, as NCCL does.
+    """Time of an all-reduce by the model of NCCL's tuner, seconds; "auto" takes the fastest, as NCCL does.
 
     NCCL's table of corrections (0.4 to 1 of a tree's bandwidth, by size) is left out, so that "auto" takes a tree for
     some messages of medium size where NCCL would take a ring.
@@ -145,4 +147,4 @@ def all_reduce_seconds(
         for a in algorithms
         for p in protocols
     ]
-    return plain(np.where(ranks == 1, 0.0, np.minimum.reduce(np.broadcast_arrays(*times))))
+    return unwrap_scalar(np.where(ranks == 1, 0.0, np.minimum.reduce(np.broadcast_arrays(*times))))

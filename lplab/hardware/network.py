@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from lplab.hardware.choices import chosen
-from lplab.hardware.collectives import ALL_REDUCE, Collective, checked_bytes, checked_ranks, log2_ceil, plain
+from lplab.hardware.collectives import ALL_REDUCE, Collective, checked_bytes, checked_ranks, log2_ceil, unwrap_scalar
 from lplab.hardware.links import Floats, Link
 from lplab.hardware.links import get as link_of
+from lplab.lookup import lookup
 
 _FASTEST = ("ring", "tree", "halving_doubling", "double_tree")  # what "auto" chooses from
 
@@ -54,12 +54,12 @@ def all_reduce_seconds(
     each = [ALL_REDUCE[name] for name in _FASTEST] if algorithm == "auto" else [algorithm_of(algorithm)]
     link = link_of(link)
     times = [collective.seconds(ranks, nbytes, link, reduce_seconds_per_byte) for collective in each]
-    return plain(np.minimum.reduce(times)) if len(times) > 1 else times[0]
+    return unwrap_scalar(np.minimum.reduce(times)) if len(times) > 1 else times[0]
 
 
 def algorithm_of(name: str) -> Collective:
     """An algorithm by its name; ValueError with the closest names if there is none."""
-    return chosen(ALL_REDUCE, name, "all-reduce")
+    return lookup(ALL_REDUCE, name, "all-reduce")
 
 
 def steps(algorithm: str, ranks: Floats) -> Any:
@@ -69,7 +69,7 @@ def steps(algorithm: str, ranks: Floats) -> Any:
     (14.0, 6.0)
     """
     p = checked_ranks(ranks)
-    return plain(np.where(p > 1, algorithm_of(algorithm).steps(p), 0.0))
+    return unwrap_scalar(np.where(p > 1, algorithm_of(algorithm).steps(p), 0.0))
 
 
 def sent_bytes(algorithm: str, ranks: Floats, nbytes: Floats) -> Any:
@@ -79,7 +79,7 @@ def sent_bytes(algorithm: str, ranks: Floats, nbytes: Floats) -> Any:
     1500.0
     """
     p = checked_ranks(ranks)
-    return plain(np.where(p > 1, algorithm_of(algorithm).sent(p) * checked_bytes(nbytes), 0.0))
+    return unwrap_scalar(np.where(p > 1, algorithm_of(algorithm).sent(p) * checked_bytes(nbytes), 0.0))
 
 
 def all_gather_seconds(ranks: Floats, payload_bytes: Floats, link: str | Link) -> Any:
@@ -96,7 +96,7 @@ def all_gather_seconds(ranks: Floats, payload_bytes: Floats, link: str | Link) -
     7e-06
     """
     p = checked_ranks(ranks)
-    return plain((p - 1) * link_of(link).seconds(checked_bytes(payload_bytes)))
+    return unwrap_scalar((p - 1) * link_of(link).seconds(checked_bytes(payload_bytes)))
 
 
 def reduce_scatter_seconds(
@@ -109,7 +109,7 @@ def reduce_scatter_seconds(
     """
     p = checked_ranks(ranks)
     part = checked_bytes(nbytes) / p
-    return plain((p - 1) * (link_of(link).seconds(part) + part * reduce_seconds_per_byte))
+    return unwrap_scalar((p - 1) * (link_of(link).seconds(part) + part * reduce_seconds_per_byte))
 
 
 def broadcast_seconds(ranks: Floats, nbytes: Floats, link: str | Link) -> Any:
@@ -122,7 +122,7 @@ def broadcast_seconds(ranks: Floats, nbytes: Floats, link: str | Link) -> Any:
     tree = log2_ceil(p) * link.seconds(n)
     steps = log2_ceil(p) + p - 1
     scattered = steps * np.asarray(link.latency_seconds) + 2 * (p - 1) / p * n / np.asarray(link.bytes_per_second)
-    return plain(np.minimum(tree, scattered))
+    return unwrap_scalar(np.minimum(tree, scattered))
 
 
 def multidimensional_seconds(
@@ -152,4 +152,4 @@ def multidimensional_seconds(
         p = checked_ranks(size)
         total = total + ALL_REDUCE["ring"].seconds(p, left, link_of(link), reduce_seconds_per_byte)
         left = left / p
-    return plain(total)
+    return unwrap_scalar(total)

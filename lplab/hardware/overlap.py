@@ -1,4 +1,4 @@
-"""Communication behind the backward pass: buckets of layers, when each is ready, what of their transfer is left over.
+"""Overlap of communication with the backward pass: buckets of layers, when each is ready, exposed transfer time.
 
 The backward pass goes from the last layer to the first. A layer's gradient joins the open bucket; once that holds
 enough bytes it is sent, one bucket after the other. A bucket that is ready at t and needs d seconds ends at
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.hardware.collectives import plain
+from lplab.hardware.collectives import unwrap_scalar
 from lplab.hardware.links import Floats
 
 BUCKET_BYTES = 25 * 2**20  # of PyTorch's DistributedDataParallel
@@ -33,12 +33,12 @@ def buckets(layer_bytes: np.ndarray, bucket_bytes: float = BUCKET_BYTES) -> np.n
     """
     if not bucket_bytes >= 0:
         raise ValueError(f"bucket_bytes must be 0 or more, got {bucket_bytes}")
-    found, current, held = np.zeros(len(layer_bytes), np.int64), 0, 0.0
+    found, current, filled = np.zeros(len(layer_bytes), np.int64), 0, 0.0
     for i in reversed(range(len(layer_bytes))):
         found[i] = current
-        held += layer_bytes[i]
-        if held >= bucket_bytes and held > 0:
-            current, held = current + 1, 0.0
+        filled += layer_bytes[i]
+        if filled >= bucket_bytes and filled > 0:
+            current, filled = current + 1, 0.0
     return found
 
 
@@ -58,7 +58,7 @@ def ready_seconds(layer_backward: np.ndarray, bucket: np.ndarray) -> np.ndarray:
 
 
 def exposed_seconds(ready: np.ndarray, durations: np.ndarray, backward_seconds: Floats, overlap: Floats = 1.0) -> Any:
-    """How long the network is still busy when the backward pass has ended.
+    """Seconds that the network is busy after the end of the backward pass.
 
     Args:
         ready: when each bucket is complete, [buckets, ...].
@@ -78,9 +78,9 @@ def exposed_seconds(ready: np.ndarray, durations: np.ndarray, backward_seconds: 
     wrong = ~((share >= 0) & (share <= 1))
     if wrong.any():
         raise ValueError(f"overlap must be from 0 to 1, got {share[wrong][0]:g}")
-    rest = np.cumsum(durations[::-1], axis=0)[::-1]  # of this bucket and all behind it
-    late = rest - share * (np.asarray(backward_seconds) - ready)
-    return plain(np.maximum(late.max(axis=0), 0.0)) if len(ready) else 0.0
+    remaining = np.cumsum(durations[::-1], axis=0)[::-1]  # of this bucket and all behind it
+    late = remaining - share * (np.asarray(backward_seconds) - ready)
+    return unwrap_scalar(np.maximum(late.max(axis=0), 0.0)) if len(ready) else 0.0
 
 
 def transfers(
@@ -97,13 +97,13 @@ def transfers(
     for k, (there, duration) in enumerate(zip(ready, durations, strict=True)):
         begun = max(overlap * there, free)  # in seconds of an undisturbed network
         free = begun + duration
-        starts[k] = max(_clock(begun, backward_seconds, overlap), there)
-        ends[k] = _clock(free, backward_seconds, overlap)
+        starts[k] = max(_elapsed_seconds(begun, backward_seconds, overlap), there)
+        ends[k] = _elapsed_seconds(free, backward_seconds, overlap)
     return starts, ends
 
 
-def _clock(work: float, backward_seconds: float, overlap: float) -> float:
-    """The time at which a network that goes at a share of its speed has done so many seconds of work."""
+def _elapsed_seconds(work: float, backward_seconds: float, overlap: float) -> float:
+    """Time at which a network, slowed down by ``overlap`` in the backward pass, has done ``work`` seconds of work."""
     if work <= overlap * backward_seconds and overlap > 0:
         return work / overlap
     return backward_seconds + work - overlap * backward_seconds

@@ -1,6 +1,6 @@
-"""What a training recipe costs in bits: of every tensor, on the wire, in memory, and which rate its products run at.
+"""Bits of a training recipe: of every tensor, on the wire and in memory, and the peaks that its products run at.
 
-Plain data, no arithmetic: :mod:`lplab.training` says what the formats do to a network, this what they do to seconds.
+Plain data, no arithmetic: :mod:`lplab.training` has the effect of formats on accuracy, this module that on time.
 
 >>> get("hfp8_2019").gradient_bits, get("fp16_mixed").master_bits
 (8, 32)
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from lplab.hardware.choices import chosen
+from lplab.lookup import lookup
 
 ENDS = ("first", "last", "embedding")
 
@@ -24,13 +24,13 @@ class Precision:
     Attributes:
         name, label: in code and in figures.
         weight_bits, activation_bits, gradient_bits: of products' operands: weights, activations, errors.
-        forward_peaks: rates to run at, best first; a chip takes the first that it has.
+        forward_peaks: peaks to run at, best first; a chip takes the first that it has.
         dx_peaks: the same for both products of the backward pass; by default those of the forward pass.
-        output_bits: what products write before the next layer's rounding, and what norms and activations work in.
-        weight_wire_bits, gradient_wire_bits: what learners send each other.
-        master_bits: of the copy of the weights that is updated; 0 where the weights themselves are.
+        output_bits: of the results of products before the next rounding, and of norms and activations.
+        weight_wire_bits, gradient_wire_bits: of weights and gradients that learners exchange.
+        master_bits: of the master weights; 0 without them.
         optimizer_bits: of one number of the optimizer's state (momentum).
-        keep: sorts of layers that stay in 16 bits: "first", "last", "embedding", "depthwise", "shortcut".
+        keep: kinds of layers that stay in 16 bits: "first", "last", "embedding", "depthwise", "shortcut".
         trains: False for inference only.
         source: where the recipe is from.
     """
@@ -62,7 +62,7 @@ class Precision:
 
     @property
     def dw_peaks(self) -> tuple[str, ...]:
-        """Rates of dW's products: those of dx."""
+        """Peaks of dW's products: those of dx."""
         return self.dx_peaks
 
 
@@ -159,4 +159,4 @@ def get(name: str | Precision) -> Precision:
     ...
     ValueError: there is no precision 'hfp8_2018'; did you mean fp8_2018 or hfp8_2019 or fp32?
     """
-    return name if isinstance(name, Precision) else chosen(PRECISIONS, name, "precision")
+    return name if isinstance(name, Precision) else lookup(PRECISIONS, name, "precision")

@@ -1,4 +1,4 @@
-"""A training step on a cluster, simulated: one call, one result, with seconds, bytes, memory and a timeline.
+"""A simulated training step on a cluster: seconds, bytes, memory and a timeline.
 
 Everything here is **modelled**. What goes into it may be measured (``measured_seconds=``, ``utilization=``) or
 published (chips, links); :mod:`lplab.claims` compares what comes out with published numbers.
@@ -52,7 +52,7 @@ class Simulation:
 
     @property
     def single_seconds(self) -> float:
-        """The same step of one device alone, which sends nothing and waits for nobody."""
+        """The same step on one device alone, without communication."""
         return self.times.single.item()
 
     @property
@@ -62,12 +62,12 @@ class Simulation:
 
     @property
     def communication_seconds(self) -> float:
-        """All transfers, whether hidden behind the backward pass or not."""
+        """All transfers, hidden behind the backward pass or not."""
         return self.times.communication.item()
 
     @property
     def exposed_seconds(self) -> float:
-        """What of the transfers the devices wait for."""
+        """The part of the transfers that devices wait for."""
         return (self.times.exposed + self.times.weights).item()
 
     @property
@@ -82,12 +82,12 @@ class Simulation:
 
     @property
     def sent_bytes(self) -> float:
-        """Bytes that a device sends in a step, on average, as rings send them."""
+        """Bytes that a device sends in a step, on average, with ring algorithms."""
         return float(self.design.sent_bytes(self.cluster.devices))
 
     @cached_property
     def memory(self) -> dict[str, float]:
-        """Bytes on a device by part: weights, master, gradients, optimizer, activations, residues."""
+        """Bytes on a device by part: weights, master, gradients, optimizer, activations, residues (the residuals)."""
         d = self.design
         found = memory.memory_bytes(
             d.workload,
@@ -107,13 +107,21 @@ class Simulation:
 
     @property
     def fits(self) -> bool | None:
-        """Whether that is within the chip's memory; None where nobody says how much it has."""
-        room = self.design.chip.memory_bytes
-        return None if room is None else self.memory_bytes <= room
+        """Whether that is within the chip's memory; None where the chip's memory is unknown."""
+        capacity = self.design.chip.memory_bytes
+        return None if capacity is None else self.memory_bytes <= capacity
 
     def timeline(self, devices: int = 4) -> tuple[Event, ...]:
-        """What each of the first devices does, in the order of time: see :func:`lplab.hardware.timeline.timeline`."""
-        return timeline(self, devices)
+        """The events of the first ``devices`` devices: see :func:`lplab.hardware.timeline.timeline`."""
+        return timeline(
+            self.times,
+            [layer.name for layer in self.design.workload.layers],
+            self.design.traffic.kinds,
+            devices=self.cluster.devices,
+            shown=devices,
+            straggler=self.cluster.straggler,
+            overlap=self.overlap,
+        )
 
     def layers(self) -> pd.DataFrame:
         """One row for each layer, in the order of the forward pass; needs pandas."""
@@ -218,7 +226,7 @@ def simulate(
     for name, value in (("batch", batch), ("overlap", overlap)):
         if np.ndim(value):
             raise ValueError(f"simulate takes one {name}, got {value!r}; lplab.hardware.sweep takes several")
-    made = Design(
+    design_point = Design(
         workloads.get(workload),
         cluster.chip,
         precisions.get(precision),
@@ -226,5 +234,5 @@ def simulate(
         bucket_bytes,
         **design,
     )
-    times = step(made, cluster.fabric, cluster.devices, batch, overlap=overlap, straggler=cluster.straggler)
-    return Simulation(made, cluster, batch, overlap, times)
+    times = step(design_point, cluster.fabric, cluster.devices, batch, overlap=overlap, straggler=cluster.straggler)
+    return Simulation(design_point, cluster, batch, overlap, times)

@@ -1,7 +1,7 @@
-"""One training step on a cluster, for one design or thousands at once: what each part takes, and what it holds up.
+"""Times of one training step on a cluster, for one design or thousands at once.
 
-Forward pass, backward pass (with the compressor's work, layer by layer), transfers behind it, what of them is left
-over, update, and with sharded optimizers the gathering of new weights. All times are of the slowest device.
+Forward pass, backward pass (with the compressor's work, layer by layer), transfers that overlap with it, exposed
+transfers, update, and with sharded optimizers the gathering of new weights. All times are of the slowest device.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from lplab.hardware.traffic import Traffic, traffic
 from lplab.hardware.workloads import Workload
 from lplab.hardware.workloads.layer import checked_batch
 
-COMPRESS_PASSES = 5  # assumed: gradient and residue are read, some chosen, what is sent and the new residue written
+COMPRESS_PASSES = 5  # assumed: read gradient and residual, select, write the message and the new residual
 ADD_PASSES = 3  # adding a byte to another: two are read, one is written
 
 
 @dataclass(frozen=True)
 class Design:
-    """What does not change within one array of points.
+    """The settings that are the same for all points of an array.
 
     Attributes:
         workload, chip, precision, compressor: what is trained, on what, and how.
@@ -38,8 +38,8 @@ class Design:
         sharded: whether each device updates one part of the weights and gathers the others' parts.
         optimizer: a name of ``memory.OPTIMIZERS``.
         utilization, fused, fall_back: of the chip, see :func:`lplab.hardware.compute.layer_times`.
-        measured_seconds: forward and backward pass of one device as you measured them; the model then only says how
-            they are spread over the layers.
+        measured_seconds: measured time of forward and backward pass on one device; the model then only distributes it
+            over the layers.
 
     Raises:
         ValueError: a precision for inference, an unknown optimizer, a negative time, a setting of another type.
@@ -81,16 +81,16 @@ class Design:
         return self.workload.parameters * self.precision.weight_wire_bits / 8
 
     def sent_bytes(self, devices: Floats) -> np.ndarray:
-        """Bytes that a device sends in a step, on average, as rings send them."""
+        """Bytes that a device sends in a step, on average, with ring algorithms."""
         p = np.asarray(devices, np.float64)
         weights = self.weight_bytes * (p - 1) / p if self.sharded else 0.0
         return self.traffic.sent_bytes(p, halved=self.sharded) + weights
 
     @property
     def seconds_per_byte(self) -> float:
-        """Of the chip's memory; 0 where nobody says how fast it is."""
-        rate = self.chip.memory_bytes_per_second
-        return 0.0 if rate is None else 1 / rate
+        """Of the chip's memory; 0 where its bandwidth is unknown."""
+        bandwidth = self.chip.memory_bytes_per_second
+        return 0.0 if bandwidth is None else 1 / bandwidth
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Step:
         bucket: of each layer, in the order of sending: [layers].
         request_seconds: of each bucket's collectives, one after the other: "sum", "gather", "broadcast".
         ready_seconds: when each bucket is complete, from the start of the backward pass: [buckets, points].
-        exposed: what of the transfers is left when the backward pass has ended.
+        exposed: time of the transfers after the end of the backward pass.
         update: of the weights.
         weights: gathering of new weights, with sharded optimizers.
         single: one device alone with the same batch.
@@ -212,7 +212,7 @@ def _request(fabric: Fabric, kind: str, nbytes: np.ndarray, p: np.ndarray, add: 
     """Seconds of one collective for each bucket: [buckets, points]; a bucket without bytes sends nothing."""
     seconds = fabric.seconds(kind, nbytes, p, add)
     if kind == "gather":
-        seconds = seconds + p * nbytes * add * (p > 1)  # everybody's payload is added up
+        seconds = seconds + p * nbytes * add * (p > 1)  # the payloads of all devices are summed
     return np.where(nbytes > 0, seconds, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Thousands of design points in one call: every combination of what is given as a list, one row each.
+"""Thousands of design points in one call: one row for every combination of the listed values.
 
 Numbers (devices, batch, bandwidth, latency, overlap, straggler) are arrays that are computed at once; names (chip,
 precision, compressor, ...) are taken one after the other, as each has its own bytes and rates by layer.
@@ -159,23 +159,25 @@ def _points(workload: Workload, point: dict[str, Any], columns: dict[str, np.nda
     design = Design(workload, chip, precision, compressor_of(point["compressor"]), **rest)
     link, number = links.get(point["link"]), columns
     latency = np.where(np.isnan(number["latency_seconds"]), link.latency_seconds, number["latency_seconds"])
-    rate = np.where(np.isnan(number["bytes_per_second"]), link.bytes_per_second, number["bytes_per_second"])
-    fabric = Fabric(Link(latency, rate, link.name), point["algorithm"], number["devices_per_node"], point["inner_link"])
+    bandwidth = np.where(np.isnan(number["bytes_per_second"]), link.bytes_per_second, number["bytes_per_second"])
+    fabric = Fabric(
+        Link(latency, bandwidth, link.name), point["algorithm"], number["devices_per_node"], point["inner_link"]
+    )
     devices, batch = number["devices"], number["batch"]
     times = step(design, fabric, devices, batch, overlap=number["overlap"], straggler=number["straggler"])
-    held = memory_bytes(
+    memory = memory_bytes(
         workload, precision, design.traffic, batch, devices, optimizer=design.optimizer, sharded=design.sharded
     )
     names = {name: getattr(value, "name", value) for name, value in point.items()}
     return {
         "workload": workload.name,
         **names,
-        **{**number, "latency_seconds": latency, "bytes_per_second": rate},
+        **{**number, "latency_seconds": latency, "bytes_per_second": bandwidth},
         **times.summary(),
         "efficiency": times.single / times.total,
         "throughput": devices * batch / times.total,
         "sent_bytes": design.sent_bytes(devices),
-        "memory_bytes": sum(held.values()),
-        "fits": None if chip.memory_bytes is None else sum(held.values()) <= chip.memory_bytes,
-        **{f"{part}_bytes": nbytes for part, nbytes in held.items()},
+        "memory_bytes": sum(memory.values()),
+        "fits": None if chip.memory_bytes is None else sum(memory.values()) <= chip.memory_bytes,
+        **{f"{part}_bytes": nbytes for part, nbytes in memory.items()},
     }

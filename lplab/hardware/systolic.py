@@ -1,7 +1,7 @@
-"""Cycles of a matrix product on a systolic array: how much of an array a product fills, and what filling costs.
+"""Cycles of a matrix product on a systolic array, and the share of its multipliers that are in use.
 
-After SCALE-Sim (Samajdar et al., ISPASS 2020), whose code reports one cycle less than it takes: a product of
-4 × 4 × 4 on 4 × 4 cells is over after 10 cycles, not 9.
+After SCALE-Sim (Samajdar et al., ISPASS 2020), whose code reports one cycle too few: a product of
+4 × 4 × 4 on 4 × 4 cells ends after 10 cycles, not 9.
 
 >>> int(cycles(4, 4, 4, rows=4, columns=4))
 10
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from lplab.hardware.accelerators import Accelerator
-from lplab.hardware.choices import spelled
+from lplab.lookup import canonical_name
 
 DATAFLOWS = {
     "os": "output stationary: every cell keeps one sum",
     "ws": "weight stationary: every cell keeps one weight",
     "is": "input stationary: every cell keeps one activation",
 }
-"""What stays in the cells while the rest flows past."""
+"""Dataflows: which operand stays in the cells."""
 
 
 def cycles(m: Any, n: Any, k: Any, rows: Any, columns: Any, dataflow: str = "os") -> np.ndarray:
@@ -55,7 +55,7 @@ def cycles(m: Any, n: Any, k: Any, rows: Any, columns: Any, dataflow: str = "os"
     """
     sizes = {"m": m, "n": n, "k": k, "rows": rows, "columns": columns}
     m, n, k, rows, columns = (_sizes(name, value) for name, value in sizes.items())
-    dataflow = spelled(DATAFLOWS, dataflow, "dataflow")
+    dataflow = canonical_name(DATAFLOWS, dataflow, "dataflow")
     along, across, streamed = {"os": (m, n, k), "ws": (k, n, m), "is": (k, m, n)}[dataflow]
     loading = 0 if dataflow == "os" else rows
     return np.ceil(along / rows) * np.ceil(across / columns) * (streamed + loading + rows + columns - 2)
@@ -82,7 +82,7 @@ def of_chip(chip: Accelerator, m: Any, n: Any, k: Any, groups: Any = 1, speed: A
     Args:
         chip: one whose table gives ``array_rows``, ``array_columns`` and ``arrays``.
         m, n, k, groups: sizes of the products, arrays of one shape; where m is 0 the share is 1.
-        speed: rate in the products' format over the chip's 16-bit rate.
+        speed: peak in the products' format over the chip's 16-bit peak.
 
     Raises:
         ValueError: the chip's arrays are not in the table.

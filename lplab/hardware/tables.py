@@ -13,10 +13,10 @@ from pathlib import Path
 
 GRADES = {
     "read": "read in the source itself",
-    "second-hand": "read where somebody else quotes the source",
+    "second-hand": "read where another work quotes the source",
     "recalled": "from memory: never the truth of a test",
     "computed": "our own arithmetic from graded numbers",
-    "assumed": "our choice, where nobody says",
+    "assumed": "our choice, where no source says",
     "measured": "measured by us, on the machine that is named",
 }
 
@@ -36,7 +36,7 @@ def folder() -> Path:
 
 
 def read(table: str | Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of a table as dictionaries of text, spaces around values taken off.
+    """The rows of a table as dictionaries of text, without spaces around values.
 
     Args:
         table: name of a table of ours, such as "regions", or the path of a file.
@@ -68,7 +68,7 @@ def read(table: str | Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 
 def text_of(path: Path) -> str:
-    """What a file of a user holds; ValueError with its name if that is no text."""
+    """The text of a file; ValueError with its name if it is not UTF-8."""
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError:

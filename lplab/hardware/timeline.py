@@ -1,34 +1,31 @@
-"""What devices do from moment to moment in one simulated step: compute, reduce, gather, idle."""
+"""The events of one simulated step: when each device computes, reduces, gathers or idles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lplab.hardware import overlap
-
-if TYPE_CHECKING:
-    from lplab.hardware.simulation import Simulation
+from lplab.hardware.overlap import transfers
+from lplab.hardware.step import Step
 
 COMPUTE, NETWORK = "compute", "network"
 LANES = (COMPUTE, NETWORK)
-"""What a device has two of: a part that computes, and a part that sends."""
+"""Every device has two lanes: one computes, one sends."""
 KINDS = ("forward", "backward", "compress", "reduce", "gather", "broadcast", "update", "idle")
 _NAMES = {"sum": "reduce", "gather": "gather", "broadcast": "broadcast"}
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a device does.
+    """One interval of work, or of waiting, of a device.
 
     Attributes:
         device: from 0.
         lane: "compute" or "network".
-        kind: one of :data:`KINDS`; "idle" is a device that waits for others or for the network.
-        what: the layer, or the bucket.
+        kind: one of :data:`KINDS`; "idle" is a device that waits for other devices or for the network.
+        what: the name of the layer or bucket.
         start_seconds, end_seconds: from the start of the step.
     """
 
@@ -40,50 +37,64 @@ class Event:
     end_seconds: float
 
 
-def timeline(simulation: Simulation, devices: int = 4) -> tuple[Event, ...]:
+def timeline(
+    times: Step,
+    layers: Sequence[str],
+    kinds: Sequence[str],
+    *,
+    devices: int,
+    shown: int = 4,
+    straggler: float = 0.0,
+    overlap: float = 1.0,
+) -> tuple[Event, ...]:
     """The events of the first devices of a simulated step.
 
     With stragglers the speeds of all devices are spread evenly, device 0 the fastest, and of the devices shown the last
     one is the slowest of all. A collective begins when the slowest device has its bucket ready.
 
     Args:
-        simulation: the step.
-        devices: how many to show, 1 or more; those that there are, if there are fewer.
+        times: of the step, for a single point.
+        layers: names of the layers, in the order of the forward pass.
+        kinds: of each bucket's collectives, in their order: "sum", "gather", "broadcast".
+        devices: how many there are.
+        shown: of how many to list the events, 1 or more; of all, if there are fewer.
+        straggler: by how much the slowest device is slower.
+        overlap: how fast the network goes while devices compute, 0 to 1.
 
     Raises:
-        ValueError: no devices.
+        ValueError: no devices are shown.
 
     >>> from lplab.hardware import Cluster, simulate
     >>> events = simulate("resnet50", Cluster("h100", 8)).timeline(devices=2)
     >>> sorted({event.kind for event in events})
     ['backward', 'forward', 'idle', 'reduce', 'update']
     """
-    if devices < 1:
-        raise ValueError(f"a timeline shows 1 device or more, got {devices}")
-    shown = min(devices, simulation.cluster.devices)
-    straggler = simulation.cluster.straggler if simulation.cluster.devices > 1 else 0.0  # alone, nobody is slower
-    network = list(_network(simulation))
+    if shown < 1:
+        raise ValueError(f"a timeline shows 1 device or more, got {shown}")
+    count = min(shown, devices)
+    if devices == 1:
+        straggler = 0.0
+    network = list(_network(times, kinds, overlap)) if devices > 1 else []
     events: list[Event] = []
-    for device in range(shown):
-        share = device / (shown - 1) if shown > 1 else 1.0
+    for device in range(count):
+        share = device / (count - 1) if count > 1 else 1.0
         slow = (1 + straggler * share) / (1 + straggler)
-        events += _computing(simulation, device, slow)
+        events += _computing(times, layers, device, slow)
         events += [Event(device, NETWORK, kind, what, start, end) for kind, what, start, end in network]
     return tuple(replace(e, start_seconds=float(e.start_seconds), end_seconds=float(e.end_seconds)) for e in events)
 
 
-def _computing(simulation: Simulation, device: int, slow: float) -> Iterator[Event]:
+def _computing(times: Step, layers: Sequence[str], device: int, slow: float) -> Iterator[Event]:
     """Forward and backward pass layer by layer, waiting, update; ``slow``: this device's time over the slowest's."""
-    times, names = simulation.times, [layer.name for layer in simulation.design.workload.layers]
     now = 0.0
-    for name, seconds in zip(names, times.layer_forward[:, 0], strict=True):
+    for name, seconds in zip(layers, times.layer_forward[:, 0], strict=True):
         if seconds:
             yield Event(device, COMPUTE, "forward", name, now, now := now + slow * seconds)
-    for i in reversed(range(len(names))):
+    for i in reversed(range(len(layers))):
         compress = times.layer_compress[i, 0]
         for kind, seconds in (("backward", times.layer_backward[i, 0] - compress), ("compress", compress)):
             if seconds:
-                yield Event(device, COMPUTE, kind, names[i], now, now := now + slow * seconds)
+                yield Event(device, COMPUTE, kind, layers[i], now, now := now + slow * seconds)
     back = (times.forward + times.backward + times.exposed).item()
     if back > now:
         yield Event(device, COMPUTE, "idle", "waits for gradients", now, back)
@@ -91,18 +102,13 @@ def _computing(simulation: Simulation, device: int, slow: float) -> Iterator[Eve
     if times.update.item():
         yield Event(device, COMPUTE, "update", "weights", now, now := now + times.update.item())
     if times.weights.item():
-        yield Event(device, COMPUTE, "idle", "waits for weights", now, simulation.step_seconds)
+        yield Event(device, COMPUTE, "idle", "waits for weights", now, times.total.item())
 
 
-def _network(simulation: Simulation) -> Iterator[tuple[str, str, float, float]]:
+def _network(times: Step, kinds: Sequence[str], overlap: float) -> Iterator[tuple[str, str, float, float]]:
     """Kind, what, start and end of every transfer; a bucket's collectives follow one another."""
-    times, kinds = simulation.times, simulation.design.traffic.kinds
     seconds, forward = times.request_seconds[:, :, 0], times.forward.item()
-    if simulation.cluster.devices == 1:
-        return
-    starts, ends = overlap.transfers(
-        times.ready_seconds[:, 0], seconds.sum(axis=0), times.ready_seconds[-1, 0], simulation.overlap
-    )
+    starts, ends = transfers(times.ready_seconds[:, 0], seconds.sum(axis=0), times.ready_seconds[-1, 0], overlap)
     for k in range(seconds.shape[1]):
         whole = seconds[:, k].sum()
         edges = starts[k] + (ends[k] - starts[k]) * np.cumsum([0.0, *seconds[:, k]]) / (whole or 1.0)
@@ -110,5 +116,5 @@ def _network(simulation: Simulation) -> Iterator[tuple[str, str, float, float]]:
             if end > start:
                 yield _NAMES[kind], f"bucket {k + 1}", forward + start, forward + end
     if times.weights.item():
-        end = simulation.step_seconds
+        end = times.total.item()
         yield "gather", "new weights", end - times.weights.item(), end

@@ -18,7 +18,7 @@ from lplab.hardware.precisions import Precision
 from lplab.hardware.workloads import Layer, Workload
 
 KINDS = {"conv": "convolution", "linear": "dense", "embedding": "embedding"}  # ours, and LayerInfo's
-PROBE = 2**16  # elements: larger tensors are asked by their rows what a compressor remembers of them
+PROBE = 2**16  # elements: the state of larger tensors is extrapolated
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Traffic:
     Attributes:
         kinds: of each request, "sum", "gather" or "broadcast"; a compressor makes up to two for a layer.
         payload_bytes: what a device puts into each: float64 [layers, requests].
-        state_bytes: what the compressor remembers, residues above all: float64 [layers], on each device.
+        state_bytes: state of the compressor, mostly residuals: float64 [layers], on each device.
         compressed: whether a compressor works on the gradient at all.
     """
 
@@ -40,8 +40,8 @@ class Traffic:
     def sent_bytes(self, devices: Floats, *, halved: bool = False) -> np.ndarray:
         """Bytes that a device sends in a step on average, as rings send them: float64, of the shape of ``devices``.
 
-        The same factors as in :func:`lplab.compression.rates.wire_bytes`. ``halved``: sums are only scattered, not
-        gathered again, as where each device updates one part of the weights.
+        The same factors as in :func:`lplab.compression.compression_ratio.wire_bytes`. ``halved``: sums are only
+        scattered, not gathered again, as with sharded updates.
         """
         p = np.asarray(devices, np.float64)
         factors = {"sum": (1 if halved else 2) * (p - 1) / p, "gather": p - 1, "broadcast": (p - 1) / p}
@@ -88,7 +88,9 @@ def traffic(workload: Workload, precision: Precision, compressor: Compressor | N
     for i, layer in enumerate(workload.layers):
         here: dict[tuple[int, str], float] = {}
         for info in tensors_of(layer, workload.tokens):
-            plan, state = known.setdefault(info, _asked(compressor, info)) if info not in known else known[info]
+            plan, state = (
+                known.setdefault(info, _plan_and_state(compressor, info)) if info not in known else known[info]
+            )
             for request, nbytes in plan.items():
                 here[request] = here.get(request, 0.0) + layer.count * nbytes
             states[i] += layer.count * state
@@ -132,21 +134,21 @@ def _trained(layer: Layer) -> int:
     return 0 if layer.shared else layer.weights * layer.count
 
 
-def _asked(compressor: Compressor, info: LayerInfo) -> tuple[dict[tuple[int, str], int], float]:
-    """What the compressor sends for one tensor, by number and kind of the request, and bytes that it remembers."""
+def _plan_and_state(compressor: Compressor, info: LayerInfo) -> tuple[dict[tuple[int, str], int], float]:
+    """Bytes that the compressor sends for one tensor, by number and kind of the request, and bytes of its state."""
     own = compressor.for_layer(info)
     plan = {(i, transfer.kind): transfer.payload_bytes for i, transfer in enumerate(own.plan(info.shape))}
     return plan, _state_bytes(own, info.shape)
 
 
 def _state_bytes(compressor: Compressor, shape: tuple[int, ...]) -> float:
-    """Bytes that it remembers of a tensor: of a large one from two smaller ones, as they grow along with its rows."""
+    """Bytes of state for a tensor; for a large one extrapolated from two smaller ones, linearly in its rows."""
     rows = max(8, PROBE // prod(shape[1:]))
     if shape[0] <= rows:
-        return _held(compressor, shape)
-    one, two = (_held(compressor, (n, *shape[1:])) for n in (rows // 2, rows // 2 * 2))
+        return _array_bytes(compressor, shape)
+    one, two = (_array_bytes(compressor, (n, *shape[1:])) for n in (rows // 2, rows // 2 * 2))
     return one + (two - one) * (shape[0] - rows // 2) / (rows // 2)
 
 
-def _held(compressor: Compressor, shape: tuple[int, ...]) -> float:
+def _array_bytes(compressor: Compressor, shape: tuple[int, ...]) -> float:
     return float(sum(array.nbytes for array in compressor.init(shape).arrays().values()))

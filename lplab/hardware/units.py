@@ -9,10 +9,10 @@ _PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"), (1e-15, "f"))
 
 
-def amount(value: float, unit: str, digits: int = 3) -> str:
+def format_si(value: float, unit: str, digits: int = 3) -> str:
     """A value with a prefix of thousands before its unit.
 
-    >>> amount(1.289e9, "Wh"), amount(0.0423, "J"), amount(-350.0, "W"), amount(0, "J")
+    >>> format_si(1.289e9, "Wh"), format_si(0.0423, "J"), format_si(-350.0, "W"), format_si(0, "J")
     ('1.29 GWh', '42.3 mJ', '−350 W', '0 J')
     """
     if value == 0 or not math.isfinite(value):
@@ -32,7 +32,7 @@ def duration(seconds: float, digits: int = 3) -> str:
     for unit, word in ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2 * unit:
             return f"{grouped(seconds / unit, digits)} {word}"
-    return amount(seconds, "s", digits)
+    return format_si(seconds, "s", digits)
 
 
 def mass(kilograms: float, digits: int = 3) -> str:

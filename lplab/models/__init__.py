@@ -1,7 +1,7 @@
-"""The small model zoo: networks that train in seconds on two cores and are real enough to show what formats do.
+"""A small model zoo: networks that train in seconds on two cores and show the effects of number formats.
 
-This package needs PyTorch; the rest of lplab's ground does not. Every model is made from a seed, touches no global
-random state, and starts from the same bits on every machine (:func:`initialize`). Sizes are parameters.
+This package needs PyTorch. Every model is made from a seed, leaves the global random state unchanged, and has the same
+initial bits on every machine (:func:`initialize`). Sizes are parameters.
 
 >>> import torch
 >>> model = digits_resnet(seed=0)
@@ -14,10 +14,9 @@ try:
 except ImportError as error:
     raise ImportError("lplab.models needs PyTorch: pip install 'lplab[torch]'") from error
 
-from lplab.models.first_bits import initialize
-from lplab.models.others import CNN, MLP, CharacterLSTM, DepthwiseNet, cnn, depthwise_net, lstm, mlp
+from lplab.models.basic import CNN, MLP, CharacterLSTM, DepthwiseNet, RowLstm, cnn, depthwise_net, lstm, mlp, row_lstm
+from lplab.models.initialization import initialize
 from lplab.models.residual import DigitsResNet, ResidualBlock, ResNet, digits_resnet, resnet
-from lplab.models.row_reader import RowReader, row_reader
 from lplab.models.transformer import Attention, CharacterTransformer, character_transformer, transformer
 
 __all__ = [
@@ -30,7 +29,7 @@ __all__ = [
     "DigitsResNet",
     "ResNet",
     "ResidualBlock",
-    "RowReader",
+    "RowLstm",
     "character_transformer",
     "cnn",
     "depthwise_net",
@@ -39,6 +38,6 @@ __all__ = [
     "lstm",
     "mlp",
     "resnet",
-    "row_reader",
+    "row_lstm",
     "transformer",
 ]

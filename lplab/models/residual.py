@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lplab.models.first_bits import made
+from lplab.models.initialization import build
 
 
 class ResidualBlock(nn.Module):
@@ -57,21 +57,21 @@ class DigitsResNet(nn.Module):
 
 
 def digits_resnet(seed: int = 0) -> DigitsResNet:
-    """The residual network of the labs, initialised from ``seed``; torch's global random state stays as it was.
+    """The residual network of the labs, initialised from ``seed``; torch's global random state is unchanged.
 
     >>> digits_resnet(seed=3).layer2.conv1.weight.shape
     torch.Size([24, 16, 3, 3])
     """
-    return made(DigitsResNet, seed)
+    return build(DigitsResNet, seed)
 
 
 class ResNet(nn.Module):
-    """The residual network for CIFAR (He et al. 2015, section 4.2), depth 6n + 2: n blocks a width.
+    """The residual network for CIFAR (He et al. 2015, section 4.2), depth 6n + 2: n blocks per width.
 
     Args:
         depth: 8, 14, 20, 26, … convolutions and one linear layer; ``bottleneck`` blocks count three and give 9n + 2.
         width: channels of the first third; the others have twice and four times as many.
-        channels, classes: of images and answers.
+        channels, classes: image channels and number of classes.
         bottleneck: blocks of a reducing 1 × 1, a 3 × 3 and an expanding 1 × 1 convolution, as in ResNet-50.
 
     Raises:
@@ -137,4 +137,4 @@ def resnet(depth: int = 8, width: int = 8, channels: int = 3, classes: int = 10,
     >>> resnet(depth=8)(torch.zeros(2, 3, 16, 16)).shape
     torch.Size([2, 10])
     """
-    return made(ResNet, seed, depth, width, channels, classes, **more)
+    return build(ResNet, seed, depth, width, channels, classes, **more)

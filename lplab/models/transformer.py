@@ -1,4 +1,4 @@
-"""The character Transformer, attention spelled out."""
+"""The character Transformer, with attention written out."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lplab.models.first_bits import made
+from lplab.models.initialization import build
 
 
 class Attention(nn.Module):
-    """Causal multi-head self-attention, spelled out (Vaswani et al. 2017, arXiv:1706.03762, equation 1).
+    """Causal multi-head self-attention, written out (Vaswani et al. 2017, arXiv:1706.03762, equation 1).
 
-    ``probabilities`` is an identity: a named place where hooks meet the attention weights, the left operand of the
-    second product, just as they meet the operands of a linear layer.
+    ``probabilities`` is an identity module, so that hooks can access the attention weights, the left operand of the
+    second product, like the operands of a linear layer.
     """
 
     def __init__(self, width: int, heads: int):
@@ -49,7 +49,7 @@ class FeedForward(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """Attention and feed-forward, each behind a layer norm and beside a shortcut (pre-norm, as in GPT-2)."""
+    """Attention and feed-forward, each with a layer norm before it and a shortcut around it (pre-norm, as in GPT-2)."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -100,7 +100,7 @@ def transformer(vocabulary: int, seed: int = 0, **sizes: int) -> CharacterTransf
     >>> transformer(75, width=32, blocks=2).head
     Linear(in_features=32, out_features=75, bias=True)
     """
-    return made(CharacterTransformer, seed, vocabulary, **sizes)
+    return build(CharacterTransformer, seed, vocabulary, **sizes)
 
 
 def character_transformer(vocabulary: int, seed: int = 0) -> CharacterTransformer:
@@ -109,4 +109,4 @@ def character_transformer(vocabulary: int, seed: int = 0) -> CharacterTransforme
     >>> len(character_transformer(vocabulary=75, seed=3).blocks)
     3
     """
-    return made(CharacterTransformer, seed, vocabulary)
+    return build(CharacterTransformer, seed, vocabulary)

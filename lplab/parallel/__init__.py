@@ -1,43 +1,47 @@
 """Many learners: simulated in one process (``learners.py``), or as a hook of DistributedDataParallel (``hook.py``).
 
-Both drive the same generators of :mod:`lplab.compression`, so that they agree bit for bit. Weights in 8 bits, whose
-owner keeps the rest: ``weight_broadcast.py`` between processes, ``shared_weights.py`` in one.
-Federated averaging, with clients that do not come back: ``federated.py``.
+Both run the same generators of :mod:`lplab.compression`, so they agree bit for bit. Sharded updates with weights sent
+in 8 bits: ``sharded_update.py`` between processes, ``simulated_sharding.py`` in one. Federated averaging with clients
+that drop out: ``federated.py``.
 """
 
 from lplab.parallel.clients import FederatedSettings, client_batches
-from lplab.parallel.federated import Federated, FederatedRound
+from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
+from lplab.parallel.federated import FedAvg, FederatedRound
 from lplab.parallel.hook import HookState, compress_hook, ddp_hook
 from lplab.parallel.layers import layer_infos
-from lplab.parallel.learners import Learners, Round, shards, simulate_learners
-from lplab.parallel.memory import Memory, portable
+from lplab.parallel.learners import Learners, LearnerStep, shards, simulate_learners
 from lplab.parallel.settings import RunSettings
-from lplab.parallel.shared_weights import SharedStep, SharedWeights
+from lplab.parallel.sharded_update import ShardedWeightUpdate
 from lplab.parallel.similarity import cosine_distance, hamming_distance
-from lplab.parallel.simulated import SimulatedRun, differing
-from lplab.parallel.weight_broadcast import WeightBroadcast
+from lplab.parallel.simulated import SimulatedRun, count_differences
+from lplab.parallel.simulated_sharding import ShardedStep, SimulatedShardedTraining
+
+# former names
+Federated, Memory, Round, portable, differing = FedAvg, ErrorFeedbackState, LearnerStep, merge_ranks, count_differences
+SharedStep, SharedWeights, WeightBroadcast = ShardedStep, SimulatedShardedTraining, ShardedWeightUpdate
 
 __all__ = [
-    "Federated",
+    "ErrorFeedbackState",
+    "FedAvg",
     "FederatedRound",
     "FederatedSettings",
     "HookState",
+    "LearnerStep",
     "Learners",
-    "Memory",
-    "Round",
     "RunSettings",
-    "SharedStep",
-    "SharedWeights",
+    "ShardedStep",
+    "ShardedWeightUpdate",
     "SimulatedRun",
-    "WeightBroadcast",
+    "SimulatedShardedTraining",
     "client_batches",
     "compress_hook",
     "cosine_distance",
+    "count_differences",
     "ddp_hook",
-    "differing",
     "hamming_distance",
     "layer_infos",
-    "portable",
+    "merge_ranks",
     "shards",
     "simulate_learners",
 ]

@@ -1,4 +1,4 @@
-"""How much learners agree while they train: what they choose, how much of it in all, how alike their memories are.
+"""How much learners agree while they train: the elements they select, their union, the similarity of residuals.
 
 This module needs PyTorch.
 """
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from lplab.compression import Compressor, Ledger, ScaleCom, TopK
-from lplab.compression.local import largest_of_chunks
-from lplab.compression.sparse import chosen, largest
-from lplab.formats.base import whole
-from lplab.parallel.gradients import trained
+from lplab.checks import check_int
+from lplab.compression import Compressor, ScaleCom, TopK, TrafficLog
+from lplab.compression.selection import largest_per_chunk
+from lplab.compression.sparse import selected_count, top_k_indices
+from lplab.parallel.gradients import trainable_parameters
 from lplab.parallel.learners import Learners
 from lplab.parallel.similarity import cosine_distance
 
@@ -26,44 +26,45 @@ class Agreement:
     """One step, over all layers that are compressed.
 
     Attributes:
-        union: share of the elements that at least one learner sends.
-        density: share that one learner sends.
-        cosine: mean cosine distance of the learners' memories before the step, pair by pair; NaN while they are empty.
-        missed: of what the leader chooses, the share that the sum of all learners would not have chosen in the same
-            way: the Hamming distance d/k of two sets of equal size.
+        union: fraction of the elements that at least one learner sends.
+        density: fraction that one learner sends.
+        cosine: mean cosine distance of the learners' residuals before the step, over all pairs; NaN while all are zero.
+        hamming_distance: d/k between the leader's selection and that from the sum of all learners, two sets of k
+            elements: the fraction of the leader's selection that is not in the other.
 
-    >>> Agreement(union=0.04, density=0.01, cosine=0.3, missed=0.5).growth
+    >>> Agreement(union=0.04, density=0.01, cosine=0.3, hamming_distance=0.5).growth
     4.0
     """
 
     union: float
     density: float
     cosine: float
-    missed: float
+    hamming_distance: float
 
     @property
     def growth(self) -> float:
-        """How many times what one learner sends the sum of all holds."""
+        """Elements in the union over elements that one learner sends."""
         return self.union / self.density
 
 
-class WatchedLearners(Learners):
-    """:class:`Learners` that are measured while they train. Arguments as there; TopK or ScaleCom only.
+class InstrumentedLearners(Learners):
+    """:class:`Learners` that measure their agreement. Arguments as there; TopK or ScaleCom only.
 
     Args:
-        every: measure each so many-th step, before it is made; the first time after so many less one.
+        every: measure before each step whose number (from 1) is a multiple of this.
 
     Attributes:
-        agreements: one for each step that was measured, unless a gradient was not finite.
+        agreements: one for each measured step, except steps skipped for a gradient that is not finite.
 
     Raises:
-        ValueError: a compressor that does not choose elements, or of no layer; ``every`` below 1.
+        ValueError: a compressor that does not select elements, or compresses no layer; ``every`` below 1.
 
     >>> import torch
     >>> from lplab.parallel.learners import shards
     >>> x, y = torch.randn(64, 400), torch.randint(0, 10, (64,))
     >>> batches = shards(lambda step: (x, y), learners=8)
-    >>> run = WatchedLearners(torch.nn.Linear(400, 10), torch.nn.CrossEntropyLoss(), batches, TopK(0.01), learners=8)
+    >>> model, loss = torch.nn.Linear(400, 10), torch.nn.CrossEntropyLoss()
+    >>> run = InstrumentedLearners(model, loss, batches, TopK(0.01), learners=8)
     >>> _ = run.one_step()
     >>> run.agreements[0].density, 0.01 < run.agreements[0].union <= 0.08
     (0.01, True)
@@ -71,64 +72,65 @@ class WatchedLearners(Learners):
 
     def __init__(self, *arguments: Any, every: int = 1, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.every = whole("every", every, 1, 2**31 - 1)
+        self.every = check_int("every", every, 1, 2**31 - 1)
         if not isinstance(self.compressor, TopK | ScaleCom):
-            raise ValueError(f"only TopK and ScaleCom choose elements, got {type(self.compressor).__name__}")
-        if not any(self._chooses(name, p.ndim) for name, p in trained(self.model).items()):
-            raise ValueError(f"{self.compressor!r} compresses no matrix of this model: there is nothing to watch")
+            raise ValueError(f"only TopK and ScaleCom select elements, got {type(self.compressor).__name__}")
+        if not any(self._is_sparse(name, p.ndim) for name, p in trainable_parameters(self.model).items()):
+            raise ValueError(f"{self.compressor!r} compresses no matrix of this model: there is nothing to measure")
         self.agreements: list[Agreement] = []
 
-    def _exchange(self, gradients: dict[str, Tensor], ledger: Ledger) -> None:
-        seen = [self._look(gradients)] if (self.step + 1) % self.every == 0 else []
+    def _exchange(self, gradients: dict[str, Tensor], ledger: TrafficLog) -> None:
+        measured = [self._measure(gradients)] if (self.step + 1) % self.every == 0 else []
         super()._exchange(gradients, ledger)
-        self.agreements += seen
+        self.agreements += measured
 
-    def _look(self, gradients: dict[str, Tensor]) -> Agreement:
-        """Of the layers that hold chosen elements: which ones each learner would take, and whose are taken."""
-        memories: list[np.ndarray] = []
-        union = one = missed = 0  # elements that anybody sends, that one learner sends, and of those not the best
+    def _measure(self, gradients: dict[str, Tensor]) -> Agreement:
+        """The agreement over all sparse layers, from the gradients of this step and the residuals before it."""
+        residuals: list[np.ndarray] = []
+        union = sent = different = 0  # elements of the union, of one learner, and of the leader's not in the sum's
         for name, gradient in gradients.items():
-            if not self._chooses(name, gradient.ndim - 1):
+            if not self._is_sparse(name, gradient.ndim - 1):
                 continue
-            compressor = self.memories[0].compressors[name]
-            memories.append(self.residues(name))
-            wanted = memories[-1] + gradient.numpy().reshape(self.world, -1)
-            sets = [choice(compressor, row) for row in wanted]
-            led = sets[self.step % self.world]
-            best = choice(compressor, wanted.sum(axis=0))
-            union += union_of(sets if isinstance(compressor, TopK) else [led])
-            one += len(led)
-            missed += len(best) - np.intersect1d(led, best, assume_unique=True).size
-        memory = np.concatenate(memories, axis=1)
-        cosine = cosine_distance(memory) if self.world > 1 else float("nan")
-        return Agreement(union / memory.shape[1], one / memory.shape[1], cosine, missed / one)
+            compressor = self.states[0].compressors[name]
+            residuals.append(self.residuals(name))
+            corrected = residuals[-1] + gradient.numpy().reshape(self.world, -1)
+            sets = [selected_indices(compressor, row) for row in corrected]
+            leaders = sets[self.step % self.world]
+            best = selected_indices(compressor, corrected.sum(axis=0))
+            union += union_size(sets if isinstance(compressor, TopK) else [leaders])
+            sent += len(leaders)
+            different += len(best) - np.intersect1d(leaders, best, assume_unique=True).size
+        all_residuals = np.concatenate(residuals, axis=1)
+        cosine = cosine_distance(all_residuals) if self.world > 1 else float("nan")
+        numel = all_residuals.shape[1]
+        return Agreement(union / numel, sent / numel, cosine, different / sent)
 
-    def _chooses(self, name: str, dimensions: int) -> bool:
-        """Whether elements of this layer are chosen: not of biases, nor of layers that go dense."""
-        return dimensions > 1 and isinstance(self.memories[0].compressors[name], TopK | ScaleCom)
+    def _is_sparse(self, name: str, dimensions: int) -> bool:
+        """Whether elements of this layer are selected: not for biases and layers that are sent dense."""
+        return dimensions > 1 and isinstance(self.states[0].compressors[name], TopK | ScaleCom)
 
 
-def choice(compressor: Compressor, values: np.ndarray) -> np.ndarray:
-    """Indices of the elements that a compressor would choose of one learner's memory and gradient, rising.
+def selected_indices(compressor: Compressor, values: np.ndarray) -> np.ndarray:
+    """Indices of the elements that a compressor selects from residual plus gradient of one learner, ascending.
 
     Raises:
-        ValueError: a compressor that does not choose elements, or a ScaleCom without a chunk.
+        ValueError: a compressor that does not select elements, or a ScaleCom without a chunk.
 
     >>> x = np.array([3, 1, -2, 0.5], np.float32)
-    >>> choice(TopK(0.5), x).tolist(), choice(ScaleCom(chunk=3), x).tolist()
+    >>> selected_indices(TopK(0.5), x).tolist(), selected_indices(ScaleCom(chunk=3), x).tolist()
     ([0, 2], [0, 3])
     """
     if isinstance(compressor, TopK):
-        return largest(values, chosen(compressor.density, values.size))
+        return top_k_indices(values, selected_count(compressor.density, values.size))
     if isinstance(compressor, ScaleCom) and compressor.chunk is not None:
-        return largest_of_chunks(values, compressor.chunk, compressor.m)
-    raise ValueError(f"only TopK, and ScaleCom with a chunk, choose elements, got {compressor!r}")
+        return largest_per_chunk(values, compressor.chunk, compressor.m)
+    raise ValueError(f"only TopK, and ScaleCom with a chunk, select elements, got {compressor!r}")
 
 
-def union_of(sets: Sequence[np.ndarray]) -> int:
-    """How many elements are in at least one of the sets.
+def union_size(sets: Sequence[np.ndarray]) -> int:
+    """The number of elements in at least one of the sets.
 
-    >>> union_of([np.array([1, 2]), np.array([2, 5])])
+    >>> union_size([np.array([1, 2]), np.array([2, 5])])
     3
     """
     return int(np.unique(np.concatenate(list(sets))).size)

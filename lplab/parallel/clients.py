@@ -1,4 +1,4 @@
-"""The clients of federated averaging: who takes part, what travels, and which data are whose.
+"""The clients of federated averaging: participation, message formats, and the division of the data.
 
 This module needs PyTorch.
 """
@@ -13,31 +13,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lplab.checks import check_int
 from lplab.compression import Compressor, Dense
 from lplab.compression.settings import check_settings
-from lplab.compression.weight_shares import check_travels
-from lplab.formats.base import whole
+from lplab.compression.sharded_weights import check_whole_bytes
 from lplab.parallel.gradients import Batch
 
 
 @dataclass(frozen=True)
 class FederatedSettings:
-    """Who takes part, and what travels.
+    """The settings of federated averaging.
 
     Args:
-        clients: how many there are.
-        share: of the clients that is asked in a round, at least one.
-        local_steps: steps of SGD at a client before it answers.
-        lr: of these steps.
-        upload: compressor of what the weights moved by; its memory stays at the client.
-        download: "fp32", or the name of a format of 8 or 16 bits in which weights go out; vectors go in float32.
-        returns: the chance that a client that was asked answers; one that does not has trained for nothing.
-        once: whether each client is asked at most once, as phones may be.
+        clients: number of clients.
+        share: fraction of the clients that is selected in a round, at least one client.
+        local_steps: steps of SGD at a client in a round.
+        lr: learning rate of these steps.
+        upload: compressor of the weight updates; its residuals stay at the clients.
+        download: "fp32", or the name of a format of 8 or 16 bits for the weights sent; vectors are sent in float32.
+        response_probability: of a selected client; the update of one that does not respond is lost.
+        without_replacement: whether each client is selected at most once, as with a large population of phones.
 
     Raises:
-        ValueError: a setting of the wrong kind, a number out of range, or a format that does not fill whole bytes.
+        ValueError: a setting of the wrong type, a number out of range, or a format that does not fill whole bytes.
 
-    >>> FederatedSettings(clients=10, share=0.25).asked
+    >>> FederatedSettings(clients=10, share=0.25).selected_per_round
     2
     """
 
@@ -47,37 +47,37 @@ class FederatedSettings:
     lr: float = 0.1
     upload: Compressor = field(default_factory=Dense)
     download: str = "fp32"
-    returns: float = 1.0
-    once: bool = False
+    response_probability: float = 1.0
+    without_replacement: bool = False
 
     def __post_init__(self) -> None:
         check_settings(self)
-        whole("clients", self.clients, 1, 2**20)
-        whole("local_steps", self.local_steps, 1, 2**20)
-        for name, value in (("share", self.share), ("returns", self.returns)):
+        check_int("clients", self.clients, 1, 2**20)
+        check_int("local_steps", self.local_steps, 1, 2**20)
+        for name, value in (("share", self.share), ("response_probability", self.response_probability)):
             if not 0 < value <= 1:
                 raise ValueError(f"{name} must be above 0 and at most 1, got {value}")
         if not 0 < self.lr < np.inf:
             raise ValueError(f"lr must be a positive number, got {self.lr}")
-        check_travels("download", self.download)
+        check_whole_bytes("download", self.download)
 
     @property
-    def asked(self) -> int:
-        """Clients that are asked in a round."""
+    def selected_per_round(self) -> int:
+        """Clients selected in a round."""
         return max(1, int(round(self.share * self.clients, 6)))  # 0.29 · 100 is 28.999… in binary
 
 
 def client_batches(
     inputs: Any, targets: Any, clients: int, batch: int, seed: int = 0, by_label: bool = False
 ) -> Callable[[int, int], Batch]:
-    """Examples divided among clients, evenly; a function of (client, step).
+    """Divide examples evenly among clients; returns a function of (client, step).
 
     Args:
         inputs, targets: one example in each row.
-        clients: how many; what is left over is not used.
-        batch: examples of a step, drawn from the client's own.
-        seed: of the division and the drawing.
-        by_label: sorted by target first, so that each client sees few of the classes.
+        clients: number of clients; examples left over are not used.
+        batch: examples in a step, drawn from the client's own.
+        seed: of the division and the batches.
+        by_label: whether examples are sorted by target first, so that each client has few of the classes.
 
     Raises:
         ValueError: fewer examples than clients times batch.
@@ -87,8 +87,8 @@ def client_batches(
     ([0, 0, 0, 0], [1, 1, 1, 1])
     """
     inputs, targets = (torch.as_tensor(x) for x in (inputs, targets))
-    each = len(inputs) // whole("clients", clients, 1, 2**20)
-    if each < whole("batch", batch, 1, 2**20):
+    each = len(inputs) // check_int("clients", clients, 1, 2**20)
+    if each < check_int("batch", batch, 1, 2**20):
         raise ValueError(
             f"{len(inputs)} examples are {each} for each of {clients} clients, fewer than a batch of {batch}"
         )

@@ -1,7 +1,7 @@
-"""The requests of many layers, fused: one collective of torch.distributed for each kind, all as bytes.
+"""Fused requests of many layers: one collective of torch.distributed for each kind, all as bytes.
 
-Values are summed in the order of ranks after a gather ("ordered"), as the simulator does; or by ``all_reduce``, which
-moves fewer bytes and whose order of additions is the backend's.
+Values are all-gathered and summed in the order of ranks ("ordered"), as in the simulator; or summed by ``all_reduce``,
+which sends fewer bytes and adds in the order of the backend.
 
 This module needs PyTorch.
 """
@@ -16,17 +16,17 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from lplab.compression.exchange import answer_to
-from lplab.compression.protocol import Broadcast, Gather, Request, Sum
-from lplab.compression.values import bytes_per_value, from_bytes, round_to_wire, to_bytes
+from lplab.compression.compressor import AllGather, AllReduce, Broadcast, Request
+from lplab.compression.exchange import collective_result
+from lplab.compression.wire.values import bytes_per_value, from_bytes, round_to_wire, to_bytes
 
 
-class Wire:
-    """A process group that answers requests.
+class ProcessGroupTransport:
+    """Performs requests on a process group.
 
     Args:
         group: of torch.distributed; None for the default one.
-        ordered: whether sums are taken in the order of ranks.
+        ordered: whether values are summed in the order of ranks.
     """
 
     def __init__(self, group: Any = None, ordered: bool = True) -> None:
@@ -35,26 +35,25 @@ class Wire:
         nccl = dist.get_backend(group) == "nccl"
         self.device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
 
-    def answers(self, requests: Sequence[Request]) -> list[Any]:
-        """An answer for each request; all ranks ask for the same kinds in the same order."""
-        found: list[Any] = [None] * len(requests)
-        for kind, answer in ((Broadcast, self._broadcasts), (Sum, self._sums), (Gather, self._gathers)):
-            places = [i for i, request in enumerate(requests) if isinstance(request, kind)]
-            if places:
-                for i, value in zip(places, answer([requests[i] for i in places]), strict=True):
-                    found[i] = value
-        return found
+    def perform(self, requests: Sequence[Request]) -> list[Any]:
+        """The result of each request; all ranks pass the same kinds in the same order."""
+        results: list[Any] = [None] * len(requests)
+        for kind, perform in ((Broadcast, self._broadcasts), (AllReduce, self._sums), (AllGather, self._gathers)):
+            indices = [i for i, request in enumerate(requests) if isinstance(request, kind)]
+            if indices:
+                for i, result in zip(indices, perform([requests[i] for i in indices]), strict=True):
+                    results[i] = result
+        return results
 
-    def all_agree(self, yes: bool) -> bool:
-        """Whether all ranks say yes: one byte."""
-        flag = torch.tensor([yes], dtype=torch.uint8, device=self.device)
+    def all_true(self, value: bool) -> bool:
+        """Whether ``value`` is true on all ranks; sends one byte."""
+        flag = torch.tensor([value], dtype=torch.uint8, device=self.device)
         dist.all_reduce(flag, dist.ReduceOp.MIN, self.group)
         return bool(flag.item())
 
     def gather(self, payload: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
-        """The payloads of all ranks, whose lengths everybody knows; padded to the longest."""
-        most = max(sizes)
-        own = torch.zeros(most, dtype=torch.uint8, device=self.device)
+        """The payloads of all ranks, whose lengths all ranks know; padded to the longest."""
+        own = torch.zeros(max(sizes), dtype=torch.uint8, device=self.device)
         own[: payload.size] = torch.from_numpy(payload.copy())
         rows = [torch.empty_like(own) for _ in range(self.world)]
         dist.all_gather(rows, own, self.group)
@@ -82,13 +81,15 @@ class Wire:
 
     def _reduced_sums(self, requests: Sequence[Any]) -> list[np.ndarray]:
         types = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-        answers = []
+        results = []
         for request in requests:
             values = torch.from_numpy(request.values.copy()).to(self.device, types[request.wire])
             dist.all_reduce(values, group=self.group)
-            total = values.float().cpu().numpy()  # half precision is added in half precision, which may overflow
-            answers.append(request.finish(round_to_wire(total, request.wire)))
-        return answers
+            total = (
+                values.float().cpu().numpy()
+            )  # the backend sums half precision in half precision, which may overflow
+            results.append(request.finish(round_to_wire(total, request.wire)))
+        return results
 
     def _gathers(self, requests: Sequence[Any]) -> list[np.ndarray]:
         sizes = np.array([request.payload.size for request in requests], "<i8")
@@ -101,10 +102,10 @@ class Wire:
         ]
 
 
-def _ordered_sum(request: Sum, payloads: Sequence[np.ndarray]) -> Any:
-    """What the simulator would answer, from the bytes of all ranks."""
+def _ordered_sum(request: AllReduce, payloads: Sequence[np.ndarray]) -> Any:
+    """The simulator's result, from the bytes of all ranks."""
     size = request.values.size
-    return answer_to([replace(request, values=from_bytes(p, request.wire, size)) for p in payloads])
+    return collective_result([replace(request, values=from_bytes(p, request.wire, size)) for p in payloads])
 
 
 def _split(buffer: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""The gradients of many learners that share one model: one after another, or all together in one stacked pass.
+"""The gradients of many learners that share one model: sequentially, or batched in one pass.
 
 This module needs PyTorch.
 """
@@ -13,14 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lplab.parallel.stackable import check_pass
+from lplab.parallel.batching_check import check_pass
 
 Batch = tuple[Any, Any]
 Loss = Callable[[Any, Any], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class LearnerGradients:
     """Losses and gradients of one step.
 
     Attributes:
@@ -32,24 +32,26 @@ class Found:
     gradients: dict[str, Tensor]
 
 
-def trained(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that are trained, by name."""
+def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters with ``requires_grad``, by name."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def seed_of(seed: int, step: int, rank: int) -> int:
-    """The seed of dropout and the like for one learner in one step, in a simulation and in a real run alike."""
+def learner_seed(seed: int, step: int, rank: int) -> int:
+    """The seed of one learner in one step, for dropout and the like; the same in simulated and distributed runs."""
     return (seed * 1_000_003 + step * 4099 + rank) % 2**63
 
 
-def loop(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Sequence[int]) -> Found:
-    """One learner after another: works for every model, and is what the other engine is tested against.
+def sequential_gradients(
+    model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Sequence[int]
+) -> LearnerGradients:
+    """One learner after another: works for every model, and is the reference for the other engine.
 
-    Buffers, such as running means, are those of rank 0, as in DistributedDataParallel.
+    Buffers such as running means are those of rank 0, as in DistributedDataParallel.
     """
-    parameters = trained(model)
+    parameters = trainable_parameters(model)
     buffers = [b.clone() for b in model.buffers()]
-    losses, rows, kept = [], [], buffers
+    losses, rows, rank_0_buffers = [], [], buffers
     with torch.random.fork_rng(devices=[]):
         for rank, ((inputs, targets), seed) in enumerate(zip(batches, seeds, strict=True)):
             torch.manual_seed(seed)
@@ -61,9 +63,9 @@ def loop(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Sequence
             )
             losses.append(value.item())
             if rank == 0:
-                kept = [b.clone() for b in model.buffers()]
-    _restore(model, kept)
-    return Found(losses, {name: torch.stack([row[i] for row in rows]) for i, name in enumerate(parameters)})
+                rank_0_buffers = [b.clone() for b in model.buffers()]
+    _restore(model, rank_0_buffers)
+    return LearnerGradients(losses, {name: torch.stack([row[i] for row in rows]) for i, name in enumerate(parameters)})
 
 
 def _restore(model: nn.Module, buffers: Sequence[Tensor]) -> None:
@@ -71,17 +73,17 @@ def _restore(model: nn.Module, buffers: Sequence[Tensor]) -> None:
         buffer.copy_(value)
 
 
-def stacked(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Sequence[int]) -> Found:
+def batched_gradients(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Sequence[int]) -> LearnerGradients:
     """All batches in one forward pass; each layer's input and output gradient then give the gradients of all learners.
 
-    Batches must be equally large, along the first dimension. Dropout throws other coins than :func:`loop`.
+    Batches must have equal sizes, along the first dimension. Dropout masks differ from :func:`sequential_gradients`.
 
     Raises:
         ValueError: a model for which this is not possible; the message names the layer.
     """
-    layers = supported(model)
+    layers = batchable_layers(model)
     check_pass(model, layers, batches[0][0], batches[-1][0][:1])
-    parameters, learners = trained(model), len(batches)
+    parameters, learners = trainable_parameters(model), len(batches)
     taps: dict[str, tuple[Tensor, Tensor]] = {}
     hooks = [module.register_forward_hook(_tap(name, taps)) for name, module in layers.items()]
     for parameter in parameters.values():
@@ -103,11 +105,13 @@ def stacked(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Seque
         if name in taps:
             gradients |= {f"{name}.{k}" if name else k: g for k, g in _of_layer(module, *taps[name], learners).items()}
     zeros = {n: p.new_zeros(learners, *p.shape) for n, p in parameters.items() if n not in gradients}
-    return Found([value.item() for value in losses], {name: {**gradients, **zeros}[name] for name in parameters})
+    return LearnerGradients(
+        [value.item() for value in losses], {name: {**gradients, **zeros}[name] for name in parameters}
+    )
 
 
 def _tap(name: str, taps: dict[str, tuple[Tensor, Tensor]]) -> Any:
-    """A forward hook that keeps a layer's input, and later the gradient of its output."""
+    """A forward hook that stores a layer's input, and later the gradient of its output."""
 
     def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         if name in taps:
@@ -120,13 +124,13 @@ def _tap(name: str, taps: dict[str, tuple[Tensor, Tensor]]) -> Any:
     return hook
 
 
-def supported(model: nn.Module) -> dict[str, nn.Module]:
-    """The layers with trained parameters, by name.
+def batchable_layers(model: nn.Module) -> dict[str, nn.Module]:
+    """The layers with trainable parameters, by name.
 
     Raises:
-        ValueError: one of them cannot be stacked, or two share a parameter.
+        ValueError: one of them cannot be batched, or two share a parameter.
     """
-    found, seen = {}, set()
+    layers, seen = {}, set()
     for name, module in model.named_modules():
         own = [p for p in module.parameters(recurse=False) if p.requires_grad]
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
@@ -135,19 +139,19 @@ def supported(model: nn.Module) -> dict[str, nn.Module]:
             continue
         if type(module) not in RULES:
             allowed = ", ".join(sorted(t.__name__ for t in RULES))
-            what = f"{name or 'the model'}: {type(module).__name__}"
-            raise ValueError(f"{what} cannot be stacked, only {allowed}; use engine='loop'")
+            layer = f"{name or 'the model'}: {type(module).__name__}"
+            raise ValueError(f"{layer} cannot be stacked, only {allowed}; use engine='loop'")
         if any(id(p) in seen for p in own):
             raise ValueError(f"{name} shares a parameter with another layer; use engine='loop'")
         seen |= {id(p) for p in own}
-        found[name] = module
-    return found
+        layers[name] = module
+    return layers
 
 
 def _of_layer(module: nn.Module, x: Tensor, gradient: Tensor, learners: int) -> dict[str, Tensor]:
-    found = RULES[type(module)](module, x.unflatten(0, (learners, -1)), gradient.unflatten(0, (learners, -1)))
-    wanted = {name for name, p in module.named_parameters(recurse=False)}
-    return {name: g for name, g in found.items() if name in wanted}
+    gradients = RULES[type(module)](module, x.unflatten(0, (learners, -1)), gradient.unflatten(0, (learners, -1)))
+    own = {name for name, p in module.named_parameters(recurse=False)}
+    return {name: g for name, g in gradients.items() if name in own}
 
 
 def _linear(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
@@ -169,16 +173,18 @@ def _convolution(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
 def _embedding(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
     learners, (vocabulary, width) = x.shape[0], module.weight.shape
     weight = gradient.new_zeros(learners * vocabulary, width)
-    places = x.flatten(1) + vocabulary * torch.arange(learners)[:, None]
-    weight.index_add_(0, places.flatten(), gradient.reshape(-1, width))
+    indices = x.flatten(1) + vocabulary * torch.arange(learners)[:, None]
+    weight.index_add_(0, indices.flatten(), gradient.reshape(-1, width))
     return {"weight": weight.unflatten(0, (learners, vocabulary))}
 
 
 def _layer_norm(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
-    own = tuple(range(x.ndim - len(module.normalized_shape), x.ndim))
-    rest = tuple(range(1, x.ndim - len(own)))
-    normal = (x - x.mean(own, keepdim=True)) * torch.rsqrt(x.var(own, unbiased=False, keepdim=True) + module.eps)
-    return {"weight": (gradient * normal).sum(rest), "bias": gradient.sum(rest)}
+    normalized = tuple(range(x.ndim - len(module.normalized_shape), x.ndim))
+    others = tuple(range(1, x.ndim - len(normalized)))
+    normal = (x - x.mean(normalized, keepdim=True)) * torch.rsqrt(
+        x.var(normalized, unbiased=False, keepdim=True) + module.eps
+    )
+    return {"weight": (gradient * normal).sum(others), "bias": gradient.sum(others)}
 
 
 RULES: dict[type[nn.Module], Callable[[Any, Tensor, Tensor], dict[str, Tensor]]] = {
@@ -189,7 +195,7 @@ RULES: dict[type[nn.Module], Callable[[Any, Tensor, Tensor], dict[str, Tensor]]]
 }
 """The gradients of all learners from a layer's input and the gradient of its output; a new layer is a new row."""
 
-ENGINES: dict[str, Callable[[nn.Module, Loss, Sequence[Batch], Sequence[int]], Found]] = {
-    "loop": loop,
-    "stacked": stacked,
+ENGINES: dict[str, Callable[[nn.Module, Loss, Sequence[Batch], Sequence[int]], LearnerGradients]] = {
+    "loop": sequential_gradients,
+    "stacked": batched_gradients,
 }

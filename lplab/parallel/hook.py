@@ -4,14 +4,13 @@
     ddp_model.register_comm_hook(state, compress_hook)       # or in one call: ddp_hook(ddp_model, ScaleCom(chunk=100))
     ...
     loss.backward()
-    state.apply(optimizer)                                   # instead of optimizer.step(): leaves out what all must
-    leave out
+    state.apply(optimizer)                                   # instead of optimizer.step(): skips the steps that all
+                                                             # ranks must skip
 
-Each parameter is compressed by itself; only the messages of a bucket are fused, so buckets may be rebuilt at will. With
-find_unused_parameters PyTorch throws away the average of a parameter that no rank used in a step, and with it what its
-residue sent: a model that leaves out layers by chance does better with the simulator.
-Communication waits until it is done: there is no overlap with the backward pass yet. Tested over gloo; over NCCL the
-same bytes pass through the GPU, which has not been run yet.
+Each parameter is compressed by itself; only the messages of a bucket are fused, so PyTorch may rebuild its buckets.
+With find_unused_parameters PyTorch discards the average of a parameter that no rank used in a step, and with it the
+values sent from its residual: for models that drop layers at random use the simulator. Communication does not overlap
+with the backward pass. Tested over gloo; with NCCL the same bytes pass through the GPU, which is not tested.
 
 This module needs PyTorch. It does not import annotations from __future__: PyTorch compares the hook's annotations as
 objects.
@@ -25,37 +24,37 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lplab.compression import Compressor, Context, Entry, Ledger
+from lplab.compression import Compressor, Context, Entry, TrafficLog
+from lplab.compression.compressor import Steps
 from lplab.compression.exchange import payload_bytes
-from lplab.compression.protocol import Steps
-from lplab.parallel.checkpoints import as_arrays, as_tensors
-from lplab.parallel.collectives import Wire
+from lplab.parallel.collectives import ProcessGroupTransport
+from lplab.parallel.error_feedback import ErrorFeedbackState
 from lplab.parallel.layers import layer_infos
-from lplab.parallel.memory import Memory
+from lplab.parallel.state_tensors import as_arrays, as_tensors
 
 
 class HookState:
-    """What the hook remembers between steps.
+    """The state of the hook between steps.
 
     Args:
         model: a DistributedDataParallel model.
-        compressor: of :mod:`lplab.compression`; ``LargeOnly(TopK(0.01))`` leaves small tensors dense, as AdaComp and
-            ScaleCom do by themselves.
+        compressor: of :mod:`lplab.compression`; ``DenseIfSmall(TopK(0.01))`` sends small tensors dense, as AdaComp
+            and ScaleCom do.
         process_group: None for the default one.
-        ordered: whether sums are taken in the order of ranks, bit for bit as in the simulator; else by ``all_reduce``.
-        seed: of all coins, the same on all ranks.
-        example: an input, for compressors that ask how often a weight is used.
-        scaler: a ``torch.amp.GradScaler``, if the loss is scaled: residues are kept in true units.
-        keep_ledger: whether the payloads of this rank are written down.
+        ordered: whether values are summed in the order of ranks, with the simulator's bits; else by ``all_reduce``.
+        seed: of all random numbers, the same on all ranks.
+        example: an input, for compressors that use ``LayerInfo.weight_reuse``.
+        scaler: a ``torch.amp.GradScaler``, if the loss is scaled: residuals are stored unscaled.
+        keep_ledger: whether the payloads of this rank are logged.
 
     Attributes:
-        skipped: whether the last step met a gradient that is not finite on some rank; then no residue has changed, and
-            the gradients are of no use: those of the bad bucket are zero (infinite with a scaler, to lower its scale).
-        ledger: payloads of this rank; of a step that is left out, what buckets before the bad one sent.
+        skipped: whether a gradient was not finite on some rank in the last step. Then no residual has changed, and the
+            gradients are not valid: those of the bad bucket are zero (infinite with a scaler, to lower its scale).
+        ledger: traffic log of this rank; of a skipped step it has the buckets before the bad one.
 
     Raises:
-        TypeError: not a DistributedDataParallel model (FSDP and compiled models hand over gradients in other ways), or
-            one with complex parameters.
+        TypeError: not a DistributedDataParallel model (FSDP and compiled models pass gradients in other ways), or one
+            with complex parameters.
     """
 
     def __init__(
@@ -73,101 +72,100 @@ class HookState:
         if not isinstance(model, DistributedDataParallel):
             raise TypeError(
                 f"lplab's hook is for DistributedDataParallel, got {type(model).__name__}; FSDP and torch.compile "
-                "hand over gradients in other ways: wrap the plain model in DistributedDataParallel"
+                "pass gradients in other ways: wrap the original model in DistributedDataParallel"
             )
         inner = model.module
         if any(hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) for m in model.modules()):
-            raise TypeError("a model under torch.compile is not supported: wrap the plain model")
+            raise TypeError("a model under torch.compile is not supported: wrap the original model")
         if any(p.is_complex() for p in inner.parameters() if p.requires_grad):
-            raise TypeError("complex parameters are not supported: gradients travel as real float32 values")
+            raise TypeError("complex parameters are not supported: gradients are sent as real float32 values")
         self.model = model
-        self.wire = Wire(process_group, ordered)
-        self.memory = Memory(compressor, layer_infos(inner, example))
+        self.transport = ProcessGroupTransport(process_group, ordered)
+        self.states = ErrorFeedbackState(compressor, layer_infos(inner, example))
         self.names = {id(p): name for name, p in inner.named_parameters()}
         self.seed, self.scaler = seed, scaler
-        self.ledger: Ledger | None = Ledger() if keep_ledger else None
+        self.ledger: TrafficLog | None = TrafficLog() if keep_ledger else None
         self.step, self.skipped = 0, False
         self._finite = True
 
     def apply(self, optimizer: torch.optim.Optimizer) -> bool:
-        """``optimizer.step()``, unless this step has to be left out; whether it was made."""
+        """``optimizer.step()``, unless this step is skipped; whether it was made."""
         if self.scaler is not None:
-            self.scaler.step(optimizer)  # leaves out infinite gradients by itself, and has to see them
+            self.scaler.step(optimizer)  # it skips infinite gradients, and needs to see them
         elif not self.skipped:
             optimizer.step()
         return not self.skipped
 
     def state_dict(self) -> dict[str, Any]:
-        """This rank's state: a file for each rank goes on bit for bit."""
-        saved = as_tensors(self.memory.state_dict())
-        return {"step": self.step, "world": self.wire.world, "rank": self.wire.rank, **saved}
+        """The state of this rank, to resume bit for bit: one file for each rank."""
+        saved = as_tensors(self.states.state_dict())
+        return {"step": self.step, "world": self.transport.world, "rank": self.transport.rank, **saved}
 
     def portable_state_dict(self) -> dict[str, Any]:
         """The mean of all ranks' states, equal on all of them: one file, for any number of ranks."""
-        saved = self.memory.state_dict()
+        saved = self.states.state_dict()
         for arrays in saved["layers"].values():
             for name, array in arrays.items():
-                total = torch.from_numpy(array.copy()).to(self.wire.device)
-                dist.all_reduce(total, group=self.wire.group)
-                arrays[name] = total.cpu().numpy() / np.float32(self.wire.world)
+                total = torch.from_numpy(array.copy()).to(self.transport.device)
+                dist.all_reduce(total, group=self.transport.group)
+                arrays[name] = total.cpu().numpy() / np.float32(self.transport.world)
         return {"step": self.step, "world": None, "rank": None, **as_tensors(saved)}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict` of the same rank, or on any number of ranks from :meth:`portable_state_dict`.
+        """Resume from :meth:`state_dict` of the same rank, or on any number of ranks from :meth:`portable_state_dict`.
 
-        What :func:`~lplab.parallel.memory.portable` makes of the states of all ranks is as good as the latter.
+        The result of :func:`~lplab.parallel.error_feedback.merge_ranks` is accepted like the latter.
 
         Raises:
             ValueError: the state of another rank, or of another number of ranks.
         """
-        here = (self.wire.world, self.wire.rank)
+        here = (self.transport.world, self.transport.rank)
         if saved["world"] is not None and (saved["world"], saved["rank"]) != here:
             raise ValueError(
                 f"this is the state of rank {saved['rank']} of {saved['world']}, here is rank {here[1]} of {here[0]}; "
-                "for another number of ranks save portable_state_dict(), or give portable() the states of all"
+                "for another number of ranks save portable_state_dict(), or call merge_ranks() with the states of all"
             )
-        self.memory.load_state_dict(as_arrays(saved))
+        self.states.load_state_dict(as_arrays(saved))
         self.step = saved["step"]
 
-    # -- what the hook calls ----------------------------------------------------------------------------------
+    # -- called by the hook -----------------------------------------------------------------------------------
 
     def average(self, names: list[str], gradients: list[np.ndarray]) -> list[np.ndarray]:
-        """The averages of one bucket: the generators of its layers run in step, their requests are fused."""
+        """The averages of one bucket: the generators of its layers run in lockstep, with fused requests."""
         runs = [self._run(name, gradient) for name, gradient in zip(names, gradients, strict=True)]
-        results: list[Any] = [None] * len(runs)
-        waiting, answers = list(range(len(runs))), [None] * len(runs)
-        while waiting:
-            asked = []
-            for i in waiting:
+        averages: list[Any] = [None] * len(runs)
+        running, results = list(range(len(runs))), [None] * len(runs)
+        while running:
+            requests = []
+            for i in running:
                 try:
-                    asked.append((i, runs[i].send(answers[i])))
+                    requests.append((i, runs[i].send(results[i])))
                 except StopIteration as stop:
-                    results[i] = stop.value
-            waiting = [i for i, _ in asked]
-            for (i, request), answer in zip(asked, self.wire.answers([r for _, r in asked]), strict=True):
-                answers[i] = answer
-                self._note(names[i], request)
-        return results
+                    averages[i] = stop.value
+            running = [i for i, _ in requests]
+            for (i, request), result in zip(requests, self.transport.perform([r for _, r in requests]), strict=True):
+                results[i] = result
+                self._log(names[i], request)
+        return averages
 
     def _run(self, name: str, gradient: np.ndarray) -> Steps:
-        context = Context(self.wire.rank, self.wire.world, self.step, name, self.seed)
-        return self.memory.compressors[name].steps(gradient, self.memory.states[name], context)
+        context = Context(self.transport.rank, self.transport.world, self.step, name, self.seed)
+        return self.states.compressors[name].steps(gradient, self.states.states[name], context)
 
-    def _note(self, name: str, request: Any) -> None:
+    def _log(self, name: str, request: Any) -> None:
         nbytes = payload_bytes(request)
         if self.ledger is not None and nbytes is not None:
-            kind = type(request).__name__.lower()
-            self.ledger.entries.append(Entry(self.step, name, kind, self.wire.rank, nbytes))
+            self.ledger.entries.append(Entry(self.step, name, request.kind, self.transport.rank, nbytes))
 
     def bucket_done(self, finite: bool, is_last: bool) -> None:
-        """Note a bucket; after the last one of a step, commit or roll back."""
+        """Record a bucket; after the last one of a step, commit or roll back."""
         self._finite &= finite
         if not is_last:
             return
         if self._finite:
-            self.memory.commit()
+            self.states.commit()
         else:
-            self.memory.rollback()
+            self.states.rollback()
         self.skipped, self._finite = not self._finite, True
         self.step += 1
 
@@ -176,7 +174,7 @@ def compress_hook(state, bucket):
     """For ``register_comm_hook``: takes a HookState and a GradBucket, returns a Future of the averaged buffer."""
     if state.model._join_config.enable:
         raise RuntimeError(
-            "join() is not supported: ranks without data would go on to lead and to send their residues; "
+            "join() is not supported: ranks without data would still lead and send their residuals; "
             "give all ranks equally many batches"
         )
     buffer = bucket.buffer()
@@ -186,7 +184,7 @@ def compress_hook(state, bucket):
     names = [state.names[id(p)] for p in bucket.parameters()]
     scale = 1.0 if state.scaler is None else float(state.scaler.get_scale())
     gradients = [_as_numpy(view, scale) for view in views]
-    finite = state.wire.all_agree(all(bool(np.isfinite(g).all()) for g in gradients))
+    finite = state.transport.all_true(all(bool(np.isfinite(g).all()) for g in gradients))
     if finite:
         for view, average in zip(views, state.average(names, gradients), strict=True):
             view.copy_(torch.from_numpy(average).to(view.device) * scale)
@@ -206,6 +204,6 @@ def ddp_hook(model: DistributedDataParallel, compressor: Compressor, **options: 
 
 
 def _as_numpy(gradient: torch.Tensor, scale: float) -> np.ndarray:
-    """A gradient in true units: float32 of numpy, a copy where that is needed."""
-    plain = gradient.detach().float().cpu()
-    return (plain / scale if scale != 1 else plain).contiguous().numpy()
+    """An unscaled gradient as a float32 array, copied where necessary."""
+    scaled = gradient.detach().float().cpu()
+    return (scaled / scale if scale != 1 else scaled).contiguous().numpy()

@@ -1,4 +1,4 @@
-"""Start a distributed run from a notebook or a terminal, listen to it, and leave no process behind.
+"""Start a distributed run from a notebook or a terminal, read its reports, and end all its processes.
 
 This module needs PyTorch (in the processes that it starts) and psutil.
 """
@@ -21,24 +21,24 @@ import psutil
 
 from lplab.parallel.settings import RunSettings
 
-MARK = "lplab "
-PATIENCE = 10.0  # seconds for processes to end by themselves
+LINE_PREFIX = "lplab "
+SHUTDOWN_TIMEOUT = 10.0  # seconds for processes to end after SIGTERM
 
 
 class DistributedError(RuntimeError):
-    """A run that ended before it was done; the message says which rank, and its last words."""
+    """A run that ended early; the message names the rank and its error."""
 
 
 class DistributedRun:
-    """A run by processes of this machine, as an iterator over what rank 0 reports.
+    """A run by processes on this machine, as an iterator over the reports of rank 0.
 
     Ending the iteration early, or :meth:`stop`, ends all processes.
 
     Args:
-        settings: what is trained.
+        settings: of the run.
 
     Attributes:
-        weights: of rank 0 in the end, float32 by parameter; {} until the run has come to its end.
+        weights: of rank 0 at the end, float32 by parameter; {} until the run is complete.
 
     >>> run = DistributedRun(RunSettings("mlp", learners=2, steps=3))
     >>> run.command[1:3]
@@ -50,7 +50,7 @@ class DistributedRun:
         self.command = self._command(settings)
         self.weights: dict[str, np.ndarray] = {}
         self._process: subprocess.Popen[str] | None = None
-        self._ranks: list[psutil.Process] = []  # as long as torchrun lives its children tell; somebody may kill it
+        self._ranks: list[psutil.Process] = []  # remembered in case torchrun itself is killed
         self._stopped = False
 
     @staticmethod
@@ -74,7 +74,7 @@ class DistributedRun:
                     self.weights = {name: stored[name] for name in stored.files}
 
     def _reports(self, command: list[str]) -> Iterator[dict[str, Any]]:
-        """Start the processes, and hand on what rank 0 says; whatever happens, they end."""
+        """Start the processes and yield the reports of rank 0; the processes end in any case."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -84,48 +84,48 @@ class DistributedRun:
         try:
             assert self._process.stdout is not None  # it is a pipe
             for line in self._process.stdout:
-                if line.startswith(MARK):
+                if line.startswith(LINE_PREFIX):
                     self._ranks = self._ranks or self.processes[1:]
-                    yield json.loads(line.removeprefix(MARK))
+                    yield json.loads(line.removeprefix(LINE_PREFIX))
                 else:
                     last.append(line.rstrip())
                 if self._process.poll() is not None and any(map(psutil.Process.is_running, self._ranks)):
-                    break  # nobody looks after the ranks any more
+                    break  # torchrun has ended and left its ranks running
             if self._process.wait() and not self._stopped:
                 raise DistributedError(reason(list(last), self._process.returncode))
         finally:
             self._end()
 
     def stop(self) -> None:
-        """End all processes; the iteration then ends, too."""
+        """End all processes, and with them the iteration."""
         self._stopped = True
         self._end()
 
     @property
     def processes(self) -> list[psutil.Process]:
-        """torchrun and all that it started."""
+        """torchrun and all processes that it started."""
         if self._process is None:
             return []
-        found: list[psutil.Process] = []
+        processes: list[psutil.Process] = []
         with contextlib.suppress(psutil.NoSuchProcess):
             own = psutil.Process(self._process.pid)
-            found = [own, *own.children(recursive=True)]
-        return [*found, *(rank for rank in self._ranks if rank not in found and rank.is_running())]
+            processes = [own, *own.children(recursive=True)]
+        return [*processes, *(rank for rank in self._ranks if rank not in processes and rank.is_running())]
 
     def _end(self) -> None:
-        """Ask, wait, kill: torchrun ends its ranks when it is asked to; whoever is left is killed."""
-        living = self.processes
-        for ask in (psutil.Process.terminate, psutil.Process.kill):
-            for process in living:
+        """Terminate, wait, kill: torchrun ends its ranks on SIGTERM; processes that remain are killed."""
+        alive = self.processes
+        for end in (psutil.Process.terminate, psutil.Process.kill):
+            for process in alive:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    ask(process)
-            _, living = psutil.wait_procs(living, PATIENCE)
+                    end(process)
+            _, alive = psutil.wait_procs(alive, SHUTDOWN_TIMEOUT)
         if self._process is not None:
             self._process.wait()
 
 
 def reason(last: list[str], code: int) -> str:
-    """What went wrong, from the last lines of the output: torchrun's own summary, or the last error.
+    """The reason of a failure, from the last lines of the output: torchrun's summary, or the first error.
 
     >>> reason(["traceback", "ValueError: no such thing"], 1)
     'the run ended with code 1: ValueError: no such thing'
@@ -136,12 +136,12 @@ def reason(last: list[str], code: int) -> str:
     """
     if code < 0:
         return f"torchrun was ended by signal {-code}; all ranks have been stopped"
-    facts = dict(line.strip().split(":", 1) for line in last if ":" in line and line.startswith("  "))
-    facts = {key.strip(): value.strip() for key, value in facts.items()}
-    exit_code = facts.get("exitcode", "").partition(" ")[0]
+    fields = dict(line.strip().split(":", 1) for line in last if ":" in line and line.startswith("  "))
+    fields = {key.strip(): value.strip() for key, value in fields.items()}
+    exit_code = fields.get("exitcode", "").partition(" ")[0]
     if exit_code.startswith("-"):
-        rank = facts.get("rank", "?").partition(" ")[0]
+        rank = fields.get("rank", "?").partition(" ")[0]
         return f"rank {rank} was ended by signal {exit_code[1:]}; all other ranks have been stopped"
     errors = [line for line in last if "Error" in line and not line.startswith(("Traceback", " "))]
-    said = (errors or last or ["no output"])[0]
-    return f"the run ended with code {code}: {said}"
+    message = (errors or last or ["no output"])[0]
+    return f"the run ended with code {code}: {message}"

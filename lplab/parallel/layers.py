@@ -1,4 +1,4 @@
-"""What a compressor may know of a model's layers: kinds from the modules, positions from one forward pass.
+"""The LayerInfo of a model's layers: kinds from the modules, weight reuse from one forward pass.
 
 This module needs PyTorch.
 """
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lplab.compression import LayerInfo
-from lplab.training.modes import evaluating
+from lplab.training.loop.train_eval_mode import eval_mode
 
 KINDS: tuple[tuple[type[nn.Module] | tuple[type[nn.Module], ...], str], ...] = (
     ((nn.Conv1d, nn.Conv2d, nn.Conv3d), "convolution"),
@@ -22,26 +22,26 @@ KINDS: tuple[tuple[type[nn.Module] | tuple[type[nn.Module], ...], str], ...] = (
 
 
 def layer_infos(model: nn.Module, example: Any = None) -> dict[str, LayerInfo]:
-    """A :class:`~lplab.compression.LayerInfo` for each parameter that is trained, by its name, in the model's order.
+    """A :class:`~lplab.compression.LayerInfo` for each trainable parameter, by its name, in the model's order.
 
     Args:
-        model: any module. A parameter that is shared counts where it comes first.
-        example: an input for one forward pass, which tells how many positions a convolution's weight is used at;
-            without it every weight counts as used once.
+        model: any module. A shared parameter counts where it occurs first.
+        example: an input for one forward pass, which counts the output positions of each convolution; without it
+            every weight counts as used once.
 
     >>> [info.kind for info in layer_infos(nn.Sequential(nn.Conv2d(1, 8, 3), nn.Linear(8, 2))).values()]
     ['convolution', 'small', 'dense', 'small']
     """
-    positions = _positions(model, example) if example is not None else {}
+    weight_reuse = _weight_reuse(model, example) if example is not None else {}
     owners = {name: module for name, module in model.named_modules()}
-    found: dict[str, LayerInfo] = {}
+    infos: dict[str, LayerInfo] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             owner = name.rpartition(".")[0]
             kind = _kind(owners[owner], parameter)
-            first = kind != "small" and all(info.kind == "small" for info in found.values())
-            found[name] = LayerInfo(name, tuple(parameter.shape), kind, positions.get(owner, 1), first)
-    return found
+            first = kind != "small" and all(info.kind == "small" for info in infos.values())
+            infos[name] = LayerInfo(name, tuple(parameter.shape), kind, weight_reuse.get(owner, 1), first)
+    return infos
 
 
 def _kind(module: nn.Module, parameter: Tensor) -> str:
@@ -51,22 +51,22 @@ def _kind(module: nn.Module, parameter: Tensor) -> str:
 
 
 @torch.no_grad()
-def _positions(model: nn.Module, example: Any) -> dict[str, int]:
+def _weight_reuse(model: nn.Module, example: Any) -> dict[str, int]:
     """Height × width of the output of each convolution."""
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
 
-    def note(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
+    def record(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
         def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
-            found[name] = output[0, 0].numel()
+            positions[name] = output[0, 0].numel()
 
         return hook
 
     convolutions = [(n, m) for n, m in model.named_modules() if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d))]
-    hooks = [module.register_forward_hook(note(name)) for name, module in convolutions]
+    hooks = [module.register_forward_hook(record(name)) for name, module in convolutions]
     try:
-        with evaluating(model):
+        with eval_mode(model):
             model(example)
     finally:
         for hook in hooks:
             hook.remove()
-    return found
+    return positions

@@ -1,7 +1,7 @@
-"""Many learners in one process: real gradients, real compression, real bytes, one model.
+"""Many learners in one process: real gradients, real compression, real messages, one model.
 
-All learners hold the same weights, as they apply the same average; so there is one model, and as many residues as
-learners. Memory: learners × parameters × 4 bytes for gradients, and twice that for residues.
+All learners apply the same average, so they have the same weights: there is one model, and one residual for each
+learner. Memory: learners × parameters × 4 bytes for gradients, and twice that for residuals.
 
 This module needs PyTorch.
 """
@@ -16,25 +16,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lplab.compression import Compressor, Ledger, NotFiniteError, exchange
-from lplab.formats.base import whole
-from lplab.parallel.checkpoints import as_arrays, as_tensors
-from lplab.parallel.gradients import ENGINES, Batch, Loss, seed_of, trained
+from lplab.checks import check_int
+from lplab.compression import Compressor, NotFiniteError, TrafficLog, exchange
+from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
+from lplab.parallel.gradients import ENGINES, Batch, Loss, learner_seed, trainable_parameters
 from lplab.parallel.layers import layer_infos
-from lplab.parallel.memory import Memory
-from lplab.training.modes import in_training
+from lplab.parallel.state_tensors import as_arrays, as_tensors
+from lplab.training.loop.train_eval_mode import ensure_train_mode
+from lplab.training.loop.trainer import default_loss
 from lplab.training.threads import torch_threads
-from lplab.training.trainer import default_loss
 
 
 @dataclass(frozen=True)
-class Round:
+class LearnerStep:
     """One step of all learners.
 
     Attributes:
         number: from 0.
         losses: of each learner, before the update.
-        skipped: whether nothing was applied, as a learner's gradient was not finite.
+        skipped: whether the update was skipped, because a learner's gradient was not finite.
         payload_bytes: of all learners together.
     """
 
@@ -55,18 +55,18 @@ class Learners:
     Args:
         model: any module.
         loss: a function of (output, target).
-        batches: a function of (step, rank) that gives a learner's (inputs, targets).
+        batches: a function of (step, rank) that returns a learner's (inputs, targets).
         compressor: of :mod:`lplab.compression`.
-        learners: how many, 1 or more.
-        optimizer: a function of the parameters; plain SGD with learning rate 0.1 unless told otherwise.
+        learners: number of learners, 1 or more.
+        optimizer: a function of the parameters; by default SGD with learning rate 0.1.
         engine: "loop", for every model; or "stacked", one pass for all learners, where the layers allow it.
-        seed: of all coins.
-        example: an input, for compressors that ask how often a weight is used.
-        keep_ledger: whether every payload is written down.
+        seed: of all random numbers.
+        example: an input, for compressors that use ``LayerInfo.weight_reuse``.
+        keep_ledger: whether all payloads are logged in ``ledger``.
 
     Raises:
-        ValueError: a bad number of learners, an unknown engine, a layer that cannot be stacked.
-        TypeError: trained parameters that are not float32, or none.
+        ValueError: a number of learners out of range, an unknown engine, a layer that cannot be batched.
+        TypeError: trainable parameters that are not float32, or none.
 
     >>> from lplab.compression import ScaleCom
     >>> x, y = torch.randn(64, 400), torch.randint(0, 10, (64,))
@@ -93,56 +93,56 @@ class Learners:
         if engine not in ENGINES:
             raise ValueError(f"unknown engine {engine!r}; allowed: {', '.join(ENGINES)}")
         self.model, self.loss, self.batches = model, loss, batches
-        self.world = whole("learners", learners, 1, 2**16)
+        self.world = check_int("learners", learners, 1, 2**16)
         self.compressor, self.engine, self.seed = compressor, engine, seed
-        kinds = sorted({str(p.dtype).removeprefix("torch.") for p in trained(model).values()})
+        kinds = sorted({str(p.dtype).removeprefix("torch.") for p in trainable_parameters(model).values()})
         if kinds != ["float32"]:
             raise TypeError(f"learners train float32 parameters; those of this model: {', '.join(kinds) or 'none'}")
         infos = layer_infos(model, example)
-        self.memories = [Memory(compressor, infos) for _ in range(self.world)]
+        self.states = [ErrorFeedbackState(compressor, infos) for _ in range(self.world)]
         self.optimizer = (optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=0.1)))(model.parameters())
-        self.ledger: Ledger | None = Ledger() if keep_ledger else None
+        self.ledger: TrafficLog | None = TrafficLog() if keep_ledger else None
         self.step = 0
 
-    def steps(self, count: int) -> Iterator[Round]:
+    def steps(self, count: int) -> Iterator[LearnerStep]:
         """Train ``count`` steps and yield after each."""
-        for _ in range(whole("count", count, 0, 2**31 - 1)):
+        for _ in range(check_int("count", count, 0, 2**31 - 1)):
             yield self.one_step()
 
-    def one_step(self) -> Round:
-        """Gradients of all learners, exchange, update; with one thread, so that sums keep their order."""
+    def one_step(self) -> LearnerStep:
+        """Gradients of all learners, exchange, update; with one thread, so that sums have a fixed order."""
         number, ranks = self.step, range(self.world)
         with torch_threads(1):
-            in_training(self.model)
+            ensure_train_mode(self.model)
             batches = [self.batches(number, rank) for rank in ranks]
-            found = ENGINES[self.engine](
-                self.model, self.loss, batches, [seed_of(self.seed, number, rank) for rank in ranks]
+            results = ENGINES[self.engine](
+                self.model, self.loss, batches, [learner_seed(self.seed, number, rank) for rank in ranks]
             )
-            sent = self._apply(found.gradients)
+            sent = self._apply(results.gradients)
         if self.ledger is not None and sent is not None:
             self.ledger.entries += sent.entries
         self.step += 1
-        return Round(number, tuple(found.losses), sent is None, 0 if sent is None else sent.total())
+        return LearnerStep(number, tuple(results.losses), sent is None, 0 if sent is None else sent.total())
 
-    def _apply(self, gradients: dict[str, Tensor]) -> Ledger | None:
-        """Exchange and update; what was sent, or None if a gradient was not finite and nothing has happened."""
-        ledger = Ledger()
+    def _apply(self, gradients: dict[str, Tensor]) -> TrafficLog | None:
+        """Exchange and update; the traffic, or None if a gradient was not finite and the step was skipped."""
+        ledger = TrafficLog()
         try:
             self._exchange(gradients, ledger)
         except NotFiniteError:
-            for memory in self.memories:
-                memory.rollback()
+            for state in self.states:
+                state.rollback()
             return None
-        for memory in self.memories:
-            memory.commit()
+        for state in self.states:
+            state.commit()
         self.optimizer.step()
         return ledger
 
-    def _exchange(self, gradients: dict[str, Tensor], ledger: Ledger) -> None:
-        for name, parameter in trained(self.model).items():
-            states = [memory.states[name] for memory in self.memories]
+    def _exchange(self, gradients: dict[str, Tensor], ledger: TrafficLog) -> None:
+        for name, parameter in trainable_parameters(self.model).items():
+            states = [state.states[name] for state in self.states]
             average = exchange(
-                self.memories[0].compressors[name],
+                self.states[0].compressors[name],
                 list(gradients[name].numpy()),
                 states,
                 step=self.step,
@@ -152,34 +152,34 @@ class Learners:
             )
             parameter.grad = torch.from_numpy(average)
 
-    def residues(self, name: str) -> np.ndarray:
-        """What each learner still owes of one parameter: float32 [learners, numel]; zeros if nothing is kept back."""
-        numel = trained(self.model)[name].numel()
-        nothing = np.zeros(numel, np.float32)
-        return np.stack([memory.states[name].arrays().get("residue", nothing) for memory in self.memories])
+    def residuals(self, name: str) -> np.ndarray:
+        """The residuals of one parameter: float32 [learners, numel]; zeros for compressors without residuals."""
+        numel = trainable_parameters(self.model)[name].numel()
+        zeros = np.zeros(numel, np.float32)
+        return np.stack([state.states[name].arrays().get("residual", zeros) for state in self.states])
+
+    residues = residuals  # the former name
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything to go on with, bit for bit, with the same number of learners."""
+        """The state to resume from, bit for bit with the same number of learners."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "memories": [as_tensors(memory.state_dict()) for memory in self.memories],
+            "memories": [as_tensors(state.state_dict()) for state in self.states],
             "step": self.step,
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Go on; with another number of learners each takes the mean of what the old ones remembered.
+        """Resume; with another number of learners each takes the mean state of the old ones.
 
         Raises:
             ValueError: a checkpoint of another compressor or other layers.
         """
-        from lplab.parallel.memory import portable
-
-        memories = [as_arrays(memory) for memory in saved["memories"]]
-        if len(memories) != self.world:
-            memories = [portable(memories)] * self.world
-        for memory, state in zip(self.memories, memories, strict=True):
-            memory.load_state_dict(state)
+        states = [as_arrays(state) for state in saved["memories"]]
+        if len(states) != self.world:
+            states = [merge_ranks(states)] * self.world
+        for state, arrays in zip(self.states, states, strict=True):
+            state.load_state_dict(arrays)
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.step = saved["step"]
@@ -193,7 +193,7 @@ def simulate_learners(
     learners: int = 64,
     **options: Any,
 ) -> Learners:
-    """:class:`Learners`, by the name that the course uses. ``batches`` and ``compressor`` must be given.
+    """Make :class:`Learners`; ``batches`` and ``compressor`` are required.
 
     Raises:
         TypeError: no batches or no compressor.
@@ -204,7 +204,7 @@ def simulate_learners(
 
 
 def shards(data: Callable[[int], Batch], learners: int) -> Callable[[int, int], Batch]:
-    """A function of (step, rank) from one of the step alone: each learner's part of the global batch, in order.
+    """Divide a global batch among learners, in order: a function of (step, rank) from a function of the step.
 
     Raises:
         ValueError: (when called) a batch that cannot be divided evenly.

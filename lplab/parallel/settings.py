@@ -1,4 +1,4 @@
-"""What a distributed run is told, as data that survives a command line."""
+"""The settings of a distributed run, which can be passed on a command line as JSON."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from lplab.checks import check_int
 from lplab.compression.catalogue import get
+from lplab.compression.compressor import Compressor
 from lplab.compression.dgc import DGC
-from lplab.compression.protocol import Compressor
-from lplab.formats.base import whole
 
 if TYPE_CHECKING:
     from lplab.parallel.gradients import Batch
-    from lplab.training.tasks import Task
+    from lplab.training.loop.tasks import Task
 
 BACKENDS = ("gloo", "nccl")
 
@@ -28,15 +28,15 @@ class RunSettings:
     Args:
         model: a task of ``lplab train --list``.
         compressor: name and settings, as in "scalecom:chunk=100".
-        learners: how many.
-        steps: how many.
+        learners: number of learners.
+        steps: number of steps.
         batch: examples of each learner; None: the task's batch divided among them.
-        lr: None: the task's own.
-        momentum: of SGD, 0 up to below 1; None: the task's own, or none with DGC, which has its own.
-        seed: of weights, batches and coins.
+        lr: learning rate; None: that of the task.
+        momentum: of SGD, from 0 to below 1; None: that of the task, or 0 with DGC, which has its own.
+        seed: of weights, batches and random bits.
         backend: "gloo" on CPUs, "nccl" on GPUs.
-        ordered: whether sums are taken in the order of ranks.
-        save: a file (.npz) for the weights in the end; None: only their fingerprint is reported.
+        ordered: whether values are summed in the order of ranks.
+        save: a file (.npz) for the final weights; None: only their fingerprint is reported.
 
     Raises:
         ValueError: an unknown model, compressor or backend, or a number out of range.
@@ -58,20 +58,20 @@ class RunSettings:
     momentum: float | None = None
 
     def __post_init__(self) -> None:
-        whole("learners", self.learners, 1, 1024)
-        whole("steps", self.steps, 1, 2**31 - 1)
+        check_int("learners", self.learners, 1, 1024)
+        check_int("steps", self.steps, 1, 2**31 - 1)
         if self.batch is not None:
-            whole("batch", self.batch, 1, 2**20)
+            check_int("batch", self.batch, 1, 2**20)
         if self.lr is not None and not 0 < _number("lr", self.lr) < math.inf:
             raise ValueError(f"lr must be a positive finite number, got {self.lr}")
         if self.backend not in BACKENDS:
             raise ValueError(f"unknown backend {self.backend!r}; allowed: {', '.join(BACKENDS)}")
-        whole("seed", self.seed, 0, 2**31 - 1)
-        own = isinstance(self.make_compressor(), DGC)
+        check_int("seed", self.seed, 0, 2**31 - 1)
+        has_momentum = isinstance(self.make_compressor(), DGC)
         sgd = self.task().optimizer == "sgd"
         if self.momentum is not None and not (sgd and 0 <= _number("momentum", self.momentum) < 1):
             raise ValueError(f"momentum must be from 0 to below 1, and is for SGD alone, got {self.momentum}")
-        if self.momentum and own:
+        if self.momentum and has_momentum:
             raise ValueError(f"DGC has a momentum of its own: set that one, and momentum to 0, not {self.momentum}")
 
     def make_compressor(self) -> Compressor:
@@ -85,28 +85,28 @@ class RunSettings:
         return tasks.get(self.model)
 
     @property
-    def each(self) -> int:
+    def batch_per_learner(self) -> int:
         """Examples of each learner in a step."""
         return self.batch or max(1, self.task().batch // self.learners)
 
     def batches(self) -> Callable[[int, int], Batch]:
-        """A function of (step, rank): one global batch, each learner its part."""
+        """A function of (step, rank): each learner's part of the global batch."""
         from lplab.parallel.learners import shards
 
-        return shards(self.task().data(self.each * self.learners, self.seed), self.learners)
+        return shards(self.task().data(self.batch_per_learner * self.learners, self.seed), self.learners)
 
     def optimizer(self, parameters: Any) -> Any:
-        """The task's optimizer, of torch's own kind."""
+        """The task's optimizer, from torch.optim."""
         import torch
 
         task = self.task()
-        rate, options = task.lr if self.lr is None else self.lr, dict(task.options)
+        learning_rate, options = task.lr if self.lr is None else self.lr, dict(task.options)
         if self.momentum is not None:
             options["momentum"] = self.momentum
-        elif isinstance(self.make_compressor(), DGC):  # or there would be two, one behind the other
+        elif isinstance(self.make_compressor(), DGC):  # else momentum would be applied twice
             options.pop("momentum", None)
         kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-        return kinds[task.optimizer](parameters, lr=rate, **options)
+        return kinds[task.optimizer](parameters, lr=learning_rate, **options)
 
     def to_json(self) -> str:
         """One line.

@@ -1,4 +1,4 @@
-"""How much learners agree: on residues, and on what they would send (ScaleCom, section 3)."""
+"""Similarity of learners: of their residuals, and of the elements they would send (ScaleCom, section 3)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from itertools import combinations
 
 import numpy as np
 
-from lplab.compression.sparse import largest
+from lplab.compression.sparse import top_k_indices
 
 
-def cosine_distance(residues: np.ndarray) -> float:
-    """1 − cosine, the mean over all pairs of learners; 0: all alike, 1: nothing in common, NaN: all zero.
+def cosine_distance(residuals: np.ndarray) -> float:
+    """1 − cosine, the mean over all pairs of learners; 0: parallel, 1: orthogonal, NaN: all zero.
 
     Args:
-        residues: [learners, numel], two learners or more.
+        residuals: [learners, numel], two learners or more.
 
     Raises:
         ValueError: fewer than two learners.
@@ -21,8 +21,8 @@ def cosine_distance(residues: np.ndarray) -> float:
     >>> cosine_distance(np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 1.0]])).__round__(4)
     0.6667
     """
-    _at_least_two(residues)
-    unit = residues.astype(np.float64)
+    _at_least_two(residuals)
+    unit = residuals.astype(np.float64)
     norms = np.sqrt((unit**2).sum(axis=1))
     unit, n = unit[norms > 0] / norms[norms > 0, None], np.count_nonzero(norms)
     if n < 2:
@@ -32,11 +32,11 @@ def cosine_distance(residues: np.ndarray) -> float:
 
 
 def hamming_distance(values: np.ndarray, k: int) -> float:
-    """Of the k largest elements of each learner: the share that another learner does not have, the mean over pairs.
+    """The fraction of a learner's k largest elements that are not among another's, the mean over all pairs.
 
     Args:
         values: [learners, numel].
-        k: how many elements each would send.
+        k: number of elements that each would send.
 
     Raises:
         ValueError: fewer than two learners, or k not from 1 to numel.
@@ -47,11 +47,11 @@ def hamming_distance(values: np.ndarray, k: int) -> float:
     _at_least_two(values)
     if not 1 <= k <= values.shape[1]:
         raise ValueError(f"k must be from 1 to {values.shape[1]}, got {k}")
-    sets = [largest(row, k) for row in values]
+    sets = [top_k_indices(row, k) for row in values]
     missing = [k - np.intersect1d(a, b, assume_unique=True).size for a, b in combinations(sets, 2)]
     return float(np.mean(missing) / k)
 
 
 def _at_least_two(values: np.ndarray) -> None:
     if values.ndim != 2 or len(values) < 2:
-        raise ValueError(f"[learners, numel] of two learners or more are needed, got shape {values.shape}")
+        raise ValueError(f"values must have shape [learners, numel] with two learners or more, got {values.shape}")

@@ -1,4 +1,4 @@
-"""The run of :mod:`lplab.parallel.launch` without processes: same settings, same reports, same bits.
+"""The run of :mod:`lplab.parallel.launch` in this process: same settings, same reports, same bits.
 
 This module needs PyTorch.
 """
@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression.rates import sent_by_all
+from lplab.compression.compression_ratio import total_wire_bytes
 from lplab.parallel.learners import Learners
 from lplab.parallel.settings import RunSettings
-from lplab.parallel.worker import outcome, report, weights_of
-from lplab.training.trainer import default_loss
+from lplab.parallel.worker import final_report, step_report, weights_of
+from lplab.training.loop.trainer import default_loss
 
 
 class SimulatedRun:
-    """A run in this process, as an iterator over what a real one reports: dictionaries, one a step, one at the end.
+    """A run in this process, as an iterator over the reports of a distributed one: one a step, one at the end.
 
     Args:
-        settings: what is trained; ``backend`` and ``save`` are of no use here.
-        engine: "loop", which gives the bits of a real run, or "stacked", faster where the layers allow it.
+        settings: of the run; ``backend`` and ``save`` are ignored.
+        engine: "loop", with the bits of a distributed run, or "stacked", faster where the layers allow it.
 
     Attributes:
-        weights: in the end, float32 by parameter; {} until the run has come to its end.
+        weights: at the end, float32 by parameter; {} until the run is complete.
 
     >>> run = SimulatedRun(RunSettings("mlp", learners=2, steps=3))
     >>> [report["step"] for report in run if "step" in report], len(run.weights)
@@ -38,7 +38,7 @@ class SimulatedRun:
         self._stopped = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Train, and report like rank 0 of a real run."""
+        """Train, and report like rank 0 of a distributed run."""
         settings, self.weights, self._stopped = self.settings, {}, False
         task = settings.task()
         model, batches = task.model(settings.seed), settings.batches()
@@ -53,28 +53,28 @@ class SimulatedRun:
             seed=settings.seed,
             example=batches(0, 0)[0],
         )
-        for made in learners.steps(settings.steps):
-            assert learners.ledger is not None  # it is kept unless told otherwise
-            sent = sent_by_all(learners.ledger.entries, settings.learners)
+        for step in learners.steps(settings.steps):
+            assert learners.ledger is not None  # the default of keep_ledger
+            sent = total_wire_bytes(learners.ledger.entries, settings.learners)
             learners.ledger.entries.clear()
-            yield report(made.number, made.loss, made.payload_bytes, sent, made.skipped)
+            yield step_report(step.number, step.loss, step.payload_bytes, sent, step.skipped)
             if self._stopped:
                 return
         self.weights = weights_of(model)
-        yield outcome(model, *task.test())
+        yield final_report(model, *task.test())
 
     def stop(self) -> None:
-        """End after the step at hand."""
+        """End after the current step."""
         self._stopped = True
 
 
-def differing(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> tuple[int, int]:
-    """How many numbers differ in any bit, and how many there are.
+def count_differences(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> tuple[int, int]:
+    """The number of values that differ in any bit, and the number of all values.
 
     Raises:
-        ValueError: other names or shapes.
+        ValueError: the names or shapes differ.
 
-    >>> differing({"w": np.array([1.0, 2.0])}, {"w": np.array([1.0, 2.5])})
+    >>> count_differences({"w": np.array([1.0, 2.0])}, {"w": np.array([1.0, 2.5])})
     (1, 2)
     """
     if {name: a.shape for name, a in one.items()} != {name: a.shape for name, a in other.items()}:

@@ -1,9 +1,9 @@
-"""One rank of a distributed run: what torchrun starts.
+"""One rank of a distributed run; torchrun starts this module.
 
     torchrun --standalone --nproc-per-node 4 -m lplab.parallel.worker '{"compressor": "scalecom:chunk=100"}'
     torchrun --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint HOST:29500 -m lplab.parallel.worker …
 
-Rank 0 prints one JSON object a line: a step each, then what came of it. Set OMP_NUM_THREADS=1 on CPUs.
+Rank 0 prints one JSON object a line: one for each step, then the results. Set OMP_NUM_THREADS=1 on CPUs.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lplab.compression.rates import sent_by_all
-from lplab.parallel.gradients import seed_of
+from lplab.compression.compression_ratio import total_wire_bytes
+from lplab.parallel.gradients import learner_seed
 from lplab.parallel.hook import HookState, ddp_hook
 from lplab.parallel.settings import RunSettings
-from lplab.training.trainer import default_loss
+from lplab.training.loop.trainer import default_loss
 
-MARK = "lplab "  # begins each line that is meant for whoever started the run
+LINE_PREFIX = "lplab "  # starts each line that is a report
 
 
 def main(arguments: list[str]) -> None:
-    """Train as the settings say, and report."""
+    """Train and report."""
     settings = RunSettings.from_json(arguments[0])
     torch.set_num_threads(1)
     dist.init_process_group(settings.backend)
     try:
         train(settings)
-        dist.barrier()  # leave together: a rank whose peers have closed their connections may be aborted
+        dist.barrier()  # end together: a rank whose peers have closed their connections may be aborted
     finally:
         dist.destroy_process_group()
 
@@ -49,34 +49,34 @@ def train(settings: RunSettings) -> None:
     state = ddp_hook(model, settings.make_compressor(), ordered=settings.ordered, seed=settings.seed, example=example)
     optimizer = settings.optimizer(model.parameters())
     for step in range(settings.steps):
-        torch.manual_seed(seed_of(settings.seed, step, rank))
+        torch.manual_seed(learner_seed(settings.seed, step, rank))
         inputs, targets = (x.to(device) for x in part(step, rank))
         optimizer.zero_grad()
         loss = default_loss(model(inputs), targets)
         loss.backward()
-        made = state.apply(optimizer)
-        _report_step(state, step, loss, made)
+        applied = state.apply(optimizer)
+        _report_step(state, step, loss, applied)
     if settings.save is not None and rank == 0:
         np.savez(settings.save, **weights_of(model.module))  # type: ignore[arg-type]  # numpy's own stub
-    _say(outcome(model.module, *(x.to(device) for x in task.test())))
+    _print_report(final_report(model.module, *(x.to(device) for x in task.test())))
 
 
-def _report_step(state: HookState, step: int, loss: torch.Tensor, made: bool) -> None:
-    """Rank 0 prints the mean loss and the bytes of this step; all take part in the sum."""
-    assert state.ledger is not None  # the hook of train keeps one
+def _report_step(state: HookState, step: int, loss: torch.Tensor, applied: bool) -> None:
+    """Rank 0 prints the mean loss and the bytes of this step; all ranks take part in the sum."""
+    assert state.ledger is not None  # train() keeps it
     world, sent = dist.get_world_size(), state.ledger.entries
-    numbers = [loss.item(), state.ledger.total(step=step), sent_by_all(sent, world)]
+    numbers = [loss.item(), state.ledger.total(step=step), total_wire_bytes(sent, world)]
     own = torch.tensor(numbers, dtype=torch.float64, device=loss.device)
     sent.clear()
     dist.all_reduce(own)
     mean, payload, wire = own.tolist()
-    _say(report(step, mean / world, payload, wire, not made))
+    _print_report(step_report(step, mean / world, payload, wire, not applied))
 
 
-def report(step: int, loss: float, payload_bytes: float, sent_bytes: float, skipped: bool) -> dict[str, Any]:
-    """What is told of a step: mean loss, bytes that all learners packed, and those that their collectives send.
+def step_report(step: int, loss: float, payload_bytes: float, sent_bytes: float, skipped: bool) -> dict[str, Any]:
+    """The report of a step: mean loss, payload bytes of all learners, and the bytes that their collectives send.
 
-    >>> report(0, 2.5, 100.0, 149.99999, False)["sent_bytes"]
+    >>> step_report(0, 2.5, 100.0, 149.99999, False)["sent_bytes"]
     150
     """
     sizes = {"payload_bytes": round(payload_bytes), "sent_bytes": round(sent_bytes)}
@@ -84,17 +84,17 @@ def report(step: int, loss: float, payload_bytes: float, sent_bytes: float, skip
 
 
 @torch.no_grad()
-def outcome(model: nn.Module, inputs: Any, targets: Any) -> dict[str, Any]:
-    """What came of a training: loss and, for integer targets, share of wrong answers, and a fingerprint of the weights.
+def final_report(model: nn.Module, inputs: Any, targets: Any) -> dict[str, Any]:
+    """The results of a training: test loss, a fingerprint of the weights, and for integer targets the error rate.
 
-    >>> outcome(nn.Identity(), torch.eye(2), torch.tensor([0, 0]))["test_error"]
+    >>> final_report(nn.Identity(), torch.eye(2), torch.tensor([0, 0]))["test_error"]
     0.5
     """
     output = model.eval()(inputs)
-    found = {"test_loss": float(default_loss(output, targets)), "weights": fingerprint(model)}
+    report = {"test_loss": float(default_loss(output, targets)), "weights": fingerprint(model)}
     if not targets.is_floating_point():
-        found["test_error"] = float((output.argmax(-1) != targets).float().mean())
-    return found
+        report["test_error"] = float((output.argmax(-1) != targets).float().mean())
+    return report
 
 
 def weights_of(model: nn.Module) -> dict[str, np.ndarray]:
@@ -107,7 +107,7 @@ def weights_of(model: nn.Module) -> dict[str, np.ndarray]:
 
 
 def fingerprint(model: nn.Module) -> str:
-    """SHA-256 over the bytes of all parameters: two runs with the same one have the same weights, bit for bit.
+    """SHA-256 of the bytes of all parameters: runs with the same fingerprint have the same weights, bit for bit.
 
     >>> fingerprint(nn.ReLU())[:8]
     'e3b0c442'
@@ -126,9 +126,9 @@ def _device(settings: RunSettings) -> torch.device:
     return device
 
 
-def _say(what: dict[str, Any]) -> None:
+def _print_report(report: dict[str, Any]) -> None:
     if dist.get_rank() == 0:
-        print(MARK + json.dumps(what), flush=True)
+        print(LINE_PREFIX + json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":

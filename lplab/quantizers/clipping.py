@@ -1,7 +1,7 @@
 """What a clip costs: the squared error of an even grid over ±α, split into rounding and clipping, for many α at once.
 
-For looking at tensors, not for training with: magnitudes are sorted once, and then an error takes one search for each
-level, however many elements there are.
+For analysing tensors, not for training: magnitudes are sorted once; then an error takes one binary search per level,
+whatever the number of elements.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from lplab.formats.base import whole
-from lplab.quantizers import kinds
+from lplab.checks import check_int
+from lplab.quantizers import array_inputs
 
-MOST_LEVELS = 1024
+MAX_LEVELS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Magnitudes:
     """The magnitudes of a tensor, sorted, with their running sums.
 
     Args:
-        x: numpy array, torch tensor, number or list; what is not finite is left out.
+        x: numpy array, torch tensor, number or list; elements that are not finite are ignored.
 
     Attributes:
         sorted: float64 [n], rising.
@@ -52,7 +52,7 @@ class Magnitudes:
     """
 
     def __init__(self, x: Any) -> None:
-        values = kinds.host(kinds.open_input(x).x).ravel().astype(np.float64)
+        values = array_inputs.to_numpy(array_inputs.to_working_array(x).x).ravel().astype(np.float64)
         self.sorted = np.sort(np.abs(values[np.isfinite(values)]))
         self._sums = np.concatenate([[0.0], np.cumsum(self.sorted)])
         self._squares = np.concatenate([[0.0], np.cumsum(self.sorted**2)])
@@ -76,8 +76,8 @@ class Magnitudes:
         Raises:
             ValueError: levels out of range, or clips that are not positive.
 
-        >>> found = Magnitudes([0.2, 0.9, 2.0]).errors([1.0], levels=3)
-        >>> (3 * found.rounding).round(6), (3 * found.clipping).round(6)
+        >>> errors = Magnitudes([0.2, 0.9, 2.0]).errors([1.0], levels=3)
+        >>> (3 * errors.rounding).round(6), (3 * errors.clipping).round(6)
         (array([0.05]), array([1.]))
         """
         clips = np.atleast_1d(np.asarray(clips, np.float64))
@@ -88,10 +88,10 @@ class Magnitudes:
         inner = np.searchsorted(self.sorted, np.concatenate([middles, clips[:, None]], 1))
         ends = np.zeros((len(clips), 1), inner.dtype)
         cuts = np.concatenate([ends, inner, ends + len(self.sorted)], 1)
-        level = np.concatenate([level, clips[:, None]], 1)  # the last bin is what lies beyond the clip
+        level = np.concatenate([level, clips[:, None]], 1)  # the last bin holds the elements beyond the clip
         total, squares = np.diff(self._sums[cuts]), np.diff(self._squares[cuts])
         error = squares - 2 * level * total + level**2 * np.diff(cuts)
-        error = np.maximum(error, 0) / max(len(self.sorted), 1)  # differences of sums may end a hair below zero
+        error = np.maximum(error, 0) / max(len(self.sorted), 1)  # differences of sums can be slightly negative
         return ClipErrors(clips, error[:, :-1].sum(1), error[:, -1])
 
     def best_clip(self, levels: int, tolerance: float = 1e-4) -> float:
@@ -112,16 +112,16 @@ class Magnitudes:
                 return best
             low, high, count = max(best - step, 0.0), best + step, 100
 
-    def settled_clip(self, decay: float) -> float:
-        """Where PACT's α comes to rest when its output is to resemble the tensor: loss ½E[(y − x)²] + decay/2·α².
+    def equilibrium_clip(self, decay: float) -> float:
+        """The α at which PACT's gradient is zero for the loss ½E[(y − x)²] + decay/2·α², where y is the clipped tensor.
 
-        PACT's gradient of the first part is the mean of α − x over the elements beyond α: it wants α larger until
-        nothing is clipped. The second pulls it down by decay·α. At rest E[max(x − α, 0)] = decay·α, whatever the bits.
+        PACT's gradient of the first term is the mean of α − x over the elements beyond α: it raises α until nothing is
+        clipped. The second term lowers α by decay·α. In equilibrium E[max(x − α, 0)] = decay·α, for any number of bits.
 
         Args:
-            decay: not negative; with 0 the largest magnitude comes out.
+            decay: not negative; 0 gives the largest magnitude.
 
-        >>> round(Magnitudes([0.0, 0.0, 0.0, 4.0]).settled_clip(0.25), 3)
+        >>> round(Magnitudes([0.0, 0.0, 0.0, 4.0]).equilibrium_clip(0.25), 3)
         2.0
         """
         if decay < 0:
@@ -129,10 +129,12 @@ class Magnitudes:
         x, count = self.sorted, len(self.sorted)
         if not count:
             return 0.0
-        beyond = np.arange(count)[::-1]  # elements after each: between two of them the mean excess is a straight line
+        beyond = np.arange(count)[::-1]  # elements after each; between two elements the mean excess is linear
         excess = (self._sums[-1] - self._sums[1:] - beyond * x) / count
-        first = int(np.argmax(excess <= decay * x))  # α lies at or below this element; at the last the excess is zero
+        first = int(np.argmax(excess <= decay * x))  # α is at or below this element; at the last the excess is zero
         return float((self._sums[-1] - self._sums[first]) / (beyond[first] + 1 + decay * count))
+
+    settled_clip = equilibrium_clip  # the former name
 
     def share_beyond(self, clip: float) -> float:
         """The share of the elements whose magnitude lies above a clip.
@@ -149,6 +151,6 @@ def upper_levels(levels: int) -> np.ndarray:
     >>> upper_levels(4), upper_levels(5)
     (array([0.33333333, 1.        ]), array([0. , 0.5, 1. ]))
     """
-    whole("levels", levels, 2, MOST_LEVELS)
+    check_int("levels", levels, 2, MAX_LEVELS)
     numerators = np.arange((levels + 1) // 2) * 2 + (levels % 2 == 0)
     return numerators / (levels - 1)

@@ -41,7 +41,7 @@ def magnitudes(name: str, count: int) -> np.ndarray:
 
     Args:
         name: one of ``QUANTILES``.
-        count: how many.
+        count: number of magnitudes.
 
     Raises:
         ValueError: an unknown name.

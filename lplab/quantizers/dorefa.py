@@ -1,7 +1,7 @@
 """DoReFa: weights through tanh, activations between 0 and 1 (Zhou et al. 2016, arXiv 1606.06160).
 
-Here for comparison; PACT's paper quantizes its weights so. The formulas are those of the paper as we remember it, but
-for one reading: the largest |tanh(w)| counts as a constant in the backward pass.
+For comparison; PACT's paper quantizes its weights this way. The formulas are from memory of the paper. One reading is
+ours: max|tanh(w)| counts as a constant in the backward pass.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_int
 from lplab.formats import IntFormat
-from lplab.formats.base import whole
-from lplab.quantizers import kinds
+from lplab.quantizers import array_inputs
+from lplab.quantizers.sawb import sawb_clip
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def quantize_unit(x: Any, bits: int) -> Any:
-    """Round numbers of [0, 1] to k / (2^bits − 1); what lies outside is clipped. The step of DoReFa and PACT.
+    """Round numbers of [0, 1] to k / (2^bits − 1); values outside are clipped. DoReFa and PACT both use it.
 
     >>> quantize_unit([-0.2, 0.4, 0.5, 2.0], bits=2).round(4)
     array([0.    , 0.3333, 0.6667, 1.    ])
     """
-    xp, array, close = kinds.open_input(x)
+    xp, array, close = array_inputs.to_working_array(x)
     one = np.ones((), array.dtype) if xp is np else array.new_ones(())
-    step = float(one / xp.full_like(one, 2 ** whole("bits", bits, 1, 16) - 1))
+    step = float(one / xp.full_like(one, 2 ** check_int("bits", bits, 1, 16) - 1))
     return close(IntFormat(bits, signed=False, scale=step).quantize(array))
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def dorefa_activations(x: Any, bits: int = 4) -> Any:
     """quantize_unit(x): clip to [0, 1], 2^bits − 1 steps. For tensors the gradient passes where 0 ≤ x ≤ 1.
 
@@ -38,11 +39,11 @@ def dorefa_activations(x: Any, bits: int = 4) -> Any:
     >>> dorefa_activations([-0.2, 0.4, 2.0], bits=1).tolist()
     [0.0, 0.0, 1.0]
     """
-    values = quantize_unit(x.detach() if kinds.wants_gradient(x) else x, bits)
-    return kinds.straight_through(x, values, lambda: (x >= 0) & (x <= 1))
+    values = quantize_unit(x.detach() if array_inputs.requires_gradient(x) else x, bits)
+    return array_inputs.straight_through(x, values, lambda: (x >= 0) & (x <= 1))
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def dorefa_weights(w: Any, bits: int = 4) -> Any:
     """2·quantize_unit(tanh(w)/(2·max|tanh(w)|) + ½) − 1; with one bit sign(w)·E|w|, where zero counts as positive.
 
@@ -51,8 +52,8 @@ def dorefa_weights(w: Any, bits: int = 4) -> Any:
         bits: 1 to 16.
 
     Returns:
-        Values in [−1, 1], in the kind, shape, dtype and device of w. NaN stays NaN and counts for no maximum or mean.
-        With more than one bit zero is no level; a tensor of zeros goes to the level above zero.
+        Values in [−1, 1], in the kind, shape, dtype and device of w. NaN stays NaN and is ignored in maximum and mean.
+        With more than one bit zero is not a level; a tensor of zeros goes to the level above zero.
 
     Raises:
         ValueError: bits out of range.
@@ -62,27 +63,29 @@ def dorefa_weights(w: Any, bits: int = 4) -> Any:
     >>> dorefa_weights([-2.0, 0.0, 1.0], bits=1)
     array([-1.,  1.,  1.])
     """
-    whole("bits", bits, 1, 16)
-    xp, array, close = kinds.open_input(w)
-    if kinds.wants_gradient(w):
+    check_int("bits", bits, 1, 16)
+    xp, array, close = array_inputs.to_working_array(w)
+    if array_inputs.requires_gradient(w):
         from lplab.quantizers import autograd
 
-        return autograd.DorefaWeights.apply(w, bits)
+        return autograd.GivenGradient.apply(
+            w, lambda x: dorefa_weights(x, bits), lambda x, gradient: dorefa_weights_backward(x, gradient, bits)
+        )
     return close(_one_bit(xp, array) if bits == 1 else _many_bits(xp, array, bits))
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def dorefa_weights_backward(w: Any, gradient: Any, bits: int = 4) -> Any:
-    """The gradient for w: through the rounding as if it were not there, then gradient·(1 − tanh²(w))/max|tanh(w)|.
+    """The gradient for w: straight through the rounding, then gradient·(1 − tanh²(w))/max|tanh(w)|.
 
     With one bit it passes straight through, as published.
 
     >>> dorefa_weights_backward(np.array([0.0, 20.0]), np.array([1.0, 1.0]), bits=2)
     array([1., 0.])
     """
-    xp, array, _ = kinds.open_input(w)
-    _, upstream, close = kinds.open_input(gradient)
-    if whole("bits", bits, 1, 16) == 1:
+    xp, array, _ = array_inputs.to_working_array(w)
+    _, upstream, close = array_inputs.to_working_array(gradient)
+    if check_int("bits", bits, 1, 16) == 1:
         return close(upstream)
     squashed, largest = _squash(xp, array)
     return close(upstream * (1 - squashed * squashed) / largest)
@@ -94,17 +97,15 @@ def _many_bits(xp: Any, w: Any, bits: int) -> Any:
 
 
 def _one_bit(xp: Any, w: Any) -> Any:
-    from lplab.quantizers.sawb import sawb_scale
-
-    mean = xp.full_like(w, sawb_scale(w, 1))
+    mean = xp.full_like(w, sawb_clip(w, 1))
     return xp.where(xp.isnan(w), w, xp.where(w >= 0, mean, -mean))
 
 
 def _squash(xp: Any, w: Any) -> tuple[Any, Any]:
     """tanh(w), and the largest magnitude of it (1 where it is zero).
 
-    Libraries differ in the last bit of tanh; taken in float64 and rounded, the bits of float32 are the same.
+    Libraries differ in the last bit of tanh. Computed in float64 and rounded to float32 the results are the same.
     """
     squashed = xp.asarray(xp.tanh(xp.asarray(w, dtype=xp.float64)), dtype=w.dtype)
-    largest = kinds.largest_finite(xp, squashed.reshape(1, -1)).reshape(())
+    largest = array_inputs.largest_finite(xp, squashed.reshape(1, -1)).reshape(())
     return squashed, xp.where(largest > 0, largest, xp.ones_like(largest))

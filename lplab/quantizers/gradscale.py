@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from lplab.quantizers import kinds
-from lplab.quantizers.passes import largest
-from lplab.quantizers.radix4 import positive, two_phase
+from lplab.checks import check_positive
+from lplab.quantizers import array_inputs
+from lplab.quantizers.radix4 import two_phase
+from lplab.quantizers.reductions import largest
 
-MAXIMUM = 2.0**6  # the largest value of radix-4 FP4
-LEAST, GREATEST = 2.0**-20, 2.0**40  # our choice: a layer whose gradient is zero would ask for more for ever
+RADIX4_MAX = 2.0**6  # the largest value of radix-4 FP4
+MIN_SCALE, MAX_SCALE = 2.0**-20, 2.0**40  # our choice: tiny gradients would raise the scale without limit
 
 
 class GradScale:
@@ -27,23 +28,23 @@ class GradScale:
     m > MAX               −1
     ====================  ====
 
-    and the sign of the sum of all votes decides. The scale of a step is the one that existed before the step was
-    measured, otherwise an overflow could never be seen. Where the main text of the paper is silent we take: an
-    all-zero or empty gradient votes 0; NaN or infinity votes −1 and asks to skip the step (:attr:`skip`); the scale
-    stays within ``least`` and ``greatest``; the first gradient sets the first scale, to 2^⌊log2(MAX/max|dy|)⌋,
-    unless ``scale`` is given (the paper's story starts at 1 and takes some twenty steps).
+    and the sign of the sum of all votes decides. A step uses the scale from before its measurement; otherwise an
+    overflow could never occur. Where the main text of the paper is silent we take: an all-zero or empty gradient votes
+    0; NaN or infinity votes −1 and asks to skip the step (:attr:`skip`); the scale stays within ``min_scale`` and
+    ``max_scale``; the first gradient sets the first scale, to 2^⌊log2(MAX/max|dy|)⌋, unless ``scale`` is given (the
+    paper's example starts at 1 and needs some twenty steps).
 
     Args:
         scale: the first scale, or None.
         maximum: MAX, 64 for radix-4 FP4.
-        least, greatest: bounds of the scale.
+        min_scale, max_scale: bounds of the scale.
 
     Raises:
         ValueError: a number that is not positive, or bounds in the wrong order.
 
     >>> layer = GradScale()
     >>> even, odd = layer.two_phase(np.array([3e-5, -1e-6], np.float32))
-    >>> layer.step(), even[0] * layer.scale, odd[0] * layer.scale
+    >>> layer.update(), even[0] * layer.scale, odd[0] * layer.scale
     (2097152.0, np.float32(64.0), np.float32(32.0))
     """
 
@@ -51,33 +52,33 @@ class GradScale:
         self,
         scale: float | None = None,
         *,
-        maximum: float = MAXIMUM,
-        least: float = LEAST,
-        greatest: float = GREATEST,
+        maximum: float = RADIX4_MAX,
+        min_scale: float = MIN_SCALE,
+        max_scale: float = MAX_SCALE,
     ) -> None:
-        self.maximum, self.least = positive("maximum", maximum), positive("least", least)
-        self.greatest = positive("greatest", greatest)
-        if self.least > self.greatest:
-            raise ValueError(f"least must not exceed greatest, got {least!r} and {greatest!r}")
-        self._scale = None if scale is None else self._bounded(positive("scale", scale))
+        self.maximum, self.min_scale = check_positive("maximum", maximum), check_positive("min_scale", min_scale)
+        self.max_scale = check_positive("max_scale", max_scale)
+        if self.min_scale > self.max_scale:
+            raise ValueError(f"min_scale must not exceed max_scale, got {min_scale!r} and {max_scale!r}")
+        self._scale = None if scale is None else self._bounded(check_positive("scale", scale))
         self.votes: list[int] = []
         self.skip = False
 
     @property
     def scale(self) -> float:
-        """What this step's gradients are multiplied with; 1 before the first gradient came, if none was given."""
+        """The factor of this step's gradients; 1 before the first gradient if none was given."""
         return 1.0 if self._scale is None else self._scale
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a scale already; else the first gradient sets it."""
+        """Whether there is a scale; if not, the first gradient sets it."""
         return self._scale is not None
 
-    @kinds.eager
+    @array_inputs.no_torch_compile
     def vote(self, dy: Any) -> int:
-        """Measure a gradient and record its vote for the end of the step; the scale itself does not change.
+        """Measure a gradient and record its vote for the end of the step; the scale does not change.
 
-        Call it once for each worker or micro-batch. The very first gradient sets the first scale.
+        Call it once for each worker or micro-batch. The first gradient of all sets the first scale.
         """
         return self.vote_for(_largest(dy))
 
@@ -100,17 +101,20 @@ class GradScale:
         self.votes.append(vote)
         return vote
 
-    @kinds.eager
+    @array_inputs.no_torch_compile
     def two_phase(self, dy: Any, **readings: str) -> tuple[Any, Any]:
         """Vote, then round dy in both phases with the scale of this step: (even, odd), scaled back.
 
-        In hardware the results of the two GEMMs are scaled back; a power of two makes that the same.
+        Hardware scales the results of the two GEMMs back instead; for a power of two that gives the same.
         """
         self.vote(dy)
         return two_phase(dy, self.scale, **readings)
 
-    def step(self, votes: Iterable[int] = ()) -> float:
-        """End the step: the sign of the sum of all votes, recorded ones and those of others, decides. The new scale.
+    def update(self, votes: Iterable[int] = ()) -> float:
+        """End the step: change the scale by the sign of the sum of all votes; return the new scale.
+
+        Args:
+            votes: of other workers, added to the recorded ones.
 
         Raises:
             ValueError: a vote that is not −1, 0 or 1.
@@ -124,15 +128,17 @@ class GradScale:
         self.votes, self.skip = [], False
         return self.scale
 
+    step = update  # the former name
+
     def _bounded(self, scale: float) -> float:
-        return min(max(scale, self.least), self.greatest)
+        return min(max(scale, self.min_scale), self.max_scale)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must hold."""
+        """The state for a checkpoint."""
         return {"scale": self._scale, "votes": list(self.votes), "skip": self.skip}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state_dict`."""
+        """Restore the state of :meth:`state_dict`."""
         self._scale, self.votes, self.skip = state["scale"], list(state["votes"]), bool(state["skip"])
 
     def __repr__(self) -> str:
@@ -140,7 +146,7 @@ class GradScale:
 
 
 def scales_of(largest: Any, scale: float | None = 1.0, **settings: float) -> np.ndarray:
-    """The scale in force at each step of a recorded run, for one layer and one worker.
+    """The scale at each step of a recorded run, for one layer and one worker.
 
     Args:
         largest: max|dy| of each step, unscaled, [steps].
@@ -157,12 +163,12 @@ def scales_of(largest: Any, scale: float | None = 1.0, **settings: float) -> np.
     for value in np.asarray(largest, np.float64):
         layer.vote(value)
         scales.append(layer.scale)
-        layer.step()
+        layer.update()
     return np.array(scales)
 
 
-def first_scale(largest: float, maximum: float = MAXIMUM) -> float:
-    """The power of two 2^⌊log2(maximum / largest)⌋, by exact steps: logarithms go wrong next to powers of two.
+def first_scale(largest: float, maximum: float = RADIX4_MAX) -> float:
+    """The power of two 2^⌊log2(maximum / largest)⌋, computed exactly: logarithms are wrong next to powers of two.
 
     >>> first_scale(3e-5) == 2.0**21, first_scale(1.0), first_scale(1.0001)
     (True, 64.0, 32.0)
@@ -172,8 +178,8 @@ def first_scale(largest: float, maximum: float = MAXIMUM) -> float:
 
 
 def _largest(dy: Any) -> float:
-    xp, array, _ = kinds.open_input(dy)
+    xp, array, _ = array_inputs.to_working_array(dy)
     if array.dtype == np.float32 and xp is np:
         return largest(array)
     with np.errstate(invalid="ignore"):
-        return float(kinds.largest(xp, array.reshape(1, -1))[0])
+        return float(array_inputs.largest(xp, array.reshape(1, -1))[0])

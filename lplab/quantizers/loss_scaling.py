@@ -1,7 +1,7 @@
-"""Loss scaling: one factor for all gradients, so that the small ones survive in a narrow format.
+"""Loss scaling: one factor for all gradients, so that small ones do not underflow in a narrow format.
 
 Multiply the loss by ``scale``; back-propagation multiplies every gradient by it; divide the gradients before they are
-clipped, decayed or applied. If one of them is not finite, leave the step out.
+clipped, decayed or applied. If one of them is not finite, skip the step.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from lplab.formats.base import whole
-from lplab.quantizers import kinds
-from lplab.quantizers.radix4 import positive
+from lplab.checks import check_int, check_positive
+from lplab.quantizers import array_inputs
 
 
 @dataclass(frozen=True)
 class ConstantLossScale:
-    """One factor for ever, as in Wang et al. 2018 (1000 for all models, according to later code).
+    """A constant factor, as in Wang et al. 2018 (1000 for all models, according to later code).
 
     >>> scaler = ConstantLossScale(1000.0)
     >>> scaler.unscale(np.float32([0.5, -2.0])), scaler.update(finite=False)
@@ -29,31 +28,31 @@ class ConstantLossScale:
     scale: float = 1000.0
 
     def __post_init__(self) -> None:
-        positive("scale", self.scale)
+        check_positive("scale", self.scale)
 
     def unscale(self, gradient: Any) -> Any:
         """Gradient / scale, in the kind and dtype of the gradient."""
         return unscale(gradient, self.scale)
 
     def update(self, finite: bool) -> bool:
-        """Whether the step may be taken: whether all gradients were finite."""
+        """Whether to take the step: whether all gradients were finite."""
         return bool(finite)
 
 
 class DynamicLossScale:
-    """A factor as large as the format bears, found by trial (APEX; torch.amp.GradScaler has the same rule).
+    """A factor as large as the format allows, found by trial (APEX; torch.amp.GradScaler has the same rule).
 
-    After a step with NaN or infinity: scale · backoff, and the step is left out. After ``interval`` good steps in a
-    row: scale · growth. The scale stays within ``least`` and ``greatest``.
+    After a step with NaN or infinity: scale · backoff, and the step is skipped. After ``interval`` good steps in a
+    row: scale · growth. The scale stays within ``min_scale`` and ``max_scale``.
 
     Args:
         scale: the first factor.
         growth, backoff: factors above 1 and below 1.
         interval: good steps before the scale grows, 1 to 10^9.
-        least, greatest: bounds of the scale.
+        min_scale, max_scale: bounds of the scale.
 
     Raises:
-        ValueError: a number out of range; the message says what is allowed.
+        ValueError: a number out of range.
 
     >>> scaler = DynamicLossScale(scale=1024.0, interval=2)
     >>> [(scaler.update(finite), scaler.scale) for finite in (True, False, True, True)]
@@ -67,17 +66,18 @@ class DynamicLossScale:
         growth: float = 2.0,
         backoff: float = 0.5,
         interval: int = 2000,
-        least: float = 1.0,
-        greatest: float = 2.0**32,
+        min_scale: float = 1.0,
+        max_scale: float = 2.0**32,
     ) -> None:
-        self.growth, self.backoff = positive("growth", growth), positive("backoff", backoff)
+        self.growth, self.backoff = check_positive("growth", growth), check_positive("backoff", backoff)
         if self.growth <= 1 or self.backoff >= 1:
             raise ValueError(f"growth must be above 1 and backoff below 1, got {growth!r} and {backoff!r}")
-        self.interval = whole("interval", interval, 1, 10**9)
-        self.least, self.greatest = positive("least", least), positive("greatest", greatest)
-        self.scale = positive("scale", scale)
-        if not self.least <= self.scale <= self.greatest:
-            raise ValueError(f"scale must be from {least!r} (least) to {greatest!r} (greatest), got {scale!r}")
+        self.interval = check_int("interval", interval, 1, 10**9)
+        self.min_scale, self.max_scale = check_positive("min_scale", min_scale), check_positive("max_scale", max_scale)
+        self.scale = check_positive("scale", scale)
+        if not self.min_scale <= self.scale <= self.max_scale:
+            allowed = f"from {min_scale!r} (min_scale) to {max_scale!r} (max_scale)"
+            raise ValueError(f"scale must be {allowed}, got {scale!r}")
         self.good_steps = 0
 
     def unscale(self, gradient: Any) -> Any:
@@ -85,40 +85,40 @@ class DynamicLossScale:
         return unscale(gradient, self.scale)
 
     def update(self, finite: bool) -> bool:
-        """End a step: adapt the scale, and say whether the step may be taken (whether all gradients were finite)."""
+        """End a step: adapt the scale, and return whether to take the step (whether all gradients were finite)."""
         if not finite:
-            self.scale, self.good_steps = max(self.scale * self.backoff, self.least), 0
+            self.scale, self.good_steps = max(self.scale * self.backoff, self.min_scale), 0
             return False
         self.good_steps += 1
         if self.good_steps == self.interval:
-            self.scale, self.good_steps = min(self.scale * self.growth, self.greatest), 0
+            self.scale, self.good_steps = min(self.scale * self.growth, self.max_scale), 0
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must hold."""
+        """The state for a checkpoint."""
         return {"scale": self.scale, "good_steps": self.good_steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state_dict`."""
+        """Restore the state of :meth:`state_dict`."""
         self.scale, self.good_steps = float(state["scale"]), int(state["good_steps"])
 
     def __repr__(self) -> str:
         return f"DynamicLossScale(scale={self.scale!r}, good_steps={self.good_steps}, interval={self.interval})"
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def unscale(gradient: Any, scale: float) -> Any:
     """Gradient / scale as one division, in the kind and dtype of the gradient.
 
     >>> unscale([3.0, 6.0], 3.0)
     array([1., 2.])
     """
-    xp, array, close = kinds.open_input(gradient)
+    xp, array, close = array_inputs.to_working_array(gradient)
     divisor = xp.asarray(scale, dtype=array.dtype) if xp is np else array.new_full((), scale)
     return close(array / divisor)
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def all_finite(gradients: Iterable[Any]) -> bool:
     """Whether no gradient holds NaN or infinity; None (no gradient) counts as finite, and so does an empty one.
 
@@ -127,7 +127,7 @@ def all_finite(gradients: Iterable[Any]) -> bool:
     """
     for gradient in gradients:
         if gradient is not None:
-            xp, array, _ = kinds.open_input(gradient)
+            xp, array, _ = array_inputs.to_working_array(gradient)
             if not bool(xp.isfinite(array).all()):
                 return False
     return True

@@ -1,7 +1,7 @@
-"""LSQ: a step size that is trained (Esser et al. 2020, arXiv 1902.08153). Here for comparison with PACT and SAWB.
+"""LSQ: a learned step size (Esser et al. 2020, arXiv 1902.08153). For comparison with PACT and SAWB.
 
-Unlike PACT the gradient of the step also looks at the rounding inside the range. The formulas are those of the paper
-as we remember it, checked against torch's learnable fake quantization.
+Unlike PACT's α, the step also gets a gradient from the rounding inside the range. The formulas are from memory of the
+paper, checked against torch's learnable fake quantization.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_int, check_positive
 from lplab.formats import IntFormat
-from lplab.formats.base import whole
-from lplab.quantizers import kinds
-from lplab.quantizers.radix4 import positive
-from lplab.quantizers.scaling import GREATEST_SCALE, LEAST_SCALE
-from lplab.quantizers.shared import backward
+from lplab.quantizers import array_inputs
+from lplab.quantizers.sawb import sawb_clip
+from lplab.quantizers.scalar_parameter import scalar_parameter_backward
+from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
 
-LEAST_STEP = 1e-8  # our choice: a step must stay positive, and the paper does not say how
+MIN_STEP = 1e-8  # our choice: the paper does not say how the step stays positive
 
 
 def lsq_format(bits: int = 4, signed: bool = True) -> IntFormat:
@@ -27,10 +27,10 @@ def lsq_format(bits: int = 4, signed: bool = True) -> IntFormat:
     >>> lsq_format(4).range, lsq_format(2, signed=False).range
     ((-8, 7), (0, 3))
     """
-    return IntFormat(whole("bits", bits, 2 if signed else 1, 16), signed=signed)
+    return IntFormat(check_int("bits", bits, 2 if signed else 1, 16), signed=signed)
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def lsq_forward(x: Any, step: float, bits: int = 4, *, signed: bool = True) -> Any:
     """Round(clip(x/step))·step, ties to even.
 
@@ -48,19 +48,19 @@ def lsq_forward(x: Any, step: float, bits: int = 4, *, signed: bool = True) -> A
     >>> lsq_forward([-9.0, 0.3, 0.8, 9.0], step=0.5, bits=3)
     array([-2. ,  0.5,  1. ,  1.5])
     """
-    xp, array, close = kinds.open_input(x)
+    xp, array, close = array_inputs.to_working_array(x)
     format = lsq_format(bits, signed)
     scale = float(_step(xp, array, step))
     return close(IntFormat(format.bits, signed=signed, scale=scale).quantize(array))
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def lsq_backward(x: Any, step: float, gradient: Any, bits: int = 4, *, signed: bool = True) -> tuple[Any, Any]:
     """The gradients of the loss for x and for the step, given the one for the output.
 
     ∂y/∂x = 1 where lowest < x/step < highest, else 0. ∂y/∂step = round(x/step) − x/step there, else the lowest or the
-    highest integer; summed over all elements and scaled by 1/√(count · highest), so that a step learns as fast as
-    weights do. A NaN in x has no gradient for either.
+    highest integer; summed over all elements and scaled by 1/√(count · highest), so that the step learns as
+    fast as the weights. A NaN in x has no gradient for either.
 
     Returns:
         The gradient for x, of the kind and dtype of ``gradient``; and the one for the step as a float: elements in the
@@ -78,25 +78,23 @@ def lsq_backward(x: Any, step: float, gradient: Any, bits: int = 4, *, signed: b
             for_step = xp.where(inside, xp.round(quotient) - quotient, xp.clip(quotient, low, high))
         return inside, xp.where(xp.isnan(quotient), xp.zeros_like(for_step), for_step)
 
-    for_x, total = backward(x, gradient, slopes)
+    for_x, total = scalar_parameter_backward(x, gradient, slopes)
     return for_x, total / math.sqrt(max(math.prod(np.shape(x)), 1) * high)
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def lsq_step(x: Any, bits: int = 4, *, signed: bool = True) -> float:
     """The step to start from: 2·E|x|/√(highest integer). Finite elements count; 1 where all are zero.
 
     >>> lsq_step([-1.0, 1.0], bits=2)
     2.0
     """
-    from lplab.quantizers.sawb import sawb_scale
-
-    mean = sawb_scale(x, 1)
+    mean = sawb_clip(x, 1)
     step = 2 * mean / math.sqrt(lsq_format(bits, signed).range[1])
-    return min(max(step, LEAST_SCALE), GREATEST_SCALE) if mean else 1.0
+    return min(max(step, MIN_SCALE), MAX_SCALE) if mean else 1.0
 
 
 def _step(xp: Any, x: Any, step: float) -> Any:
     """The step as a 0-d array in the dtype of x."""
-    value = min(max(positive("step", step), LEAST_SCALE), GREATEST_SCALE)
+    value = min(max(check_positive("step", step), MIN_SCALE), MAX_SCALE)
     return np.asarray(value, x.dtype) if xp is np else x.new_full((), value)

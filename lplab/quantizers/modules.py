@@ -1,32 +1,68 @@
-"""Quantizers with a parameter that trains, as torch modules: PACT's clip, LSQ's step. This module imports torch."""
+"""Quantizers with a trained parameter, as torch modules: PACT's clip, LSQ's step. This module imports torch."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
-from lplab.formats import engine
-from lplab.formats.base import whole
-from lplab.quantizers.autograd import LsqFunction, PactFunction, effective
-from lplab.quantizers.lsq import LEAST_STEP, lsq_format, lsq_forward, lsq_step
-from lplab.quantizers.pact import LEAST_ALPHA, pact_forward, pact_penalty
-from lplab.quantizers.radix4 import positive
+from lplab.checks import check_int, check_positive
+from lplab.formats import inputs
+from lplab.quantizers.autograd import clamped_value
+from lplab.quantizers.lsq import MIN_STEP, lsq_backward, lsq_format, lsq_forward, lsq_step
+from lplab.quantizers.pact import MIN_ALPHA, pact_backward, pact_forward, pact_penalty
+
+
+class PactFunction(torch.autograd.Function):
+    """:func:`~lplab.quantizers.pact_forward` with the gradients of :func:`~lplab.quantizers.pact_backward`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, alpha: torch.Tensor, bits: int | None) -> torch.Tensor:
+        """Clip and round."""
+        ctx.save_for_backward(x)
+        ctx.alpha, ctx.like = clamped_value(alpha, MIN_ALPHA), alpha.detach()
+        return pact_forward(x.detach(), ctx.alpha, bits)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        """Gradients for x and for α."""
+        for_x, for_alpha = pact_backward(ctx.saved_tensors[0], ctx.alpha, gradient)
+        return for_x, torch.full_like(ctx.like, for_alpha), None
+
+
+class LsqFunction(torch.autograd.Function):
+    """:func:`~lplab.quantizers.lsq_forward` with the gradients of :func:`~lplab.quantizers.lsq_backward`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, step: torch.Tensor, bits: int, signed: bool) -> torch.Tensor:
+        """Clip and round."""
+        ctx.save_for_backward(x)
+        ctx.step, ctx.bits, ctx.signed, ctx.like = clamped_value(step, MIN_STEP), bits, signed, step.detach()
+        return lsq_forward(x.detach(), ctx.step, bits, signed=signed)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        """Gradients for x and for the step."""
+        for_x, for_step = lsq_backward(ctx.saved_tensors[0], ctx.step, gradient, ctx.bits, signed=ctx.signed)
+        return for_x, torch.full_like(ctx.like, for_step), None, None
 
 
 class Pact(torch.nn.Module):
-    """A clipped, quantized ReLU whose clip α is trained; one α for a layer, as published.
+    """A clipped, quantized ReLU with a trained clip α; one α per layer, as published.
 
-    Put it in the place of the ReLU. α wants regularization: give it a parameter group of its own
+    Use it instead of the ReLU. α needs regularization: give it a parameter group of its own
     (:func:`parameter_groups`) or add :meth:`penalty` to the loss.
 
     Args:
         bits: 1 to 16, or None to clip without rounding.
-        alpha: the clip to start from. The paper's 10 is meant to be far above typical activations;
-            :func:`~lplab.quantizers.pact_alpha` takes it from data.
+        alpha: the initial clip. The paper's 10 is far above typical activations;
+            :func:`~lplab.quantizers.pact_alpha` derives one from data.
 
-    Where training has brought α below 0.001 it counts as 0.001. numpy arrays, numbers and lists may go in, too, and
-    come out as what they were.
+    An α that training has brought below 0.001 counts as 0.001. Inputs may also be numpy arrays, numbers and lists; the
+    result has the same kind.
 
     Raises:
         ValueError: bits or α out of range; or, when called, an α that training has made NaN or infinite.
@@ -40,14 +76,14 @@ class Pact(torch.nn.Module):
 
     def __init__(self, bits: int | None = 4, alpha: float = 10.0) -> None:
         super().__init__()
-        self.bits = None if bits is None else whole("bits", bits, 1, 16)
-        self.alpha = torch.nn.Parameter(torch.tensor(positive("alpha", alpha), dtype=torch.float32))
+        self.bits = None if bits is None else check_int("bits", bits, 1, 16)
+        self.alpha = torch.nn.Parameter(torch.tensor(check_positive("alpha", alpha), dtype=torch.float32))
 
     @torch.compiler.disable
     def forward(self, x: Any) -> Any:
         """Clip at 0 and α, then round; see :func:`~lplab.quantizers.pact_forward`."""
-        if not engine.is_torch(x):
-            return pact_forward(x, effective(self.alpha, LEAST_ALPHA), self.bits)
+        if not inputs.is_torch(x):
+            return pact_forward(x, clamped_value(self.alpha, MIN_ALPHA), self.bits)
         return PactFunction.apply(x, self.alpha, self.bits)
 
     def penalty(self, weight_decay: float) -> torch.Tensor:
@@ -55,16 +91,16 @@ class Pact(torch.nn.Module):
         return pact_penalty(self.alpha, weight_decay)
 
     def extra_repr(self) -> str:
-        """What print shows."""
+        """The arguments that ``print`` shows."""
         return f"bits={self.bits}, alpha={float(self.alpha.detach()):g}"
 
 
 class Lsq(torch.nn.Module):
-    """Integers whose step is trained.
+    """Integers with a trained step.
 
     Args:
         bits, signed: as :func:`~lplab.quantizers.lsq_format`.
-        step: the step to start from; None takes it from the first tensor (2·E|x|/√highest). One that training has
+        step: the initial step; None takes it from the first tensor (2·E|x|/√highest). A step that training has
             brought below 1e-8 counts as 1e-8.
 
     Raises:
@@ -78,7 +114,7 @@ class Lsq(torch.nn.Module):
     def __init__(self, bits: int = 4, *, signed: bool = True, step: float | None = None) -> None:
         super().__init__()
         self.bits, self.signed = lsq_format(bits, signed).bits, signed
-        value = 1.0 if step is None else positive("step", step)
+        value = 1.0 if step is None else check_positive("step", step)
         self.step = torch.nn.Parameter(torch.tensor(value, dtype=torch.float32))
         self.register_buffer("started", torch.tensor(step is not None))
 
@@ -89,12 +125,12 @@ class Lsq(torch.nn.Module):
             with torch.no_grad():
                 self.step.fill_(lsq_step(x, self.bits, signed=self.signed))
                 self.started.fill_(True)
-        if not engine.is_torch(x):
-            return lsq_forward(x, effective(self.step, LEAST_STEP), self.bits, signed=self.signed)
+        if not inputs.is_torch(x):
+            return lsq_forward(x, clamped_value(self.step, MIN_STEP), self.bits, signed=self.signed)
         return LsqFunction.apply(x, self.step, self.bits, self.signed)
 
     def extra_repr(self) -> str:
-        """What print shows."""
+        """The arguments that ``print`` shows."""
         return f"bits={self.bits}, signed={self.signed}, step={float(self.step.detach()):g}"
 
 

@@ -1,4 +1,4 @@
-"""PACT: activations with a clip that is trained (Choi et al. 2018, arXiv 1805.06085).
+"""PACT: activations with a trained clip (Choi et al. 2018, arXiv 1805.06085).
 
 Pure functions: the forward pass, the two gradients and the regularization as published. :class:`Pact` is the torch
 module around them.
@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_int, check_positive
 from lplab.formats import IntFormat
-from lplab.formats.base import whole
-from lplab.quantizers import kinds
+from lplab.quantizers import array_inputs
 from lplab.quantizers.quantizer import Quantizer
-from lplab.quantizers.radix4 import positive
+from lplab.quantizers.scalar_parameter import scalar_parameter_backward
 from lplab.quantizers.scaling import Percentile
-from lplab.quantizers.shared import backward
 
-LEAST_ALPHA = 1e-3  # our choice: a clip must stay positive, and the paper does not say how
+MIN_ALPHA = 1e-3  # our choice: the paper does not say how the clip stays positive
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def pact_forward(x: Any, alpha: float, bits: int | None = 4) -> Any:
     """Clip at 0 and α, then round to 2^bits − 1 even steps: round(y·(2^k − 1)/α)·α/(2^k − 1), ties to even.
 
@@ -41,16 +40,16 @@ def pact_forward(x: Any, alpha: float, bits: int | None = 4) -> Any:
     >>> pact_forward([-1, 1.6, 1.7, 4.9, 5.1, 9, 12], alpha=10.0, bits=2).round(4)
     array([ 0.    ,  0.    ,  3.3333,  3.3333,  6.6667, 10.    , 10.    ])
     """
-    xp, array, close = kinds.open_input(x)
+    xp, array, close = array_inputs.to_working_array(x)
     clip = _clip(xp, array, alpha)
     if bits is None:
         return close(xp.clip(array, clip * 0, clip))
-    levels = 2 ** whole("bits", bits, 1, 16) - 1
+    levels = 2 ** check_int("bits", bits, 1, 16) - 1
     step = float(clip / xp.full_like(clip, levels))
     return close(IntFormat(bits, signed=False, scale=step).quantize(array))
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def pact_backward(x: Any, alpha: float, gradient: Any) -> tuple[Any, Any]:
     """The gradients of the loss for x and for α, given the one for the output.
 
@@ -58,7 +57,7 @@ def pact_backward(x: Any, alpha: float, gradient: Any) -> tuple[Any, Any]:
     range contributes nothing (unlike LSQ). A NaN in x has no gradient for either.
 
     Args:
-        x: what went in.
+        x: the input.
         alpha: the clip, as in :func:`pact_forward`.
         gradient: of the output, in the kind and shape of x.
 
@@ -74,17 +73,17 @@ def pact_backward(x: Any, alpha: float, gradient: Any) -> tuple[Any, Any]:
         clip = _clip(xp, part, alpha)
         return (part >= 0) & (part < clip), part >= clip
 
-    return backward(x, gradient, slopes)
+    return scalar_parameter_backward(x, gradient, slopes)
 
 
 def _clip(xp: Any, x: Any, alpha: float) -> Any:
-    """The effective clip as a 0-d array in the dtype of x."""
-    value = max(positive("alpha", alpha), LEAST_ALPHA)
+    """The clip, at least MIN_ALPHA, as a 0-d array in the dtype of x."""
+    value = max(check_positive("alpha", alpha), MIN_ALPHA)
     return np.asarray(value, x.dtype) if xp is np else x.new_full((), value)
 
 
 def pact_penalty(alpha: Any, weight_decay: float) -> Any:
-    """The regularization that pulls α down: weight_decay/2 · α², whose gradient is weight_decay · α.
+    """The regularization of α: weight_decay/2 · α², whose gradient is weight_decay · α.
 
     The paper takes the coefficient of the weight decay (a little smaller for more bits). For torch optimizers the same
     is a parameter group with its own ``weight_decay``; see :func:`lplab.quantizers.modules.parameter_groups`.
@@ -99,16 +98,16 @@ def pact_penalty(alpha: Any, weight_decay: float) -> Any:
     return weight_decay / 2 * alpha * alpha
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def pact_alpha(x: Any, percent: float = 99.9) -> float:
-    """A clip to start from: the magnitude that ``percent`` percent of the positive activations do not exceed.
+    """An initial clip: the magnitude that ``percent`` percent of the positive activations do not exceed.
 
-    The paper starts at 10, far above typical activations; this follows the data. 10 where nothing is positive.
+    The paper starts at 10, far above typical activations; this follows the data. 10 if no activation is positive.
 
     >>> pact_alpha(np.arange(-100.0, 1001.0))
     999.0
     """
-    active = kinds.host(kinds.open_input(x).x)
+    active = array_inputs.to_numpy(array_inputs.to_working_array(x).x)
     active = active[np.isfinite(active) & (active > 0)]
     if not active.size:
         return 10.0

@@ -1,4 +1,4 @@
-"""A format, a scaling rule, a rounding and an axis, joined: how a tensor meets a format."""
+"""A quantizer: a format, a scaling rule, a rounding and an axis."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from lplab.formats import BlockFormat, FloatFormat, Format, IntFormat, Rounding, get
 from lplab.formats.rounding import as_rounding
-from lplab.quantizers import kinds
-from lplab.quantizers.scaling import GREATEST_SCALE, LEAST_SCALE, Scaling
+from lplab.quantizers import array_inputs
+from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE, Scaling
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,15 @@ class Quantizer:
     Args:
         format: a format of :mod:`lplab.formats` or its name in the catalogue.
         scaling: how the scale is chosen: :class:`~lplab.quantizers.Amax`, :class:`~lplab.quantizers.Percentile`,
-            :class:`~lplab.quantizers.MinimalError`, or None for no scale at all. With a scale the format always
-            saturates: infinity becomes the largest value times the scale. Block formats bring scales of their own
-            and take None.
+            :class:`~lplab.quantizers.MinMse`, or None for no scale at all. With a scale the format always
+            saturates: infinity becomes the largest value times the scale. Block formats have their own scales and
+            need None.
         rounding: a name from ``lplab.formats.ROUNDINGS`` or a ``Rounding``.
-        axis: None for one scale for the tensor; an axis for a scale for each index along it ("per channel": 0 for
-            the weights of torch's Linear and Conv layers). For block formats the axis along which blocks lie.
-        clip_gradient: for torch tensors: let no gradient through where a value was clipped.
+        axis: None: one scale for the tensor; an axis: one scale for each index along it ("per channel": 0 for
+            the weights of torch's Linear and Conv layers). For block formats the axis of the blocks.
+        clip_gradient: for torch tensors: no gradient where a value was clipped.
 
-    NaN stays NaN and counts for no scale. See :class:`~lplab.quantizers.scaling.Scaling` for empty and zero tensors.
+    NaN stays NaN and is ignored in scales. See :class:`~lplab.quantizers.scaling.Scaling` for empty and zero tensors.
 
     Raises:
         ValueError, TypeError: unknown names, a rule for a block format, an axis without a rule.
@@ -62,7 +62,7 @@ class Quantizer:
         object.__setattr__(self, "format", saturating(format) if self.scaling else format)
         object.__setattr__(self, "rounding", as_rounding(self.rounding))
 
-    @kinds.eager
+    @array_inputs.no_torch_compile
     def scale(self, x: Any) -> Any:
         """The scale: a Python float per tensor; with an axis an array [channels] of the kind of x.
 
@@ -73,30 +73,30 @@ class Quantizer:
         """
         if self.scaling is None:
             raise ValueError(f"this quantizer has no scaling rule: {self.format.label} is taken as it is")
-        xp, array, _ = kinds.open_input(x)
+        xp, array, _ = array_inputs.to_working_array(x)
         scales = self._scales(xp, array, None)
-        return float(scales[0]) if self.axis is None else kinds.like(x, scales)
+        return float(scales[0]) if self.axis is None else array_inputs.to_kind_of(x, scales)
 
     def _scales(self, xp: Any, x: Any, scale: Any) -> Any:
-        """The scales of an opened array, [1] or [channels]: the rule's, or the given one."""
+        """The scales of a working array, [1] or [channels]: the rule's, or the given one."""
         if scale is not None:
             return as_scale(xp, x, scale, self.axis)
         assert self.scaling is not None
-        return self.scaling.scales(xp, kinds.as_rows(x, self.axis), self.format)
+        return self.scaling.scales(xp, array_inputs.as_rows(x, self.axis), self.format)
 
-    @kinds.eager
+    @array_inputs.no_torch_compile
     def quantize(self, x: Any, seed: Any = None, scale: Any = None) -> Any:
         """The values of x on the grid; the kind, shape, dtype and device of x.
 
         Args:
             x: numpy array, torch tensor, number or list. A tensor that requires a gradient gets it straight through.
             seed: for stochastic rounding; see ``Format.quantize``.
-            scale: take this scale instead of the rule's: a positive number, or [channels] of them with an axis. It is
+            scale: use this scale instead of the rule's: a positive number, or [channels] of them with an axis. It is
                 rounded to the working dtype and kept within 2^−100 … 2^100.
         """
         return self.quantize_with_scale(x, seed, scale)[0]
 
-    @kinds.eager
+    @array_inputs.no_torch_compile
     def quantize_with_scale(self, x: Any, seed: Any = None, scale: Any = None) -> tuple[Any, Any]:
         """The values and the scale that was used (1.0 where there is none).
 
@@ -108,22 +108,22 @@ class Quantizer:
             return self._cast(x, seed), 1.0
         if isinstance(self.format, BlockFormat):
             raise ValueError(f"{self.format.label} brings scales of its own; scale must be None")
-        xp, array, close = kinds.open_input(x)
+        xp, array, close = array_inputs.to_working_array(x)
         scales = self._scales(xp, array, scale)
-        values = close(scaled(xp, array, scales, self.axis, saturating(self.format), self.rounding, seed))
+        values = close(quantize_scaled(xp, array, scales, self.axis, saturating(self.format), self.rounding, seed))
         inside = (lambda: self._inside(xp, array, scales)) if self.clip_gradient else None
-        used = float(scales[0]) if self.axis is None else kinds.like(x, scales)
-        return kinds.straight_through(x, values, inside), used
+        used = float(scales[0]) if self.axis is None else array_inputs.to_kind_of(x, scales)
+        return array_inputs.straight_through(x, values, inside), used
 
     def _cast(self, x: Any, seed: Any) -> Any:
         block = {"axis": -1 if self.axis is None else self.axis} if isinstance(self.format, BlockFormat) else {}
-        if not self.clip_gradient or not kinds.wants_gradient(x):
+        if not self.clip_gradient or not array_inputs.requires_gradient(x):
             return self.format.quantize(x, self.rounding, seed, **block)
         values = self.format.quantize(x.detach(), self.rounding, seed, **block)
-        return kinds.straight_through(x, values, lambda: (x >= self.format.lowest) & (x <= self.format.max))
+        return array_inputs.straight_through(x, values, lambda: (x >= self.format.lowest) & (x <= self.format.max))
 
     def _inside(self, xp: Any, x: Any, scales: Any) -> Any:
-        scale = kinds.along(scales, x, self.axis)
+        scale = array_inputs.broadcast_scale(scales, x, self.axis)
         return (x >= scale * self.format.lowest) & (x <= scale * self.format.max)
 
 
@@ -139,7 +139,7 @@ def saturating(format: Any) -> Any:
 
 
 def as_scale(xp: Any, x: Any, scale: Any, axis: int | None) -> Any:
-    """A scale that somebody gave: [1] or [channels], in the library, dtype and device of x.
+    """Convert a given scale to [1] or [channels], in the library, dtype and device of x.
 
     Raises:
         ValueError: not positive and finite, or not one for each channel.
@@ -151,19 +151,21 @@ def as_scale(xp: Any, x: Any, scale: Any, axis: int | None) -> Any:
         raise ValueError(f"scale must be {allowed}, got the shape {tuple(given.shape)}")
     if not bool(((given > 0) & xp.isfinite(given)).all()):
         raise ValueError(f"a scale must be positive and finite, got {scale!r}")
-    return xp.clip(given.reshape(-1), LEAST_SCALE, GREATEST_SCALE)
+    return xp.clip(given.reshape(-1), MIN_SCALE, MAX_SCALE)
 
 
-def scaled(xp: Any, x: Any, scales: Any, axis: int | None, format: Any, rounding: str | Rounding, seed: Any) -> Any:
-    """scale · format.quantize(x / scale) for an opened array, with a scale for each index along ``axis``.
+def quantize_scaled(
+    xp: Any, x: Any, scales: Any, axis: int | None, format: Any, rounding: str | Rounding, seed: Any
+) -> Any:
+    """scale · format.quantize(x / scale) for a working array, with a scale for each index along ``axis``.
 
     The division and the product are single operations in the dtype of x. Integers with one scale are an ``IntFormat``
     with that scale, which does the same in one pass over the memory.
     """
     if axis is None and isinstance(format, IntFormat) and format.scale == 1.0:
         return replace(format, scale=float(scales[0]), name="").quantize(x, rounding, seed)
-    scale = kinds.along(scales, x, axis)
-    with np.errstate(over="ignore", under="ignore"):  # what overflows here saturates there
+    scale = array_inputs.broadcast_scale(scales, x, axis)
+    with np.errstate(over="ignore", under="ignore"):  # overflow saturates in the format
         values = xp.asarray(x / scale)
         format.quantize(values, rounding, seed, out=values)
         return xp.multiply(values, scale, out=values)

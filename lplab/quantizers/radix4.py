@@ -1,16 +1,16 @@
-"""Four bits for gradients: radix-4 FP4 and two-phase rounding (Sun et al. 2020, sections 3.1 and 3.3).
+"""Radix-4 FP4 for gradients, and two-phase rounding (Sun et al. 2020, sections 3.1 and 3.3).
 
 Sign and three exponent bits, no mantissa: the magnitudes are seven powers of four, 1/64 … 64 in the even phase and half
-of that in the odd phase. Both phases of one gradient are rounded from the same number: the even one goes into the GEMM
-that gives dx, the odd one into the GEMM that gives dW, so that their errors have a chance to cancel.
+of that in the odd phase. Both phases of a gradient are rounded from the same numbers: the even one is the operand of
+the GEMM for dx, the odd one of the GEMM for dW, so that their errors can cancel.
 
-The paper contradicts itself twice; both readings are switches:
+The paper contradicts itself twice; parameters choose the reading:
 
 ===========  ==============  =======================================================================================
 ties         "away"          upwards: the procedure of Fig. 2c, x → 1.6·x, take the exponent (the default)
              "toward_zero"   downwards: Eq. 1
 underflow    "published"     zero below 0.625 · smallest value: what the procedure of Fig. 2c does (the default)
-             "midpoint"      zero below 0.5 · smallest value: nearest rounding down to the end
+             "midpoint"      zero below 0.5 · smallest value: rounding to nearest, zero included
 ===========  ==============  =======================================================================================
 """
 
@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_positive
 from lplab.formats import FloatFormat
-from lplab.quantizers import kinds
+from lplab.quantizers import array_inputs
 
 PHASES = ("even", "odd")
 TIES = ("away", "toward_zero")
@@ -42,7 +43,7 @@ class Radix4:
     Saturates at 64 (32 in the odd phase), also for infinity. NaN stays NaN, zeros keep their sign.
 
     Raises:
-        ValueError: a word that is not in the lists above.
+        ValueError: an unknown ``phase``, ``ties`` or ``underflow``.
 
     >>> Radix4().quantize([0.1, 0.5, 3.9, 100.0]), Radix4("odd").quantize([0.1, 0.5, 3.9, 100.0])
     (array([6.25e-02, 2.50e-01, 4.00e+00, 6.40e+01]), array([ 0.125,  0.5  ,  2.   , 32.   ]))
@@ -64,7 +65,7 @@ class Radix4:
         """The format that rounds."""
         return _format(self.phase, self.underflow)
 
-    @kinds.eager
+    @array_inputs.no_torch_compile
     def quantize(self, x: Any, scale: float = 1.0) -> Any:
         """Round(x · scale) / scale, in the kind, shape and dtype of x.
 
@@ -75,18 +76,18 @@ class Radix4:
         return _rounded(x, scale, (self,))[0]
 
 
-@cache  # one object each: the tables that round belong to it
+@cache  # one object per format: it owns the rounding tables
 def _format(phase: str, underflow: str) -> FloatFormat:
-    """With ``subnormals`` zero begins at the midpoint below the smallest value."""
+    """With ``subnormals`` the threshold to zero is half the smallest value."""
     midpoint = underflow == "midpoint"
     return FloatFormat(3, 0, bias=_BIASES[phase], radix=4, subnormals=midpoint, specials="none")
 
 
-@kinds.eager
+@array_inputs.no_torch_compile
 def two_phase(x: Any, scale: float = 1.0, *, ties: str = "away", underflow: str = "published") -> tuple[Any, Any]:
     """Round the same numbers in both phases: (even, odd), each Round(x · scale) / scale.
 
-    Never round one phase from the other: the odd phase of an even result is always one half of it.
+    Do not round the odd phase from the even result: it would always be one half of it.
 
     Args:
         x, scale: as :meth:`Radix4.quantize`.
@@ -100,39 +101,26 @@ def two_phase(x: Any, scale: float = 1.0, *, ties: str = "away", underflow: str 
 
 
 def _rounded(x: Any, scale: float, phases: tuple[Radix4, ...]) -> list[Any]:
-    xp, array, close = kinds.open_input(x)
-    scale = positive("scale", scale)
+    xp, array, close = array_inputs.to_working_array(x)
+    scale = check_positive("scale", scale)
     factor = xp.full_like(array, scale, shape=()) if xp is np else array.new_full((), scale)
-    with np.errstate(over="ignore", under="ignore"):  # what overflows here saturates there
+    with np.errstate(over="ignore", under="ignore"):  # overflow saturates in the format
         scaled = array if scale == 1 else xp.asarray(array * factor)
-        if phases[0].ties == "toward_zero":  # a tie just missed goes down, and between neighbours nothing else lies
+        if phases[0].ties == "toward_zero":  # one ulp towards zero moves ties down and changes no other case
             scaled = xp.asarray(xp.nextafter(scaled, xp.copysign(xp.zeros_like(scaled), scaled)))
         results = [phase.format.quantize(scaled, "nearest_away") for phase in phases]
         if scale != 1:
             results = [xp.divide(r, factor, out=r) for r in results]
-        return [kinds.straight_through(x, close(r)) for r in results]
+        return [array_inputs.straight_through(x, close(r)) for r in results]
 
 
-def positive(name: str, value: Any) -> float:
-    """A positive finite number as a float, or a ValueError that says so.
+def reference_radix4(x: Any, multiplier: float = 1.6) -> np.ndarray:
+    """The even phase by the procedure of Fig. 2c of the paper, in float64: the slow reference.
 
-    >>> positive("scale", -1)
-    Traceback (most recent call last):
-    ...
-    ValueError: scale must be a positive finite number, got -1
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
-    return float(value)
+    Multiply by 1.6, take the integer part of the base-4 exponent. The threshold between 4^(n−1) and 4^n is then
+    4^n / multiplier; With 1.6 it is the arithmetic midpoint, where the error is least (Fig. 2b).
 
-
-def procedure(x: Any, multiplier: float = 1.6) -> np.ndarray:
-    """The even phase as Fig. 2c of the paper prescribes it, in float64: the slow and obvious version.
-
-    Multiply by 1.6, keep the whole part of the exponent to the base 4. The threshold between 4^(n−1) and 4^n is then
-    4^n / multiplier; 1.6 makes it the arithmetic midpoint and the error least (Fig. 2b).
-
-    >>> procedure([0.6249, 0.625, -40.0, 0.009])
+    >>> reference_radix4([0.6249, 0.625, -40.0, 0.009])
     array([  0.25,   1.  , -64.  ,   0.  ])
     """
     x = np.asarray(x, np.float64)

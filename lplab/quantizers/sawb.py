@@ -2,7 +2,7 @@
 
 The clip with the least squared error is nearly a linear function of two means: α = c1·√E[w²] − c2·E|w| (the second
 moment is not centred). The coefficients were fitted once, to six distributions; :mod:`lplab.quantizers.sawb_fit` fits
-them again. The published code knows several sets of them; each is a row of :data:`SAWB_ROWS`.
+them again. The published code has several sets of coefficients; each is a row of :data:`SAWB_ROWS`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from lplab.formats import IntFormat
-from lplab.quantizers import kinds
-from lplab.quantizers.passes import moments
-from lplab.quantizers.scaling import GREATEST_SCALE, LEAST_SCALE
+from lplab.quantizers import array_inputs
+from lplab.quantizers.reductions import moments
+from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
 
 GRADIENTS = ("everywhere", "inside")
 
@@ -27,12 +27,12 @@ class SawbRow:
     """A set of coefficients and the grid that it was fitted for.
 
     Args:
-        name: how the row is asked for.
+        name: key of the row.
         levels: number of levels, evenly spread over [−α, α]; an odd number has zero among them.
         c1, c2: the coefficients.
-        source: where they were read.
-        one_below: whether there is one level more, below −α, as in two's complement: "16 bins with zero" are the
-            integers −8 … 7 in steps of α/7.
+        source: where they were published.
+        extra_negative_level: whether there is one more level, below −α, as in two's complement: "16 bins with zero"
+            are the integers −8 … 7 in steps of α/7.
     """
 
     name: str
@@ -40,7 +40,7 @@ class SawbRow:
     c1: float
     c2: float
     source: str
-    one_below: bool = False
+    extra_negative_level: bool = False
 
     @property
     def has_zero(self) -> bool:
@@ -55,7 +55,7 @@ class SawbRow:
         ([-1.0, 0.0, 1.0], [-1.143, -1.0, 1.0])
         """
         half = (self.levels - 1) / 2
-        return (np.arange(self.levels + self.one_below) - half - self.one_below) / half
+        return (np.arange(self.levels + self.extra_negative_level) - half - self.extra_negative_level) / half
 
 
 _FMS = "fms-model-optimizer"
@@ -70,7 +70,7 @@ SAWB_ROWS: dict[str, SawbRow] = {
         SawbRow("3bit", 8, 7.509, 6.892, _FMS),
         SawbRow("4bit", 16, 12.68, 12.80, _FMS),
         SawbRow("403", 15, 12.035, 12.03, _FMS),
-        SawbRow("403_16", 15, 12.035, 12.03, f"{_FMS}, '16 bins with zero'", one_below=True),
+        SawbRow("403_16", 15, 12.035, 12.03, f"{_FMS}, '16 bins with zero'", extra_negative_level=True),
         SawbRow("luq", 17, 12.1, 12.2, "third-party copy of LUQ's code, used with the integers −8 … 8"),
         SawbRow("5bit", 32, 17.74, 18.64, _FMS),
         SawbRow("703", 127, 28.24, 30.81, _FMS),
@@ -101,13 +101,13 @@ def sawb_row(bits: int = 4, row: str | None = None) -> SawbRow:
     return SAWB_ROWS[DEFAULT_ROWS[bits]]
 
 
-@kinds.eager
-def sawb_scale(w: Any, bits: int = 4, *, row: str | None = None, axis: int | None = None) -> Any:
+@array_inputs.no_torch_compile
+def sawb_clip(w: Any, bits: int = 4, *, row: str | None = None, axis: int | None = None) -> Any:
     """SAWB's clip α = c1·√E[w²] − c2·E|w|.
 
     Means are taken in float64 over the finite elements; α is rounded to the working dtype of w (float32 for half
     precision). Where the formula gives no positive number (as it does for |w| nearly constant at 16 levels), α is
-    max|w|; where that is zero too (or nothing is finite, or w is empty), α is 0. α may exceed max|w|.
+    max|w|; where that is zero too (or no element is finite, or w is empty), α is 0. α may exceed max|w|.
 
     Args:
         w: numpy array, torch tensor, number or list.
@@ -122,41 +122,45 @@ def sawb_scale(w: Any, bits: int = 4, *, row: str | None = None, axis: int | Non
         ValueError: no such row or axis.
 
     >>> w = [-1, -0.5, 0, 0.5, 1, 0.25, -0.25, 2]
-    >>> round(sawb_scale(w, 2), 6), round(sawb_scale(w, 4), 6)
+    >>> round(sawb_clip(w, 2), 6), round(sawb_clip(w, 4), 6)
     (1.420243, 2.68139)
     """
-    xp, array, _ = kinds.open_input(w)
-    alphas = _alphas(xp, kinds.as_rows(array, axis), sawb_row(bits, row))
-    return float(alphas[0]) if axis is None else kinds.like(w, alphas)
+    xp, array, _ = array_inputs.to_working_array(w)
+    alphas = _alphas(xp, array_inputs.as_rows(array, axis), sawb_row(bits, row))
+    return float(alphas[0]) if axis is None else array_inputs.to_kind_of(w, alphas)
 
 
-def clip_of(x: np.ndarray, row: SawbRow) -> np.floating:
-    """The clip α of flat float32 or float64, in its dtype; see :func:`sawb_scale`.
+sawb_scale = sawb_clip
+"""The former name of :func:`sawb_clip`."""
 
-    >>> clip_of(np.float32([1, -1, 2]), sawb_row(1))
+
+def clip_for_row(x: np.ndarray, row: SawbRow) -> np.floating:
+    """The clip α of flat float32 or float64, in its dtype; see :func:`sawb_clip`.
+
+    >>> clip_for_row(np.float32([1, -1, 2]), sawb_row(1))
     np.float32(1.3333334)
     """
     square, mean = moments(x)
     formula = row.c1 * math.sqrt(square) - row.c2 * mean
     if not 0 < formula < math.inf:
-        return kinds.largest_finite(np, x.reshape(1, -1))[0]
+        return array_inputs.largest_finite(np, x.reshape(1, -1))[0]
     with np.errstate(over="ignore"):
         return x.dtype.type(formula)
 
 
 def _alphas(xp: Any, rows: Any, row: SawbRow) -> Any:
     if xp is np:
-        return np.array([clip_of(each, row) for each in rows], rows.dtype)
+        return np.array([clip_for_row(each, row) for each in rows], rows.dtype)
     square, mean = _moments(xp, rows)
     formula = row.c1 * xp.sqrt(square) - row.c2 * mean
     usable = xp.isfinite(formula) & (formula > 0)
-    return xp.where(usable, formula.to(rows.dtype), kinds.largest_finite(xp, rows))
+    return xp.where(usable, formula.to(rows.dtype), array_inputs.largest_finite(xp, rows))
 
 
 def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
     """E[w²] and E|w| of each row of tensors off the CPU, in float64, over finite elements; zero where there are none.
 
-    The order of the sum may differ from the CPU's, which rounding to float32 hides but for one case in some 10^8.
+    The order of the sum may differ from the CPU's, which changes the float32 result in about one case of 10^8.
     """
     wide = rows.double()
     finite = xp.isfinite(wide)
@@ -177,14 +181,14 @@ class Sawb:
     exact zero becomes the smallest positive level (with two levels the negative one).
 
     Args:
-        bits, row, axis: as :func:`sawb_scale`.
+        bits, row, axis: as :func:`sawb_clip`.
         gradient: for torch tensors: "everywhere" (straight through; the later "SAWB+") or "inside" (only where
-            |w| ≤ α). No gradient flows through α, which is computed anew on every call.
+            |w| ≤ α). No gradient flows through α, which is computed on every call.
 
     NaN stays NaN; infinity is clipped.
 
     Raises:
-        ValueError: no such row, or another word for ``gradient``.
+        ValueError: no such row, or an unknown ``gradient``.
 
     >>> Sawb(bits=2).quantize([-1, -0.5, 0, 0.5, 1, 0.25, -0.25, 2]).round(2)
     array([-1.42, -0.47,  0.47,  0.47,  1.42,  0.47, -0.47,  1.42])
@@ -205,30 +209,32 @@ class Sawb:
         """The row of coefficients in use."""
         return sawb_row(self.bits, self.row)
 
-    def scale(self, w: Any) -> Any:
-        """The clip α; see :func:`sawb_scale`."""
-        return sawb_scale(w, self.bits, row=self.row, axis=self.axis)
+    def clip(self, w: Any) -> Any:
+        """The clip α; see :func:`sawb_clip`."""
+        return sawb_clip(w, self.bits, row=self.row, axis=self.axis)
+
+    scale = clip  # the former name
 
     def quantize(self, w: Any) -> Any:
         """The values of w on the levels; the kind, shape, dtype and device of w."""
         return self.quantize_with_scale(w)[0]
 
-    @kinds.eager
+    @array_inputs.no_torch_compile
     def quantize_with_scale(self, w: Any) -> tuple[Any, Any]:
         """The values and the clip α."""
-        xp, array, close = kinds.open_input(w)
-        alphas = _alphas(xp, kinds.as_rows(array, self.axis), self.coefficients)
-        alpha = kinds.along(alphas, array, self.axis)
+        xp, array, close = array_inputs.to_working_array(w)
+        alphas = _alphas(xp, array_inputs.as_rows(array, self.axis), self.coefficients)
+        alpha = array_inputs.broadcast_scale(alphas, array, self.axis)
         row = self.coefficients
-        values = close(on_levels(xp, array, alpha, row.levels, row.one_below))
+        values = close(on_levels(xp, array, alpha, row.levels, row.extra_negative_level))
         low = alpha * -float(row.grid[0])
         inside = (lambda: (array <= alpha) & (array >= -low)) if self.gradient == "inside" else None
-        used = float(alphas[0]) if self.axis is None else kinds.like(w, alphas)
-        return kinds.straight_through(w, values, inside), used
+        used = float(alphas[0]) if self.axis is None else array_inputs.to_kind_of(w, alphas)
+        return array_inputs.straight_through(w, values, inside), used
 
 
 def integers_of(levels: int) -> IntFormat | None:
-    """The integers −h … h that an odd number of levels are multiples of, clipping included; None for other numbers.
+    """The integers −h … h as a format, for an odd number of levels of which a format exists; else None.
 
     >>> integers_of(15).range, integers_of(16)
     ((-7, 7), None)
@@ -237,19 +243,19 @@ def integers_of(levels: int) -> IntFormat | None:
     return IntFormat(levels.bit_length(), symmetric=True) if is_format else None
 
 
-def on_levels(xp: Any, w: Any, alpha: Any, levels: int, one_below: bool = False) -> Any:
-    """An opened array on ``levels`` even levels over [−α, α] (and one below); α has a shape that multiplies w.
+def on_levels(xp: Any, w: Any, alpha: Any, levels: int, extra_negative_level: bool = False) -> Any:
+    """A working array rounded to ``levels`` even levels over [−α, α] (and one below); α is broadcast against w.
 
     >>> on_levels(np, np.array([-3.0, 0.2, 0.4]), np.array(1.0), 3)
     array([-1.,  0.,  0.])
     """
     half = xp.full_like(alpha, (levels - 1) / 2)
-    bound = xp.where(alpha > 0, alpha, xp.ones_like(alpha))  # where α is zero every finite w is
-    step = xp.clip(bound / half, LEAST_SCALE, GREATEST_SCALE)
-    integers = None if one_below else integers_of(levels)
+    bound = xp.where(alpha > 0, alpha, xp.ones_like(alpha))  # α is zero only where every finite w is zero
+    step = xp.clip(bound / half, MIN_SCALE, MAX_SCALE)
+    integers = None if extra_negative_level else integers_of(levels)
     if integers is not None and step.ndim == 0 and alpha > 0:
         return replace(integers, scale=float(step), name="").quantize(w)
-    clipped = xp.clip(w, -alpha - step if one_below else -alpha, alpha)
+    clipped = xp.clip(w, -alpha - step if extra_negative_level else -alpha, alpha)
     if levels % 2:
         return xp.round(clipped / step) * step
     code = xp.round((clipped / bound * 0.5 + 0.5) * (levels - 1))

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.formats.base import whole
+from lplab.checks import check_int
 from lplab.quantizers.distributions import QUANTILES, magnitudes
 from lplab.quantizers.sawb import SAWB_ROWS
 
 LEVELS = (3, 4, 7, 8, 15, 16, 32, 127, 255)
-COUNT = 20_000  # magnitudes of a sample; with more of them only the fits above 100 levels change, by a few percent
+COUNT = 20_000  # magnitudes per sample; a larger sample changes only fits above 100 levels, by a few percent
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def fit(levels: int, count: int = COUNT) -> SawbFit:
     >>> round(result.c1, 1), round(result.c2, 1)
     (3.1, 2.1)
     """
-    whole("levels", levels, 2, 1024), whole("count", count, 1000, 10**8)
+    check_int("levels", levels, 2, 1024), check_int("count", count, 1000, 10**8)
     samples = {name: magnitudes(name, count) for name in QUANTILES}
     clips = {name: best_clip(x, levels) for name, x in samples.items()}
     mean = np.array([x.mean() for x in samples.values()])

@@ -1,8 +1,8 @@
 """Scaling rules: which magnitude of a tensor becomes the largest value of a format.
 
-A scale is what one unit of the format is worth, as in ``IntFormat``: values = scale · format.quantize(x / scale). A
-rule looks at a tensor, or at each channel of it, and names the *clip*: the magnitude that is to become the largest
-value of the format. Then scale = clip / (largest value of the format). A new rule is a new class with a ``clips``
+A scale is the value of one unit of the format, as in ``IntFormat``: values = scale · format.quantize(x / scale). A
+rule computes the *clip* of a tensor, or of each of its channels: the magnitude that becomes the largest value of the
+format. Then scale = clip / (largest value of the format). A new rule is a new class with a ``clips``
 method.
 """
 
@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 
 from lplab.formats import Format
-from lplab.formats.arrays import WORDS
-from lplab.quantizers import kinds
+from lplab.formats.paths.array_kernels import FLOAT_LAYOUTS
+from lplab.quantizers import array_inputs
 
-LEAST_SCALE, GREATEST_SCALE = 2.0**-100, 2.0**100  # IntFormat's own limits, and float32 stays clear of its ends
+MIN_SCALE, MAX_SCALE = 2.0**-100, 2.0**100  # the limits of IntFormat; far from float32's own
 
 
 class Scaling(ABC):
     """A rule that chooses the scale of a tensor or of each of its channels.
 
-    What every rule does with awkward input: NaN and infinity are left out of the statistics; where the rule's clip is
-    zero, the largest finite magnitude is taken instead; a tensor (or channel) that is empty, all zero or has no finite
-    number gets the scale 1. Scales stay within 2^−100 … 2^100. For a format without negative numbers only the
+    All rules treat special input alike: NaN and infinity are ignored in the statistics. Where the rule's clip is zero,
+    the largest finite magnitude is used instead. A tensor (or channel) that is empty, all zero or has no finite number
+    gets the scale 1. Scales stay within 2^−100 … 2^100. For a format without negative numbers only the
     positive ones count.
     """
 
@@ -42,56 +42,56 @@ class Scaling(ABC):
         """The scale of each row, in the dtype of the rows."""
         clips = self.clips(xp, rows, format)
         if not bool((clips > 0).all()):
-            clips = xp.where(clips > 0, clips, kinds.largest_finite(xp, signed_rows(xp, rows, format)))
-        scales = scales_of(xp, clips, format)
+            clips = xp.where(clips > 0, clips, array_inputs.largest_finite(xp, signed_rows(xp, rows, format)))
+        scales = scales_from_clips(xp, clips, format)
         return next_power_of_two(xp, scales) if self.power_of_two else scales
 
 
-def scales_of(xp: Any, clips: Any, format: Format) -> Any:
+def scales_from_clips(xp: Any, clips: Any, format: Format) -> Any:
     """The scales that make clips the largest value of a format; 1 where a clip is zero.
 
     >>> from lplab.formats import get
-    >>> scales_of(np, np.array([0.0, 127.0, 1e300]), get("int8")).tolist() == [1.0, 1.0, 2.0**100]
+    >>> scales_from_clips(np, np.array([0.0, 127.0, 1e300]), get("int8")).tolist() == [1.0, 1.0, 2.0**100]
     True
     """
-    limit = xp.full_like(clips, limit_of(format))  # not a Python number: CUDA would multiply by its reciprocal
-    scales = xp.clip(clips / limit, LEAST_SCALE, GREATEST_SCALE)
+    limit = xp.full_like(clips, symmetric_max(format))  # not a Python number: CUDA would multiply by its reciprocal
+    scales = xp.clip(clips / limit, MIN_SCALE, MAX_SCALE)
     return xp.where(clips > 0, scales, xp.ones_like(scales))
 
 
-def limit_of(format: Format) -> float:
+def symmetric_max(format: Format) -> float:
     """The largest value whose negative the format has too; the largest value where it has no negatives.
 
     >>> from lplab.formats import get
-    >>> limit_of(get("int8")), limit_of(get("e4m3fn")), limit_of(get("e8m0")) == 2.0**127
+    >>> symmetric_max(get("int8")), symmetric_max(get("e4m3fn")), symmetric_max(get("e8m0")) == 2.0**127
     (127.0, 448.0, True)
     """
     return min(format.max, -format.lowest) if format.lowest < 0 else format.max
 
 
 def next_power_of_two(xp: Any, scales: Any) -> Any:
-    """The smallest power of two that is not below each (positive, normal) number. By its bits: logarithms go wrong.
+    """The smallest power of two not below each (positive, normal) number, from its bits: logarithms are inexact.
 
     >>> next_power_of_two(np, np.array([0.5, 0.51, 3.0]))
     array([0.5, 1. , 4. ])
     """
-    word = WORDS[str(scales.dtype).removeprefix("torch.")]
+    word = FLOAT_LAYOUTS[str(scales.dtype).removeprefix("torch.")]
     fraction = (1 << word.fraction_bits) - 1
     bits = scales.view(getattr(xp, word.integer))
     return ((bits + fraction) & ~fraction).view(scales.dtype)
 
 
 def signed_rows(xp: Any, rows: Any, format: Format) -> Any:
-    """The rows as a format sees them: without their negative numbers if it has none."""
+    """The rows, with negative numbers set to 0 if the format has none."""
     return rows if format.lowest < 0 else xp.clip(rows, 0, None)
 
 
 @dataclass(frozen=True)
 class Amax(Scaling):
-    """The largest magnitude becomes the largest value: nothing is clipped. With the tensor at hand: immediate scaling.
+    """The largest magnitude becomes the largest value: nothing is clipped. Computed from the current tensor.
 
     Args:
-        power_of_two: round the scale up to a power of two. Scaling is then exact and still nothing is clipped.
+        power_of_two: round the scale up to a power of two. Scaling is then exact, and still nothing is clipped.
 
     >>> from lplab.quantizers import Quantizer
     >>> round(Quantizer("int8", Amax()).scale([0.5, -2.54]), 6)
@@ -102,18 +102,18 @@ class Amax(Scaling):
 
     def clips(self, xp: Any, rows: Any, format: Format) -> Any:
         """The largest finite magnitude of each row."""
-        return kinds.largest_finite(xp, signed_rows(xp, rows, format))
+        return array_inputs.largest_finite(xp, signed_rows(xp, rows, format))
 
 
 @dataclass(frozen=True)
 class Percentile(Scaling):
-    """Most magnitudes fit; the few larger ones are clipped.
+    """The clip is a percentile of the magnitudes; larger ones are clipped.
 
     The clip is the smallest magnitude of the tensor that ``percent`` percent of the (finite) magnitudes do not
-    exceed: a value of the tensor itself, nothing is interpolated. It is found on the CPU, whatever the device.
+    exceed: a value of the tensor itself, without interpolation. It is computed on the CPU.
 
     Args:
-        percent: above 0, at most 100; read as the decimal number that is written. 100 is :class:`Amax`.
+        percent: above 0, at most 100, taken as its decimal representation. 100 is :class:`Amax`.
         power_of_two: round the scale up to a power of two.
 
     >>> from lplab.quantizers import Quantizer
@@ -132,8 +132,8 @@ class Percentile(Scaling):
     def clips(self, xp: Any, rows: Any, format: Format) -> Any:
         """The order statistic of each row."""
         share = Fraction(repr(self.percent)) / 100
-        clips = np.array([_order_statistic(row, share) for row in kinds.host(signed_rows(xp, rows, format))])
-        return xp.asarray(clips.astype(kinds.host(rows).dtype)) if xp is np else rows.new_tensor(clips)
+        clips = np.array([_order_statistic(row, share) for row in array_inputs.to_numpy(signed_rows(xp, rows, format))])
+        return xp.asarray(clips.astype(array_inputs.to_numpy(rows).dtype)) if xp is np else rows.new_tensor(clips)
 
 
 def _order_statistic(row: np.ndarray, share: Fraction) -> float:

@@ -1,28 +1,30 @@
 """Training with few bits: Gupta's fixed point in numpy alone, and any PyTorch model under any recipe.
 
-What needs PyTorch (models, trainer, recorder) is imported when it is asked for.
+What needs PyTorch (models, trainer, recorder) is imported on first use.
 
->>> from lplab.training import FixedPointRun, finish
->>> trained = finish(FixedPointRun(fraction_bits=8, rounding="stochastic", epochs=2))
->>> len(trained.epochs), trained.test_error < 50
+- ``recipe``: which format each tensor is rounded to.
+- ``emulation``: how PyTorch computes a model under a recipe.
+- ``loop``: the trainer and what belongs to it.
+- ``fixed_point``: Gupta's training.
+
+>>> from lplab.training import FixedPointConfig, train_fixed_point
+>>> result = train_fixed_point(FixedPointConfig(fraction_bits=8, rounding="stochastic", epochs=2))
+>>> len(result.epochs), result.test_error < 50
 (2, True)
 >>> from lplab.training import recipes
 >>> recipes.get("hfp8_2019").weight
-Rule('hfp8_forward')
+QuantSpec('hfp8_forward')
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lplab.training.convert import LABELS, ROUNDINGS, Converter, Tally
-from lplab.training.fixed_point import digits_split, train
-from lplab.training.runs import Epoch, FixedPointRun, Trained, finish, side_by_side
+from lplab.training.fixed_point.config import Epoch, FixedPointConfig, FixedPointResult
+from lplab.training.fixed_point.convert import LABELS, ROUNDINGS, ConversionCounts, Converter
+from lplab.training.fixed_point.training import digits_split, train_epochs, train_fixed_point, train_in_lockstep
 
 if TYPE_CHECKING:
-    from lplab.training import recipes, tasks
-    from lplab.training.batches import Batches, Windows
-    from lplab.training.conversion import dequantize_model, float32, quantize_model
-    from lplab.training.diagnosis import Diagnosis, DivergedError
+    from lplab.training.emulation.conversion import dequantize_model, float32, quantize_model
     from lplab.training.inference import (
         compare,
         inference_recipe,
@@ -30,43 +32,47 @@ if TYPE_CHECKING:
         retune_batchnorm,
         sensitivity,
     )
-    from lplab.training.optimizers import SGD, Adam, AdamW, make_optimizer
-    from lplab.training.recipe import LayerRules, Recipe, Update
-    from lplab.training.recorder import Record, Recorder
-    from lplab.training.rules import Learned, PerLayer, Rule
-    from lplab.training.trainer import Step, Trainer
+    from lplab.training.loop import tasks
+    from lplab.training.loop.batches import Batches, SequenceBatches
+    from lplab.training.loop.diagnosis import Diagnosis, DivergedError
+    from lplab.training.loop.gradient_projection import gradient_projection, gradients_only
+    from lplab.training.loop.optimizers import SGD, Adam, AdamW, make_optimizer
+    from lplab.training.loop.recorder import Record, Recorder
+    from lplab.training.loop.trainer import Step, Trainer, default_loss
+    from lplab.training.recipe import recipes
+    from lplab.training.recipe.quant_spec import LearnedClip, PerLayerGradScale, QuantSpec
+    from lplab.training.recipe.recipe import LayerRules, Recipe, Update
+    from lplab.training.step_time import step_seconds
 
-_LAZY = {
-    "recipes": "recipes",
-    "tasks": "tasks",
-    "LayerRules": "recipe",
-    "Recipe": "recipe",
-    "Update": "recipe",
-    "Learned": "rules",
-    "PerLayer": "rules",
-    "Rule": "rules",
-    "Batches": "batches",
-    "Windows": "batches",
-    "dequantize_model": "conversion",
-    "float32": "conversion",
-    "quantize_model": "conversion",
-    "Diagnosis": "diagnosis",
-    "DivergedError": "diagnosis",
-    "compare": "inference",
-    "inference_recipe": "inference",
-    "quantize_for_inference": "inference",
-    "retune_batchnorm": "inference",
-    "sensitivity": "inference",
-    "SGD": "optimizers",
-    "Adam": "optimizers",
-    "AdamW": "optimizers",
-    "make_optimizer": "optimizers",
-    "Record": "recorder",
-    "Recorder": "recorder",
-    "Step": "trainer",
-    "Trainer": "trainer",
+_OLD_NAMES = {
+    "FixedPointRun": "FixedPointConfig",
+    "Learned": "LearnedClip",
+    "PerLayer": "PerLayerGradScale",
+    "Rule": "QuantSpec",
+    "Tally": "ConversionCounts",
+    "Trained": "FixedPointResult",
+    "Windows": "SequenceBatches",
+    "finish": "train_fixed_point",
+    "side_by_side": "train_in_lockstep",
+    "train": "train_epochs",
 }
-_NEED_TORCH = {"batches", "conversion", "diagnosis", "inference", "optimizers", "recorder", "tasks", "trainer"}
+"""Names of earlier versions, which still work, and their current names."""
+_MODULES = {
+    "emulation.conversion": ("dequantize_model", "float32", "quantize_model"),
+    "inference": ("compare", "inference_recipe", "quantize_for_inference", "retune_batchnorm", "sensitivity"),
+    "loop": ("tasks",),
+    "loop.batches": ("Batches", "SequenceBatches"),
+    "loop.diagnosis": ("Diagnosis", "DivergedError"),
+    "loop.gradient_projection": ("gradient_projection", "gradients_only"),
+    "loop.optimizers": ("SGD", "Adam", "AdamW", "make_optimizer"),
+    "loop.recorder": ("Record", "Recorder"),
+    "loop.trainer": ("Step", "Trainer", "default_loss"),
+    "recipe": ("recipes",),
+    "recipe.quant_spec": ("LearnedClip", "PerLayerGradScale", "QuantSpec"),
+    "recipe.recipe": ("LayerRules", "Recipe", "Update"),
+    "step_time": ("step_seconds",),
+}
+_LAZY = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "LABELS",
@@ -75,29 +81,31 @@ __all__ = [
     "Adam",
     "AdamW",
     "Batches",
+    "ConversionCounts",
     "Converter",
     "Diagnosis",
     "DivergedError",
     "Epoch",
-    "FixedPointRun",
+    "FixedPointConfig",
+    "FixedPointResult",
     "LayerRules",
-    "Learned",
-    "PerLayer",
+    "LearnedClip",
+    "PerLayerGradScale",
+    "QuantSpec",
     "Recipe",
     "Record",
     "Recorder",
-    "Rule",
+    "SequenceBatches",
     "Step",
-    "Tally",
-    "Trained",
     "Trainer",
     "Update",
-    "Windows",
     "compare",
+    "default_loss",
     "dequantize_model",
     "digits_split",
-    "finish",
     "float32",
+    "gradient_projection",
+    "gradients_only",
     "inference_recipe",
     "make_optimizer",
     "quantize_for_inference",
@@ -105,22 +113,30 @@ __all__ = [
     "recipes",
     "retune_batchnorm",
     "sensitivity",
-    "side_by_side",
+    "step_seconds",
     "tasks",
-    "train",
+    "train_epochs",
+    "train_fixed_point",
+    "train_in_lockstep",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported when it is asked for."""
-    if name not in _LAZY:
+    """Import a public name on first use."""
+    current = _OLD_NAMES.get(name, name)
+    if current in globals():
+        return globals()[current]
+    if current not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = f"{__name__}.{_LAZY[current]}"
     try:
-        module = import_module(f"{__name__}.{_LAZY[name]}")
+        if current in ("recipes", "tasks"):
+            value = import_module(f"{module}.{current}")
+        else:
+            value = getattr(import_module(module), current)
     except ModuleNotFoundError as error:
-        if error.name == "torch" and _LAZY[name] in _NEED_TORCH:
+        if error.name == "torch":
             raise ImportError(f"lplab.training.{name} needs PyTorch: pip install 'lplab[torch]'") from error
         raise
-    found = module if name == _LAZY[name] else getattr(module, name)
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value

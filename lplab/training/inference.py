@@ -1,9 +1,9 @@
-"""8-bit inference without training again: a trained float32 model in any format, batch norms re-tuned.
+"""8-bit inference without retraining: a trained float32 model in any format, with batch norms re-tuned.
 
-Sun et al. 2019 round weights and activations of a trained network to 1-4-3 and estimate the statistics of its batch
-norms anew, by forward passes over training data; nothing is trained. How many batches the paper takes is not known; 100
-with a plain mean over all of them is our choice. To compare fairly, re-tune the float32 model first: running means lag
-behind the weights.
+Sun et al. 2019 round weights and activations of a trained network to 1-4-3 and re-estimate the statistics of its batch
+norms, by forward passes over training data; nothing is trained. The paper does not state the number of batches;
+we take the plain mean over 100. For a fair comparison, re-tune the float32 model first: running means lag behind the
+weights.
 
 This module needs PyTorch.
 """
@@ -20,9 +20,9 @@ from torch import nn
 
 from lplab.formats import FixedFormat, IntFormat
 from lplab.quantizers import Amax
-from lplab.training.conversion import emulation_of, kinds_of, quantize_model
-from lplab.training.recipe import LayerRules, Recipe
-from lplab.training.rules import Rule
+from lplab.training.emulation.conversion import emulation_of, kinds_of, quantize_model
+from lplab.training.recipe.quant_spec import QuantSpec
+from lplab.training.recipe.recipe import LayerRules, Recipe
 
 BATCHES = 100
 Evaluate = Callable[[nn.Module], float]
@@ -33,7 +33,8 @@ def inference_recipe(format: Any, activation: Any = None, *, scaling: Any = "aut
     """A recipe that rounds weights and activations, and nothing else.
 
     Args:
-        format: of weights, and of activations unless ``activation`` says otherwise: a format, its name or a ``Rule``.
+        format: of weights, and of activations unless ``activation`` says otherwise: a format, its name
+            or a ``QuantSpec``.
         activation: another one for activations.
         scaling: "auto" scales integers so that the largest magnitude of a tensor becomes the largest value (an integer
             grid without a scale would be useless) and leaves floating-point formats as they are; None never scales; or
@@ -41,30 +42,30 @@ def inference_recipe(format: Any, activation: Any = None, *, scaling: Any = "aut
         ends: the format of the first and the last layer: "same", or for example "fp32".
 
     >>> inference_recipe("hfp8_forward").weight, inference_recipe("int8").weight
-    (Rule('hfp8_forward'), Rule('int8', scaling=Amax(power_of_two=False)))
+    (QuantSpec('hfp8_forward'), QuantSpec('int8', scaling=Amax(power_of_two=False)))
     """
-    rules = [_rule(found, scaling) for found in (format, format if activation is None else activation)]
+    rules = [_rule(each, scaling) for each in (format, format if activation is None else activation)]
     exceptions = {} if ends == "same" else dict.fromkeys(("first", "last"), LayerRules(*[_rule(ends, scaling)] * 2))
     name = f"inference in {rules[0].label}"
     return Recipe(name=name, weight=rules[0], activation=rules[1], exceptions=exceptions, source="Sun et al. 2019")
 
 
-def _rule(format: Any, scaling: Any) -> Rule:
-    if isinstance(format, Rule):
+def _rule(format: Any, scaling: Any) -> QuantSpec:
+    if isinstance(format, QuantSpec):
         return format
-    rule = Rule(format)
+    rule = QuantSpec(format)
     if scaling == "auto":
         is_integer = isinstance(rule.format, IntFormat) and not isinstance(rule.format, FixedFormat)
         scaling = Amax() if is_integer else None
-    return rule if scaling is None or rule.is_identity else Rule(rule.format, scaling=scaling)
+    return rule if scaling is None or rule.is_identity else QuantSpec(rule.format, scaling=scaling)
 
 
 def quantize_for_inference(model: nn.Module, format: Any = "hfp8_forward", **options: Any) -> nn.Module:
     """A copy of a trained model, in evaluation mode, its products computed from rounded operands.
 
     Args:
-        model: trained; any module that :func:`quantize_model` takes. It stays as it was.
-        format: a format, its name, a ``Rule`` or a whole ``Recipe``.
+        model: trained; any module that :func:`quantize_model` takes. It is not changed.
+        format: a format, its name, a ``QuantSpec`` or a whole ``Recipe``.
         options: of :func:`inference_recipe`.
 
     >>> quantize_for_inference(nn.Linear(2, 2), "int8").training
@@ -76,15 +77,15 @@ def quantize_for_inference(model: nn.Module, format: Any = "hfp8_forward", **opt
 
 @torch.no_grad()
 def retune_batchnorm(model: nn.Module, inputs: Iterable[Any], batches: int = BATCHES) -> int:
-    """Estimate running means and variances of all batch norms anew; weights, γ and β stay as they are.
+    """Re-estimate running means and variances of all batch norms; weights, γ and β do not change.
 
     Args:
-        model: as it will be used, quantized or not; its modes are left as they were.
+        model: as it will be used, quantized or not; its modes do not change.
         inputs: batches of inputs (of tuples the first part is taken), such as a ``DataLoader`` or a list.
         batches: at most so many. All count the same: the mean over them, not a running one.
 
     Returns:
-        How many batches were seen; 0 without looking where the model has no batch norm.
+        The number of batches used; 0 if the model has no batch norm.
 
     Raises:
         ValueError: there are no inputs.
@@ -102,33 +103,33 @@ def retune_batchnorm(model: nn.Module, inputs: Iterable[Any], batches: int = BAT
         norm.reset_running_stats()
         norm.momentum = None  # a cumulative mean
         norm.train()
-    seen = 0
+    used = 0
     try:
         for batch in inputs:
-            if seen == batches:
+            if used == batches:
                 break
             model(batch[0] if isinstance(batch, tuple | list) else batch)
-            seen += 1
+            used += 1
     finally:
         for norm, momentum in momenta.items():
             norm.momentum = momentum
         for module, training in modes.items():
             module.training = training
-    if not seen:
+    if not used:
         raise ValueError("there are no inputs to estimate the statistics from")
-    return seen
+    return used
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a format does to a trained model, in the numbers of your own measure.
+    """The effect of a format on a trained model, in the user's own measure.
 
     Attributes:
         label: of the format.
         float32: of the model as it was.
         direct: with rounded operands.
         retuned: the same with batch norms re-tuned; equal to ``direct`` where there are none.
-        retrained: after the rounded model was trained on; None where nobody did.
+        retrained: after further training of the rounded model; None without it.
     """
 
     label: str
@@ -152,15 +153,15 @@ def compare(
     retrain: Callable[[nn.Module], Any] | None = None,
     **options: Any,
 ) -> list[Comparison]:
-    """A trained model in several formats: as it is, with batch norms re-tuned, and, if you say how, trained on.
+    """A trained model in several formats: rounded, with batch norms re-tuned, and, with ``retrain``, trained further.
 
     Args:
         model: trained.
-        formats: each a format, its name, a ``Rule`` or a ``Recipe``; one name alone will do.
+        formats: each a format, its name, a ``QuantSpec`` or a ``Recipe``; one name alone will do.
         inputs: batches of training inputs, as for :func:`retune_batchnorm`; iterated over once for each format.
-        evaluate: gives the number of interest of a model in evaluation mode, such as its test error.
+        evaluate: gives the value of interest of a model in evaluation mode, such as its test error.
         retrain: trains the model that it is given, in place, such as ``lambda net: Trainer(net, data).run(100)``; it
-            gets a fresh rounded copy in training mode, whose gradients pass straight through the rounding.
+            gets a new rounded copy in training mode, with straight-through gradients.
         options: of :func:`inference_recipe`.
 
     >>> net = nn.Linear(1, 1)
@@ -169,7 +170,7 @@ def compare(
     9.0
     """
     inputs, formats = list(inputs), [formats] if isinstance(formats, str) else formats
-    plain = evaluate(copy.deepcopy(model).eval())
+    float32 = evaluate(copy.deepcopy(model).eval())
     rows = []
     for format in formats:
         quantized = quantize_for_inference(model, format, **options)
@@ -177,7 +178,7 @@ def compare(
         retune_batchnorm(quantized, inputs)
         label = emulation_of(quantized).recipe.weight.label
         retuned = evaluate(quantized)
-        rows.append(Comparison(label, plain, direct, retuned, _retrained(model, format, evaluate, retrain, options)))
+        rows.append(Comparison(label, float32, direct, retuned, _retrained(model, format, evaluate, retrain, options)))
     return rows
 
 
@@ -190,16 +191,16 @@ def _retrained(model: nn.Module, format: Any, evaluate: Evaluate, retrain: Any, 
 
 
 def sensitivity(model: nn.Module, format: Any, evaluate: Evaluate, **options: Any) -> dict[str, float]:
-    """What happens when one layer alone is rounded: layer → your number, in the order of the layers.
+    """The result when only one layer is rounded: layer → value of ``evaluate``, in the order of the layers.
 
     Args:
         model, format, evaluate, options: as for :func:`compare`.
 
-    Layers are the modules that own weights; products inside other modules (attention spelled out) stay in float32.
+    Layers are the modules that own weights; products inside other modules (such as attention) stay in float32.
     """
     recipe = format if isinstance(format, Recipe) else inference_recipe(format, **options)
-    found = {}
+    results = {}
     for name in kinds_of(model):
         alone = quantize_model(model, Recipe(name="float32 but for one layer"), overrides={name or "*": recipe})
-        found[name] = evaluate(alone.eval())
-    return found
+        results[name] = evaluate(alone.eval())
+    return results

@@ -1,4 +1,4 @@
-"""How long a real training step takes on this machine, to set beside what a model of hardware says.
+"""The measured time of a training step on this machine, to compare with a model of hardware.
 
 This module needs PyTorch.
 """
@@ -10,13 +10,13 @@ from typing import Any
 
 from torch import nn
 
-from lplab.formats.base import whole
+from lplab.checks import check_int
 
 
 def step_seconds(model: nn.Module, inputs: Any, *, repeats: int = 5) -> float:
     """Seconds of the fastest of some training steps in float32: forward pass, backward pass, update with momentum.
 
-    The loss is the mean square of the output: what it is does not matter to the clock. The model's weights change.
+    The loss is the mean square of the output: it does not affect the time. The model's weights change.
 
     Args:
         model: any module whose output is one tensor.
@@ -29,7 +29,7 @@ def step_seconds(model: nn.Module, inputs: Any, *, repeats: int = 5) -> float:
     """
     import torch
 
-    whole("repeats", repeats, 1, 10**6)
+    check_int("repeats", repeats, 1, 10**6)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6, momentum=0.9)
     took = []
     for _ in range(repeats + 1):

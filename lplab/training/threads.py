@@ -1,6 +1,6 @@
-"""One thread for small matrices: more of them wait for each other longer than they work.
+"""One thread for small matrices: several threads wait for each other longer than they compute.
 
-On a machine that also does something else the product of a 100 × 128 and a 128 × 128 matrix on two threads takes up to
+On a machine with other work, the product of a 100 × 128 and a 128 × 128 matrix on two threads takes up to
 thirty times as long as on one. The result is the same: the sums are exact.
 """
 
@@ -46,7 +46,7 @@ _torch_threads = 1
 
 @contextmanager
 def torch_threads(count: int = 1) -> Iterator[None]:
-    """Within the block, PyTorch computes with so many threads: where it is opened, and in threads made meanwhile.
+    """Within the block, PyTorch computes with so many threads: in this thread, and in threads started within it.
 
     A Transformer's step of 30 ms on two threads takes up to 3 s where a browser draws beside it: each of some thousand
     small products waits for both. Counts and sums are alike up to the order of additions.
@@ -75,7 +75,7 @@ def torch_threads(count: int = 1) -> Iterator[None]:
 
 @cache
 def _controller() -> Any:
-    """The BLAS libraries of this process, looked for once; None without threadpoolctl."""
+    """The BLAS libraries of this process, searched once; None without threadpoolctl."""
     try:
         from threadpoolctl import ThreadpoolController
     except ModuleNotFoundError:

@@ -1,32 +1,35 @@
 """Controls around figures, for notebooks: live figures, a bit panel, a format explorer, predictions, trainings.
 
-Nothing here computes: numbers come from `lplab.formats`, pictures from `lplab.figures`.
+Nothing here computes: numbers come from `lplab.formats`, figures from `lplab.figures`. `live` holds figures that change
+in place and trainings that draw while they run; `explorers` holds one state and one widget for each explorer.
 """
 
-from .bill_explorer import BillExplorer
 from .bit_panel import BitPanel
-from .clip_explorer import ClipExplorer
-from .clip_trainings import live_clips
-from .cluster_explorer import ClusterExplorer
-from .edge_explorer import EdgeExplorer
-from .explorer import FormatExplorer
-from .explorer_state import ExplorerState
-from .four_bit_explorer import FourBitExplorer
-from .learners_explorer import LearnersExplorer
-from .live_figure import LiveFigure
-from .live_learners import LiveLearners, live_learners
-from .live_residues import live_residues
-from .live_run import LiveRun
-from .live_trainers import LiveTrainers, live_trainers
-from .plane_explorer import PlaneExplorer
+from .explorers.bill_explorer import BillExplorer
+from .explorers.clip_explorer import ClipExplorer
+from .explorers.cluster_explorer import ClusterExplorer
+from .explorers.edge_explorer import EdgeExplorer
+from .explorers.format_explorer import FormatExplorer
+from .explorers.format_state import FormatState
+from .explorers.four_bit_explorer import FourBitExplorer
+from .explorers.learners_explorer import LearnersExplorer
+from .explorers.plane_explorer import PlaneExplorer
+from .explorers.range_explorer import RangeExplorer
+from .explorers.residual_explorer import ResidualExplorer
+from .explorers.roofline_explorer import RooflineExplorer
+from .explorers.sum_explorer import SumExplorer
+from .explorers.training_explorer import TrainingExplorer
+from .live.clip_training import live_clips
+from .live.fixed_point_training import live_training, train_with
+from .live.live_adacomp import live_adacomp
+from .live.live_figure import LiveFigure
+from .live.live_learners import LiveLearners, live_learners
+from .live.live_run import LiveRun
+from .live.live_trainers import LiveTrainers, live_trainers
+from .live.loss_scale_training import train_with_scale
 from .prediction import Outcome, Prediction
-from .range_explorer import RangeExplorer
-from .residue_explorer import ResidueExplorer
-from .roofline_explorer import RooflineExplorer
-from .scaler_training import train_with_scale
-from .sum_explorer import SumExplorer
-from .training import live_training, train_with
-from .training_explorer import TrainingExplorer
+
+ExplorerState, ResidueExplorer, live_residues = FormatState, ResidualExplorer, live_adacomp  # their earlier names
 
 __all__ = [
     "BillExplorer",
@@ -36,6 +39,7 @@ __all__ = [
     "EdgeExplorer",
     "ExplorerState",
     "FormatExplorer",
+    "FormatState",
     "FourBitExplorer",
     "LearnersExplorer",
     "LiveFigure",
@@ -46,10 +50,12 @@ __all__ = [
     "PlaneExplorer",
     "Prediction",
     "RangeExplorer",
+    "ResidualExplorer",
     "ResidueExplorer",
     "RooflineExplorer",
     "SumExplorer",
     "TrainingExplorer",
+    "live_adacomp",
     "live_clips",
     "live_learners",
     "live_residues",

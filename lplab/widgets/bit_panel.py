@@ -1,4 +1,4 @@
-"""The bit panel: click or key the bits of a code and see what it means; type a value and see its bits."""
+"""The bit panel: set the bits of a code and see its value; type a value and see its bits."""
 
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,11 @@ import traitlets
 
 from lplab import formats as F
 
-from .typed_value import parse_number, shown, stored_as
+from .typed_value import describe_rounding, format_value, parse_number
 
 _STATIC = Path(__file__).parent / "static"
-MAX_BITS = 32  # what a row of switches can show, and what JavaScript's numbers decode exactly
-_OWN_NUMBERS: dict[Any, tuple[str, tuple[str, ...]]] = {
+MAX_BITS = 32  # fits in one row of switches, and JavaScript's numbers decode it exactly
+_SPEC_FIELDS: dict[Any, tuple[str, tuple[str, ...]]] = {
     F.FloatFormat: ("float", ("exponent_bits", "mantissa_bits", "bias", "radix", "subnormals", "specials")),
     F.FixedFormat: ("fixed", ("integer_bits", "fraction_bits")),
     F.IntFormat: ("integer", ("signed", "scale", "zero_point")),
@@ -42,12 +42,12 @@ def as_format(fmt: Any) -> Any:
 
 
 def spec_of(fmt: Any) -> dict[str, Any]:
-    """Describe a format to the browser: its kind, label, width, fields, and the numbers that its kind needs.
+    """Return a format as the browser needs it: kind, label, width, fields, and the numbers of its kind.
 
     >>> spec_of(F.get("e4m3fn"))["fields"]
     [['sign', 1], ['exponent', 4], ['mantissa', 3]]
     """
-    kind, names = _OWN_NUMBERS.get(type(fmt), ("table", ()))
+    kind, names = _SPEC_FIELDS.get(type(fmt), ("table", ()))
     spec = {"kind": kind, "label": fmt.label, "bits": fmt.bits, "fields": [list(field) for field in fmt.bit_fields()]}
     spec |= {name: getattr(fmt, name) for name in names}
     if kind == "integer":
@@ -56,7 +56,7 @@ def spec_of(fmt: Any) -> dict[str, Any]:
 
 
 def table_of(fmt: Any) -> bytes:
-    """Return the value of every code as little-endian float64, for the kinds that the browser looks up.
+    """Return the value of every code as little-endian float64, for kinds that the browser decodes by table.
 
     >>> len(table_of(F.get("posit8_1"))), len(table_of(F.get("fp32")))
     (2048, 0)
@@ -66,14 +66,14 @@ def table_of(fmt: Any) -> bytes:
 
 
 class BitPanel(anywidget.AnyWidget):
-    """One row of bit switches with the value they stand for, its neighbours and its formula.
+    """One row of bit switches with their value, its neighbours and its formula.
 
     Args:
         format: a name of the catalogue or a format of up to 32 bits; block formats are shown by their element.
         pattern: the code to begin with.
 
     The trait `pattern` is the whole state: observe it to link the panel with a figure. `format` can be set at any time;
-    the value is then carried over, rounded to the new format. `note` is the line under the box for typed values.
+    the value is then rounded to the new format. `note` is the line under the box for typed values.
 
     >>> panel = BitPanel("e4m3fn", pattern=0x38)
     >>> panel.value
@@ -86,9 +86,9 @@ class BitPanel(anywidget.AnyWidget):
     _esm = _STATIC / "bits.js"
     _css = _STATIC / "bits.css"
     pattern = traitlets.Int(0, help="The code, as an integer.").tag(sync=True)
-    format_spec = traitlets.Dict(help="The format as the browser sees it; made from `format`.").tag(sync=True)
-    table = traitlets.Bytes(help="Values of all codes, where the browser looks them up.").tag(sync=True)
-    note = traitlets.Dict(help="What became of the typed value: text, and tone 'info' or 'error'.").tag(sync=True)
+    format_spec = traitlets.Dict(help="The format as the browser needs it; made from `format`.").tag(sync=True)
+    table = traitlets.Bytes(help="Values of all codes, where the browser decodes by table.").tag(sync=True)
+    note = traitlets.Dict(help="What the typed value is rounded to: text, and tone 'info' or 'error'.").tag(sync=True)
     format = traitlets.Any(help="The format shown.")
 
     def __init__(self, format: Any = "e4m3fn", pattern: int = 0, **kwargs: Any) -> None:
@@ -98,18 +98,18 @@ class BitPanel(anywidget.AnyWidget):
 
     @property
     def value(self) -> float:
-        """What the pattern stands for."""
+        """The value of the pattern."""
         return float(self.format.decode(self.pattern))
 
     def type(self, text: str) -> None:
-        """Encode a number given as text, as if it was typed into the panel; bad text changes nothing but the note."""
+        """Encode a number given as text, as if it was typed into the panel; unreadable text only changes the note."""
         try:
             typed = parse_number(text)
             code = int(self.format.encode(typed))
-            said = stored_as(typed, float(self.format.decode(code)), self.format)
-            if text.strip().lower().lstrip("+-−").startswith("0x"):  # the panel shows codes this way, too
-                said = f"{shown(typed)}: a value; to set bits, click them. {said}"
-            self.note = {"text": said, "tone": "info"}
+            message = describe_rounding(typed, float(self.format.decode(code)), self.format)
+            if text.strip().lower().lstrip("+-−").startswith("0x"):  # the panel also shows codes in hexadecimal
+                message = f"{format_value(typed)}: a value; to set bits, click them. {message}"
+            self.note = {"text": message, "tone": "info"}
         except ValueError as error:
             self.note = {"text": str(error), "tone": "error"}
         else:
@@ -137,22 +137,22 @@ class BitPanel(anywidget.AnyWidget):
     @traitlets.observe("format")
     def _show_format(self, change: Any) -> None:
         first = not hasattr(change["old"], "decode")
-        code, note = (0, {}) if first else carried_over(float(change["old"].decode(self.pattern)), change["new"])
+        code, note = (0, {}) if first else convert_code(float(change["old"].decode(self.pattern)), change["new"])
         with self.hold_sync():  # one message, so that the browser never sees the pattern of one format in another
             self.format_spec, self.table = spec_of(change["new"]), table_of(change["new"])
             self.pattern, self.note = code, note
 
 
-def carried_over(value: float, fmt: Any) -> tuple[int, dict[str, str]]:
+def convert_code(value: float, fmt: Any) -> tuple[int, dict[str, str]]:
     """Return the code of a value in another format, and a note where it had to be rounded.
 
-    >>> carried_over(0.3125, F.get("e2m1"))
+    >>> convert_code(0.3125, F.get("e2m1"))
     (1, {'text': '0.3125 is stored as 0.5, error +60 %', 'tone': 'info'})
     """
     try:
         code = int(fmt.encode(value))
     except ValueError:
-        return 0, {"text": f"{shown(value)} has no code in {fmt.label}", "tone": "info"}
+        return 0, {"text": f"{format_value(value)} has no code in {fmt.label}", "tone": "info"}
     stored = float(fmt.decode(code))
     same = stored == value or value != value
-    return code, {} if same else {"text": stored_as(value, stored, fmt), "tone": "info"}
+    return code, {} if same else {"text": describe_rounding(value, stored, fmt), "tone": "info"}

@@ -1,4 +1,4 @@
-"""A prediction: say what you expect, and only then see what is true, both drawn side by side."""
+"""A prediction: the user locks a guess, then sees the true answer; both are drawn side by side."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,9 +10,9 @@ import traitlets
 
 from lplab.figures import guess_and_truth
 
-from .controls import Helper, guarded, line, say
-from .live_figure import LiveFigure
-from .typed_value import parse_number, shown
+from .controls import ControlGroup, line, set_text, show_errors
+from .live.live_figure import LiveFigure
+from .typed_value import format_value, parse_number
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Outcome:
         return math.isclose(self.guess, self.truth, rel_tol=0.01)
 
     def sentence(self) -> str:
-        """Say both together: the figure beneath says it again without words.
+        """Return guess and truth as text.
 
         >>> Outcome("half of them", "almost all").sentence()
         'You said: half of them. It is: almost all.'
@@ -41,8 +41,8 @@ class Outcome:
         if isinstance(self.guess, str) or isinstance(self.truth, str):
             return f"You said: {self.guess}. " + ("So it is." if self.is_right else f"It is: {self.truth}.")
         unit = f" {self.unit}" if self.unit else ""
-        said = f"You said {_short(self.guess)}{unit}. "
-        return said + ("So it is." if self.is_right else f"It is {_short(self.truth)}{unit}{self._distance()}.")
+        text = f"You said {_short(self.guess)}{unit}. "
+        return text + ("So it is." if self.is_right else f"It is {_short(self.truth)}{unit}{self._distance()}.")
 
     def _distance(self) -> str:
         guess, truth = float(self.guess), float(self.truth)
@@ -56,7 +56,11 @@ class Outcome:
 
 
 def _short(value: float) -> str:
-    return shown(float(f"{value:.3g}")) if 0.001 <= abs(value) < 1e6 and value != int(value) else shown(value)
+    return (
+        format_value(float(f"{value:.3g}"))
+        if 0.001 <= abs(value) < 1e6 and value != int(value)
+        else format_value(value)
+    )
 
 
 class Prediction(ipywidgets.VBox):
@@ -64,17 +68,17 @@ class Prediction(ipywidgets.VBox):
 
     Args:
         question: one sentence.
-        choices: the possible answers; without them a number is asked for.
-        answer: the truth: one of the choices, a number, or a function that computes it when it is needed.
+        choices: the possible answers; None for a question whose answer is a number.
+        answer: the true answer: one of the choices, a number, or a function that computes it when it is needed.
         unit: of the number, such as "%".
         because: a sentence shown with the truth.
-        limits: the least and the most that a number can be at all; a guess beyond is not locked.
+        limits: the smallest and the largest possible number; a guess outside is not locked.
         on_reveal: called with guess and truth once the guess is locked, so that a figure can draw both.
-        guess: a guess that was locked earlier, as a saved progress holds it: the widget begins in its locked state. Set
-            before anybody can observe `outcome`, so that it does not count as a new guess. One that does not fit the
-            question any more is named, and the question asked again.
+        guess: a guess that was locked earlier, from saved progress: the widget begins locked. It is set before
+            `outcome` can be observed, so that it does not count as a new guess. Where it no longer fits the question,
+            it is shown, and the question is asked again.
 
-    `outcome` is None until the guess is locked; it never changes after that. `figure` draws both, once there are both.
+    `outcome` is None until the guess is locked, and does not change after that; `figure` then draws both.
 
     >>> prediction = Prediction("How many codes of e4m3fn are NaN?", answer=2)
     >>> prediction.lock("12")
@@ -110,7 +114,7 @@ class Prediction(ipywidgets.VBox):
         self._watchers = [on_reveal] if on_reveal else []
         self.figure: LiveFigure | None = None
         self._build()
-        super().__init__([self.title, self.row, self.result, self.error_line, self._helper])
+        super().__init__([self.title, self.row, self.result, self.error_line, self._control_group])
         self.add_class("lp-controls")
         self.add_class("lp-prediction")
         if guess is not None:
@@ -139,7 +143,7 @@ class Prediction(ipywidgets.VBox):
         try:
             value = self._read(self.box.value if guess is None else guess)
         except ValueError as error:
-            say(self.result, str(error))
+            set_text(self.result, str(error))
             self.result.add_class("lp-error")
             return
         self._reveal(value)
@@ -148,7 +152,9 @@ class Prediction(ipywidgets.VBox):
         try:
             value = self._read(guess)
         except (TypeError, ValueError):
-            say(self.result, f"Your earlier guess, {guess}, does not fit this question any more. Please guess again.")
+            set_text(
+                self.result, f"Your earlier guess, {guess}, does not fit this question any more. Please guess again."
+            )
         else:
             self._reveal(value)
 
@@ -158,10 +164,10 @@ class Prediction(ipywidgets.VBox):
         drawn = guess_and_truth(value, outcome.truth, choices=self.choices or (), unit=self.unit)
         self.figure = LiveFigure(drawn)
         self.result.remove_class("lp-error")
-        self.box.value = value if isinstance(value, str) else shown(value)
+        self.box.value = value if isinstance(value, str) else format_value(value)
         self.box.disabled = self.button.disabled = True
-        say(self.result, f"{outcome.sentence()} {self.because}".strip())
-        self.children = [self.title, self.row, self.result, self.figure, self.error_line, self._helper]
+        set_text(self.result, f"{outcome.sentence()} {self.because}".strip())
+        self.children = [self.title, self.row, self.result, self.figure, self.error_line, self._control_group]
         self.outcome = outcome
         for watcher in self._watchers:
             watcher(outcome.guess, outcome.truth)
@@ -169,8 +175,8 @@ class Prediction(ipywidgets.VBox):
     def _build(self) -> None:
         self.title = line(self.question, "lp-question")
         self.result = line("", "lp-live", "lp-result")
-        say(self.result, "")
-        self._helper = Helper()
+        set_text(self.result, "")
+        self._control_group = ControlGroup()
         if self.choices is None:
             self.box = ipywidgets.Text(placeholder="a number", continuous_update=True)
             unit = [ipywidgets.Label(self.unit)] if self.unit else []
@@ -178,19 +184,19 @@ class Prediction(ipywidgets.VBox):
             self.box, unit = ipywidgets.RadioButtons(options=list(self.choices), value=None), []
         self.button = ipywidgets.Button(description="Lock my guess", tooltip="the guess cannot be changed after this")
         self.error_line = line("", "lp-error", "lp-live")
-        say(self.error_line, "")
-        self.button.on_click(guarded(self.error_line, lambda _: self.lock()))
+        set_text(self.error_line, "")
+        self.button.on_click(show_errors(self.error_line, lambda _: self.lock()))
         self.row = ipywidgets.Box([self.box, *unit, self.button])
         self.row.add_class("lp-row")
 
     def _read(self, guess: Any) -> str | float:
         if self.choices is None:
-            return self._within(parse_number(guess) if isinstance(guess, str) else float(guess))
+            return self._check_limits(parse_number(guess) if isinstance(guess, str) else float(guess))
         if guess not in self.choices:
             raise ValueError("choose one of the answers first")
         return str(guess)
 
-    def _within(self, value: float) -> float:
+    def _check_limits(self, value: float) -> float:
         if self.limits is not None and not self.limits[0] <= value <= self.limits[1]:
             low, high = (f"{_short(end)} {self.unit}".strip() for end in self.limits)
             raise ValueError(f"this can only be from {low} to {high}: guess again")

@@ -8,8 +8,8 @@ import numpy as np
 
 from lplab import datasets
 
-MOST = 20_000  # elements that a live figure computes on
-_RUN = 512  # elements that stay together when a tensor is thinned out, so that blocks of block formats stay blocks
+MAX_ELEMENTS = 20_000  # elements that a live figure computes on
+_RUN = 512  # neighbouring elements that subsampling keeps together, so that blocks of block formats stay blocks
 SHORT_NAMES = {
     "weights": "resnet/step200/layer2.conv1/weight",
     "activations": "resnet/step200/layer2.conv1/activation",
@@ -36,17 +36,17 @@ SYNTHETIC: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 }
 
 
-def thinned(array: np.ndarray, most: int = MOST) -> np.ndarray:
-    """Return at most `most` elements in C order, the same ones every time: runs of neighbours, evenly spread.
+def subsample(array: np.ndarray, max_elements: int = MAX_ELEMENTS) -> np.ndarray:
+    """Return at most `max_elements` elements in C order, always the same: runs of neighbours, evenly spread.
 
-    >>> thinned(np.arange(10.0), most=4).tolist(), len(thinned(np.zeros(10**6)))
+    >>> subsample(np.arange(10.0), max_elements=4).tolist(), len(subsample(np.zeros(10**6)))
     ([0.0, 3.0, 6.0, 9.0], 19968)
     """
     flat = np.ascontiguousarray(array).reshape(-1)
-    if flat.size <= most:
+    if flat.size <= max_elements:
         return flat
-    run = min(_RUN, max(1, most // 16))
-    starts = np.linspace(0, flat.size - run, most // run).astype(np.int64)
+    run = min(_RUN, max(1, max_elements // 16))
+    starts = np.linspace(0, flat.size - run, max_elements // run).astype(np.int64)
     return flat[(starts[:, None] + np.arange(run)).reshape(-1)]
 
 
@@ -62,7 +62,7 @@ class TensorLibrary:
 
     def __init__(self) -> None:
         self._own: dict[str, np.ndarray] = {}
-        self._live = lru_cache(maxsize=16)(lambda name: thinned(self[name]))
+        self._sample = lru_cache(maxsize=16)(lambda name: subsample(self[name]))
 
     def names(self) -> list[str]:
         """Return all names: captured as model/step/layer/role, then synthetic, then own."""
@@ -73,23 +73,23 @@ class TensorLibrary:
             return self._own[name]
         if name in SYNTHETIC:
             return SYNTHETIC[name](np.random.default_rng(2015)).astype(np.float32)
-        return datasets.captured()[name]  # a KeyError tells the closest names
+        return datasets.captured()[name]  # the message of a KeyError has the closest names
 
-    def live(self, name: str) -> np.ndarray:
-        """Return the elements that live figures show: all, or an even sample of large tensors."""
-        return self._live(name)
+    def sample(self, name: str) -> np.ndarray:
+        """Return the elements that live figures show: all, or an even sample of a large tensor."""
+        return self._sample(name)
 
     def note(self, name: str) -> str:
-        """Say that only a sample is shown, or nothing.
+        """Return a sentence where only a sample is shown, else "".
 
         >>> TensorLibrary().note("synthetic/normal")
         ''
         """
-        whole, shown = self[name].size, self.live(name).size
+        whole, shown = self[name].size, self.sample(name).size
         return f"An even sample of {shown:,} of {whole:,} elements is shown." if shown < whole else ""
 
     def add(self, name: str, tensor: Any) -> str:
-        """Add a real-valued array or torch tensor, and return the name under which it is found.
+        """Add a real-valued array or torch tensor, and return its name in the library.
 
         Raises:
             ValueError: the tensor is empty or not real-valued.
@@ -100,19 +100,19 @@ class TensorLibrary:
             raise ValueError(f"{name}: real numbers are needed, got {array.size} elements of dtype {array.dtype}")
         key = f"own/{name}"
         self._own[key] = array.astype(np.float64 if array.dtype == np.float64 else np.float32, copy=False)
-        self._live.cache_clear()
+        self._sample.cache_clear()
         return key
 
     def add_file(self, path: str) -> list[str]:
         """Add all tensors of a .npy, .npz, .pt or .safetensors file, and return their names.
 
         Raises:
-            ValueError, FileNotFoundError: as `lplab.datasets.load_tensors`, with one line that says what is wrong.
+            ValueError, FileNotFoundError: as `lplab.datasets.load_tensors`, with a message of one line.
         """
-        found = {name: array for name, array in datasets.load_tensors(path.strip()).items() if array.size}
-        if not found:
+        tensors = {name: array for name, array in datasets.load_tensors(path.strip()).items() if array.size}
+        if not tensors:
             raise ValueError(f"{path}: no tensor with elements in it")
-        return [self.add(name, array) for name, array in found.items()]
+        return [self.add(name, array) for name, array in tensors.items()]
 
     def resolve(self, tensor: Any) -> str:
         """Return the name of a tensor given by name, by a short name such as "gradients", or as an array.
@@ -139,7 +139,7 @@ def group_of(name: str) -> str:
 
 
 def choices(names: list[str], name: str) -> list[list[str]]:
-    """Return for every part of a name, after the first, what can stand in its place.
+    """Return the possible values of every part of a name after the first.
 
     >>> names = ["net/step0/a/weight", "net/step9/a/weight", "net/step0/b/gradient", "own/x"]
     >>> choices(names, "net/step0/a/weight")

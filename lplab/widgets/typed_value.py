@@ -1,21 +1,22 @@
-"""What a person types into a box becomes a number, and what became of that number becomes a sentence."""
+"""Numbers that a user types: parsed, formatted, and a sentence about what a format rounds them to."""
 
 import math
 import re
 from fractions import Fraction
 from typing import Any
 
+from lplab.number_text import SUPERSCRIPTS
+
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _POWER = re.compile(rf"^(?:({_NUMBER})\s*[*×·]\s*)?([+-]?)2\s*(?:\^|\*\*)\s*\(?([+-]?\d{{1,4}})\)?$")
-_RAISED = str.maketrans("−0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FRACTION = re.compile(rf"^({_NUMBER})\s*/\s*({_NUMBER})$")
 
 
 def parse_number(text: str) -> float:
-    """Read a number as people write it: 0.3, -1e-3, 1/3, 2^-7, 1.5 * 2^4, inf, nan, 0x1.8p3.
+    """Parse a number in usual notation: 0.3, -1e-3, 1/3, 2^-7, 1.5 * 2^4, inf, nan, 0x1.8p3.
 
     Raises:
-        ValueError: the text is none of these; the message says what is understood.
+        ValueError: the text is none of these; the message has examples.
 
     >>> parse_number("1/3"), parse_number("1.5 × 2^−4"), parse_number(" -inf ")
     (0.3333333333333333, 0.09375, -inf)
@@ -53,31 +54,33 @@ def _read(clean: str) -> float:
     return value
 
 
-def shown(value: float) -> str:
+def format_value(value: float) -> str:
     """Return a value as text, up to nine digits, with a real minus sign.
 
-    >>> shown(-0.3125), shown(float("inf")), shown(2**-24)
+    >>> format_value(-0.3125), format_value(float("inf")), format_value(2**-24)
     ('−0.3125', '∞', '5.96046448 × 10⁻⁸')
     """
     text = f"{value:.9g}".replace("inf", "∞").replace("nan", "NaN").replace("-", "−")
     mantissa, _, exponent = text.partition("e")
     return (
-        f"{mantissa} × 10{exponent.lstrip('+').replace('−0', '−').lstrip('0').translate(_RAISED)}" if exponent else text
+        f"{mantissa} × 10{exponent.lstrip('+').replace('−0', '−').lstrip('0').translate(SUPERSCRIPTS)}"
+        if exponent
+        else text
     )
 
 
-def stored_as(typed: float, stored: float, fmt: Any) -> str:
-    """Say what a format made of a number.
+def describe_rounding(typed: float, stored: float, fmt: Any) -> str:
+    """Describe what a format rounds a number to.
 
     >>> from lplab.formats import get
-    >>> stored_as(0.3, 0.3125, get("e4m3fn"))
+    >>> describe_rounding(0.3, 0.3125, get("e4m3fn"))
     '0.3 is stored as 0.3125, error +4.2 %'
-    >>> stored_as(1000.0, 448.0, get("e4m3fn"))
+    >>> describe_rounding(1000.0, 448.0, get("e4m3fn"))
     '1000 is stored as 448, the largest value: saturated'
     """
     if typed == stored or (math.isnan(typed) and math.isnan(stored)):
-        return f"{shown(typed)} is stored exactly"
-    start = f"{shown(typed)} is stored as {shown(stored)}"
+        return f"{format_value(typed)} is stored exactly"
+    start = f"{format_value(typed)} is stored as {format_value(stored)}"
     if not math.isfinite(stored):
         return f"{start}: " + ("overflow" if math.isfinite(typed) else "the format has nothing closer")
     if typed > fmt.max or typed < fmt.lowest:

@@ -1,4 +1,4 @@
-"""Operands on which narrow sums go wrong, and what it means for results to be the same."""
+"""Operands on which narrow sums lose accuracy, and a comparison bit for bit."""
 
 import numpy as np
 

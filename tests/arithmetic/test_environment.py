@@ -98,7 +98,7 @@ class Products(torch.utils.data.Dataset):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_forked_workers():
     """The parent has used its threads before the fork; the child must not wait for them."""
-    assert kernels.SHARED < 128 * 128 * 64
+    assert kernels.MIN_PARALLEL_WORK < 128 * 128 * 64
     want = [Products()[i] for i in range(4)]
     loader = torch.utils.data.DataLoader(
         Products(), batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=120

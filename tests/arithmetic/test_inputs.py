@@ -1,11 +1,11 @@
-"""What may be passed in, what comes out, and what is said of everything else."""
+"""Accepted inputs, the results for them, and the error messages for everything else."""
 
 import numpy as np
 import pytest
 import torch
 
 from lplab import arithmetic, formats
-from lplab.arithmetic import Accumulator, dot, matmul, products, reference
+from lplab.arithmetic import Accumulator, dot, gemm, matmul, reference
 
 from .operands import assert_same, operand
 
@@ -31,7 +31,7 @@ SHAPES = [
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 @pytest.mark.parametrize(("left", "right"), SHAPES, ids=str)
 def test_shapes_are_those_of_torch(left, right, kind):
-    """And small whole numbers have exact sums."""
+    """Small integers have exact sums."""
     rng = np.random.default_rng(0)
     a, b = operand("small", left, rng), operand("small", right, rng)
     want = torch.matmul(torch.from_numpy(a), torch.from_numpy(b))
@@ -44,7 +44,7 @@ def test_shapes_are_those_of_torch(left, right, kind):
 
 
 def layouts(x: np.ndarray) -> list[np.ndarray]:
-    """The same numbers in other places of memory."""
+    """The same numbers in other memory layouts."""
     spaced = np.zeros((2 * x.shape[0], 3 * x.shape[1]), x.dtype)
     spaced[::2, 1::3] = x
     return [np.asfortranarray(x), x.T.copy().T, spaced[::2, 1::3], x[::-1].copy()[::-1], x.astype(">f4")]
@@ -97,7 +97,7 @@ def test_ml_dtypes_bfloat16():
     assert got.dtype == a.dtype and (got.astype(np.float32) == 3).all()
 
 
-def test_what_the_dtype_cannot_hold_is_rounded_to_it():
+def test_results_are_rounded_to_the_dtype():
     """As a cast would: 70,000 is a number of 1-6-9 but not of half precision."""
     x = np.full((1, 2), 187, np.float16)
     assert matmul(x, x.T, "dlfloat16")[0, 0] == np.inf
@@ -237,8 +237,8 @@ def test_errors(call, error, message):
 
 def test_too_many_elements_for_their_random_bits():
     with pytest.raises(ValueError, match="random bits for 2\\^32 elements"):
-        products.check_size((2**20, 2**13), Accumulator("bf16", rounding="stochastic"))
-    products.check_size((2**20, 2**13), Accumulator("bf16"))
+        gemm.check_size((2**20, 2**13), Accumulator("bf16", rounding="stochastic"))
+    gemm.check_size((2**20, 2**13), Accumulator("bf16"))
 
 
 def test_accumulators_are_data():

@@ -1,4 +1,4 @@
-"""One meaning on every path: reference, whole arrays, compiled loops; every word, thread count and layout."""
+"""The same bits on every path: reference, array kernels, compiled loops; every word, thread count and layout."""
 
 from unittest import mock
 
@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lplab import formats as F
-from lplab.arithmetic import Accumulator, exactness, kernels, products, reference, whole_arrays
-from lplab.arithmetic.exactness import span_of
+from lplab.arithmetic import Accumulator, array_kernels, exactness, gemm, kernels, reference
+from lplab.arithmetic.exactness import bit_range_of
 from lplab.formats import Rounding
 
 from .operands import KINDS, assert_same, operand
@@ -38,15 +38,13 @@ EVERY_WAY = [
 
 
 def by_arrays(a: np.ndarray, b: np.ndarray, accumulator: Accumulator, seed: int = 0) -> np.ndarray:
-    return whole_arrays.matmul(np, products.in_double(np, a)[None], products.in_double(np, b)[None], accumulator, seed)[
-        0
-    ]
+    return array_kernels.matmul(np, gemm.as_float64(np, a)[None], gemm.as_float64(np, b)[None], accumulator, seed)[0]
 
 
 def compiled(a: np.ndarray, b: np.ndarray, accumulator: Accumulator, seed: int = 0, threads: int = 1) -> np.ndarray:
     """What the loop gives, or the array path where no loop serves."""
-    with mock.patch.object(kernels, "FEW", 0), np.errstate(all="ignore"):
-        return products.matmul_arrays(a, b, accumulator, seed, threads)
+    with mock.patch.object(kernels, "MIN_OPERATIONS_BEFORE_LOADING", 0), np.errstate(all="ignore"):
+        return gemm.matmul_arrays(a, b, accumulator, seed, threads)
 
 
 @pytest.mark.parametrize("accumulator", EVERY_WAY, ids=str)
@@ -66,8 +64,8 @@ def test_all_paths_agree_with_the_reference(accumulator):
 
 
 def test_every_way_but_tables_is_compiled():
-    spread = span_of(operand("spread", (50,), np.random.default_rng(0)).astype(float))
-    arrays = [w for w in EVERY_WAY if kernels.choose(spread.times(spread), w, 13) is None]
+    spread = bit_range_of(operand("spread", (50,), np.random.default_rng(0)).astype(float))
+    arrays = [w for w in EVERY_WAY if kernels.plan_kernel(spread.times(spread), w, 13) is None]
     assert arrays == EVERY_WAY[-3:]
 
 
@@ -92,7 +90,7 @@ def test_random_products(seed, kind, other, chunk):
 
 @pytest.mark.parametrize("mode", ["nearest_even", "nearest_away"])
 @pytest.mark.parametrize("name", ["dlfloat16", "bf16", "fp16", "e4m3fn"])
-def test_the_fast_loop_gives_the_bits_of_the_careful_one(name, mode):
+def test_the_float32_loop_gives_the_bits_of_the_exact_one(name, mode):
     """Millions of additions, most of them rounded, on operands for which a loop in float32 is chosen or nearly so."""
     rng = np.random.default_rng(7)
     chosen = set()
@@ -100,10 +98,10 @@ def test_the_fast_loop_gives_the_bits_of_the_careful_one(name, mode):
     pairs = ("fp8", "fp8"), ("fp8", "gradients"), ("powers", "fp8"), ("dlfloat", "powers"), ("dlfloat", "dlfloat")
     for kind, other in pairs:
         a, b = operand(kind, (96, 64), rng), operand(other, (64, 128), rng)
-        products_ = span_of(a.astype(float)).times(span_of(b.astype(float)))
-        chosen.add(kernels.choose(products_, accumulator, 64).real)
-        careful = kernels.Choice("float64", mode, mode, "", True)
-        with mock.patch.object(kernels, "choose", lambda *_, careful=careful: careful):
+        products_ = bit_range_of(a.astype(float)).times(bit_range_of(b.astype(float)))
+        chosen.add(kernels.plan_kernel(products_, accumulator, 64).real)
+        exact_sums = kernels.KernelPlan("float64", mode, mode, "", True)
+        with mock.patch.object(kernels, "plan_kernel", lambda *_, exact_sums=exact_sums: exact_sums):
             want = compiled(a, b, accumulator)
         assert_same(compiled(a, b, accumulator), want)
     assert "float32" in chosen
@@ -115,7 +113,7 @@ def test_thread_counts(mode, threads):
     rng = np.random.default_rng(11)
     a, b = operand("dlfloat", (75, 64), rng), operand("fp8", (64, 130), rng)
     accumulator = Accumulator("dlfloat16", chunk=16, rounding=mode)
-    assert a.shape[0] * a.shape[1] * b.shape[1] > kernels.SHARED
+    assert a.shape[0] * a.shape[1] * b.shape[1] > kernels.MIN_PARALLEL_WORK
     assert_same(compiled(a, b, accumulator, 9, threads), by_arrays(a, b, accumulator, 9))
 
 
@@ -136,7 +134,7 @@ def test_batches_and_their_stochastic_elements():
     accumulator = Accumulator("dlfloat16", rounding="stochastic")
     got = compiled(a, b, accumulator, 9)
     with mock.patch.object(kernels, "available", lambda: False):
-        assert_same(products.matmul_arrays(a, b, accumulator, 9, 1), got)
+        assert_same(gemm.matmul_arrays(a, b, accumulator, 9, 1), got)
     wide_a, wide_b = (
         np.broadcast_to(a, (2, 4, 3, 9)).reshape(8, 3, 9),
         np.broadcast_to(b, (2, 4, 9, 5)).reshape(8, 9, 5),
@@ -154,26 +152,26 @@ def test_batches_and_their_stochastic_elements():
     assert_same(got.reshape(8, 15), one_by_one)
 
 
-# -- what is known of operands -------------------------------------------------------------------------------------
+# -- bit ranges of operands ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_ways_to_measure_agree(kind):
     for seed in range(20):
         x = operand(kind, (int(seed) + 1, 7), np.random.default_rng(seed))
-        exact = span_of(products.in_double(np, x))
-        measured = kernels.span(x)
-        assert (measured.bits, measured.least, measured.finite) == (exact.bits, exact.least, exact.finite)
-        assert measured.most == max(exact.most, -125) or exact.most == measured.most
+        exact = bit_range_of(gemm.as_float64(np, x))
+        measured = kernels.measure_bit_range(x)
+        assert (measured.bits, measured.low, measured.finite) == (exact.bits, exact.low, exact.finite)
+        assert measured.high == max(exact.high, -125) or exact.high == measured.high
 
 
-def test_span_of_a_broadcast_array_is_measured_once():
+def test_the_bit_range_of_a_broadcast_array_is_measured_once():
     x = np.broadcast_to(np.float32([[1.5], [3.0]]), (2, 10**9))
-    assert kernels.span(x) == exactness.Span(2, -1, 2)
+    assert kernels.measure_bit_range(x) == exactness.BitRange(2, -1, 2)
 
 
-def test_special_cases_of_spans():
-    assert span_of(np.zeros(3)) == exactness.Span(1, 0, 0)
-    assert not span_of(np.array([np.inf, 1.0])).finite
-    assert span_of(np.array([5e-324])).least == -1074
-    assert exactness.Span(1, 0, 3).times(exactness.Span(53, -5, 4)) == exactness.Span(53, -5, 7)
+def test_special_cases_of_bit_ranges():
+    assert bit_range_of(np.zeros(3)) == exactness.BitRange(1, 0, 0)
+    assert not bit_range_of(np.array([np.inf, 1.0])).finite
+    assert bit_range_of(np.array([5e-324])).low == -1074
+    assert exactness.BitRange(1, 0, 3).times(exactness.BitRange(53, -5, 4)) == exactness.BitRange(53, -5, 7)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lplab import formats as F
-from lplab.arithmetic import Accumulator, reference, streams
-from lplab.formats import counter
+from lplab.arithmetic import Accumulator, reference, rng_streams
+from lplab.formats import counter_rng
 from tests.formats import exact
 
 from .operands import KINDS, operand
@@ -96,16 +96,16 @@ def test_special_values(total, x, y, expected):
 
 def test_keys_are_those_of_the_counter():
     for seed in (0, 7, 2**64 - 1, 2**70 + 3):
-        for stream in range(streams.STREAMS):
-            keys = streams.keys(seed, stream, 50)
-            want = [counter.keys(seed, streams.STREAMS * step + stream) for step in range(50)]
+        for stream in range(rng_streams.STREAMS):
+            keys = rng_streams.keys(seed, stream, 50)
+            want = [counter_rng.keys(seed, rng_streams.STREAMS * step + stream) for step in range(50)]
             assert keys.tolist() == [list(pair) for pair in want]
 
 
-def test_each_addition_has_bits_of_its_own():
+def test_each_addition_has_its_own_bits():
     """Draws for (element, step, stream) behave as if independent: no two of the 3 · 64 · 64 coincide too often."""
     steps = [(step, stream) for step in range(64) for stream in range(3)]
-    draws = np.array([[streams.draw(5, *step, element, 16) for element in range(64)] for step in steps])
+    draws = np.array([[rng_streams.random_bits(5, *step, element, 16) for element in range(64)] for step in steps])
     assert abs(draws.mean() / 2**16 - 0.5) < 0.01
     correlation = np.corrcoef(draws)[np.triu_indices(len(draws), 1)]
     assert np.abs(correlation).max() < 0.7 and abs(correlation.mean()) < 0.01

@@ -1,4 +1,4 @@
-"""Sums over an axis, in pairs and with a compensation: numpy, torch, lists; every path."""
+"""Sums over an axis, pairwise and with Kahan's compensation: numpy, torch, lists; every path."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from lplab.formats.rounding import as_rounding
 
 from .operands import KINDS, assert_same, operand
 
-CAREFUL = {pairwise_sum: reference.pairwise_sum, kahan_sum: reference.kahan_sum}
+REFERENCES = {pairwise_sum: reference.pairwise_sum, kahan_sum: reference.kahan_sum}
 MODES = ("nearest_even", "nearest_away", "toward_zero", "stochastic")
 
 
@@ -28,10 +28,10 @@ def test_axes(axis, kind):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("way", CAREFUL, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", REFERENCES, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("loops", [True, False])
-def test_careful_sums_against_the_reference(way, mode, loops, monkeypatch):
-    monkeypatch.setattr(kernels, "FEW", 0)
+def test_pairwise_and_kahan_sums_against_the_reference(way, mode, loops, monkeypatch):
+    monkeypatch.setattr(kernels, "MIN_OPERATIONS_BEFORE_LOADING", 0)
     monkeypatch.setattr(kernels, "available", lambda: loops)
     rng, rounding = np.random.default_rng(4), as_rounding(mode)
     for kind in KINDS:
@@ -41,16 +41,16 @@ def test_careful_sums_against_the_reference(way, mode, loops, monkeypatch):
                 more = {"sums": 3} if way is pairwise_sum else {}
                 with np.errstate(all="ignore"):
                     want = [
-                        CAREFUL[way](x[:, j].astype(float), F.get(name), rounding, 6, element=j, **more)
+                        REFERENCES[way](x[:, j].astype(float), F.get(name), rounding, 6, element=j, **more)
                         for j in range(3)
                     ]
                 assert_same(way(x, name, 0, rounding=mode, seed=6), np.asarray(want, np.float32))
 
 
-@pytest.mark.parametrize("way", CAREFUL, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", REFERENCES, ids=lambda way: way.__name__)
 def test_tables_and_torch(way):
     x = operand("fp8", (9, 2), np.random.default_rng(1))
-    want = [CAREFUL[way](x[:, j].astype(float), F.get("posit8_1"), as_rounding("nearest_even")) for j in range(2)]
+    want = [REFERENCES[way](x[:, j].astype(float), F.get("posit8_1"), as_rounding("nearest_even")) for j in range(2)]
     assert_same(way(x, "posit8_1", 0), want)
     got = way(torch.from_numpy(x).half(), "posit8_1", 0)
     assert got.dtype == torch.float16

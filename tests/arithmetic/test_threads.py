@@ -1,25 +1,25 @@
-"""How work is shared out: all of it once, in pieces, by whoever is free."""
+"""parallel_for: every item once, in pieces, on the next free thread."""
 
 import threading
 
 import pytest
 
-from lplab.arithmetic.threads import PIECES, share_out
+from lplab.arithmetic.threads import PIECES_PER_THREAD, parallel_for
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 100, 1001])
-@pytest.mark.parametrize("least", [1, 3, 1000])
-def test_everything_is_done_once(count, threads, least):
+@pytest.mark.parametrize("min_piece", [1, 3, 1000])
+def test_everything_is_done_once(count, threads, min_piece):
     done = []
-    share_out(lambda first, last: done.append((first, last)), count, threads, least)
+    parallel_for(lambda first, last: done.append((first, last)), count, threads, min_piece)
     assert sorted(i for first, last in done for i in range(first, last)) == list(range(count))
-    assert len(done) <= PIECES * threads
+    assert len(done) <= PIECES_PER_THREAD * threads
     if threads > 1 and len(done) > threads:
-        assert min(last - first for first, last in done) >= least
+        assert min(last - first for first, last in done) >= min_piece
 
 
-def test_a_thread_that_is_held_up_leaves_the_rest_to_the_other():
+def test_a_delayed_thread_leaves_the_other_pieces_to_the_other():
     done, most = [], threading.Event()
 
     def work(first, last):
@@ -30,7 +30,7 @@ def test_a_thread_that_is_held_up_leaves_the_rest_to_the_other():
         if sum(done) > 700:
             most.set()
 
-    share_out(work, 1200, 2)
+    parallel_for(work, 1200, 2)
     assert most.is_set()
 
 
@@ -40,4 +40,4 @@ def test_an_error_in_any_thread_is_raised():
             raise ZeroDivisionError("in the last piece")
 
     with pytest.raises(ZeroDivisionError, match="last piece"):
-        share_out(work, 10, 3)
+        parallel_for(work, 10, 3)

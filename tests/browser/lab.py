@@ -155,7 +155,7 @@ CLEAN_KERNEL = """async model => {
 
 
 # anywidget says this of a widget that takes more than two seconds to begin, as on a machine with other work; the widget
-# goes on and is drawn (see lplab/widgets/live_figure.py), and what is drawn is what tests look at.
+# goes on and is drawn (see lplab/widgets/live/live_figure.py), and what is drawn is what tests look at.
 SLOW = "[anywidget] Failed to initialize model."
 SIZE = {"width": 1440, "height": 1000}
 
@@ -264,9 +264,9 @@ class Notebook:
 
     def close(self) -> None:
         """Close the notebook, and fail if anything went wrong unseen."""
-        said = self.page.evaluate("() => window.lpFailures ?? []")
+        reported = self.page.evaluate("() => window.lpFailures ?? []")
         # the kernel says this once, while the page looks for widgets of an earlier life
-        failures = [text for text in said if not text.startswith("No such comm")]
+        failures = [text for text in reported if not text.startswith("No such comm")]
         if self.own_kernel:
             self.page.evaluate(END_KERNEL)
         errors = [error for error in self.window.errors if error != SLOW]

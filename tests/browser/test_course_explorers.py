@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lplab.widgets import bill_state, cluster_state, learners_state, roofline_state
+from lplab.widgets.explorers import bill_state, cluster_state, learners_state, roofline_state
 
 pytestmark = pytest.mark.browser
 
@@ -38,16 +38,16 @@ class Case:
 CASES = {
     "LearnersExplorer": Case(
         learners_state,
-        learners_state.LearnersPosition(),
-        (learners_state.picture,),
+        learners_state.LearnersState(),
+        (learners_state.figure,),
         ("learners", "learners", "ArrowLeft"),
         (32, "32"),
         "ResNet18, 8 learners, 1 of 112",
     ),
     "ClusterExplorer": Case(
         cluster_state,
-        cluster_state.ClusterPosition(),
-        (cluster_state.picture,),
+        cluster_state.ClusterState(),
+        (cluster_state.figure,),
         ("devices", "devices", "ArrowRight"),
         (128, "128"),
         "1,024 H100",
@@ -55,15 +55,15 @@ CASES = {
     ),
     "RooflineExplorer": Case(
         roofline_state,
-        roofline_state.Position(),
-        (roofline_state.picture,),
+        roofline_state.RooflineState(),
+        (roofline_state.figure,),
         ("batch", "batch", "ArrowRight"),
         (1024, "1,024"),
         "4 bits (2020)",
     ),
     "BillExplorer": Case(
         bill_state,
-        bill_state.Position(),
+        bill_state.BillState(),
         (bill_state.parts_figure, bill_state.places_figure),
         ("fewer bytes", "compression", "ArrowRight"),
         (2, "2 ×"),
@@ -99,13 +99,17 @@ class Explorer:
             else self.root.get_by_role("button", name=self.case.preset, exact=True)
         )
 
-    def shows(self, at: Any) -> None:
+    def shows(self, state: Any) -> None:
         """Kernel and page come to a position: the sentence, the alt texts and the titles of the figures are its own."""
-        self.notebook.becomes(f"vars({self.name}.position)", vars(at))
-        drawn = [draw(at).layout.meta for draw in self.case.figures]
+        self.notebook.becomes(f"vars({self.name}.position)", vars(state))
+        drawn = [draw(state).layout.meta for draw in self.case.figures]
         titles = [meta["title"] for meta in drawn]
-        said = {"statement": self.case.state.statement(at), "alts": [meta["alt"] for meta in drawn], "titles": titles}
-        self.notebook.sees(SEEN, said, [self.place, titles])
+        message = {
+            "statement": self.case.state.summary(state),
+            "alts": [meta["alt"] for meta in drawn],
+            "titles": titles,
+        }
+        self.notebook.sees(SEEN, message, [self.place, titles])
         assert self.notebook.python(f"{self.name}.error_line.value") == ""
 
     def reads(self, text: str) -> None:

@@ -12,7 +12,7 @@ LAB = "08_send_what_matters.ipynb"
 SHOWN = "path => jupyterapp.shell.currentWidget?.context?.path === path"
 IN_VIEW = """() => {
   const shown = document.querySelector('.jp-MarkdownViewer');
-  const word = shown?.querySelector('[data-jupyter-id=residue]');
+  const word = shown?.querySelector('[data-jupyter-id=residual]');
   if (!word) return false;
   const [top, page] = [word.getBoundingClientRect().top, shown.getBoundingClientRect()];
   return top > page.top - 10 && top < page.bottom;
@@ -43,10 +43,10 @@ def page(chromium, jupyter):
 
 
 def test_a_word_opens_the_glossary_as_a_page_at_its_entry_and_back(page):
-    page.locator(".jp-Notebook a[href*='/files/docs/glossary.md']", has_text="residue").click()
+    page.locator(".jp-Notebook a[href*='/files/docs/glossary.md']", has_text="residual").click()
     page.wait_for_function(SHOWN, arg="docs/glossary.md")
     page.wait_for_function(IN_VIEW)
-    entry = page.locator(".jp-MarkdownViewer p", has=page.locator("[data-jupyter-id=residue]"))
-    assert entry.locator("strong").inner_text() == "residue"
+    entry = page.locator(".jp-MarkdownViewer p", has=page.locator("[data-jupyter-id=residual]"))
+    assert entry.locator("strong").inner_text() == "residual"
     entry.locator("a", has_text="08").click()
     page.wait_for_function(SHOWN, arg=f"labs/{LAB}")

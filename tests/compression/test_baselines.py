@@ -5,11 +5,12 @@ import pytest
 
 from lplab import compression as C
 from lplab.compression import lossless
-from lplab.compression.bits import pack_fields, pack_signs, pack_trits, unpack_fields, unpack_signs, unpack_trits
+from lplab.compression.compression_ratio import build_up, compression_ratios, entropy_bound, wire_bytes
 from lplab.compression.lowrank import orthonormal
-from lplab.compression.rates import build_up, entropy_bound, rates, wire_bytes
-from lplab.compression.sparse import largest
-from lplab.compression.values import from_bytes, round_to_wire, to_bytes
+from lplab.compression.sparse import top_k_indices
+from lplab.compression.wire import adacomp_wire
+from lplab.compression.wire.bits import pack_fields, pack_signs, pack_trits, unpack_fields, unpack_signs, unpack_trits
+from lplab.compression.wire.values import from_bytes, round_to_wire, to_bytes
 
 F = np.float32
 
@@ -24,17 +25,17 @@ def once(compressor, gradient, **context):
 
 def test_top_k_by_hand():
     average, state = once(C.TopK(0.5), np.array([1, -4, 2, 3], F))
-    assert average.tolist() == [0, -4, 0, 3] and state["residue"].tolist() == [1, 0, 2, 0]
+    assert average.tolist() == [0, -4, 0, 3] and state["residual"].tolist() == [1, 0, 2, 0]
 
 
 def test_top_k_of_ties_sends_exactly_k_the_first_ones():
-    assert largest(np.array([0, 1, 1, 1, 2], F), 3).tolist() == [1, 2, 4]
-    assert largest(np.zeros(4, F), 2).tolist() == [0, 1]
+    assert top_k_indices(np.array([0, 1, 1, 1, 2], F), 3).tolist() == [1, 2, 4]
+    assert top_k_indices(np.zeros(4, F), 2).tolist() == [0, 1]
 
 
 def test_an_all_negative_tensor_sends_k_values_too(draw):
     """Elsewhere a threshold on signed values sent the whole tensor."""
-    ledger, gradient = C.Ledger(), -np.abs(draw(1000)) - F(1)
+    ledger, gradient = C.TrafficLog(), -np.abs(draw(1000)) - F(1)
     C.exchange(C.TopK(0.1), [gradient], [C.TopK(0.1).init((1000,))], ledger=ledger)
     assert ledger.total() == 100 * 8
 
@@ -65,10 +66,10 @@ def test_dgc_by_hand():
     state, g = compressor.init((2,)), np.array([2, 1], F)
     assert C.exchange(compressor, [g], [state]).tolist() == [2, 0]
     state.commit()
-    assert (state["velocity"].tolist(), state["residue"].tolist()) == ([0, 1], [0, 1])
+    assert (state["velocity"].tolist(), state["residual"].tolist()) == ([0, 1], [0, 1])
     assert C.exchange(compressor, [g], [state], step=1).tolist() == [0, 2.5]  # v: 2 against 1 + (0.5 + 1)
     state.commit()
-    assert (state["velocity"].tolist(), state["residue"].tolist()) == ([2, 0], [2, 0])
+    assert (state["velocity"].tolist(), state["residual"].tolist()) == ([2, 0], [2, 0])
 
 
 def test_dgc_with_everything_sent_is_momentum(draw):
@@ -110,17 +111,17 @@ def test_one_bit_by_hand():
     gradient = np.array([[1, 3, -2], [0, -1, -3]], F)
     average, state = once(C.OneBit(), gradient)
     assert average.tolist() == [[2, 2, -2], [0, -2, -2]]
-    assert state["residue"].tolist() == [-1, 1, 0, 0, 1, -1]
+    assert state["residual"].tolist() == [-1, 1, 0, 0, 1, -1]
 
 
 def test_ef_sign_by_hand():
-    """The scale is the mean of |gradient + residue|: (3 + 1) / 2, then that of (−1 + 1) and (1 − 1)."""
+    """The scale is the mean of |gradient + residual|: (3 + 1) / 2, then that of (−1 + 1) and (1 − 1)."""
     compressor = C.EFSign()
     average, state = once(compressor, np.array([3, 1], F))
-    assert average.tolist() == [2, 2] and state["residue"].tolist() == [1, -1]
+    assert average.tolist() == [2, 2] and state["residual"].tolist() == [1, -1]
     assert C.exchange(compressor, [np.array([-1, 1], F)], [state], step=1).tolist() == [0, 0]
     state.commit()
-    assert state["residue"].tolist() == [0, 0]
+    assert state["residual"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("compressor", [C.OneBit(), C.EFSign()])
@@ -136,7 +137,7 @@ def test_a_sign_code_decodes_to_the_right_size(compressor, draw):
 )
 def test_a_bit_is_a_bit_on_the_wire(compressor, bits, draw):
     """Elsewhere "one bit" and "ternary" took a whole byte for each value."""
-    ledger = C.Ledger()
+    ledger = C.TrafficLog()
     C.exchange(compressor, [draw((4, 16_384))], [compressor.init((4, 16_384))], ledger=ledger)
     assert 8 * ledger.total() == pytest.approx(bits * 65_536, rel=0.01)
 
@@ -181,11 +182,11 @@ def test_powersgd_is_exact_for_a_matrix_of_its_rank(draw):
     matrix = (rng.standard_normal((30, 2)) @ rng.standard_normal((2, 20))).astype(F)
     average, state = once(C.PowerSGD(rank=2), matrix)
     np.testing.assert_allclose(average, matrix, atol=1e-5)
-    assert np.abs(state["residue"]).max() < 1e-5
+    assert np.abs(state["residual"]).max() < 1e-5
 
 
 def test_powersgd_keeps_nothing_of_what_it_sends_whole(draw):
-    """Elsewhere the residue held the difference to the average, also of tensors that were never compressed."""
+    """Elsewhere the residual held the difference to the average, also of tensors that were never compressed."""
     assert C.PowerSGD(4).for_layer(C.LayerInfo("bias", (1000,))) == C.Dense()
     assert C.PowerSGD(4).for_layer(C.LayerInfo("tiny", (4, 4))) == C.Dense()
     gradients = [draw((20, 20), seed) for seed in (0, 1)]
@@ -194,7 +195,7 @@ def test_powersgd_keeps_nothing_of_what_it_sends_whole(draw):
     C.exchange(compressor, gradients, states)  # full rank: each sends all it has, far from the average as it is
     for state, gradient in zip(states, gradients, strict=True):
         state.commit()
-        assert np.abs(state["residue"]).max() < 1e-4 * np.abs(gradient).max()
+        assert np.abs(state["residual"]).max() < 1e-4 * np.abs(gradient).max()
 
 
 def test_powersgds_warm_start_comes_closer(draw):
@@ -285,7 +286,7 @@ BAD = {
     "rank outside the world": lambda: C.Context(2, 2),
     "negative step": lambda: C.Context(step=-1),
     "empty layer": lambda: C.LayerInfo("w", (0,)),
-    "no positions": lambda: C.LayerInfo("w", (2,), positions=0),
+    "no positions": lambda: C.LayerInfo("w", (2,), weight_reuse=0),
     "nobody": lambda: wire_bytes("sum", 1, 0),
     "more than all": lambda: entropy_bound(1.5),
 }
@@ -311,9 +312,9 @@ def test_packed_symbols(count):
 
 
 def test_padding_must_be_empty():
-    with pytest.raises(ValueError, match="behind the last"):
+    with pytest.raises(ValueError, match="after the last"):
         unpack_signs(np.array([0b1000], np.uint8), 3)
-    with pytest.raises(ValueError, match="behind the last"):
+    with pytest.raises(ValueError, match="after the last"):
         unpack_trits(pack_trits(np.array([0, 0, 0, 0, 1])), 4)
     with pytest.raises(ValueError, match="not 243"):
         unpack_trits(np.array([243], np.uint8), 5)
@@ -356,7 +357,7 @@ def test_the_entropy_bound_of_the_notes():
 def test_no_message_beats_the_entropy_of_its_mask(draw):
     """AdaComp's code of one or two bytes lies above the bound, within a factor of two and a half."""
     gradient, compressor = draw(50_000), C.AdaComp(bin=50)
-    state, ledger = compressor.init((50_000,)), C.Ledger()
+    state, ledger = compressor.init((50_000,)), C.TrafficLog()
     average = C.exchange(compressor, [gradient], [state], ledger=ledger)
     bound = 50_000 * entropy_bound(np.count_nonzero(average) / 50_000) / 8
     assert bound < ledger.total() < 2.5 * bound
@@ -364,16 +365,22 @@ def test_no_message_beats_the_entropy_of_its_mask(draw):
 
 def test_paper_payload_and_wire_are_three_rates():
     plan = C.ScaleCom(chunk=100).plan((10_000,))
-    assert rates(plan, 10_000, world=4).paper == 100, "the paper counts values, not their places"
-    activity = C.adacomp_wire.Activity(sent=1000, empty_bins=30)
-    adacomp = rates(C.AdaComp(bin=50).plan((10_000,), activity), 10_000, world=4)
-    assert adacomp.paper == 40 > adacomp.payload == pytest.approx(40_000 / (1030 + C.adacomp_wire.HEADER))
-    dense = rates(C.Dense().plan((10_000,)), 10_000, world=4)
+    assert compression_ratios(plan, 10_000, world=4).paper == 100, "the paper counts values, not their places"
+    activity = adacomp_wire.SentCounts(sent=1000, empty_bins=30)
+    adacomp = compression_ratios(C.AdaComp(bin=50).plan((10_000,), activity), 10_000, world=4)
+    assert adacomp.paper == 40 > adacomp.payload == pytest.approx(40_000 / (1030 + adacomp_wire.HEADER))
+    dense = compression_ratios(C.Dense().plan((10_000,)), 10_000, world=4)
     assert dense.paper == dense.payload == dense.wire == 1
-    assert np.isnan(rates(plan, 10_000, world=1).wire) and rates([], 10, world=2).paper == np.inf
-    assert rates(plan, 10_000, world=4).payload == pytest.approx(40_000 / (400 + 25))
-    assert rates(plan, 10_000, world=4).wire == pytest.approx(1.5 * 40_000 / (1.5 * 400 + 0.75 * 100))
-    assert rates(C.TopK(0.01).plan((10_000,)), 10_000, 64).wire < 1.6 < rates(plan, 10_000, 64).wire
+    assert (
+        np.isnan(compression_ratios(plan, 10_000, world=1).wire) and compression_ratios([], 10, world=2).paper == np.inf
+    )
+    assert compression_ratios(plan, 10_000, world=4).payload == pytest.approx(40_000 / (400 + 25))
+    assert compression_ratios(plan, 10_000, world=4).wire == pytest.approx(1.5 * 40_000 / (1.5 * 400 + 0.75 * 100))
+    assert (
+        compression_ratios(C.TopK(0.01).plan((10_000,)), 10_000, 64).wire
+        < 1.6
+        < compression_ratios(plan, 10_000, 64).wire
+    )
 
 
 def test_layer_states_check_checkpoints():
@@ -381,10 +388,19 @@ def test_layer_states_check_checkpoints():
     with pytest.raises(ValueError, match="the checkpoint holds"):
         state.load({"velocity": np.zeros(3, F)})
     with pytest.raises(ValueError, match="float64"):
-        state.load({"residue": np.zeros(3)})
+        state.load({"residual": np.zeros(3)})
     with pytest.raises(KeyError, match="no velocity"):
         state.propose(velocity=np.zeros(3, F))
     other = np.ones(3, F)
-    state.load({"residue": other})
+    state.load({"residual": other})
     other[:] = 5
-    assert state["residue"].tolist() == [1, 1, 1]
+    assert state["residual"].tolist() == [1, 1, 1]
+
+
+def test_the_former_name_of_the_residual_is_accepted():
+    state = C.LayerState((2,), residue=np.zeros(2, F))
+    state.load({"residue": np.ones(2, F)})
+    assert "residue" in state and "residual" in state and list(state.arrays()) == ["residual"]
+    state.propose(residue=np.full(2, 3, F))
+    state.commit()
+    assert state["residue"].tolist() == state["residual"].tolist() == [3, 3] and state.blank("residue").shape == (2,)

@@ -10,7 +10,7 @@ import pytest
 from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, TopK, WarmUp, catalogue
 
 
-@pytest.mark.parametrize(("text", "told"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("scalecom:chunk=abc", "chunk of ScaleCom takes a whole number or None, got 'abc'"),
     ("scalecom:chunk=1.5", "chunk of ScaleCom takes a whole number or None, got 1.5"),
     ("topk:density=x", "density of TopK takes a number, got 'x'"),
@@ -19,8 +19,8 @@ from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, Top
     ("dgc:warm_up=1", "warm_up of DGC takes several numbers, got 1"),
     ("scalecom:chunk=0", "chunk must be from 1"),
 ])  # fmt: skip
-def test_a_value_of_another_kind_is_one_clear_sentence(text, told):
-    with pytest.raises(ValueError, match=f"^{told}"):
+def test_a_value_of_another_kind_is_one_clear_sentence(text, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
         catalogue.get(text)
 
 

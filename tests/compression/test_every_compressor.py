@@ -1,4 +1,4 @@
-"""What holds for all of them: the contract, the bytes, the memory, damaged messages."""
+"""Properties of all compressors: the protocol, the bytes, the residual, damaged messages."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lplab import compression as C
-from lplab.compression.exchange import answer_to, drive, payload_bytes
+from lplab.compression.exchange import collective_result, payload_bytes, run_in_lockstep
 
 ALL = {
     "dense": C.Dense(),
@@ -31,7 +31,7 @@ ALL = {
     "zlib": C.Lossless("zlib"),
     "zstd": C.Lossless("zstd"),
     "lz4": C.Lossless("lz4", shuffle=False),
-    "large_only": C.LargeOnly(C.TopK(0.01)),
+    "large_only": C.DenseIfSmall(C.TopK(0.01)),
     "warm_up": C.WarmUp(C.ScaleCom(chunk=100), dense_steps=1),
 }
 FORGETS = ("fp16", "bf16", "scalecom_beta", "topk_without", "dgc", "terngrad", "qsgd")
@@ -67,13 +67,14 @@ def test_the_gradient_is_not_changed(name, draw):
 
 @pytest.mark.parametrize("name", LOSES_NOTHING)
 def test_what_is_sent_and_what_stays_behind_are_all_there_was(name, draw):
-    """Sum of averages · n + residues = sum of gradients, up to the rounding of float32."""
+    """Sum of averages · n + residuals = sum of gradients, up to the rounding of float32."""
     sent, given, world = np.zeros(SHAPE), np.zeros(SHAPE), 3
     for gradients, average, states in learners(ALL[name], SHAPE, draw, world, steps=5):  # noqa: B007
         sent += world * average.astype(np.float64)
         given += sum(g.astype(np.float64) for g in gradients)
-    left = sum(s["residue"].astype(np.float64) for s in states if "residue" in s)
-    assert np.abs(sent + np.reshape(left, SHAPE if np.ndim(left) else ()) - given).max() < 1e-4 * np.abs(given).max()
+    remaining = sum(s["residual"].astype(np.float64) for s in states if "residual" in s)
+    missing = sent + np.reshape(remaining, SHAPE if np.ndim(remaining) else ()) - given
+    assert np.abs(missing).max() < 1e-4 * np.abs(given).max()
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -124,7 +125,7 @@ def test_bad_gradients_are_refused_before_anything_is_sent(name):
 
 @pytest.mark.parametrize("name", [n for n in ALL if "adacomp" not in n and n not in ("zlib", "zstd", "lz4")])
 def test_the_plan_is_the_ledger(name, draw):
-    ledger = C.Ledger()
+    ledger = C.TrafficLog()
     world, steps = 3, 3
     list(learners(ALL[name], SHAPE, draw, world, steps, ledger))
     last = [e for e in ledger.entries if e.step == steps - 1]
@@ -145,7 +146,7 @@ def test_truncated_and_damaged_messages_are_refused(name, draw):
     assert payload.size == payload_bytes(request)
     for damaged in (payload[:-1], payload[: len(payload) // 2], payload[:0], np.append(payload, np.uint8(0))):
         with pytest.raises(ValueError):
-            answer_to([replace(request, payload=damaged)])
+            collective_result([replace(request, payload=damaged)])
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if n not in ("dense", "fp16", "bf16", "randomk", "powersgd")])
@@ -159,7 +160,7 @@ def test_noise_is_refused_or_read_but_never_a_crash(name):
         hit = rng.integers(0, noise.size, 5)
         noise[hit] = rng.integers(0, 256, 5)
         try:
-            result = answer_to([replace(request, payload=noise)])
+            result = collective_result([replace(request, payload=noise)])
         except ValueError:
             continue
         assert isinstance(result, np.ndarray) and result.size
@@ -168,8 +169,8 @@ def test_noise_is_refused_or_read_but_never_a_crash(name):
 def test_learners_that_disagree_are_told():
     runs = [C.Dense().steps(np.ones(3, np.float32), C.Dense().init((3,)), C.Context(0, 2)),
             C.EFSign().steps(np.ones(3, np.float32), C.EFSign().init((3,)), C.Context(1, 2))]  # fmt: skip
-    with pytest.raises(RuntimeError, match="different collectives: Gather, Sum"):
-        drive(runs, C.Context(0, 2))
+    with pytest.raises(RuntimeError, match="different collectives: AllGather, AllReduce"):
+        run_in_lockstep(runs, C.Context(0, 2))
 
 
 def test_one_state_for_each_gradient():

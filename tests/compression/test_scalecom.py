@@ -1,49 +1,49 @@
-"""ScaleCom: masks and sums commute, memory by the formula, messages that do not grow, rates of real layer lists."""
+"""ScaleCom: masks and sums commute, the residual's formula, messages of constant size, ratios of real layer lists."""
 
 import numpy as np
 import pytest
 
-from lplab.compression import Context, Dense, LayerInfo, Ledger, ScaleCom, TopK, exchange
-from lplab.compression.local import BLOCK, largest_of_chunks
+from lplab.compression import Context, Dense, LayerInfo, ScaleCom, TopK, TrafficLog, exchange
 from lplab.compression.scalecom import chunk_for
-from lplab.compression.scalecom_wire import count_of, decode, encode
+from lplab.compression.selection import BLOCK, largest_per_chunk
+from lplab.compression.wire.scalecom_wire import count_of, decode, encode
 
 F = np.float32
 
 
 def test_two_learners_by_hand():
-    """Step 1: learner 1 leads. Chunks of three; p = memory + gradient."""
+    """Step 1: learner 1 leads. Chunks of three; p = residual + gradient."""
     compressor = ScaleCom(chunk=3)
-    memories = [np.array([0, 1, 0, 0, 0], F), np.array([2, 0, 0, 0, 1], F)]
+    residuals = [np.array([0, 1, 0, 0, 0], F), np.array([2, 0, 0, 0, 1], F)]
     gradients = [np.array([1, 1, 1, 1, 1], F), np.array([1, 0, -4, 5, 0], F)]  # p: 1 2 1 1 1 and 3 0 −4 5 1
     states = [compressor.init((5,)) for _ in range(2)]
-    for state, memory in zip(states, memories, strict=True):
-        state.load({"residue": memory})
+    for state, residual in zip(states, residuals, strict=True):
+        state.load({"residual": residual})
     leader = compressor.steps(gradients[1], states[1], Context(rank=1, world=2, step=1))
     assert leader.send(None).payload.tolist() == [2, 0]  # |−4| in the first chunk, |5| in the second
     average = exchange(compressor, gradients, states, step=1)
     assert average.tolist() == [0, 0, -1.5, 3, 0]
     for state in states:
         state.commit()
-    assert states[0]["residue"].tolist() == [1, 2, 0, 0, 1]
-    assert states[1]["residue"].tolist() == [3, 0, 0, 0, 1]
+    assert states[0]["residual"].tolist() == [1, 2, 0, 0, 1]
+    assert states[1]["residual"].tolist() == [3, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.3, 0.1])
 def test_the_memory_follows_the_formula_to_the_bit(beta, draw):
     """m ← (1 − β)·m + β·(p − sent): a coordinate that was sent keeps (1 − β)·m."""
     compressor = ScaleCom(chunk=10, beta=beta)
-    state, memory = compressor.init((1003,)), draw(1003, seed=1)
-    state.load({"residue": memory})
+    state, residual = compressor.init((1003,)), draw(1003, seed=1)
+    state.load({"residual": residual})
     gradient = draw(1003, seed=2)
     average = exchange(compressor, [gradient], [state])
     state.commit()
-    left = memory + gradient - average
-    expected = left if beta == 1 else F(beta) * left + F(1 - beta) * memory
-    assert (state["residue"] == expected).all()
+    remaining = residual + gradient - average
+    expected = remaining if beta == 1 else F(beta) * remaining + F(1 - beta) * residual
+    assert (state["residual"] == expected).all()
     if beta < 1:
         sent = average != 0
-        assert (state["residue"][sent] == F(1 - beta) * memory[sent]).all()
+        assert (state["residual"][sent] == F(1 - beta) * residual[sent]).all()
 
 
 def test_masking_and_summing_commute(draw):
@@ -51,17 +51,17 @@ def test_masking_and_summing_commute(draw):
     compressor, world = ScaleCom(chunk=25), 5
     gradients = [draw(1000, seed=s) for s in range(world)]
     average = exchange(compressor, gradients, [compressor.init((1000,)) for _ in range(world)], step=7)
-    chosen = largest_of_chunks(gradients[7 % world], 25)
+    selected = largest_per_chunk(gradients[7 % world], 25)
     total = gradients[0].copy()
     for g in gradients[1:]:
         total += g
     expected = np.zeros(1000, F)
-    expected[chosen] = total[chosen] / F(world)
+    expected[selected] = total[selected] / F(world)
     assert (average == expected).all() and np.count_nonzero(average) == 40
 
 
 def test_every_learner_leads_in_turn(draw):
-    ledger, compressor, world = Ledger(), ScaleCom(chunk=25), 3
+    ledger, compressor, world = TrafficLog(), ScaleCom(chunk=25), 3
     states = [compressor.init((1000,)) for _ in range(world)]
     for step in range(6):
         exchange(compressor, [draw(1000, seed=s) for s in range(world)], states, step=step, ledger=ledger)
@@ -85,7 +85,7 @@ def test_what_a_learner_sends_does_not_grow_with_the_learners_but_the_union_of_t
     ("numel", "chunk", "m"), [(1, 10, 1), (9, 10, 3), (10, 10, 2), (101, 10, 3), (1000, 256, 1), (1000, 257, 1)]
 )
 def test_indices_survive_the_wire(numel, chunk, m, draw):
-    indices = largest_of_chunks(draw(numel), chunk, m)
+    indices = largest_per_chunk(draw(numel), chunk, m)
     payload = encode(indices, chunk)
     assert indices.size == count_of(numel, chunk, m)
     assert payload.size == ScaleCom(chunk=chunk, m=m).plan((numel,))[0].payload_bytes
@@ -100,18 +100,18 @@ def test_damaged_indices(payload, m):
 
 
 def test_ties_take_the_first():
-    assert largest_of_chunks(np.array([2, -2, 1, 3, 3, 3], F), 3).tolist() == [0, 3]
-    assert largest_of_chunks(np.array([1, 2, -2, 2], F), 4, 2).tolist() == [1, 2]
+    assert largest_per_chunk(np.array([2, -2, 1, 3, 3, 3], F), 3).tolist() == [0, 3]
+    assert largest_per_chunk(np.array([1, 2, -2, 2], F), 4, 2).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("m", [1, 3])
 @pytest.mark.parametrize("chunk", [1, 7, 500, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
 def test_blocks_that_fit_the_cache_change_nothing(chunk, m, draw):
     x = np.round(draw(2 * BLOCK + 123))  # with many ties
-    found = largest_of_chunks(x, chunk, m)
+    indices = largest_per_chunk(x, chunk, m)
     parts = [range(first, min(first + chunk, x.size)) for first in range(0, x.size, chunk)]
     slow = [sorted(sorted(part, key=lambda i: (-abs(x[i]), i))[:m]) for part in parts]
-    assert found.tolist() == [i for part in slow for i in part]
+    assert indices.tolist() == [i for part in slow for i in part]
 
 
 def test_rounding_on_the_wire_stays_in_the_memory(draw):
@@ -119,8 +119,8 @@ def test_rounding_on_the_wire_stays_in_the_memory(draw):
     state, gradient = compressor.init((100,)), draw(100)
     average = exchange(compressor, [gradient], [state])
     state.commit()
-    assert (average + state["residue"] == gradient).all()
-    assert (state["residue"][average != 0] != 0).any()
+    assert (average + state["residual"] == gradient).all()
+    assert (state["residual"][average != 0] != 0).any()
 
 
 @pytest.mark.parametrize("settings", [{"chunk": 0}, {"chunk": 2**16 + 1}, {"beta": 0.0}, {"beta": 1.5}, {"m": 0},
@@ -140,7 +140,7 @@ def test_a_layer_is_needed():
 
 
 def error(x, indices):
-    """The share of the squared length that is left if these elements are sent."""
+    """The share of the squared length that is remaining if these elements are sent."""
     return 1 - (x[indices] ** 2).sum() / (x**2).sum()
 
 
@@ -151,10 +151,10 @@ def test_the_leaders_choice_contracts(likeness, seed, draw):
     numel, k = 2000, 40
     mean = draw(numel, seed=seed)
     leader = likeness * mean + draw(numel, seed=seed + 100)
-    best, chosen = (np.argsort(-np.abs(x))[:k] for x in (mean, leader))
-    d = k - np.intersect1d(best, chosen).size
+    best, selected = (np.argsort(-np.abs(x))[:k] for x in (mean, leader))
+    d = k - np.intersect1d(best, selected).size
     bound = d / k + (1 - d / k) * error(mean, best)
-    assert error(mean, best) <= error(mean, chosen) <= bound + 1e-6
+    assert error(mean, best) <= error(mean, selected) <= bound + 1e-6
     assert likeness < 1 or d < k
 
 

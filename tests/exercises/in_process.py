@@ -1,4 +1,4 @@
-"""The check without its child: sources that are ours are called in this process, which spares the start of another."""
+"""The check without its child process: trusted sources are called in this process, which is faster."""
 
 import contextlib
 import io
@@ -14,10 +14,10 @@ import numpy as np
 from lplab.exercises import isolation
 from lplab.exercises.checks import judge
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.exercise import Exercise
 from lplab.exercises.isolation import Limits, Outcome, child
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.isolation.run import Run
+from lplab.exercises.model.exercise import Exercise
 
 
 def judge_here(exercise: Exercise, answer: Answer) -> Verdict:
@@ -33,18 +33,18 @@ def run_here(
     limits: Limits = isolation.DEFAULT,
     allowed: Sequence[str] = ("math", "numpy"),
 ) -> Outcome:
-    """What ``run_isolated`` returns, by the same steps: arguments and values travel as text here, too."""
+    """What ``run_isolated`` returns, by the same steps: arguments and values are encoded and decoded here, too."""
     lines = isolation._request(answer, calls, limits, allowed).splitlines()[:-1]
     request, *forms = map(json.loads, lines)
     run, printed = Run(len(calls), limits), io.StringIO()
     with _as_in_a_child(printed):
-        child.obey(request, forms, lambda *message: run.take(json.dumps(message).encode("ascii")))
+        child.run_calls(request, forms, lambda *message: run.on_message(json.dumps(message).encode("ascii")))
     return Outcome(tuple(run.values), run.stopped, tuple(run.changed), printed.getvalue()[:2000], seconds=0.0)
 
 
 @contextlib.contextmanager
 def _as_in_a_child(printed: io.StringIO) -> Iterator[None]:
-    """Keep output and warnings in ``printed``; seed the global generators, and put them back at the end."""
+    """Keep output and warnings in ``printed``; seed the global generators, and restore them at the end."""
     states = random.getstate(), np.random.get_state()
     random.seed(0)
     np.random.seed(0)
@@ -65,5 +65,5 @@ def _as_in_a_child(printed: io.StringIO) -> Iterator[None]:
 
 
 def _print_warning(*parts) -> None:
-    """As a child does; pytest would keep it for its own report."""
+    """Print as the child does; pytest would capture it for its report."""
     sys.stderr.write(child.warned(*parts[:4]))

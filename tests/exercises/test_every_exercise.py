@@ -1,4 +1,4 @@
-"""Every exercise proves itself: its solution passes, its stub is met politely, every known mistake is caught.
+"""Every exercise: its solution passes, its stub is reported as not yet done, every known mistake is caught.
 
 A new exercise gets these tests by being in the catalogue. ``lplab exercises --kills`` prints the kill table.
 Mistakes are judged in this process, and some of each exercise in a child, too: both verdicts must be the same.
@@ -11,23 +11,24 @@ from pathlib import Path
 import pytest
 
 from lplab.cli import main
-from lplab.exercises import catalogue, pages
+from lplab.exercises import pages
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.variants import function_of
-from lplab.exercises.exercise import RINGS
 from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.model import catalogue
+from lplab.exercises.model.exercise import STAGES
 from tests.exercises.in_process import judge_here
 
 PROJECT = Path(__file__).parents[2]
 NAMES = catalogue.names()
-MISTAKES = [(name, number) for name in NAMES for number in range(len(catalogue.get(name).mutants))]
+MISTAKES = [(name, number) for name in NAMES for number in range(len(catalogue.get(name).mistakes))]
 
 
 each_exercise = pytest.mark.parametrize("exercise", NAMES, indirect=True)
 each_mistake = pytest.mark.parametrize(
     ("exercise", "number"),
     MISTAKES,
-    ids=[f"{name}: {catalogue.get(name).mutants[number].name}" for name, number in MISTAKES],
+    ids=[f"{name}: {catalogue.get(name).mistakes[number].name}" for name, number in MISTAKES],
     indirect=["exercise"],
 )
 
@@ -44,13 +45,13 @@ def answer_with(exercise, source):
 @functools.cache
 def verdict_on_mistake(name, number):
     exercise = catalogue.get(name)
-    return judge_here(exercise, answer_with(exercise, exercise.mutants[number].apply(exercise.solution)))
+    return judge_here(exercise, answer_with(exercise, exercise.mistakes[number].apply(exercise.solution)))
 
 
 def kinds_of_mistakes(exercise):
-    """The first mistake of each kind: by the ring that catches it, and by whether it raises or makes numpy warn."""
+    """The first mistake of each kind: by the stage that catches it, and by whether it raises or makes numpy warn."""
     found = {}
-    for number, mistake in enumerate(exercise.mutants):
+    for number, mistake in enumerate(exercise.mistakes):
         verdict = verdict_on_mistake(exercise.id, number)
         found.setdefault((verdict.ring, bool(mistake.raises), bool(verdict.printed)), number)
     return list(found.values())
@@ -67,28 +68,28 @@ def test_the_solution_passes(exercise):
 @each_exercise
 def test_the_stub_is_met_politely(exercise):
     verdict = judge(exercise, answer_with(exercise, exercise.stub_source))
-    assert verdict.status == ("failed" if exercise.starts_broken else "not yet"), verdict.text
+    assert verdict.status == ("failed" if exercise.is_repair else "not yet"), verdict.text
     assert "Traceback" not in verdict.text and "Error" not in verdict.text
 
 
 @each_mistake
 def test_every_known_mistake_is_caught_and_named(exercise, number):
-    mistake, verdict = exercise.mutants[number], verdict_on_mistake(exercise.id, number)
+    mistake, verdict = exercise.mistakes[number], verdict_on_mistake(exercise.id, number)
     if mistake.equivalent:
         assert verdict.passed, f"it is said to be equivalent, but: {verdict.text}"
         return
     assert verdict.status == "failed", f"survived: {mistake.name}"
-    assert verdict.ring in RINGS
+    assert verdict.ring in STAGES
     if verdict.ring != "form":
         assert verdict.misconception == mistake.name, verdict.text
 
 
 @each_exercise
 def test_a_child_gives_the_same_verdict(exercise):
-    """For one mistake of each kind; else the tests here would say nothing of the check that students get."""
+    """For one mistake of each kind: the other tests do not start the child process that students' checks use."""
     for number in kinds_of_mistakes(exercise):
         here = verdict_on_mistake(exercise.id, number).as_dict()
-        there = judge(exercise, answer_with(exercise, exercise.mutants[number].apply(exercise.solution))).as_dict()
+        there = judge(exercise, answer_with(exercise, exercise.mistakes[number].apply(exercise.solution))).as_dict()
         assert there | {"seconds": 0} == here | {"seconds": 0}
 
 
@@ -101,20 +102,20 @@ def test_legal_ways_pass_and_are_named(exercise):
 
 @each_exercise
 def test_there_are_enough_mistakes_and_they_differ(exercise):
-    assert 8 <= len(exercise.mutants) <= 20
-    sources = [mistake.apply(exercise.solution) for mistake in exercise.mutants]
+    assert 8 <= len(exercise.mistakes) <= 20
+    sources = [mistake.apply(exercise.solution) for mistake in exercise.mistakes]
     assert len(set(sources)) == len(sources) and exercise.solution not in sources
-    for mistake in exercise.mutants:
+    for mistake in exercise.mistakes:
         assert callable(function_of(exercise, mistake))
 
 
 def test_the_eighteen_mistakes_of_a_rounding_are_known():
-    assert len(catalogue.get("01.2").mutants) == 18
+    assert len(catalogue.get("01.2").mistakes) == 18
 
 
 @each_exercise
 def test_what_the_check_says_is_short(exercise):
-    for number in range(len(exercise.mutants)):
+    for number in range(len(exercise.mistakes)):
         verdict = verdict_on_mistake(exercise.id, number)
         assert len(verdict.lines) <= 7 and max(map(len, verdict.lines)) < 500, verdict.text
 
@@ -129,15 +130,15 @@ def documentation():
 
 
 @each_exercise
-def test_its_page_says_which_ring_catches_each_mistake(exercise, monkeypatch):
-    judged = lambda exercise, mistake: verdict_on_mistake(exercise.id, exercise.mutants.index(mistake))  # noqa: E731
+def test_its_page_says_which_stage_catches_each_mistake(exercise, monkeypatch):
+    judged = lambda exercise, mistake: verdict_on_mistake(exercise.id, exercise.mistakes.index(mistake))  # noqa: E731
     monkeypatch.setattr(pages, "verdict_on", judged)
-    rings = [pages.caught_by(exercise, mistake) for mistake in exercise.mutants]
+    rings = [pages.caught_by(exercise, mistake) for mistake in exercise.mistakes]
     assert f"\n\n{pages.page(exercise, rings).strip()}\n" in documentation(), MADE_AGAIN
 
 
 def test_the_documentation_is_what_the_exercises_say(capsys, monkeypatch):
-    """The whole text, with the rings as it names them: the test above compares these with the verdicts."""
+    """The whole text, with the stages as it names them: the test above compares these with the verdicts."""
     _, *sections = re.split(r"^## Exercise (\d\d\.\d)", documentation(), flags=re.MULTILINE)
     written = {
         (name, mistake): ring.partition(":")[0]

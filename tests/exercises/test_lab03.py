@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from lplab import widgets
-from lplab.exercises import catalogue
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.lab03 import draw_scales, train_with
 from lplab.exercises.lab03.largest_scale import largest_scale
 from lplab.exercises.lab03.two_copies import spacing, two_copies, why
-from lplab.figures.range_fates import range_fates
+from lplab.exercises.model import catalogue
+from lplab.figures.range_outcomes import range_outcomes
 from lplab.figures.window import Window, window
 from lplab.formats import get
-from lplab.recording_files import LOWEST, recorded
+from lplab.recordings.magnitudes import LOWEST, recorded
 
 
 def unfinished(counts, lowest, zero_below, overflow_from):
@@ -47,7 +47,7 @@ def test_the_histogram_and_the_figure_agree(step):
     """The exercise's share is that of the explorer, in a window whose edges lie between bins."""
     found = recorded("transformer").magnitudes("head", "output_gradient_dx", step)
     exponent, lost = largest_scale(found.counts, LOWEST, -25, 16)
-    fates = range_fates(found, Window(2.0**-25, 2.0**-24, 2.0**-14, -(2.0**16), 2.0**16), exponent)
+    fates = range_outcomes(found, Window(2.0**-25, 2.0**-24, 2.0**-14, -(2.0**16), 2.0**16), exponent)
     assert fates.lost == pytest.approx(lost) and fates.overflowed == 0
 
 
@@ -82,7 +82,7 @@ def test_the_position_embedding_overflows_first(step, scale):
 
     def over(k):
         layers = recording.layers(ROLE)
-        return {n for n in layers if range_fates(recording.magnitudes(n, ROLE, step), fp16, k).overflowed}
+        return {n for n in layers if range_outcomes(recording.magnitudes(n, ROLE, step), fp16, k).overflowed}
 
     assert not over(scale - 1) and "position_embedding" in over(scale)
 
@@ -103,7 +103,7 @@ def test_one_layer_could_use_256_times_the_scale():
 
 def test_the_first_block_loses_another_share():
     found = recorded("transformer").magnitudes("blocks.0.attention/matmul", ROLE, 1000)
-    share = f"{100 * range_fates(found, window(get('fp16'))).lost:.1f} %"
+    share = f"{100 * range_outcomes(found, window(get('fp16'))).lost:.1f} %"
     assert share in catalogue.question("03.a").because
 
 

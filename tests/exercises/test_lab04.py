@@ -1,13 +1,13 @@
-"""Lab 04: solutions against the library, its question, and the student's functions at work."""
+"""Lab 04: solutions against the library, its question, and the student's functions in trainings."""
 
 import numpy as np
 import pytest
 
 from lplab import widgets
-from lplab.exercises import catalogue
 from lplab.exercises.checks.variants import function_of
-from lplab.exercises.lab04 import drawn, layer_trial, train_clip, try_layers
-from lplab.exercises.lab04.choose_bits import as_good_as_can_be, choose_bits
+from lplab.exercises.lab04 import figures, layer_trial, train_clip, try_layers
+from lplab.exercises.lab04.choose_bits import check_optimal, choose_bits
+from lplab.exercises.model import catalogue
 from lplab.quantizers import pact_backward, sawb_fit
 from lplab.quantizers.distributions import QUANTILES, magnitudes
 
@@ -28,7 +28,7 @@ def test_the_gradients_are_the_librarys(alpha):
     for_x, for_alpha = pact_backward(X, alpha, G)
     np.testing.assert_array_equal(solution("04.1")(X, G, alpha), for_x)
     assert solution("04.2")(X, G, alpha, 0.0) == pytest.approx(for_alpha, rel=1e-12)
-    assert drawn.library_gradient(X, G, alpha, 0.5) == pytest.approx(for_alpha + 0.5 * alpha, rel=1e-12)
+    assert figures.library_gradient(X, G, alpha, 0.5) == pytest.approx(for_alpha + 0.5 * alpha, rel=1e-12)
 
 
 def test_the_gradient_of_the_clip_is_that_of_clipping_alone():
@@ -71,25 +71,25 @@ def test_without_a_gradient_of_ones_own_the_library_trains_alone():
 
 
 def test_the_clip_comes_to_rest_where_the_library_says():
-    alphas = list(drawn.clip_training(drawn.library_gradient, 2, 0.005, 400))
-    tensor = drawn.Magnitudes(drawn.datasets.captured()[drawn.ACTIVATIONS])
+    alphas = list(figures.clip_training(figures.library_gradient, 2, 0.005, 400))
+    tensor = figures.Magnitudes(figures.datasets.captured()[figures.ACTIVATIONS])
     late = np.mean([each["library"] for each in alphas[250:]])
-    assert late == pytest.approx(tensor.settled_clip(0.005), rel=0.05)
+    assert late == pytest.approx(tensor.equilibrium_clip(0.005), rel=0.05)
     assert late == pytest.approx(tensor.best_clip(7), rel=0.06)  # λ = 0.005 suits two bits
 
 
 def test_what_fits_better_is_said_with_its_price():
-    said = as_good_as_can_be(([10, 1, 9, 20], [12, 2, 9, 0], 0.25), [2, 8, 8, 2])
+    said = check_optimal(([10, 1, 9, 20], [12, 2, 9, 0], 0.25), [2, 8, 8, 2])
     assert said.endswith("of 12 with layer 0, and that fits, too (exactly 10 of 10 allowed products).")
-    said = as_good_as_can_be(([4, 2, 6], [7, 7, 1], 0.35), [8, 8, 2])
+    said = check_optimal(([4, 2, 6], [7, 7, 1], 0.35), [8, 8, 2])
     assert said == "Layers with 6 of 12 products are kept wide; 4.2 are allowed."
-    said = as_good_as_can_be(([2, 4, 6], [7, 7, 1], 0.35), [2, 8, 2])
+    said = check_optimal(([2, 4, 6], [7, 7, 1], 0.35), [2, 8, 2])
     assert said == "The same harm is avoided with 2 instead of 4 wide products: layer 0."
 
 
 @pytest.mark.parametrize(("seed", "ends_help"), [(0, False), (1, True)])
 def test_layers_that_stay_wide_are_tried(seed, ends_help):
-    """What the lab says of its network."""
+    """The facts that the lab states of its network."""
     run = try_layers(choose_bits, seed=seed)
     run.wait(300)
     trial = run.result()[-1]

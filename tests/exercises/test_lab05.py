@@ -1,8 +1,8 @@
 """Lab 05: the answer of its question, and the student's function beside the library's."""
 
 from lplab import widgets
-from lplab.exercises import catalogue
 from lplab.exercises.lab05 import draw_chunked
+from lplab.exercises.model import catalogue
 
 
 def unfinished(x, y, chunk):

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from lplab import widgets
-from lplab.exercises import catalogue
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab06 import delayed_table, draw_biases, draw_delayed, draw_retuned, retuned_net
 from lplab.exercises.lab06.best_bias import best_bias
 from lplab.exercises.lab06.delayed_scales import DELAYED, SPIKE, delayed_scales
 from lplab.exercises.lab06.retune import RETUNE, close_enough, retune, retune_cases
+from lplab.exercises.model import catalogue
 from tests.exercises.in_process import judge_here as judge
 
 
@@ -88,7 +88,7 @@ def test_other_ways_to_the_same_statistics_pass():
 
 def test_a_network_is_tuned_by_a_function_as_by_the_library(monkeypatch):
     monkeypatch.setattr(retuned_net, "STEPS", 30)
-    monkeypatch.setattr(retuned_net, "MORE", 3)
+    monkeypatch.setattr(retuned_net, "RETRAIN_STEPS", 3)
     monkeypatch.setattr(retuned_net, "FORMATS", {"E3M2": "e3m2"})
     retuned_net.trained.cache_clear()
     try:

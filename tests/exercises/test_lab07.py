@@ -7,18 +7,18 @@ import pytest
 from torch.nn import functional
 
 from lplab import claims, widgets
-from lplab.claims.sun_2020_radix4 import WITHIN
-from lplab.exercises import catalogue
+from lplab.claims.papers.sun_2020_radix4 import GOOD_WITHIN
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab07 import SCALE, draw_phases, draw_scales
 from lplab.exercises.lab07.phases import THRESHOLDS, VALUES, even
 from lplab.exercises.lab07.thresholds import wanted
+from lplab.exercises.model import catalogue
 from lplab.quantizers import GRADIENT_GRIDS, Radix4, grid_effect
 from lplab.quantizers.gradscale import first_scale, scales_of
 from lplab.recordings import gradient_maxima, gradients_at
 from lplab.training import recipes, tasks
-from lplab.training.gains import gradient_gains, gradients_only
+from lplab.training.loop.gradient_projection import gradient_projection, gradients_only
 from tests.exercises.in_process import judge_here as judge
 
 LAYERS = gradients_at("transformer", 50)
@@ -92,14 +92,14 @@ def test_what_the_lab_says_of_windows_of_scales():
         for grid in ("radix2", "radix4_even", "int4")
     }
     assert worst == {"radix2": {17}, "radix4_even": set(range(11, 18)), "int4": set()}
-    assert WITHIN == 0.25, "the bits within which scales of a training count as good"
+    assert GOOD_WITHIN == 0.25, "the bits within which scales of a training count as good"
 
 
 def test_what_the_lab_says_of_the_head():
     task = tasks.get("transformer")
     batch = task.data(16, 0)(0)
     two, one = (
-        gradient_gains(task.model(0), gradients_only(recipes.get("int4_fp4_2020", **switches)), *batch)
+        gradient_projection(task.model(0), gradients_only(recipes.get("int4_fp4_2020", **switches)), *batch)
         for switches in ({}, {"phases": "single"})
     )
     assert round(two["head.weight"], 2) == 0.52 and round(one["head.weight"], 2) == 1.01

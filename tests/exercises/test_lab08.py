@@ -4,16 +4,17 @@ import numpy as np
 import pytest
 
 from lplab import claims, datasets, widgets
-from lplab.compression import AdaComp, adacomp_wire, local
-from lplab.exercises import catalogue
+from lplab.compression import AdaComp, selection
+from lplab.compression.wire import adacomp_wire
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab08 import draw_selection
-from lplab.parallel.residues import MOMENTUM
-from lplab.residue_recording import residue_recording
+from lplab.exercises.model import catalogue
+from lplab.parallel.instrumented_adacomp import MOMENTUM
+from lplab.recordings.adacomp import adacomp_recording
 from tests.exercises.in_process import judge_here as judge
 
-R = residue_recording()
+R = adacomp_recording()
 
 
 def unfinished(residue, gradient, bin):
@@ -42,7 +43,7 @@ def test_a_students_selection_is_drawn_once_it_works():
 
 
 def test_the_question_and_its_answer():
-    course = R.course("dense")
+    course = R.history("dense")
     assert catalogue.question("08.a").truth() == round(100 * float(course.share.mean()), 1) == 1.4
     assert round(float(course.sent.mean()) * 500 / course.size) == 7
 
@@ -53,14 +54,14 @@ def test_the_solutions_together_are_adacomp(bin):
     rng = np.random.default_rng(bin)
     residue, gradient = (rng.integers(-512, 513, 1000) / 256 for _ in range(2))
     residue[rng.random(1000) < 0.5], gradient[::3] = 0, 0
-    found = local.adacomp_arrays(residue.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
+    found = selection.adacomp_select_arrays(residue.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
     symbols = select(residue, gradient, bin)
     assert np.flatnonzero(symbols).tolist() == found.indices.tolist()
     message = adacomp_wire.encode(found.scale, found.indices, found.negative, 1000, bin)
     assert pack(symbols, float(found.scale), bin) == message.tolist()
     scale = float(found.scale)
     rows = residues(np.stack([residue, gradient]), np.stack([np.zeros(1000), symbols]), np.array([1.0, scale]))
-    np.testing.assert_allclose(rows[-1], found.residue, atol=1e-6)
+    np.testing.assert_allclose(rows[-1], found.residual, atol=1e-6)
 
 
 def test_booleans_lists_and_nothing_are_met_with_words():
@@ -107,9 +108,9 @@ def test_what_differs_in_a_message_is_shown():
 
 def whole(bin: int | None = None, factor: float = 2.0) -> dict[str, float]:
     """A run in four numbers: one of how many is sent, how many agree, loss at the end, length of residues."""
-    each = [R.course(layer, bin, factor) for layer in R.layers]
+    each = [R.history(layer, bin, factor) for layer in R.layers]
     sent, agreeing = sum(float(c.sent.mean()) for c in each), sum(float(c.agreeing.mean()) for c in each)
-    held = float(np.mean([c.held.mean() for c in each]))
+    held = float(np.mean([c.residual_ratio.mean() for c in each]))
     return {"one of": sum(R.sizes) / sent, "agree": agreeing / sent, "loss": last(R.losses(bin, factor)), "held": held}
 
 
@@ -118,13 +119,13 @@ def last(losses: np.ndarray) -> float:
 
 
 def test_what_it_says_of_rates():
-    convolution, dense = R.course("convolution"), R.course("dense")
-    assert round(convolution.counted().paper) == 65 and round(dense.counted().paper) == 139
+    convolution, dense = R.history("convolution"), R.history("dense")
+    assert round(convolution.compression_ratios().paper) == 65 and round(dense.compression_ratios().paper) == 139
     assert round(float(convolution.sent.mean()) * 50 / convolution.size) == 3
     assert round(float(dense.sent.mean()) * 500 / dense.size) == 7
     for c in (convolution, dense):
-        assert c.counted().wire == pytest.approx(c.counted().payload / 2)
-        assert c.counted(learners=64).wire == pytest.approx(c.counted().payload / 32)
+        assert c.compression_ratios().wire == pytest.approx(c.compression_ratios().payload / 2)
+        assert c.compression_ratios(learners=64).wire == pytest.approx(c.compression_ratios().payload / 32)
 
 
 def test_what_it_says_of_soft_and_hard():
@@ -133,7 +134,7 @@ def test_what_it_says_of_soft_and_hard():
         assert 0.8 < hard["one of"] / soft["one of"] < 1.1, "the hard one sends a little more"
         assert soft["loss"] < hard["loss"] / 2 and 0.85 < soft["held"] / hard["held"] <= 1
         assert soft["agree"] > 0.98 and 0.66 < hard["agree"] < 0.77
-    longest = max(R.course(layer, None, 1.0).held[-10:].mean() for layer in R.layers)
+    longest = max(R.history(layer, None, 1.0).residual_ratio[-10:].mean() for layer in R.layers)
     assert longest < 20, "residues without the soft threshold stay some gradients long"
     assert whole(None, 1.0)["loss"] < 1
 
@@ -143,20 +144,20 @@ def test_what_it_says_of_residues():
 
 
 def test_what_it_says_of_positions():
-    bits = {bin: 32 / R.course("convolution", bin).counted().payload for bin in (1, 5, 20, 50, 100)}
+    bits = {bin: 32 / R.history("convolution", bin).compression_ratios().payload for bin in (1, 5, 20, 50, 100)}
     assert bits[1] > 1.6 and bits[5] > 1.6 > bits[20] and bits[100] > bits[50]
-    assert R.course("convolution", 100).share.mean() < R.course("convolution", 50).share.mean()
+    assert R.history("convolution", 100).share.mean() < R.history("convolution", 50).share.mean()
 
 
 def test_what_it_says_of_the_entropy_bound():
     """One element a bin of 50: six bits for its place and one for its sign can be decoded, and pass the bound."""
-    hard = R.course("convolution", 50, 1.0)
+    hard = R.history("convolution", 50, 1.0)
     assert float(hard.sent.mean()) == pytest.approx(hard.size / 50, rel=0.03)
-    assert 32 * hard.size / (32 + 7 * -(-hard.size // 50)) > hard.counted().bound
+    assert 32 * hard.size / (32 + 7 * -(-hard.size // 50)) > hard.compression_ratios().bound
 
 
 def test_what_it_says_of_bin_1():
-    assert 0.34 < 1 - R.course("convolution", 1).share.mean() < 0.4
+    assert 0.34 < 1 - R.history("convolution", 1).share.mean() < 0.4
 
 
 def test_what_it_says_of_one_threshold_for_all():

@@ -1,4 +1,4 @@
-"""What lab 09 says in words, the answers against the library, and the recorded trainings made again."""
+"""What lab 09 says in words, the answers against the library, and the recorded trainings reproduced."""
 
 import sys
 from pathlib import Path
@@ -9,15 +9,15 @@ import pytest
 from lplab import widgets
 from lplab.compression import Context, ScaleCom, exchange
 from lplab.compression.layer import LayerInfo
-from lplab.exercises import catalogue
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab09 import draw_choice, draw_similarity, sum_of_own_choices
-from lplab.exercises.lab09.drawn import gradients, memories
+from lplab.exercises.lab09.figures import gradients, residuals
 from lplab.exercises.lab09.leaders_choice import leaders_choice
 from lplab.exercises.lab09.next_memory import next_memory
 from lplab.exercises.lab09.similarity import similarity
+from lplab.exercises.model import catalogue
 from lplab.parallel import cosine_distance, hamming_distance
-from lplab.recordings import BETAS, CHUNKS, LEARNERS, RATES, Setting, many_learners
+from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, Setting, many_learners
 from tests.exercises.in_process import judge_here as judge
 
 DATA = Path(__file__).parents[2] / "data"
@@ -44,7 +44,7 @@ def test_what_the_lab_says_of_the_sum():
 
 def test_the_leaders_choice_is_constant_and_own_choices_lie_below_the_formula():
     for chunk in CHUNKS:
-        for rate in RATES:
+        for rate in LEARNING_RATES:
             shares = [run("scalecom", n, chunk, beta, rate).union for n in LEARNERS for beta in BETAS]
             assert len({float(s) for share in shares for s in share}) == 1
             for n in LEARNERS[1:]:
@@ -55,18 +55,18 @@ def test_the_leaders_choice_is_constant_and_own_choices_lie_below_the_formula():
 def test_what_the_lab_says_of_the_leader_and_the_filter():
     assert 0.70 < run("scalecom").missed.mean() < 0.80 and run("topk").missed.mean() > 0.95
     assert run("dense").test_error < run("scalecom").test_error < run("topk").test_error
-    plain, torn = (float(run("scalecom", rate=rate).cosine[-1]) for rate in RATES)
+    plain, torn = (float(run("scalecom", rate=rate).cosine[-1]) for rate in LEARNING_RATES)
     assert round(plain, 2) == 0.25 and torn > 0.8
     step60 = 9
     assert run("scalecom", beta=0.1, rate=1.0).cosine[step60] < 0.25 < 0.7 < run("scalecom", rate=1.0).cosine[step60]
-    for rate in RATES:
+    for rate in LEARNING_RATES:
         assert run("scalecom", beta=0.1, rate=rate).test_error > run("scalecom", rate=rate).test_error
     assert 120 * run("scalecom").density[0] == pytest.approx(1, abs=0.1), "an element is sent about once"
 
 
 def test_directions_come_together_and_largest_places_hardly_do():
     pytest.importorskip("torch")
-    m = memories()
+    m = residuals()
     pairs = similarity(m[:, 0], m[:, 1], 12)
     assert pairs[2, 0] > 1 and pairs[-10:, 0].mean() < 0.3 < 0.8 < pairs[-10:, 1].mean()
 
@@ -119,11 +119,11 @@ def test_solutions_make_scalecom_step_by_step(beta):
         places = np.array([s + int(np.argmax(np.abs(p[s : s + chunk]))) for s in range(0, numel, chunk)])
         memory = np.stack([next_memory(m, row, places, beta) for m, row in zip(memory, g.astype(float), strict=True)])
         np.testing.assert_array_equal(average * world, sent.sum(axis=0).astype(np.float32))
-        np.testing.assert_array_equal(np.stack([state["residue"] for state in states]), memory)
+        np.testing.assert_array_equal(np.stack([state["residual"] for state in states]), memory)
 
 
 def test_the_similarity_is_the_librarys():
-    m = memories()
+    m = residuals()
     k = 12
     pairs = similarity(m[:, 0], m[:, 1], k)
     assert np.isnan(pairs[0]).all(), "memories are empty before the first step"
@@ -177,7 +177,7 @@ def test_own_functions_are_drawn_or_waited_for():
     assert drawn.layout.meta["title"] == "Yours agrees at 60 of 60 steps"
     for draw in (draw_choice, draw_similarity):
         assert "now: it is not written yet" in repr(draw(unwritten))
-    assert gradients().shape == (64, 1280) and memories().shape == (60, 2, 1280)
+    assert gradients().shape == (64, 1280) and residuals().shape == (60, 2, 1280)
 
 
 def unwritten(*arguments):
@@ -188,9 +188,9 @@ def unwritten(*arguments):
 
 
 def test_every_run_was_recorded():
-    every = [Setting("dense", n, rate=rate) for n in LEARNERS for rate in RATES]
-    every += [Setting("topk", n, c, rate=rate) for n in LEARNERS for c in CHUNKS for rate in RATES]
-    every += [Setting("scalecom", n, c, b, r) for n in LEARNERS for c in CHUNKS for b in BETAS for r in RATES]
+    every = [Setting("dense", n, learning_rate=rate) for n in LEARNERS for rate in LEARNING_RATES]
+    every += [Setting("topk", n, c, learning_rate=rate) for n in LEARNERS for c in CHUNKS for rate in LEARNING_RATES]
+    every += [Setting("scalecom", n, c, b, r) for n in LEARNERS for c in CHUNKS for b in BETAS for r in LEARNING_RATES]
     assert len(every) == 294
     for setting in every:
         found = many_learners(setting)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from lplab import cli, widgets
-from lplab.claims.ddl_model import ddl_step
-from lplab.exercises import catalogue
+from lplab.claims.papers.ddl_model import ddl_step
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab10 import draw_buckets, draw_ring
-from lplab.exercises.lab10.drawn import contributions, resnet_backward
+from lplab.exercises.lab10.figures import contributions, resnet_backward
 from lplab.exercises.lab10.hiding import all_sent
 from lplab.exercises.lab10.ring import ring_messages, runs
 from lplab.exercises.lab10.targets import cost, meet
 from lplab.exercises.lab10.weights import to_fp8, update_share
+from lplab.exercises.model import catalogue
 from lplab.formats import get as format_of
 from lplab.hardware import Cluster, network, overlap, simulate, workloads
-from lplab.widgets.cluster_state import PRESETS, RECIPES, ClusterPosition
+from lplab.widgets.explorers.cluster_state import PRESETS, RECIPES, ClusterState
 from tests.exercises.in_process import judge_here as judge
 
 TEXT = "\n".join(
@@ -120,8 +120,8 @@ CATCHES = (  # a mistake, and words of the first example that it misses
 @pytest.mark.parametrize(("number", "mistake", "said"), CATCHES)
 def test_a_mistake_is_told_by_an_example_that_is_about_it(number, mistake, said):
     exercise = catalogue.get(number)
-    function, given = exercise.reference, "".join(map(inspect.getsource, exercise.given))
-    source = next(each for each in exercise.mutants if each.name == mistake).apply(inspect.getsource(function))
+    function, given = exercise.reference, "".join(map(inspect.getsource, exercise.provided))
+    source = next(each for each in exercise.mistakes if each.name == mistake).apply(inspect.getsource(function))
     verdict = judge(exercise, Answer(f"{given}\n\n{source}", function.__name__))
     assert verdict.status == "failed" and said in str(verdict) and mistake in str(verdict)
 
@@ -132,7 +132,7 @@ def test_examples_are_exact_where_their_texts_say_so():
 
 
 def test_the_published_result_as_the_lab_tells_it(capsys):
-    preset = ClusterPosition(**PRESETS["DDL 2017 (4 × 64 P100)"]).simulation
+    preset = ClusterState(**PRESETS["DDL 2017 (4 × 64 P100)"]).simulation
     assert "The explorer's preset says 94.0 % where the claim says 93.3" in TEXT
     assert round(100 * preset.efficiency, 1) == 94.0 and round(100 * ddl_step().efficiency, 1) == 93.3
     assert "14.5 of 215 ms" in TEXT and ddl_step().exposed_seconds == ddl_step().communication_seconds
@@ -144,10 +144,10 @@ def test_the_published_result_as_the_lab_tells_it(capsys):
 
 
 def test_bits_and_throughput_on_old_chips():
-    found = [ClusterPosition(recipe=name).simulation for name in RECIPES]
+    found = [ClusterState(recipe=name).simulation for name in RECIPES]
     assert [round(100 * each.efficiency) for each in found] == [57, 26, 28] and "57, 26 and 28 %" in TEXT
     assert [round(each.throughput, -2) for each in found] == [9700, 22000, 21800]
-    assert "9,700, 22,000 and 21,800 pictures a second" in TEXT
+    assert "9,700, 22,000 and 21,800 images a second" in TEXT
 
 
 def test_what_the_lab_says_of_numbers():
@@ -161,7 +161,7 @@ def test_what_the_lab_says_of_numbers():
         simulate("resnet50", Cluster("h100", 64, "100Gb/s, 10us"), precision=p, batch=32, utilization=0.5)
         for p in ("fp32", "bf16")
     ]
-    assert "three times the pictures, at half the efficiency" in TEXT
+    assert "three times the images, at half the efficiency" in TEXT
     assert 2.8 < h100[1].throughput / h100[0].throughput < 3.2
     assert 0.45 < h100[1].efficiency / h100[0].efficiency < 0.55
     assert "computing a sixth" in TEXT and 5.5 < h100[0].compute_seconds / h100[1].compute_seconds < 6.5

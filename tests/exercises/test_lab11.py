@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lplab.claims.rapid_model import NETWORKS, sustained_teras
-from lplab.exercises import catalogue
+from lplab.claims.papers.rapid_model import NETWORKS, sustained_teras
 from lplab.exercises.lab11 import CYCLES, SPEEDUP, SUSTAINED, draw_cycles, draw_sustained, four_bits_on_an_array
 from lplab.exercises.lab11.array_cycles import array_cycles, product_cases
 from lplab.exercises.lab11.step_speedup import step_speedup
 from lplab.exercises.lab11.sustained import show_network, sustained
+from lplab.exercises.model import catalogue
 from lplab.hardware import amdahl, compute, multiplier, systolic
 from lplab.hardware.layer_times import PARTS
-from lplab.widgets import roofline_state as rs
+from lplab.widgets.explorers import roofline_state as rs
 
 PROJECT = Path(__file__).parents[2]
 
@@ -81,7 +81,7 @@ def test_the_numbers_in_the_labs_text_are_what_the_model_says():
         multiplier.mac("hfp8_forward"),
         multiplier.mac("hfp8_forward", "dlfloat16"),
     )
-    gpt, rapid = (rs.Position(**rs.PRESETS[name]).times for name in ("GPT-3 on B200", "RaPiD (2021)"))
+    gpt, rapid = (rs.RooflineState(**rs.PRESETS[name]).times for name in ("GPT-3 on B200", "RaPiD (2021)"))
     integers = multiplier.operations()["int8_multiply"][1] / multiplier.area_um2(8, 16)
     assert round(gpt.share_of_peak / rapid.share_of_peak) == 3 and "three times the share of its peak" in text
     assert integers == pytest.approx(1 / 3, abs=0.03) and "a third of the curve's at 8 bits" in text

@@ -4,15 +4,15 @@ import dataclasses
 
 import pytest
 
-from lplab.exercises import catalogue
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab12 import draw_gemm_energy
 from lplab.exercises.lab12.correction import ACTUAL, CLAIMED, STEPS, correct
 from lplab.exercises.lab12.gemm_energy import gemm_energy
 from lplab.exercises.lab12.training_bill import GPT3, training_bill
+from lplab.exercises.model import catalogue
 from lplab.hardware import footprint
 from lplab.hardware.footprint import gemm_joules, operations, runs
-from lplab.widgets import bill_state, edge_state
+from lplab.widgets.explorers import bill_state, edge_state
 from tests.exercises.in_process import judge_here as judge
 
 ARRAYS = dataclasses.replace(bill_state.JOBS["ResNet-50, 64 arrays"], waiting=0.56)
@@ -72,7 +72,7 @@ def test_the_solutions_are_the_librarys():
 
 
 def test_what_the_lab_says_of_phones():
-    small, large = (edge_state.rounds(edge_state.Position(network=name)) for name in edge_state.NETWORKS)
+    small, large = (edge_state.rounds(edge_state.EdgeState(network=name)) for name in edge_state.NETWORKS)
     for found, radio in ((small, 0.87), (large, 0.27)):
         plain = found["32 bits"]
         assert 1 - plain.compute_joules / plain.joules == pytest.approx(radio, abs=0.005)
@@ -87,7 +87,7 @@ def test_computing_becomes_as_dear_as_the_radio_after_two_epochs():
     """The question can be answered with ResNet-18 and LTE, which its text names, and not with the small network."""
     small, large = edge_state.NETWORKS
     share = {
-        (name, epochs): edge_state.rounds(edge_state.Position(network=name, epochs=epochs))["32 bits"]
+        (name, epochs): edge_state.rounds(edge_state.EdgeState(network=name, epochs=epochs))["32 bits"]
         for name in (small, large)
         for epochs in (1, 2, edge_state.EPOCHS[1])
     }

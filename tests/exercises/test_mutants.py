@@ -1,4 +1,4 @@
-"""A known mistake is caught for what it stands for: each one runs, and a slip of its edit cannot pass for it."""
+"""Every known mistake is caught for its own reason: it runs, and a typing error in its edit is noticed."""
 
 import builtins
 import functools
@@ -10,10 +10,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from lplab.exercises import catalogue
 from lplab.exercises.checks.judge import _agrees
-from lplab.exercises.checks.variants import Failure, _fresh, function_of
-from lplab.exercises.exercise import mutant, wrong
+from lplab.exercises.checks.variants import NoResult, _fresh, function_of
+from lplab.exercises.model import catalogue
+from lplab.exercises.model.exercise import mistake, wrong
 
 each_exercise = pytest.mark.parametrize("exercise", catalogue.names(), indirect=True)
 STAND_READY = {*dir(builtins), "math", "np"}
@@ -34,7 +34,7 @@ def calls_of(exercise):
 
 
 def results(function, calls):
-    """What a function gives in each call: a value, or the exception that it raises."""
+    """The result of each call: a value, or the exception that it raises."""
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         return [result(function, args) for args in calls]
 
@@ -48,10 +48,10 @@ def result(function, args):
 
 @functools.cache
 def results_of_mistakes(name):
-    """The calls of an exercise, and what its mistakes give in them, by their names."""
+    """The calls of an exercise, and the results of its mistakes in them, by name."""
     exercise = catalogue.get(name)
     calls = calls_of(exercise)
-    return calls, {mistake.name: results(function_of(exercise, mistake), calls) for mistake in exercise.mutants}
+    return calls, {mistake.name: results(function_of(exercise, mistake), calls) for mistake in exercise.mistakes}
 
 
 def raised_in(given):
@@ -75,25 +75,25 @@ def unknown_names(source):
 @each_exercise
 def test_every_mistake_runs(exercise):
     _, given = results_of_mistakes(exercise.id)
-    for mistake in exercise.mutants:
-        assert raised_in(given[mistake.name]) == set(filter(None, [mistake.raises])), mistake.name
+    for variant in exercise.mistakes:
+        assert raised_in(given[variant.name]) == set(filter(None, [variant.raises])), variant.name
 
 
 @each_exercise
 def test_mistakes_and_legal_ways_use_no_unknown_names(exercise):
     assert not unknown_names(exercise.solution)
-    for variant in (*exercise.mutants, *exercise.conventions):
+    for variant in (*exercise.mistakes, *exercise.conventions):
         assert not unknown_names(variant.apply(exercise.solution)), variant.name
 
 
 @each_exercise
 def test_no_two_mistakes_give_the_same_answers(exercise):
-    """Else which of both a student is told is up to the last bit of a rounding."""
+    """Otherwise the last bit of a rounding decides which of the two is named."""
     calls, given = results_of_mistakes(exercise.id)
     answers = {
-        mistake.name: [Failure() if isinstance(each, Exception) else each for each in given[mistake.name]]
-        for mistake in exercise.mutants
-        if not mistake.equivalent
+        variant.name: [NoResult() if isinstance(each, Exception) else each for each in given[variant.name]]
+        for variant in exercise.mistakes
+        if not variant.equivalent
     }
     for (one, ours), (other, theirs) in combinations(answers.items(), 2):
         assert not all(map(partial(_agrees, exercise), calls, ours, theirs)), f"{one} = {other}"
@@ -106,8 +106,8 @@ def test_no_two_mistakes_give_the_same_answers(exercise):
             wrong("forgets the helper that stands ready", "def chunked_dot(x, y, chunk):\n    return to_169(x @ y)"),
             {"NameError"},
         ),
-        (mutant("misspelled", "total = 0.0", "total = 0,0"), {"TypeError"}),
-        (mutant("a method that lists have", "len(x), chunk", "x.length(), chunk"), {"AttributeError"}),
+        (mistake("misspelled", "total = 0.0", "total = 0,0"), {"TypeError"}),
+        (mistake("a method that lists have", "len(x), chunk", "x.length(), chunk"), {"AttributeError"}),
     ],
 )
 def test_slips_are_noticed(slip, said):

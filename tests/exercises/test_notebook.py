@@ -1,11 +1,11 @@
-"""What a lab calls: checks are noted, hints open in order, a solution waits for a pass or a request."""
+"""The functions that labs call: checks are recorded, hints open in order, a solution needs a pass or a request."""
 
 import pytest
 
 from lplab import exercises
-from lplab.exercises import draw_rounding, progress, yours
-from lplab.exercises.display import CheckView, marked
-from lplab.exercises.questions import Question
+from lplab.exercises import draw_rounding, progress, student_figures
+from lplab.exercises.display import CheckView, code_html
+from lplab.exercises.model.questions import Question
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def round_e4m3(x):
 def test_checks_are_noted():
     assert not exercises.check("00.1", broken).passed
     assert exercises.check("00.1", midpoint).passed
-    record = progress.mine().of("00.1")
+    record = progress.default_progress().of("00.1")
     assert record.attempts == 2 and record.passed
     assert exercises.progress_of("00").done == 1
 
@@ -56,7 +56,7 @@ def test_hints_open_in_order_and_come_again():
 
 def test_a_solution_waits_for_a_pass_or_a_request():
     assert "not passed yet" in str(exercises.solution("00.1"))
-    assert not progress.mine().of("00.1").solution_at
+    assert not progress.default_progress().of("00.1").solution_at
     assert "return (low + high) / 2" in str(exercises.solution("00.1", anyway=True))
     exercises.check("00.1", midpoint)
     assert "return (low + high) / 2" in str(exercises.solution("00.1"))
@@ -69,7 +69,7 @@ def test_a_guess_is_kept_and_shown_again():
     assert progress.prediction("01.a") == 12
     again = exercises.predict("01.a")
     assert again.guess == 12 and again.truth == 55
-    assert progress.mine().state.predictions["01.a"].truth == 55
+    assert progress.default_progress().state.predictions["01.a"].truth == 55
 
 
 @pytest.mark.parametrize("wrong", ["1.a", "01.1", "a.01"])
@@ -83,7 +83,7 @@ def test_a_drawing_waits_until_the_function_works():
     figure = draw_rounding(round, "e4m3fn", low=-4, high=4)
     assert "results differ" in figure.layout.meta["title"]
     with pytest.raises(ValueError, match="ZeroDivisionError"):
-        yours.results_of(lambda x: x / 0, [(1.0,)])
+        student_figures.results_of(lambda x: x / 0, [(1.0,)])
 
 
 def test_buttons_open_hints_and_the_solution():
@@ -94,8 +94,8 @@ def test_buttons_open_hints_and_the_solution():
         assert f"Hint {number} of 3" in view.opened.value
     assert view.hint_button.disabled and progress.hints_opened("01.2") == 3
     view.solution_button.click()
-    assert "math.frexp" in view.opened.value and progress.mine().of("01.2").solution_at
+    assert "math.frexp" in view.opened.value and progress.default_progress().of("01.2").solution_at
 
 
 def test_text_of_students_stays_text():
-    assert marked("<b>`a<b`</b>") == "&lt;b&gt;<code>a&lt;b</code>&lt;/b&gt;"
+    assert code_html("<b>`a<b`</b>") == "&lt;b&gt;<code>a&lt;b</code>&lt;/b&gt;"

@@ -4,8 +4,8 @@ import textwrap
 
 import pytest
 
-from lplab.exercises import catalogue
 from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.model import catalogue
 from tests.exercises.in_process import judge_here
 
 RIGHT = {

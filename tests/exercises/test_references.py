@@ -1,4 +1,4 @@
-"""The solutions of the exercises against the library and other oracles: what a student is compared with is right."""
+"""The solutions of the exercises against the library and other oracles."""
 
 import math
 

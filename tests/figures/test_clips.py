@@ -73,11 +73,11 @@ def test_a_clip_over_steps():
 
 def test_harm_of_layers():
     names = ["stem", "block.0.conv", "head"]
-    fig = figures.layer_harm(names, [3.0, np.nan, -1.0], [0.1, 0.2, 0.1], wide=[0])
+    fig = figures.layer_sensitivity(names, [3.0, np.nan, -1.0], [0.1, 0.2, 0.1], wide=[0])
     narrow, wide, dots = fig.data
     assert wide.x.tolist() == [0] and narrow.x.tolist() == [2] and dots.y.tolist() == [10, 20, 10]
     assert fig.layout.yaxis.range[0] < -1 and fig.layout.xaxis.ticktext[1] == "block<br>conv"
-    empty = figures.layer_harm(names, [np.nan] * 3, [np.nan] * 3)
+    empty = figures.layer_sensitivity(names, [np.nan] * 3, [np.nan] * 3)
     assert empty.layout.meta["title"] == "Not measured yet" and "not known yet" in empty.layout.meta["alt"]
     with pytest.raises(ValueError, match="must be of one length, got 3, 2, 3"):
-        figures.layer_harm(names, [1.0, 2.0], [0.1] * 3)
+        figures.layer_sensitivity(names, [1.0, 2.0], [0.1] * 3)

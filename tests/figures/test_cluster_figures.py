@@ -5,7 +5,7 @@ import pytest
 
 from lplab import figures
 from lplab.figures import style
-from lplab.figures.device_timeline import DETAILS, LOOKS, rounded_up
+from lplab.figures.device_timeline import DETAILS, STYLES, rounded_up
 from lplab.figures.scaling import ScalingCurve
 from lplab.figures.sweep_curves import FAMILIES
 from lplab.hardware import Cluster, simulate, sweep
@@ -29,8 +29,10 @@ def test_a_timeline_has_the_seconds_of_the_step(detail):
 def test_a_timeline_can_be_zoomed_and_tells_kinds_apart_without_colour():
     fig = figures.device_timeline(STEP)
     assert fig.layout.dragmode == "zoom" and fig.layout.xaxis.fixedrange is False
-    assert len({look[:2] for look in LOOKS.values()}) == len(LOOKS)
-    same = [a for a in LOOKS for b in LOOKS if a < b and LOOKS[a][0] == LOOKS[b][0] and LOOKS[a][1] == LOOKS[b][1]]
+    assert len({look[:2] for look in STYLES.values()}) == len(STYLES)
+    same = [
+        a for a in STYLES for b in STYLES if a < b and STYLES[a][0] == STYLES[b][0] and STYLES[a][1] == STYLES[b][1]
+    ]
     assert not same and "modelled" in fig.layout.meta["alt"]
 
 

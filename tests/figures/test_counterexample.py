@@ -11,9 +11,9 @@ import pytest
 
 from lplab import figures, formats
 from lplab.figures import style
+from lplab.figures.counterexample_labels import LANES
 from lplab.figures.grid import element_of
-from lplab.figures.placing import LANES
-from lplab.figures.surroundings import surroundings
+from lplab.figures.neighbourhood import neighbourhood
 from tests.kinds import by_kind
 
 NAMES = formats.names()
@@ -63,7 +63,7 @@ def test_every_format_and_every_kind_of_number(name: str) -> None:
 def test_no_number_in_view_is_left_out(name: str) -> None:
     grid = element_of(formats.get(name))
     for x in (0.4, 3.3, -1.7, grid.smallest_subnormal / 3, grid.max * 1.5):
-        around = surroundings(grid, x, (0.0, 2.0))
+        around = neighbourhood(grid, x, (0.0, 2.0))
         low, high = around.view
         assert np.array_equal(around.values, grid.values[(grid.values >= low) & (grid.values <= high)])
 
@@ -74,10 +74,10 @@ def test_tie() -> None:
     assert "just where x is" in fig.layout.meta["subtitle"] and "exactly halfway" in fig.layout.meta["alt"]
     labels = dict(zip(fig.layout.xaxis.tickvals, fig.layout.xaxis.ticktext, strict=True))
     assert labels[0.28125] == "0.28125<br>0 0101 001" and labels[0.3125] == "0.3125<br>0 0101 010"
-    found = signs(fig)
-    assert len({symbol for *_, symbol in found.values()}) == 3, "told apart by shape"
-    assert [text for _, text, _ in found.values()] == ["x 0.296875", "expected 0.3125", "yours 0.28125"], "and by word"
-    assert found["yours"][0] < found["x"][0] < found["expected"][0]
+    result = signs(fig)
+    assert len({symbol for *_, symbol in result.values()}) == 3, "told apart by shape"
+    assert [text for _, text, _ in result.values()] == ["x 0.296875", "expected 0.3125", "yours 0.28125"], "and by word"
+    assert result["yours"][0] < result["x"][0] < result["expected"][0]
     assert fig.layout.height == pytest.approx(180, abs=20)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from lplab import figures, formats
-from lplab.figures import style, words
+from lplab import figures, formats, number_text
+from lplab.figures import style
 from lplab.figures.grid import element_of
 from lplab.figures.table import codebook_table_data
 from tests.kinds import by_kind
@@ -114,11 +114,11 @@ def test_alt_holds_the_numbers(name: str) -> None:
     n = figures.tensor_statistics(TENSOR, fmt)
     alt = figures.magnitude_histogram(TENSOR, fmt).layout.meta["alt"]
     for share in (n.exact, n.rounded, n.flushed, n.saturated):
-        assert words.percent(share) in alt
-    assert words.decibels(n.sqnr_db) in figures.error_histogram(TENSOR, fmt).layout.meta["alt"]
-    assert words.decibels(n.sqnr_db) in figures.quantized_scatter(TENSOR, fmt).layout.meta["alt"]
-    assert words.decibels(n.sqnr_db) in figures.compare(fmt, TENSOR).layout.meta["alt"]
-    largest = words.number(element_of(fmt).max, plain=True)
+        assert number_text.percent(share) in alt
+    assert number_text.decibels(n.sqnr_db) in figures.error_histogram(TENSOR, fmt).layout.meta["alt"]
+    assert number_text.decibels(n.sqnr_db) in figures.quantized_scatter(TENSOR, fmt).layout.meta["alt"]
+    assert number_text.decibels(n.sqnr_db) in figures.compare(fmt, TENSOR).layout.meta["alt"]
+    largest = number_text.number(element_of(fmt).max, plain=True)
     assert largest in figures.number_line(fmt).layout.meta["alt"]
     assert largest in figures.codebook_table(fmt).layout.meta["alt"]
 
@@ -128,7 +128,10 @@ def test_shares_stand_in_the_key(name: str) -> None:
     fmt = format_of(name)
     n = figures.tensor_statistics(TENSOR, fmt)
     fig = figures.magnitude_histogram(TENSOR, fmt)
-    shares = [f"{fate} {words.percent(getattr(n, fate))}" for fate in ("exact", "rounded", "flushed", "saturated")]
+    shares = [
+        f"{outcome} {number_text.percent(getattr(n, outcome))}"
+        for outcome in ("exact", "rounded", "flushed", "saturated")
+    ]
     key = re.sub(r"<[^<>%]*>", "", fig.layout.annotations[-1].text.replace("<br>", "    "))
     assert [entry[2:] for entry in key.split("    ")] == shares
     assert [trace.name for trace in fig.data[:4]] == ["exact", "rounded", "flushed", "saturated"]

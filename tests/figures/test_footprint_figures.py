@@ -73,8 +73,8 @@ def test_a_round_is_computing_receiving_sending():
 
 
 def test_kinds_of_numbers_differ_in_shape_and_word():
-    symbols = {provenance.marker(kind)["symbol"] for kind in provenance.LOOKS}
-    assert len(symbols) == 3 and set(provenance.LOOKS) == {"modelled", "published", "measured"}
+    symbols = {provenance.marker(kind)["symbol"] for kind in provenance.STYLES}
+    assert len(symbols) == 3 and set(provenance.STYLES) == {"modelled", "published", "measured"}
 
 
 @pytest.mark.parametrize(

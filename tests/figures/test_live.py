@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 
 from lplab import figures
-from lplab.figures.light import Drawing, light
+from lplab.figures.lazy_figure import LazyFigure, as_dicts
 from tests.figures.test_every_format import DRAW
 
 CHAIN = ["e4m3fn", "int4", "fp16", "posit8_1", "mxfp4", "e8m0", "radix4_fp4_odd", "e4m3fn"]
@@ -89,7 +89,7 @@ def test_show_has_the_alt_text_as_its_plain_form() -> None:
 @pytest.mark.parametrize("name", [n for n in DRAW if not n.startswith(("codebook", "compare", "quantized"))])
 def test_light_drawings_are_the_same_figures(name: str) -> None:
     whole = DRAW[name]("e4m3fn")
-    with light():
+    with as_dicts():
         drawn = DRAW[name]("e4m3fn")
         other = DRAW[name]("e5m2")
     assert figures.live.same(tree(drawn.to_dict()), tree(whole.to_dict()))
@@ -97,9 +97,9 @@ def test_light_drawings_are_the_same_figures(name: str) -> None:
 
 
 def test_drawing_becomes_a_figure_only_when_asked() -> None:
-    with light():
+    with as_dicts():
         drawn = figures.number_line("e2m1")
-    assert isinstance(drawn, Drawing) and "figure" not in vars(drawn)
+    assert isinstance(drawn, LazyFigure) and "figure" not in vars(drawn)
     assert drawn.layout.height == drawn.figure.layout.height and "figure" in vars(drawn)
     assert isinstance(figures.number_line("e2m1"), go.Figure), "outside as ever"
     with pytest.raises(AttributeError):

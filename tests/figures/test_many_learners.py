@@ -5,10 +5,10 @@ import plotly.graph_objects as go
 import pytest
 
 from lplab import figures
-from lplab.figures import LearnerCurve, Likeness, Scaling
+from lplab.figures import LearnerCurve, LearnerSimilarity, Scaling
 
 POINTS = Scaling([1, 2, 4], [0.01, 0.02, 0.04], [0.01] * 3, [0, 100, 300], [0, 60, 90], [0, 4000, 6000])
-COURSE = Likeness([6, 12], [0.6, 0.3], [0.8, 0.7], [0.6, 0.4])
+COURSE = LearnerSimilarity([6, 12], [0.6, 0.3], [0.8, 0.7], [0.6, 0.4])
 
 
 def checked(fig):
@@ -68,7 +68,7 @@ def test_a_loss_that_is_not_finite_ends_the_line():
     assert fig.data[0].y.tolist() == [2.0]
 
 
-@pytest.mark.parametrize(("call", "said"), [
+@pytest.mark.parametrize(("call", "text"), [
     (lambda: Scaling([1], [], [], [], [], []), "of one length"),
     (lambda: figures.many_learners(POINTS, COURSE, 3, 0.01), "no point for 3 learners; there are: 1, 2, 4"),
     (lambda: figures.union_growth([1], [], [0.1], 0.1), "of one length"),
@@ -78,6 +78,6 @@ def test_a_loss_that_is_not_finite_ends_the_line():
     (lambda: figures.learner_runs([], steps=3), "one to 4 runs"),
     (lambda: LearnerCurve("a", [1.0], []), "a: 1 losses, but 0 numbers of bytes"),
 ])  # fmt: skip
-def test_what_cannot_be_drawn_is_refused(call, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_drawn_is_refused(call, text):
+    with pytest.raises(ValueError, match=text):
         call()

@@ -8,8 +8,8 @@ from lplab import figures
 LENGTH = "must be of one length, at least one"
 
 
-@pytest.mark.parametrize(("draw", "said"), [
-    (lambda: figures.bins([], [], [], [], 1.0, bin=2), LENGTH),
+@pytest.mark.parametrize(("draw", "text"), [
+    (lambda: figures.adacomp_bins([], [], [], [], 1.0, bin=2), LENGTH),
     (lambda: figures.tile_energy([], [], []), LENGTH),
     (lambda: figures.tile_energy([1, 2], [1.0, 1.0], [2.0, 1.0], ([1.0], [2.0])), LENGTH),
     (lambda: figures.bucket_times([], [], [], backward_seconds=1.0), LENGTH),
@@ -26,8 +26,8 @@ LENGTH = "must be of one length, at least one"
     (lambda: figures.compare([], []), "at least one format is needed"),
     (lambda: figures.stacked(), "at least one figure is needed"),
 ])  # fmt: skip
-def test_it_is_refused(draw, said):
-    with pytest.raises(ValueError, match=said):
+def test_it_is_refused(draw, text):
+    with pytest.raises(ValueError, match=text):
         draw()
 
 

@@ -28,12 +28,12 @@ def test_bits_of_precision_are_those_of_the_largest_relative_error(name):
 
 
 def test_a_row_counts_octave_by_octave_what_survives():
-    found = row()
+    result = row()
     octave = {int(np.floor(np.log2(abs(v)))) - OCTAVES[0] for v in (0.5, -1.1, 3.0)}
-    assert set(np.flatnonzero(found.kept).tolist()) == octave
-    assert found.lost[-20 - OCTAVES[0]] == pytest.approx(100 / 6) and found.lost[-1] == pytest.approx(100 / 6)
+    assert set(np.flatnonzero(result.kept).tolist()) == octave
+    assert result.lost[-20 - OCTAVES[0]] == pytest.approx(100 / 6) and result.lost[-1] == pytest.approx(100 / 6)
     expected = figures.tensor_statistics(X, "e4m3fn")
-    assert (found.numbers.flushed, found.numbers.sqnr_db) == (expected.flushed, expected.sqnr_db)
+    assert (result.numbers.flushed, result.numbers.sqnr_db) == (expected.flushed, expected.sqnr_db)
 
 
 @pytest.mark.parametrize("shift", [-3, 0, 11])

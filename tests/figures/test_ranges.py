@@ -1,14 +1,14 @@
-"""Recorded magnitudes under a window: shares against exact counts, pictures that stay while controls move."""
+"""Recorded magnitudes under a window: shares against exact counts, figures that stay while controls move."""
 
 import numpy as np
 import pytest
 
 from lplab import figures
 from lplab import formats as F
-from lplab.figures import ScaleCourse
-from lplab.figures.range_fates import OCTAVES, range_fates, said_of, window_edges
+from lplab.figures import LossScaleHistory
+from lplab.figures.range_outcomes import OCTAVES, describe, range_outcomes, window_edges
 from lplab.figures.window import window
-from lplab.recording_files import BINS, LOWEST, Magnitudes, recorded
+from lplab.recordings.magnitudes import BINS, LOWEST, Magnitudes, recorded
 
 RNG = np.random.default_rng(3)
 TENSOR = (RNG.standard_normal(20_000) * np.exp2(RNG.uniform(-40, -5, 20_000))).astype(np.float32)
@@ -25,41 +25,43 @@ def magnitudes(x):
 @pytest.mark.parametrize("scale", [-6, 0, 8, 16, 24, 30])
 def test_shares_in_fp16_are_those_of_the_tensor(scale):
     """All edges of fp16 but the upper one, 65520, lie between bins."""
-    fates = range_fates(magnitudes(TENSOR), FP16, scale)
+    outcomes = range_outcomes(magnitudes(TENSOR), FP16, scale)
     rounded = F.get("fp16").quantize(TENSOR.astype(np.float64) * 2.0**scale)
-    assert fates.lost == pytest.approx(np.mean(rounded == 0), abs=1e-12)
-    assert fates.overflowed == pytest.approx(np.mean(np.isinf(rounded)), abs=1e-3)
-    assert fates.shares.sum() == pytest.approx(1)
+    assert outcomes.lost == pytest.approx(np.mean(rounded == 0), abs=1e-12)
+    assert outcomes.overflowed == pytest.approx(np.mean(np.isinf(rounded)), abs=1e-3)
+    assert outcomes.shares.sum() == pytest.approx(1)
     small = np.abs(TENSOR.astype(np.float64) * 2.0**scale) < 2.0**-14
-    assert fates.shares[:2].sum() == pytest.approx(small.mean(), abs=1e-12)
+    assert outcomes.shares[:2].sum() == pytest.approx(small.mean(), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["bf16", "dlfloat16", "fp8_152", "hfp8_forward", "e5m2", "e4m3fn", "e2m1", "int8"])
 @pytest.mark.parametrize("scale", [0, 10, 20])
 def test_shares_of_other_formats_are_near(name, scale):
     """An octave that an edge splits is split evenly: wrong by a part of one of some forty octaves at most."""
-    fates = range_fates(magnitudes(TENSOR), window(F.get(name)), scale)
+    outcomes = range_outcomes(magnitudes(TENSOR), window(F.get(name)), scale)
     rounded = F.get(name).quantize(TENSOR.astype(np.float64) * 2.0**scale)
-    assert fates.lost == pytest.approx(np.mean(rounded == 0), abs=0.01)
+    assert outcomes.lost == pytest.approx(np.mean(rounded == 0), abs=0.01)
 
 
 def test_what_ends_below_the_edge_does_not_overflow():
     x = np.array([1.0, 1.9, 300.0])  # e4m3fn ends at 464, within the octave from 256 on
-    assert range_fates(magnitudes(x), window(F.get("e4m3fn"))).overflowed == 0
-    assert range_fates(magnitudes(np.array([1.0, 511.0])), window(F.get("e4m3fn"))).overflowed > 0
+    assert range_outcomes(magnitudes(x), window(F.get("e4m3fn"))).overflowed == 0
+    assert range_outcomes(magnitudes(np.array([1.0, 511.0])), window(F.get("e4m3fn"))).overflowed > 0
 
 
 def test_lost_length_is_near_the_tensors_own():
-    fates = range_fates(magnitudes(TENSOR), FP16, -8)
+    outcomes = range_outcomes(magnitudes(TENSOR), FP16, -8)
     kept = F.get("fp16").quantize(TENSOR.astype(np.float64) * 2.0**-8) != 0
     own = np.linalg.norm(TENSOR[~kept].astype(np.float64)) / np.linalg.norm(TENSOR.astype(np.float64))
-    assert own / 2 < fates.lost_length < own * 2  # a bin's elements lie within a factor of two
+    assert own / 2 < outcomes.lost_length < own * 2  # a bin's elements lie within a factor of two
 
 
 def test_an_empty_tensor_loses_nothing():
     nothing = Magnitudes(np.zeros(BINS, np.int64), 7, 0.0)
-    fates = range_fates(nothing, FP16)
-    assert fates.lost == fates.lost_length == 0 and said_of(fates) == "nothing becomes zero, nothing overflows"
+    outcomes = range_outcomes(nothing, FP16)
+    assert (
+        outcomes.lost == outcomes.lost_length == 0 and describe(outcomes) == "nothing becomes zero, nothing overflows"
+    )
     assert "7 more are zero" in figures.gradient_range(nothing, FP16, name="fp16").layout.title.text
 
 
@@ -114,8 +116,8 @@ def test_a_map_needs_the_row_that_it_outlines(rows, chosen):
 
 
 def test_courses_of_the_loss_scale():
-    yours = ScaleCourse("yours", [8.0, 4.0, 4.0], [True, False, False])
-    fig = figures.scale_course([yours, ScaleCourse("library", [], [])], steps=10)
+    yours = LossScaleHistory("yours", [8.0, 4.0, 4.0], [True, False, False])
+    fig = figures.loss_scale_history([yours, LossScaleHistory("library", [], [])], steps=10)
     assert fig.layout.meta["alt"] == "Loss scale after 3 of 10 steps: yours 2², 1 step left out; library."
     assert list(fig.data[0].y) == [3, 2, 2] and list(fig.data[1].x) == [1] and len(fig.data[2].x) == 0
     assert fig.layout.xaxis.range == (0, 10.5)
@@ -124,9 +126,9 @@ def test_courses_of_the_loss_scale():
 @pytest.mark.parametrize(("scales", "skipped"), [([1.0], []), ([0.0], [True]), ([float("inf")], [True])])
 def test_scales_that_are_none_are_refused(scales, skipped):
     with pytest.raises(ValueError, match="positive numbers, one for each step"):
-        ScaleCourse("x", scales, skipped)
+        LossScaleHistory("x", scales, skipped)
 
 
 def test_one_or_two_courses_share_a_figure():
     with pytest.raises(ValueError, match="one or two"):
-        figures.scale_course([], steps=3)
+        figures.loss_scale_history([], steps=3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lplab import figures
-from lplab.figures import light, provenance, style
+from lplab.figures import lazy_figure, provenance, style
 from lplab.figures.roofline import Mark, Products, Roof
 from lplab.figures.time_parts import by_layer
 from lplab.hardware import compute
@@ -71,8 +71,8 @@ def test_measured_marks_of_one_format_are_joined_and_roofs_too_near_share_a_line
 
 def test_who_waits_for_memory_is_told_by_those_who_know():
     known = replace(THREE, waiting=np.array([False, True, True]))
-    said = [figures.roofline([WIDE], products, STEP).layout.meta["alt"] for products in (THREE, known)]
-    assert "1 of 3 modelled products wait" in said[0] and "2 of 3 modelled products wait" in said[1]
+    text = [figures.roofline([WIDE], products, STEP).layout.meta["alt"] for products in (THREE, known)]
+    assert "1 of 3 modelled products wait" in text[0] and "2 of 3 modelled products wait" in text[1]
 
 
 def test_bars_sum_to_the_step_and_follow_the_layers():
@@ -96,7 +96,7 @@ def test_the_multiplier_goes_through_what_was_published():
             at = list(alone.x).index(bits)
             assert alone.y[at] == pytest.approx(theirs.y[list(theirs.x).index(bits)])
         assert np.all(trace(fig, "with its sum").y > alone.y)
-        assert theirs.marker.symbol == provenance.LOOKS["published"][1]
+        assert theirs.marker.symbol == provenance.STYLES["published"][1]
     assert "the whole 37 %" in figures.multiplier_cost("energy").layout.meta["title"]
     chunked = figures.multiplier_cost("area", "dlfloat16")
     assert chunked.layout.meta["title"].startswith("Sums in dlfloat16")
@@ -115,7 +115,7 @@ def test_shares_tell_agreement():
 
 
 @pytest.mark.parametrize(
-    ("draw", "said"),
+    ("draw", "text"),
     [
         (lambda: figures.roofline([], THREE, STEP), "at least one roof"),
         (lambda: Roof("x", 0, 1), "both rates must be above 0"),
@@ -127,13 +127,13 @@ def test_shares_tell_agreement():
         (lambda: figures.shares(["a"], [0.1, 0.2], name="n", what="w"), "must be of one length"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_in_one_line(draw, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_drawn_is_refused_in_one_line(draw, text):
+    with pytest.raises(ValueError, match=text):
         draw()
 
 
 def test_all_are_drawn_alike_each_time_and_within_the_limits_of_a_page():
-    with light.light():
+    with lazy_figure.as_dicts():
         drawn = [figures.roofline([WIDE], THREE, STEP) for _ in range(2)]
     first, second = (d.figure.to_json() for d in drawn)
     assert first == second

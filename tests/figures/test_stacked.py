@@ -89,7 +89,7 @@ def test_figure_is_valid_and_can_be_updated() -> None:
         fig = figures.stacked([line], [error, histogram])
         go.Figure(fig.to_plotly_json())
         live = figures.update(live, fig) if live else go.Figure(fig)
-        assert figures.live.same(style.raw(live)[1]["shapes"], style.raw(fig)[1]["shapes"])
+        assert figures.live.same(style.as_plain_dicts(live)[1]["shapes"], style.as_plain_dicts(fig)[1]["shapes"])
         assert live.layout.meta["alt"] == fig.layout.meta["alt"]
 
 

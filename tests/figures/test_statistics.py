@@ -31,7 +31,7 @@ def spread(fmt: Any, n: int = 3000) -> np.ndarray:
     return x
 
 
-def fate_by_hand(x: float, values: list[float], least: float) -> str:
+def outcome_by_hand(x: float, values: list[float], least: float) -> str:
     """What happens to one number, from the sorted values alone (ties aside); below ``least`` it becomes zero."""
     if x in values:
         return "exact"
@@ -55,10 +55,10 @@ def test_shares_against_a_count_by_hand(name: str) -> None:
         least = 0.0  # these have no way to zero
     if not getattr(fmt, "subnormals", True):
         least = (fmt.smallest_normal + fmt.smallest_normal / fmt.radix) / 2  # flushed after rounding to one more binade
-    fates = [fate_by_hand(v, finite_values(fmt), least) for v in x.tolist()]
+    outcomes = [outcome_by_hand(v, finite_values(fmt), least) for v in x.tolist()]
     n = figures.tensor_statistics(x, fmt)
-    for fate in ("exact", "rounded", "flushed", "saturated"):
-        assert getattr(n, fate) == fates.count(fate) / len(x), fate
+    for outcome in ("exact", "rounded", "flushed", "saturated"):
+        assert getattr(n, outcome) == outcomes.count(outcome) / len(x), outcome
     assert n.exact + n.rounded + n.flushed + n.saturated == pytest.approx(1)
 
 
@@ -68,15 +68,15 @@ def test_shares_of_blocks_against_a_count_by_hand(name: str) -> None:
     x = random().standard_t(2, (7, 100)).astype(np.float32)
     values = finite_values(fmt.element)
     top_exponent = math.floor(math.log2(values[-1]))
-    fates = []
+    outcomes = []
     for row in x.astype(np.float64):
         for start in range(0, 100, 32):
             block = row[start : start + 32]
             scale = 2.0 ** (math.floor(math.log2(np.abs(block).max())) - top_exponent)
-            fates += [fate_by_hand(v / scale, values, fmt.element.smallest_subnormal / 2) for v in block.tolist()]
+            outcomes += [outcome_by_hand(v / scale, values, fmt.element.smallest_subnormal / 2) for v in block.tolist()]
     n = figures.tensor_statistics(x, fmt)
-    for fate in ("exact", "rounded", "flushed", "saturated"):
-        assert getattr(n, fate) == fates.count(fate) / x.size, fate
+    for outcome in ("exact", "rounded", "flushed", "saturated"):
+        assert getattr(n, outcome) == outcomes.count(outcome) / x.size, outcome
 
 
 @pytest.mark.parametrize("rounding", [r for r in formats.ROUNDINGS if r != "stochastic"])

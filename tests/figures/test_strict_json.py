@@ -28,23 +28,23 @@ def text_of(value):
 
 def strict(fig):
     """The text of a figure; ValueError for a number that JSON lacks."""
-    data, layout = style.raw(fig)
+    data, layout = style.as_plain_dicts(fig)
     sent = custom_serializers["to_json"]([data, layout], None)
     return json.dumps(text_of(sent), allow_nan=False)
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_figures_of_every_example_are_strict_json(module, monkeypatch):
-    made, finish = [], style.finish
+    made, apply_style = [], style.apply_style
 
     def recorded(*args, **named):
-        made.append(finish(*args, **named))
+        made.append(apply_style(*args, **named))
         return made[-1]
 
-    monkeypatch.setattr(style, "finish", recorded)
-    found = importlib.import_module(module)
-    draws = "style.finish(" in Path(found.__file__).read_text(encoding="utf-8")
-    doctest.testmod(found, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    monkeypatch.setattr(style, "apply_style", recorded)
+    result = importlib.import_module(module)
+    draws = "style.apply_style(" in Path(result.__file__).read_text(encoding="utf-8")
+    doctest.testmod(result, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     assert not draws or made, f"no example of {module} draws"
     for fig in made:
         assert strict(fig).startswith("[")

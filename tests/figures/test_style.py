@@ -6,8 +6,8 @@ import re
 import plotly.graph_objects as go
 import pytest
 
-from lplab import figures
-from lplab.figures import style, words
+from lplab import figures, number_text
+from lplab.figures import style
 
 
 def luminance(colour: str) -> float:
@@ -36,15 +36,15 @@ def test_contrast_of_themed_text() -> None:
 
 def test_finish_wants_sentences() -> None:
     with pytest.raises(ValueError, match="full sentences"):
-        style.finish(go.Figure(), alt="a plot", title="Nothing")
-    fig = style.finish(go.Figure(), alt="Nothing.", title="Point", subtitle="note", legend=True, l=10)
+        style.apply_style(go.Figure(), alt="a plot", title="Nothing")
+    fig = style.apply_style(go.Figure(), alt="Nothing.", title="Point", subtitle="note", legend=True, l=10)
     assert (fig.layout.meta["title"], fig.layout.margin.l, fig.layout.margin.r) == ("Point", 10, 16)
     assert "note" in fig.layout.title.text and fig.layout.showlegend
 
 
 def test_every_series_has_a_second_sign() -> None:
     assert len(set(style.DASHES)) == len(set(style.SYMBOLS)) == len(style.COLOURS)
-    looks = style.FATE_LOOKS.values()
+    looks = style.OUTCOME_STYLES.values()
     assert len({(look["color"], look.get("pattern", {}).get("shape")) for look in looks}) == len(looks)
     assert len({look.get("pattern", {}).get("shape") for look in looks}) == len(looks)
 
@@ -59,9 +59,13 @@ def test_power_ticks_fit_and_are_few(low: float, high: float) -> None:
 
 def test_words_never_round_to_nothing() -> None:
     for share in (1e-9, 0.0004, 0.9996, 1 - 1e-9):
-        assert words.percent(share) not in ("0.0 %", "0 %", "100.0 %", "100 %")
-    assert words.percent(math.nan) == "no share"
-    assert words.number(float("-inf")) == "−∞" and words.number(math.nan) == "NaN" and words.number(0.0) == "0"
+        assert number_text.percent(share) not in ("0.0 %", "0 %", "100.0 %", "100 %")
+    assert number_text.percent(math.nan) == "no share"
+    assert (
+        number_text.number(float("-inf")) == "−∞"
+        and number_text.number(math.nan) == "NaN"
+        and number_text.number(0.0) == "0"
+    )
 
 
 @pytest.mark.parametrize("theme", ["light", "dark", "clear"])
@@ -84,7 +88,7 @@ def test_names_of_narrow_ranges_are_left_out() -> None:
 
 
 def test_dressed_figures_share_nothing() -> None:
-    first, second = (style.finish(go.Figure(), alt="Nothing.", title="Nothing") for _ in range(2))
+    first, second = (style.apply_style(go.Figure(), alt="Nothing.", title="Nothing") for _ in range(2))
     first.layout.template.layout.font.size = 40
     first.layout.template.layout.xaxis.ticklen = 9
     assert second.layout.template.layout.font.size == style.BODY
@@ -92,7 +96,7 @@ def test_dressed_figures_share_nothing() -> None:
 
 
 def test_dress_is_valid() -> None:
-    layout = go.Layout(style.dress(alt="Nothing.", title="Nothing", subtitle="at all", legend=True))
+    layout = go.Layout(style.style_layout(alt="Nothing.", title="Nothing", subtitle="at all", legend=True))
     assert layout.showlegend and "at all" in layout.title.text
 
 
@@ -110,7 +114,7 @@ def test_dress_is_valid() -> None:
 )
 def test_a_dashed_line_has_its_dash_in_the_key(fig) -> None:
     signs = {sign: dash for dash, sign in zip(style.DASHES, style.DASH_SIGNS, strict=True)}
-    found = re.findall(r"color:(#\w+)'>(.)</span>", fig.layout.meta["subtitle"])
-    keyed = [(colour, signs[sign]) for colour, sign in found if sign in signs]
+    result = re.findall(r"color:(#\w+)'>(.)</span>", fig.layout.meta["subtitle"])
+    keyed = [(colour, signs[sign]) for colour, sign in result if sign in signs]
     lines = {(trace.line.color, trace.line.dash or "solid") for trace in fig.data if "lines" in (trace.mode or "")}
     assert keyed and set(keyed) <= lines

@@ -5,7 +5,7 @@ import pytest
 
 from lplab import figures
 from lplab.figures import Curve, style
-from lplab.figures.training_error import ERRORS, LOOKS
+from lplab.figures.training_error import ERRORS, STYLES
 
 BITS = [4, 6, 8]
 CURVES = [
@@ -27,17 +27,17 @@ def test_curves_differ_in_more_than_colour():
     fig = figures.training_error([Curve(f"rule {i}", BITS, CURVES[0].errors) for i in range(4)])
     lines = [trace for trace in fig.data if trace.mode == "lines+markers"]
     assert len({line.line.dash for line in lines}) == len({line.marker.symbol for line in lines}) == 4
-    assert len({look[0] for look in LOOKS}) == 4 and style.GREEN not in {look[0] for look in LOOKS}
+    assert len({look[0] for look in STYLES}) == 4 and style.GREEN not in {look[0] for look in STYLES}
 
 
 def test_words_say_the_numbers():
-    fig = figures.training_error(CURVES, [1.8], look_at=6, note="measured today")
+    fig = figures.training_error(CURVES, [1.8], marked_bits=6, note="measured today")
     meta = fig.layout.meta
     assert meta["title"] == "FL 6: coin 2.0 %, nearest 80 %"
     assert "nearest: 90 % at 4, 80 % at 6, 3.0 % at 8" in meta["alt"] and "Floating point: 1.8 %." in meta["alt"]
     assert fig.layout.annotations[0].text == "measured today"
     assert fig.layout.shapes[0].x0 == 6 and fig.layout.shapes[0].visible
-    elsewhere = figures.training_error(CURVES, [1.8], look_at=4).layout.meta
+    elsewhere = figures.training_error(CURVES, [1.8], marked_bits=4).layout.meta
     assert elsewhere["title"].startswith("FL 4: ") and elsewhere["alt"] == meta["alt"]
     nowhere = figures.training_error(CURVES, [1.8]).layout.meta
     assert nowhere["title"] == meta["title"], "where they differ most"
@@ -80,7 +80,7 @@ def test_epochs_grow_within_fixed_axes():
 
 def test_losses_name_both_ways_to_lose():
     fig = figures.training_losses(
-        (4, 18), [6, 14], [[1.0, 0.99], [0.2, 0.3]], [[0, 0], [0.4, 0.5]], rule="nearest", look_at=6
+        (4, 18), [6, 14], [[1.0, 0.99], [0.2, 0.3]], [[0, 0], [0.4, 0.5]], rule="nearest", marked_bits=6
     )
     assert fig.layout.meta["title"] == "Nearest: what is lost"
     lost, saturated = fig.data[1], fig.data[3]

@@ -1,1 +1,1 @@
-"""Tests of lplab.formats; the helpers are probes.py (inputs), exact.py (Fractions) and compare.py."""
+"""Tests of lplab.formats; the helpers are probes.py (inputs), exact.py (Fractions) and exhaustive.py (all float32)."""

@@ -15,7 +15,7 @@ from lplab import formats as F
 
 @dataclass(frozen=True)
 class Ruler:
-    """The non-negative values of a format in rising order, the parity of each code, and what lies beyond."""
+    """The non-negative values of a format in rising order, the parity of each code, and what larger numbers become."""
 
     values: list[Fraction]
     odd: list[bool]
@@ -46,7 +46,7 @@ def float_ruler(f: F.FloatFormat) -> Ruler:
     if beyond is None:
         values.pop(), odd.pop()
     smallest = next(v for v in values if v)
-    if not f.subnormals:  # as if one binade more existed; what lands there is flushed
+    if not f.subnormals:  # as if one binade more existed; what rounds to it is flushed
         first = power(radix, 1 - bias)
         if f.specials == "dlfloat":  # the lowest binade is normal but for its first number, whose code is that of zero
             first = power(radix, -bias)
@@ -75,7 +75,7 @@ def posit_ruler(f: F.PositFormat) -> Ruler:
 
 
 def posit_value(code: int, bits: int, es: int) -> Fraction:
-    """A non-negative posit from its bit string, as the standard tells it."""
+    """A non-negative posit from its bit string, decoded as in the standard."""
     if code == 0:
         return Fraction(0)
     string = format(code, f"0{bits}b")[1:]
@@ -93,7 +93,7 @@ def value_ruler(f: F.Format, values: list[Fraction]) -> Ruler:
 
 
 def round_magnitude(x: Fraction, r: Ruler, mode: str, negative: bool) -> Fraction | float:
-    """One sentence a mode; x > 0."""
+    """Each rounding mode by its definition; x > 0."""
     values = r.values
     lower = bisect_right(values, x) - 1
     if lower == len(values) - 1:
@@ -127,7 +127,7 @@ def _beyond(r: Ruler, mode: str, negative: bool) -> Fraction | float:
 
 
 def quantize(x: np.ndarray, positive: Ruler, negative: Ruler, mode: str, negative_zero: bool) -> np.ndarray:
-    """Round float64 numbers one by one; ``negative`` is the ruler of the magnitudes of negative numbers."""
+    """Round float64 numbers one by one; ``negative`` describes the magnitudes of negative numbers."""
     return np.array([_one(v, negative if np.signbit(v) else positive, mode, negative_zero) for v in x.tolist()])
 
 

@@ -63,7 +63,7 @@ def bfloat16_patterns() -> np.ndarray:
 
 @cache
 def random_patterns(dtype: str = "float32", count: int = 2**16) -> np.ndarray:
-    """Uniformly random bit patterns, half of them near 1, where most formats live."""
+    """Uniformly random bit patterns, half of them near 1, inside the range of most formats."""
     rng = np.random.default_rng(20261121)
     anywhere = rng.integers(0, 2 ** (8 * np.dtype(dtype).itemsize), count // 2, dtype=_integer(dtype)).view(dtype)
     near = rng.standard_normal(count // 2) * 2.0 ** rng.integers(-20, 20, count // 2)
@@ -72,7 +72,7 @@ def random_patterns(dtype: str = "float32", count: int = 2**16) -> np.ndarray:
 
 @cache
 def probes(name: str, dtype: str = "float32") -> np.ndarray:
-    """Everything above for one format of the catalogue: some 10^5 numbers."""
+    """All of these inputs for one format of the catalogue: some 10^5 numbers."""
     return np.concatenate([boundary(F.get(name), dtype), common(dtype)])
 
 

@@ -30,7 +30,7 @@ def inputs(name: str) -> np.ndarray:
 
 
 def digest() -> dict[str, str]:
-    """A fingerprint of the results of every format and some modes, NaN made uniform."""
+    """A hash of the results of every format and some modes, with one NaN pattern."""
     prints = {}
     for name in NAMES:
         x = inputs(name)
@@ -96,7 +96,7 @@ def test_flush_denormal_switched_on_later(expected):
 
 
 class Quantized(torch.utils.data.Dataset):
-    """What people write: quantize inside the data loader."""
+    """A common use: quantize inside the data loader."""
 
     def __len__(self) -> int:
         return 4
@@ -127,7 +127,7 @@ def test_threads_of_torch_are_left_alone():
 
 
 def test_first_use_in_many_threads():
-    """Eight threads want a loop that no one has loaded yet."""
+    """Eight threads call a loop that is not loaded yet."""
     code = """
 import threading, numpy as np
 from lplab import formats as F
@@ -155,7 +155,7 @@ BACKENDS = ["eager", pytest.param("inductor", marks=pytest.mark.skipif(not CAN_C
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["e4m3fn", "bf16", "fp16", "mxfp4"])
 def test_inside_torch_compile(name, backend):
-    """inductor drops casts to half precision and back; it must not see ours."""
+    """inductor drops casts to half precision and back; it must not trace ours."""
     fmt, x = F.get(name), torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
 
     def layer(v: torch.Tensor) -> torch.Tensor:
@@ -189,7 +189,7 @@ print(sorted(heavy & set(sys.modules)))
 
 
 def test_numba_missing():
-    """Where numba is not installed the array path serves, and nothing mentions it."""
+    """Without numba the array path computes everything, without a warning."""
     code = """
 import sys
 sys.modules["numba"] = None
@@ -204,7 +204,7 @@ print(F.get("e4m3fn").quantize(np.full(2**17, 0.3, np.float32)).mean())
 
 
 def test_no_place_for_the_cache(tmp_path):
-    """A home that cannot be written to: compiled in each process, the same bits."""
+    """Without a writable cache folder loops are compiled in each process, with the same bits."""
     code = """
 import numpy as np
 from lplab import formats as F

@@ -1,4 +1,4 @@
-"""What makes no sense raises one clear error that says what is allowed."""
+"""Invalid arguments raise one error that says what is allowed."""
 
 import dataclasses
 
@@ -74,7 +74,7 @@ def test_codes_of_a_wrong_type(codes):
 
 @pytest.mark.parametrize("name", [n for n in ELEMENTWISE if not F.get(n).has_nan])
 def test_nan_without_a_code(name):
-    """It stays NaN when quantized, since hiding it would be worse; but it has no code."""
+    """NaN stays NaN when quantized, but encoding it is an error."""
     fmt = F.get(name)
     assert np.isnan(fmt.quantize(np.float32(np.nan)))
     with pytest.raises(ValueError, match="no code for NaN, and 1 "):

@@ -10,8 +10,8 @@ from lplab import formats as F
 from tests.kinds import by_kind
 
 from . import exact
+from .paths.test_paths import EXOTIC
 from .probes import ELEMENTWISE, assert_same, boundary, specials
-from .test_paths import EXOTIC
 
 MODES = [mode for mode in F.ROUNDINGS if mode != "stochastic"]
 LISTED = {name: F.get(name) for name in [*ELEMENTWISE, "q1.7", "q8.0", "q2.3"]} | EXOTIC

@@ -1,4 +1,4 @@
-"""Whatever a user hands in: shapes, strides, types, places for the result; one clear error for what has no sense."""
+"""Inputs of every shape, stride, dtype and byte order, and ``out`` of every kind; errors for invalid ones."""
 
 import ml_dtypes
 import numpy as np
@@ -84,7 +84,7 @@ def test_any_torch_view(view, dtype, name):
 
 
 def test_lazily_negated_tensor():
-    """torch keeps the minus sign of a conjugate's imaginary part in a flag, and .numpy() refuses the view."""
+    """torch keeps the minus sign of a conjugate's imaginary part in a flag; .numpy() raises an error there."""
     x = torch.from_numpy(numbers(64))
     view = torch.complex(x, x).conj().imag
     assert view.is_neg() and torch.equal(E4M3.quantize(view), E4M3.quantize(-x))
@@ -136,7 +136,7 @@ def test_subclasses_of_ndarray():
 @pytest.mark.parametrize("count", [100, 2**16 + 3])
 @pytest.mark.parametrize("name", ["e4m3fn", "bf16", "posit8_1", "posit16_1", "int8", "mxfp4", "nvfp4"])
 def test_out(name, count):
-    """A given place, in place, strided, overlapping: always out itself comes back, always with the same bits."""
+    """``out`` may be new, x itself, strided or overlapping: out itself is returned, with the same bits."""
     fmt, x = F.get(name), numbers(count)
     want = fmt.quantize(x)
     for make in (

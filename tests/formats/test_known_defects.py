@@ -1,4 +1,4 @@
-"""Faults measured in other libraries (notes on peers, section 3), which ours must not have. Each name says whose."""
+"""Faults measured in other libraries (notes on peers, section 3), which ours must not have; named in each test."""
 
 import dataclasses
 
@@ -104,7 +104,7 @@ def test_apytypes_gap_below_the_smallest_normal():
 
 
 def test_brevitas_infinity():
-    """NaN came of inf / inf; here the option decides."""
+    """there NaN resulted from inf / inf; here the option decides."""
     assert F.get("e4m3fn").quantize(INF) == 448
     assert np.isnan(dataclasses.replace(F.get("e4m3fn"), saturating=False).quantize(INF))
 
@@ -126,14 +126,14 @@ def test_torch_float8_overflow_is_an_option_here():
 def test_torchao_least_nvfp4_block_scale():
     """2^−9, the least E4M3 number, as NVIDIA's; with 2^−6, as in torchao, blocks of small values lose bits."""
     x, small = np.ones(32, np.float32), np.float32(6 * 2.0**-8 / 2688)
-    x[16:] = small  # its block wants the scale 2^−8
+    x[16:] = small  # its block needs the scale 2^−8
     codes = F.get("nvfp4").encode(x)
     assert F.get("e4m3fn").decode(int(codes.scales[1])) == 2.0**-8
     np.testing.assert_allclose(F.get("nvfp4").quantize(x)[16:], small, rtol=1e-6)
 
 
 def test_torch_compile_drops_half_precision_casts():
-    """On the CPU, inductor turns x.half().float() into x. Ours rounds under it, too ."""
+    """On the CPU, inductor turns x.half().float() into x. Ours still rounds there."""
     x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
     torch._dynamo.reset()
     rounded = torch.compile(lambda v: F.get("fp16").quantize(v), backend="eager")(x)

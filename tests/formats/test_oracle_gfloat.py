@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lplab import formats as F
-from lplab.formats import counter
+from lplab.formats import counter_rng
 from tests.kinds import EXAMPLES, tiered
 
 from .probes import assert_same, boundary, common, specials
@@ -98,7 +98,7 @@ def test_stochastic_with_our_draws(variant, bits):
         with np.errstate(invalid="ignore"):
             x = np.concatenate([boundary(fmt), common()[::7]]).astype(np.float64)
         x = x if fmt.has_nan else x[~np.isnan(x)]
-        draws = counter.draws(np, counter.keys(bits), 0, x.size, bits).astype(np.int64)
+        draws = counter_rng.random_bits(np, counter_rng.keys(bits), 0, x.size, bits).astype(np.int64)
         saturating = bool(fmt.saturating)
         with np.errstate(all="ignore"):
             want = gfloat.round_ndarray(info(fmt), x, VARIANTS[variant], sat=saturating, srbits=draws, srnumbits=bits)

@@ -35,7 +35,7 @@ def test_quantize_and_encode(name):
     fmt, x = dataclasses.replace(F.get(name), saturating=False), probes(name)
     want = theirs(x, THEIRS[name])
     assert_same(fmt.quantize(x), want.astype(np.float32), x)
-    number = ~np.isnan(want.astype(np.float32))  # which of several NaNs is a matter of taste
+    number = ~np.isnan(want.astype(np.float32))  # the choice among several NaNs is not compared
     codes = want.view(f"uint{8 * want.itemsize}")
     np.testing.assert_array_equal(fmt.encode(x)[number], codes[number])
 

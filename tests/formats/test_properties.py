@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 
 from lplab import formats as F
-from lplab.formats import counter, reference
+from lplab.formats import counter_rng, reference
 from tests.kinds import by_kind
 
+from .paths.test_paths import EXOTIC
 from .probes import ELEMENTWISE, assert_same, boundary, common, probes, random_patterns
-from .test_paths import EXOTIC
 
 MODES = [mode for mode in F.ROUNDINGS if mode != "stochastic"]
 NEAREST = MODES[:3]
@@ -150,11 +150,11 @@ def test_decode_of_encode_is_quantize(fmt, x, mode):
 @example(F.FloatFormat(4, 3, bias=-1), np.array([2.0**-1022]), "up", 0)
 def test_public_path_equals_reference(fmt, x, mode, seed):
     rounding = F.Rounding(mode)
-    draws = counter.draws(np, counter.keys(seed), 0, x.size, 16) if rounding.is_stochastic else None
-    assert_same(fmt.quantize(x, mode, seed=seed), reference.quantize(x, fmt.plan, rounding, draws), x)
+    draws = counter_rng.random_bits(np, counter_rng.keys(seed), 0, x.size, 16) if rounding.is_stochastic else None
+    assert_same(fmt.quantize(x, mode, seed=seed), reference.quantize(x, fmt.rounding_spec, rounding, draws), x)
     with np.errstate(all="ignore"):
         narrow = x.astype(np.float32)
-        want = reference.quantize(narrow, fmt.plan, rounding, draws).astype(np.float32)
+        want = reference.quantize(narrow, fmt.rounding_spec, rounding, draws).astype(np.float32)
     assert_same(fmt.quantize(narrow, mode, seed=seed), want, narrow)
 
 
@@ -184,7 +184,7 @@ def test_the_numbers_describe_the_values(fmt):
 
 @pytest.mark.parametrize("name", by_kind(ELEMENTWISE))
 def test_catalogue_on_all_probes(name):
-    """The first three properties again, where formats really go wrong."""
+    """The first three properties again, at the boundaries of each format."""
     fmt, x = F.get(name), probes(name)[::3]
     ordered = np.sort(x[~np.isnan(x)])
     for mode in MODES:
@@ -213,6 +213,6 @@ def test_compiled_loops_of_any_format(fmt, mode, dtype):
         near = random_patterns(dtype)[2**15 :] * x.dtype.type(min(fmt.max, 1e30))
         x = np.concatenate([x, near, boundary(fmt, dtype) if fmt.bits <= 12 else near])
         rounding = F.Rounding(mode)
-        draws = counter.draws(np, counter.keys(1), 0, x.size, 16) if rounding.is_stochastic else None
-        want = reference.quantize(x, fmt.plan, rounding, draws).astype(dtype)
+        draws = counter_rng.random_bits(np, counter_rng.keys(1), 0, x.size, 16) if rounding.is_stochastic else None
+        want = reference.quantize(x, fmt.rounding_spec, rounding, draws).astype(dtype)
     assert_same(fmt.quantize(x, mode, seed=1), want, x)

@@ -1,4 +1,4 @@
-"""Stochastic rounding: the right probabilities, and the same bits from the same seed however the work is cut."""
+"""Stochastic rounding: the right probabilities, and the same bits from the same seed however the work is split."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from lplab import formats as F
-from lplab.formats import arrays, counter, engine, kernels
-from lplab.formats.plan import Grid
+from lplab.formats import counter_rng
+from lplab.formats.paths import array_kernels, contiguous, kernel_selection
 from lplab.formats.rounding import rounds_away
+from lplab.formats.rounding_spec import Grid
 
 from .probes import BLOCKED, assert_same
 
@@ -53,7 +54,7 @@ def test_exact_probability_over_all_draws(variant, bits):
 def test_draws_are_uniform(bits):
     """Every bit is set half the time, pairs of bits and of neighbours are independent: five standard deviations."""
     count = 2**20
-    draws = counter.draws(np, counter.keys(11), 0, count, bits)
+    draws = counter_rng.random_bits(np, counter_rng.keys(11), 0, count, bits)
     assert draws.dtype == np.int32 and draws.min() >= 0 and draws.max() < 2**bits
     limit = 5 * 0.5 / np.sqrt(count)
     ones = [(draws >> b & 1) for b in range(bits)]
@@ -70,7 +71,7 @@ def test_draws_are_uniform(bits):
 
 
 def test_seeds_are_independent():
-    a, b = (counter.draws(np, counter.keys(seed), 0, 2**20, 16) for seed in (0, 1))
+    a, b = (counter_rng.random_bits(np, counter_rng.keys(seed), 0, 2**20, 16) for seed in (0, 1))
     agreement = (a == b).mean()
     assert agreement < 5e-5  # 2^−16 is expected
     bits_equal = np.mean([((a >> k & 1) == (b >> k & 1)).mean() for k in range(16)])
@@ -105,9 +106,9 @@ def test_prefix_and_chunks(name, no_numba, monkeypatch):
     for count in (1, 100, 2**15, 2**15 + 1, 2**16 + 3):
         assert_same(fmt.quantize(x[:count], "stochastic", seed=7), want[:count], x[:count])
     for block in (1000, 2**13):
-        monkeypatch.setattr(engine, "BLOCK", block)
+        monkeypatch.setattr(contiguous, "ELEMENTS_PER_STEP", block)
         assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)
-    monkeypatch.setattr(kernels, "FAR", 2**14)  # as if no cache held them
+    monkeypatch.setattr(kernel_selection, "MIN_PREFETCH_SIZE", 2**14)  # as if they were larger than the caches
     assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)
     if no_numba == "0":
         monkeypatch.setenv("LPLAB_NO_NUMBA", "1")
@@ -115,19 +116,19 @@ def test_prefix_and_chunks(name, no_numba, monkeypatch):
 
 
 def test_beyond_2_to_the_32(monkeypatch):
-    """The counter has 32 bits; every stretch of so many elements gets keys of its own."""
+    """The counter has 32 bits; every 2^32 elements have their own keys."""
     fmt, x = F.get("e4m3fn"), numbers(2**16)
-    monkeypatch.setattr(engine, "STRETCH", 2**14)
+    monkeypatch.setattr(contiguous, "ELEMENTS_PER_KEY", 2**14)
     got = fmt.quantize(x, "stochastic", seed=3)
     for stretch in range(4):
-        draws = counter.draws(np, counter.keys(3, stretch), 0, 2**14, 16)
+        draws = counter_rng.random_bits(np, counter_rng.keys(3, stretch), 0, 2**14, 16)
         part = x[stretch * 2**14 : (stretch + 1) * 2**14]
-        want = arrays.quantize(np, part, fmt.plan, F.Rounding("stochastic"), draws)
+        want = array_kernels.quantize(np, part, fmt.rounding_spec, F.Rounding("stochastic"), draws)
         assert_same(got[stretch * 2**14 : (stretch + 1) * 2**14], want, part)
 
 
 def test_threads():
-    """Eight threads at once, large and small arrays, compiled and not: nothing is shared that could be disturbed."""
+    """Eight threads at once, large and small arrays, compiled and not: threads do not affect each other."""
     jobs = [(F.get(name), numbers(count), seed) for name in SOME for count in (100, 2**16) for seed in range(3)]
     want = [fmt.quantize(x, "stochastic", seed=seed) for fmt, x, seed in jobs]
     with ThreadPoolExecutor(8) as pool:
@@ -168,9 +169,11 @@ def test_values_of_the_format_never_move():
 
 def test_few_random_bits_spend_few_values():
     """With N bits the share rounded up is a multiple of 2^−N."""
-    plan = F.get("e4m3fn").plan
-    assert isinstance(plan, Grid)
+    spec = F.get("e4m3fn").rounding_spec
+    assert isinstance(spec, Grid)
     x = np.full(8, 1 + 0.125 * 0.3, np.float32)
     draws = np.arange(8, dtype=np.int32)
-    share = {v: (arrays.quantize(np, x, plan, F.Rounding("stochastic", 3, v), draws) > 1.1).mean() for v in F.VARIANTS}
+    share = {
+        v: (array_kernels.quantize(np, x, spec, F.Rounding("stochastic", 3, v), draws) > 1.1).mean() for v in F.VARIANTS
+    }
     assert share == {"A": 0.25, "B": 0.25, "C": 0.25}  # 0.3 · 8 = 2.4

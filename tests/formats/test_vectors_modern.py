@@ -189,7 +189,7 @@ def test_section_0_4_mxint8():
 
 
 def test_section_6_9_the_nearest_value_is_not_the_nearest_logarithm():
-    """Thresholds 0.75·2^n and 0.625·4^n, the arithmetic middle; those of the logarithm are 0.707·2^n and 0.5·4^n."""
+    """Thresholds 0.75·2^n and 0.625·4^n, the arithmetic midpoints (logarithmic ones: 0.707·2^n, 0.5·4^n)."""
     two, four = F.LogFormat(4, 0), F.get("radix4_fp4_even")
     same(two.quantize([0.72 * 4, 0.749 * 4, 0.751 * 4]), [2, 2, 4])
     same(four.quantize([0.51 * 16, 0.624 * 16, 0.626 * 16]), [4, 4, 16])

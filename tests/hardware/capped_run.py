@@ -14,9 +14,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from lplab.compression import Dense, ScaleCom
-from lplab.compression.weight_shares import Scheme
-from lplab.parallel import WeightBroadcast, ddp_hook
-from lplab.training.trainer import default_loss
+from lplab.compression.sharded_weights import ShardedUpdateFormats
+from lplab.parallel import ShardedWeightUpdate, ddp_hook
+from lplab.training.loop.trainer import default_loss
 
 SIZES = (200_000, 2_000_000)  # bytes
 REPEATS, STEPS = 3, 3
@@ -61,7 +61,7 @@ def step_of(exchange):
     targets = torch.randint(0, 10, (BATCH,), generator=generator)
     net = model()
     if exchange == "weights in 8 bits":
-        broadcast = WeightBroadcast(net.parameters(), Scheme("fp16", "fp32", "hfp8_forward", "fp32"))
+        broadcast = ShardedWeightUpdate(net.parameters(), ShardedUpdateFormats("fp16", "fp32", "hfp8_forward", "fp32"))
         update = broadcast.step
     else:
         net = net if exchange == "alone" else DistributedDataParallel(net)

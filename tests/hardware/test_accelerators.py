@@ -5,10 +5,10 @@ import pickle
 
 import pytest
 
-from lplab.hardware import accelerators, my_machine, precisions
-from lplab.hardware.graded import GRADES, Number, sources
+from lplab.hardware import accelerators, local_machine, precisions
+from lplab.hardware.graded import GRADES, SourcedValue, sources
 from lplab.hardware.tables import folder
-from lplab.training import gemm_rates
+from lplab.training import matmul_benchmark
 
 ASKED = {
     *("ibm-core-2018", "ibm-core-2020", "ibm-4core-7nm", "ibm-rapid-training", "ibm-4bit-2020"),
@@ -68,14 +68,14 @@ def test_a_chip_of_ones_own_from_csv_and_json(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("name,fp17\na,1e12", r"mine.csv, row 1: there is no column 'fp17'; did you mean fp16"),
         ("name,fp16\na,-1e12", "row 1: a: fp16 must be a number above 0, got -1"),
         ("name,fp16\na,fast", "row 1: column fp16: 'fast' is no number"),
         ("name,fp16\na,1e12 guessed", "row 1: column fp16: unknown grade 'guessed'; allowed: "),
         ("name,fp16,power_watts\na,1e12,0", "row 1: a: power_watts must be a number above 0"),
-        ("name,fp16\na,1e12\na,2e12", "row 2: a stands there twice"),
+        ("name,fp16\na,1e12\na,2e12", "row 2: duplicate chip a"),
         ("name,power_watts\na,100", "row 1: a: a chip needs at least one rate"),
         ("label,fp16\na,1e12", "mine.csv lacks the column 'name'"),
         ("name,fp16,devices\na,1e12,two", "row 1: column devices must be a whole number, got 'two'"),
@@ -84,10 +84,10 @@ def test_a_chip_of_ones_own_from_csv_and_json(tmp_path):
         ("name,fp16\na,inf", "fp16 must be a number above 0, got inf"),
     ],
 )
-def test_a_bad_file_gets_one_line(text, said, tmp_path):
+def test_a_bad_file_gets_one_line(text, message, tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text(text + "\n", "utf-8")
-    with pytest.raises(ValueError, match=said) as problem:
+    with pytest.raises(ValueError, match=message) as problem:
         accelerators.load(path)
     assert "\n" not in str(problem.value)
 
@@ -111,23 +111,24 @@ def test_bad_json_gets_one_line(tmp_path):
 
 
 def test_a_number_without_a_grade_is_the_users():
-    assert Number.parse("3e9").grade == "own" and Number.parse("3e9 read a b").source == "a b"
+    assert SourcedValue.parse("3e9").grade == "own" and SourcedValue.parse("3e9 read a b").source == "a b"
 
 
 def test_my_machine_is_the_measured_one_and_says_whose(tmp_path, monkeypatch):
     monkeypatch.setenv("LPLAB_MACHINE", str(tmp_path / "machine.json"))
-    shipped = accelerators.mine()
+    assert accelerators.mine is accelerators.local_machine
+    shipped = accelerators.local_machine()
     assert shipped.label.startswith("the machine lplab was made on") and shipped.grade("fp32") == "measured"
     assert shipped.memory_bytes_per_second > 1e9 and accelerators.get("mine") == shipped
     rates = [{"format": "fp32", "size": n, "tera": n / 1000} for n in (100, 300, 200)]
     table = {"processor": "P", "threads": 4, "date": "2026-01-01", "rates": rates, "memory": {"bytes_per_second": 2e10}}
-    my_machine.stored_at().write_text(json.dumps(table), "utf-8")
-    mine = accelerators.mine()
+    local_machine.measurement_path().write_text(json.dumps(table), "utf-8")
+    mine = accelerators.local_machine()
     assert mine.peaks["fp32"] == 0.3e12 and mine.memory_bytes_per_second == 2e10
     assert mine.label == "your machine (P)" and "4 threads" in mine.source("fp32")
     for damaged in ("{}", "[", '{"rates": [{"format": "fp7", "size": 8, "tera": 1}]}'):
-        my_machine.stored_at().write_text(damaged, "utf-8")
-        for ask in (accelerators.mine, my_machine.measured_products):
+        local_machine.measurement_path().write_text(damaged, "utf-8")
+        for ask in (accelerators.local_machine, local_machine.measured_products):
             with pytest.raises(ValueError, match="measure again with `lplab doctor --measure`"):
                 ask()
 
@@ -135,12 +136,12 @@ def test_my_machine_is_the_measured_one_and_says_whose(tmp_path, monkeypatch):
 def test_measured_products_have_the_bytes_that_they_move(tmp_path, monkeypatch):
     """Of n × n matrices, in operations per byte: 2·n³ over the bytes of two operands and of the result."""
     monkeypatch.setenv("LPLAB_MACHINE", str(tmp_path / "machine.json"))
-    rates = [{"format": name, "size": 12, "tera": 1} for name in my_machine.PRODUCT_BYTES]
-    my_machine.stored_at().write_text(json.dumps({"rates": rates}), "utf-8")
-    found = {name.split(",")[0]: intensity for name, intensity, _ in my_machine.measured_products()}
+    rates = [{"format": name, "size": 12, "tera": 1} for name in local_machine.PRODUCT_BYTES]
+    local_machine.measurement_path().write_text(json.dumps({"rates": rates}), "utf-8")
+    found = {name.split(",")[0]: intensity for name, intensity, _ in local_machine.measured_products()}
     assert found == {"fp32": 2, "tf32": 2, "fp16": 4, "bf16": 4, "fp8": 6, "int8": 4}
-    measured = {name for products in gemm_rates.PRODUCTS.values() for name in products}
-    assert measured == set(my_machine.PRODUCT_BYTES)
+    measured = {name for products in matmul_benchmark.PRODUCTS.values() for name in products}
+    assert measured == set(local_machine.PRODUCT_BYTES)
 
 
 def test_precisions_say_what_their_recipes_do():

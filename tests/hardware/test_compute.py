@@ -55,11 +55,11 @@ def test_a_chip_without_the_rate_says_so_or_falls_back():
     with pytest.raises(ValueError, match="NVIDIA A100 SXM 80 GB has no rate for fp8 products; it has fp32, tf32, fp16"):
         compute.layer_times("resnet50", "a100", "hfp8_2019")
     times = compute.layer_times("resnet50", "a100", "hfp8_2019", fall_back=True)
-    assert set(times.rate_names.ravel()) == {"fp16"}
+    assert set(times.peak_names.ravel()) == {"fp16"}
     four = compute.layer_times("resnet50", "b200", "int4_fp4_2020", fall_back=True)
-    assert set(four.rate_names.ravel()) == {"int8", "fp4", "fp16"}  # INT8 holds every INT4, FP4 is there
-    assert compute.rate("h100", ("fp4",), fall_back=True) == ("fp8", 1979e12)
-    assert compute.rate("v100", ("int4",), fall_back=True) == ("fp16", 125e12)  # INT8 would be half as fast
+    assert set(four.peak_names.ravel()) == {"int8", "fp4", "fp16"}  # INT8 holds every INT4, FP4 is there
+    assert compute.peak_ops_per_second("h100", ("fp4",), fall_back=True) == ("fp8", 1979e12)
+    assert compute.peak_ops_per_second("v100", ("int4",), fall_back=True) == ("fp16", 125e12)  # INT8 is slower
     with pytest.raises(ValueError, match="has no rate for fp32"):
         compute.layer_times("resnet50", "tpu-v4", "fp32", fall_back=True)
 
@@ -76,13 +76,13 @@ def test_inference_has_a_forward_pass_alone():
 def test_layers_that_stay_in_16_bits_run_at_its_rate():
     resnet, four = workloads.get("resnet50"), precisions.get("int4_fp4_2020")
     times = compute.layer_times(resnet, "ibm-4bit-2020", four, batch=32)
-    wide = compute.kept(resnet, four)
-    assert set(times.rate_names[:, wide].ravel()) == {"fp16"} and set(times.rate_names[0, ~wide]) == {"int4"}
-    assert set(times.rate_names[1:, ~wide].ravel()) == {"fp4"}
+    wide = compute.is_16_bit_layer(resnet, four)
+    assert set(times.peak_names[:, wide].ravel()) == {"fp16"} and set(times.peak_names[0, ~wide]) == {"int4"}
+    assert set(times.peak_names[1:, ~wide].ravel()) == {"fp4"}
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"utilization": 0}, "utilization must be above 0 and at most 1"),
         ({"utilization": "best"}, "utilization must be a number up to 1 or 'array'"),
@@ -90,8 +90,8 @@ def test_layers_that_stay_in_16_bits_run_at_its_rate():
         ({"batch": 0}, "batch must be a whole number from 1"),
     ],
 )
-def test_bad_settings_get_one_line(more, said):
-    with pytest.raises(ValueError, match=said):
+def test_bad_settings_get_one_line(more, message):
+    with pytest.raises(ValueError, match=message):
         compute.layer_times("resnet18", "h100", "bf16", **more)
 
 
@@ -115,7 +115,7 @@ def test_ridges_of_h100_and_b200():
     assert at == pytest.approx([0, 989e12 / 2, 989e12, 989e12])
     with pytest.raises(ValueError, match="intensity must be 0 operations per byte or more"):
         compute.roofline("h100", "bf16", -1)
-    with pytest.raises(ValueError, match="nobody gives the memory bandwidth"):
+    with pytest.raises(ValueError, match="the memory bandwidth of .* is unknown; a roofline needs it"):
         compute.ridge("ibm-core-2018", "fp16")
 
 

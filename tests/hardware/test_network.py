@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from lplab.compression.rates import wire_bytes
+from lplab.compression.compression_ratio import wire_bytes
 from lplab.hardware import Link, links, nccl_tuner, network
 from lplab.hardware.collectives import log2_ceil, log2_floor
-from lplab.hardware.fabric import KINDS, Fabric
+from lplab.hardware.fabric import COLLECTIVES, Fabric
 from lplab.hardware.graded import GRADES, sources
 from lplab.hardware.loggp import LogGP
 
@@ -146,7 +146,7 @@ def test_logarithms_are_exact(n):
     assert log2_ceil(np.array(float(n))) == (n - 1).bit_length()
 
 
-@pytest.mark.parametrize(("ask", "told"), [
+@pytest.mark.parametrize(("ask", "message"), [
     (lambda: network.all_reduce_seconds("ring", 0, 1, "ideal"), "whole number, 1 or more, got 0"),
     (lambda: network.all_reduce_seconds("ring", 2.5, 1, "ideal"), "got 2.5"),
     (lambda: network.all_reduce_seconds("rung", 2, 1, "ideal"), "did you mean ring"),
@@ -166,8 +166,8 @@ def test_logarithms_are_exact(n):
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, -1.0), "bus_bytes_per_second must be positive, got -1"),
     (lambda: nccl_tuner.latency_seconds("ring", "ll", 1, 8, inner="wire"), "allowed: nvlink, pci"),
 ])  # fmt: skip
-def test_bad_input_is_told_in_one_line(ask, told):
-    with pytest.raises(ValueError, match=told.replace("(", r"\(")) as problem:
+def test_bad_input_is_told_in_one_line(ask, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")) as problem:
         ask()
     assert "\n" not in str(problem.value)
 
@@ -193,7 +193,7 @@ def test_a_link_can_be_typed_in_several_ways(text):
     assert math.isclose(links.get(text).seconds(1.25e9), 1.00001, rel_tol=1e-9)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COLLECTIVES)
 def test_nodes_of_one_device_are_a_flat_network(kind):
     flat, nodes = Fabric("nvlink3", "ring"), Fabric("nvlink3", "ring", devices_per_node=1, inner_link="ideal")
     assert flat.seconds(kind, 1e6, 8) == nodes.seconds(kind, 1e6, 8) > 0

@@ -1,7 +1,7 @@
 """The model of network and step against real processes over links of a known speed (Linux and root; else skipped).
 
 Bytes are counted by the kernel and must agree closely. Seconds hang on what else the machine does: they are bounded
-from below by the link, which no machine can beat, and from above with much room.
+from below by the link, which no machine can beat, and from above with a wide margin.
 """
 
 import json
@@ -39,12 +39,12 @@ def runs():
                 script, path = str(Path(capped_run.__file__)), {"PYTHONPATH": str(PROJECT)}
                 ranks = [links.start(rank, [script], **path) for rank in range(world)]
                 try:
-                    told = [rank.communicate(timeout=400) for rank in ranks]
+                    outputs = [rank.communicate(timeout=400) for rank in ranks]
                 finally:
                     for rank in ranks:
                         rank.kill()
-            assert not any(rank.returncode for rank in ranks), told[0][1][-3000:]
-            found[world] = [json.loads(output) for output, _ in told]
+            assert not any(rank.returncode for rank in ranks), outputs[0][1][-3000:]
+            found[world] = [json.loads(output) for output, _ in outputs]
         return found[world]
 
     return of

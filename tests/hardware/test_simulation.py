@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lplab import compression
-from lplab.compression.rates import wire_bytes
+from lplab.compression.compression_ratio import wire_bytes
 from lplab.hardware import Cluster, Link, compute, overlap, precisions, scaling, simulate, sweep, workloads
 from lplab.hardware.memory import memory_bytes
 from lplab.hardware.traffic import tensors_of, traffic
@@ -31,10 +31,10 @@ def exposed_by_events(ready, durations, backward, share):
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_the_closed_form_of_overlap_is_the_loop(share):
-    coins = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     for _ in range(50):
-        ready = np.sort(coins.uniform(0, 10, 6))
-        durations = coins.uniform(0, 4, 6)
+        ready = np.sort(rng.uniform(0, 10, 6))
+        durations = rng.uniform(0, 4, 6)
         found = overlap.exposed_seconds(ready, durations, ready[-1], share)
         assert math.isclose(found, exposed_by_events(ready, durations, ready[-1], share), abs_tol=1e-9)
         ends = overlap.transfers(ready, durations, ready[-1], share)[1]
@@ -209,7 +209,7 @@ def test_fewer_bits_compute_faster_and_scale_worse():
     assert narrow.step_seconds < wide.step_seconds and narrow.efficiency < wide.efficiency
 
 
-@pytest.mark.parametrize(("ask", "told"), [
+@pytest.mark.parametrize(("ask", "message"), [
     (lambda: simulate("resnet50", "h1000"), "there is no chip 'h1000'; did you mean"),
     (lambda: simulate("resnet5", "h100"), "there is no workload 'resnet5'; did you mean"),
     (lambda: simulate(Workload("empty", "", ()), "h100"), "has no layers"),
@@ -248,10 +248,10 @@ def test_fewer_bits_compute_faster_and_scale_worse():
     (lambda: simulate("resnet50", "h100", batch=[1, 2]), "one batch, got [1, 2]; lplab.hardware.sweep takes several"),
     (lambda: simulate("resnet50", "h100", utilization=None), "utilization must be above 0 and at most 1"),
 ])  # fmt: skip
-def test_bad_input_is_told_in_one_line(ask, told):
+def test_bad_input_is_told_in_one_line(ask, message):
     with pytest.raises(ValueError) as problem:
         ask()
-    assert told in str(problem.value) and "\n" not in str(problem.value)
+    assert message in str(problem.value) and "\n" not in str(problem.value)
 
 
 def test_what_is_no_cluster_is_refused():

@@ -49,7 +49,7 @@ def test_three_products_for_each_layer():
     forward, dx, dw = products.flops
     some = forward > 0
     assert np.array_equal(forward[some][1:], dx[some][1:]) and np.array_equal(forward, dw)
-    assert dx[some][0] == 0  # nobody asks for the gradient of the picture
+    assert dx[some][0] == 0  # the gradient of the image is not needed
     assert forward.sum() == 8 * workloads.get("resnet50").forward_flops
 
 
@@ -67,7 +67,7 @@ def test_attention_repeats_its_products_and_dense_layers_lengthen_theirs():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Workload("empty", "empty", ()), "workload 'empty' has no layers"),
         (lambda: Workload("n", "n", (Layer("norm", "norm", inputs=3, outputs=3),)), "has no matrix product"),
@@ -84,8 +84,8 @@ def test_attention_repeats_its_products_and_dense_layers_lengthen_theirs():
         (lambda: workloads.get("gpt").gemms(1.5), "batch must be a whole number from 1"),
     ],
 )
-def test_bad_input_gets_one_line(make, said):
-    with pytest.raises(ValueError, match=said) as problem:
+def test_bad_input_gets_one_line(make, message):
+    with pytest.raises(ValueError, match=message) as problem:
         make()
     assert "\n" not in str(problem.value)
 

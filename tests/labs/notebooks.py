@@ -37,7 +37,7 @@ def is_checked(cell: dict[str, Any]) -> bool:
     return cell["cell_type"] == "code" and MARK in source(cell).splitlines()
 
 
-def place(cell: dict[str, Any]) -> tuple[str, str] | None:
+def exercise_part(cell: dict[str, Any]) -> tuple[str, str] | None:
     """What this cell holds of an exercise: ("statement" or "exercise", id); None for all other cells."""
     found = re.fullmatch(r"(statement|exercise)-(\d\d)-(\d)", cell.get("id", ""))
     return (found[1], f"{found[2]}.{found[3]}") if found else None
@@ -52,7 +52,7 @@ def text_of(part: str, exercise_id: str) -> str:
 def write_exercises(notebook: dict[str, Any]) -> None:
     """Write the text of all exercises into their cells, in place."""
     for cell in notebook["cells"]:
-        if found := place(cell):
+        if found := exercise_part(cell):
             cell["source"] = text_of(*found)
 
 
@@ -60,7 +60,7 @@ def solved(notebook: dict[str, Any]) -> dict[str, Any]:
     """A copy in which every exercise is solved."""
     copy = json.loads(json.dumps(notebook))
     for cell in copy["cells"]:
-        found = place(cell)
+        found = exercise_part(cell)
         if found and found[0] == "exercise":
             exercise = exercises.get(found[1])
             cell["source"] = f'{exercise.solution}\n\ncheck("{exercise.id}", {exercise.name})'
@@ -147,11 +147,11 @@ def checks(code: Sequence[dict[str, Any]]) -> Iterator[str]:
 def exercise_problems(cells: Sequence[dict[str, Any]], lab: str) -> Iterator[str]:
     """Every exercise of the lab is there with its own text, and no solution is."""
     wanted = {(part, name) for name in exercises.names() if name[:2] == lab for part in ("statement", "exercise")}
-    there = [found for cell in cells if (found := place(cell))]
+    there = [found for cell in cells if (found := exercise_part(cell))]
     for part, name in sorted(wanted.symmetric_difference(there)):
         yield f"{part} {name} is {'missing' if (part, name) in wanted else 'of another lab'}"
     for cell in cells:
-        found = place(cell)
+        found = exercise_part(cell)
         if found in wanted and source(cell) != text_of(*found):
             yield f"{found[0]} {found[1]} is not the exercise's own text: run this tool"
     for name in sorted({name for _, name in wanted}):

@@ -1,4 +1,4 @@
-"""A small notebook that keeps every rule, for tests to spoil."""
+"""A small notebook that keeps every rule, to be broken by tests."""
 
 from tests.labs import notebooks
 

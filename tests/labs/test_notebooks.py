@@ -46,9 +46,9 @@ def test_nbval_passes_right_numbers_and_fails_wrong_ones(good, tmp_path):
     (tmp_path / "01_wrong.ipynb").write_text(json.dumps(good))
     command = [sys.executable, "-m", "pytest", "-c", str(PROJECT / "pyproject.toml"), "-p", "no:cacheprovider", "-q"]
     done = subprocess.run([*command, "-p", "no:randomly", str(tmp_path)], cwd=tmp_path, capture_output=True, text=True)
-    said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
-    assert "1 failed, 15 passed" in said and "mismatch" in said, said
-    assert re.search(r"FAILED \S*01_wrong.ipynb::Cell 2", said), said
+    report = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    assert "1 failed, 15 passed" in report and "mismatch" in report, report
+    assert re.search(r"FAILED \S*01_wrong.ipynb::Cell 2", report), report
 
 
 # ---- the rules are rules ---------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def test_a_good_notebook_breaks_no_rule(good):
 
 
 def rule_breakers():
-    """Ways to spoil a good notebook, and what is said about each."""
+    """Ways to break a good notebook, and the message about each."""
 
     def cell(number, **changes):
         return lambda book: book["cells"][number].update(changes)
@@ -93,10 +93,10 @@ def rule_breakers():
     yield "kernel", lambda book: book["metadata"].update(kernelspec={"name": "my-env"}), "not python3"
 
 
-@pytest.mark.parametrize(("spoil", "said"), [pytest.param(s, t, id=name) for name, s, t in rule_breakers()])
-def test_a_broken_rule_is_noticed(good, spoil, said):
+@pytest.mark.parametrize(("spoil", "message"), [pytest.param(s, t, id=name) for name, s, t in rule_breakers()])
+def test_a_broken_rule_is_noticed(good, spoil, message):
     spoil(good)
-    assert any(said in problem for problem in notebooks.problems(good, "01_small.ipynb"))
+    assert any(message in problem for problem in notebooks.problems(good, "01_small.ipynb"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Solved labs: every check passes, the facts stay as they are, and the figures to take along are written."""
+"""Solved labs: every check passes, the facts stay as they are, and the exported figures are written."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from lplab import exercises
 from tests.labs import notebooks, warm
-from tests.labs.unsolved import what_checks_say
+from tests.labs.unsolved import check_messages
 
 LABS = sorted((warm.PROJECT / "labs").glob("*.ipynb"))
 BY_DEFAULT = "01"
@@ -33,10 +33,10 @@ def test_a_solved_lab_passes_all_checks_and_is_taken_along(path, tmp_path, kerne
 
     cells = warm.cells_of(tmp_path / path.name, kernels.start(tmp_path), request.session)
     for cell in cells:
-        assert not (said := warm.complaint(cell)), said
-    said = what_checks_say(cells)
-    assert {exercise.id for exercise in exercises.of_lab(lab)} == set(said)
-    for text in said.values():
+        assert not (message := warm.failure_message(cell)), message
+    messages = check_messages(cells)
+    assert {exercise.id for exercise in exercises.of_lab(lab)} == set(messages)
+    for text in messages.values():
         assert "passes all checks" in text, text
 
     assert len(exporting) == (lab != "00"), "every lab but the first has figures to take along"

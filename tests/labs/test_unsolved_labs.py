@@ -13,7 +13,7 @@ def cells():
     """The exercise cells of lab 00 after a run, as nbval keeps them."""
 
     def cell(exercise):
-        text = f"{exercise.id}: not yet" if not exercise.starts_broken else "1 of 2 right"
+        text = f"{exercise.id}: not yet" if not exercise.is_repair else "1 of 2 right"
         name = "exercise-" + exercise.id.replace(".", "-")
         return SimpleNamespace(
             cell={"id": name, "cell_type": "code", "source": exercise.cell},
@@ -28,7 +28,7 @@ def test_polite_checks_pass(cells):
 
 
 @pytest.mark.parametrize(
-    ("outputs", "said"),
+    ("outputs", "message"),
     [
         (None, "no output was seen"),
         ([], "no output was seen"),
@@ -38,10 +38,10 @@ def test_polite_checks_pass(cells):
     ],
 )
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_other_outputs_are_complained_of(cells, number, outputs, said):
+def test_other_outputs_are_complained_of(cells, number, outputs, message):
     cells[number].test_outputs = outputs
     (complaint,) = complaints("00", cells)
-    assert complaint.startswith(f"00.{number + 1}:") and said in complaint
+    assert complaint.startswith(f"00.{number + 1}:") and message in complaint
 
 
 def test_a_missing_exercise_is_complained_of(cells):

@@ -22,12 +22,12 @@ BIAS = (
     '_float("e4m3fn", 4, 3, bias=8, specials="fn")',
 )
 MEAN = (
-    "training/fixed_point.py",
+    "training/fixed_point/training.py",
     "update *= -run.learning_rate / batch",
     "update *= -run.learning_rate / (batch + 1)",
 )
 FLUSH = (
-    "figures/range_fates.py",
+    "figures/range_outcomes.py",
     "zero = _log2(window.flush)",
     "zero = _log2(window.smallest)",
 )
@@ -52,12 +52,12 @@ LEVELS = (
     "return numerators / levels",
 )
 CODES = (
-    "compression/adacomp_wire.py",
+    "compression/wire/adacomp_wire.py",
     "ONE_BYTE_BIN = 63",
     "ONE_BYTE_BIN = 40",
 )
 UNION = (
-    "compression/rates.py",
+    "compression/compression_ratio.py",
     "return 1 - (1 - density) ** learners",
     "return density * learners",
 )
@@ -73,8 +73,8 @@ ROOF = (
 )
 HIDING = (
     "hardware/overlap.py",
-    "late = rest - share * (",
-    "late = rest - 0.9 * share * (",
+    "late = remaining - share * (",
+    "late = remaining - 0.9 * share * (",
 )
 MUTATIONS = {
     "00": BIAS,
@@ -112,24 +112,24 @@ def cells_with_a_fault(path: Path, folder: Path, kernels: warm.KernelServer, ses
     [pytest.param(path, marks=[] if path.name[:2] in BY_DEFAULT else pytest.mark.slow, id=path.stem) for path in LABS],
 )
 def test_a_lab_turns_red(path, tmp_path, kernels, request):
-    said = []
+    messages = []
     for cell in cells_with_a_fault(path, tmp_path, kernels, request.session):
-        said.append(warm.complaint(cell))
-        if re.search("mismatch|AssertionError", said[-1]):
+        messages.append(warm.failure_message(cell))
+        if re.search("mismatch|AssertionError", messages[-1]):
             return
-    pytest.fail("no cell notices: " + "\n".join(filter(None, said)))
+    pytest.fail("no cell notices: " + "\n".join(filter(None, messages)))
 
 
 def test_only_wrong_numbers_are_red(tmp_path, kernels, request):
     path = tmp_path / "01_small.ipynb"
     path.write_text(json.dumps(small_notebook()))
-    said = [warm.complaint(cell) for cell in cells_with_a_fault(path, tmp_path, kernels, request.session)]
-    assert ["mismatch" in text for text in said] == [False, True, True, *[False] * 5], said
-    assert list(map(bool, said)) == [False, True, True, *[False] * 5], said  # 0.3125 is a value of both formats
+    messages = [warm.failure_message(cell) for cell in cells_with_a_fault(path, tmp_path, kernels, request.session)]
+    assert ["mismatch" in text for text in messages] == [False, True, True, *[False] * 5], messages
+    assert list(map(bool, messages)) == [False, True, True, *[False] * 5], messages  # 0.3125 is a value of both formats
 
 
 def test_a_right_library_is_green(tmp_path, kernels, request):
     path = tmp_path / "01_small.ipynb"
     path.write_text(json.dumps(small_notebook()))
     cells = warm.cells_of(path, kernels.start(tmp_path), request.session)
-    assert len(cells) == 8 and not any(map(warm.complaint, cells))
+    assert len(cells) == 8 and not any(map(warm.failure_message, cells))

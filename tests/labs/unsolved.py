@@ -1,6 +1,6 @@
-"""A test after the cells of each lab: what its checks say as long as nobody has solved the exercises.
+"""A test after the cells of each lab: the messages of its checks while the exercises are unsolved.
 
-nbval runs the cells; this plugin reads the outputs that it keeps, so that no lab runs twice.
+nbval runs the cells; this plugin reads their outputs, so that no lab runs twice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,53 +24,53 @@ class Lab(IPyNbFile):
 
 
 class Unsolved(pytest.Item):
-    """Every check of an exercise has answered, and politely."""
+    """Every check of an exercise has reported an unsolved stub, without an error."""
 
     def runtest(self) -> None:
-        """Read what the cells above have said."""
+        """Read the outputs of the cells above."""
         if wrong := complaints(self.path.name[:2], self.parent.cells):
             pytest.fail("\n".join(wrong), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """What the report calls this test."""
+        """The name of this test in the report."""
         return self.path, None, f"{self.path.name}: the unsolved exercises"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Iterator[None]:
-    """Give the notebooks of labs/ their last test."""
+    """Append this test to the notebooks of labs/."""
     found: Any = yield
     if file_path.parent == LABS and any(isinstance(each, IPyNbFile) for each in found):
         return [Lab.from_parent(parent, path=file_path)]
     return found
 
 
-def what_checks_say(cells: Sequence[IPyNbCell]) -> dict[str, str]:
+def check_messages(cells: Sequence[IPyNbCell]) -> dict[str, str]:
     """The plain text under each exercise, by its id; empty where there is none."""
-    from tests.labs.notebooks import place
+    from tests.labs.notebooks import exercise_part
 
-    said = {}
+    messages = {}
     for cell in cells:
-        found = place(cell.cell)
+        found = exercise_part(cell.cell)
         if found and found[0] == "exercise":
             outputs = cell.test_outputs or [{}]
-            said[found[1]] = outputs[-1].get("data", {}).get("text/plain", "")
-    return said
+            messages[found[1]] = outputs[-1].get("data", {}).get("text/plain", "")
+    return messages
 
 
 def complaints(lab: str, cells: Sequence[IPyNbCell]) -> list[str]:
     """What is wrong with the outputs of an unsolved lab, one line for each exercise; skips a lab that is solved."""
     from lplab import exercises
-    from tests.labs.notebooks import place, source, text_of
+    from tests.labs.notebooks import exercise_part, source, text_of
 
-    if any(found and source(cell.cell) != text_of(*found) for cell in cells if (found := place(cell.cell))):
+    if any(found and source(cell.cell) != text_of(*found) for cell in cells if (found := exercise_part(cell.cell))):
         pytest.skip("somebody has begun to solve this lab")
-    said = what_checks_say(cells)
+    messages = check_messages(cells)
     wrong = []
     for exercise in exercises.of_lab(lab):
-        text = said.get(exercise.id, "")
+        text = messages.get(exercise.id, "")
         if not text:
             wrong.append(f"{exercise.id}: no output was seen; this test needs all cells of the notebook to run before")
-        elif ("right" if exercise.starts_broken else "not yet") not in text.splitlines()[0]:
+        elif ("right" if exercise.is_repair else "not yet") not in text.splitlines()[0]:
             wrong.append(f"{exercise.id}: {text}")
     return wrong

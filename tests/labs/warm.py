@@ -1,4 +1,4 @@
-"""Notebooks run by nbval's own code, cell by cell, in kernels that need not import the slow modules first."""
+"""Notebooks run by nbval's own code, cell by cell, in kernels that start with the slow modules imported."""
 
 import json
 import os
@@ -23,7 +23,7 @@ SLOW_MODULES = ("torch", "numba", "pandas", "plotly.graph_objects", "ipywidgets"
 
 
 class WarmKernel(RunningKernel):
-    """A kernel that a server has started, as nbval uses kernels."""
+    """A kernel started by a server, with the interface that nbval uses."""
 
     def __init__(self, process: int, connection: Path):
         self.process = psutil.Process(process)
@@ -34,7 +34,7 @@ class WarmKernel(RunningKernel):
         self._ensure_iopub_up()
 
     def is_alive(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is alive."""
         return bool(self.process.is_running() and self.process.status() != psutil.STATUS_ZOMBIE)
 
     def interrupt(self) -> None:
@@ -45,13 +45,13 @@ class WarmKernel(RunningKernel):
                     process.kill()
 
     def stop(self) -> None:
-        """End the kernel and what it has started."""
+        """End the kernel and its processes."""
         self.kc.stop_channels()
         self.interrupt()
 
 
 class KernelServer:
-    """Starts kernels that have the slow modules, and ``more``, already: one at a time."""
+    """Starts kernels that have imported the slow modules, and ``more``: one at a time."""
 
     def __init__(self, *more: str):
         self.modules = [*SLOW_MODULES, *more] if FORKS else []
@@ -114,8 +114,8 @@ def cells_of(path: Path, kernel: RunningKernel, session: pytest.Session) -> list
     return list(book.collect())
 
 
-def complaint(cell: IPyNbCell) -> str:
-    """Run a cell. What nbval says if it is red; empty if it is green."""
+def failure_message(cell: IPyNbCell) -> str:
+    """Run a cell. The message of nbval if it fails; empty if it passes."""
     try:
         cell.runtest()
     except NbCellError as error:

@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture(scope="session")
 def ranks(tmp_path_factory):
     """What the ranks of a job ended with: ``ranks(module, world)``. One start for each world does all jobs."""
-    from tests.parallel.ranks import found, started
+    from tests.parallel.ranks import job_results, started
 
     @cache
     def of(world):
@@ -17,7 +17,7 @@ def ranks(tmp_path_factory):
 
     @cache
     def results(job, world):
-        return found(job.__name__.rpartition(".")[2], world, *of(world))
+        return job_results(job.__name__.rpartition(".")[2], world, *of(world))
 
     return results
 

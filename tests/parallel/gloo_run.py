@@ -7,8 +7,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from lplab.compression import AdaComp, Dense, ScaleCom
 from lplab.parallel import ddp_hook, shards
-from lplab.parallel.gradients import seed_of
-from lplab.training.trainer import default_loss
+from lplab.parallel.gradients import learner_seed
+from lplab.training.loop.trainer import default_loss
 
 STEPS, BATCH = 5, 12
 COMPRESSORS = {
@@ -43,7 +43,7 @@ def train(compressor, cap, ordered, poison=None):
     state = ddp_hook(ddp, compressor, ordered=ordered)
     part, update, made = batches(world), optimizer(ddp.parameters()), []
     for step in range(STEPS):
-        torch.manual_seed(seed_of(0, step, rank))
+        torch.manual_seed(learner_seed(0, step, rank))
         inputs, targets = part(step, rank)
         update.zero_grad()
         loss = default_loss(ddp(inputs), targets)
@@ -51,7 +51,7 @@ def train(compressor, cap, ordered, poison=None):
         made.append(state.apply(update))
     return {
         "parameters": {n: p.detach().clone() for n, p in ddp.module.named_parameters()},
-        "residues": {n: torch.from_numpy(s["residue"]) for n, s in state.memory.states.items() if "residue" in s},
+        "residuals": {n: torch.from_numpy(s["residual"]) for n, s in state.states.states.items() if "residual" in s},
         "ledger": sorted((e.step, e.layer, e.kind, e.rank, e.payload_bytes) for e in state.ledger.entries),
         "made": made,
     }
@@ -59,10 +59,10 @@ def train(compressor, cap, ordered, poison=None):
 
 def results():
     """What this rank ends with, of each training."""
-    found = {}
+    results = {}
     for name, compressor in COMPRESSORS.items():
         for cap in (0.2, 25):
-            found[name, cap] = train(compressor, cap, ordered=True)
-    found["reduced"] = train(COMPRESSORS["scalecom"], 25, ordered=False)
-    found["poisoned"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=(2, dist.get_world_size() - 1))
-    return found
+            results[name, cap] = train(compressor, cap, ordered=True)
+    results["reduced"] = train(COMPRESSORS["scalecom"], 25, ordered=False)
+    results["poisoned"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=(2, dist.get_world_size() - 1))
+    return results

@@ -20,24 +20,24 @@ import torch
 import torch.distributed as dist
 
 PROJECT = Path(__file__).parents[2]
-JOBS = ("gloo_run", "weight_run")  # modules of this folder; each has a function results()
+JOBS = ("gloo_run", "sharded_update_run")  # modules of this folder; each has a function results()
 PATIENCE = 300  # seconds with a loaded machine
 
 
 def started(world, folder):
-    """Run all jobs on ``world`` ranks of this machine; what they said, for the case that results are missing."""
+    """Run all jobs on ``world`` ranks of this machine; what they output, for the case that results are missing."""
     command = [sys.executable, "-m", "tests.parallel.ranks", str(folder), str(world)]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, encoding="utf-8", errors="replace")
     return done.stderr[-3000:]
 
 
-def found(job, world, folder, said):
+def job_results(job, world, folder, output):
     """The results of a job, of each rank; the traceback of one that failed."""
     files = [folder / f"{job} {rank}.pt" for rank in range(world)]
     results = [torch.load(file, weights_only=True) for file in files if file.exists()]
     errors = "\n".join(result["error"] for result in results if "error" in result)
     assert not errors, errors
-    assert len(results) == world, f"only {len(results)} of {world} ranks came to an end. {said}"
+    assert len(results) == world, f"only {len(results)} of {world} ranks came to an end. {output}"
     return [result["results"] for result in results]
 
 
@@ -49,13 +49,13 @@ def rank(number, world, folder):
             store = dist.FileStore(str(folder / job), world)
             wait = timedelta(seconds=PATIENCE / 5)
             dist.init_process_group("gloo", store=store, rank=number, world_size=world, timeout=wait)
-            told = {"results": import_module(f"tests.parallel.{job}").results()}
+            outcome = {"results": import_module(f"tests.parallel.{job}").results()}
             dist.barrier()  # leave together: a rank whose peers have closed their connections may be aborted
         except Exception:
-            told = {"error": f"rank {number}: {traceback.format_exc()}"}
+            outcome = {"error": f"rank {number}: {traceback.format_exc()}"}
         if dist.is_initialized():
             dist.destroy_process_group()
-        torch.save(told, folder / f"{job} {number}.pt")
+        torch.save(outcome, folder / f"{job} {number}.pt")
 
 
 def main(folder, world):

@@ -8,8 +8,8 @@ from torch import nn  # noqa: E402
 
 from lplab import formats  # noqa: E402
 from lplab.compression import QSGD, AdaComp, Dense, ScaleCom, TopK  # noqa: E402
-from lplab.parallel import Federated, FederatedSettings, client_batches  # noqa: E402
-from lplab.training.trainer import default_loss  # noqa: E402
+from lplab.parallel import FedAvg, FederatedSettings, client_batches  # noqa: E402
+from lplab.training.loop.trainer import default_loss  # noqa: E402
 
 CLIENTS, BATCH = 8, 10
 
@@ -27,7 +27,7 @@ def examples(count=400):
 
 def federated(seed=0, by_label=False, **settings):
     data = client_batches(*examples(), clients=settings.get("clients", CLIENTS), batch=BATCH, by_label=by_label)
-    return Federated(net(), data, FederatedSettings(**{"clients": CLIENTS, "share": 0.5, **settings}), seed=seed)
+    return FedAvg(net(), data, FederatedSettings(**{"clients": CLIENTS, "share": 0.5, **settings}), seed=seed)
 
 
 def weights(run):
@@ -53,8 +53,8 @@ def test_the_server_adds_the_mean_of_what_clients_moved_by():
     before = weights(run)
     moved = []
     for client in range(3):
-        found, _ = run._train(client, run._download()[0])
-        moved.append(np.concatenate([update.ravel() for update in found.values()]))
+        update, _ = run._train(client, run._download()[0])
+        moved.append(np.concatenate([values.ravel() for values in update.values()]))
     assert (weights(run) == before).all(), "clients leave the server's weights alone"
     run.one_round()
     np.testing.assert_allclose((weights(run) - before).numpy(), np.mean(moved, axis=0), atol=1e-7)
@@ -65,10 +65,10 @@ def test_any_compressor_learns_and_its_bytes_are_those_of_the_ledger(upload):
     run = federated(upload=upload, local_steps=5)
     rounds = list(run.rounds(30))
     assert rounds[-1].loss < 0.8 * rounds[0].loss
-    for found in rounds:
-        assert found.bytes_up == run.ledger.total(step=found.number) > 0
-        senders = {entry.rank for entry in run.ledger.entries if entry.step == found.number}
-        assert senders == set(found.answered)
+    for report in rounds:
+        assert report.bytes_up == run.ledger.total(step=report.number) > 0
+        senders = {entry.rank for entry in run.ledger.entries if entry.step == report.number}
+        assert senders == set(report.responded)
 
 
 def test_bytes_down_are_those_of_the_codes():
@@ -79,68 +79,68 @@ def test_bytes_down_are_those_of_the_codes():
 
 def test_clients_read_weights_of_the_format_and_the_server_keeps_its_own():
     run = federated(download="hfp8_forward")
-    found, _ = run._download()
+    weights_sent, _ = run._download()
     first = dict(run.model.named_parameters())["0.weight"].detach().numpy()
-    np.testing.assert_array_equal(found["0.weight"], formats.get("hfp8_forward").quantize(first))
-    np.testing.assert_array_equal(found["0.bias"], dict(run.model.named_parameters())["0.bias"].detach().numpy())
-    assert (found["0.weight"] != first).any()
+    np.testing.assert_array_equal(weights_sent["0.weight"], formats.get("hfp8_forward").quantize(first))
+    np.testing.assert_array_equal(weights_sent["0.bias"], dict(run.model.named_parameters())["0.bias"].detach().numpy())
+    assert (weights_sent["0.weight"] != first).any()
 
 
 def test_who_does_not_answer_sends_nothing_and_remembers_nothing_new():
-    run = federated(upload=TopK(0.05), returns=0.5)
+    run = federated(upload=TopK(0.05), response_probability=0.5)
     rounds = list(run.rounds(6))
-    assert any(set(found.answered) < set(found.asked) for found in rounds)
-    assert set(run._memories) == {client for found in rounds for client in found.answered}
-    assert all(len(found.asked) == 4 for found in rounds)
+    assert any(set(report.responded) < set(report.selected) for report in rounds)
+    assert set(run._states) == {client for report in rounds for client in report.responded}
+    assert all(len(report.selected) == 4 for report in rounds)
 
 
 def test_nobody_answers_and_nothing_changes():
-    run = federated(returns=1e-9)
+    run = federated(response_probability=1e-9)
     before = weights(run)
-    found = run.one_round()
-    assert not found.answered and found.bytes_up == 0 and np.isnan(found.loss) and found.bytes_down > 0
+    report = run.one_round()
+    assert not report.responded and report.bytes_up == 0 and np.isnan(report.loss) and report.bytes_down > 0
     assert (weights(run) == before).all()
 
 
 def test_memories_of_clients_that_never_come_back_are_lost_for_good():
-    """Each client is asked once: all that error feedback kept back is lost. If they come back, it is not."""
-    once = [*federated(clients=40, share=0.1, once=True, upload=TopK(0.02)).rounds(10)]
+    """Without replacement all residuals are lost; with replacement they are not."""
+    once = [*federated(clients=40, share=0.1, without_replacement=True, upload=TopK(0.02)).rounds(10)]
     again = [*federated(clients=40, share=0.1, upload=TopK(0.02)).rounds(10)]
-    assert all(found.lost == found.waiting > 0 for found in once)
-    assert all(found.lost == 0 < found.waiting for found in again)
-    assert once[-1].lost > once[0].lost
-    asked = [client for found in once for client in found.asked]
-    assert len(set(asked)) == len(asked) == 40
+    assert all(report.lost_residual_norm == report.pending_residual_norm > 0 for report in once)
+    assert all(report.lost_residual_norm == 0 < report.pending_residual_norm for report in again)
+    assert once[-1].lost_residual_norm > once[0].lost_residual_norm
+    selected = [client for report in once for client in report.selected]
+    assert len(set(selected)) == len(selected) == 40
 
 
 def test_what_is_applied_and_what_waits_are_all_there_was():
-    """With lossless selection of values: what the server added and what clients remember is the mean of all updates."""
+    """With lossless selection of values: what the server added and the residuals are the mean of all updates."""
     run = federated(clients=4, share=1.0, upload=TopK(0.05), local_steps=1)
     before, moved = weights(run).double(), 0.0
     for _ in range(4):
-        found = [run._train(client, run._download()[0])[0] for client in range(4)]
-        moved = moved + np.mean([np.concatenate([u.ravel() for u in update.values()]) for update in found], axis=0)
+        updates = [run._train(client, run._download()[0])[0] for client in range(4)]
+        moved = moved + np.mean([np.concatenate([u.ravel() for u in update.values()]) for update in updates], axis=0)
         run.one_round()
-    kept = [np.concatenate([state["residue"] for state in m.states.values()]) for m in run._memories.values()]
+    residuals = [np.concatenate([state["residual"] for state in m.states.values()]) for m in run._states.values()]
     applied = (weights(run).double() - before).numpy()
-    np.testing.assert_allclose(applied + np.mean(kept, axis=0), moved, atol=1e-6)
+    np.testing.assert_allclose(applied + np.mean(residuals, axis=0), moved, atol=1e-6)
 
 
 def test_an_update_that_is_not_finite_counts_as_no_answer():
     run = federated(clients=2, share=1.0)
     good = run.data
     run.data = lambda client, step: (good(client, step)[0] * (float("nan") if client else 1), good(client, step)[1])
-    found = run.one_round()
-    assert found.answered == (0,) and found.asked == (0, 1) and torch.isfinite(weights(run)).all()
+    report = run.one_round()
+    assert report.responded == (0,) and report.selected == (0, 1) and torch.isfinite(weights(run)).all()
 
 
-@pytest.mark.parametrize(("clients", "share", "asked"), [(100, 0.29, 29), (10, 0.25, 2), (5, 0.1, 1), (7, 1.0, 7)])
-def test_a_share_is_whole_clients_rounded_down(clients, share, asked):
-    assert FederatedSettings(clients=clients, share=share).asked == asked
+@pytest.mark.parametrize(("clients", "share", "selected"), [(100, 0.29, 29), (10, 0.25, 2), (5, 0.1, 1), (7, 1.0, 7)])
+def test_a_share_is_whole_clients_rounded_down(clients, share, selected):
+    assert FederatedSettings(clients=clients, share=share).selected_per_round == selected
 
 
 def test_same_seed_same_bits():
-    one, two, other = (federated(seed=s, upload=QSGD(), returns=0.8) for s in (0, 0, 1))
+    one, two, other = (federated(seed=s, upload=QSGD(), response_probability=0.8) for s in (0, 0, 1))
     assert list(map(str, one.rounds(3))) == list(map(str, two.rounds(3)))
     assert (weights(one) == weights(two)).all()
     list(other.rounds(3))
@@ -156,15 +156,15 @@ def test_data_by_label_are_few_classes_each():
 
 @pytest.mark.parametrize(("settings", "message"), [
     ({"share": 0.0}, "share must be above 0 and at most 1, got 0.0"),
-    ({"returns": 1.5}, "returns must be above 0"),
+    ({"response_probability": 1.5}, "response_probability must be above 0"),
     ({"clients": 0}, "clients"),
     ({"clients": 2.5}, "clients of FederatedSettings takes a whole number"),
     ({"local_steps": 0}, "local_steps"),
     ({"lr": -1.0}, "lr must be a positive number"),
     ({"share": "x"}, "share of FederatedSettings takes a number, got 'x'"),
     ({"upload": "topk"}, "upload of FederatedSettings takes Compressor, got 'topk'"),
-    ({"once": "no"}, "once of FederatedSettings takes true or false"),
-    ({"download": "int4"}, "download: codes of 8, 16 or 32 bits can travel, 'int4' has 4"),
+    ({"without_replacement": "no"}, "without_replacement of FederatedSettings takes true or false"),
+    ({"download": "int4"}, "download: only codes of 8, 16 or 32 bits can be sent, 'int4' has 4"),
     ({"download": "fp9"}, "fp9"),
 ])  # fmt: skip
 def test_bad_settings(settings, message):
@@ -174,8 +174,8 @@ def test_bad_settings(settings, message):
 
 def test_bad_models_and_data():
     with pytest.raises(ValueError, match="BatchNorm"):
-        Federated(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), lambda client, step: None)
+        FedAvg(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), lambda client, step: None)
     with pytest.raises(ValueError, match="fewer than a batch of 60"):
         client_batches(*examples(), clients=8, batch=60)
     with pytest.raises(ValueError, match="8 are left|0 of 8 are left"):
-        list(federated(once=True).rounds(3))
+        list(federated(without_replacement=True).rounds(3))

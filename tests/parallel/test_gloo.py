@@ -1,4 +1,4 @@
-"""Real processes over gloo against the simulator: parameters, residues and ledgers, bit for bit."""
+"""Real processes over gloo against the simulator: parameters, residuals and ledgers, bit for bit."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from lplab.parallel import Learners  # noqa: E402
-from lplab.training.trainer import default_loss  # noqa: E402
+from lplab.training.loop.trainer import default_loss  # noqa: E402
 from tests.parallel import gloo_run  # noqa: E402
 
 WORLDS = [3, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
@@ -35,8 +35,8 @@ def test_a_real_run_and_the_simulator_have_the_same_bits(name, world, runs):
         for rank, results in enumerate(runs(world)):
             real = results[name, cap]
             assert all(torch.equal(p, real["parameters"][n]) for n, p in parameters.items())
-            for layer, residue in real["residues"].items():
-                assert residue.numpy().tobytes() == learners.residues(layer)[rank].tobytes()
+            for layer, residual in real["residuals"].items():
+                assert residual.numpy().tobytes() == learners.residuals(layer)[rank].tobytes()
             ours = [
                 (e.step, e.layer, e.kind, e.rank, e.payload_bytes) for e in learners.ledger.entries if e.rank == rank
             ]
@@ -55,7 +55,7 @@ def test_one_nan_and_all_ranks_leave_the_step_out_together(world, runs):
     for results in runs(world):
         poisoned = results["poisoned"]
         assert poisoned["made"] == [True, True, False, True, True]
-        assert all(torch.isfinite(r).all() for r in poisoned["residues"].values())
+        assert all(torch.isfinite(r).all() for r in poisoned["residuals"].values())
         assert all(torch.isfinite(p).all() for p in poisoned["parameters"].values())
         first = runs(world)[0]["poisoned"]["parameters"]
         assert all(torch.equal(p, first[n]) for n, p in poisoned["parameters"].items())

@@ -9,8 +9,8 @@ from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from lplab.compression import DGC, AdaComp, PowerSGD, ScaleCom, catalogue  # noqa: E402
-from lplab.compression.protocol import Sum  # noqa: E402
-from lplab.parallel import HookState, Learners, collectives, ddp_hook, portable  # noqa: E402
+from lplab.compression.compressor import AllReduce  # noqa: E402
+from lplab.parallel import HookState, Learners, collectives, ddp_hook, merge_ranks  # noqa: E402
 
 if not dist.is_gloo_available():
     pytest.skip("gloo is not in this build", allow_module_level=True)
@@ -29,7 +29,7 @@ def batch(step):
 
 
 def trained(compressor, steps=6, scaler=None, bad=(), saved=None):
-    """A run of several steps, or the rest of one; the state of the hook, the weights, and which steps were made."""
+    """A run of several steps, or its remainder; the state of the hook, the weights, and which steps were made."""
     torch.manual_seed(0)
     model = DistributedDataParallel(nn.Linear(40, 32))
     state = ddp_hook(model, compressor, scaler=scaler)
@@ -56,8 +56,8 @@ def test_residues_are_in_true_units_whatever_the_scale(compressor):
     plain, weight, _ = trained(compressor)
     scaled, other, made = trained(compressor, scaler=scaler)
     assert scaler.get_scale() == 2.0**16 and all(made)
-    residues = [state.memory.states["weight"]["residue"] for state in (plain, scaled)]
-    assert (residues[0] == residues[1]).all() and (residues[0] != 0).any()
+    residuals = [state.states.states["weight"]["residual"] for state in (plain, scaled)]
+    assert (residuals[0] == residuals[1]).all() and (residuals[0] != 0).any()
     assert (weight == other).all()
 
 
@@ -69,8 +69,8 @@ def test_an_infinite_gradient_is_left_out_and_lowers_the_scale(scale):
     after, other, made = trained(AdaComp(bin=50), steps=4, scaler=scaler, bad=(3,))
     assert made == [True, True, True, False] and after.skipped
     assert (weight == other).all(), "nothing was applied"
-    residues = [state.memory.states["weight"]["residue"] for state in (before, after)]
-    assert (residues[0] == residues[1]).all()
+    residuals = [state.states.states["weight"]["residual"] for state in (before, after)]
+    assert (residuals[0] == residuals[1]).all()
     assert scaler is None or scaler.get_scale() == scale / 2
 
 
@@ -90,8 +90,8 @@ def test_every_compressor_runs_over_gloo_on_a_cpu(text):
 def test_a_sum_that_half_precision_cannot_hold_becomes_its_largest_number(wire, most, monkeypatch):
     """A backend adds half precision in half precision: four ranks with 40,000 each were infinite."""
     monkeypatch.setattr(collectives.dist, "all_reduce", lambda values, group=None: values.mul_(4))
-    request = Sum(np.array([4e4, -4e4, 1.0], np.float32), wire)
-    (total,) = collectives.Wire(ordered=False).answers([request])
+    request = AllReduce(np.array([4e4, -4e4, 1.0], np.float32), wire)
+    (total,) = collectives.ProcessGroupTransport(ordered=False).perform([request])
     assert total.tolist() == [most, -most, 4.0]
 
 
@@ -112,8 +112,8 @@ def test_a_gradient_that_is_bad_in_one_bucket_alone_takes_the_others_with_it():
         optimizer.zero_grad()
         model(torch.ones(4, 200)).pow(2).mean().backward()
         made.append(state.apply(optimizer))
-        memories = [s["residue"].copy() for s in state.memory.states.values() if "residue" in s]
-        seen.append((model.module[1].weight.detach().clone(), memories))
+        residuals = [s["residual"].copy() for s in state.states.states.values() if "residual" in s]
+        seen.append((model.module[1].weight.detach().clone(), residuals))
     assert made == [True, True, False, True] and state.ledger.total(step=2, layer="1.weight") > 0
     for before, after, same in ((seen[1], seen[2], True), (seen[2], seen[3], False)):
         assert torch.equal(before[0], after[0]) == same
@@ -128,8 +128,8 @@ def test_a_checkpoint_of_the_hook_goes_on_bit_for_bit(compressor, tmp_path):
     saved = torch.load(tmp_path / "rank0.pt", weights_only=True)
     second, other, _ = trained(compressor, steps=6, saved=first.model.module.state_dict() | {"hook": saved["hook"]})
     assert torch.equal(weight, other) and second.step == 6
-    for name, array in through.memory.states["weight"].arrays().items():
-        assert (array == second.memory.states["weight"][name]).all()
+    for name, array in through.states.states["weight"].arrays().items():
+        assert (array == second.states.states["weight"][name]).all()
 
 
 def test_a_checkpoint_says_whose_it_is():
@@ -146,10 +146,10 @@ def test_a_checkpoint_says_whose_it_is():
 def test_the_states_of_all_ranks_make_one_for_any_number_of_ranks():
     states = [trained(AdaComp(bin=50), steps=steps)[0] for steps in (2, 3)]
     first, other = (state.state_dict() | {"world": 2, "rank": rank} for rank, state in enumerate(states))
-    mean = (first["layers"]["weight"]["residue"] + other["layers"]["weight"]["residue"]) / 2
-    states[0].load_state_dict(portable([first, other]))
-    assert (states[0].memory.states["weight"]["residue"] == mean.numpy()).all() and mean.any()
-    assert torch.equal(states[0].portable_state_dict()["layers"]["weight"]["residue"], mean), "the mean of one rank"
+    mean = (first["layers"]["weight"]["residual"] + other["layers"]["weight"]["residual"]) / 2
+    states[0].load_state_dict(merge_ranks([first, other]))
+    assert (states[0].states.states["weight"]["residual"] == mean.numpy()).all() and mean.any()
+    assert torch.equal(states[0].portable_state_dict()["layers"]["weight"]["residual"], mean), "the mean of one rank"
 
 
 def test_other_wrappers_are_refused():

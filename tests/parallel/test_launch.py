@@ -13,7 +13,7 @@ from lplab.parallel.launch import DistributedError, DistributedRun  # noqa: E402
 from lplab.parallel.learners import Learners  # noqa: E402
 from lplab.parallel.settings import RunSettings  # noqa: E402
 from lplab.parallel.worker import fingerprint  # noqa: E402
-from lplab.training.trainer import default_loss  # noqa: E402
+from lplab.training.loop.trainer import default_loss  # noqa: E402
 from tests.parallel.ranks import light_command  # noqa: E402
 
 
@@ -83,8 +83,8 @@ def test_ranks_do_not_outlive_a_torchrun_that_is_killed(stopped, run_of):
                 os.kill(started[0].pid, signal.SIGKILL)
                 if stopped:
                     run.stop()
-    except DistributedError as told:
-        assert not stopped and str(told) == "torchrun was ended by signal 9; all ranks have been stopped"
+    except DistributedError as error:
+        assert not stopped and str(error) == "torchrun was ended by signal 9; all ranks have been stopped"
     else:
         assert stopped
     assert len(started) >= 3 and gone(started)

@@ -7,19 +7,19 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from lplab import models  # noqa: E402
-from lplab.compression import AdaComp, Dense, EFSign, LargeOnly, LayerInfo, PowerSGD, ScaleCom, TopK  # noqa: E402
+from lplab.compression import AdaComp, Dense, DenseIfSmall, EFSign, LayerInfo, PowerSGD, ScaleCom, TopK  # noqa: E402
 from lplab.parallel import (  # noqa: E402
+    ErrorFeedbackState,
     Learners,
-    Memory,
     cosine_distance,
     hamming_distance,
     layer_infos,
-    portable,
+    merge_ranks,
     shards,
     simulate_learners,
 )
-from lplab.parallel.gradients import loop, stacked  # noqa: E402
-from lplab.training.trainer import default_loss  # noqa: E402
+from lplab.parallel.gradients import batched_gradients, sequential_gradients  # noqa: E402
+from lplab.training.loop.trainer import default_loss  # noqa: E402
 
 
 def net(seed=0):
@@ -76,7 +76,7 @@ def test_a_checkpoint_goes_on_bit_for_bit(compressor, tmp_path):
     second.load_state_dict(torch.load(tmp_path / "run.pt", weights_only=True))
     list(second.steps(3))
     assert all(torch.equal(a, b) for a, b in zip(through.model.parameters(), second.model.parameters(), strict=True))
-    assert (through.residues("2.weight") == second.residues("2.weight")).all()
+    assert (through.residuals("2.weight") == second.residuals("2.weight")).all()
 
 
 @pytest.mark.parametrize("world", [2, 8])
@@ -84,8 +84,8 @@ def test_four_learners_go_on_as_two_or_eight_with_the_mean_of_what_is_owed(world
     four, other = learners(ScaleCom(chunk=20), 4), learners(ScaleCom(chunk=20), world)
     list(four.steps(3))
     other.load_state_dict(four.state_dict())
-    mean = four.residues("2.weight").mean(axis=0, dtype=np.float64)
-    np.testing.assert_allclose(other.residues("2.weight").mean(axis=0), mean, rtol=1e-5, atol=1e-9)
+    mean = four.residuals("2.weight").mean(axis=0, dtype=np.float64)
+    np.testing.assert_allclose(other.residuals("2.weight").mean(axis=0), mean, rtol=1e-5, atol=1e-9)
     assert len(list(other.steps(2))) == 2 and other.step == 5
 
 
@@ -96,11 +96,11 @@ def test_nan_in_one_learner_changes_nothing_and_training_goes_on():
 
     run = Learners(net(), default_loss, poisoned, AdaComp(bin=50), 4)
     run.one_step()
-    before = [p.clone() for p in run.model.parameters()], run.residues("2.weight").copy()
+    before = [p.clone() for p in run.model.parameters()], run.residuals("2.weight").copy()
     step = run.one_step()
     assert step.skipped and step.payload_bytes == 0
     assert all(torch.equal(a, b) for a, b in zip(before[0], run.model.parameters(), strict=True))
-    assert (run.residues("2.weight") == before[1]).all()
+    assert (run.residuals("2.weight") == before[1]).all()
     after = run.one_step()
     assert not after.skipped and np.isfinite(after.loss)
 
@@ -108,13 +108,13 @@ def test_nan_in_one_learner_changes_nothing_and_training_goes_on():
 def test_nan_in_the_last_layer_alone_undoes_what_the_layers_before_it_proposed():
     run = learners(AdaComp(bin=50))
     run.one_step()
-    before = [p.clone() for p in run.model.parameters()], run.residues("0.weight").copy(), len(run.ledger.entries)
+    before = [p.clone() for p in run.model.parameters()], run.residuals("0.weight").copy(), len(run.ledger.entries)
     hook = run.model[2].weight.register_hook(lambda gradient: gradient * float("inf"))
     step = run.one_step()
     hook.remove()
     assert step.skipped and step.payload_bytes == 0 and np.isfinite(step.loss)
     assert all(torch.equal(a, b) for a, b in zip(before[0], run.model.parameters(), strict=True))
-    assert (run.residues("0.weight") == before[1]).all() and len(run.ledger.entries) == before[2]
+    assert (run.residuals("0.weight") == before[1]).all() and len(run.ledger.entries) == before[2]
     other = learners(AdaComp(bin=50))
     other.one_step()
     other.step = run.step
@@ -122,12 +122,12 @@ def test_nan_in_the_last_layer_alone_undoes_what_the_layers_before_it_proposed()
 
 
 def test_small_tensors_go_dense_where_that_is_wanted():
-    run = learners(LargeOnly(TopK(0.05)))
+    run = learners(DenseIfSmall(TopK(0.05)))
     run.one_step()
     sent = {name: run.ledger.total(layer=name, rank=0) for name in ("0.weight", "0.bias", "2.weight", "4.weight")}
     assert sent["0.bias"] == 4 * 64 and sent["4.weight"] == 4 * 256, "as they are"
     assert sent["0.weight"] < 4 * 1280 / 5 and sent["2.weight"] < 4 * 4096 / 5
-    assert not run.residues("0.bias").any() and run.residues("2.weight").any()
+    assert not run.residuals("0.bias").any() and run.residuals("2.weight").any()
 
 
 def test_one_learner_and_no_learners():
@@ -165,7 +165,7 @@ def test_the_number_of_torchs_threads_is_put_back():
 
 
 class Attention(nn.Module):
-    """Layers of every kind that can be stacked, with images, symbols and norms."""
+    """Layers of every kind that can be batched, with images, symbols and norms."""
 
     def __init__(self):
         super().__init__()
@@ -198,7 +198,9 @@ def test_stacked_gradients_are_those_of_the_loop(name):
     torch.manual_seed(0)
     make, batches = MODELS[name]
     model, batches = make(), batches()
-    one, other = (engine(model, default_loss, batches, range(5)) for engine in (loop, stacked))
+    one, other = (
+        engine(model, default_loss, batches, range(5)) for engine in (sequential_gradients, batched_gradients)
+    )
     assert one.losses == pytest.approx(other.losses, rel=1e-5)
     assert list(one.gradients) == list(other.gradients) == [n for n, _ in model.named_parameters()]
     for parameter, gradient in one.gradients.items():
@@ -226,12 +228,12 @@ def test_a_layer_that_is_used_twice_is_named():
             return self.layer(self.layer(x))
 
     with pytest.raises(ValueError, match="'layer' is used twice"):
-        stacked(Twice(), default_loss, [data(0, 4), data(1, 4)], [0, 1])
+        batched_gradients(Twice(), default_loss, [data(0, 4), data(1, 4)], [0, 1])
 
 
 @pytest.mark.parametrize("examples, learners", [(2, 4), (2, 2), (4, 1), (4, 3)])
 def test_a_layer_whose_rows_are_not_examples_is_named(examples, learners):
-    """Positions are looked up once for all: their gradient is a sum, which cannot be told apart by learner.
+    """Positions are looked up once for all: their gradient is a sum, which cannot be separated by learner.
 
     That is seen where there are as many positions as examples of all learners, or of one, too.
     """
@@ -241,7 +243,7 @@ def test_a_layer_whose_rows_are_not_examples_is_named(examples, learners):
     ids = (torch.arange(4 * examples) % 10).view(examples, 4)
     batches = [(ids, ids)] * learners
     with pytest.raises(ValueError, match="'position_embedding' is not given one row for each example"):
-        stacked(model, lambda output, target: output.mean(), batches, range(learners))
+        batched_gradients(model, lambda output, target: output.mean(), batches, range(learners))
 
 
 class Tied(nn.Module):
@@ -276,15 +278,15 @@ class TimeFirst(Centred):
 @pytest.mark.parametrize("examples", [1, 6])
 @pytest.mark.parametrize(("model", "message"), [
     (TimeFirst(), "the output's rows are not those of its examples"),
-    (Tied(), "the weights of layer 'way_in' are used outside of it, too"),
+    (Tied(), "the weights of layer 'way_in' are also used outside of it"),
     (Centred(), "depends on the others of its batch"),
 ])  # fmt: skip
 def test_what_would_give_other_gradients_without_a_word_is_refused(model, message, examples):
     batches = [data(r, examples) for r in range(3)]
     with pytest.raises(ValueError, match=message):
-        stacked(model.train(), lambda output, target: output.pow(2).mean(), batches, range(3))
+        batched_gradients(model.train(), lambda output, target: output.pow(2).mean(), batches, range(3))
     assert model.training and all(p.requires_grad for p in model.parameters())
-    assert len(loop(model, lambda output, target: output.pow(2).mean(), batches, range(3)).losses) == 3
+    assert len(sequential_gradients(model, lambda output, target: output.pow(2).mean(), batches, range(3)).losses) == 3
 
 
 def test_dropout_can_be_stacked():
@@ -298,19 +300,19 @@ def test_running_means_are_those_of_rank_zero():
     alone = nn.Sequential(nn.Linear(20, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
     alone.load_state_dict(model.state_dict())
     parts = [shards(data, 3)(0, r) for r in range(3)]
-    loop(model, default_loss, parts, [0, 1, 2])
+    sequential_gradients(model, default_loss, parts, [0, 1, 2])
     alone(parts[0][0])
     assert torch.equal(model[1].running_mean, alone[1].running_mean)
     assert model[1].num_batches_tracked == 1
 
 
-# ---- layers, memory, similarity ----
+# ---- layers, state, similarity ----
 
 
 def test_layers_of_a_residual_net():
     infos = layer_infos(models.digits_resnet(0), torch.zeros(2, 1, 8, 8))
     first = next(iter(infos.values()))
-    assert first.first and first.kind == "convolution" and first.positions == 64
+    assert first.first and first.kind == "convolution" and first.weight_reuse == 64
     assert sum(info.first for info in infos.values()) == 1
     assert {info.kind for info in infos.values()} == {"convolution", "small", "dense"}
 
@@ -326,39 +328,53 @@ def test_layers_of_an_lstm_and_frozen_parameters():
 
 def test_memories_check_checkpoints():
     infos = {"w": LayerInfo("w", (40, 40))}
-    saved = Memory(ScaleCom(chunk=20), infos).state_dict()
+    saved = ErrorFeedbackState(ScaleCom(chunk=20), infos).state_dict()
     with pytest.raises(ValueError, match="compresses by"):
-        Memory(ScaleCom(chunk=25), infos).load_state_dict(saved)
+        ErrorFeedbackState(ScaleCom(chunk=25), infos).load_state_dict(saved)
     with pytest.raises(ValueError, match="the layers"):
-        Memory(ScaleCom(chunk=20), {"v": LayerInfo("v", (40, 40))}).load_state_dict(saved)
+        ErrorFeedbackState(ScaleCom(chunk=20), {"v": LayerInfo("v", (40, 40))}).load_state_dict(saved)
 
 
-def test_the_mean_of_what_is_owed():
+def test_checkpoints_with_former_names_load():
     infos = {"w": LayerInfo("w", (40, 40))}
-    memories = [Memory(ScaleCom(chunk=20), infos) for _ in range(3)]
-    for i, memory in enumerate(memories):
-        memory.states["w"].load({"residue": np.full(1600, i, np.float32)})
-    assert (portable([m.state_dict() for m in memories])["layers"]["w"]["residue"] == 1).all()
+    state = ErrorFeedbackState(DenseIfSmall(TopK(0.01)), infos)
+    saved = state.state_dict()
+    former = {
+        **saved,
+        "compressor": saved["compressor"].replace("DenseIfSmall(", "LargeOnly("),
+        "layers": {"w": {"residue": np.ones(1600, np.float32)}},
+    }
+    assert former["compressor"] != saved["compressor"]
+    state.load_state_dict(former)
+    assert (state.states["w"]["residual"] == 1).all()
+
+
+def test_the_mean_of_the_residuals():
+    infos = {"w": LayerInfo("w", (40, 40))}
+    states = [ErrorFeedbackState(ScaleCom(chunk=20), infos) for _ in range(3)]
+    for i, state in enumerate(states):
+        state.states["w"].load({"residual": np.full(1600, i, np.float32)})
+    assert (merge_ranks([m.state_dict() for m in states])["layers"]["w"]["residual"] == 1).all()
 
 
 def test_similarity_against_all_pairs():
     rng = np.random.default_rng(0)
-    residues = rng.standard_normal((5, 100)) + 1
-    pairs = [(a, b) for i, a in enumerate(residues) for b in residues[:i]]
+    residuals = rng.standard_normal((5, 100)) + 1
+    pairs = [(a, b) for i, a in enumerate(residuals) for b in residuals[:i]]
     cosines = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs]
-    assert cosine_distance(residues) == pytest.approx(1 - np.mean(cosines))
+    assert cosine_distance(residuals) == pytest.approx(1 - np.mean(cosines))
     assert cosine_distance(np.ones((3, 4))) == pytest.approx(0)
     assert np.isnan(cosine_distance(np.zeros((3, 4))))
     assert hamming_distance(np.array([[2, 1, 0, 0], [0, 0, 1, 2.0]]), 2) == 1
 
 
 def test_residues_of_learners_grow_alike_with_the_batch():
-    """The larger the batch of each learner, the more alike are their gradients and residues."""
+    """The larger the batch of each learner, the more alike are their gradients and residuals."""
     distances = []
     for size in (2, 64):
         run = Learners(net(), default_loss, shards(lambda step, n=size: data(step, 4 * n), 4), ScaleCom(chunk=20), 4)
         list(run.steps(30))
-        distances.append(cosine_distance(run.residues("2.weight")))
+        distances.append(cosine_distance(run.residuals("2.weight")))
     assert distances[1] < distances[0]
 
 

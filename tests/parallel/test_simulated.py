@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from lplab.parallel import RunSettings, SimulatedRun, differing
+from lplab.parallel import RunSettings, SimulatedRun, count_differences
 from lplab.parallel.launch import DistributedRun
 
 
@@ -13,26 +13,26 @@ def test_two_processes_and_the_simulator_agree_in_every_bit(real_run):
     real, reports = real_run
     simulated = SimulatedRun(real.settings)
     expected = list(simulated)
-    assert differing(real.weights, simulated.weights) == (0, 26_122)
+    assert count_differences(real.weights, simulated.weights) == (0, 26_122)
     assert reports == expected, "losses, bytes, test error, fingerprint"
     assert len(reports) == 5
 
 
-def kept(run):
+def saved_weights(run):
     with np.load(run.settings.save) as stored:
         return {name: stored[name] for name in stored.files}
 
 
 def test_a_file_for_the_weights_is_kept(real_run):
     run, _ = real_run
-    assert differing(kept(run), run.weights) == (0, 26_122)
+    assert count_differences(saved_weights(run), run.weights) == (0, 26_122)
 
 
 @pytest.mark.slow
 def test_one_process_keeps_the_file_too(tmp_path):
     run = DistributedRun(RunSettings("mlp", "dense", learners=1, steps=2, save=str(tmp_path / "weights.npz")))
     list(run)
-    assert differing(kept(run), run.weights) == (0, 26_122)
+    assert count_differences(saved_weights(run), run.weights) == (0, 26_122)
 
 
 def test_a_stop_ends_it_and_a_second_start_begins_anew():
@@ -55,7 +55,7 @@ def test_both_engines_report_alike():
 
 def test_differing_sees_one_bit():
     x = {"w": np.array([1.0, 0.0], np.float32)}
-    assert differing(x, {"w": np.array([1.0, -0.0], np.float32)}) == (1, 2)
-    assert differing(x, {"w": np.nextafter(x["w"], np.float32(2))}) == (2, 2)
+    assert count_differences(x, {"w": np.array([1.0, -0.0], np.float32)}) == (1, 2)
+    assert count_differences(x, {"w": np.nextafter(x["w"], np.float32(2))}) == (2, 2)
     with pytest.raises(ValueError, match="different models"):
-        differing(x, {"w": np.zeros(3, np.float32)})
+        count_differences(x, {"w": np.zeros(3, np.float32)})

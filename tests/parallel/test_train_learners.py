@@ -33,9 +33,9 @@ def test_a_simulated_run_and_a_real_one_end_with_the_same_weights(distributed, c
 
 def test_what_is_printed(capsys):
     assert main([*MLP, "--compressor", "adacomp:bin=50"]) == 0
-    said = capsys.readouterr().out
-    assert "2 simulated learners, adacomp:bin=50: 3 steps" in said
-    assert "test error" in said and "bytes a learner and step" in said
+    output = capsys.readouterr().out
+    assert "2 simulated learners, adacomp:bin=50: 3 steps" in output
+    assert "test error" in output and "bytes a learner and step" in output
 
 
 def test_one_learner_is_one(capsys):
@@ -45,9 +45,9 @@ def test_one_learner_is_one(capsys):
 
 def test_a_training_that_diverges_ends_with_code_1_as_of_one_learner_and_its_json_is_strict(capsys):
     assert main([*MLP, "--lr", "1e8", "--json"]) == 1
-    said = capsys.readouterr()
-    assert json.loads(said.out, parse_constant=pytest.fail)["losses"][-1] is None
-    assert "diverged: the loss is no number from step 3 on" in said.err
+    output = capsys.readouterr()
+    assert json.loads(output.out, parse_constant=pytest.fail)["losses"][-1] is None
+    assert "diverged: the loss is no number from step 3 on" in output.err
 
 
 def test_more_processes_than_processors_are_warned_of(distributed, capsys, monkeypatch):
@@ -57,7 +57,7 @@ def test_more_processes_than_processors_are_warned_of(distributed, capsys, monke
     assert "share" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("words", "told"), [
+@pytest.mark.parametrize(("words", "message"), [
     (["--compressor", "zip"], "unknown compressor 'zip'"),
     (["--learners", "0"], "learners"),
     (["--learners", "2", "--recipe", "fp8_2018"], "leave out --recipe"),
@@ -70,8 +70,8 @@ def test_more_processes_than_processors_are_warned_of(distributed, capsys, monke
     (["--compressor", "topk:density=2"], "density must be"),
     (["--compressor", "scalecom:chunk=abc"], "chunk of ScaleCom takes a whole number or None, got 'abc'"),
 ])  # fmt: skip
-def test_bad_input_is_one_line(words, told, capsys):
+def test_bad_input_is_one_line(words, message, capsys):
     with pytest.raises(SystemExit) as end:
         raise SystemExit(main(["train", *words]))
-    said = capsys.readouterr().err
-    assert end.value.code == 2 and told in said and len(said.strip().splitlines()) == 1
+    output = capsys.readouterr().err
+    assert end.value.code == 2 and message in output and len(output.strip().splitlines()) == 1

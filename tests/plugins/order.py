@@ -14,7 +14,7 @@ import pytest
 # The first pattern that a test's id begins with gives its group; what is in brackets is a part of the group's name.
 GROUPS = {
     r"tests/browser/": "browser",
-    r"tests/parallel/test_(?:gloo|launch|simulated|train_learners|weight_broadcast)\.py": "ranks",
+    r"tests/parallel/test_(?:gloo|launch|simulated|train_learners|sharded_update)\.py": "ranks",
     r"tests/exercises/test_every_exercise\.py::.*\[(\d\d)\.": "exercises of lab",
 }
 # Long groups begin first, so that no worker ends long after the others. The rest follows in the order of collection.
@@ -22,7 +22,7 @@ FIRST = (
     "browser",
     "ranks",
     "tests/hardware/test_real_network.py",
-    "tests/widgets/test_live_learners.py",
+    "tests/widgets/live/test_live_learners.py",
     "tests/labs/",
     "labs/",
     "exercises",

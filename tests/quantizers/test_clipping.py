@@ -1,4 +1,4 @@
-"""The cost of a clip: against brute force, the library's quantizers, and where PACT's clip comes to rest."""
+"""The cost of a clip: against brute force, the library's quantizers, and the equilibrium of PACT's clip."""
 
 import numpy as np
 import pytest
@@ -57,17 +57,17 @@ def test_with_more_bits_the_best_clip_moves_outward_and_errors_fall():
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.0002, 0.005, 0.1, 3.0])
-def test_where_pact_comes_to_rest_the_forces_are_equal(decay):
+def test_in_equilibrium_both_gradients_of_pact_are_equal(decay):
     x = np.maximum(X, 0)
-    alpha = Magnitudes(x).settled_clip(decay)
+    alpha = Magnitudes(x).equilibrium_clip(decay)
     assert np.maximum(x - alpha, 0).mean() == pytest.approx(decay * alpha, rel=1e-9, abs=1e-15)
-    assert Magnitudes(x).settled_clip(0) == pytest.approx(x.max(), rel=1e-12)
+    assert Magnitudes(x).equilibrium_clip(0) == pytest.approx(x.max(), rel=1e-12)
 
 
-def test_awkward_tensors():
+def test_special_tensors():
     zeros, empty, odd = Magnitudes([0.0, 0.0]), Magnitudes([]), Magnitudes([np.nan, np.inf, -2.0, 1.0])
-    assert (zeros.largest, zeros.power, zeros.best_clip(4), zeros.settled_clip(0.1)) == (0.0, 0.0, 1.0, 0.0)
-    assert (empty.largest, empty.power, empty.best_clip(3), empty.settled_clip(0.1)) == (0.0, 0.0, 1.0, 0.0)
+    assert (zeros.largest, zeros.power, zeros.best_clip(4), zeros.equilibrium_clip(0.1)) == (0.0, 0.0, 1.0, 0.0)
+    assert (empty.largest, empty.power, empty.best_clip(3), empty.equilibrium_clip(0.1)) == (0.0, 0.0, 1.0, 0.0)
     assert empty.errors([1.0], 3).total[0] == 0 and empty.share_beyond(1.0) == 1.0 - 0.0
     assert odd.sorted.tolist() == [1.0, 2.0] and odd.share_beyond(1.0) == 0.5
     constant = Magnitudes([0.3] * 5)
@@ -83,7 +83,7 @@ def test_sawb_is_near_the_best_clip_for_few_levels():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: Magnitudes(X).errors([0.0], 4), "clips must be positive numbers"),
     (lambda: Magnitudes(X).errors([1.0], 1), "levels must be an integer from 2 to 1024, got 1"),
-    (lambda: Magnitudes(X).settled_clip(-1), "decay must not be negative, got -1"),
+    (lambda: Magnitudes(X).equilibrium_clip(-1), "decay must not be negative, got -1"),
     (lambda: upper_levels(2000), "levels must be an integer from 2 to 1024"),
 ])  # fmt: skip
 def test_errors_say_what_is_allowed(call, message):

@@ -1,4 +1,4 @@
-"""DoReFa: its formulas in exact steps, gradients against autograd, awkward weights."""
+"""DoReFa: its formulas in exact steps, gradients against autograd, special weights."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_activations():
     assert x.grad.tolist() == [0, 1, 1, 1, 0]
 
 
-def test_awkward_weights():
+def test_special_weights():
     for bits in (1, 2, 4):
         got = dorefa_weights(np.array([np.nan, np.inf, -np.inf, 1.0]), bits)
         assert np.isnan(got[0]) and (got[1:] == [1, -1, got[3]]).all()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lplab import quantizers as Q
-from lplab.quantizers import kinds
+from lplab.quantizers import array_inputs
 from tests.kinds import on_cuda, tiered
 
 torch = pytest.importorskip("torch")
@@ -21,7 +21,7 @@ G = np.random.default_rng(1).normal(size=X.shape).astype(np.float32)
 FORMATS = ["int4", "int8", "e4m3fn", "e5m2", "radix4_fp4_odd", "posit8_1"]
 
 
-RULES = [Q.Amax(), Q.Percentile(99), Q.MinimalError(5), Q.Amax(True)]
+RULES = [Q.Amax(), Q.Percentile(99), Q.MinMse(5), Q.Amax(True)]
 WAYS = [(None, "nearest_even"), (1, "stochastic"), (None, "stochastic"), (1, "nearest_even")]  # axis, rounding
 # Every format with every rule; the axis and the rounding in turn.
 IN_TURN = {repr(Q.Quantizer(FORMATS[i], RULES[j], *WAYS[(i + j) % 4][::-1])) for i in range(6) for j in range(4)}
@@ -52,7 +52,7 @@ def calls():
     for luq in (Q.Luq(), Q.Luq(3), Q.Luq(nearest=True), Q.Luq(exponent_bits=2)):
         table[repr(luq)] = lambda x, g, q=luq: (q.quantize(x, seed=6), q.alpha(x))
     table["delayed"] = lambda x, g, make=Q.DelayedScaling: (lambda d: (d.quantize(x), d.quantize(g)))(make("e4m3fn"))
-    table["gradscale"] = lambda x, g: (lambda s: (*s.two_phase(x), s.step()))(Q.GradScale())
+    table["gradscale"] = lambda x, g: (lambda s: (*s.two_phase(x), s.update()))(Q.GradScale())
     table["loss scale"] = lambda x, g: (Q.ConstantLossScale(1000.0).unscale(g), float(Q.all_finite([x, g])))
     table["pact alpha"] = lambda x, g: (Q.pact_alpha(x),)
     return table
@@ -71,7 +71,7 @@ def test_the_path_of_other_devices(name, monkeypatch):
     """Tensors elsewhere are computed by torch: here it computes tensors on the CPU, and the bits are numpy's."""
     want = results(CALLS[name])
     shared = results(CALLS[name], torch.from_numpy(X), torch.from_numpy(G))
-    monkeypatch.setattr(kinds, "shares_memory", lambda tensor: False)
+    monkeypatch.setattr(array_inputs, "shares_memory", lambda tensor: False)
     apart = results(CALLS[name], torch.from_numpy(X), torch.from_numpy(G))
     for ours, same, other in zip(want, shared, apart, strict=True):
         np.testing.assert_array_equal(ours, same)
@@ -91,7 +91,7 @@ def digest():
     """A fingerprint of all results but those of searches, which take long and are made of the others."""
     prints = hashlib.sha256()
     for name, call in CALLS.items():
-        if "MinimalError" not in name:
+        if "MinMse" not in name:
             for part in results(call):
                 prints.update(part.tobytes())
     return prints.hexdigest()

@@ -29,12 +29,12 @@ def test_from_one_it_takes_21_steps():
     """From s = 1 and a maximum of 3e-5 the scale needs 21 steps to settle at 2^21, m = 62.9 (paper notes 4.4)."""
     layer, steps = GradScale(1.0), 0
     while layer.vote(3e-5) != 0:
-        layer.step()
+        layer.update()
         steps += 1
     assert (steps, layer.scale) == (21, 2.0**21)
     assert layer.scale * 3e-5 == pytest.approx(62.9, abs=0.05)
     for _ in range(5):
-        layer.vote(3e-5), layer.step()
+        layer.vote(3e-5), layer.update()
     assert layer.scale == 2.0**21
 
 
@@ -43,11 +43,11 @@ def test_a_constant_gradient_has_one_fixed_point(largest, start):
     layer = GradScale(start)
     for _ in range(70):
         layer.vote(largest)
-        layer.step()
+        layer.update()
     settled = layer.scale
     layer.vote(largest)
-    assert layer.step() == settled
-    assert 32 < settled * largest <= 64 or settled in (layer.least, layer.greatest)
+    assert layer.update() == settled
+    assert 32 < settled * largest <= 64 or settled in (layer.min_scale, layer.max_scale)
 
 
 @given(st.floats(1e-300, 1e300), st.sampled_from([64.0, 448.0, 57344.0, 1.0]))
@@ -71,7 +71,7 @@ def test_a_step_uses_the_scale_that_was_there_before():
     even, odd = layer.two_phase(dy)
     assert layer.scale == 1.0 and layer.votes == [-1]
     np.testing.assert_array_equal(even, two_phase(dy)[0])
-    assert layer.step() == 0.5 and layer.votes == []
+    assert layer.update() == 0.5 and layer.votes == []
     even, odd = layer.two_phase(dy, ties="toward_zero")
     np.testing.assert_array_equal(odd, two_phase(dy, 0.5, ties="toward_zero")[1])
 
@@ -92,7 +92,7 @@ def test_nan_and_infinity_halve_and_skip():
         layer = GradScale(8.0)
         layer.vote(np.array([1.0, wrong]))
         assert layer.skip
-        assert layer.step() == 4.0 and not layer.skip
+        assert layer.update() == 4.0 and not layer.skip
     layer = GradScale(2.0**40)
     assert layer.vote(1e300) == -1 and not layer.skip  # large, but a number
 
@@ -101,13 +101,13 @@ def test_a_dead_layer_keeps_its_scale_and_bounds_hold():
     layer = GradScale(4.0)
     for _ in range(100):
         layer.vote(np.zeros(9)), layer.vote(np.zeros(0))
-        layer.step()
+        layer.update()
     assert layer.scale == 4.0
     for _ in range(100):
-        layer.vote(1e-30), layer.step()
+        layer.vote(1e-30), layer.update()
     assert layer.scale == 2.0**40
     for _ in range(100):
-        layer.vote(1e30), layer.step()
+        layer.vote(1e30), layer.update()
     assert layer.scale == 2.0**-20
     assert GradScale(1e300).scale == 2.0**40
 
@@ -124,11 +124,11 @@ def test_torch_votes_as_numpy():
 
 def test_a_checkpoint_continues():
     layer = GradScale()
-    layer.vote(3e-5), layer.step(), layer.vote(1e-9)
+    layer.vote(3e-5), layer.update(), layer.vote(1e-9)
     copy = GradScale()
     copy.load_state_dict(layer.state_dict())
     assert (copy.scale, copy.votes, copy.skip) == (layer.scale, layer.votes, layer.skip)
-    assert copy.step() == layer.step()
+    assert copy.update() == layer.update()
     copy.vote(1.0)
     assert layer.votes == []
 
@@ -136,7 +136,7 @@ def test_a_checkpoint_continues():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: GradScale(0), "scale must be a positive finite number, got 0"),
     (lambda: GradScale(maximum=math.inf), "maximum must be a positive finite number, got inf"),
-    (lambda: GradScale(least=2.0, greatest=1.0), "least must not exceed greatest, got 2.0 and 1.0"),
+    (lambda: GradScale(min_scale=2.0, max_scale=1.0), "min_scale must not exceed max_scale, got 2.0 and 1.0"),
     (lambda: GradScale().step([2]), r"a vote must be -1, 0 or 1, got \[2\]"),
 ])  # fmt: skip
 def test_errors_say_what_is_allowed(call, message):

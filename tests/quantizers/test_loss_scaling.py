@@ -1,4 +1,4 @@
-"""Loss scaling: the state machine against torch.amp's, and what unscaling does."""
+"""Loss scaling: the state machine against torch.amp's, and unscaling."""
 
 import numpy as np
 import pytest
@@ -10,11 +10,11 @@ torch = pytest.importorskip("torch")
 
 @pytest.mark.parametrize("seed", range(5))
 def test_torch_amp_moves_the_same_way(seed):
-    """Forty steps of random luck through the update rule of torch.amp.GradScaler."""
+    """Forty random steps through the update rule of torch.amp.GradScaler."""
     random = np.random.default_rng(seed)
     growth, backoff, interval = random.choice([1.5, 2.0, 3.0]), random.choice([0.25, 0.5]), int(random.integers(1, 6))
     ours = DynamicLossScale(
-        1024.0, growth=growth, backoff=backoff, interval=interval, least=2.0**-100, greatest=2.0**100
+        1024.0, growth=growth, backoff=backoff, interval=interval, min_scale=2.0**-100, max_scale=2.0**100
     )
     scale, tracker = torch.tensor(1024.0), torch.tensor(0, dtype=torch.int32)
     for finite in random.random(40) < 0.8:
@@ -31,7 +31,7 @@ def test_grow_back_off_skip():
 
 
 def test_bounds_hold():
-    scaler = DynamicLossScale(4.0, interval=1, least=2.0, greatest=8.0)
+    scaler = DynamicLossScale(4.0, interval=1, min_scale=2.0, max_scale=8.0)
     assert [(scaler.update(True), scaler.scale)[1] for _ in range(3)] == [8, 8, 8]
     assert [(scaler.update(False), scaler.scale)[1] for _ in range(4)] == [4, 2, 2, 2]
 
@@ -62,7 +62,7 @@ def test_all_finite():
 
 
 def test_a_small_gradient_survives_only_when_scaled():
-    """What it is for: 2^−20 is zero in E5M2, and 2^−20 · 1024 is not."""
+    """The purpose: 2^−20 is zero in E5M2, and 2^−20 · 1024 is not."""
     from lplab import formats as F
 
     scaler, g = DynamicLossScale(1024.0), 2.0**-20
@@ -82,7 +82,7 @@ def test_a_checkpoint_continues():
     (lambda: DynamicLossScale(growth=1), "growth must be above 1 and backoff below 1"),
     (lambda: DynamicLossScale(backoff=1.0), "growth must be above 1 and backoff below 1"),
     (lambda: DynamicLossScale(interval=0), "interval must be an integer from 1 to 1000000000, got 0"),
-    (lambda: DynamicLossScale(0.5), r"scale must be from 1.0 \(least\) to 4294967296.0 \(greatest\), got 0.5"),
+    (lambda: DynamicLossScale(0.5), r"scale must be from 1.0 \(min_scale\) to 4294967296.0 \(max_scale\), got 0.5"),
 ])  # fmt: skip
 def test_errors_say_what_is_allowed(call, message):
     with pytest.raises(ValueError, match=message):

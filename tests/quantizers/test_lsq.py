@@ -85,7 +85,7 @@ def test_training_finds_a_step():
         assert ((lsq(x) - x) ** 2).mean().item() < 2 * least
 
 
-def test_awkward_input():
+def test_special_input():
     special = np.float32([np.nan, np.inf, -np.inf, 0.0])
     got = lsq_forward(special, 1.0, 3)
     assert np.isnan(got[0]) and got[1:].tolist() == [3, -4, 0]

@@ -1,4 +1,4 @@
-"""LUQ: its formulas, no bias (z-tests with derived bounds), averages of several samples, awkward input."""
+"""LUQ: its formulas, no bias (z-tests with derived bounds), averages of several samples, special input."""
 
 import numpy as np
 import pytest
@@ -94,7 +94,7 @@ def test_an_estimate_of_the_maximum():
     assert Luq().alpha([1.0], amax=tracker.amax) == 6.0 / 64
 
 
-def test_awkward_input():
+def test_special_input():
     luq = Luq(2)
     got = luq.quantize(np.float32([np.nan, np.inf, -np.inf, 3.0, -0.0]), seed=0)
     assert np.isnan(got[0]) and got[1:3].tolist() == [3, -3] and got[3] == 3 and np.signbit(got[4])

@@ -156,7 +156,7 @@ def test_regularization():
     assert len(parameter_groups(torch.nn.Linear(2, 2), 0.1)) == 1
 
 
-def test_an_alpha_below_the_least_counts_as_the_least():
+def test_an_alpha_below_the_minimum_counts_as_the_minimum():
     pact = Pact(2, alpha=1.0)
     with torch.no_grad():
         pact.alpha.fill_(-5.0)

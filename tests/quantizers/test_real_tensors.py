@@ -25,9 +25,9 @@ def error(x, values):
 @cache
 def errors(name):
     x = TENSORS[name]
-    rules = {"amax": Q.Amax(), "percentile": Q.Percentile(99), "best": Q.MinimalError(100)}
+    rules = {"amax": Q.Amax(), "percentile": Q.Percentile(99), "best": Q.MinMse(100)}
     table = {rule: error(x, Q.Quantizer(INT4, scaling).quantize(x)) for rule, scaling in rules.items()}
-    table["best per channel"] = error(x, Q.Quantizer(INT4, Q.MinimalError(100), axis=0).quantize(x))
+    table["best per channel"] = error(x, Q.Quantizer(INT4, Q.MinMse(100), axis=0).quantize(x))
     return table | {"sawb": error(x, Q.Sawb(4).quantize(x))}
 
 

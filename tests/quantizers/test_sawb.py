@@ -1,11 +1,11 @@
-"""SAWB: the printed vectors (paper notes 5.2), the levels by brute force, every awkward tensor, gradients."""
+"""SAWB: the printed vectors (paper notes 5.2), the levels by brute force, every special tensor, gradients."""
 
 import math
 
 import numpy as np
 import pytest
 
-from lplab.quantizers import SAWB_ROWS, Sawb, sawb_scale
+from lplab.quantizers import SAWB_ROWS, Sawb, sawb_clip
 
 torch = pytest.importorskip("torch")
 
@@ -28,7 +28,7 @@ def weights(*shape, seed=0):
 
 @pytest.mark.parametrize(("row", "alpha"), PRINTED.items())
 def test_printed_scales(row, alpha):
-    assert sawb_scale(W, row=row) == pytest.approx(alpha, abs=6e-7)
+    assert sawb_clip(W, row=row) == pytest.approx(alpha, abs=6e-7)
 
 
 @pytest.mark.parametrize(("row", "want"), COEFFICIENTS.items())
@@ -41,7 +41,7 @@ def test_every_row_of_coefficients_is_there(row, want):
 def test_the_defaults_are_those_of_the_notes():
     """Section 8, rows 24 and 25: fifteen levels at four bits, 3.12/2.064 at two."""
     assert [Sawb(b).coefficients.levels for b in (1, 2, 3, 4, 5, 7, 8)] == [2, 4, 8, 15, 32, 127, 255]
-    assert sawb_scale(W) == sawb_scale(W, row="403") and sawb_scale(W, 2) == sawb_scale(W, row="2bit")
+    assert sawb_clip(W) == sawb_clip(W, row="403") and sawb_clip(W, 2) == sawb_clip(W, row="2bit")
 
 
 def test_two_bits_of_the_printed_list():
@@ -62,7 +62,7 @@ def test_sixteen_bins_with_zero_use_the_code_that_fifteen_leave_free():
     """Paper notes 5.2: the integers −8 … 7 in steps of α/7, α as for fifteen levels."""
     even = np.append(np.linspace(-1, 1, 1001), [-1.2, 1.2])
     values, alpha = Sawb(row="403_16").quantize_with_scale(even)
-    assert sawb_scale(even) == alpha < 1.2 / (1 + 0.5 / 7), "the list's ends lie more than half a step beyond ±α"
+    assert sawb_clip(even) == alpha < 1.2 / (1 + 0.5 / 7), "the list's ends lie more than half a step beyond ±α"
     np.testing.assert_array_equal(np.unique((values / (alpha / 7)).round(9)), np.arange(-8, 8))
     np.testing.assert_array_equal(Sawb(row="403_16").quantize(W), Sawb(4).quantize(W))
     w = torch.tensor([*even, -1.05, 1.05], requires_grad=True)
@@ -71,7 +71,7 @@ def test_sixteen_bins_with_zero_use_the_code_that_fifteen_leave_free():
 
 
 def test_alpha_may_exceed_the_largest_weight():
-    assert sawb_scale(W, 3) > 2  # paper notes 5.3
+    assert sawb_clip(W, 3) > 2  # paper notes 5.3
 
 
 @pytest.mark.parametrize("row", SAWB_ROWS)
@@ -127,11 +127,11 @@ def test_means_are_exact():
     w = weights(10_001, seed=3)
     rms = math.sqrt(math.fsum(float(v) ** 2 for v in w) / w.size)
     mean = math.fsum(abs(float(v)) for v in w) / w.size
-    assert sawb_scale(w, 4) == pytest.approx(12.035 * rms - 12.03 * mean, rel=1e-7)
-    assert sawb_scale(w.astype(np.float64), 4) == pytest.approx(12.035 * rms - 12.03 * mean, rel=1e-13)
+    assert sawb_clip(w, 4) == pytest.approx(12.035 * rms - 12.03 * mean, rel=1e-7)
+    assert sawb_clip(w.astype(np.float64), 4) == pytest.approx(12.035 * rms - 12.03 * mean, rel=1e-13)
 
 
-# ---- awkward tensors -------------------------------------------------------------------------------------------------
+# ---- special tensors -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("row", SAWB_ROWS)
@@ -145,8 +145,8 @@ def test_nothing_gives_a_scale_of_zero(row, axis):
 
 def test_a_constant_magnitude_falls_back_to_the_largest():
     """16 levels: (12.68 − 12.80)·|w| < 0. At 15 levels the formula gives 0.005·|w|, positive, and is obeyed."""
-    assert sawb_scale([0.3, -0.3], row="4bit") == 0.3
-    assert sawb_scale([0.3, -0.3], 4) == pytest.approx(0.0015)
+    assert sawb_clip([0.3, -0.3], row="4bit") == 0.3
+    assert sawb_clip([0.3, -0.3], 4) == pytest.approx(0.0015)
     assert Sawb(row="4bit").quantize([0.3, -0.3]).tolist() == [0.3, -0.3]
 
 
@@ -154,14 +154,14 @@ def test_a_constant_magnitude_falls_back_to_the_largest():
 def test_nan_and_infinity_count_for_nothing(row):
     w = np.concatenate([weights(40), np.float32([np.nan, np.inf, -np.inf])])
     values, alpha = Sawb(row=row).quantize_with_scale(w)
-    assert alpha == sawb_scale(w[:40], row=row)
+    assert alpha == sawb_clip(w[:40], row=row)
     grid = SAWB_ROWS[row].grid
     assert np.isnan(values[40]) and values[41:] == pytest.approx(alpha * grid[[-1, 0]], rel=1e-6)
     np.testing.assert_array_equal(values[:40], Sawb(row=row).quantize(w[:40]))
 
 
 def test_magnitudes_whose_squares_overflow_fall_back_to_the_largest():
-    assert sawb_scale(np.array([1e300, 1.0]), 2) == 1e300
+    assert sawb_clip(np.array([1e300, 1.0]), 2) == 1e300
 
 
 # ---- torch -----------------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_dtypes(dtype):
 def test_gradients():
     """α = 1.42 clips the 2 and the −1.5 alone; it has no gradient of its own."""
     w = torch.tensor([*W, -1.5], requires_grad=True)
-    assert 1 < sawb_scale(w, 2) < 1.5
+    assert 1 < sawb_clip(w, 2) < 1.5
     for gradient, want in (("everywhere", [1] * 9), ("inside", [1] * 7 + [0, 0])):
         w.grad = None
         Sawb(2, gradient=gradient).quantize(w).sum().backward()
@@ -197,9 +197,9 @@ def test_gradients():
 
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: Sawb(6), "SAWB has coefficients for 1, 2, 3, 4, 5, 7, 8 bits, got 6"),
-    (lambda: sawb_scale(W, row="404"), "unknown SAWB row '404'; allowed: 1bit, ternary"),
+    (lambda: sawb_clip(W, row="404"), "unknown SAWB row '404'; allowed: 1bit, ternary"),
     (lambda: Sawb(gradient="none"), "gradient must be 'everywhere' or 'inside', got 'none'"),
-    (lambda: sawb_scale(W, axis=1), "axis must be from -1 to 0"),
+    (lambda: sawb_clip(W, axis=1), "axis must be from -1 to 0"),
 ])  # fmt: skip
 def test_errors_say_what_is_allowed(call, message):
     with pytest.raises(ValueError, match=message):

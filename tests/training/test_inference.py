@@ -7,7 +7,7 @@ from torch import nn
 
 from lplab import formats
 from lplab.training import Trainer, tasks
-from lplab.training.conversion import emulation_of
+from lplab.training.emulation.conversion import emulation_of
 from lplab.training.inference import (
     compare,
     inference_recipe,

@@ -7,7 +7,7 @@ import torch
 
 from lplab import cli
 from lplab.hardware import accelerators
-from lplab.training import gemm_rates, memory_rate
+from lplab.training import matmul_benchmark, memory_bandwidth
 from lplab.training.step_time import step_seconds
 
 
@@ -21,20 +21,20 @@ def test_a_step_takes_time_and_trains():
 
 
 def test_memory_is_measured_with_its_spread():
-    found = memory_rate.measure_memory(length=10_000, repeats=5)
+    found = memory_bandwidth.measure_memory(length=10_000, repeats=5)
     assert 0 < found["low"] <= found["bytes_per_second"] <= found["high"] and "12 bytes" in found["method"]
     with pytest.raises(ValueError, match="repeats"):
-        memory_rate.measure_memory(length=1000, repeats=1)
+        memory_bandwidth.measure_memory(length=1000, repeats=1)
 
 
 def test_doctor_measures_this_machine_and_keeps_it(tmp_path, monkeypatch, capsys):
-    small = gemm_rates.measure
-    monkeypatch.setattr(gemm_rates, "measure", lambda *a, **k: small("cpu", sizes=(64,), repeats=3))
+    small = matmul_benchmark.measure
+    monkeypatch.setattr(matmul_benchmark, "measure", lambda *a, **k: small("cpu", sizes=(64,), repeats=3))
     monkeypatch.setenv("LPLAB_MACHINE", str(tmp_path / "deep" / "machine.json"))
     assert cli.main(["doctor", "--measure"]) == 0
-    said = capsys.readouterr().out
-    assert "your machine" in said and "GB a second" in said and "machine.json" in said
-    mine = accelerators.mine()
+    output = capsys.readouterr().out
+    assert "your machine" in output and "GB a second" in output and "machine.json" in output
+    mine = accelerators.local_machine()
     assert mine.label.startswith("your machine") and mine.peaks["fp32"] > 0 and mine.memory_bytes_per_second > 0
     assert cli.main(["doctor", "--measure", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["memory"]["bytes_per_second"] > 0
@@ -42,9 +42,9 @@ def test_doctor_measures_this_machine_and_keeps_it(tmp_path, monkeypatch, capsys
 
 def test_doctor_says_before_it_measures_that_the_result_cannot_be_kept(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").write_text("", "utf-8")
-    monkeypatch.setattr(gemm_rates, "measure", lambda *a, **k: pytest.fail("it measured"))
+    monkeypatch.setattr(matmul_benchmark, "measure", lambda *a, **k: pytest.fail("it measured"))
     monkeypatch.setenv("LPLAB_MACHINE", str(tmp_path / "file" / "machine.json"))
     with pytest.raises(SystemExit) as stop:
         cli.main(["doctor", "--measure"])
-    said = capsys.readouterr().err
-    assert stop.value.code == 2 and "file: " in said and said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert stop.value.code == 2 and "file: " in output and output.count("\n") == 1

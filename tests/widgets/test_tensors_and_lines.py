@@ -4,18 +4,18 @@ import ipywidgets
 import numpy as np
 import pytest
 
-from lplab.widgets.controls import Helper, guarded, line, say
-from lplab.widgets.tensor_library import MOST, TensorLibrary, choices, nearest_name, thinned
+from lplab.widgets.controls import ControlGroup, line, set_text, show_errors
+from lplab.widgets.tensor_library import MAX_ELEMENTS, TensorLibrary, choices, nearest_name, subsample
 
 
-@pytest.mark.parametrize("size", [1, MOST, MOST + 1, 10**6])
+@pytest.mark.parametrize("size", [1, MAX_ELEMENTS, MAX_ELEMENTS + 1, 10**6])
 def test_thinning_is_even_and_repeatable(size):
     array = np.arange(size, dtype=np.float32)
-    thin = thinned(array)
-    assert 0.95 * min(size, MOST) <= thin.size <= MOST
+    thin = subsample(array)
+    assert 0.95 * min(size, MAX_ELEMENTS) <= thin.size <= MAX_ELEMENTS
     assert thin[0] == 0
     assert thin[-1] == size - 1
-    np.testing.assert_array_equal(thin, thinned(array))
+    np.testing.assert_array_equal(thin, subsample(array))
 
 
 def test_every_name_has_its_choices_and_elements():
@@ -33,16 +33,16 @@ def test_every_name_has_its_choices_and_elements():
 def test_lines_hold_text_not_markup():
     widget = line("<b>")
     assert widget.value == "&lt;b&gt;"
-    say(widget, "")
+    set_text(widget, "")
     assert widget.layout.display == "none"
-    say(widget, "x")
+    set_text(widget, "x")
     assert widget.layout.display is None
 
 
 def test_guard_clears_the_line_when_all_is_well_again():
     error_line = line("")
     slider = ipywidgets.IntSlider(1)
-    slider.observe(guarded(error_line, lambda change: 1 / change["new"]), "value")
+    slider.observe(show_errors(error_line, lambda change: 1 / change["new"]), "value")
     with pytest.raises(ZeroDivisionError):
         slider.value = 0
     assert error_line.value
@@ -51,7 +51,7 @@ def test_guard_clears_the_line_when_all_is_well_again():
 
 
 def test_same_text_can_be_copied_twice():
-    helper = Helper()
+    helper = ControlGroup()
     helper.copy("a")
     first = helper.clipboard
     helper.copy("a")

@@ -6,7 +6,7 @@ import pytest
 
 from lplab import formats as F
 from lplab.widgets import BitPanel
-from lplab.widgets.typed_value import parse_number, shown, stored_as
+from lplab.widgets.typed_value import describe_rounding, format_value, parse_number
 from tests.kinds import by_kind
 
 
@@ -63,8 +63,8 @@ def test_every_format_says_what_it_stored(name):
         assert panel.note["tone"] in ("info", "error"), typed
         if panel.note["tone"] == "info":
             fmt = panel.format
-            assert panel.note["text"] == stored_as(typed, float(fmt.decode(panel.pattern)), fmt)
+            assert panel.note["text"] == describe_rounding(typed, float(fmt.decode(panel.pattern)), fmt)
 
 
 def test_shown_numbers():
-    assert [shown(v) for v in (0.0, -0.0, 1e10, -1e-9, math.nan)] == ["0", "−0", "1 × 10¹⁰", "−1 × 10⁻⁹", "NaN"]
+    assert [format_value(v) for v in (0.0, -0.0, 1e10, -1e-9, math.nan)] == ["0", "−0", "1 × 10¹⁰", "−1 × 10⁻⁹", "NaN"]

@@ -1,6 +1,6 @@
-"""The table of published numbers, T01 to T53: inputs, published, ours, the difference, and whether that holds.
+"""The table of published numbers, T01 to T53: inputs, published, ours, the difference, and the verdict.
 
-Ours are computed when they are asked for, by the functions that students and engineers use; nothing is stored. A row
+Our values are computed on demand by the public functions of the library; nothing is stored. A row
 graded A or B is a test (tests/claims/numbers); one graded C is printed alone. A new row is a new value in a module.
 
 >>> from lplab.claims import numbers
@@ -12,12 +12,12 @@ graded A or B is a test (tests/claims/numbers); one graded C is printed alone. A
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 from lplab.claims.numbers import chips, compression, footprint, network
 from lplab.claims.numbers.page import as_csv, as_page, as_text
 from lplab.claims.numbers.published import GRADES, OUTSIDE, Published
+from lplab.lookup import closest_names
 
 __all__ = ["GRADES", "OUTSIDE", "ROWS", "Published", "as_csv", "as_page", "as_text", "get", "ids", "records"]
 _PARTS = (footprint, compression, network, chips)
@@ -45,7 +45,7 @@ def get(id_: str) -> Published:
     for row in ROWS:
         if row.id.lower() == id_.lower():
             return row
-    close = get_close_matches(id_.upper(), ids(), 3, 0.6)
+    close = closest_names(id_, ids(), cutoff=0.6)
     hint = f"did you mean {' or '.join(close)}?" if close else f"they go from {ids()[0]} to {ids()[-1]}"
     raise ValueError(f"there is no published number {id_!r}; {hint}")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from lplab.claims import rapid_model
 from lplab.claims.numbers.published import Published
-from lplab.claims.sun_2020_hardware import MIXES, speed
-from lplab.hardware import accelerators, compute, horowitz, multiplier, systolic
+from lplab.claims.papers import rapid_model
+from lplab.claims.papers.sun_2020_hardware import MIXES, speed
+from lplab.hardware import accelerators, compute, multiplier, operation_costs, systolic
 
 JSSC, RAPID = "Lee et al. 2022, abstract", "Venkataramani et al. 2021, abstract"
 IBM = "4 cores of 2 corelets of 8 × 8 elements with 8 lanes, 1.6 GHz"
@@ -17,8 +17,8 @@ INFERRED = "the same networks, INT4, batch 1, 16.5 TOPS/W at peak"
 
 def array_teras(chip: str, lanes: float = 1) -> float:
     """10¹² operations a second from a chip's arrays and clock: rows × columns × arrays × 2 × clock × lanes."""
-    found = accelerators.get(chip)
-    parts = (found.array_rows, found.array_columns, found.arrays, found.clock_hertz)
+    accelerator = accelerators.get(chip)
+    parts = (accelerator.array_rows, accelerator.array_columns, accelerator.arrays, accelerator.clock_hertz)
     total = 2.0 * lanes
     for part in parts:
         if part is None:
@@ -29,10 +29,10 @@ def array_teras(chip: str, lanes: float = 1) -> float:
 
 def per_watt(chip: str, peak: str) -> float:
     """10¹² operations a joule at peak and design power."""
-    found = accelerators.get(chip)
-    if found.power_watts is None:
+    accelerator = accelerators.get(chip)
+    if accelerator.power_watts is None:
         raise ValueError(f"the table does not say what {chip} draws")
-    return found.peaks[peak] / found.power_watts / 1e12
+    return accelerator.peaks[peak] / accelerator.power_watts / 1e12
 
 
 def sustained(fused: bool = False) -> np.ndarray:
@@ -95,7 +95,7 @@ ROWS: tuple[Published, ...] = (
               "exact", 0, "A", "SCALE-Sim, issue 125", lambda: float(systolic.cycles(4, 4, 4, rows=4, columns=4)),
               "SCALE-Sim prints 9: it counts from 0."),
     Published("T49a", "energy of an 8-bit integer product", "quadratic law through 32 bits", 0.2, "pJ", "relative", 5,
-              "A", "Horowitz 2014 (second-hand)", lambda: horowitz.get("int32_multiply").joules / 16 * 1e12),
+              "A", "Horowitz 2014 (second-hand)", lambda: operation_costs.get("int32_multiply").joules / 16 * 1e12),
     Published("T49b", "energy of a 32-bit integer product", "quadratic law through 8 bits", 3.1, "pJ", "relative", 5,
               "A", "Horowitz 2014 (second-hand)", lambda: multiplier.energy_joules(32, 32, "int") * 1e12),
     Published("T51", "density of the 4-bit unit of 2020", "4 products at once on 55 % of the area", 7.3, "×",

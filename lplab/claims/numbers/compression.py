@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from lplab.claims import scalecom_model
 from lplab.claims.numbers.published import Published
+from lplab.claims.papers import scalecom_model
 from lplab.compression import ScaleCom, exchange
-from lplab.compression.rates import adacomp_paper_rate, build_up
+from lplab.compression.compression_ratio import adacomp_paper_ratio, build_up
 from lplab.compression.scalecom import chunk_for
 from lplab.hardware import workloads
 from lplab.hardware.traffic import tensors_of
@@ -20,7 +20,7 @@ OURS = "Which layers get which chunk is our reconstruction of the guide."
 DRAWS, SIZE = 200, 400
 
 
-def scalecom_rate(name: str) -> float:
+def scalecom_ratio(name: str) -> float:
     """Elements of a network over elements sent: the paper's guide by layer, the first convolution whole."""
     tensors = [(layer, info) for layer in workloads.get(name).layers for info in tensors_of(layer)]
     sent = sum(layer.count * info.numel / (1 if info.first else chunk_for(info)) for layer, info in tensors)
@@ -90,17 +90,18 @@ def contraction_excess(draws: int = DRAWS, learners: int = 4, k: int = 40) -> fl
 
 
 ROWS: tuple[Published, ...] = (
-    Published("T12", "AdaComp's rate on convolutions", "bins of 50, 5 of each sent, 8 bits an element", 40, "×",
-              "exact", 0, "B", ADACOMP, lambda: adacomp_paper_rate(50, 5),
+    Published("T12", "AdaComp's compression ratio on convolutions", "bins of 50, 5 of each sent, 8 bits an element", 40,
+              "×", "exact", 0, "B", ADACOMP, lambda: adacomp_paper_ratio(50, 5),
               "As the paper counts: without scales and the ends of bins."),
-    Published("T13", "AdaComp's rate on dense and recurrent layers", "bins of 500, 5 of each sent, 16 bits an element",
-              200, "×", "exact", 0, "B", ADACOMP, lambda: adacomp_paper_rate(500, 5)),
-    Published("T14", "ScaleCom's rate on ResNet-18", GUIDE, 112, "×", "relative", 5, "B", SCALECOM,
-              lambda: scalecom_rate("resnet18"), OURS),
-    Published("T15", "ScaleCom's rate on ResNet-50", GUIDE, 96, "×", "relative", 3, "B", SCALECOM,
-              lambda: scalecom_rate("resnet50")),
-    Published("T16", "ScaleCom's rate on MobileNetV2", GUIDE, 155, "×", "relative", 3, "B", SCALECOM,
-              lambda: scalecom_rate("mobilenetv2")),
+    Published("T13", "AdaComp's compression ratio on dense and recurrent layers",
+              "bins of 500, 5 of each sent, 16 bits an element", 200, "×", "exact", 0, "B", ADACOMP,
+              lambda: adacomp_paper_ratio(500, 5)),
+    Published("T14", "ScaleCom's compression ratio on ResNet-18", GUIDE, 112, "×", "relative", 5, "B", SCALECOM,
+              lambda: scalecom_ratio("resnet18"), OURS),
+    Published("T15", "ScaleCom's compression ratio on ResNet-50", GUIDE, 96, "×", "relative", 3, "B", SCALECOM,
+              lambda: scalecom_ratio("resnet50")),
+    Published("T16", "ScaleCom's compression ratio on MobileNetV2", GUIDE, 155, "×", "relative", 3, "B", SCALECOM,
+              lambda: scalecom_ratio("mobilenetv2")),
     *(
         Published(id_, "ScaleCom's speedup on ResNet-50", f"share of sending {share}, {what}, compression ideal",
                   published, "×", "relative", tolerance, "B", SCALECOM,

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from lplab.claims.framework.table import markdown_table
 from lplab.claims.numbers.published import GRADES
-from lplab.claims.table import markdown_table
+from lplab.number_text import SUPERSCRIPTS
 
 COMMAND = "lplab claims numbers --page > docs/numbers.md"
-HEAD = f"""# Published numbers, and what our models make of their inputs
+HEADING = f"""# Published numbers, and what our models make of their inputs
 
 Each row is a number that somebody published, and the value that `lplab.hardware` and `lplab.compression` compute from
 the same inputs, now, not from a file. Rows graded A or B are tests with the tolerance of the table; rows graded C are
@@ -39,7 +40,7 @@ COLUMNS = {
 
 
 def digits(value: float | None) -> str:
-    """A number for people: up to five digits, thousands apart, large powers written out; a dash for None.
+    """A number as text: up to five digits, thousands apart, large powers written out; a dash for None.
 
     >>> digits(626155.13), digits(3.14e23), digits(26.2144), digits(0.0), digits(None)
     ('626,155', '3.14·10²³', '26.214', '0', '–')
@@ -50,7 +51,7 @@ def digits(value: float | None) -> str:
         return "0"
     if abs(value) >= 1e9:
         mantissa, exponent = f"{value:.3g}".split("e+")
-        return f"{mantissa}·10{exponent.translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+        return f"{mantissa}·10{exponent.translate(SUPERSCRIPTS)}"
     text = f"{value:,.0f}" if abs(value) >= 1e5 else f"{float(f'{value:.5g}'):,}".removesuffix(".0")
     return text.replace("-", "−")
 
@@ -79,7 +80,7 @@ def as_page(records: Sequence[dict[str, Any]]) -> str:
     """The records (:func:`lplab.claims.numbers.records`) as a page in Markdown: a table, then sources and notes."""
     rows = [shown(record) for record in records]
     notes = [f"- **{row['id']}** {row['source']}." + (f" {row['note']}" if row["note"] else "") for row in rows]
-    parts = [HEAD, summary(records), markdown_table(rows, COLUMNS), "## Sources and notes", "\n".join(notes)]
+    parts = [HEADING, summary(records), markdown_table(rows, COLUMNS), "## Sources and notes", "\n".join(notes)]
     return "\n\n".join(parts)
 
 

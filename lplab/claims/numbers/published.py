@@ -1,4 +1,4 @@
-"""A published number that our models must give again: inputs, value, tolerance, and the function that computes ours."""
+"""A published number that our models must reproduce: inputs, value, tolerance, and the function that computes ours."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Published:
         grade: "A", "B" or "C".
         source: where the value is from.
         ours: computes our value; None where it cannot be computed here.
-        note: what one must know to read the row.
+        note: what is needed to read the row.
         untestable: why it cannot be computed here.
         cannot_hold: why our value is outside, where it is and we know it: explained, not tuned away.
         more: computes a sentence for the note, where it has numbers of ours in it.
@@ -84,19 +84,19 @@ class Published:
         return int(self.id[1:3])
 
     @property
-    def gates(self) -> bool:
+    def is_tested(self) -> bool:
         """Whether a test fails if our value is outside."""
         return self.grade != "C" and not self.untestable and not self.cannot_hold
 
     @property
     def allowed(self) -> str:
-        """The bound in words.
+        """The bound as text.
 
         >>> Published("T99", "", "", 4.0, "t", "absolute", 0.5, "A", "", lambda: 4.0).allowed
         'within 0.5 t'
         """
-        said = BOUNDS[self.bound].format(tolerance=self.tolerance, unit=self._step).strip()
-        return said.removesuffix("s") if said == "within 1 points" else said
+        text = BOUNDS[self.bound].format(tolerance=self.tolerance, unit=self._step).strip()
+        return text.removesuffix("s") if text == "within 1 points" else text
 
     @property
     def _step(self) -> str:
@@ -118,7 +118,7 @@ class Published:
         }[self.bound]
 
     def verdict(self, ours: float | None) -> str:
-        """What is to be said of a value of ours; None where there is none."""
+        """The verdict on our value; None where there is none."""
         if ours is None:
             return UNTESTABLE
         inside = self.holds(ours)

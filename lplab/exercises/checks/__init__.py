@@ -1,1 +1,1 @@
-"""What a check does: the rings, the exact comparison, the words, the points that matter on a format's line."""
+"""What a check does: the stages, the exact comparison, the messages, the boundary values of a format."""

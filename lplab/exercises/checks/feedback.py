@@ -1,4 +1,4 @@
-"""The words of a check: progress, the smallest counterexample, why it is special, the pattern, what to do next."""
+"""The messages of a check: progress, the smallest counterexample and why, what all have in common, what to do next."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 from lplab.exercises.checks.grids import bits_of
-from lplab.exercises.checks.numbers import count, decimal, pair, with_power
-from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Miss, Verdict
-from lplab.exercises.exercise import RINGS, SHARES, Args, Exercise, Variant
+from lplab.exercises.checks.numbers import count_text, decimal, differing_parts, with_power
+from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Counterexample, Verdict
 from lplab.exercises.isolation import Outcome, Raised
+from lplab.exercises.model.exercise import SHARES, STAGES, Args, Exercise, Variant
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """What the first failing ring found."""
+class Failure:
+    """The result of the first stage that fails."""
 
-    ring: str
+    stage: str
     sentence: str = ""
     rule: str = ""
-    miss: Miss | None = None
+    counterexample: Counterexample | None = None
     why: str = ""
-    misses: tuple[Miss, ...] = ()
+    counterexamples: tuple[Counterexample, ...] = ()
     right: int = 0
     total: int = 0
     mistake: str = ""
@@ -33,15 +33,15 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Known:
-    """A known mistake that gives the student's answers: for every call, or only for every one that is missed."""
+class MatchedMistake:
+    """A known mistake that gives the student's results: for every call, or only for those that are wrong."""
 
     name: str = ""
     everywhere: bool = False
 
 
 def not_yet(exercise: Exercise) -> Verdict:
-    """For a stub that nobody has filled in."""
+    """The verdict on an unmodified stub."""
     lines = (
         f"Exercise {exercise.id}: not yet. Replace the line with `raise` in `{exercise.name}` and run the cell again.",
         f'If you do not know how to begin: `hint("{exercise.id}")`.',
@@ -50,21 +50,23 @@ def not_yet(exercise: Exercise) -> Verdict:
 
 
 def unreadable(exercise: Exercise, problem: str) -> Verdict:
-    """For an answer whose source cannot be taken along."""
-    lines = (f"Exercise {exercise.id}: the check could not take your function along.", problem)
-    return Verdict(exercise.id, exercise.version, exercise.title, FAILED, RINGS[0], lines, 0, exercise.points)
+    """The verdict on an answer whose source cannot be read."""
+    lines = (f"Exercise {exercise.id}: the check could not read the source of your function.", problem)
+    return Verdict(exercise.id, exercise.version, exercise.title, FAILED, STAGES[0], lines, 0, exercise.points)
 
 
-def passed(exercise: Exercise, rings: Sequence[Any], convention: Variant | None, outcome: Outcome) -> Verdict:
-    """What was proved."""
-    counts = [f"{count(r.size)} {r.name if r.size > 1 else 'named example'}" for r in rings if r.name == RINGS[1]]
-    counts += [f"{count(ring.size)} values of the boundary set" for ring in rings if ring.name == RINGS[2]]
+def passed(exercise: Exercise, stages: Sequence[Any], convention: Variant | None, outcome: Outcome) -> Verdict:
+    """The verdict on an answer that passes: what was checked."""
+    sizes = {stage.name: stage.size for stage in stages}
+    examples = sizes[STAGES[1]]
+    counts = [f"{count_text(examples)} {STAGES[1] if examples > 1 else 'named example'}"]
+    counts += [f"{count_text(sizes[name])} values of the boundary set" for name in STAGES[2:3] if name in sizes]
     lines = [f"Exercise {exercise.id}: passes all checks (version {exercise.version})."]
     proved = "; ".join([*counts, *[rule.name for rule in exercise.properties]])
     lines.append(f"What was checked: {proved}.")
     if exercise.conventions:
         lines.append(f"Of the legal ways, yours: {convention.name if convention else 'one of your own'}.")
-    total = sum(ring.size for ring in rings)
+    total = sum(stage.size for stage in stages)
     return Verdict(
         exercise.id, exercise.version, exercise.title, PASSED, "", tuple(lines), exercise.points, exercise.points,
         right=total, total=total, convention=convention.name if convention else "", printed=outcome.printed,
@@ -81,21 +83,23 @@ def as_sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + "." * (not text.endswith((".", "?", "!")))
 
 
-def failed(exercise: Exercise, trouble: Trouble, known: Known, convention: Variant | None, outcome: Outcome) -> Verdict:
-    """The message about the first failing ring."""
+def failed(
+    exercise: Exercise, failure: Failure, known: MatchedMistake, convention: Variant | None, outcome: Outcome
+) -> Verdict:
+    """The verdict on an answer that fails: the message about the first failing stage."""
     lines = [
-        _headline(exercise, trouble),
-        *_body(exercise, trouble),
-        *_pattern(exercise, trouble, known),
+        _headline(exercise, failure),
+        *_body(exercise, failure),
+        *_pattern(exercise, failure, known),
         *_printed(outcome),
     ]
-    if convention and not exercise.accept and trouble.ring != RINGS[0]:  # of the form no reading says anything
+    if convention and not exercise.accept and failure.stage != STAGES[0]:  # no convention concerns the form
         lines.append(f"Compared with the legal way nearest to yours: {convention.name}.")
     lines.append(f'Next: change the function and run the cell again, or open a hint with `hint("{exercise.id}")`.')
     return Verdict(
-        exercise.id, exercise.version, exercise.title, FAILED, trouble.ring, tuple(lines),
-        round(exercise.points * SHARES[trouble.ring]), exercise.points, trouble.right, trouble.total, known.name,
-        convention.name if convention else "", trouble.miss, outcome.printed, outcome.seconds,
+        exercise.id, exercise.version, exercise.title, FAILED, failure.stage, tuple(lines),
+        round(exercise.points * SHARES[failure.stage]), exercise.points, failure.right, failure.total, known.name,
+        convention.name if convention else "", failure.counterexample, outcome.printed, outcome.seconds,
     )  # fmt: skip
 
 
@@ -117,67 +121,68 @@ def arguments(exercise: Exercise, args: Args) -> str:
     )
 
 
-def _headline(exercise: Exercise, trouble: Trouble) -> str:
+def _headline(exercise: Exercise, failure: Failure) -> str:
     name = f"Exercise {exercise.id}: "
-    if trouble.ring == RINGS[0]:
+    if failure.stage == STAGES[0]:
         return name + "the check could not look at the values yet."
-    if trouble.rule:
-        return name + f"nearly. All single values are right, but one rule does not hold: {trouble.rule}."
-    if trouble.total == 1:
+    if failure.rule:
+        return name + f"nearly. All single values are right, but one rule does not hold: {failure.rule}."
+    if failure.total == 1:
         return name + "not yet right."
-    tone = "nearly. " if trouble.right >= 0.9 * trouble.total else ""
-    what = "examples" if trouble.ring == RINGS[1] else "values"
-    return f"{name}{tone}{count(trouble.right)} of {count(trouble.total)} {what} right."
+    tone = "nearly. " if failure.right >= 0.9 * failure.total else ""
+    what = "examples" if failure.stage == STAGES[1] else "values"
+    return f"{name}{tone}{count_text(failure.right)} of {count_text(failure.total)} {what} right."
 
 
-def _body(exercise: Exercise, trouble: Trouble) -> list[str]:
-    miss = trouble.miss
-    lines = [as_sentence(trouble.sentence)] if trouble.sentence else []
-    if miss and miss.args and trouble.sentence and not trouble.rule:
-        lines.append(f"This happens for {arguments(exercise, miss.args)}.")
-    if miss and not trouble.sentence:
-        which = "First example missed" if trouble.ring == RINGS[1] else "Smallest wrong one"
-        yours, expected = _results(exercise, miss)
-        lines.append(f"{which}: {arguments(exercise, miss.args)}. Yours {yours}, expected {expected}.")
-    return [*lines, trouble.why] if trouble.why else lines
+def _body(exercise: Exercise, failure: Failure) -> list[str]:
+    wrong = failure.counterexample
+    lines = [as_sentence(failure.sentence)] if failure.sentence else []
+    if wrong and wrong.args and failure.sentence and not failure.rule:
+        lines.append(f"This happens for {arguments(exercise, wrong.args)}.")
+    if wrong and not failure.sentence:
+        which = "First example missed" if failure.stage == STAGES[1] else "Smallest wrong one"
+        yours, expected = _results(exercise, wrong)
+        lines.append(f"{which}: {arguments(exercise, wrong.args)}. Yours {yours}, expected {expected}.")
+    return [*lines, failure.why] if failure.why else lines
 
 
-def _results(exercise: Exercise, miss: Miss) -> tuple[str, str]:
+def _results(exercise: Exercise, wrong: Counterexample) -> tuple[str, str]:
     """What was returned and what was expected: of long sequences the part that differs."""
-    values = miss.yours, miss.expected
+    values = wrong.yours, wrong.expected
     if any(isinstance(value, int | float | bool) or np.ndim(value) == 0 for value in values):
-        return _result(exercise, miss.args, values[0]), _result(exercise, miss.args, values[1])
-    return pair(*values)
+        return _result(exercise, wrong.args, values[0]), _result(exercise, wrong.args, values[1])
+    return differing_parts(*values)
 
 
 def _result(exercise: Exercise, args: Args, value: Any) -> str:
     """A result in decimal, and in bits where it is a number of the exercise's format."""
-    fmt = exercise.line(args) if exercise.line else None
+    fmt = exercise.number_line_format(args) if exercise.number_line_format else None
     bits = bits_of(fmt, value) if fmt is not None and isinstance(value, int | float) else ""
     return f"{decimal(value)} ({bits})" if bits else decimal(value)
 
 
-def _pattern(exercise: Exercise, trouble: Trouble, mistake: Known) -> list[str]:
-    """What all misses have in common, and the known mistake with which the answers coincide."""
+def _pattern(exercise: Exercise, failure: Failure, mistake: MatchedMistake) -> list[str]:
+    """What all counterexamples have in common, and the known mistake that gives the same results."""
     whose = "your answers coincide with" if mistake.everywhere else "where you are wrong, your answers are those of"
     known = f"{whose} a known mistake: {mistake.name}." if mistake.name else ""
-    shared = _shared(exercise, trouble.misses) if len(trouble.misses) > 1 else ""
+    shared = _shared(exercise, failure.counterexamples) if len(failure.counterexamples) > 1 else ""
     if not shared:
         return [known[:1].upper() + known[1:]] if known else []
-    sentence = f"All {count(len(trouble.misses))} misses are {shared}"
+    sentence = f"All {count_text(len(failure.counterexamples))} misses are {shared}"
     return [f"{sentence}: {known}" if known else f"{sentence}."]
 
 
-def _shared(exercise: Exercise, misses: Sequence[Miss]) -> str:
-    """The kind of all these cases, if it is one, and the direction that all of them miss, if it is one."""
-    kinds = {exercise.kind(miss.args) for miss in misses}
+def _shared(exercise: Exercise, counterexamples: Sequence[Counterexample]) -> str:
+    """The kind of all counterexamples, if they share one, and the direction that ties should have taken."""
+    kinds = {exercise.kind(each.args) for each in counterexamples}
     if len(kinds) > 1:
         return ""
     kind = kinds.pop()
-    numbers = all(isinstance(value, int | float) for miss in misses for value in (miss.yours, miss.expected))
+    results = [value for each in counterexamples for value in (each.yours, each.expected)]
+    numbers = all(isinstance(value, int | float) for value in results)
     if kind != "ties" or not numbers:
         return kind
-    up = {miss.expected > miss.yours for miss in misses}
+    up = {each.expected > each.yours for each in counterexamples}
     return kind + (f" that should have gone {'up' if up.pop() else 'down'}" if len(up) == 1 else "")
 
 

@@ -1,6 +1,7 @@
-"""Judge an answer: four rings, cheapest first; only the first that fails is reported.
+"""Judge an answer in four stages, cheapest first; only the first that fails is reported.
 
-The student's code runs in a child process (`isolation`), which gets nothing but arguments. All comparing happens here.
+The student's code runs in a child process (`isolation`), which gets nothing but arguments. Results are
+compared in this process.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ from typing import Any
 import numpy as np
 
 from lplab.exercises.checks import feedback
-from lplab.exercises.checks.compare import misses, sizes_of
-from lplab.exercises.checks.feedback import Known, Trouble
-from lplab.exercises.checks.variants import Failure, answers, function_of
-from lplab.exercises.checks.verdict import Miss, Verdict
-from lplab.exercises.exercise import RINGS, Args, Exercise, Finding, Variant
+from lplab.exercises.checks.compare import counterexamples, simplicity_key
+from lplab.exercises.checks.feedback import Failure, MatchedMistake
+from lplab.exercises.checks.variants import NoResult, answers, function_of
+from lplab.exercises.checks.verdict import Counterexample, Verdict
 from lplab.exercises.isolation import Limits, Outcome, Raised, Unusable, run_isolated
 from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.model.exercise import STAGES, Args, Exercise, Finding, Variant
 
-FORM, EXAMPLES, BOUNDARY, PROPERTIES = RINGS
-FEW = 0.05  # of all calls: that many answers may differ from those of a known mistake which explains every miss
+FORM, EXAMPLES, BOUNDARY, PROPERTIES = STAGES
+MAX_UNEXPLAINED_SHARE = 0.05  # of all calls: how many other answers may differ from those of a matching known mistake
 
 
 @dataclass(frozen=True)
-class Ring:
-    """Some calls and how to look at their results."""
+class CheckStage:
+    """Some calls and the check of their results."""
 
     name: str
     calls: tuple[Args, ...]
-    look: Callable[[Sequence[Any]], Trouble | None]
+    check: Callable[[Sequence[Any]], Failure | None]
     size: int  # of values compared
 
 
 def judge(exercise: Exercise, answer: Answer, limits: Limits | None = None) -> Verdict:
-    """The verdict on one answer. Nothing that a student does raises an error here.
+    """The verdict on one answer. Nothing in an answer raises an error here.
 
     Args:
         exercise: what is checked.
@@ -47,23 +48,23 @@ def judge(exercise: Exercise, answer: Answer, limits: Limits | None = None) -> V
     if is_stub(exercise, answer):
         return feedback.not_yet(exercise)
     compared = (*[example.args for example in exercise.examples], *exercise.boundary())
-    ruled = [_property(rule) for rule in exercise.properties]
-    calls = (*compared, *[args for ring in ruled for args in ring.calls])
+    property_stages = [_property(rule) for rule in exercise.properties]
+    calls = (*compared, *[args for stage in property_stages for args in stage.calls])
     outcome = run_isolated(answer, calls, limits=limits or Limits(), allowed=exercise.modules)
     convention = _convention(exercise, compared, outcome)
     expected = answers(function_of(exercise, convention), list(compared))
-    rings = [*_comparisons(exercise, compared, expected), *ruled]
-    trouble = _first_trouble(exercise, rings, outcome)
-    if trouble is None:
-        return feedback.passed(exercise, rings, convention, outcome)
-    if trouble.not_started:
+    stages = [*_comparisons(exercise, compared, expected), *property_stages]
+    failure = _first_failure(exercise, stages, outcome)
+    if failure is None:
+        return feedback.passed(exercise, stages, convention, outcome)
+    if failure.not_started:
         return feedback.not_yet(exercise)
-    return feedback.failed(exercise, trouble, _misconception(exercise, trouble, calls, outcome), convention, outcome)
+    return feedback.failed(exercise, failure, _matched_mistake(exercise, failure, calls, outcome), convention, outcome)
 
 
 def is_stub(exercise: Exercise, answer: Answer) -> bool:
-    """Whether the function is still as it came, comments, layout and docstring apart."""
-    return not exercise.starts_broken and _body(answer.source, answer.name) in (
+    """Whether the function is still the unmodified stub; comments, layout and docstring do not count."""
+    return not exercise.is_repair and _body(answer.source, answer.name) in (
         _body(exercise.stub, exercise.name),
         "",
         "Pass()",
@@ -72,7 +73,7 @@ def is_stub(exercise: Exercise, answer: Answer) -> bool:
 
 
 def _body(source: str, name: str) -> str:
-    """The statements of one function as text; unlike anything else if the source cannot be read."""
+    """The statements of one function as text; a text of its own if the source cannot be parsed."""
     try:
         tree = ast.parse(textwrap.dedent(source))
     except (SyntaxError, ValueError):  # the child will say where
@@ -87,122 +88,132 @@ def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-# ---- the rings ------------------------------------------------------------------------------------------------------
+# ---- the stages -----------------------------------------------------------------------------------------------------
 
 
-def _comparisons(exercise: Exercise, compared: tuple[Args, ...], expected: list[Any]) -> list[Ring]:
+def _comparisons(exercise: Exercise, compared: tuple[Args, ...], expected: list[Any]) -> list[CheckStage]:
     """The named examples, and the boundary set where there is one."""
     split = len(exercise.examples)
     whys = [example.why for example in exercise.examples]
-    rings = [_comparison(exercise, EXAMPLES, compared[:split], expected[:split], whys)]
+    stages = [_comparison(exercise, EXAMPLES, compared[:split], expected[:split], whys)]
     if compared[split:]:
-        rings.append(_comparison(exercise, BOUNDARY, compared[split:], expected[split:], []))
-    return rings
+        stages.append(_comparison(exercise, BOUNDARY, compared[split:], expected[split:], []))
+    return stages
 
 
-def _comparison(exercise: Exercise, name: str, calls: tuple[Args, ...], expected: list[Any], whys: list[str]) -> Ring:
-    """A ring in which every result is compared with the expected one, or accepted by the exercise's own rule."""
+def _comparison(
+    exercise: Exercise, name: str, calls: tuple[Args, ...], expected: list[Any], whys: list[str]
+) -> CheckStage:
+    """A stage in which every result is compared with the expected one, or accepted by the exercise's own rule."""
     sizes = [_size(exercise, result) for result in expected]
 
-    def look(results: Sequence[Any]) -> Trouble | None:
-        found = list(_misses(exercise, calls, results, expected))
+    def check(results: Sequence[Any]) -> Failure | None:
+        found = list(_counterexamples(exercise, calls, results, expected))
         if not found:
             return None
-        first, i, sentence = found[0] if whys else min(found, key=lambda each: sizes_of(each[0]))
-        return Trouble(
+        first, i, sentence = found[0] if whys else min(found, key=lambda each: simplicity_key(each[0]))
+        return Failure(
             name,
             sentence=sentence,
-            miss=first,
+            counterexample=first,
             why=whys[i] if whys else exercise.why(first.args, expected[i] if sentence else first.expected),
-            misses=tuple(miss for miss, *_ in found),
+            counterexamples=tuple(counterexample for counterexample, *_ in found),
             right=sum(sizes[: len(results)]) - len(found),
             total=sum(sizes),
         )
 
-    return Ring(name, calls, look, sum(sizes))
+    return CheckStage(name, calls, check, sum(sizes))
 
 
-def _misses(
+def _counterexamples(
     exercise: Exercise, calls: Sequence[Args], results: Sequence[Any], expected: Sequence[Any]
-) -> Iterator[tuple[Miss, int, str]]:
-    """What is missed, in which call, and in which words where the exercise has a rule of its own."""
+) -> Iterator[tuple[Counterexample, int, str]]:
+    """Each counterexample, the index of its call, and a sentence where the exercise has a rule of its own."""
     for i, (args, yours, wanted) in enumerate(zip(calls, results, expected, strict=False)):
         if exercise.accept is None:
-            yield from ((miss, i, "") for miss in misses(exercise, args, yours, wanted))
+            yield from ((each, i, "") for each in counterexamples(exercise, args, yours, wanted))
         elif sentence := exercise.accept(args, yours):
-            yield Miss(args, yours, None), i, sentence
+            yield Counterexample(args, yours, None), i, sentence
 
 
 def _size(exercise: Exercise, result: Any) -> int:
-    """How many misses a call can have: as many as elements where these are compared one by one, else one."""
+    """How many values of a call are compared: its elements where the exercise says so, else one."""
     return 1 if exercise.elements is None else int(np.size(result))
 
 
-def _property(rule: Any) -> Ring:
+def _property(rule: Any) -> CheckStage:
     calls = tuple(rule.calls())
 
-    def look(results: Sequence[Any]) -> Trouble | None:
-        finding: Finding | None = rule.look(calls, results)
+    def check(results: Sequence[Any]) -> Failure | None:
+        finding: Finding | None = rule.check(calls, results)
         if finding is None:
             return None
-        miss = Miss(finding.args, finding.yours, None) if finding.args else None
-        return Trouble(PROPERTIES, sentence=finding.sentence, rule=rule.name, miss=miss, mistake=finding.mistake)
+        counterexample = Counterexample(finding.args, finding.yours, None) if finding.args else None
+        return Failure(
+            PROPERTIES,
+            sentence=finding.sentence,
+            rule=rule.name,
+            counterexample=counterexample,
+            mistake=finding.mistake,
+        )
 
-    return Ring(PROPERTIES, calls, look, 0)
+    return CheckStage(PROPERTIES, calls, check, 0)
 
 
-def _first_trouble(exercise: Exercise, rings: list[Ring], outcome: Outcome) -> Trouble | None:
+def _first_failure(exercise: Exercise, stages: list[CheckStage], outcome: Outcome) -> Failure | None:
     position = 0
     if outcome.stopped and outcome.stopped.reason in ("syntax", "definition", "import", "tampering"):
-        return Trouble(FORM, sentence=outcome.stopped.sentence)
-    for ring in rings:
-        results = outcome.values[position : position + len(ring.calls)]
-        for i, (args, result) in enumerate(zip(ring.calls, results, strict=False)):
-            trouble = _form(exercise, args, result, position + i in outcome.changed)
-            if trouble:
-                earlier = isinstance(result, Raised) and not trouble.not_started and ring.name != PROPERTIES
-                return (ring.look(results[:i]) if earlier else None) or trouble
-        trouble = ring.look(results) if len(results) == len(ring.calls) or ring.name != PROPERTIES else None
-        if trouble:
-            return trouble
-        if len(results) < len(ring.calls):
+        return Failure(FORM, sentence=outcome.stopped.sentence)
+    for stage in stages:
+        results = outcome.values[position : position + len(stage.calls)]
+        for i, (args, result) in enumerate(zip(stage.calls, results, strict=False)):
+            failure = _form(exercise, args, result, position + i in outcome.changed)
+            if failure:
+                earlier = isinstance(result, Raised) and not failure.not_started and stage.name != PROPERTIES
+                return (stage.check(results[:i]) if earlier else None) or failure
+        failure = stage.check(results) if len(results) == len(stage.calls) or stage.name != PROPERTIES else None
+        if failure:
+            return failure
+        if len(results) < len(stage.calls):
             assert outcome.stopped is not None, "run_isolated says why calls are missing"
-            return Trouble(FORM, sentence=outcome.stopped.sentence, miss=Miss(ring.calls[len(results)], None, None))
-        position += len(ring.calls)
+            unfinished = Counterexample(stage.calls[len(results)], None, None)
+            return Failure(FORM, sentence=outcome.stopped.sentence, counterexample=unfinished)
+        position += len(stage.calls)
     return None
 
 
-def _form(exercise: Exercise, args: Args, result: Any, changed: bool) -> Trouble | None:
+def _form(exercise: Exercise, args: Args, result: Any, changed: bool) -> Failure | None:
     """What is wrong with the form of one result, if anything."""
-    miss = Miss(args, result, None)
+    counterexample = Counterexample(args, result, None)
     if isinstance(result, Raised):
         if result.type == "NotImplementedError":
-            return Trouble(FORM, not_started=True)
-        return Trouble(FORM, sentence=feedback.raised(exercise, result), miss=miss)
+            return Failure(FORM, not_started=True)
+        return Failure(FORM, sentence=feedback.raised(exercise, result), counterexample=counterexample)
     if isinstance(result, Unusable):
-        return Trouble(FORM, sentence=f"`{exercise.name}` returns {result.sentence}", miss=miss)
+        return Failure(FORM, sentence=f"`{exercise.name}` returns {result.sentence}", counterexample=counterexample)
     if result is None:
-        return Trouble(
+        return Failure(
             FORM,
             sentence=f"`{exercise.name}` returns None: a return statement is missing, or is not reached.",
-            miss=miss,
+            counterexample=counterexample,
         )
     problem = exercise.form.problem(args, result)
     if problem:
-        return Trouble(FORM, sentence=f"`{exercise.name}` {problem}.", miss=miss)
+        return Failure(FORM, sentence=f"`{exercise.name}` {problem}.", counterexample=counterexample)
     if changed:
-        return Trouble(FORM, sentence=f"`{exercise.name}` changes its input in place: work on a copy of it.", miss=miss)
+        sentence = f"`{exercise.name}` changes its input in place: work on a copy of it."
+        return Failure(FORM, sentence=sentence, counterexample=counterexample)
     return None
 
 
-# ---- which reading, which mistake -----------------------------------------------------------------------------------
+# ---- which convention, which mistake --------------------------------------------------------------------------------
 
 
 def _convention(exercise: Exercise, compared: tuple[Args, ...], outcome: Outcome) -> Variant | None:
-    """The legal reading with which most answers agree; all must, where agreeing decides nothing but the name."""
+    """The convention with which most answers agree; all must agree where it decides nothing but the name."""
     if not exercise.conventions or not outcome.values:
         return None
-    counts = [_disagreements(exercise, reading, compared, outcome) for reading in exercise.conventions]
+    counts = [_disagreements(exercise, convention, compared, outcome) for convention in exercise.conventions]
     best = counts.index(min(counts))
     return exercise.conventions[best] if counts[best] == 0 or not exercise.accept else None
 
@@ -213,36 +224,36 @@ def _disagreements(exercise: Exercise, variant: Variant, calls: Sequence[Args], 
 
 
 def _agrees(exercise: Exercise, args: Args, yours: Any, theirs: Any) -> bool:
-    if isinstance(yours, Raised) or isinstance(theirs, Failure):
-        return isinstance(yours, Raised) and isinstance(theirs, Failure)
+    if isinstance(yours, Raised) or isinstance(theirs, NoResult):
+        return isinstance(yours, Raised) and isinstance(theirs, NoResult)
     if isinstance(yours, Unusable) or yours is None:
         return False
     if exercise.form.problem(args, yours) or exercise.form.problem(args, theirs):
         return False
-    return not misses(exercise, args, yours, theirs)
+    return not counterexamples(exercise, args, yours, theirs)
 
 
-def _misconception(exercise: Exercise, trouble: Trouble, calls: Sequence[Args], outcome: Outcome) -> Known:
+def _matched_mistake(exercise: Exercise, failure: Failure, calls: Sequence[Args], outcome: Outcome) -> MatchedMistake:
     """The known mistake that gives the same answers.
 
-    If none gives the same answers everywhere, one that does so for every miss is named where it differs for few calls
-    else: a mistake that happens to be wrong in the same place is no explanation.
+    If none gives the same answers everywhere, one that gives them for every wrong call is named, provided that it
+    differs in few other calls: a mistake that is wrong in the same place by chance explains nothing.
     """
-    if trouble.ring == FORM or trouble.mistake:
-        return Known(trouble.mistake, everywhere=True)
+    if failure.stage == FORM or failure.mistake:
+        return MatchedMistake(failure.mistake, everywhere=True)
     pairs = list(zip(calls, outcome.values, strict=False))
-    missed = {id(miss.args) for miss in trouble.misses} if exercise.elements is None else set()
-    fewest, name = FEW * len(pairs), ""
-    for mistake in exercise.mutants:
+    missed = {id(each.args) for each in failure.counterexamples} if exercise.elements is None else set()
+    fewest, name = MAX_UNEXPLAINED_SHARE * len(pairs), ""
+    for mistake in exercise.mistakes:
         function, differ = function_of(exercise, mistake), 0
         for args, yours in pairs:
             if _agrees(exercise, args, yours, *answers(function, [args])):
                 continue
             differ += 1
             if not missed or id(args) in missed or differ > fewest:
-                break  # it explains too little: the other calls need no answer
+                break  # too many differ: the other calls need no comparison
         else:
             if not differ:
-                return Known(mistake.name, everywhere=True)
+                return MatchedMistake(mistake.name, everywhere=True)
             fewest, name = differ - 1, mistake.name
-    return Known(name)
+    return MatchedMistake(name)

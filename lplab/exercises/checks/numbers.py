@@ -1,4 +1,4 @@
-"""Numbers in the words of a check: exact decimals, powers of two, real minus signs."""
+"""Numbers in the messages of a check: exact decimals, powers of two, minus signs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-MINUS = "\N{MINUS SIGN}"
-FEW = 8  # numbers of a table that are shown as they stand
-_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+from lplab.number_text import MINUS, SUPERSCRIPTS
+
+MAX_TABLE_SIZE = 8  # numbers of a table that is shown as a whole
 
 
 def decimal(value: Any) -> str:
@@ -20,17 +20,17 @@ def decimal(value: Any) -> str:
     """
     value = value.item() if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0 else value
     if not isinstance(value, int | float) or isinstance(value, bool):
-        return several(value) if isinstance(value, list | tuple | np.ndarray) else repr(value)
+        return sequence_text(value) if isinstance(value, list | tuple | np.ndarray) else repr(value)
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "inf" if value > 0 else MINUS + "inf"
     text = repr(value).removesuffix(".0")
     return text.replace("-", MINUS)
 
 
-def several(values: Any) -> str:
+def sequence_text(values: Any) -> str:
     """A sequence of numbers, shortened beyond six.
 
-    >>> several((1.0, 2.5)), several(np.arange(10))
+    >>> sequence_text((1.0, 2.5)), sequence_text(np.arange(10))
     ('(1, 2.5)', '(0, 1, 2, 3, 4, 5, … 10 values)')
     """
     values = np.ravel(values).tolist()
@@ -40,38 +40,38 @@ def several(values: Any) -> str:
     return "(" + ", ".join([*shown, f"… {len(values)} values"] if len(values) > 6 else shown) + ")"
 
 
-def pair(yours: Any, expected: Any) -> tuple[str, str]:
+def differing_parts(yours: Any, expected: Any) -> tuple[str, str]:
     """Two results as text; long sequences from shortly before the place where they differ first.
 
-    >>> pair(range(10), [0, 1, 2, 3, 4, 5, 6, 8, 8, 9])
+    >>> differing_parts(range(10), [0, 1, 2, 3, 4, 5, 6, 8, 8, 9])
     ('(… from number 7 of 10: 6, 7, 8, 9)', '(… from number 7 of 10: 6, 8, 8, 9)')
-    >>> pair(0.5, (1, 2))
+    >>> differing_parts(0.5, (1, 2))
     ('0.5', '(1, 2)')
-    >>> pair(np.eye(2), np.ones((2, 2)))
+    >>> differing_parts(np.eye(2), np.ones((2, 2)))
     ('[(1, 0); (0, 1)]', '[(1, 1); (1, 1)]')
     """
     if not all(isinstance(value, list | tuple | range | np.ndarray) for value in (yours, expected)):
         return decimal(yours), decimal(expected)
-    if all(np.ndim(value) == 2 and np.size(value) <= FEW for value in (yours, expected)):
-        return by_rows(yours), by_rows(expected)
+    if all(np.ndim(value) == 2 and np.size(value) <= MAX_TABLE_SIZE for value in (yours, expected)):
+        return table_text(yours), table_text(expected)
     each = [np.ravel(value).tolist() for value in (yours, expected)]
     shortest = min(map(len, each))
     first = next((i for i in range(shortest) if each[0][i] != each[1][i]), shortest)
     if max(map(len, each)) <= 6 or first < 6:
-        return several(each[0]), several(each[1])
+        return sequence_text(each[0]), sequence_text(each[1])
     start = first - 1
     shown = [[*map(decimal, values[start : start + 6]), *(["…"] if len(values) > start + 6 else [])] for values in each]
     texts = [f"(… from number {start + 1} of {len(v)}: {', '.join(s)})" for v, s in zip(each, shown, strict=True)]
     return texts[0], texts[1]
 
 
-def by_rows(values: Any) -> str:
+def table_text(values: Any) -> str:
     """A small table, row by row.
 
-    >>> by_rows([[1.0, 2.0], [0.5, -1.0]])
+    >>> table_text([[1.0, 2.0], [0.5, -1.0]])
     '[(1, 2); (0.5, −1)]'
     """
-    return f"[{'; '.join(map(several, values))}]"
+    return f"[{'; '.join(map(sequence_text, values))}]"
 
 
 def with_power(value: Any) -> str:
@@ -87,15 +87,15 @@ def with_power(value: Any) -> str:
     mantissa = decimal(2 * fraction)
     if len(mantissa) > 8:
         return text
-    power = "2" + str(exponent - 1).translate(_RAISED)
+    power = "2" + str(exponent - 1).translate(SUPERSCRIPTS)
     times = {"1": "", MINUS + "1": MINUS}.get(mantissa, f"{mantissa} × ")
     return f"{text} ({times}{power})"
 
 
-def count(number: int) -> str:
+def count_text(number: int) -> str:
     """A count with its thousands apart.
 
-    >>> count(1284)
+    >>> count_text(1284)
     '1,284'
     """
     return f"{number:,}"

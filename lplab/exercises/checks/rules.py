@@ -12,7 +12,7 @@ import numpy as np
 
 from lplab.exercises.checks.grids import grid
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Finding, Property
+from lplab.exercises.model.exercise import Args, Finding, Property
 
 COUNT = 500
 
@@ -28,7 +28,7 @@ def wide_numbers(fmt: Any, seed: int) -> list[float]:
 def agrees_at_random(fmt: Any) -> Property:
     """Every number of a wide random set becomes the nearest one of the format."""
 
-    def look(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    def check(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
         for (x,), yours in zip(calls, results, strict=True):
             expected = float(fmt.quantize(x))
             if yours != expected:
@@ -38,7 +38,7 @@ def agrees_at_random(fmt: Any) -> Property:
         return None
 
     return Property(
-        f"{COUNT} random numbers of all sizes go to the nearest", lambda: [(x,) for x in wide_numbers(fmt, 1)], look
+        f"{COUNT} random numbers of all sizes go to the nearest", lambda: [(x,) for x in wide_numbers(fmt, 1)], check
     )
 
 
@@ -48,7 +48,7 @@ def is_odd(fmt: Any) -> Property:
     def calls() -> list[Args]:
         return [(side * x,) for x in wide_numbers(fmt, 2) for side in (1, -1)]
 
-    def look(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    def check(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
         for (x,), plus, minus in zip(calls[::2], results[::2], results[1::2], strict=True):
             if plus != -minus:
                 return Finding(
@@ -56,13 +56,13 @@ def is_odd(fmt: Any) -> Property:
                 )
         return None
 
-    return Property("opposite numbers become opposite numbers", calls, look)
+    return Property("opposite numbers become opposite numbers", calls, check)
 
 
 def is_monotone(fmt: Any) -> Property:
     """A larger number never becomes a smaller one."""
 
-    def look(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    def check(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
         for (a,), (b,), low, high in zip(calls, calls[1:], results, results[1:], strict=False):
             if low > high:
                 return Finding(
@@ -71,14 +71,14 @@ def is_monotone(fmt: Any) -> Property:
         return None
 
     return Property(
-        "a larger number never becomes a smaller one", lambda: [(x,) for x in sorted(wide_numbers(fmt, 3))], look
+        "a larger number never becomes a smaller one", lambda: [(x,) for x in sorted(wide_numbers(fmt, 3))], check
     )
 
 
 def stays_on_grid(fmt: Any) -> Property:
     """Every result is a number of the format."""
 
-    def look(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    def check(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
         numbers = set(grid(fmt).tolist())
         for (x,), yours in zip(calls, results, strict=True):
             if yours not in numbers:
@@ -87,4 +87,4 @@ def stays_on_grid(fmt: Any) -> Property:
                 )
         return None
 
-    return Property("every result is a number of the format", lambda: [(x,) for x in wide_numbers(fmt, 4)], look)
+    return Property("every result is a number of the format", lambda: [(x,) for x in wide_numbers(fmt, 4)], check)

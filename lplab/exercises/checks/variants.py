@@ -1,4 +1,4 @@
-"""Solutions and known mistakes as functions: an exercise's source texts, compiled in this process (they are ours)."""
+"""Solutions and known mistakes as functions: source texts of the library, compiled in this process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.exercise import Exercise, Variant
+from lplab.exercises.model.exercise import Exercise, Variant
 
 
 @lru_cache(maxsize=512)
 def compiled(source: str, name: str) -> Callable[..., Any]:
-    """The function ``name`` of a source text that needs nothing but math and numpy."""
+    """The function ``name`` of a source text that uses nothing but math and numpy."""
     namespace: dict[str, Any] = {"math": math, "np": np, "__name__": "__answer__"}
     exec(compile(source, f"<{name}>", "exec"), namespace)
     return namespace[name]
@@ -27,19 +27,19 @@ def function_of(exercise: Exercise, variant: Variant | None = None) -> Callable[
     return compiled(source, exercise.name)
 
 
-class Failure:
-    """What a variant gives for a call in which it raises: equal to no value."""
+class NoResult:
+    """Stands for the result of a call in which a variant raises; equal to no value."""
 
 
 def answers(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> list[Any]:
-    """What a function of ours returns for every call; ``Seeded`` arguments become generators, arrays are copied."""
+    """The results of one of these functions for every call; ``Seeded`` become generators, arrays are copied."""
     results = []
     for args in calls:
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):  # a mistake may well warn
+            with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):  # a mistake may warn
                 results.append(function(*map(_fresh, args)))
-        except Exception:  # a mistake may well raise: then it coincides with no value
-            results.append(Failure())
+        except Exception:  # a mistake may raise
+            results.append(NoResult())
     return results
 
 

@@ -1,7 +1,8 @@
-"""What a check found, as data: enough to say it in words, to draw it, and to give marks for it."""
+"""The result of a check, as data: for the message, the figure and the marks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,12 +10,15 @@ PASSED, FAILED, NOT_YET = "passed", "failed", "not yet"
 
 
 @dataclass(frozen=True)
-class Miss:
-    """One call that was answered wrongly: the arguments, what came, what should have come."""
+class Counterexample:
+    """One call with a wrong result: the arguments, the student's result, the expected one."""
 
     args: tuple[Any, ...]
     yours: Any
     expected: Any
+
+
+Miss = Counterexample  # the earlier name
 
 
 @dataclass(frozen=True)
@@ -23,15 +27,15 @@ class Verdict:
 
     Args:
         exercise, version, title: which exercise was checked.
-        status: "passed", "failed", or "not yet" for a stub that nobody has filled in.
-        ring: the ring that failed ("form", "named examples", "boundary set", "properties"); "" otherwise.
+        status: "passed", "failed", or "not yet" for an unmodified stub.
+        ring: the stage that failed ("form", "named examples", "boundary set", "properties"); "" otherwise.
         lines: the message, a paragraph a line; the first is the headline.
         points: earned, of ``most_points``.
-        right, total: of the values compared in the ring that failed, or in all rings after a pass.
-        misconception: name of the known mistake with which all answers coincide; "" if none does.
-        convention: which legal reading the answer keeps to, where there are several.
-        miss: the smallest counterexample, where there is one.
-        printed: what the student's code printed, shortened.
+        right, total: of the values compared in the stage that failed, or in all stages after a pass.
+        misconception: name of the known mistake that gives the same answers; "" if none does.
+        convention: the accepted convention that the answer follows, where there are several.
+        counterexample: the smallest one, where there is one.
+        printed: the beginning of the output of the student's code.
         seconds: that the student's code ran.
     """
 
@@ -47,13 +51,13 @@ class Verdict:
     total: int = 0
     misconception: str = ""
     convention: str = ""
-    miss: Miss | None = None
+    counterexample: Counterexample | None = None
     printed: str = ""
     seconds: float = 0.0
 
     @property
     def passed(self) -> bool:
-        """Whether all rings hold."""
+        """Whether all stages passed."""
         return self.status == PASSED
 
     @property
@@ -62,8 +66,10 @@ class Verdict:
         return "\n".join(self.lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it but the counterexample, whose numbers the text tells, for JSON."""
-        return {key: list(value) if key == "lines" else value for key, value in asdict(self).items() if key != "miss"}
+        """All fields but the counterexample, whose numbers are in the text, for JSON."""
+        values = asdict(self)
+        del values["counterexample"]
+        return values | {"lines": list(self.lines)}
 
     def __str__(self) -> str:
         return self.text
@@ -72,6 +78,17 @@ class Verdict:
         return self.text
 
     def _ipython_display_(self) -> None:
-        from lplab.exercises.display import show  # widgets are needed in a notebook only
+        _view(self)
 
-        show(self)
+
+def _print_text(verdict: Verdict) -> None:
+    print(verdict.text)
+
+
+_view: Callable[[Verdict], None] = _print_text
+
+
+def set_view(view: Callable[[Verdict], None]) -> None:
+    """Have notebooks show verdicts by calling ``view``. `lplab.exercises` sets it; without it the text is printed."""
+    global _view
+    _view = view

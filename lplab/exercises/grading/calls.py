@@ -1,4 +1,4 @@
-"""The ``check("01.2", f)`` calls of a notebook, under whatever name ``check`` goes there."""
+"""The ``check("01.2", f)`` calls of a notebook, under any name that it was imported or assigned to."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lplab.exercises.grading.cells import Cell
-from lplab.exercises.grading.slicing import Position
+from lplab.exercises.grading.slicing import CellPosition
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call: the exercise, the name of the function ("" if it is not given by name), and where it stands."""
+    """One call: the exercise, the name of the function ("" if it is not given by name), and the position."""
 
     exercise: str
     function: str
-    at: Position
+    at: CellPosition
 
 
 def calls_of(cells: Sequence[Cell]) -> Iterator[Call]:
@@ -49,7 +49,7 @@ def _is_check(node: ast.expr, known: set[str]) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "check"
 
 
-def _call(node: ast.Call, at: Position) -> Iterator[Call]:
+def _call(node: ast.Call, at: CellPosition) -> Iterator[Call]:
     values = [*node.args, *(keyword.value for keyword in node.keywords)]
     ids = [value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
     names = [value.id for value in values if isinstance(value, ast.Name)]

@@ -1,4 +1,4 @@
-"""The code cells of a notebook as Python trees: magics taken out, what cannot be read noted, nothing ever run."""
+"""The code cells of a notebook as syntax trees: magics removed, cells that cannot be parsed noted, nothing run."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Cell:
 
     @property
     def where(self) -> str:
-        """What to call it in a note."""
+        """The name of the cell in a note."""
         return f"code cell {self.number}"
 
-    def checks_by_eye(self) -> list[tuple[str, str]]:
-        """Exercise and function of each ``check("01.2", f)`` in a text that is no Python."""
+    def checks_by_pattern(self) -> list[tuple[str, str]]:
+        """Exercise and function of each ``check("01.2", f)`` in a text that cannot be parsed."""
         return [(found[1], found[2]) for found in CHECK_LINE.finditer(self.text)]
 
 
 def cells_of(notebook: dict[str, Any]) -> Iterator[Cell]:
-    """The code cells of a notebook of format 4, as `json` gives it; whatever has another form is passed over."""
+    """The code cells of a notebook of format 4, as `json` gives it; cells of another form are skipped."""
     cells = (cell for cell in notebook["cells"] if isinstance(cell, dict) and cell.get("cell_type") == "code")
     for number, cell in enumerate(cells, 1):
         source = cell.get("source", "")
@@ -50,7 +50,7 @@ def cells_of(notebook: dict[str, Any]) -> Iterator[Cell]:
 
 
 def read_cell(number: int, text: str) -> Cell:
-    r"""One cell, with its magics out of the way.
+    r"""One cell, without its magics.
 
     >>> ast.unparse(read_cell(1, "%matplotlib inline\n!ls\nx = 3").tree.body[-1])
     'x = 3'

@@ -1,7 +1,7 @@
 """A whole class at once: every answer of every file is judged in a fresh process, several at a time.
 
-Marks depend on nothing but the files: equal sources are judged once, results are put in their places by name, and the
-time limit counts the computing of each answer alone.
+Marks depend on nothing but the files: equal sources are judged once, results are assigned by name, and the time limit
+counts the computing of each answer alone.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from lplab.exercises import catalogue
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.exercise import RINGS, Exercise
 from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, Class, Mark, Student, mark_of
-from lplab.exercises.grading.merging import HandedIn, by_folder
+from lplab.exercises.grading.merging import SubmittedFile, by_folder
 from lplab.exercises.grading.submissions import Submission, clean, read_submission
 from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.model import catalogue
+from lplab.exercises.model.exercise import STAGES, Exercise
 
 READ = (".ipynb", ".json")
-REFUSED = (".py", ".pdf", ".html", ".htm", ".docx", ".zip", ".gz", ".tgz", ".tar", ".7z", ".rar")  # a row that says so
+REFUSED = (".py", ".pdf", ".html", ".htm", ".docx", ".zip", ".gz", ".tgz", ".tar", ".7z", ".rar")  # a row says why
 SKIPPED = ("__MACOSX", "__pycache__")
 
 Judge = Callable[[Exercise, Answer], Verdict]
@@ -50,7 +50,7 @@ def grade(
         jobs: answers judged at the same time; by default one for each processor. Marks do not depend on it.
         all_or_nothing: only a pass gives points.
         each_file: every file is one student; by default the files in a folder below that of the class are one student.
-        leave_out: a folder that is not looked at, where the marks go.
+        leave_out: a folder that is not searched, where the marks go.
         judged_by: judges one answer.
 
     Raises:
@@ -59,18 +59,18 @@ def grade(
     folder = Path(folder)
     wanted = [exercise for lab in dict.fromkeys(labs) for exercise in catalogue.of_lab(lab)]
     files = list(find_files(folder, leave_out))
-    handed_in: list[HandedIn] = [
+    submitted: list[SubmittedFile] = [
         (path.relative_to(folder), _read(path, folder)) for path in tqdm(files, "reading", disable=None)
     ]
-    count = len(handed_in)
-    handed_in = handed_in if each_file else by_folder(handed_in)
+    count = len(submitted)
+    submitted = submitted if each_file else by_folder(submitted)
     if not labs:
-        seen = {exercise[:2] for _, submission in handed_in for exercise in submission.answers}
+        seen = {exercise[:2] for _, submission in submitted for exercise in submission.answers}
         wanted = [exercise for lab in sorted(seen) for exercise in catalogue.of_lab(lab)]
     ids = {exercise.id for exercise in wanted}
-    tasks = {(key, answer) for _, one in handed_in for key in ids & set(one.answers) for answer in one.answers[key]}
+    tasks = {(key, answer) for _, one in submitted for key in ids & set(one.answers) for answer in one.answers[key]}
     verdicts = judge_all(sorted(tasks, key=repr), jobs or os.cpu_count() or 1, judged_by)
-    students = [_student(str(path), one, wanted, verdicts, all_or_nothing) for path, one in handed_in]
+    students = [_student(str(path), one, wanted, verdicts, all_or_nothing) for path, one in submitted]
     students.sort(key=lambda student: (student.name.casefold(), student.name, student.file))
     return Class(tuple(wanted), tuple(_distinct(students)), all_or_nothing, count, each_file)
 
@@ -105,7 +105,7 @@ def _read(path: Path, folder: Path) -> Submission:
 
 
 def judge_all(tasks: Sequence[Task], jobs: int, judged_by: Judge = judge) -> dict[Task, Verdict]:
-    """The verdict on each task; what could not be judged, even alone, is marked so."""
+    """The verdict on each task; one that fails twice has the status `NOT_JUDGED`."""
     verdicts: dict[Task, Verdict] = {}
     failed = []
     with ThreadPoolExecutor(jobs) as pool, tqdm(total=len(tasks), desc="judging", disable=None) as bar:
@@ -120,10 +120,10 @@ def judge_all(tasks: Sequence[Task], jobs: int, judged_by: Judge = judge) -> dic
         except BaseException:  # Ctrl-C: those that have not begun need not begin
             pool.shutdown(cancel_futures=True)
             raise
-    return verdicts | {task: _once_more(task, judged_by) for task in failed}
+    return verdicts | {task: _retry(task, judged_by) for task in failed}
 
 
-def _once_more(task: Task, judged_by: Judge) -> Verdict:
+def _retry(task: Task, judged_by: Judge) -> Verdict:
     """A second try, alone: the machine may have been out of memory or processes."""
     exercise = catalogue.get(task[0])
     try:
@@ -159,13 +159,13 @@ def _student(
 
 
 def _rank(verdict: Verdict) -> tuple[float, ...]:
-    """The better of two answers has more points, then the later ring, then more right in it."""
-    ring = RINGS.index(verdict.ring) if verdict.ring in RINGS else -1
-    return verdict.passed, verdict.points, ring, verdict.right / max(verdict.total, 1)
+    """The better of two answers has more points, then the later stage, then a larger share right in it."""
+    stage = STAGES.index(verdict.ring) if verdict.ring in STAGES else -1
+    return verdict.passed, verdict.points, stage, verdict.right / max(verdict.total, 1)
 
 
 def _distinct(students: Sequence[Student]) -> Iterator[Student]:
-    """Students of one name are told apart by their files."""
+    """Append the file to names that occur more than once."""
     count = Counter(student.name.casefold() for student in students)
     for student in students:
         if count[student.name.casefold()] > 1:

@@ -20,11 +20,11 @@ BINS = 8
 @cache
 def _environment() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters["points"] = lambda value: f"{value:g}".replace("-", "−")
-    return made
+    environment.filters["points"] = lambda value: f"{value:g}".replace("-", "−")
+    return environment
 
 
 def render(template: str, **values: Any) -> str:

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lplab.exercises.checks.verdict import NOT_YET, PASSED, Verdict
-from lplab.exercises.exercise import RINGS, Exercise
 from lplab.exercises.grading.submissions import clean
+from lplab.exercises.model.exercise import STAGES, Exercise
 
 MISSING = "not handed in"
 NOT_JUDGED = "not judged"  # a fault of lplab or of the machine, never of the student
-STANDS = (PASSED, *reversed(RINGS), NOT_YET, MISSING, NOT_JUDGED)  # how far an answer can have come, best first
+OUTCOMES = (PASSED, *reversed(STAGES), NOT_YET, MISSING, NOT_JUDGED)  # how far an answer can get, best first
 
 
 @dataclass(frozen=True)
 class Mark:
     """What one answer got; `Verdict` explains the fields.
 
-    >>> Mark("01.2").stand
+    >>> Mark("01.2").outcome
     'not handed in'
     """
 
@@ -40,13 +40,13 @@ class Mark:
         return self.status == PASSED
 
     @property
-    def stand(self) -> str:
-        """How far the answer has come: one of `STANDS`."""
+    def outcome(self) -> str:
+        """The furthest point that the answer reached: one of `OUTCOMES`."""
         return self.ring or self.status
 
     @property
     def message(self) -> str:
-        """What was said about it, without the last line, which tells the student what to do next."""
+        """The message of the check without its last line, which tells the student what to do next."""
         return " ".join(self.lines[:-1] if self.ring else self.lines)
 
     @property
@@ -56,7 +56,7 @@ class Mark:
 
 
 def mark_of(verdict: Verdict, where: str, all_or_nothing: bool) -> Mark:
-    """The mark that a verdict stands for; only passes count if ``all_or_nothing``."""
+    """The mark for a verdict; only passes count if ``all_or_nothing``."""
     points = 0.0 if all_or_nothing and not verdict.passed else float(verdict.points)
     return Mark(
         verdict.exercise, verdict.status, verdict.ring, verdict.misconception, verdict.convention, points,
@@ -71,7 +71,7 @@ class Student:
     Args:
         name, file: of the student, and the path in the folder of the class: of the file, or of a folder of several.
         marks: by exercise id; every exercise that is graded has one.
-        notes: what was odd about the file.
+        notes: remarks about the file.
         problem: why it could not be graded, or "".
         predictions, history: from a report: see `Submission`.
     """
@@ -107,12 +107,12 @@ class Class:
 
     @property
     def most_points(self) -> int:
-        """What a student can get."""
+        """The highest possible total."""
         return sum(exercise.points for exercise in self.exercises)
 
     @property
     def broken(self) -> tuple[Student, ...]:
-        """Those whose file could not be graded."""
+        """Students whose file could not be graded."""
         return tuple(student for student in self.students if student.problem)
 
     def marks_of(self, exercise_id: str) -> list[Mark]:

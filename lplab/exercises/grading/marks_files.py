@@ -82,7 +82,7 @@ def _details(marks: Class) -> Iterator[list[Any]]:
 
 
 def _history(student: Student, exercise_id: str) -> dict[str, Any]:
-    """What a report tells of the way to the answer; empty for notebooks."""
+    """Attempts, hints and whether the solution was seen, from a report; empty for notebooks."""
     known = student.history.get(exercise_id)
     if known is None:
         return {"attempts": "", "hints": "", "solution_seen": ""}
@@ -131,16 +131,16 @@ def gradescope_object(student: Student, marks: Class) -> dict[str, Any]:
     }
 
 
-def _gradescope_test(mark: Mark, title: str, most: int) -> dict[str, Any]:
+def _gradescope_test(mark: Mark, title: str, max_score: int) -> dict[str, Any]:
     return {
         "number": mark.exercise,
         "name": title,
         "score": mark.points,
-        "max_score": most,
+        "max_score": max_score,
         "status": "passed" if mark.passed else "failed",
         "output": "\n".join(mark.lines) or "No answer was handed in.",
         "output_format": "text",
-        "tags": [f"lab {mark.exercise[:2]}", mark.stand],
+        "tags": [f"lab {mark.exercise[:2]}", mark.outcome],
         "visibility": "visible",
     }
 
@@ -151,7 +151,7 @@ def distinct_names(names: Iterable[str]) -> list[str]:
     >>> distinct_names(["Ada/lab 1", "ada lab 1", "../..", "Zoë"])
     ['Ada_lab_1', 'ada_lab_1-2', 'student', 'Zoë']
     """
-    made: list[str] = []
+    result: list[str] = []
     taken = set()
     for name in names:
         plain = again = re.sub(r"[^\w.-]+", "_", name)[:80].strip("._-") or "student"
@@ -160,5 +160,5 @@ def distinct_names(names: Iterable[str]) -> list[str]:
             number += 1
             again = f"{plain}-{number}"
         taken.add(again.casefold())
-        made.append(again)
-    return made
+        result.append(again)
+    return result

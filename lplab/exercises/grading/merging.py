@@ -1,4 +1,4 @@
-"""One student from several files: those in a folder of their own belong together."""
+"""Merge the files of a student: those in one folder below that of the class."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pathlib import PurePath
 from lplab.exercises.grading.submissions import Submission, clean
 from lplab.exercises.isolation.answers import Answer
 
-HandedIn = tuple[PurePath, Submission]  # path from the folder of the class, and what the file holds
+SubmittedFile = tuple[PurePath, Submission]  # path from the folder of the class, and the contents
 
 
-def by_folder(handed_in: Iterable[HandedIn]) -> list[HandedIn]:
+def by_folder(files: Iterable[SubmittedFile]) -> list[SubmittedFile]:
     """One submission for each folder below that of the class, named by it; files beside those folders stay as they are.
 
     >>> files = [(PurePath(f"{name}.ipynb"), Submission(name)) for name in ("bob", "ada/00", "ada/01")]
     >>> [(one.name, one.notes) for _, one in by_folder(files)]
     [('ada', ('2 files: 00.ipynb, 01.ipynb',)), ('bob', ())]
     """
-    found: list[HandedIn] = []
-    ordered = sorted(handed_in, key=lambda pair: (pair[0].parent.parts, pair[0].name))
+    merged_files: list[SubmittedFile] = []
+    ordered = sorted(files, key=lambda pair: (pair[0].parent.parts, pair[0].name))
     for folder, group in groupby(ordered, key=lambda pair: pair[0].parent):
-        files = list(group)
-        found += [merged(folder, files)] if folder.parts else files
-    return sorted(found, key=lambda pair: pair[0].parts)
+        members = list(group)
+        merged_files += [merged(folder, members)] if folder.parts else members
+    return sorted(merged_files, key=lambda pair: pair[0].parts)
 
 
-def merged(folder: PurePath, files: Sequence[HandedIn]) -> HandedIn:
+def merged(folder: PurePath, files: Sequence[SubmittedFile]) -> SubmittedFile:
     """The files of one folder as one submission: all their answers, and notes that say which file they are about."""
     parts = [(clean(path.name), one) for path, one in files]
     broken = [f"{file} {one.problem}" for file, one in parts if one.problem]
@@ -38,7 +38,7 @@ def merged(folder: PurePath, files: Sequence[HandedIn]) -> HandedIn:
     notes += [f"{file}: {note}" if len(parts) > 1 else note for file, one in parts for note in one.notes]
     answers = _answers(parts)
     readable = [one for _, one in parts if not one.problem]
-    whole = Submission(
+    submission = Submission(
         name=clean(folder.as_posix()),
         answers={key: tuple(some) for key, some in sorted(answers.items())},
         predictions={key: guess for one in reversed(readable) for key, guess in one.predictions.items()},
@@ -47,7 +47,7 @@ def merged(folder: PurePath, files: Sequence[HandedIn]) -> HandedIn:
         history={key: past for one in reversed(readable) for key, past in one.history.items()},
         problem="" if readable else parts[0][1].problem if len(parts) == 1 else "; ".join(broken),
     )
-    return (files[0][0] if len(files) == 1 else folder), whole
+    return (files[0][0] if len(files) == 1 else folder), submission
 
 
 def _answers(parts: Sequence[tuple[str, Submission]]) -> Mapping[str, dict[Answer, str]]:

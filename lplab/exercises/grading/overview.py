@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import lplab
-from lplab.exercises.exercise import Exercise
 from lplab.exercises.grading.html_pages import Bar, bars, histogram, render
-from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, STANDS, Class, Mark
+from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, OUTCOMES, Class, Mark
+from lplab.exercises.model.exercise import Exercise
 
-MOST = 12  # frequent mistakes listed for an exercise
-LABELS = {  # of a mark's stand
+MAX_MISTAKES = 12  # frequent mistakes listed for an exercise
+LABELS = {  # of a mark's outcome
     "passed": "passes all checks",
     "properties": "fails a property",
     "boundary set": "fails in the boundary set",
@@ -31,7 +31,7 @@ class ExerciseView:
     """One exercise in a class: how far its answers came, frequent mistakes with their counts, mean points."""
 
     exercise: Exercise
-    rings: Sequence[Bar]
+    outcomes: Sequence[Bar]
     misconceptions: Sequence[tuple[str, int]]
     complaints: Sequence[tuple[str, int]]
     answers: int
@@ -50,14 +50,14 @@ class QuestionView:
 
 
 def view_of(exercise: Exercise, marks: Sequence[Mark]) -> ExerciseView:
-    """What the class made of one exercise."""
+    """The results of the class in one exercise."""
     answered = [mark for mark in marks if mark.status != MISSING]
-    stands = Counter(mark.stand for mark in marks)
+    outcomes = Counter(mark.outcome for mark in marks)
     known = Counter(mark.misconception for mark in marks if mark.misconception)
     others = Counter(mark.complaint for mark in marks if mark.ring and not mark.misconception)
     return ExerciseView(
         exercise,
-        bars([(LABELS[stand], stands[stand]) for stand in STANDS if stands[stand]]),
+        bars([(LABELS[outcome], outcomes[outcome]) for outcome in OUTCOMES if outcomes[outcome]]),
         _frequent(known),
         _frequent(others),
         len(answered),
@@ -66,7 +66,7 @@ def view_of(exercise: Exercise, marks: Sequence[Mark]) -> ExerciseView:
 
 
 def _frequent(counts: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST]
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_MISTAKES]
 
 
 def questions_of(marks: Class) -> list[QuestionView]:
@@ -75,13 +75,13 @@ def questions_of(marks: Class) -> list[QuestionView]:
     for student in marks.students:
         for key, guess in student.predictions.items():
             guesses[key, guess["question"]].append(guess)
-    found = []
+    views = []
     for (key, question), some in sorted(guesses.items()):
         truth, unit = some[0]["truth"], some[0]["unit"]
         shown = truth if isinstance(truth, str) else f"{truth:g}{' ' * bool(unit)}{unit}"
-        made = histogram([guess["guess"] for guess in some], truth, unit)
-        found.append(QuestionView(key, question, shown, len(some), made))
-    return found
+        bars_of_guesses = histogram([guess["guess"] for guess in some], truth, unit)
+        views.append(QuestionView(key, question, shown, len(some), bars_of_guesses))
+    return views
 
 
 def overview_page(marks: Class) -> str:

@@ -1,4 +1,4 @@
-"""What a student hands in: one JSON file for the grader, one page to read, made from the progress file."""
+"""The report that a student submits: a JSON file for the grader and a page to read, from the progress file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import lplab
-from lplab.exercises import catalogue
 from lplab.exercises.checks.verdict import PASSED
-from lplab.exercises.exercise import RINGS, Exercise
 from lplab.exercises.grading.html_pages import render
 from lplab.exercises.grading.marks_files import distinct_names
 from lplab.exercises.grading.report_file import SCHEMA, digest
+from lplab.exercises.model import catalogue
+from lplab.exercises.model.exercise import STAGES, Exercise
 from lplab.exercises.progress.bar import bar_of
 from lplab.exercises.progress.records import Record, State
 
@@ -61,38 +61,38 @@ def report_of(state: State, labs: Sequence[str] = (), name: str = "") -> dict[st
 
 def versions() -> dict[str, str]:
     """Versions of lplab, Python and what else is installed that results could depend on."""
-    found = {"lplab": lplab.__version__, "python": platform.python_version()}
+    installed = {"lplab": lplab.__version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:  # not needed for these labs
             continue
-    return found
+    return installed
 
 
 def _entry(exercise: Exercise, record: Record) -> dict[str, Any]:
     facts = {"id": exercise.id, "title": exercise.title, "lab": exercise.lab}
-    rings = rings_of(exercise, PASSED if record.passed else record.status, record.ring)
-    return {**facts, **asdict(record), "most_points": exercise.points, "rings": rings}
+    stages = stages_of(exercise, PASSED if record.passed else record.status, record.ring)
+    return {**facts, **asdict(record), "most_points": exercise.points, "rings": stages}
 
 
-def rings_of(exercise: Exercise, status: str, ring: str) -> dict[str, str]:
-    """What a check said of each ring that the exercise has: it held, it fails, or it was not reached.
+def stages_of(exercise: Exercise, status: str, failed: str) -> dict[str, str]:
+    """The result of each stage that the exercise has: it held, it fails, or it was not reached.
 
-    >>> rings_of(catalogue.get("01.2"), "failed", "boundary set")
+    >>> stages_of(catalogue.get("01.2"), "failed", "boundary set")
     {'form': 'held', 'named examples': 'held', 'boundary set': 'fails', 'properties': 'not reached'}
     """
     absent = {"boundary set": not exercise.boundary(), "properties": not exercise.properties}
-    present = [name for name in RINGS if not absent.get(name)]
+    present = [name for name in STAGES if not absent.get(name)]
     if status == PASSED:
         return dict.fromkeys(present, HELD)
-    place = RINGS.index(ring) if ring in RINGS else -1
-    return {name: HELD if RINGS.index(name) < place else FAILS if name == ring else UNREACHED for name in present}
+    place = STAGES.index(failed) if failed in STAGES else -1
+    return {name: HELD if STAGES.index(name) < place else FAILS if name == failed else UNREACHED for name in present}
 
 
 def report_page(report: dict[str, Any]) -> str:
     """The page to read: the same content, without the numbers that only a grader needs."""
-    return render("report.html", report=report, rings=RINGS)
+    return render("report.html", report=report, stages=STAGES)
 
 
 def write_report(report: dict[str, Any], folder: Path) -> list[Path]:

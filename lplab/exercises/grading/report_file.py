@@ -1,4 +1,4 @@
-"""The report file: what ``lplab report`` writes and ``lplab grade`` reads, however somebody has changed it since."""
+"""The report file, which ``lplab report`` writes and ``lplab grade`` reads, edited or not."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lplab.exercises import catalogue
 from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.model import catalogue
 
 SCHEMA = 1
 HISTORY = {"attempts": int, "hints": int, "solution_at": str, "passed_at": str, "version": int}  # kept for the marks
-LONGEST = 500  # characters of a question or guess
-MOST = 200  # exercises or predictions of one report that are read: a course has fewer
+MAX_CHARACTERS = 500  # characters of a question or guess
+MAX_ENTRIES = 200  # exercises or predictions of one report that are read: a course has fewer
 
 
 class ReportError(ValueError):
@@ -25,14 +25,14 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True)
 class Report:
-    """What a report says.
+    """The contents of a report.
 
     Args:
         name: as the student gave it, or "".
-        answers: by exercise id: the passing answer, then the latest, each with a word for where it stands.
+        answers: by exercise id: the passing answer, then the latest; each with "passing answer" or "latest answer".
         predictions: by question id: question, guess, truth, unit.
         history: by exercise id: what there is of attempts, hints, solution_at, passed_at, version.
-        notes: what is odd about it.
+        notes: remarks about it.
     """
 
     name: str
@@ -83,7 +83,7 @@ def read_report(data: Mapping[str, Any]) -> Report:
 
 
 def _entries(value: Any) -> Iterable[dict[str, Any]]:
-    some = value[:MOST] if isinstance(value, list) else []
+    some = value[:MAX_ENTRIES] if isinstance(value, list) else []
     return (entry for entry in some if isinstance(entry, dict) and isinstance(entry.get("id"), str))
 
 
@@ -94,7 +94,7 @@ def _answers(entry: Mapping[str, Any]) -> dict[Answer, str]:
         if isinstance(source, str) and source.strip() and isinstance(name, str):
             try:
                 found.setdefault(Answer(source.encode("utf-8", "replace").decode(), name), f"{which} answer")
-            except ValueError:  # no name that a function can have: somebody has changed the file
+            except ValueError:  # the name is no identifier: the file was edited
                 continue
     return found
 
@@ -104,7 +104,7 @@ def _passing_name(entry: Mapping[str, Any]) -> Any:
     if entry.get("passing_function"):
         return entry["passing_function"]
     latest = str(entry.get("function"))
-    if not latest.isidentifier():  # somebody has changed the file
+    if not latest.isidentifier():  # the file was edited
         return latest
     defined = re.search(rf"^(def {latest}\b|{latest}\s*=)", str(entry.get("passing")), re.MULTILINE)
     return latest if defined else catalogue.get(entry["id"]).name
@@ -119,14 +119,14 @@ def _prediction(entry: Mapping[str, Any]) -> dict[str, Any]:
     guess, truth = _number_or_text(entry.get("guess")), _number_or_text(entry.get("truth"))
     if guess is None or truth is None:
         return {}
-    texts = {key: str(entry.get(key) or "")[:LONGEST] for key in ("id", "question", "unit")}
+    texts = {key: str(entry.get(key) or "")[:MAX_CHARACTERS] for key in ("id", "question", "unit")}
     return {**texts, "guess": guess, "truth": truth}
 
 
 def _number_or_text(value: Any) -> float | str | None:
     """A finite number, or text; infinities and numbers beyond all floats as text; None for anything else."""
     if isinstance(value, str):
-        return value[:LONGEST]
+        return value[:MAX_CHARACTERS]
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

@@ -1,7 +1,7 @@
-"""From the cells of a notebook, the part that one function needs: its own definition, and what that uses.
+"""Program slicing: from the cells of a notebook, the definition of one function and all that it uses.
 
-Only definitions are taken: imports, functions, classes, assignments. Loops, calls and prints are never run; where they
-change something that the function uses, a note says so.
+Only definitions are included: imports, functions, classes, assignments. Loops, calls and prints are never run; where
+they change something that the function uses, a note says so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 from lplab.exercises.grading.cells import Cell
 from lplab.exercises.isolation.answers import Answer
 
-Position = tuple[int, int]  # number of the cell, place of the statement in it
+CellPosition = tuple[int, int]  # number of the cell, place of the statement in it
 SIMPLE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 HARMLESS = (ast.Import, ast.ImportFrom, ast.Pass, ast.Raise)  # beside definitions in a try or an if
 METHODS = ("add", "append", "clear", "extend", "fill", "insert", "pop", "remove", "reverse", "sort", "update")
@@ -24,17 +24,17 @@ METHODS = ("add", "append", "clear", "extend", "fill", "insert", "pop", "remove"
 
 @dataclass(frozen=True)
 class Definition:
-    """One statement that gives names a meaning.
+    """One statement that defines names.
 
     Args:
-        at: where it stands.
+        at: its position.
         names: what it defines; empty for ``from x import *``.
         needs: the global names that it uses.
         text: its source.
         is_import, by_value: whether it is an import; whether it takes the values of names when it runs.
     """
 
-    at: Position
+    at: CellPosition
     names: frozenset[str]
     needs: frozenset[str]
     text: str
@@ -43,8 +43,8 @@ class Definition:
 
 
 @dataclass(frozen=True)
-class Found:
-    """An answer, the definitions that it was made of, and the names that it uses."""
+class SlicedAnswer:
+    """An answer, the definitions in it, and the names that it uses."""
 
     answer: Answer
     used: tuple[Definition, ...]
@@ -52,11 +52,11 @@ class Found:
 
 
 class Definitions:
-    """All definitions of a notebook, and what else happens to their names."""
+    """All definitions of a notebook, and the statements that change their names."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.all: list[Definition] = []
-        self.changes: dict[str, list[Position]] = {}  # names that are changed by statements that are not taken
+        self.changes: dict[str, list[CellPosition]] = {}  # names changed by statements that are not included
         for cell in cells:
             body = cell.tree.body if cell.tree else []
             lines = cell.text.split("\n")
@@ -74,17 +74,17 @@ class Definitions:
             for name in definition.names:
                 self.by_name.setdefault(name, []).append(definition)
 
-    def answers(self, name: str, check: Position) -> list[Found]:
-        """What ``name`` can mean for a check at this position: as the cells stand, or with the latest of everything.
+    def answers(self, name: str, check: CellPosition) -> list[SlicedAnswer]:
+        """What ``name`` can mean for a check at this position: by the order of cells, or by the latest definitions.
 
         The two differ where a name is defined more than once: cells run from top to bottom give the first, cells that
         were gone back to give the second. An empty list if nothing defines the name.
         """
-        found = [self._answer(name, check), self._answer(name, None, cell=check[0])]
-        both = [one for one in found if one is not None]
+        candidates = [self._answer(name, check), self._answer(name, None, cell=check[0])]
+        both = [one for one in candidates if one is not None]
         return both[:1] if len({frozenset(one.used) for one in both}) == 1 else both
 
-    def _answer(self, name: str, before: Position | None, cell: int = 0) -> Found | None:
+    def _answer(self, name: str, before: CellPosition | None, cell: int = 0) -> SlicedAnswer | None:
         own = self._choose(name, before, cell)
         if own is None:
             return None
@@ -92,16 +92,16 @@ class Definitions:
         if before and all(definition.at < before for definition in used):
             used.sort(key=lambda definition: definition.at)  # as the cells ran
         needs = frozenset().union(*(definition.needs for definition in used))
-        return Found(Answer(self._source(used, needs), name), tuple(used), needs)
+        return SlicedAnswer(Answer(self._source(used, needs), name), tuple(used), needs)
 
-    def _choose(self, name: str, before: Position | None, cell: int = 0) -> Definition | None:
+    def _choose(self, name: str, before: CellPosition | None, cell: int = 0) -> Definition | None:
         """The definition of a name that counts: that of the cell, the latest before a position, the latest."""
         known = self.by_name.get(name, [])
         beside = [definition for definition in known if definition.at[0] == cell]
         above = [definition for definition in known if before and definition.at < before]
         return next((some[-1] for some in (beside, above, known) if some), None)
 
-    def _gather(self, own: Definition, before: Position | None) -> list[Definition]:
+    def _gather(self, own: Definition, before: CellPosition | None) -> list[Definition]:
         """A definition and all that it needs, those that are needed first; functions may need each other."""
         order: list[Definition] = []
         entered = {own}
@@ -117,7 +117,7 @@ class Definitions:
                 path.append((deeper, self._needed(deeper, before)))
         return order
 
-    def _needed(self, definition: Definition, before: Position | None) -> Iterator[Definition]:
+    def _needed(self, definition: Definition, before: CellPosition | None) -> Iterator[Definition]:
         for name in sorted(definition.needs):
             chosen = None
             if definition.by_value and (before or name in definition.names):  # n = n + 1: the n above it
@@ -130,19 +130,19 @@ class Definitions:
 
     def _source(self, used: list[Definition], needs: frozenset[str]) -> str:
         unknown = needs - {name for definition in used for name in definition.names} - set(dir(builtins))
-        stars = [d for d in self.all if d.is_import and not d.names and _may_give(d.text, unknown)]
+        stars = [d for d in self.all if d.is_import and not d.names and _may_define(d.text, unknown)]
         future = [d for d in self.all if d.text.startswith("from __future__ ")]
         imports = dict.fromkeys(d.text for d in [*future, *stars, *used] if d.is_import)
         blocks = [definition.text for definition in used if not definition.is_import]
         return "\n\n\n".join(filter(None, ["\n".join(imports), *blocks])) + "\n"
 
 
-def _may_give(star: str, unknown: frozenset[str]) -> bool:
-    """Whether a ``from x import *`` is taken: it may shadow builtins (numpy, math), or give a name that is missing."""
+def _may_define(star: str, unknown: frozenset[str]) -> bool:
+    """Whether to include a ``from x import *``: it may shadow builtins (numpy, math) or define a missing name."""
     return star.split()[1] in ("math", "numpy") or (bool(unknown) and not star.startswith("from lplab"))
 
 
-def _imports(node: ast.Import | ast.ImportFrom, at: Position) -> Iterator[Definition]:
+def _imports(node: ast.Import | ast.ImportFrom, at: CellPosition) -> Iterator[Definition]:
     """One definition for each imported name, so that an answer imports nothing that it does not use."""
     origin = f"from {'.' * node.level}{node.module or ''} " if isinstance(node, ast.ImportFrom) else ""
     for alias in node.names:
@@ -172,14 +172,14 @@ def _is_plain(target: ast.expr) -> bool:
     return isinstance(target, ast.Name) or (isinstance(target, ast.Starred) and _is_plain(target.value))
 
 
-def _definition(node: ast.stmt, text: str, at: Position) -> Definition:
+def _definition(node: ast.stmt, text: str, at: CellPosition) -> Definition:
     names, needs = _names(text)
     by_value = not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     return Definition(at, names, needs, text, by_value=by_value)
 
 
 def _text(lines: Sequence[str], body: Sequence[ast.stmt], place: int) -> str:
-    """The source of one statement, decorators and comments included; made anew where it shares a line with another."""
+    """The source of one statement, decorators and comments included; unparsed where it shares a line with another."""
     node = body[place]
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
     neighbours = [*body[max(place - 1, 0) : place], *body[place + 1 : place + 2]]
@@ -217,13 +217,13 @@ def changed_names(node: ast.stmt) -> set[str]:
     >>> sorted(changed_names(ast.parse("for i in range(3): table[i] = 2.0**i").body[0]))
     ['i', 'table']
     """
-    found = set()
+    names = set()
     for part in ast.walk(node):
         if isinstance(part, ast.Name | ast.Subscript | ast.Attribute) and not isinstance(part.ctx, ast.Load):
-            found.add(_base(part))
+            names.add(_base(part))
         elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in METHODS:
-            found.add(_base(part.func))
-    return found - {""}
+            names.add(_base(part.func))
+    return names - {""}
 
 
 def _base(node: ast.expr) -> str:

@@ -1,4 +1,4 @@
-"""What one student handed in: a notebook or a report, read without running anything of it.
+"""The submission of one student: a notebook or a report, read without running any of it.
 
 A file that cannot be graded gives a `Submission` whose ``problem`` says why, never an error: one broken file must not
 stop a class.
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from lplab.exercises.grading.cells import cells_of
-from lplab.exercises.grading.finding import Finds
+from lplab.exercises.grading.collected_answers import CollectedAnswers
 from lplab.exercises.grading.report_file import ReportError, read_report
 from lplab.exercises.isolation.answers import Answer
 
-LARGEST = 64 * 2**20  # bytes of a file that is read
+MAX_FILE_BYTES = 64 * 2**20  # bytes of a file that is read
 SIGNATURES = {  # of files that are neither, by their first bytes
     b"PK\x03\x04": "a zip archive; unpack it",
     b"\x1f\x8b": "a gzip archive; unpack it",
@@ -118,7 +118,7 @@ def _bytes(path: Path) -> bytes:
         if not path.is_file():
             raise _BrokenError("is no file" if path.exists() else "is not there")
         size = path.stat().st_size
-        if size > LARGEST:
+        if size > MAX_FILE_BYTES:
             raise _BrokenError(f"is too large: {size / 1e6:.0f} MB; clear its outputs and save it again")
         raw = path.read_bytes()
     except OSError as error:
@@ -152,13 +152,13 @@ def _from_notebook(data: dict[str, Any], name: str) -> Submission:
     cells = list(cells_of(data))
     if not any(cell.text.strip() for cell in cells):
         raise _BrokenError("has no code cells")
-    finds = Finds(cells)
-    finds.look()
-    if not finds.answers:
-        raise _BrokenError("; ".join(["checks no exercise", *finds.notes]))
-    answers = {key: tuple(some) for key, some in sorted(finds.answers.items())}
-    places = {key: tuple(some.values()) for key, some in sorted(finds.answers.items())}
-    return Submission(name, answers, notes=tuple(finds.notes), places=places)
+    collected = CollectedAnswers(cells)
+    collected.collect()
+    if not collected.answers:
+        raise _BrokenError("; ".join(["checks no exercise", *collected.notes]))
+    answers = {key: tuple(some) for key, some in sorted(collected.answers.items())}
+    places = {key: tuple(some.values()) for key, some in sorted(collected.answers.items())}
+    return Submission(name, answers, notes=tuple(collected.notes), places=places)
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-r"""Students' functions at a distance: called in a process of their own, with limits, so that nothing they do harms.
+r"""Run students' functions in a process of their own, with limits, so that nothing they do harms the caller.
 
 **What this protects against**: mistakes, and the shortcuts that come to mind. An endless loop, recursion without end, a
 huge allocation, a crash of the interpreter, ``sys.exit``, a flood of output, threads and processes left running,
-arguments changed in place, numpy functions replaced, imports that the exercise does not need, a look at the reference
+arguments changed in place, numpy functions replaced, imports that the exercise does not need, access to the reference
 solution through ``import`` or ``inspect``: each ends in one clear line, the notebook's kernel lives, and no process
 stays. Results come back as numbers and text, are never unpickled, and are judged in the caller's process: code in the
 child that forges them would have to know the right ones.
@@ -37,7 +37,7 @@ from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.isolation.outcome import Limits, Outcome, Raised, Stopped, Unusable
 from lplab.exercises.isolation.processes import Child
 from lplab.exercises.isolation.run import Run
-from lplab.exercises.isolation.wire import CannotTravelError, Seeded, encode_argument
+from lplab.exercises.isolation.wire import Seeded, UnserializableError, encode_argument
 
 __all__ = ["Limits", "Outcome", "Raised", "Seeded", "Stopped", "Unusable", "run_isolated"]
 
@@ -66,7 +66,7 @@ def run_isolated(
         Child(request, folder, _path(allowed)) as child,
     ):
         run.follow(child)
-    run.weigh_printed(child)  # once more, since the last of it may have come after the last look
+    run.check_printed(child)  # again: output may have arrived after the last measurement
     seconds = time.perf_counter() - begun
     return Outcome(tuple(run.values), run.stopped, tuple(run.changed), child.beginning(), seconds)
 
@@ -83,12 +83,12 @@ def _request(answer: Answer, calls: Sequence[tuple], limits: Limits, allowed: Se
     for number, arguments in enumerate(calls, 1):
         try:
             lines.append([encode_argument(argument) for argument in arguments])
-        except CannotTravelError as error:
+        except UnserializableError as error:
             raise ValueError(f"call {number} has an argument that cannot be sent: {error}") from None
     return "".join(json.dumps(line) + "\n" for line in lines).encode("ascii") + b"\n"
 
 
 def _path(allowed: Sequence[str]) -> list[str]:
-    """Where numpy lies (it need not be where the child looks), and lplab if the exercise allows a module of it."""
+    """The folders of numpy (the child might not find it), and of lplab if the exercise allows one of its modules."""
     wanted = [np, *([lplab] if any(name.partition(".")[0] == "lplab" for name in allowed) else [])]
     return list(dict.fromkeys(str(Path(str(module.__file__)).parents[1]) for module in wanted))

@@ -1,4 +1,4 @@
-"""A student's function with all that it uses, as one text that runs anywhere: in a process of its own, in a report."""
+"""A student's function and all that it uses, as self-contained source: for the child process and for the report."""
 
 import __future__
 
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from lplab.exercises.isolation.literals import MODULES, NotPlainError, describe_type, to_literal
 from lplab.exercises.isolation.sources import source_of_class, source_of_function, undecorated
-from lplab.exercises.isolation.spelling import MODULES, NotPlainError, described, spell
 
 SHELLS = ("IPython", "ipykernel")  # they put their own exit, open and display among a notebook's names
 UNNAMED = "answer"  # the name of a lambda
@@ -33,16 +33,16 @@ class Answer:
 
     def __post_init__(self) -> None:
         if not isinstance(self.source, str):
-            raise ValueError(f"the source of an answer is text, not {described(self.source)}")
+            raise ValueError(f"the source of an answer is text, not {describe_type(self.source)}")
         if not isinstance(self.name, str) or not self.name.isidentifier() or keyword.iskeyword(self.name):
             raise ValueError(f"an answer needs the name of a function, not {self.name!r}")
 
 
 def answer_of(function: Callable) -> Answer:
-    """The answer that a live function is: its source, and that of all it uses.
+    """The answer made from a live function: its source and that of everything it uses.
 
-    Taken along: functions and classes of the same notebook or module (their source, and what they use in turn),
-    imports, constants, and the variables of a function around it. What cannot be taken along raises a ValueError of one
+    Included: functions and classes of the same notebook or module (their source, and what they use in turn),
+    imports, constants, and the variables of a function around it. What cannot be included raises a ValueError of one
     line: objects such as a DataFrame or a file, methods, a function without source.
 
     >>> from math import floor
@@ -59,17 +59,17 @@ def answer_of(function: Callable) -> Answer:
     <BLANKLINE>
     """
     if not callable(function):
-        raise ValueError(f"an answer is a function, not {described(function)}")
-    luggage = _Luggage(getattr(undecorated(function)[0], "__module__", None))
-    name = luggage.pack_answer(function)
-    return Answer(luggage.text(), name)
+        raise ValueError(f"an answer is a function, not {describe_type(function)}")
+    dependencies = _Dependencies(getattr(undecorated(function)[0], "__module__", None))
+    name = dependencies.add_answer(function)
+    return Answer(dependencies.text(), name)
 
 
-class _Luggage:
-    """What an answer takes along: each name once, and before the names whose definitions need it."""
+class _Dependencies:
+    """What an answer depends on: each name once, defined before the names whose definitions use it."""
 
     def __init__(self, home: str | None) -> None:
-        self.home = home  # the module whose functions and classes go along as source; others are imported
+        self.home = home  # functions and classes of this module are included as source; others are imported
         self.future = ""
         self.imports: dict[str, None] = {}
         self.blocks: list[str] = []
@@ -82,21 +82,21 @@ class _Luggage:
         parts = ["\n".join([self.future, *self.imports]).strip(), *self.blocks, "\n".join(self.aliases)]
         return "\n\n".join(filter(None, parts)) + "\n"
 
-    def pack_answer(self, function: Any) -> str:
-        """Pack the answer itself, and return its name."""
+    def add_answer(self, function: Any) -> str:
+        """Add the answer itself, and return its name."""
         name = str(getattr(function, "__name__", ""))
         defined = isinstance(undecorated(function)[0], types.FunctionType | type)
         line = None if defined and not _of_a_library(self.home) else _import_line(name, function)
         if line is None and defined:
-            return self._pack_definition(None, function, _names_of(self.home))
+            return self._add_definition(None, function, _names_of(self.home))
         if line is None:
             raise ValueError(
-                f"an answer is a function made with def, not {described(function)}; write one that calls it"
+                f"an answer is a function made with def, not {describe_type(function)}; write one that calls it"
             )
         self.imports[line] = None
         return name
 
-    def pack(self, name: str, value: Any, user: str, scope: dict[str, Any]) -> None:
+    def add(self, name: str, value: Any, user: str, scope: dict[str, Any]) -> None:
         """Make ``name`` stand for ``value``, as it does for the function or class ``user``."""
         if name in self.values:
             if not _equal(self.values[name], value):
@@ -107,13 +107,13 @@ class _Luggage:
         if isinstance(value, types.ModuleType):
             self.imports[f"import {name}" if name == value.__name__ else f"import {value.__name__} as {name}"] = None
         elif isinstance(inner, types.FunctionType | type) and inner.__module__ == self.home:
-            self._pack_definition(name, value, scope)
+            self._add_definition(name, value, scope)
         else:
-            self._pack_other(name, value, user)
+            self._add_other(name, value, user)
 
-    def _pack_other(self, name: str, value: Any, user: str) -> None:
+    def _add_other(self, name: str, value: Any, user: str) -> None:
         try:
-            text = spell(value)
+            text = to_literal(value)
         except NotPlainError as error:
             line = _import_line(name, value)
             if line is None:
@@ -123,8 +123,8 @@ class _Luggage:
             self.imports |= {f"import {module}": None for module in MODULES if f"{module}." in text}
             self.blocks.append(f"{name} = {text}")
 
-    def _pack_definition(self, name: str | None, value: Any, scope: dict[str, Any]) -> str:
-        """Pack a function or class and what it uses; ``name`` is its name there, if not the one it was defined with."""
+    def _add_definition(self, name: str | None, value: Any, scope: dict[str, Any]) -> str:
+        """Add a function or class and what it uses; ``name`` is its name there, if not the one it was defined with."""
         if id(value) in self.names:
             self._alias(name, self.names[id(value)])
             return self.names[id(value)]
@@ -136,7 +136,7 @@ class _Luggage:
         self.names[id(value)] = defined
         for used in _globals_of(source.text, defined):
             if used in source.scope and not _of_the_shell(used, source.scope[used]):
-                self.pack(used, source.scope[used], defined, source.scope)
+                self.add(used, source.scope[used], defined, source.scope)
         self.future = self.future or _future(value)
         self.blocks.append(source.text if source.name else f"{defined} = {source.text}")
         self._alias(name, defined)
@@ -203,6 +203,6 @@ def _equal(one: Any, other: Any) -> bool:
     if one is other:
         return True
     try:
-        return spell(one) == spell(other)
+        return to_literal(one) == to_literal(other)
     except NotPlainError:
         return False

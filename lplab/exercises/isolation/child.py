@@ -1,11 +1,11 @@
-"""Runs a student's function in a process of its own. ``isolation.py`` starts this file by its path; nobody imports it.
+"""Runs a student's function in a process of its own. ``processes.py`` starts this file by its path; nothing imports it.
 
 In on stdin, as lines of JSON: the request, then the arguments of each call, then an empty line. Out on stdout, as
 lines of JSON: ``ready``; ``defined``; ``value``, ``unusable`` or ``raised`` for each call as soon as it is made;
 ``stopped`` with a reason, if there is one; ``done``. What student code prints goes to stderr. The pipe on stdin stays
 open: when it closes, the parent is gone, and this process ends.
 
-Standard library, numpy and two files beside this one; nothing of lplab, whose answers must not be within reach.
+Needs the standard library, numpy and two files beside this one. It imports nothing of lplab, which holds the solutions.
 """
 
 import builtins
@@ -30,11 +30,11 @@ import numpy
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 FILE = "<answer>"  # the name of the student's source in tracebacks and warnings
-LONGEST_MESSAGE, LONGEST_LINE = 500, 100  # characters
+MAX_MESSAGE, MAX_LINE = 500, 100  # characters
 
 
-def neighbour(name: str) -> types.ModuleType:
-    """The module in the file beside this one. This folder stays off the path: files in it would hide Python's own."""
+def load_sibling(name: str) -> types.ModuleType:
+    """Load a module from this folder, which stays off the path: its files would hide Python's own."""
     spec = importlib.util.spec_from_file_location(f"lplab_{name}", os.path.join(HERE, f"{name}.py"))
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -42,14 +42,14 @@ def neighbour(name: str) -> types.ModuleType:
     return module
 
 
-guards, wire = neighbour("guards"), neighbour("wire")
+guards, wire = load_sibling("guards"), load_sibling("wire")
 
 
 def main() -> None:
-    """Read the request, obey it, and leave without waiting for threads that student code may have started."""
+    """Read the request, make the calls, and exit without waiting for threads that student code may have started."""
     requests, results = private_channels()
     request, *calls = [json.loads(line) for line in iter(requests.readline, b"\n")]
-    threading.Thread(target=leave_with_parent, args=(requests,), daemon=True).start()
+    threading.Thread(target=exit_with_parent, args=(requests,), daemon=True).start()
 
     def send(*message: Any) -> None:
         results.write(json.dumps(message).encode("ascii") + b"\n")
@@ -63,8 +63,8 @@ def main() -> None:
     sys.addaudithook(guards.audit)
     guards.limit(request["cpu_seconds"], request["memory_mb"])
     send("ready", time.process_time())
-    obey(request, calls, send)
-    if name := guards.tampered(originals):
+    run_calls(request, calls, send)
+    if name := guards.changed_builtins(originals):
         send("stopped", "tampering", f"your code replaced {name}; leave what you import as it is")
     with contextlib.suppress(ValueError):  # student code may have closed it
         sys.stderr.flush()
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def private_channels() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes on stdin and stdout, moved out of the way: stdin is empty now, and stdout goes where stderr goes.
+    """Copies of the pipes on stdin and stdout. After this stdin is empty, and stdout goes where stderr goes.
 
     On Windows, too, this must come before a thread waits for the pipe: libraries that look at their stdin when they
     are loaded would wait with it (numpy/numpy#24290).
@@ -87,14 +87,14 @@ def private_channels() -> tuple[BinaryIO, BinaryIO]:
     return requests, results
 
 
-def leave_with_parent(requests: BinaryIO) -> None:
-    """Wait for the end of the pipe from the parent, then end this process."""
+def exit_with_parent(requests: BinaryIO) -> None:
+    """Wait until the pipe from the parent closes, then end this process."""
     requests.read(1)
     os._exit(1)
 
 
-def obey(request: dict, calls: Sequence[list], send: Callable) -> None:
-    """Define the function and make the calls, sending a line for each; stop where going on makes no sense."""
+def run_calls(request: dict, calls: Sequence[list], send: Callable) -> None:
+    """Define the function and make the calls, sending a line for each; stop at the first that ends the run."""
     try:
         function = define(request["source"], request["name"], request["allowed"])
     except BaseException as error:  # SystemExit too
@@ -137,9 +137,9 @@ def call(function: Callable, forms: list) -> tuple:
     value = function(*arguments)
     try:
         kind, result = "value", wire.encode(value)
-        if len(json.dumps(result)) > 2 * wire.LARGEST:
-            raise wire.CannotTravelError(f"a {type(value).__name__} of more than {wire.LARGEST // 10**6} MB")
-    except wire.CannotTravelError as error:
+        if len(json.dumps(result)) > 2 * wire.MAX_BYTES:
+            raise wire.UnserializableError(f"a {type(value).__name__} of more than {wire.MAX_BYTES // 10**6} MB")
+    except wire.UnserializableError as error:
         kind, result = "unusable", str(error)
         if isinstance(value, types.CoroutineType):
             value.close()  # or Python prints that nobody waited for it
@@ -152,7 +152,7 @@ def changed(form: Any, argument: Any) -> bool:
         return False
     try:
         return json.dumps(wire.encode(argument)) != json.dumps(form)  # as text, in which NaN equals NaN
-    except wire.CannotTravelError:
+    except wire.UnserializableError:
         return True
 
 
@@ -192,16 +192,16 @@ def place(error: BaseException, source: str) -> tuple[int | None, str]:
 
 
 def at(line: int | None, text: str) -> str:
-    """The place as the beginning of a sentence: its text, as lines are not numbered as in the notebook's cells."""
+    """The location as the beginning of a sentence: the text, since the line number is not that in the notebook."""
     if line is None:
         return ""
-    return f"at `{text[:LONGEST_LINE]}`: " if text else f"line {line}: "
+    return f"at `{text[:MAX_LINE]}`: " if text else f"line {line}: "
 
 
 def words(error: BaseException) -> str:
     """The message of an exception, which may be of the student's own make."""
     try:
-        return str(error)[:LONGEST_MESSAGE]
+        return str(error)[:MAX_MESSAGE]
     except Exception:
         return "(its message cannot be read)"
 

@@ -1,6 +1,6 @@
-"""What student code may not do or use up. ``child.py`` loads this file by its path; standard library only.
+"""What student code must not do, and its limits. ``child.py`` loads this file by its path; standard library only.
 
-The guards answer mistakes with one clear line. They are no sandbox; see :mod:`lplab.exercises.isolation`.
+The guards stop mistakes with a one-line message. They are no sandbox; see :mod:`lplab.exercises.isolation`.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ HARMLESS = (  # modules that every answer may import
     "statistics", "string", "struct", "textwrap", "types", "typing", "warnings",
 )  # fmt: skip
 PROCESSES = ("os.exec", "os.fork", "os.kill", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "subprocess.")
-LARGEST_FILE = 64_000_000  # bytes
+MAX_FILE_BYTES = 64_000_000  # bytes
 
 
 class RefusedError(ImportError):
@@ -39,7 +39,7 @@ def limit(cpu_seconds: float, memory_mb: int) -> None:
         return
     signal.setitimer(signal.ITIMER_PROF, cpu_seconds)  # RLIMIT_CPU knows whole seconds only
     _lower(resource.RLIMIT_CORE, 0)
-    _lower(resource.RLIMIT_FSIZE, LARGEST_FILE)
+    _lower(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
     if os.path.exists("/proc/self/statm"):  # Linux; elsewhere the parent watches
         with open("/proc/self/statm", encoding="ascii") as file:
             mapped = int(file.read().split()[0]) * resource.getpagesize()  # numpy's libraries: not the student's
@@ -89,11 +89,11 @@ def audit(event: str, arguments: tuple) -> None:
 
 
 def snapshot(*modules: types.ModuleType) -> dict[types.ModuleType, dict[str, Any]]:
-    """The attributes of ``modules`` as they are now, for :func:`tampered`."""
+    """The attributes of ``modules`` as they are now, for :func:`changed_builtins`."""
     return {module: dict(vars(module)) for module in modules}
 
 
-def tampered(originals: dict[types.ModuleType, dict[str, Any]]) -> str | None:
+def changed_builtins(originals: dict[types.ModuleType, dict[str, Any]]) -> str | None:
     """The name of the first attribute that is no longer what it was; None if there is none."""
     for module, before in originals.items():
         now = vars(module)

@@ -1,4 +1,4 @@
-"""What student code may use up, and what came of running it: plain values. See :mod:`lplab.exercises.isolation`."""
+"""The limits of a run of student code, and its outcome, as plain data. See :mod:`lplab.exercises.isolation`."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class Unusable:
-    """A returned value that cannot be sent back: ``sentence`` goes on after "it returned", such as "a generator: …"."""
+    """A returned value that cannot be encoded: ``sentence`` goes on after "it returned", such as "a generator: …"."""
 
     sentence: str
 
@@ -57,7 +57,7 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the calls.
+    """The results of the calls.
 
     ``values`` holds, for each finished call in order, the value, a :class:`Raised` or an :class:`Unusable`; ``stopped``
     says why calls are missing, or, where none is, that the code tampered or printed too much; ``changed`` are the

@@ -1,4 +1,4 @@
-"""A child process that runs student code: started, fed, watched and, in every case, ended. See :mod:`.isolation`."""
+"""The child process that runs student code: start, input, monitoring, and always its end. See :mod:`.isolation`."""
 
 import contextlib
 import os
@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 
 CHILD = Path(__file__).with_name("child.py")
-LOOK = 0.1  # seconds between two looks at the child
-PATIENCE = 2.0  # seconds for a process that was killed to be gone
-LONGEST_LINE = 64_000_000  # bytes; the child sends none that is longer
-SHOWN = 2_000  # bytes of what is printed that are kept
+POLL_INTERVAL = 0.1  # seconds between two measurements of the child
+KILL_TIMEOUT = 2.0  # seconds to wait for a killed process
+MAX_LINE_BYTES = 64_000_000  # of one message of the child
+MAX_PRINTED_BYTES = 2_000  # bytes of the output that are kept, of its beginning and of its end
 PASSED_ON = ("PATH", "SYSTEMROOT", "WINDIR", "TEMP", "TMP", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 FIXED = {"PYTHONHASHSEED": "0"} | {
     f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMBA")
@@ -58,23 +58,23 @@ class Child:
         self._process.wait()
         self._over.set()
         for thread in self._threads:  # they end with the pipes, unless a process that ran away holds one open
-            thread.join(PATIENCE)
+            thread.join(KILL_TIMEOUT)
 
     def lines(self) -> Iterator[bytes]:
-        """What the child sends, line by line, until it sends no more; now and then an empty one, as time for a look."""
-        look = time.monotonic()
+        """The child's messages, line by line, until the pipe closes; an empty one whenever it is time to measure."""
+        next_poll = time.monotonic()
         gone = False
         while True:
-            if time.monotonic() >= look:
+            if time.monotonic() >= next_poll:
                 yield b""
-                look = time.monotonic() + LOOK
+                next_poll = time.monotonic() + POLL_INTERVAL
             try:
-                line = self._lines.get(timeout=max(0.0, look - time.monotonic()))
+                line = self._lines.get(timeout=max(0.0, next_poll - time.monotonic()))
             except queue.Empty:
                 if gone:  # and yet the pipe is open: another process holds it
                     return
                 if gone := self._process.poll() is not None:
-                    self._hearer.join(PATIENCE)  # it may not have had its turn yet
+                    self._hearer.join(KILL_TIMEOUT)  # it may not have had its turn yet
                 continue
             if line is None:
                 return
@@ -92,16 +92,16 @@ class Child:
     def exit_code(self) -> int | None:
         """As of :class:`subprocess.Popen`, negative for a signal; None when the child lives on."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(PATIENCE)
+            self._process.wait(KILL_TIMEOUT)
         return self._process.returncode
 
     def beginning(self) -> str:
-        """What was printed first, 2 kB at most."""
+        """The first 2 kB of the output."""
         return _text(self._beginning)
 
-    def last_words(self) -> str:
-        """The last line that was printed, once the child is gone."""
-        self._drainer.join(PATIENCE)
+    def last_line(self) -> str:
+        """The last line of the output, after the child has ended."""
+        self._drainer.join(KILL_TIMEOUT)
         return _text(self._end).strip().rpartition("\n")[2]
 
     # ---- threads: one for each pipe, which also closes it ------------------------------------------------------------
@@ -114,7 +114,7 @@ class Child:
 
     def _hear(self) -> None:
         with self._process.stdout as pipe:
-            while (line := pipe.readline(LONGEST_LINE)).endswith(b"\n"):  # the last may have been cut off
+            while (line := pipe.readline(MAX_LINE_BYTES)).endswith(b"\n"):  # the last may have been cut off
                 self._lines.put(line)
         self._lines.put(None)
 
@@ -122,8 +122,8 @@ class Child:
         with self._process.stderr as pipe:
             while chunk := pipe.read1(65536):
                 self.printed_bytes += len(chunk)
-                self._beginning += chunk[: SHOWN - len(self._beginning)]
-                self._end = (self._end + chunk)[-SHOWN:]
+                self._beginning += chunk[: MAX_PRINTED_BYTES - len(self._beginning)]
+                self._end = (self._end + chunk)[-MAX_PRINTED_BYTES:]
 
 
 def _text(printed: bytes) -> str:

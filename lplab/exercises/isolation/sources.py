@@ -73,11 +73,11 @@ def source_of_class(value: type, scope: dict[str, Any]) -> Source:
 
 def _around(function: types.FunctionType) -> dict[str, Any]:
     """The variables that a function uses of the functions around it."""
-    found = {}
+    variables = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # not set yet
-            found[name] = cell.cell_contents
-    return found
+            variables[name] = cell.cell_contents
+    return variables
 
 
 def _files_of_class(value: type) -> Iterator[str]:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-LARGEST = 16_000_000  # bytes of one value
-MOST = 1_000_000  # parts of one list, tuple or dict
-DEEPEST = 50  # lists in lists
-KINDS = "biufU"  # of dtypes that travel: bool, int, unsigned, float, text. Never objects: their bytes are addresses
-INSTEAD = {  # what to say about a type that cannot travel
+MAX_BYTES = 16_000_000  # bytes of one value
+MAX_PARTS = 1_000_000  # parts of one list, tuple or dict
+MAX_DEPTH = 50  # lists in lists
+DTYPE_KINDS = "biufU"  # bool, int, unsigned, float, text. Never objects: their bytes are addresses
+ADVICE = {  # for a type that cannot be sent: what it is, and what to return instead
     "generator": "a generator: use return in place of yield",
     "coroutine": "a coroutine: write def in place of async def",
     "async_generator": "a generator: use return in place of yield",
@@ -34,8 +34,8 @@ INSTEAD = {  # what to say about a type that cannot travel
 }
 
 
-class CannotTravelError(ValueError):
-    """The value has no exact form in JSON; the message names it and says what would do."""
+class UnserializableError(ValueError):
+    """The value has no exact form in JSON; the message names its type and says what to return instead."""
 
 
 @dataclass(frozen=True)
@@ -60,51 +60,51 @@ def encode_argument(value: Any) -> Any:
     return {"seeded": value.seed} if isinstance(value, Seeded) else encode(value)
 
 
-def encode(value: Any, room: int = DEEPEST) -> Any:
+def encode(value: Any, depth: int = MAX_DEPTH) -> Any:
     """``value`` as what ``json`` writes and reads back without a change; :func:`decode` turns it back.
 
-    None, bool, int, float, str, list, tuple, dict, numpy scalars and arrays travel; everything else raises
-    :class:`CannotTravelError`, and so do an array
-    of more than 16 MB, a list of more than a million parts, and a nest deeper than ``room``.
+    None, bool, int, float, str, list, tuple, dict, numpy scalars and arrays are encoded; everything else raises
+    :class:`UnserializableError`, and so do an array
+    of more than 16 MB, a list of more than a million parts, and nesting deeper than ``depth``.
 
     >>> encode((1, -0.0, np.float16(0.1)))
     {'tuple': [1, -0.0, {'scalar': '<f2', 'data': 'Zi4='}]}
     """
-    if not room:
-        raise CannotTravelError(f"a value that contains itself, or is nested more than {DEEPEST} deep")
+    if not depth:
+        raise UnserializableError(f"a value that contains itself, or is nested more than {MAX_DEPTH} deep")
     if value is None or type(value) in (bool, float, str):
         return value
     if isinstance(value, np.generic) or type(value) is np.ndarray:
         return _encode_numbers(value)
     if isinstance(value, np.ndarray):  # a subclass: its extras would be lost
-        raise CannotTravelError(_refusal(value))
-    return _encode_plain(value, room - 1)
+        raise UnserializableError(_unserializable(value))
+    return _encode_plain(value, depth - 1)
 
 
-def _encode_plain(value: Any, room: int) -> Any:
+def _encode_plain(value: Any, depth: int) -> Any:
     if isinstance(value, int):  # hexadecimal has no limit of digits
         return int(value) if value.bit_length() < 1000 else {"int": hex(value)}
-    if isinstance(value, list | tuple | dict) and len(value) > MOST:
-        raise CannotTravelError(f"a {type(value).__name__} of {len(value):,} parts: at most {MOST:,} are read")
+    if isinstance(value, list | tuple | dict) and len(value) > MAX_PARTS:
+        raise UnserializableError(f"a {type(value).__name__} of {len(value):,} parts: at most {MAX_PARTS:,} are read")
     if isinstance(value, list):
-        return [encode(part, room) for part in value]
+        return [encode(part, depth) for part in value]
     if isinstance(value, tuple):
-        return {"tuple": [encode(part, room) for part in value]}
+        return {"tuple": [encode(part, depth) for part in value]}
     if isinstance(value, dict):
-        return {"dict": [[encode(key, room), encode(part, room)] for key, part in value.items()]}
+        return {"dict": [[encode(key, depth), encode(part, depth)] for key, part in value.items()]}
     if isinstance(value, float | str):
         return float(value) if isinstance(value, float) else str(value)
-    raise CannotTravelError(_refusal(value))
+    raise UnserializableError(_unserializable(value))
 
 
 def _encode_numbers(value: np.ndarray | np.generic) -> dict:
     if value.dtype.kind == "c":
-        raise CannotTravelError(INSTEAD["complex"])
-    if value.dtype.kind not in KINDS or value.dtype.str[1] == "V":
-        raise CannotTravelError(f"{_what(value)} of dtype {value.dtype}: use a number type of numpy, such as float32")
-    if value.nbytes > LARGEST:
+        raise UnserializableError(ADVICE["complex"])
+    if value.dtype.kind not in DTYPE_KINDS or value.dtype.str[1] == "V":
+        raise UnserializableError(f"{_what(value)} of dtype {value.dtype}: use a number type of numpy, such as float32")
+    if value.nbytes > MAX_BYTES:
         size = f"{value.nbytes / 1e6:,.0f} MB"
-        raise CannotTravelError(f"{_what(value)} of {size}: at most {LARGEST // 10**6} MB are read")
+        raise UnserializableError(f"{_what(value)} of {size}: at most {MAX_BYTES // 10**6} MB are read")
     data = base64.b64encode(value.tobytes()).decode("ascii")
     if isinstance(value, np.generic):
         return {"scalar": value.dtype.str, "data": data}
@@ -115,11 +115,11 @@ def _what(value: np.ndarray | np.generic) -> str:
     return "a value" if isinstance(value, np.generic) else "an array"
 
 
-def _refusal(value: Any) -> str:
+def _unserializable(value: Any) -> str:
     name = type(value).__name__
     article = "an" if name[:1].lower() in "aeiou" else "a"
     allowed = "use numbers, strings, lists, tuples, dicts or numpy arrays"
-    return INSTEAD.get(name) or f"{article} {name}: {allowed}"
+    return ADVICE.get(name) or f"{article} {name}: {allowed}"
 
 
 def decode(form: Any) -> Any:
@@ -150,6 +150,6 @@ def decode(form: Any) -> Any:
 
 def _decode_numbers(dtype: str, data: str, shape: tuple[int, ...]) -> np.ndarray:
     kind = np.dtype(dtype)
-    if kind.kind not in KINDS or min(shape, default=0) < 0:
+    if kind.kind not in DTYPE_KINDS or min(shape, default=0) < 0:
         raise ValueError(f"no array has dtype {dtype} and shape {shape}")
     return np.ndarray(shape, kind, base64.b64decode(data)).copy()

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Example, Exercise, wrong
-from lplab.exercises.forms import Number
+from lplab.exercises.model.exercise import Example, Exercise, wrong
+from lplab.exercises.model.forms import Number
 
 
 def exposing_input():
@@ -56,7 +56,7 @@ EXPOSE = Exercise(
     form=Number(),
     examples=(Example((), "Look at the two ends of the range: they are not the same distance from zero."),),
     accept=judge_input,
-    mutants=tuple(
+    mistakes=tuple(
         wrong(text, f"def exposing_input():\n    return {value}")
         for text, value in (
             ("a number in the middle of the range", "1.5"),

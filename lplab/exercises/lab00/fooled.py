@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, wrong
-from lplab.exercises.forms import Number
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, wrong
+from lplab.exercises.model.forms import Number
 
 
 def fooled(x):
@@ -51,7 +51,7 @@ FOOLED = Exercise(
         Example((4.9,), "The third."),
     ),
     properties=(Property("at least half of 320 numbers between −10 and 10 are answered wrongly", lambda: [(x,) for x in RANDOM_LOOKING], is_mostly_wrong),),
-    mutants=(
+    mistakes=(
         wrong("rounds correctly", "def fooled(x):\n    return round(x)"),
         wrong("rounds correctly but for the ties", "def fooled(x):\n    return math.floor(x + 0.5)"),
         wrong("truncation fails two of the tests", "def fooled(x):\n    return int(x)"),

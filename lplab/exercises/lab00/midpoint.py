@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lplab.exercises.exercise import Example, Exercise, mutant
-from lplab.exercises.forms import Number
+from lplab.exercises.model.exercise import Example, Exercise, mistake
+from lplab.exercises.model.forms import Number
 
 
 def midpoint(low, high):
@@ -38,16 +38,16 @@ MIDPOINT = Exercise(
         Example((3.0, 3.0), "Between a number and itself lies that number."),
     ),
     boundary=lambda: NEIGHBOURS,
-    starts_broken=True,
-    mutants=(
-        mutant("division binds more strongly than addition", "(low + high) / 2", "low + high / 2"),
-        mutant("only the sum is taken", "(low + high) / 2", "low + high"),
-        mutant("half of the distance, not the middle", "(low + high)", "(high - low)"),
-        mutant("division without remainder", "/ 2", "// 2"),
-        mutant("the geometric middle", "(low + high) / 2", "math.copysign(math.sqrt(abs(low * high)), low + high)"),
-        mutant("the middle of the sizes, without the sign", "(low + high)", "(abs(low) + abs(high))"),
-        mutant("rounded to a whole number", "(low + high) / 2", "float(round((low + high) / 2))"),
-        mutant("half of each, added in another order", "(low + high) / 2", "low / 2 + high / 2", equivalent="halving is exact for numbers of this size"),
+    is_repair=True,
+    mistakes=(
+        mistake("division binds more strongly than addition", "(low + high) / 2", "low + high / 2"),
+        mistake("only the sum is taken", "(low + high) / 2", "low + high"),
+        mistake("half of the distance, not the middle", "(low + high)", "(high - low)"),
+        mistake("division without remainder", "/ 2", "// 2"),
+        mistake("the geometric middle", "(low + high) / 2", "math.copysign(math.sqrt(abs(low * high)), low + high)"),
+        mistake("the middle of the sizes, without the sign", "(low + high)", "(abs(low) + abs(high))"),
+        mistake("rounded to a whole number", "(low + high) / 2", "float(round((low + high) / 2))"),
+        mistake("half of each, added in another order", "(low + high) / 2", "low / 2 + high / 2", equivalent="halving is exact for numbers of this size"),
     ),
     hints=(
         "Read the second line of the answer: for low = 0 and high = 2 nothing goes wrong. For which call does it?",

@@ -8,7 +8,7 @@ from lplab.exercises.lab01.decode import DECODE
 from lplab.exercises.lab01.duel import DUEL
 from lplab.exercises.lab01.killers import KILL
 from lplab.exercises.lab01.round_e4m3 import E4M3, ROUND
-from lplab.exercises.questions import Question
+from lplab.exercises.model.questions import Question
 
 
 def codes_between(low: float, high: float) -> int:

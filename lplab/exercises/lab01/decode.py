@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lplab.exercises.exercise import Example, Exercise, mutant
-from lplab.exercises.forms import Number
+from lplab.exercises.model.exercise import Example, Exercise, mistake
+from lplab.exercises.model.forms import Number
 
 
 def decode(code, exponent_bits, mantissa_bits, bias):
@@ -88,22 +88,22 @@ DECODE = Exercise(
     show=show_code,
     kind=kind_of_code,
     why=lambda args, expected: CODE_REASONS[kind_of_code(args)],
-    mutants=(
-        mutant("every code has a leading 1, also the subnormals", "    if field == 0:\n        return sign * fraction * 2.0 ** (1 - bias)\n", ""),
-        mutant("subnormals have the exponent −bias instead of 1 − bias", "2.0 ** (1 - bias)", "2.0 ** (-bias)"),
-        mutant("subnormals are zero", "sign * fraction * 2.0 ** (1 - bias)", "sign * 0.0"),
-        mutant("the bias is one too large", "(field - bias)", "(field - bias - 1)"),
-        mutant("the bias is added", "(field - bias)", "(field + bias)"),
-        mutant("the bias is always 2^(e−1) − 1, whatever is asked for", "    field =", "    bias = 2 ** (exponent_bits - 1) - 1\n    field ="),
-        mutant("the sign is ignored", "-1.0 if", "1.0 if"),
-        mutant("zero has no sign", "return sign * fraction *", "return 0.0 if fraction == 0 else sign * fraction *"),
-        mutant("infinity has no sign", "sign * math.inf", "math.inf"),
-        mutant("the exponent field of all ones is an ordinary one", "    if field == 2**exponent_bits - 1:\n        return math.nan if fraction else sign * math.inf\n", ""),
-        mutant("every code with an exponent field of all ones is NaN", "math.nan if fraction else sign * math.inf", "math.nan"),
-        mutant("every code with an exponent field of all ones is infinite", "math.nan if fraction else sign * math.inf", "sign * math.inf"),
-        mutant("only the last code is NaN, as in E4M3", "math.nan if fraction else sign * math.inf", "math.nan if fraction == 1 - 2.0**-mantissa_bits else sign * (1 + fraction) * 2.0 ** (field - bias)"),
-        mutant("the mantissa is read as an integer, not as a fraction", "/ 2**mantissa_bits", "/ 1"),
-        mutant("the exponent field is read as two's complement", "(field - bias)", "(field - 2**exponent_bits if field >= 2 ** (exponent_bits - 1) else field)"),
+    mistakes=(
+        mistake("every code has a leading 1, also the subnormals", "    if field == 0:\n        return sign * fraction * 2.0 ** (1 - bias)\n", ""),
+        mistake("subnormals have the exponent −bias instead of 1 − bias", "2.0 ** (1 - bias)", "2.0 ** (-bias)"),
+        mistake("subnormals are zero", "sign * fraction * 2.0 ** (1 - bias)", "sign * 0.0"),
+        mistake("the bias is one too large", "(field - bias)", "(field - bias - 1)"),
+        mistake("the bias is added", "(field - bias)", "(field + bias)"),
+        mistake("the bias is always 2^(e−1) − 1, whatever is asked for", "    field =", "    bias = 2 ** (exponent_bits - 1) - 1\n    field ="),
+        mistake("the sign is ignored", "-1.0 if", "1.0 if"),
+        mistake("zero has no sign", "return sign * fraction *", "return 0.0 if fraction == 0 else sign * fraction *"),
+        mistake("infinity has no sign", "sign * math.inf", "math.inf"),
+        mistake("the exponent field of all ones is an ordinary one", "    if field == 2**exponent_bits - 1:\n        return math.nan if fraction else sign * math.inf\n", ""),
+        mistake("every code with an exponent field of all ones is NaN", "math.nan if fraction else sign * math.inf", "math.nan"),
+        mistake("every code with an exponent field of all ones is infinite", "math.nan if fraction else sign * math.inf", "sign * math.inf"),
+        mistake("only the last code is NaN, as in E4M3", "math.nan if fraction else sign * math.inf", "math.nan if fraction == 1 - 2.0**-mantissa_bits else sign * (1 + fraction) * 2.0 ** (field - bias)"),
+        mistake("the mantissa is read as an integer, not as a fraction", "/ 2**mantissa_bits", "/ 1"),
+        mistake("the exponent field is read as two's complement", "(field - bias)", "(field - 2**exponent_bits if field >= 2 ** (exponent_bits - 1) else field)"),
     ),
     hints=(
         "Look at the smallest code that is missed and at its exponent field: all zeros, all ones, or between? Each of the three is read by a rule of its own.",

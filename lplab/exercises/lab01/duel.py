@@ -7,8 +7,8 @@ from typing import Any
 
 from lplab import formats as F
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Example, Exercise, wrong
-from lplab.exercises.forms import Numbers
+from lplab.exercises.model.exercise import Example, Exercise, wrong
+from lplab.exercises.model.forms import Numbers
 
 
 def duel():
@@ -59,7 +59,7 @@ DUEL = Exercise(
     form=Numbers(count=2),
     examples=(Example((), "What decides is the range for one and the number of mantissa bits for the other."),),
     accept=judge_duel,
-    mutants=(
+    mistakes=(
         wrong("the pair is the wrong way round", "def duel():\n    return 1e6, 1 / 3"),
         wrong("both formats are exact at powers of two", "def duel():\n    return 0.5, 1e6"),
         wrong("65504 is the largest number of fp16, not beyond it", "def duel():\n    return 0.1, 65504.0"),

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from lplab.exercises.checks.variants import compiled
-from lplab.exercises.exercise import Example, Exercise, wrong
-from lplab.exercises.forms import Numbers
 from lplab.exercises.lab01.round_e4m3 import ROUND, round_e4m3
+from lplab.exercises.model.exercise import Example, Exercise, wrong
+from lplab.exercises.model.forms import Numbers
 
 
 def killers():
@@ -26,7 +26,7 @@ WHERE = {
     "flush": "on numbers that round to something between 0 and 2⁻⁶",
     "wide": "beyond 464, where 480 is nearer than 448",
 }
-BUGGY = {name: next(m for m in ROUND.mutants if m.name == text) for name, text in SUSPECTS.items()}
+BUGGY = {name: next(m for m in ROUND.mistakes if m.name == text) for name, text in SUSPECTS.items()}
 
 
 def judge_killers(args: Any, result: Any) -> str:
@@ -69,7 +69,7 @@ KILL = Exercise(
     form=Numbers(most=3),
     examples=(Example((), ""),),
     accept=judge_killers,
-    mutants=(
+    mistakes=(
         wrong("three random numbers", "def killers():\n    return [0.3, -1.7, 12.4]"),
         wrong("a tie whose even neighbour lies outward exposes nothing", "def killers():\n    return [1.1875, 2.0**-9, 500.0]"),
         wrong("a normal number is not flushed", "def killers():\n    return [1.0625, 2.0**-6, 500.0]"),

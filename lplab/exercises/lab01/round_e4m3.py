@@ -8,8 +8,8 @@ from typing import Any
 from lplab import formats as F
 from lplab.exercises.checks.grids import boundary_values, kind, reason
 from lplab.exercises.checks.rules import agrees_at_random, is_monotone, is_odd, stays_on_grid
-from lplab.exercises.exercise import Example, Exercise, mutant
-from lplab.exercises.forms import Number
+from lplab.exercises.model.exercise import Example, Exercise, mistake
+from lplab.exercises.model.forms import Number
 
 
 def round_e4m3(x):
@@ -67,26 +67,26 @@ ROUND = Exercise(
     properties=(agrees_at_random(E4M3), is_odd(E4M3), is_monotone(E4M3), stays_on_grid(E4M3)),
     kind=lambda args: kind(E4M3, args[0]),
     why=why_rounded,
-    line=lambda args: E4M3,
-    mutants=(
-        mutant("ties go away from zero", TIE, "math.floor(size / step + 0.5)"),
-        mutant("ties go up, toward plus infinity", "math.copysign(round(size / step) * step, x)", "math.copysign((math.floor(size / step + 0.5) if x > 0 else math.ceil(size / step - 0.5)) * step, x)"),
-        mutant("ties go toward zero", TIE, "math.ceil(size / step - 0.5)"),
-        mutant("ties go to the odd code", TIE, "(math.floor(size / step) + (size / step % 1 > 0.5 or (size / step % 1 == 0.5 and size / step % 2 < 1)))"),
-        mutant("digits are cut off instead of rounded", TIE, "math.floor(size / step)"),
-        mutant("rounding up never carries into the next octave", TIE, "(round(size / step) if octave == -6 else min(round(size / step), 15))"),
-        mutant("the octave is found by rounding log2 instead of taking it down", "math.frexp(size)[1] - 1", "(round(math.log2(size)) if size else -99)"),
-        mutant("the octave is found by the float32 logarithm", "math.frexp(size)[1] - 1", "(int(np.floor(np.log2(np.float32(size)))) if np.float32(size) else -99)", equivalent="the logarithm goes wrong only just below a power of two, where the value rounds up to that power on either grid"),
-        mutant("the bias is 8 instead of 7", "math.frexp(size)[1] - 1, -6", "math.frexp(size)[1] - 1, -7"),
-        mutant("the bias is 6 instead of 7", "math.frexp(size)[1] - 1, -6", "math.frexp(size)[1] - 1, -5"),
-        mutant("subnormals are flushed to zero", "    return math", "    if round(size / step) * step < 2.0**-6:\n        return math.copysign(0.0, x)\n    return math"),
-        mutant("the largest number is 480, whose code is NaN", "448.0", "480.0"),
-        mutant("the largest number is 240, as if the whole last octave were special", "448.0", "240.0"),
-        mutant("numbers beyond 448 become infinite", "    size = min(abs(x), 448.0)", "    if abs(x) >= 464:\n        return math.copysign(math.inf, x)\n    size = min(abs(x), 448.0)"),
-        mutant("numbers beyond 448 become NaN", "    size = min(abs(x), 448.0)", "    if abs(x) >= 464:\n        return math.nan\n    size = min(abs(x), 448.0)"),
-        mutant("zero loses its sign", "    return math", "    if round(size / step) == 0:\n        return 0.0\n    return math"),
-        mutant("NaN becomes zero", "        return x", "        return 0.0"),
-        mutant("NaN becomes the largest number", "        return x", "        return 448.0"),
+    number_line_format=lambda args: E4M3,
+    mistakes=(
+        mistake("ties go away from zero", TIE, "math.floor(size / step + 0.5)"),
+        mistake("ties go up, toward plus infinity", "math.copysign(round(size / step) * step, x)", "math.copysign((math.floor(size / step + 0.5) if x > 0 else math.ceil(size / step - 0.5)) * step, x)"),
+        mistake("ties go toward zero", TIE, "math.ceil(size / step - 0.5)"),
+        mistake("ties go to the odd code", TIE, "(math.floor(size / step) + (size / step % 1 > 0.5 or (size / step % 1 == 0.5 and size / step % 2 < 1)))"),
+        mistake("digits are cut off instead of rounded", TIE, "math.floor(size / step)"),
+        mistake("rounding up never carries into the next octave", TIE, "(round(size / step) if octave == -6 else min(round(size / step), 15))"),
+        mistake("the octave is found by rounding log2 instead of taking it down", "math.frexp(size)[1] - 1", "(round(math.log2(size)) if size else -99)"),
+        mistake("the octave is found by the float32 logarithm", "math.frexp(size)[1] - 1", "(int(np.floor(np.log2(np.float32(size)))) if np.float32(size) else -99)", equivalent="the logarithm goes wrong only just below a power of two, where the value rounds up to that power on either grid"),
+        mistake("the bias is 8 instead of 7", "math.frexp(size)[1] - 1, -6", "math.frexp(size)[1] - 1, -7"),
+        mistake("the bias is 6 instead of 7", "math.frexp(size)[1] - 1, -6", "math.frexp(size)[1] - 1, -5"),
+        mistake("subnormals are flushed to zero", "    return math", "    if round(size / step) * step < 2.0**-6:\n        return math.copysign(0.0, x)\n    return math"),
+        mistake("the largest number is 480, whose code is NaN", "448.0", "480.0"),
+        mistake("the largest number is 240, as if the whole last octave were special", "448.0", "240.0"),
+        mistake("numbers beyond 448 become infinite", "    size = min(abs(x), 448.0)", "    if abs(x) >= 464:\n        return math.copysign(math.inf, x)\n    size = min(abs(x), 448.0)"),
+        mistake("numbers beyond 448 become NaN", "    size = min(abs(x), 448.0)", "    if abs(x) >= 464:\n        return math.nan\n    size = min(abs(x), 448.0)"),
+        mistake("zero loses its sign", "    return math", "    if round(size / step) == 0:\n        return 0.0\n    return math"),
+        mistake("NaN becomes zero", "        return x", "        return 0.0"),
+        mistake("NaN becomes the largest number", "        return x", "        return 448.0"),
     ),
     hints=(
         "Find the step at the missed number: how far apart are its two neighbours? In the octave [2^k, 2^(k+1)) it is 2^(k−3), below 2⁻⁶ it stays 2⁻⁹. Then x is a number of steps, and only that number is rounded.",

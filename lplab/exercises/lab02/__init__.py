@@ -1,12 +1,12 @@
-"""Lab 02, Sixteen bits and a coin: fixed point, stochastic rounding, what is lost, and a drift that nobody ordered."""
+"""Lab 02, Sixteen bits and a coin: fixed point, stochastic rounding, what is lost, and the drift of a biased rounding."""
 
 from __future__ import annotations
 
 from lplab.exercises.lab02.count_losses import LOSSES
 from lplab.exercises.lab02.drift import DRIFT
 from lplab.exercises.lab02.fixed_point import FIXED
-from lplab.exercises.lab02.stochastic_round import COIN
-from lplab.exercises.questions import Question
+from lplab.exercises.lab02.stochastic_round import STOCHASTIC_ROUND
+from lplab.exercises.model.questions import Question
 
 RULES = ("nearest_down", "stochastic")
 WHICH_LEARNS = ("both learn, nearest better", "both learn, the coin better", "only nearest learns", "only the coin learns", "neither learns")
@@ -29,4 +29,4 @@ def which_learns() -> str:
 QUESTIONS = (
     Question("02.a", "With 6 fraction bits, which rounding learns?", which_learns, choices=WHICH_LEARNS),
 )
-EXERCISES = (FIXED, COIN, LOSSES, DRIFT)
+EXERCISES = (FIXED, STOCHASTIC_ROUND, LOSSES, DRIFT)

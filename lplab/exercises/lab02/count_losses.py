@@ -9,9 +9,9 @@ import numpy as np
 
 from lplab.exercises.checks.grids import boundary_values
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Numbers
 from lplab.exercises.lab02.fixed_point import fixed
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def count_losses(x, integer_bits, fraction_bits):
@@ -35,14 +35,14 @@ def loss_cases() -> list[Args]:
 
 
 def why_lost(args: Args, expected: Any) -> str:
-    """What becomes of the element, in words."""
+    """The outcome for the element, in words."""
     x, integer_bits, fraction_bits = args
     if len(x) != 1:
         return ""
     value, step, top = float(x[0]), 2.0**-fraction_bits, 2.0 ** (integer_bits - 1)
     ends = f"The range is {decimal(-top)} to {decimal(top - step)}, both included; the step is {decimal(step)}"
-    fate = {(1, 0): "saturates", (0, 1): "becomes zero though it was none", (0, 0): "is neither saturated nor lost"}[tuple(expected)]
-    return f"{ends}: {decimal(value)} {fate}."
+    outcome = {(1, 0): "saturates", (0, 1): "becomes zero though it was none", (0, 0): "is neither saturated nor lost"}[tuple(expected)]
+    return f"{ends}: {decimal(value)} {outcome}."
 
 
 LOSSES = Exercise(
@@ -72,21 +72,21 @@ LOSSES = Exercise(
     ),
     boundary=loss_cases,
     why=why_lost,
-    mutants=(
-        mutant("zeros count as lost", "(x != 0) & ", ""),
-        mutant("the ends count as saturated", "(x > top - step) | (x < -top)", "(x >= top - step) | (x <= -top)"),
-        mutant("the upper end is top itself", "(x > top - step)", "(x >= top)"),
-        mutant("the range is symmetric", "(x < -top)", "(x < step - top)"),
-        mutant("only positive values saturate", " | (x < -top)", ""),
-        mutant("everything below one step is lost", "(x > -step / 2) & (x <= step / 2)", "(abs(x) < step)"),
-        mutant("ties are taken to even: half a step is lost on both sides", "(x > -step / 2)", "(x >= -step / 2)"),
-        mutant("half a step is not lost on either side", "(x <= step / 2)", "(x < step / 2)"),
-        mutant("ties go up: half a step is lost below zero instead of above", "(x > -step / 2) & (x <= step / 2)", "(x >= -step / 2) & (x < step / 2)"),
-        mutant("only positive updates are lost", "(x > -step / 2)", "(x > 0)"),
-        mutant("shares instead of counts", "int(saturated.sum()), int(lost.sum())", "float(saturated.mean()), float(lost.mean())"),
-        mutant("the two counts are swapped", "int(saturated.sum()), int(lost.sum())", "int(lost.sum()), int(saturated.sum())"),
-        mutant("the sign is not counted among the integer bits", "(integer_bits - 1)", "integer_bits"),
-        mutant("every value that changes counts as lost", "(x != 0) & (x > -step / 2) & (x <= step / 2)", "(x / step) % 1 != 0"),
+    mistakes=(
+        mistake("zeros count as lost", "(x != 0) & ", ""),
+        mistake("the ends count as saturated", "(x > top - step) | (x < -top)", "(x >= top - step) | (x <= -top)"),
+        mistake("the upper end is top itself", "(x > top - step)", "(x >= top)"),
+        mistake("the range is symmetric", "(x < -top)", "(x < step - top)"),
+        mistake("only positive values saturate", " | (x < -top)", ""),
+        mistake("everything below one step is lost", "(x > -step / 2) & (x <= step / 2)", "(abs(x) < step)"),
+        mistake("ties are taken to even: half a step is lost on both sides", "(x > -step / 2)", "(x >= -step / 2)"),
+        mistake("half a step is not lost on either side", "(x <= step / 2)", "(x < step / 2)"),
+        mistake("ties go up: half a step is lost below zero instead of above", "(x > -step / 2) & (x <= step / 2)", "(x >= -step / 2) & (x < step / 2)"),
+        mistake("only positive updates are lost", "(x > -step / 2)", "(x > 0)"),
+        mistake("shares instead of counts", "int(saturated.sum()), int(lost.sum())", "float(saturated.mean()), float(lost.mean())"),
+        mistake("the two counts are swapped", "int(saturated.sum()), int(lost.sum())", "int(lost.sum()), int(saturated.sum())"),
+        mistake("the sign is not counted among the integer bits", "(integer_bits - 1)", "integer_bits"),
+        mistake("every value that changes counts as lost", "(x != 0) & (x > -step / 2) & (x <= step / 2)", "(x / step) % 1 != 0"),
     ),
     hints=(
         "Draw the line around zero: which values does round-to-nearest with ties down send to 0? Is −ε/2 among them? Is +ε/2?",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lplab.exercises.exercise import Example, Exercise, mutant
-from lplab.exercises.forms import Number
+from lplab.exercises.model.exercise import Example, Exercise, mistake
+from lplab.exercises.model.forms import Number
 
 
 def drift(extra_bits, updates):
@@ -40,17 +40,17 @@ DRIFT = Exercise(
     ),
     boundary=lambda: [(bits, n) for bits in range(25) for n in (0, 1, 7, 1000, 10**6)],
     why=lambda args, expected: f"Of {2 ** args[0]:,} equally likely fractions one is the tie, and it alone has no opposite: +½ step in {2 ** args[0]:,}." if args[0] else "No bits are cut off: every value is on the grid.",
-    mutants=(
-        mutant("without extra bits there is a tie, too", "    if extra_bits == 0:\n        return 0.0\n", ""),
-        mutant("nearest rounding has no bias", "updates * 0.5 / 2**extra_bits", "0.0"),
-        mutant("the drift goes down", "updates * 0.5", "-updates * 0.5"),
-        mutant("a tie costs a whole step", "updates * 0.5 / 2**extra_bits", "updates / 2**extra_bits"),
-        mutant("every second value is a tie", "updates * 0.5 / 2**extra_bits", "updates * 0.25"),
-        mutant("the drift of truncation", "updates * 0.5 / 2**extra_bits", "-updates * (0.5 - 0.5 / 2**extra_bits)"),
-        mutant("the drift does not grow with the number of updates", "updates * 0.5 / 2**extra_bits", "0.5 / 2**extra_bits"),
-        mutant("the drift grows like the square root, as noise does", "updates * 0.5", "math.sqrt(updates) * 0.5"),
-        mutant("one bit is counted too many", "2**extra_bits", "2 ** (extra_bits + 1)"),
-        mutant("linear in the number of bits", "2**extra_bits", "(2 * extra_bits)"),
+    mistakes=(
+        mistake("without extra bits there is a tie, too", "    if extra_bits == 0:\n        return 0.0\n", ""),
+        mistake("nearest rounding has no bias", "updates * 0.5 / 2**extra_bits", "0.0"),
+        mistake("the drift goes down", "updates * 0.5", "-updates * 0.5"),
+        mistake("a tie costs a whole step", "updates * 0.5 / 2**extra_bits", "updates / 2**extra_bits"),
+        mistake("every second value is a tie", "updates * 0.5 / 2**extra_bits", "updates * 0.25"),
+        mistake("the drift of truncation", "updates * 0.5 / 2**extra_bits", "-updates * (0.5 - 0.5 / 2**extra_bits)"),
+        mistake("the drift does not grow with the number of updates", "updates * 0.5 / 2**extra_bits", "0.5 / 2**extra_bits"),
+        mistake("the drift grows like the square root, as noise does", "updates * 0.5", "math.sqrt(updates) * 0.5"),
+        mistake("one bit is counted too many", "2**extra_bits", "2 ** (extra_bits + 1)"),
+        mistake("linear in the number of bits", "2**extra_bits", "(2 * extra_bits)"),
     ),
     hints=(
         "Write the errors for k = 2 in a row: 0, −¼, +½, +¼. Which of them cancel?",

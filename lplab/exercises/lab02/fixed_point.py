@@ -8,8 +8,8 @@ import numpy as np
 
 from lplab import formats as F
 from lplab.exercises.checks.grids import boundary_values, kind, reason
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Like
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def fixed_point(x, integer_bits, fraction_bits):
@@ -28,7 +28,7 @@ def fixed(args: Args) -> F.FixedFormat:
     return F.FixedFormat(integer_bits=args[1], fraction_bits=args[2])
 
 
-def ring_of_splits() -> list[Args]:
+def boundary_of_splits() -> list[Args]:
     """Every number, midpoint and neighbour of five formats, and values beyond both ends."""
     extremes = [math.inf, -math.inf, 1e6, -1e6, 5e-324, -5e-324]
     formats = [fixed((None, *split)) for split in SPLITS]
@@ -63,7 +63,7 @@ FIXED = Exercise(
             raise NotImplementedError
     ''',
     reference=fixed_point,
-    form=Like(0),
+    form=SameShape(0),
     elements=0,
     signed_zero=False,
     examples=(
@@ -74,26 +74,26 @@ FIXED = Exercise(
         Example((np.array([-8.0, -9.0]), 4, 12), "The smallest number is −8 itself: two's complement has one more on this side."),
         Example((np.array([[1.0, 2.26], [-0.13, 0.0]]), 3, 2), "Any shape: here two by two."),
     ),
-    boundary=ring_of_splits,
-    line=fixed,
+    boundary=boundary_of_splits,
+    number_line_format=fixed,
     kind=lambda args: kind(fixed(args), args[0]),
     why=why_fixed,
-    mutants=(
-        mutant("ties go up, as floor(x + 0.5) sends them", NEAREST, "np.floor(x / step + 0.5) * step"),
-        mutant("ties go to even, as np.round sends them", NEAREST, "np.round(x / step) * step"),
-        mutant("ties go away from zero", NEAREST, "np.copysign(np.floor(abs(x) / step + 0.5), x) * step"),
-        mutant("ties go toward zero", NEAREST, "np.copysign(np.ceil(abs(x) / step - 0.5), x) * step"),
-        mutant("rounding down instead of to nearest", NEAREST, "np.floor(x / step) * step"),
-        mutant("digits are cut off, toward zero", NEAREST, "np.trunc(x / step) * step"),
-        mutant("the range is symmetric", CLIP, "np.clip(rounded, step - top, top - step)"),
-        mutant("the upper end belongs to the range", CLIP, "np.clip(rounded, -top, top)"),
-        mutant("overflow wraps around", CLIP, "np.where(np.isfinite(x), (rounded + top) % (2 * top) - top, np.clip(rounded, -top, top - step))"),
-        mutant("nothing is clipped", CLIP, "rounded"),
-        mutant("the sign is not counted among the integer bits", "(integer_bits - 1)", "integer_bits"),
-        mutant("the step is twice too large", "-fraction_bits", "(1 - fraction_bits)"),
-        mutant("the two widths are swapped", "step =", "integer_bits, fraction_bits = fraction_bits, integer_bits\n    step ="),
-        mutant("the result is left in steps", NEAREST, "np.ceil(x / step - 0.5)"),
-        mutant("the input is clipped first, the result rounded", "    rounded", "    x = np.clip(x, -top, top - step)\n    rounded", equivalent="both ends are numbers of the format, so rounding leaves them where they are"),
+    mistakes=(
+        mistake("ties go up, as floor(x + 0.5) sends them", NEAREST, "np.floor(x / step + 0.5) * step"),
+        mistake("ties go to even, as np.round sends them", NEAREST, "np.round(x / step) * step"),
+        mistake("ties go away from zero", NEAREST, "np.copysign(np.floor(abs(x) / step + 0.5), x) * step"),
+        mistake("ties go toward zero", NEAREST, "np.copysign(np.ceil(abs(x) / step - 0.5), x) * step"),
+        mistake("rounding down instead of to nearest", NEAREST, "np.floor(x / step) * step"),
+        mistake("digits are cut off, toward zero", NEAREST, "np.trunc(x / step) * step"),
+        mistake("the range is symmetric", CLIP, "np.clip(rounded, step - top, top - step)"),
+        mistake("the upper end belongs to the range", CLIP, "np.clip(rounded, -top, top)"),
+        mistake("overflow wraps around", CLIP, "np.where(np.isfinite(x), (rounded + top) % (2 * top) - top, np.clip(rounded, -top, top - step))"),
+        mistake("nothing is clipped", CLIP, "rounded"),
+        mistake("the sign is not counted among the integer bits", "(integer_bits - 1)", "integer_bits"),
+        mistake("the step is twice too large", "-fraction_bits", "(1 - fraction_bits)"),
+        mistake("the two widths are swapped", "step =", "integer_bits, fraction_bits = fraction_bits, integer_bits\n    step ="),
+        mistake("the result is left in steps", NEAREST, "np.ceil(x / step - 0.5)"),
+        mistake("the input is clipped first, the result rounded", "    rounded", "    x = np.clip(x, -top, top - step)\n    rounded", equivalent="both ends are numbers of the format, so rounding leaves them where they are"),
     ),
     hints=(
         "Count in steps: x / 2**-FL. There you need whole numbers, and rounding has nothing more to do with the format.",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from lplab.exercises.checks.coins import (
+from lplab.exercises.checks.stochastic_rounding import (
     FRACTIONS,
-    draws,
+    check_neighbours,
     elements_are_independent,
+    for_each_case,
     mean_is_right,
-    on_a_neighbour,
-    sampled,
+    repeated_values,
     two_seeds,
     uses_the_generator,
 )
-from lplab.exercises.exercise import Example, Exercise, Property, Variant, mutant
-from lplab.exercises.forms import Like
 from lplab.exercises.isolation import Seeded
+from lplab.exercises.model.exercise import Example, Exercise, Property, Variant, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def stochastic_round(x, fraction_bits, rng):
@@ -29,7 +29,7 @@ def stochastic_round(x, fraction_bits, rng):
 
 LINE = np.concatenate([np.arange(-12, 13) / 4, np.arange(-12, 13) / 4 + 0.1, [1e-9, -1e-9, 0.24999, -0.24999]])
 
-COIN = Exercise(
+STOCHASTIC_ROUND = Exercise(
     id="02.2",
     version=1,
     title="Stochastic rounding",
@@ -46,8 +46,8 @@ COIN = Exercise(
             raise NotImplementedError
     ''',
     reference=stochastic_round,
-    form=Like(0),
-    accept=on_a_neighbour,
+    form=SameShape(0),
+    accept=check_neighbours,
     examples=(
         Example((np.array([0.25, -1.5, 3.0]), 2, Seeded(1)), "Multiples of the step stay, whatever the coin says."),
         Example((np.array([0.3, 0.3, 0.3, 0.3]), 2, Seeded(2)), "0.3 lies between 0.25 and 0.5."),
@@ -57,31 +57,31 @@ COIN = Exercise(
     ),
     boundary=lambda: [(LINE, bits, Seeded(seed)) for bits in (0, 2, 5) for seed in (7, 8)],
     properties=(
-        Property("every element has a draw of its own", lambda: draws(2), sampled(FRACTIONS, elements_are_independent)),
-        Property("the mean of many results is the number itself", draws, sampled(FRACTIONS, mean_is_right)),
+        Property("every element has a draw of its own", lambda: repeated_values(2), for_each_case(FRACTIONS, elements_are_independent)),
+        Property("the mean of many results is the number itself", repeated_values, for_each_case(FRACTIONS, mean_is_right)),
         Property("the coin comes from the generator that was given", two_seeds, uses_the_generator),
     ),
     conventions=(
         Variant("up when the draw is below the fraction"),
-        mutant("the draw is added, and the sum rounded down", "up = rng.random(x.shape) < steps - low", "low, up = np.floor(steps + rng.random(x.shape)), 0"),
+        mistake("the draw is added, and the sum rounded down", "up = rng.random(x.shape) < steps - low", "low, up = np.floor(steps + rng.random(x.shape)), 0"),
     ),
-    mutants=(
-        mutant("up and down are exchanged", "< steps - low", "> steps - low"),
-        mutant("a coin that knows only heads and tails: half up, half down", "< steps - low", "< 0.5 * (steps > low)"),
-        mutant("to nearest: there is no coin", "rng.random(x.shape) < steps - low", "steps - low > 0.5"),
-        mutant("to nearest, as np.round does it: there is no coin", "up = rng.random(x.shape) < steps - low", "low, up = np.round(steps), 0"),
-        mutant("one draw for the whole array", "rng.random(x.shape)", "rng.random()"),
-        mutant("one draw for each row", "rng.random(x.shape)", "rng.random(x.shape[:1] + (1,) * (x.ndim - 1))"),
-        mutant("cut off toward zero instead of down", "np.floor(steps)", "np.trunc(steps)"),
-        mutant("noise of one step is added and the sum rounded to nearest: two steps away is possible", "up = rng.random(x.shape) < steps - low", "low, up = np.round(steps + rng.random(x.shape) * 2 - 1), 0"),
-        mutant("noise from 0 to 1 is added and the sum rounded to nearest: a bias of half a step", "up = rng.random(x.shape) < steps - low", "low, up = np.round(steps + rng.random(x.shape)), 0"),
-        mutant("a generator of one's own, with a fixed seed", "rng.random(x.shape)", "np.random.default_rng(0).random(x.shape)"),
-        mutant("the global generator of numpy", "rng.random(x.shape)", "np.random.rand(*x.shape)"),
-        mutant("only two random bits", "rng.random(x.shape)", "rng.integers(0, 4, x.shape) / 4"),
-        mutant("the result is left in steps", "(low + up) * 2.0**-fraction_bits", "(low + up)"),
-        mutant("always up unless exact", "rng.random(x.shape) < steps - low", "steps > low"),
-        mutant("normal noise instead of uniform", "rng.random(x.shape)", "abs(rng.normal(size=x.shape))"),
-        mutant("a draw equal to the fraction goes up", "< steps - low", "<= (steps - low) - (steps == low)", equivalent="a draw equals the fraction with probability 2⁻⁵³"),
+    mistakes=(
+        mistake("up and down are exchanged", "< steps - low", "> steps - low"),
+        mistake("a coin that knows only heads and tails: half up, half down", "< steps - low", "< 0.5 * (steps > low)"),
+        mistake("to nearest: there is no coin", "rng.random(x.shape) < steps - low", "steps - low > 0.5"),
+        mistake("to nearest, as np.round does it: there is no coin", "up = rng.random(x.shape) < steps - low", "low, up = np.round(steps), 0"),
+        mistake("one draw for the whole array", "rng.random(x.shape)", "rng.random()"),
+        mistake("one draw for each row", "rng.random(x.shape)", "rng.random(x.shape[:1] + (1,) * (x.ndim - 1))"),
+        mistake("cut off toward zero instead of down", "np.floor(steps)", "np.trunc(steps)"),
+        mistake("noise of one step is added and the sum rounded to nearest: two steps away is possible", "up = rng.random(x.shape) < steps - low", "low, up = np.round(steps + rng.random(x.shape) * 2 - 1), 0"),
+        mistake("noise from 0 to 1 is added and the sum rounded to nearest: a bias of half a step", "up = rng.random(x.shape) < steps - low", "low, up = np.round(steps + rng.random(x.shape)), 0"),
+        mistake("a generator of one's own, with a fixed seed", "rng.random(x.shape)", "np.random.default_rng(0).random(x.shape)"),
+        mistake("the global generator of numpy", "rng.random(x.shape)", "np.random.rand(*x.shape)"),
+        mistake("only two random bits", "rng.random(x.shape)", "rng.integers(0, 4, x.shape) / 4"),
+        mistake("the result is left in steps", "(low + up) * 2.0**-fraction_bits", "(low + up)"),
+        mistake("always up unless exact", "rng.random(x.shape) < steps - low", "steps > low"),
+        mistake("normal noise instead of uniform", "rng.random(x.shape)", "abs(rng.normal(size=x.shape))"),
+        mistake("a draw equal to the fraction goes up", "< steps - low", "<= (steps - low) - (steps == low)", equivalent="a draw equals the fraction with probability 2⁻⁵³"),
     ),
     hints=(
         "In units of the step: np.floor gives the lower neighbour, what is left is a fraction f in [0, 1). The upper neighbour must come with probability f.",

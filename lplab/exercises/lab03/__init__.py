@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lplab.exercises.lab03.drawn import draw_scales as draw_scales
-from lplab.exercises.lab03.drawn import train_with as train_with
+from lplab.exercises.lab03.figures import draw_scales as draw_scales
+from lplab.exercises.lab03.figures import train_with as train_with
 from lplab.exercises.lab03.largest_scale import LARGEST
 from lplab.exercises.lab03.next_scale import NEXT_SCALE
 from lplab.exercises.lab03.two_copies import MASTER_COPY
 from lplab.exercises.lab03.unscaled_step import UNSCALED
-from lplab.exercises.questions import Question
+from lplab.exercises.model.questions import Question
 
 SCORES = "blocks.2.attention/matmul"
 
@@ -16,18 +16,18 @@ SCORES = "blocks.2.attention/matmul"
 def vanished() -> float:
     """Percent of the gradients of the attention scores of the last block that float16 makes zero after 1,000 steps, without a scale."""
     from lplab import formats
-    from lplab.figures.range_fates import range_fates
+    from lplab.figures.range_outcomes import range_outcomes
     from lplab.figures.window import window
-    from lplab.recording_files import recorded
+    from lplab.recordings.magnitudes import recorded
 
     found = recorded("transformer").magnitudes(SCORES, "output_gradient_dx", 1000)
-    return round(100 * range_fates(found, window(formats.get("fp16"))).lost, 1)
+    return round(100 * range_outcomes(found, window(formats.get("fp16"))).lost, 1)
 
 
 def outcome() -> str:
     """How the training of the claim ended in float16 without a scale, beside float32: from the stored runs."""
     from lplab import claims
-    from lplab.claims.micikevicius_2018 import MICIKEVICIUS_2018, not_needed_here
+    from lplab.claims.papers.micikevicius_2018 import MICIKEVICIUS_2018, not_needed_here
 
     results = claims.stored(MICIKEVICIUS_2018).results(MICIKEVICIUS_2018)
     return AS_GOOD if not_needed_here(results).holds else WORSE

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def largest_scale(counts, lowest, zero_below, overflow_from):
@@ -78,7 +78,7 @@ LARGEST = Exercise(
     ''',
     reference=largest_scale,
     form=Numbers(count=2),
-    room=1e-13,  # of k, 1 at least: a share as a sum of 60 quotients, or as 1 minus another, is off by less than 1e-14
+    tolerance=1e-13,  # of k, 1 at least: a share as a sum of 60 quotients, or as 1 minus another, is off by less than 1e-14
     show=show,
     why=why,
     examples=(
@@ -90,22 +90,22 @@ LARGEST = Exercise(
         Example((np.array([0, 0, 8]), -60, -25, 16), "All of one size: k = 73, as far as it goes."),
     ),
     boundary=cases,
-    mutants=(
-        mutant("the lower end of the highest octave is made to fit, not the upper one", TOP, "top = lowest + filled[-1]"),
-        mutant("empty octaves on top count, too", TOP, "top = lowest + len(counts)"),
-        mutant("one octave is left free for safety", EXPONENT, "exponent = overflow_from - top - 1"),
-        mutant("the most frequent magnitude is put to the end of the format, not the largest", TOP, "top = lowest + int(np.argmax(counts)) + 1"),
-        mutant("the smallest gradient is made to survive, and the large ones overflow", EXPONENT, "exponent = zero_below - (lowest + filled[0])"),
-        mutant("the scale is never below 1", EXPONENT, "exponent = max(overflow_from - top, 0)"),
-        mutant("the scale 2**k is returned instead of its exponent k", "return int(exponent),", "return 2.0**exponent,"),
-        mutant("the sign of the exponent", EXPONENT, "exponent = top - overflow_from"),
-        mutant("the losses are counted without the scale", "np.arange(len(counts)) + exponent", "np.arange(len(counts))"),
-        mutant("the scale works against the losses", "np.arange(len(counts)) + exponent", "np.arange(len(counts)) - exponent"),
-        mutant("the octave that begins at the edge counts as lost", "octave < zero_below", "octave <= zero_below"),
-        mutant("octaves that end at the edge count as kept", "octave < zero_below", "octave + 1 < zero_below"),
-        mutant("the number of lost gradients, not the share", "lost / counts.sum()", "lost / 1.0"),
-        mutant("octaves are counted instead of gradients", LOST, "np.count_nonzero(counts[octave < zero_below])", "lost / counts.sum()", "lost / len(filled)"),
-        mutant("the share that survives", "lost / counts.sum()", "1 - lost / counts.sum()"),
+    mistakes=(
+        mistake("the lower end of the highest octave is made to fit, not the upper one", TOP, "top = lowest + filled[-1]"),
+        mistake("empty octaves on top count, too", TOP, "top = lowest + len(counts)"),
+        mistake("one octave is left free for safety", EXPONENT, "exponent = overflow_from - top - 1"),
+        mistake("the most frequent magnitude is put to the end of the format, not the largest", TOP, "top = lowest + int(np.argmax(counts)) + 1"),
+        mistake("the smallest gradient is made to survive, and the large ones overflow", EXPONENT, "exponent = zero_below - (lowest + filled[0])"),
+        mistake("the scale is never below 1", EXPONENT, "exponent = max(overflow_from - top, 0)"),
+        mistake("the scale 2**k is returned instead of its exponent k", "return int(exponent),", "return 2.0**exponent,"),
+        mistake("the sign of the exponent", EXPONENT, "exponent = top - overflow_from"),
+        mistake("the losses are counted without the scale", "np.arange(len(counts)) + exponent", "np.arange(len(counts))"),
+        mistake("the scale works against the losses", "np.arange(len(counts)) + exponent", "np.arange(len(counts)) - exponent"),
+        mistake("the octave that begins at the edge counts as lost", "octave < zero_below", "octave <= zero_below"),
+        mistake("octaves that end at the edge count as kept", "octave < zero_below", "octave + 1 < zero_below"),
+        mistake("the number of lost gradients, not the share", "lost / counts.sum()", "lost / 1.0"),
+        mistake("octaves are counted instead of gradients", LOST, "np.count_nonzero(counts[octave < zero_below])", "lost / counts.sum()", "lost / len(filled)"),
+        mistake("the share that survives", "lost / counts.sum()", "1 - lost / counts.sum()"),
     ),
     hints=(
         "For counts [1, 2, 1] and lowest −3 the octaves begin at 2⁻³, 2⁻², 2⁻¹, and the last one ends at 2⁰. Multiplied by 2^k everything moves k octaves up.",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def next_scale(scale, good_steps, finite, interval):
@@ -83,24 +83,24 @@ NEXT_SCALE = Exercise(
         Example((4.0, 0, True, 1), "With an interval of 1 every good step is a try."),
     ),
     boundary=cases,
-    mutants=(
-        mutant("overflow and good step are exchanged", "if not finite", "if finite"),
-        mutant("the scale grows after every good step", COUNT, "finite"),
-        mutant("the scale grows one step too late", COUNT, "good_steps == interval"),
-        mutant("the scale grows one step too early", COUNT, "good_steps + 2 >= interval"),
-        mutant("the count goes on after an overflow, as if the good steps need not be in a row", BACK, "return max(scale / 2, 1.0), good_steps"),
-        mutant("the step with the overflow counts as a good one", BACK, "return max(scale / 2, 1.0), 1"),
-        mutant("the count goes on after the scale has grown", GROW, "return min(scale * 2, 2.0**24), good_steps + 1"),
-        mutant("the step at which the scale grows is the first of the next interval", GROW, "return min(scale * 2, 2.0**24), 1"),
-        mutant("an overflow puts the scale back to 1", BACK, "return 1.0, 0"),
-        mutant("an overflow changes nothing but the count: the next step overflows again", BACK, "return scale, 0"),
-        mutant("there is no lower limit", BACK, "return scale / 2, 0"),
-        mutant("there is no upper limit", GROW, "return scale * 2, 0"),
-        mutant("growth and backoff are exchanged", f"{BACK}{FULL}{GROW}", f"{GROW}{FULL}{BACK}"),
-        mutant("half of the scale is rounded down to a whole number", "max(scale / 2, 1.0)", "max(scale // 2, 1.0)"),
-        mutant("the limits are looked at before the scale changes, not after it", "max(scale / 2, 1.0)", "(scale / 2 if scale > 1.0 else scale)", "min(scale * 2, 2.0**24)", "(scale * 2 if scale < 2.0**24 else scale)"),
-        mutant("the scale only ever shrinks", GROW, "return scale, 0"),
-        mutant("the scale grows by 1 instead of twofold", GROW, "return min(scale + 1, 2.0**24), 0"),
+    mistakes=(
+        mistake("overflow and good step are exchanged", "if not finite", "if finite"),
+        mistake("the scale grows after every good step", COUNT, "finite"),
+        mistake("the scale grows one step too late", COUNT, "good_steps == interval"),
+        mistake("the scale grows one step too early", COUNT, "good_steps + 2 >= interval"),
+        mistake("the count goes on after an overflow, as if the good steps need not be in a row", BACK, "return max(scale / 2, 1.0), good_steps"),
+        mistake("the step with the overflow counts as a good one", BACK, "return max(scale / 2, 1.0), 1"),
+        mistake("the count goes on after the scale has grown", GROW, "return min(scale * 2, 2.0**24), good_steps + 1"),
+        mistake("the step at which the scale grows is the first of the next interval", GROW, "return min(scale * 2, 2.0**24), 1"),
+        mistake("an overflow puts the scale back to 1", BACK, "return 1.0, 0"),
+        mistake("an overflow changes nothing but the count: the next step overflows again", BACK, "return scale, 0"),
+        mistake("there is no lower limit", BACK, "return scale / 2, 0"),
+        mistake("there is no upper limit", GROW, "return scale * 2, 0"),
+        mistake("growth and backoff are exchanged", f"{BACK}{FULL}{GROW}", f"{GROW}{FULL}{BACK}"),
+        mistake("half of the scale is rounded down to a whole number", "max(scale / 2, 1.0)", "max(scale // 2, 1.0)"),
+        mistake("the limits are looked at before the scale changes, not after it", "max(scale / 2, 1.0)", "(scale / 2 if scale > 1.0 else scale)", "min(scale * 2, 2.0**24)", "(scale * 2 if scale < 2.0**24 else scale)"),
+        mistake("the scale only ever shrinks", GROW, "return scale, 0"),
+        mistake("the scale grows by 1 instead of twofold", GROW, "return min(scale + 1, 2.0**24), 0"),
     ),
     hints=(
         "Play it on paper with interval 3 and scale 8: good, good, good → 16 and 0; overflow → 8 and 0; good, good, overflow → 4 and 0.",

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from lplab.exercises.checks.numbers import with_power
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def to_bits(x, bits):
@@ -44,7 +44,7 @@ def cases() -> list[Args]:
 
 
 def why(args: Args, expected: Any) -> str:
-    """The update in units of the step around the weight, and the course of the first copy: what is lost once is lost ever after."""
+    """The update in units of the step around the weight, and the history of the first copy, which never recovers a lost update."""
     w, update, steps, bits = args
     narrow, moves = w, 0
     while moves < steps and to_bits(narrow + update, bits) != narrow:
@@ -87,7 +87,7 @@ MASTER_COPY = Exercise(
             """The weight that is kept in few bits, the one that has a master copy, and the updates that the first one lost."""
             raise NotImplementedError
     ''',
-    given=(to_bits,),
+    provided=(to_bits,),
     reference=two_copies,
     form=Numbers(count=3),
     signed_zero=False,
@@ -103,22 +103,22 @@ MASTER_COPY = Exercise(
         Example((2.0, -3 * 2.0**-9, 3, 8), "bfloat16 with its eight bits: steps of 2⁻⁶ above 2, of 2⁻⁷ below it."),
     ),
     boundary=cases,
-    mutants=(
-        mutant("the master copy is rounded after each update, too", MASTER, "master = to_bits(master + update, bits)"),
-        mutant("the first copy is rounded only at the end", NEW, "narrow + update", RESULT, "return to_bits(narrow, bits), to_bits(master, bits), lost"),
-        mutant("the update is rounded, not the sum", NEW, "narrow + to_bits(update, bits)"),
-        mutant("the forward pass sees the master copy in full", RESULT, "return narrow, master, lost"),
-        mutant("the master copy takes an update only if the narrow one moves", f"narrow = new\n        {MASTER}", "master = master + update * (new != narrow)\n        narrow = new"),
-        mutant("the updates that arrive are counted", "new == narrow", "new != narrow"),
-        mutant("compared with the weight at the beginning, not with the one before the update", "new == narrow", "new == w"),
-        mutant("whoever lost one update lost them all", RESULT, "return narrow, to_bits(master, bits), steps * (lost > 0)"),
-        mutant("updates that are not exact are counted, not those that change nothing", "new == narrow", "new != narrow + update"),
-        mutant("updates are lost below a whole step, not half of one", NEW, "narrow if abs(update) < 2.0 ** (math.frexp(narrow)[1] - bits) else to_bits(narrow + update, bits)"),
-        mutant("one step too few", "range(steps)", "range(steps - 1)"),
-        mutant("the updates are subtracted", NEW, "to_bits(narrow - update, bits)", MASTER, "master = master - update"),
-        mutant("digits are cut off instead of rounded", "round(m * 2**bits)", "int(m * 2**bits)"),
-        mutant("ties go up", "round(m * 2**bits)", "math.floor(m * 2**bits + 0.5)"),
-        mutant("the leading 1 is not counted among the bits", "round(m * 2**bits), e - bits", "round(m * 2 ** (bits + 1)), e - bits - 1"),
+    mistakes=(
+        mistake("the master copy is rounded after each update, too", MASTER, "master = to_bits(master + update, bits)"),
+        mistake("the first copy is rounded only at the end", NEW, "narrow + update", RESULT, "return to_bits(narrow, bits), to_bits(master, bits), lost"),
+        mistake("the update is rounded, not the sum", NEW, "narrow + to_bits(update, bits)"),
+        mistake("the forward pass sees the master copy in full", RESULT, "return narrow, master, lost"),
+        mistake("the master copy takes an update only if the narrow one moves", f"narrow = new\n        {MASTER}", "master = master + update * (new != narrow)\n        narrow = new"),
+        mistake("the updates that arrive are counted", "new == narrow", "new != narrow"),
+        mistake("compared with the weight at the beginning, not with the one before the update", "new == narrow", "new == w"),
+        mistake("whoever lost one update lost them all", RESULT, "return narrow, to_bits(master, bits), steps * (lost > 0)"),
+        mistake("updates that are not exact are counted, not those that change nothing", "new == narrow", "new != narrow + update"),
+        mistake("updates are lost below a whole step, not half of one", NEW, "narrow if abs(update) < 2.0 ** (math.frexp(narrow)[1] - bits) else to_bits(narrow + update, bits)"),
+        mistake("one step too few", "range(steps)", "range(steps - 1)"),
+        mistake("the updates are subtracted", NEW, "to_bits(narrow - update, bits)", MASTER, "master = master - update"),
+        mistake("digits are cut off instead of rounded", "round(m * 2**bits)", "int(m * 2**bits)"),
+        mistake("ties go up", "round(m * 2**bits)", "math.floor(m * 2**bits + 0.5)"),
+        mistake("the leading 1 is not counted among the bits", "round(m * 2**bits), e - bits", "round(m * 2 ** (bits + 1)), e - bits - 1"),
     ),
     hints=(
         "With 11 bits and w = 1 the neighbours are 1 − 2⁻¹¹ and 1 + 2⁻¹⁰. Where does 1 + 2⁻¹² go? And from there, the next one?",

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Like
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def training_step(w, gradients, scale, lr, max_norm, decay):
@@ -101,7 +101,7 @@ UNSCALED = Exercise(
             raise NotImplementedError
     ''',
     reference=training_step,
-    form=Like(0),
+    form=SameShape(0),
     signed_zero=False,
     show=show,
     why=why,
@@ -115,23 +115,23 @@ UNSCALED = Exercise(
         Example((single(0, 0), half([40000, 0], [40000, 0]), 2.0**10, 1.0, FAR, 0.0), "80,000 is beyond float16; in float32 it is a number like others."),
     ),
     boundary=cases,
-    mutants=(
-        mutant("clipped before it is unscaled: the norm of the scaled gradient is meaningless", SUM, ".sum(axis=0)", UPDATE, "return w - lr * (g / scale + decay * w)"),
-        mutant("not unscaled: the loss scale becomes a learning rate", SUM, ".sum(axis=0)"),
-        mutant("the whole update is unscaled, weight decay included", SUM, ".sum(axis=0)", LARGE, "if norm > max_norm * scale:", CLIP, "g = g * (max_norm * scale / norm)", UPDATE, "return w - lr * (g + decay * w) / scale"),
-        mutant("multiplied by the scale instead of divided", SUM, ".sum(axis=0) * scale"),
-        mutant("unscaled twice", SUM, ".sum(axis=0) / scale / scale"),
-        mutant("unscaled in float16: the small ones vanish after all", TO_32, "(gradients.astype(np.float32).sum(axis=0) / scale).astype(np.float16).astype(np.float32)"),
-        mutant("micro-batches are summed in float16", TO_32, "gradients.sum(axis=0, dtype=np.float16).astype(np.float32) / scale"),
-        mutant("micro-batches are averaged instead of summed", ".sum(axis=0)", ".mean(axis=0)"),
-        mutant("every micro-batch is clipped on its own", TO_32, "sum(r * min(1.0, max_norm / (np.sqrt((r * r).sum()) or 1.0)) for r in gradients.astype(np.float32) / scale)"),
-        mutant("no step is left out", FINITE, "if False:"),
-        mutant("only infinities are looked for, not NaN", "not np.isfinite(g).all()", "np.isinf(g).any()"),
-        mutant("what is not finite is set to zero, and the step is taken", FINITE, "if False:", "norm = np", "g = np.where(np.isfinite(g), g, 0)\n    norm = np"),
-        mutant("weight decay is applied although the step is left out", SKIP, "return w - lr * decay * w"),
-        mutant("weight decay is clipped, too", "    norm = np", "    g = g + decay * w\n    norm = np", UPDATE, "return w - lr * g"),
-        mutant("each element is clipped, not the norm", LARGE, "if True:", CLIP, "g = np.clip(g, -max_norm, max_norm)"),
-        mutant("short gradients are stretched to max_norm", LARGE, "if norm > 0:"),
+    mistakes=(
+        mistake("clipped before it is unscaled: the norm of the scaled gradient is meaningless", SUM, ".sum(axis=0)", UPDATE, "return w - lr * (g / scale + decay * w)"),
+        mistake("not unscaled: the loss scale becomes a learning rate", SUM, ".sum(axis=0)"),
+        mistake("the whole update is unscaled, weight decay included", SUM, ".sum(axis=0)", LARGE, "if norm > max_norm * scale:", CLIP, "g = g * (max_norm * scale / norm)", UPDATE, "return w - lr * (g + decay * w) / scale"),
+        mistake("multiplied by the scale instead of divided", SUM, ".sum(axis=0) * scale"),
+        mistake("unscaled twice", SUM, ".sum(axis=0) / scale / scale"),
+        mistake("unscaled in float16: the small ones vanish after all", TO_32, "(gradients.astype(np.float32).sum(axis=0) / scale).astype(np.float16).astype(np.float32)"),
+        mistake("micro-batches are summed in float16", TO_32, "gradients.sum(axis=0, dtype=np.float16).astype(np.float32) / scale"),
+        mistake("micro-batches are averaged instead of summed", ".sum(axis=0)", ".mean(axis=0)"),
+        mistake("every micro-batch is clipped on its own", TO_32, "sum(r * min(1.0, max_norm / (np.sqrt((r * r).sum()) or 1.0)) for r in gradients.astype(np.float32) / scale)"),
+        mistake("no step is left out", FINITE, "if False:"),
+        mistake("only infinities are looked for, not NaN", "not np.isfinite(g).all()", "np.isinf(g).any()"),
+        mistake("what is not finite is set to zero, and the step is taken", FINITE, "if False:", "norm = np", "g = np.where(np.isfinite(g), g, 0)\n    norm = np"),
+        mistake("weight decay is applied although the step is left out", SKIP, "return w - lr * decay * w"),
+        mistake("weight decay is clipped, too", "    norm = np", "    g = g + decay * w\n    norm = np", UPDATE, "return w - lr * g"),
+        mistake("each element is clipped, not the norm", LARGE, "if True:", CLIP, "g = np.clip(g, -max_norm, max_norm)"),
+        mistake("short gradients are stretched to max_norm", LARGE, "if norm > 0:"),
     ),
     hints=(
         "Take w = [1, 1], gradients [[384, 512]], scale 128: the true gradient is [3, 4] and its norm 5. Whatever max_norm was tuned for, it was tuned for that 5.",

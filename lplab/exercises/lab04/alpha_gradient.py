@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.numbers import decimal, several
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Number
+from lplab.exercises.checks.numbers import decimal, sequence_text
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import Number
 
 
 def alpha_gradient(x, gradient, alpha, decay):
@@ -36,7 +36,7 @@ def clip_cases() -> list[Args]:
 def show(args: Args) -> str:
     """The arguments; of many elements, the first few."""
     x, gradient, alpha, decay = args
-    return f"x = {several(x)}, gradient = {several(gradient)}, alpha = {decimal(alpha)}, decay = {decimal(decay)}"
+    return f"x = {sequence_text(x)}, gradient = {sequence_text(gradient)}, alpha = {decimal(alpha)}, decay = {decimal(decay)}"
 
 
 def why(args: Args, expected: Any) -> str:
@@ -79,23 +79,23 @@ ALPHA = Exercise(
         Example((np.array([[0.3, 4.0], [9.0, 1.0]]), np.array([[1.0, 2.0], [-4.0, 8.0]]), 2.0, 0.125), "Any shape gives one number."),
     ),
     boundary=clip_cases,
-    mutants=(
-        mutant("the mean over all elements instead of the sum", SUM, "np.sum(gradient[clipped]) / max(x.size, 1)"),
-        mutant("the mean over the clipped elements", SUM, "np.sum(gradient[clipped]) / max(clipped.sum(), 1)"),
-        mutant("x = α does not count as clipped", CLIPPED, "x > alpha"),
-        mutant("all elements count", SUM, "np.sum(gradient)"),
-        mutant("the elements inside count, those beyond do not", CLIPPED, "x < alpha"),
-        mutant("the clipped elements are counted, their gradients forgotten", SUM, "np.sum(clipped)"),
-        mutant("elements far below zero count as clipped", CLIPPED, "np.abs(x) >= alpha"),
-        mutant("of those far below zero the gradient is subtracted, as for a symmetric clip", SUM, "(np.sum(gradient[clipped]) - np.sum(gradient[x <= -alpha]))"),
-        mutant("the decay is forgotten", " + decay * alpha", ""),
-        mutant("the decay is subtracted", " + decay * alpha", " - decay * alpha"),
-        mutant("the penalty itself instead of its gradient", PULL, "decay / 2 * alpha**2"),
-        mutant("the gradient of the penalty without α: λ", PULL, "decay"),
-        mutant("twice the gradient of the penalty, as for λα² without the half", PULL, "2 * decay * alpha"),
-        mutant("the decay is added once for each element", PULL, "decay * alpha * x.size"),
-        mutant("the rounding inside counts, too, as in LSQ and PACT+", SUM, "(np.sum(gradient[clipped]) + np.sum(np.where((x >= 0) & ~clipped, gradient * (np.round(x * 3 / alpha) / 3 - x / alpha), 0.0)))"),
-        mutant("the gradients are multiplied by x", SUM, "np.sum(gradient[clipped] * x[clipped])"),
+    mistakes=(
+        mistake("the mean over all elements instead of the sum", SUM, "np.sum(gradient[clipped]) / max(x.size, 1)"),
+        mistake("the mean over the clipped elements", SUM, "np.sum(gradient[clipped]) / max(clipped.sum(), 1)"),
+        mistake("x = α does not count as clipped", CLIPPED, "x > alpha"),
+        mistake("all elements count", SUM, "np.sum(gradient)"),
+        mistake("the elements inside count, those beyond do not", CLIPPED, "x < alpha"),
+        mistake("the clipped elements are counted, their gradients forgotten", SUM, "np.sum(clipped)"),
+        mistake("elements far below zero count as clipped", CLIPPED, "np.abs(x) >= alpha"),
+        mistake("of those far below zero the gradient is subtracted, as for a symmetric clip", SUM, "(np.sum(gradient[clipped]) - np.sum(gradient[x <= -alpha]))"),
+        mistake("the decay is forgotten", " + decay * alpha", ""),
+        mistake("the decay is subtracted", " + decay * alpha", " - decay * alpha"),
+        mistake("the penalty itself instead of its gradient", PULL, "decay / 2 * alpha**2"),
+        mistake("the gradient of the penalty without α: λ", PULL, "decay"),
+        mistake("twice the gradient of the penalty, as for λα² without the half", PULL, "2 * decay * alpha"),
+        mistake("the decay is added once for each element", PULL, "decay * alpha * x.size"),
+        mistake("the rounding inside counts, too, as in LSQ and PACT+", SUM, "(np.sum(gradient[clipped]) + np.sum(np.where((x >= 0) & ~clipped, gradient * (np.round(x * 3 / alpha) / 3 - x / alpha), 0.0)))"),
+        mistake("the gradients are multiplied by x", SUM, "np.sum(gradient[clipped] * x[clipped])"),
     ),
     hints=(
         "Take two elements, 0.5 and 3, and α = 1: y = 0.5 and 1. Make α a little larger. Which y moves, and how far?",

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Example, Exercise, mutant, wrong
-from lplab.exercises.forms import Numbers
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake, wrong
+from lplab.exercises.model.forms import Numbers
 
 LOW, HIGH = 2, 8
 
@@ -65,7 +65,7 @@ def layer_cases() -> list[Args]:
     return cases
 
 
-def as_good_as_can_be(args: Args, result: Any) -> str:
+def check_optimal(args: Args, result: Any) -> str:
     """Whether the bits fit and avoid the most harm, with the fewest products of all that do."""
     products, harm, share = args
     bits = [float(value) for value in result]
@@ -118,10 +118,10 @@ CHOOSE = Exercise(
     ''',
     reference=choose_bits,
     form=Numbers(),
-    accept=as_good_as_can_be,
+    accept=check_optimal,
     show=show,
     examples=(
-        Example(([10, 100, 100, 5], [30, 2, 1, 20], 0.125), "The usual picture: first and last are cheap and hurt most. Both fit into an eighth."),
+        Example(([10, 100, 100, 5], [30, 2, 1, 20], 0.125), "The usual case: first and last are cheap and hurt most. Both fit into an eighth."),
         Example(([100, 10, 10, 80], [5, 30, 1, 2], 0.125), "Here a layer in the middle hurts most; the first is expensive and hurts little."),
         Example(([6, 5, 5, 4], [10, 6, 6, 0], 0.5), "10 products are allowed. The most harmful layer alone avoids 10; two others together avoid 12."),
         Example(([10, 1, 9, 20], [12, 2, 9, 0], 0.25), "10 products are allowed. Layer 1 has the most harm for its price, yet layer 0 alone avoids 12, and layers 1 and 2 only 11."),
@@ -132,7 +132,7 @@ CHOOSE = Exercise(
         Example(([5, 5], [9, 9], 0.25), "Nothing fits: all layers have 2 bits."),
     ),
     boundary=layer_cases,
-    mutants=(
+    mistakes=(
         wrong("the most harmful layers first, as long as they fit", greedy("-harm[i]")),
         wrong("the most harm for a product first, as long as they fit", greedy("-harm[i] / products[i]")),
         wrong("the cheapest layers first, as long as they fit", greedy("products[i]")),
@@ -145,20 +145,20 @@ CHOOSE = Exercise(
                 fits = products[0] + products[-1] <= share * sum(products)
                 return [8 if fits and i in (0, len(products) - 1) else 2 for i in range(len(products))]
         """),
-        mutant("the budget counts layers instead of products", FITS, "len(wide) <= share * count"),
-        mutant("there is no budget", FITS, "True"),
-        mutant("less than the share instead of at most", FITS, "cost < share * sum(products)"),
-        mutant("the share of the narrow layers' products instead of all", FITS, "cost <= share * (sum(products) - cost)"),
-        mutant("the share is taken for a number of products", FITS, "cost <= share"),
-        mutant("as many products as fit are kept wide, whatever the harm", WORTH, "(cost, 0)"),
-        mutant("the least harm is avoided instead of the most", WORTH, "(-sum(harm[i] for i in wide), cost)"),
-        mutant("of equal choices the one with more products", "-cost)", "cost)"),
+        mistake("the budget counts layers instead of products", FITS, "len(wide) <= share * count"),
+        mistake("there is no budget", FITS, "True"),
+        mistake("less than the share instead of at most", FITS, "cost < share * sum(products)"),
+        mistake("the share of the narrow layers' products instead of all", FITS, "cost <= share * (sum(products) - cost)"),
+        mistake("the share is taken for a number of products", FITS, "cost <= share"),
+        mistake("as many products as fit are kept wide, whatever the harm", WORTH, "(cost, 0)"),
+        mistake("the least harm is avoided instead of the most", WORTH, "(-sum(harm[i] for i in wide), cost)"),
+        mistake("of equal choices the one with more products", "-cost)", "cost)"),
         wrong("of equal choices the first that came, the narrow ones tried first", EVERY.format(order="[0, 1]")),
         wrong("of equal choices the first that came, the wide ones tried first", EVERY.format(order="[1, 0]")),
-        mutant("of equal choices whichever came first, the prices forgotten", WORTH, "(sum(harm[i] for i in wide), 0)"),
-        mutant("harm is counted by its size: a layer that gains is kept wide", WORTH, "(sum(abs(harm[i]) for i in wide), -cost)"),
-        mutant("only one layer is kept wide", FITS, "len(wide) == 1 and cost <= share * sum(products)"),
-        mutant("8 and 2 are exchanged", RESULT, "[2 if i in best else 8 for i in range(count)]"),
+        mistake("of equal choices whichever came first, the prices forgotten", WORTH, "(sum(harm[i] for i in wide), 0)"),
+        mistake("harm is counted by its size: a layer that gains is kept wide", WORTH, "(sum(abs(harm[i]) for i in wide), -cost)"),
+        mistake("only one layer is kept wide", FITS, "len(wide) == 1 and cost <= share * sum(products)"),
+        mistake("8 and 2 are exchanged", RESULT, "[2 if i in best else 8 for i in range(count)]"),
     ),
     hints=(
         "Take products 6, 5, 5, 4 and a budget of 10. Which sets of layers fit? Taking the most harmful layer first leaves no room for the two that together avoid more.",

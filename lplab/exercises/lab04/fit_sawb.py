@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.close import in_single, told_apart
+from lplab.exercises.checks.close import distinct_texts, float32_hint
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Numbers
 from lplab.quantizers import SAWB_ROWS
 from lplab.quantizers.clipping import Magnitudes
 from lplab.quantizers.distributions import QUANTILES, magnitudes
@@ -76,11 +76,11 @@ def tolerance(args: Args) -> float:
 
 def close_enough(args: Args, result: Any) -> str:
     """Whether both coefficients are those of the regression."""
-    wanted, room = fit_sawb(*args), tolerance(args)
+    wanted, allowed = fit_sawb(*args), tolerance(args)
     for name, yours, expected in zip(("c1", "c2"), result, wanted, strict=True):
-        if not abs(float(yours) - float(expected)) <= room:
-            texts = told_apart(yours, expected)
-            return f"The {name} is {texts[0]}, expected {texts[1]}{in_single(yours, expected)}."
+        if not abs(float(yours) - float(expected)) <= allowed:
+            texts = distinct_texts(yours, expected)
+            return f"The {name} is {texts[0]}, expected {texts[1]}{float32_hint(yours, expected)}."
     return ""
 
 
@@ -89,8 +89,8 @@ def near_the_published(calls: Sequence[Args], results: Sequence[Any]) -> Finding
     row = SAWB_ROWS["2bit"]
     for args, (c1, c2) in zip(calls, results, strict=True):
         if abs(c1 / row.c1 - 1) > 0.01 or abs(c2 / row.c2 - 1) > 0.01:
-            said = f"c1 = {decimal(round(float(c1), 3))}, c2 = {decimal(round(float(c2), 3))}"
-            return Finding(f"Six distributions and four levels: {said}; published are {row.c1} and {row.c2}.", args, (c1, c2))
+            text = f"c1 = {decimal(round(float(c1), 3))}, c2 = {decimal(round(float(c2), 3))}"
+            return Finding(f"Six distributions and four levels: {text}; published are {row.c1} and {row.c2}.", args, (c1, c2))
     return None
 
 
@@ -120,7 +120,7 @@ SAWB_FIT = Exercise(
     reference=fit_sawb,
     form=Numbers(count=2),
     accept=close_enough,
-    room=1e-9,  # for known mistakes: the tolerance is a case's own
+    tolerance=1e-9,  # for known mistakes: the tolerance is a case's own
     show=show,
     examples=(
         Example(rows_on_a_line(3.0, 2.0), "Four samples whose clips lie on the line 3·rms − 2·mean, exactly."),
@@ -133,22 +133,22 @@ SAWB_FIT = Exercise(
     ),
     boundary=cases,
     properties=(Property("the published coefficients for two bits come out to 1 %", lambda: [published(4, count=MANY), published(4, (5, 1, 1, 2, 1, 3), MANY)], near_the_published),),
-    mutants=(
-        mutant("the sign of c2: the formula subtracts", "return slope, -offset", "return slope, offset"),
-        mutant("c1 and c2 are exchanged", "return slope, -offset", "return -offset, slope"),
-        mutant("the standard deviation about the mean instead of the root of E[w²]", RMS, "samples.std(axis=1)"),
-        mutant("E[w²] without the root", RMS, "(samples**2).mean(axis=1)"),
-        mutant("the squares are summed, not averaged", RMS, "np.sqrt((samples**2).sum(axis=1))"),
-        mutant("the variance with n − 1", RMS, "np.sqrt((samples**2).sum(axis=1) / (samples.shape[1] - 1))"),
-        mutant("the mean of w instead of that of |w|", MEAN, "samples.mean(axis=1) + 1e-9"),
-        mutant("the median of |w| instead of its mean", MEAN, "np.median(np.abs(samples), axis=1) + 1e-9"),
-        mutant("max |w| is taken for the best clip", LINE, "np.polyfit(rms / mean, np.abs(samples).max(axis=1) / mean, 1)"),
-        mutant("the formula is fitted undivided: large units count more", LINE, "np.linalg.lstsq(np.stack([rms, mean], 1), clips, rcond=None)[0]"),
-        mutant("divided by the root of E[w²] instead of by E|w|", LINE, "np.polyfit(mean / rms, clips / rms, 1)[::-1]"),
-        mutant("clip against rms, not divided at all, with a constant", LINE, "np.polyfit(rms, clips, 1)"),
-        mutant("the line is fitted the other way round", LINE, "(lambda p: (1 / p[0], -p[1] / p[0]))(np.polyfit(clips / mean, rms / mean, 1))"),
-        mutant("a line through the first and the last distribution", LINE, "np.polyfit((rms / mean)[[0, -1]], (clips / mean)[[0, -1]], 1)"),
-        mutant("relative errors are made least instead of absolute ones", LINE, "np.polyfit(rms / mean, clips / mean, 1, w=mean / clips)"),
+    mistakes=(
+        mistake("the sign of c2: the formula subtracts", "return slope, -offset", "return slope, offset"),
+        mistake("c1 and c2 are exchanged", "return slope, -offset", "return -offset, slope"),
+        mistake("the standard deviation about the mean instead of the root of E[w²]", RMS, "samples.std(axis=1)"),
+        mistake("E[w²] without the root", RMS, "(samples**2).mean(axis=1)"),
+        mistake("the squares are summed, not averaged", RMS, "np.sqrt((samples**2).sum(axis=1))"),
+        mistake("the variance with n − 1", RMS, "np.sqrt((samples**2).sum(axis=1) / (samples.shape[1] - 1))"),
+        mistake("the mean of w instead of that of |w|", MEAN, "samples.mean(axis=1) + 1e-9"),
+        mistake("the median of |w| instead of its mean", MEAN, "np.median(np.abs(samples), axis=1) + 1e-9"),
+        mistake("max |w| is taken for the best clip", LINE, "np.polyfit(rms / mean, np.abs(samples).max(axis=1) / mean, 1)"),
+        mistake("the formula is fitted undivided: large units count more", LINE, "np.linalg.lstsq(np.stack([rms, mean], 1), clips, rcond=None)[0]"),
+        mistake("divided by the root of E[w²] instead of by E|w|", LINE, "np.polyfit(mean / rms, clips / rms, 1)[::-1]"),
+        mistake("clip against rms, not divided at all, with a constant", LINE, "np.polyfit(rms, clips, 1)"),
+        mistake("the line is fitted the other way round", LINE, "(lambda p: (1 / p[0], -p[1] / p[0]))(np.polyfit(clips / mean, rms / mean, 1))"),
+        mistake("a line through the first and the last distribution", LINE, "np.polyfit((rms / mean)[[0, -1]], (clips / mean)[[0, -1]], 1)"),
+        mistake("relative errors are made least instead of absolute ones", LINE, "np.polyfit(rms / mean, clips / mean, 1, w=mean / clips)"),
     ),
     hints=(
         "Take the two samples [1, 1] and [0, 2] with clips 1 and 1.5. E|w| is 1 in both; the roots of E[w²] are 1 and √2. Which line runs through (1, 1) and (√2, 1.5)?",

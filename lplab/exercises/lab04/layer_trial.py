@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.exercises.lab04.choose_bits import HIGH, choose_bits
-from lplab.exercises.yours import results_of
+from lplab.exercises.student_figures import results_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,22 +28,22 @@ Chooser = Callable[[list[int], list[int], float], list[int]]
 
 @dataclass(frozen=True)
 class Trial:
-    """What is known so far.
+    """The results so far.
 
     Attributes:
-        said: where the work is, or what came out.
-        names, products, weight_errors: of the layers: multiplications for one picture; squared error of the weights at
+        message: the current step, or the result.
+        names, products, weight_errors: of the layers: multiplications for one image; squared error of the weights at
             2 bits, as a share of their power.
-        plain: percent of the test pictures that the network in float32 gets wrong.
+        plain: percent of the test images that the network in float32 gets wrong.
         harm: thousandths of a bit of test loss more if this layer alone has 2-bit weights, as far as measured.
-        alone: percent of the test pictures wrong then.
+        alone: percent of the test images wrong then.
         wide: layers that the latest choice keeps wide.
-        wrong: percent of the test pictures, by choice.
+        wrong: percent of the test images, by choice.
         together: thousandths of a bit of test loss more with all layers at 2 bits, once it is measured.
         problem: why there is no choice of yours.
     """
 
-    said: str = "Not started yet"
+    message: str = "Not started yet"
     names: tuple[str, ...] = ()
     products: tuple[int, ...] = ()
     weight_errors: tuple[float, ...] = ()
@@ -85,8 +85,8 @@ def _trained_and_rounded(choose: Chooser, steps: int, seed: int) -> Iterator[Tri
         others = {other: "fp32" for other in trial.names if other != name}
         rounded = _rounded(model, others)
         harm, wrong = round(1000 * (_loss(rounded, data) - plain)), _wrong(rounded, data)
-        said = f"{i + 1} of {len(trial.names)} layers rounded alone"
-        trial = replace(trial, harm=(*trial.harm, harm), alone=(*trial.alone, wrong), said=said)
+        message = f"{i + 1} of {len(trial.names)} layers rounded alone"
+        trial = replace(trial, harm=(*trial.harm, harm), alone=(*trial.alone, wrong), message=message)
         yield trial
     together = round(1000 * (_loss(_rounded(model, {}), data) - plain))
     yield from _with_choices(model, data, replace(trial, together=together), choose)
@@ -95,8 +95,9 @@ def _trained_and_rounded(choose: Chooser, steps: int, seed: int) -> Iterator[Tri
 def _with_choices(model: nn.Module, data: Any, trial: Trial, choose: Chooser) -> Iterator[Trial]:
     for name, wide in _choices(trial, choose):
         wrong = _wrong(_rounded(model, {trial.names[i]: eight_bits() for i in wide}), data)
-        found = (*trial.wrong, (name, wrong))
-        trial = replace(trial, wide=wide, wrong=found, said=", ".join(f"{n} {w:.0f} %" for n, w in found) + " wrong")
+        results = (*trial.wrong, (name, wrong))
+        message = ", ".join(f"{n} {w:.0f} %" for n, w in results) + " wrong"
+        trial = replace(trial, wide=wide, wrong=results, message=message)
         yield trial
     if len(trial.wrong) < CHOICES:
         yield replace(trial, problem=_problem(trial, choose))
@@ -105,17 +106,17 @@ def _with_choices(model: nn.Module, data: Any, trial: Trial, choose: Chooser) ->
 def two_bits() -> Recipe:
     """Weights of 2 bits under SAWB's clip, and nothing else rounded."""
     from lplab.quantizers import Sawb
-    from lplab.training import Recipe, Rule
+    from lplab.training import QuantSpec, Recipe
 
-    return Recipe(name="weights of 2 bits", weight=Rule(quantizer=Sawb(2)))
+    return Recipe(name="weights of 2 bits", weight=QuantSpec(quantizer=Sawb(2)))
 
 
 def eight_bits() -> Recipe:
     """Weights of 8 bits up to the largest magnitude, and nothing else rounded."""
     from lplab.quantizers import Amax
-    from lplab.training import Recipe, Rule
+    from lplab.training import QuantSpec, Recipe
 
-    return Recipe(name="weights of 8 bits", weight=Rule("int8", scaling=Amax()))
+    return Recipe(name="weights of 8 bits", weight=QuantSpec("int8", scaling=Amax()))
 
 
 def products_of(model: nn.Module, inputs: Any) -> dict[str, int]:
@@ -128,17 +129,17 @@ def products_of(model: nn.Module, inputs: Any) -> dict[str, int]:
     import torch
 
     layers = {n: m for n, m in model.named_modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)}
-    found: dict[str, int] = {}
+    products: dict[str, int] = {}
 
-    def note(name: str, module: Any, _: Any, out: Any) -> None:
-        found[name] = module.weight[0].numel() * out[0].numel()
+    def record(name: str, module: Any, _: Any, out: Any) -> None:
+        products[name] = module.weight[0].numel() * out[0].numel()
 
-    hooks = [module.register_forward_hook(partial(note, name)) for name, module in layers.items()]
+    hooks = [module.register_forward_hook(partial(record, name)) for name, module in layers.items()]
     with torch.no_grad():
         model(inputs[:1])
     for hook in hooks:
         hook.remove()
-    return {name: found[name] for name in layers}
+    return {name: products[name] for name in layers}
 
 
 def _measured_weights(model: nn.Module, inputs: Any) -> Trial:
@@ -162,7 +163,7 @@ def _choices(trial: Trial, choose: Chooser) -> Iterator[tuple[str, tuple[int, ..
     try:
         yield YOURS, _wide(results_of(choose, [table])[0])
     except (ValueError, TypeError):
-        return  # said by _problem, after all else is drawn
+        return  # _problem says why, after all else is drawn
 
 
 def _problem(trial: Trial, choose: Chooser) -> str:
@@ -206,8 +207,8 @@ def try_layers(choose: Chooser, *, steps: int = STEPS, seed: int = 0, start: boo
         at = got[-1] if got else Trial()
         harm = [*at.harm, *[math.nan] * (LAYERS - len(at.harm))]
         names = at.names or tuple(f"layer {i}" for i in range(LAYERS))
-        return figures.layer_harm(
-            names, harm, at.weight_errors or [math.nan] * LAYERS, at.wide, unit="millibits of loss", title=at.said
+        return figures.layer_sensitivity(
+            names, harm, at.weight_errors or [math.nan] * LAYERS, at.wide, unit="millibits of loss", title=at.message
         )
 
     def remark(got: Sequence[Trial]) -> Sequence[str]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.numbers import decimal, several
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Like
+from lplab.exercises.checks.numbers import decimal, sequence_text
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def straight_through(x, gradient, alpha):
@@ -57,7 +57,7 @@ def scales_with_the_gradient(calls: Sequence[Args], results: Sequence[Any]) -> F
 def show(args: Args) -> str:
     """The arguments; of many elements, the first few."""
     x, gradient, alpha = args
-    return f"x = {several(x)}, gradient = {several(gradient)}, alpha = {decimal(alpha)}"
+    return f"x = {sequence_text(x)}, gradient = {sequence_text(gradient)}, alpha = {decimal(alpha)}"
 
 
 def why(args: Args, expected: Any) -> str:
@@ -69,8 +69,8 @@ def why(args: Args, expected: Any) -> str:
     if value == alpha:
         return "x lies exactly at α: there the gradient belongs to α, not to x."
     where = "below 0" if value < 0 else "beyond α" if value > alpha else "within the clip"
-    fate = "passes as if nothing had been rounded" if 0 <= value < alpha else "stops"
-    return f"x lies {where}: the gradient {fate}."
+    outcome = "passes as if nothing had been rounded" if 0 <= value < alpha else "stops"
+    return f"x lies {where}: the gradient {outcome}."
 
 
 STRAIGHT = Exercise(
@@ -90,7 +90,7 @@ STRAIGHT = Exercise(
             raise NotImplementedError
     ''',
     reference=straight_through,
-    form=Like(0),
+    form=SameShape(0),
     signed_zero=False,
     show=show,
     why=why,
@@ -105,23 +105,23 @@ STRAIGHT = Exercise(
     ),
     boundary=slopes,
     properties=(Property("twice the gradient for y is twice the gradient for x", many, scales_with_the_gradient),),
-    mutants=(
-        mutant("the true derivative: a staircase has slope 0", PASS, "np.zeros(x.shape) + 0.0 * inside"),
-        mutant("a difference quotient of the staircase: 0 or huge", PASS, "np.where(inside, gradient, 0.0) * (np.round((x + 1e-3 * alpha) * 3 / alpha) - np.round((x - 1e-3 * alpha) * 3 / alpha)) * 500 / 3"),
-        mutant("the clip is forgotten: everything passes", PASS, "np.where(inside, gradient, gradient)"),
-        mutant("the mask itself instead of the gradient times the mask", PASS, "np.where(inside, 1.0, 0.0)"),
-        mutant("α belongs to the inside", "(x < alpha)", "(x <= alpha)"),
-        mutant("zero does not belong to the inside", "(x >= 0)", "(x > 0)"),
-        mutant("only the upper end is looked at", INSIDE, "x < alpha"),
-        mutant("only the lower end is looked at", INSIDE, "x >= 0"),
-        mutant("the clip of symmetric weights, −α to α", INSIDE, "np.abs(x) < alpha"),
-        mutant("the gradient is clipped instead of x", PASS, "np.clip(gradient, -alpha, alpha) + 0.0 * inside"),
-        mutant("the size of the gradient decides, not that of x", INSIDE, "np.abs(gradient) < alpha"),
-        mutant("inside and outside are exchanged", PASS, "np.where(inside, 0.0, gradient)"),
-        mutant("the rounded value decides: what rounds to 0 or α is stopped", INSIDE, "(np.round(x * 3 / alpha) > 0) & (np.round(x * 3 / alpha) < 3)"),
-        mutant("the gradient is multiplied by y", PASS, "np.where(inside, gradient * x, 0.0)"),
-        mutant("only the sign of the gradient passes", PASS, "np.where(inside, np.sign(gradient), 0.0)"),
-        mutant("outside, a little passes: a leaky clip", PASS, "np.where(inside, gradient, 0.01 * gradient)"),
+    mistakes=(
+        mistake("the true derivative: a staircase has slope 0", PASS, "np.zeros(x.shape) + 0.0 * inside"),
+        mistake("a difference quotient of the staircase: 0 or huge", PASS, "np.where(inside, gradient, 0.0) * (np.round((x + 1e-3 * alpha) * 3 / alpha) - np.round((x - 1e-3 * alpha) * 3 / alpha)) * 500 / 3"),
+        mistake("the clip is forgotten: everything passes", PASS, "np.where(inside, gradient, gradient)"),
+        mistake("the mask itself instead of the gradient times the mask", PASS, "np.where(inside, 1.0, 0.0)"),
+        mistake("α belongs to the inside", "(x < alpha)", "(x <= alpha)"),
+        mistake("zero does not belong to the inside", "(x >= 0)", "(x > 0)"),
+        mistake("only the upper end is looked at", INSIDE, "x < alpha"),
+        mistake("only the lower end is looked at", INSIDE, "x >= 0"),
+        mistake("the clip of symmetric weights, −α to α", INSIDE, "np.abs(x) < alpha"),
+        mistake("the gradient is clipped instead of x", PASS, "np.clip(gradient, -alpha, alpha) + 0.0 * inside"),
+        mistake("the size of the gradient decides, not that of x", INSIDE, "np.abs(gradient) < alpha"),
+        mistake("inside and outside are exchanged", PASS, "np.where(inside, 0.0, gradient)"),
+        mistake("the rounded value decides: what rounds to 0 or α is stopped", INSIDE, "(np.round(x * 3 / alpha) > 0) & (np.round(x * 3 / alpha) < 3)"),
+        mistake("the gradient is multiplied by y", PASS, "np.where(inside, gradient * x, 0.0)"),
+        mistake("only the sign of the gradient passes", PASS, "np.where(inside, np.sign(gradient), 0.0)"),
+        mistake("outside, a little passes: a leaky clip", PASS, "np.where(inside, gradient, 0.01 * gradient)"),
     ),
     hints=(
         "Take one number: x = 0.25, α = 1. A small change of x leaves y where it is, so the true slope is 0. The definition pretends that y = x there.",

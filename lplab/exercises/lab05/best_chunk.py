@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def best_chunk(n, mantissa_bits):
@@ -60,22 +60,22 @@ BOUND = Exercise(
     ),
     boundary=bound_cases,
     why=why_bound,
-    mutants=(
-        mutant("the root of n, rounded down, without a look at its neighbours", ALL, "chunk = int(n ** 0.5)"),
-        mutant("the root of n, rounded to the nearest", ALL, "chunk = round(n ** 0.5)"),
-        mutant("the root of n, rounded up", ALL, "chunk = math.ceil(n ** 0.5)"),
-        mutant("of equal bounds the longest chunk is taken", "-(-n // c), c))", "-(-n // c), -c))"),
-        mutant("the last, shorter chunk is not counted", "(c + -(-n // c), c)", "(c + n // c, c)", "-(-n // chunk)", "n // chunk"),
-        mutant("n/c is not rounded up", "(c + -(-n // c), c)", "(c + n / c, c)", "-(-n // chunk)", "n / chunk"),
-        mutant("all additions are counted, not those that one term passes through", "additions = chunk", "additions = n"),
-        mutant("the longer of the two ways is counted, not their sum", "(c + -(-n // c), c)", "(max(c, -(-n // c)), c)", "chunk + -(-n // chunk)", "max(chunk, -(-n // chunk))"),
-        mutant("u is a whole step, 2⁻ᵐ, though rounding is off by half a step at most", "(mantissa_bits + 1)", "mantissa_bits"),
-        mutant("u is a quarter of a step: the leading 1 is counted twice", "(mantissa_bits + 1)", "(mantissa_bits + 2)"),
-        mutant("additions to 0 are not counted", "additions = chunk + -(-n // chunk)", "additions = chunk - 1 + -(-n // chunk) - 1"),
-        mutant("only powers of two are tried", "range(1, n + 1)", "[2**k for k in range(n.bit_length())]"),
-        mutant("only chunks that divide n are tried", "range(1, n + 1)", "[c for c in range(1, n + 1) if n % c == 0]"),
-        mutant("the bound of the sum without chunks", "additions = chunk + -(-n // chunk)", "additions = n"),
-        mutant("errors are taken to cancel: the root of the additions", "chunk + -(-n // chunk)", "(chunk + -(-n // chunk)) ** 0.5"),
+    mistakes=(
+        mistake("the root of n, rounded down, without a look at its neighbours", ALL, "chunk = int(n ** 0.5)"),
+        mistake("the root of n, rounded to the nearest", ALL, "chunk = round(n ** 0.5)"),
+        mistake("the root of n, rounded up", ALL, "chunk = math.ceil(n ** 0.5)"),
+        mistake("of equal bounds the longest chunk is taken", "-(-n // c), c))", "-(-n // c), -c))"),
+        mistake("the last, shorter chunk is not counted", "(c + -(-n // c), c)", "(c + n // c, c)", "-(-n // chunk)", "n // chunk"),
+        mistake("n/c is not rounded up", "(c + -(-n // c), c)", "(c + n / c, c)", "-(-n // chunk)", "n / chunk"),
+        mistake("all additions are counted, not those that one term passes through", "additions = chunk", "additions = n"),
+        mistake("the longer of the two ways is counted, not their sum", "(c + -(-n // c), c)", "(max(c, -(-n // c)), c)", "chunk + -(-n // chunk)", "max(chunk, -(-n // chunk))"),
+        mistake("u is a whole step, 2⁻ᵐ, though rounding is off by half a step at most", "(mantissa_bits + 1)", "mantissa_bits"),
+        mistake("u is a quarter of a step: the leading 1 is counted twice", "(mantissa_bits + 1)", "(mantissa_bits + 2)"),
+        mistake("additions to 0 are not counted", "additions = chunk + -(-n // chunk)", "additions = chunk - 1 + -(-n // chunk) - 1"),
+        mistake("only powers of two are tried", "range(1, n + 1)", "[2**k for k in range(n.bit_length())]"),
+        mistake("only chunks that divide n are tried", "range(1, n + 1)", "[c for c in range(1, n + 1) if n % c == 0]"),
+        mistake("the bound of the sum without chunks", "additions = chunk + -(-n // chunk)", "additions = n"),
+        mistake("errors are taken to cancel: the root of the additions", "chunk + -(-n // chunk)", "(chunk + -(-n // chunk)) ** 0.5"),
     ),
     hints=(
         "Write c + ⌈n/c⌉ for n = 12 and c = 1, 2, 3, 4, 6, 12: 13, 8, 7, 7, 8, 13. Long chunks and many chunks are equally bad.",

@@ -9,9 +9,9 @@ import numpy as np
 
 from lplab import arithmetic
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Number
 from lplab.exercises.lab05.rounding import fp8_numbers, to_169
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Number
 
 
 def chunked_dot(x, y, chunk):
@@ -98,7 +98,7 @@ DOT = Exercise(
             """Dot product of x and y: each chunk summed on its own in 1-6-9, then the sums of the chunks."""
             raise NotImplementedError
     ''',
-    given=(to_169,),
+    provided=(to_169,),
     reference=chunked_dot,
     form=Number(),
     signed_zero=False,
@@ -116,23 +116,23 @@ DOT = Exercise(
     ),
     boundary=dot_cases,
     properties=(Property("long sums agree with the library's, bit for bit", long_calls, agrees_with_the_library),),
-    mutants=(
-        mutant("there are no chunks: one register adds everything", CHUNKS, "in range(0, len(x), len(x) or 1)", INSIDE, "range(len(x))"),
-        mutant("the total is kept in full precision", ADD_UP, "total + part"),
-        mutant("the total is rounded once, at the end", ADD_UP, "total + part", "    return total", "    return to_169(total)"),
-        mutant("a chunk is added exactly and rounded once", ADD, "part + x[i] * y[i]", ADD_UP, "to_169(total + to_169(part))"),
-        mutant("a chunk is added exactly and never rounded on its own", ADD, "part + x[i] * y[i]"),
-        mutant("everything is exact but the result", ADD, "part + x[i] * y[i]", ADD_UP, "total + part", "    return total", "    return to_169(total)"),
-        mutant("the products are rounded instead of the additions", ADD, "part + to_169(x[i] * y[i])", ADD_UP, "total + part"),
-        mutant("the products are rounded, too", ADD, "to_169(part + to_169(x[i] * y[i]))", equivalent="a product of two numbers of FP8 1-5-2 has at most six significant bits: it is never rounded"),
-        mutant("the last, shorter chunk is left out", CHUNKS, "in range(0, len(x) - chunk + 1, chunk)"),
-        mutant("the register of the chunk does not start again at 0", "        part = 0.0\n", "", "    total = 0.0\n", "    total = part = 0.0\n"),
-        mutant("chunk is taken for the number of chunks", CHUNKS, "in range(0, len(x), -(-len(x) // chunk) or 1)", INSIDE, "range(start, min(start + -(-len(x) // chunk), len(x)))"),
-        mutant("the numbers of a chunk are added last to first", INSIDE, "reversed(range(start, min(start + chunk, len(x))))"),
-        mutant("the numbers of a chunk lie apart instead of side by side", CHUNKS, "in range(-(-len(x) // chunk))", INSIDE, "range(start, len(x), -(-len(x) // chunk))"),
-        mutant("a chunk takes one number too many", "min(start + chunk, len(x))", "min(start + chunk + 1, len(x))"),
-        mutant("digits are cut off instead of rounded", "round(m * 1024)", "int(m * 1024)"),
-        mutant("the registers are rounded before an addition, not after it", ADD, "to_169(part) + x[i] * y[i]", ADD_UP, "to_169(total) + part"),
+    mistakes=(
+        mistake("there are no chunks: one register adds everything", CHUNKS, "in range(0, len(x), len(x) or 1)", INSIDE, "range(len(x))"),
+        mistake("the total is kept in full precision", ADD_UP, "total + part"),
+        mistake("the total is rounded once, at the end", ADD_UP, "total + part", "    return total", "    return to_169(total)"),
+        mistake("a chunk is added exactly and rounded once", ADD, "part + x[i] * y[i]", ADD_UP, "to_169(total + to_169(part))"),
+        mistake("a chunk is added exactly and never rounded on its own", ADD, "part + x[i] * y[i]"),
+        mistake("everything is exact but the result", ADD, "part + x[i] * y[i]", ADD_UP, "total + part", "    return total", "    return to_169(total)"),
+        mistake("the products are rounded instead of the additions", ADD, "part + to_169(x[i] * y[i])", ADD_UP, "total + part"),
+        mistake("the products are rounded, too", ADD, "to_169(part + to_169(x[i] * y[i]))", equivalent="a product of two numbers of FP8 1-5-2 has at most six significant bits: it is never rounded"),
+        mistake("the last, shorter chunk is left out", CHUNKS, "in range(0, len(x) - chunk + 1, chunk)"),
+        mistake("the register of the chunk does not start again at 0", "        part = 0.0\n", "", "    total = 0.0\n", "    total = part = 0.0\n"),
+        mistake("chunk is taken for the number of chunks", CHUNKS, "in range(0, len(x), -(-len(x) // chunk) or 1)", INSIDE, "range(start, min(start + -(-len(x) // chunk), len(x)))"),
+        mistake("the numbers of a chunk are added last to first", INSIDE, "reversed(range(start, min(start + chunk, len(x))))"),
+        mistake("the numbers of a chunk lie apart instead of side by side", CHUNKS, "in range(-(-len(x) // chunk))", INSIDE, "range(start, len(x), -(-len(x) // chunk))"),
+        mistake("a chunk takes one number too many", "min(start + chunk, len(x))", "min(start + chunk + 1, len(x))"),
+        mistake("digits are cut off instead of rounded", "round(m * 1024)", "int(m * 1024)"),
+        mistake("the registers are rounded before an addition, not after it", ADD, "to_169(part) + x[i] * y[i]", ADD_UP, "to_169(total) + part"),
     ),
     hints=(
         "Add the missed numbers on paper: 1-6-9 has ten significant bits, so whole numbers beyond 1024 go in steps of 2, beyond 2048 in steps of 4.",

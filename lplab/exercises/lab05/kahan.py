@@ -9,9 +9,9 @@ import numpy as np
 
 from lplab import arithmetic
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Number
 from lplab.exercises.lab05.rounding import numbers_169, to_169
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Number
 
 
 def kahan_sum(x):
@@ -42,8 +42,8 @@ def agrees_with_the_library(calls: Sequence[Args], results: Sequence[Any]) -> Fi
     for args, yours in zip(calls, results, strict=True):
         expected = float(arithmetic.kahan_sum(args[0], "dlfloat16"))
         if yours != expected:
-            said = f"For {len(args[0]):,} numbers yours is {decimal(yours)}, expected {decimal(expected)}"
-            return Finding(f"{said}; their exact sum is {decimal(float(args[0].sum()))}.", args, yours)
+            text = f"For {len(args[0]):,} numbers yours is {decimal(yours)}, expected {decimal(expected)}"
+            return Finding(f"{text}; their exact sum is {decimal(float(args[0].sum()))}.", args, yours)
     return None
 
 
@@ -81,7 +81,7 @@ KAHAN = Exercise(
             """The sum of x in 1-6-9 with Kahan's compensation."""
             raise NotImplementedError
     ''',
-    given=(to_169,),
+    provided=(to_169,),
     reference=kahan_sum,
     form=Number(),
     signed_zero=False,
@@ -98,21 +98,21 @@ KAHAN = Exercise(
     ),
     boundary=sum_cases,
     properties=(Property("long sums agree with the library's, bit for bit", lambda: [(numbers_169(5000, seed),) for seed in (7, 8)], agrees_with_the_library),),
-    mutants=(
-        mutant("the correction has the wrong sign", "value - c", "value + c"),
-        mutant("the correction is computed and never used", Y, "y = value"),
-        mutant("the correction is taken after s has moved: t − s is zero", ORDER, f"s = t\n        {C}"),
-        mutant("y is added in the correction instead of subtracted: what is taken off grows, to infinity in long sums", "to_169(t - s) - y", "to_169(t - s) + y", raises="OverflowError"),
-        mutant("the correction uses the number itself, not y", "to_169(t - s) - y", "to_169(t - s) - value"),
-        mutant("the corrected number is not rounded", Y, "y = value - c"),
-        mutant("the sum is not rounded", T, "t = s + y"),
-        mutant("corrections pile up: c is added to, not replaced", C, "c = to_169(c + to_169(to_169(t - s) - y))"),
-        mutant("the correction is taken off once more at the end", "return s", "return to_169(s - c)"),
-        mutant("the result is not a number of the format: the correction is taken off in full precision", "return s", "return s - c"),
-        mutant("a full-precision sum, rounded once", T, "t = s + y", "return s", "return to_169(s)"),
-        mutant("the numbers are added from last to first", "in x:", "in x[::-1]:"),
-        mutant("the numbers are sorted by size first", "in x:", "in sorted(x, key=abs):"),
-        mutant("digits are cut off instead of rounded", "round(m * 1024)", "int(m * 1024)"),
+    mistakes=(
+        mistake("the correction has the wrong sign", "value - c", "value + c"),
+        mistake("the correction is computed and never used", Y, "y = value"),
+        mistake("the correction is taken after s has moved: t − s is zero", ORDER, f"s = t\n        {C}"),
+        mistake("y is added in the correction instead of subtracted: what is taken off grows, to infinity in long sums", "to_169(t - s) - y", "to_169(t - s) + y", raises="OverflowError"),
+        mistake("the correction uses the number itself, not y", "to_169(t - s) - y", "to_169(t - s) - value"),
+        mistake("the corrected number is not rounded", Y, "y = value - c"),
+        mistake("the sum is not rounded", T, "t = s + y"),
+        mistake("corrections pile up: c is added to, not replaced", C, "c = to_169(c + to_169(to_169(t - s) - y))"),
+        mistake("the correction is taken off once more at the end", "return s", "return to_169(s - c)"),
+        mistake("the result is not a number of the format: the correction is taken off in full precision", "return s", "return s - c"),
+        mistake("a full-precision sum, rounded once", T, "t = s + y", "return s", "return to_169(s)"),
+        mistake("the numbers are added from last to first", "in x:", "in x[::-1]:"),
+        mistake("the numbers are sorted by size first", "in x:", "in sorted(x, key=abs):"),
+        mistake("digits are cut off instead of rounded", "round(m * 1024)", "int(m * 1024)"),
     ),
     hints=(
         "Follow 1024, 1, 1 with a pencil: y = 1, t = 1024 (rounded), c = (1024 − 1024) − 1 = −1. For the second 1: y = 1 − (−1) = 2.",

@@ -1,4 +1,4 @@
-"""The rounding that stands ready in lab 05's exercises, and data whose sums it makes interesting."""
+"""The rounding provided in the exercises of lab 05, and vectors whose sums show its errors."""
 
 from __future__ import annotations
 

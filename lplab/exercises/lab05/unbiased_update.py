@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from lplab.exercises.checks.coins import sampled, uses_the_generator
-from lplab.exercises.checks.numbers import several
-from lplab.exercises.exercise import Args, Example, Exercise, Property, mutant
-from lplab.exercises.forms import Like
+from lplab.exercises.checks.numbers import sequence_text
+from lplab.exercises.checks.stochastic_rounding import for_each_case, uses_the_generator
 from lplab.exercises.isolation import Seeded
-from lplab.exercises.lab05.float_coins import CASES, draws, independent, mean_is_right, on_a_neighbour, two_seeds
+from lplab.exercises.lab05.stochastic_float import (
+    CASES,
+    check_neighbours,
+    mean_is_right,
+    repeated_values,
+    two_seeds,
+    weights_are_independent,
+)
+from lplab.exercises.model.exercise import Args, Example, Exercise, Property, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def unbiased_update(w, delta, mantissa_bits, rng):
@@ -36,7 +43,7 @@ def update_cases() -> list[Args]:
 
 def show_update(args: Args) -> str:
     """Weights, updates and mantissa bits; of many, the first few."""
-    return f"w = {several(args[0])}, delta = {several(args[1])}, mantissa_bits = {args[2]}"
+    return f"w = {sequence_text(args[0])}, delta = {sequence_text(args[1])}, mantissa_bits = {args[2]}"
 
 
 UPDATE = Exercise(
@@ -56,8 +63,8 @@ UPDATE = Exercise(
             raise NotImplementedError
     ''',
     reference=unbiased_update,
-    form=Like(0),
-    accept=on_a_neighbour,
+    form=SameShape(0),
+    accept=check_neighbours,
     show=show_update,
     examples=(
         Example((np.array([1.0, -2.0, 3.5]), np.zeros(3), 2, Seeded(1)), "Without an update nothing moves."),
@@ -70,31 +77,31 @@ UPDATE = Exercise(
     ),
     boundary=update_cases,
     properties=(
-        Property("the mean movement is the update", draws, sampled(CASES, mean_is_right)),
-        Property("every weight has a draw of its own", lambda: draws(2), sampled(CASES, independent)),
+        Property("the mean movement is the update", repeated_values, for_each_case(CASES, mean_is_right)),
+        Property("every weight has a draw of its own", lambda: repeated_values(2), for_each_case(CASES, weights_are_independent)),
         Property("the coin comes from the generator that was given", two_seeds, uses_the_generator),
     ),
     conventions=(
-        mutant("up when the draw is below the fraction"),
-        mutant("the draw is added, and the sum rounded down", BOTH, "    return np.floor(wanted / step + rng.random(w.shape)) * step"),
+        mistake("up when the draw is below the fraction"),
+        mistake("the draw is added, and the sum rounded down", BOTH, "    return np.floor(wanted / step + rng.random(w.shape)) * step"),
     ),
-    mutants=(
-        mutant("to nearest: small updates are always lost", f"{COIN} < {CHANCE}", f"{CHANCE} > 0.5"),
-        mutant("the step of fixed point: the same in every octave", OCTAVE, "-mantissa_bits + 0 * w"),
-        mutant("the step of the old weight's octave, not of the result's", OCTAVE, "np.frexp(w)[1] - 1 - mantissa_bits"),
-        mutant("the octave is one too high: np.frexp gives a mantissa from 1/2 to 1", "[1] - 1 - mantissa_bits", "[1] - mantissa_bits"),
-        mutant("the octave is found by rounding log2 instead of taking it down", OCTAVE, "np.round(np.log2(np.abs(wanted) + (wanted == 0))) - mantissa_bits"),
-        mutant("the update is rounded with a coin and added, the sum is not on the grid", "wanted = w + delta", "wanted = delta", "return (low + up) * step", "return w + (low + up) * step"),
-        mutant("half up, half down, whatever the distance", f"< {CHANCE}", "< 0.5 * (wanted / step > low)"),
-        mutant("up and down are exchanged", f"< {CHANCE}", f"> {CHANCE}"),
-        mutant("cut off toward zero instead of down", "np.floor(wanted / step)", "np.trunc(wanted / step)"),
-        mutant("updates smaller than half a step are dropped before the coin", BOTH, BOTH.replace("return (low + up) * step", "return np.where(np.abs(delta) < step / 2, np.round(w / step) * step, (low + up) * step)")),
-        mutant("always up unless exact", f"{COIN} < {CHANCE}", "wanted / step > low"),
-        mutant("one draw for all weights", COIN, "rng.random()"),
-        mutant("a generator of one's own, with a fixed seed", COIN, "np.random.default_rng(0).random(w.shape)"),
-        mutant("the global generator of numpy", COIN, "np.random.rand(*w.shape)"),
-        mutant("the update is subtracted", "wanted = w + delta", "wanted = w - delta"),
-        mutant("the result is left in steps", "return (low + up) * step", "return low + up"),
+    mistakes=(
+        mistake("to nearest: small updates are always lost", f"{COIN} < {CHANCE}", f"{CHANCE} > 0.5"),
+        mistake("the step of fixed point: the same in every octave", OCTAVE, "-mantissa_bits + 0 * w"),
+        mistake("the step of the old weight's octave, not of the result's", OCTAVE, "np.frexp(w)[1] - 1 - mantissa_bits"),
+        mistake("the octave is one too high: np.frexp gives a mantissa from 1/2 to 1", "[1] - 1 - mantissa_bits", "[1] - mantissa_bits"),
+        mistake("the octave is found by rounding log2 instead of taking it down", OCTAVE, "np.round(np.log2(np.abs(wanted) + (wanted == 0))) - mantissa_bits"),
+        mistake("the update is rounded with a coin and added, the sum is not on the grid", "wanted = w + delta", "wanted = delta", "return (low + up) * step", "return w + (low + up) * step"),
+        mistake("half up, half down, whatever the distance", f"< {CHANCE}", "< 0.5 * (wanted / step > low)"),
+        mistake("up and down are exchanged", f"< {CHANCE}", f"> {CHANCE}"),
+        mistake("cut off toward zero instead of down", "np.floor(wanted / step)", "np.trunc(wanted / step)"),
+        mistake("updates smaller than half a step are dropped before the coin", BOTH, BOTH.replace("return (low + up) * step", "return np.where(np.abs(delta) < step / 2, np.round(w / step) * step, (low + up) * step)")),
+        mistake("always up unless exact", f"{COIN} < {CHANCE}", "wanted / step > low"),
+        mistake("one draw for all weights", COIN, "rng.random()"),
+        mistake("a generator of one's own, with a fixed seed", COIN, "np.random.default_rng(0).random(w.shape)"),
+        mistake("the global generator of numpy", COIN, "np.random.rand(*w.shape)"),
+        mistake("the update is subtracted", "wanted = w + delta", "wanted = w - delta"),
+        mistake("the result is left in steps", "return (low + up) * step", "return low + up"),
     ),
     hints=(
         "Which two numbers of the format enclose w + delta? Find its octave first: np.frexp(1.1) gives a mantissa of 0.55 and the exponent 1, so the octave from 1 to 2 is k = 0.",

@@ -1,15 +1,15 @@
-"""Lab 06, two 8-bit formats: the best bias for a tensor, delayed scaling, and batch norms tuned anew."""
+"""Lab 06, two 8-bit formats: the best bias for a tensor, delayed scaling, and re-tuned batch norms."""
 
 from __future__ import annotations
 
 from lplab.exercises.lab06.best_bias import BIAS_EXERCISE
 from lplab.exercises.lab06.delayed_scales import DELAYED
-from lplab.exercises.lab06.drawn import delayed_table as delayed_table
-from lplab.exercises.lab06.drawn import draw_biases as draw_biases
-from lplab.exercises.lab06.drawn import draw_delayed as draw_delayed
-from lplab.exercises.lab06.drawn import draw_retuned as draw_retuned
+from lplab.exercises.lab06.figures import delayed_table as delayed_table
+from lplab.exercises.lab06.figures import draw_biases as draw_biases
+from lplab.exercises.lab06.figures import draw_delayed as draw_delayed
+from lplab.exercises.lab06.figures import draw_retuned as draw_retuned
 from lplab.exercises.lab06.retune import RETUNE
-from lplab.exercises.questions import Question
+from lplab.exercises.model.questions import Question
 
 GRADIENT = "transformer/step1000/blocks.0.attention.qkv/gradient"
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from lplab import datasets
 from lplab.exercises.checks.numbers import decimal, with_power
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Numbers
 from lplab.formats import FloatFormat
 
 
@@ -28,7 +28,7 @@ def best_bias(x, exponent_bits, mantissa_bits):
 
 SHAPES = ((4, 3), (5, 2), (3, 0), (2, 1))
 BIAS, SMALLEST, SHARE = "2**exponent_bits - exponent - (fraction > full)", "2.0 ** (1 - bias - mantissa_bits)", "np.mean(size <= smallest / 2)"
-ROOM = 1e-13  # of the bias: a share, also as 1 minus another one, is off by less than 1e-15
+TOLERANCE = 1e-13  # of the bias: a share, also as 1 minus another one, is off by less than 1e-15
 BELOW, ABOVE = 1 - 2.0**-24, 1 + 2.0**-23  # to the next float32
 LOGARITHM = "a logarithm, which rounds away what is too much"
 REAL = ("blocks.0.attention.qkv/weight", "blocks.2.mlp.down/activation", "blocks.0.attention.qkv/gradient", "head/gradient")
@@ -81,28 +81,28 @@ def no_step_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | 
         if bias != expected:
             x, end = args[0][0].item(), with_power((2 - 2.0 ** -args[2]) * 2.0 ** (2 ** args[1] - 2 - expected))
             if bias == expected + 1 and with_power(x) != end:
-                said = f"{with_power(x)} is one rounding step above {end}, the largest number of bias {decimal(bias)}"
+                text = f"{with_power(x)} is one rounding step above {end}, the largest number of bias {decimal(bias)}"
                 advice = "log2 rounds the step away: compare with the number itself, or use frexp"
-                return Finding(f"{said}; {advice}. {yours}.", args, (bias, lost), LOGARITHM)
+                return Finding(f"{text}; {advice}. {yours}.", args, (bias, lost), LOGARITHM)
             return Finding(f"The largest magnitude is {with_power(x)}. {yours}.", args, (bias, lost))
-        if abs(lost - share) > ROOM:
-            said = "Half of the smallest number, and the float64 next to it on either side: only what is above survives"
-            return Finding(f"{said}. The share is {share:.2f}, yours {lost:.2f}.", args, (bias, lost))
+        if abs(lost - share) > TOLERANCE:
+            text = "Half of the smallest number, and the float64 next to it on either side: only what is above survives"
+            return Finding(f"{text}. The share is {share:.2f}, yours {lost:.2f}.", args, (bias, lost))
     return None
 
 
 def the_format_agrees(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
-    """Whether the format with this bias holds the tensor, the next one does not, and rounding zeroes the share said."""
+    """Whether the format with this bias holds the tensor, the next one does not, and rounding zeroes the returned share."""
     for args, (bias, lost) in zip(calls, results, strict=True):
         x, exponent_bits, mantissa_bits = args
         fmt = FloatFormat(exponent_bits, mantissa_bits, bias=int(bias), specials="none")
         largest, ends = float(np.abs(x).max()), [fmt.max, replace(fmt, bias=int(bias) + 1).max]
         if not ends[1] < largest <= ends[0]:
-            said = f"With bias {decimal(bias)} the largest number of 1-{exponent_bits}-{mantissa_bits} is {decimal(ends[0])}"
-            return Finding(f"{said}, with one more {decimal(ends[1])}; the largest magnitude of the tensor is {decimal(largest)}.", args, (bias, lost))
+            text = f"With bias {decimal(bias)} the largest number of 1-{exponent_bits}-{mantissa_bits} is {decimal(ends[0])}"
+            return Finding(f"{text}, with one more {decimal(ends[1])}; the largest magnitude of the tensor is {decimal(largest)}.", args, (bias, lost))
         there = x != 0
         share = float(np.mean(fmt.quantize(x[there]) == 0))
-        if abs(share - lost) > ROOM:
+        if abs(share - lost) > TOLERANCE:
             return Finding(f"Rounded with bias {decimal(bias)}, a share of {share:.4f} becomes zero; yours is {lost:.4f}.", args, (bias, lost))
     return None
 
@@ -140,7 +140,7 @@ BIAS_EXERCISE = Exercise(
     ''',
     reference=best_bias,
     form=Numbers(count=2),
-    room=ROOM,
+    tolerance=TOLERANCE,
     show=show_tensor,
     why=why_bias,
     examples=(
@@ -157,27 +157,27 @@ BIAS_EXERCISE = Exercise(
         Property("the library's format with this bias holds real tensors, and rounds as many to zero", real_calls, the_format_agrees),
         Property("one rounding step above the largest number is too much", closest_calls, no_step_is_lost),
     ),
-    mutants=(
-        mutant(LOGARITHM, BIAS, "int(np.floor(2**exponent_bits - 1 - np.log2(size.max() / (2 - 2.0**-mantissa_bits))))"),
-        mutant("the distance from the usual bias instead of the bias: HFP8's \"bias 4\"", "return bias,", "return bias - 2 ** (exponent_bits - 1) + 1,"),
-        mutant("only the octave is looked at, not the largest mantissa", " - (fraction > full)", ""),
-        mutant("the range is taken to end at the uppermost power of two", "(fraction > full)", "(fraction > 0.5)"),
-        mutant("one octave of room is always left", "(fraction > full)", "1"),
-        mutant("a tensor that ends exactly at the largest number gets one less", "(fraction > full)", "(fraction >= full)"),
-        mutant("what rounds down to the largest number is taken to fit", "(fraction > full)", "(fraction >= full + 2.0 ** -(mantissa_bits + 2))"),
-        mutant("the uppermost exponent is reserved, as IEEE does", BIAS, f"{BIAS} - 1"),
-        mutant("signs are not taken off", "np.abs(x[x != 0])", "x[x != 0]"),
-        mutant("the range is fitted to the smallest magnitude", "math.frexp(size.max())", "math.frexp(size.min())"),
-        mutant("the range is fitted to the mean magnitude", "math.frexp(size.max())", "math.frexp(size.mean())"),
-        mutant("one percent of the elements may saturate", "math.frexp(size.max())", "math.frexp(np.percentile(size, 99))"),
-        mutant("the scale's exponent, which has the other sign", "return bias,", "return -bias,"),
-        mutant("zeros count among the elements", SHARE, "np.sum(size <= smallest / 2) / x.size"),
-        mutant("everything below the smallest number is taken to become zero", "size <= smallest / 2", "size < smallest"),
-        mutant("a tie goes up to the smallest number", "size <= smallest / 2", "size < smallest / 2"),
-        mutant("subnormal numbers are forgotten", SMALLEST, "2.0 ** (1 - bias)"),
-        mutant("subnormals are taken to have an exponent of their own", SMALLEST, "2.0 ** (-bias - mantissa_bits)"),
-        mutant("a share of the sum instead of the number of elements", SHARE, "size[size <= smallest / 2].sum() / size.sum()"),
-        mutant("the share that survives", SHARE, "np.mean(size > smallest / 2)"),
+    mistakes=(
+        mistake(LOGARITHM, BIAS, "int(np.floor(2**exponent_bits - 1 - np.log2(size.max() / (2 - 2.0**-mantissa_bits))))"),
+        mistake("the distance from the usual bias instead of the bias: HFP8's \"bias 4\"", "return bias,", "return bias - 2 ** (exponent_bits - 1) + 1,"),
+        mistake("only the octave is looked at, not the largest mantissa", " - (fraction > full)", ""),
+        mistake("the range is taken to end at the uppermost power of two", "(fraction > full)", "(fraction > 0.5)"),
+        mistake("one octave of room is always left", "(fraction > full)", "1"),
+        mistake("a tensor that ends exactly at the largest number gets one less", "(fraction > full)", "(fraction >= full)"),
+        mistake("what rounds down to the largest number is taken to fit", "(fraction > full)", "(fraction >= full + 2.0 ** -(mantissa_bits + 2))"),
+        mistake("the uppermost exponent is reserved, as IEEE does", BIAS, f"{BIAS} - 1"),
+        mistake("signs are not taken off", "np.abs(x[x != 0])", "x[x != 0]"),
+        mistake("the range is fitted to the smallest magnitude", "math.frexp(size.max())", "math.frexp(size.min())"),
+        mistake("the range is fitted to the mean magnitude", "math.frexp(size.max())", "math.frexp(size.mean())"),
+        mistake("one percent of the elements may saturate", "math.frexp(size.max())", "math.frexp(np.percentile(size, 99))"),
+        mistake("the scale's exponent, which has the other sign", "return bias,", "return -bias,"),
+        mistake("zeros count among the elements", SHARE, "np.sum(size <= smallest / 2) / x.size"),
+        mistake("everything below the smallest number is taken to become zero", "size <= smallest / 2", "size < smallest"),
+        mistake("a tie goes up to the smallest number", "size <= smallest / 2", "size < smallest / 2"),
+        mistake("subnormal numbers are forgotten", SMALLEST, "2.0 ** (1 - bias)"),
+        mistake("subnormals are taken to have an exponent of their own", SMALLEST, "2.0 ** (-bias - mantissa_bits)"),
+        mistake("a share of the sum instead of the number of elements", SHARE, "size[size <= smallest / 2].sum() / size.sum()"),
+        mistake("the share that survives", SHARE, "np.mean(size > smallest / 2)"),
     ),
     hints=(
         "30 = 1.875 · 2⁴ has exponent 4 and the fullest mantissa of three bits. Which bias gives the uppermost exponent field, 15, the value 4? And what if the mantissa is fuller than 1.875?",

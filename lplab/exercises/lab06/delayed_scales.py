@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from lplab import quantizers
-from lplab.exercises.checks.numbers import decimal, several
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Like
+from lplab.exercises.checks.numbers import decimal, sequence_text
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import SameShape
 from lplab.recordings import gradient_maxima
 
 
@@ -27,7 +27,7 @@ def delayed_scales(amax, length, largest, margin):
 
 SEEN, FIRST, SCALE = "amax[max(0, t - length) : t]", " if t > 0 else amax[:1]", "max(seen) * 2.0**margin / largest"
 ZERO = "        if scales[t] == 0:\n            scales[t] = scales[t - 1]\n"
-ROOM = 1e-15  # relative: a product and a quotient, in either order, each off by at most 2^−53
+TOLERANCE = 1e-15  # relative: a product and a quotient, in either order, each off by at most 2^−53
 SPIKE = np.array([1.0, 1.0, 1.0, 64.0, 1.0, 1.0, 1.0, 1.0, 1.0])
 LAYERS = ("blocks.0.attention.qkv", "blocks.2.attention/matmul", "head")
 
@@ -72,25 +72,25 @@ def library_agrees(calls: Sequence[Args], results: Sequence[Any]) -> Finding | N
     """Whether every scale is the one of `quantizers.DelayedScaling` on recorded gradients, to the last bit or so."""
     for args, yours in zip(calls, results, strict=True):
         expected = library_scales(args[0], args[1], "e4m3fn", args[3])
-        wrong = np.flatnonzero(~(np.abs(np.asarray(yours, np.float64) - expected) <= ROOM * expected))
+        wrong = np.flatnonzero(~(np.abs(np.asarray(yours, np.float64) - expected) <= TOLERANCE * expected))
         if len(wrong):
             t = int(wrong[0])
-            said = f"In step {t} of a recorded training yours is {decimal(float(yours[t]))}, expected {decimal(float(expected[t]))}"
-            return Finding(f"{said} (history of {args[1]}).", args, yours)
+            text = f"In step {t} of a recorded training yours is {decimal(float(yours[t]))}, expected {decimal(float(expected[t]))}"
+            return Finding(f"{text} (history of {args[1]}).", args, yours)
     return None
 
 
 def show_series(args: Args) -> str:
     """The arguments: short series in full."""
     amax = np.asarray(args[0])
-    text = "[" + ", ".join(map(decimal, amax.tolist())) + "]" if amax.size <= 12 else several(amax)
+    text = "[" + ", ".join(map(decimal, amax.tolist())) + "]" if amax.size <= 12 else sequence_text(amax)
     return f"amax = {text}, length = {args[1]}, largest = {decimal(args[2])}, margin = {args[3]}"
 
 
 def why_scales(args: Args, expected: Any) -> str:
     """What the first steps have seen."""
     amax, length, _, _ = args
-    seen = [f"step {t} has seen {several(amax[max(0, t - length) : t])}" for t in range(1, min(len(amax), 5))]
+    seen = [f"step {t} has seen {sequence_text(amax[max(0, t - length) : t])}" for t in range(1, min(len(amax), 5))]
     return "; ".join([f"Step 0 takes its own {decimal(amax[0])}", *seen]) + ("; …" if len(amax) > 5 else "") + "."
 
 
@@ -112,8 +112,8 @@ DELAYED = Exercise(
             raise NotImplementedError
     ''',
     reference=delayed_scales,
-    form=Like(0, lists=True),
-    room=ROOM,
+    form=SameShape(0, lists=True),
+    tolerance=TOLERANCE,
     show=show_series,
     why=why_scales,
     examples=(
@@ -127,23 +127,23 @@ DELAYED = Exercise(
     ),
     boundary=scale_cases,
     properties=(Property("the scales are those of the library's delayed scaling on recorded gradients", recorded_calls, library_agrees),),
-    mutants=(
-        mutant("immediate scaling: the step's own amax", SEEN + FIRST, "amax[t : t + 1]"),
-        mutant("the present step is part of its history", SEEN + FIRST, "amax[max(0, t - length + 1) : t + 1]"),
-        mutant("the history is one step longer", "max(0, t - length)", "max(0, t - length - 1)"),
-        mutant("nothing is ever forgotten", "max(0, t - length)", "0"),
-        mutant("the history begins only when it is full", SEEN + FIRST, "amax[t - length : t] if t >= length else amax[: max(1, t)][-1:]"),
-        mutant("the latest step alone", SEEN, "amax[t - 1 : t]"),
-        mutant("the mean of the history", "max(seen)", "np.mean(seen)"),
-        mutant("the smallest of the history", "max(seen)", "min(seen)"),
-        mutant("the margin takes room away", "2.0**margin", "2.0**-margin"),
-        mutant("the margin counts factors instead of octaves", "2.0**margin", "(1 + margin)"),
-        mutant("the scale multiplies before rounding: the inverse", SCALE, "largest / (max(seen) * 2.0**margin or 1)", "scales[t] == 0", "max(seen) == 0"),
-        mutant("the scale is rounded up to a power of two", SCALE, "(2.0 ** np.ceil(np.log2(max(seen) * 2.0**margin / largest)) if max(seen) else 0)"),
-        mutant("the first step has scale 1", ZERO, ZERO + "    scales[0] = 1.0\n"),
-        mutant("zeros make the scale 0", ZERO, ""),
-        mutant("zeros make the scale 1", "scales[t] = scales[t - 1]\n", "scales[t] = 1.0\n"),
-        mutant("the margin is left out in the first step", ZERO, ZERO + "    scales[0] = amax[0] / largest\n"),
+    mistakes=(
+        mistake("immediate scaling: the step's own amax", SEEN + FIRST, "amax[t : t + 1]"),
+        mistake("the present step is part of its history", SEEN + FIRST, "amax[max(0, t - length + 1) : t + 1]"),
+        mistake("the history is one step longer", "max(0, t - length)", "max(0, t - length - 1)"),
+        mistake("nothing is ever forgotten", "max(0, t - length)", "0"),
+        mistake("the history begins only when it is full", SEEN + FIRST, "amax[t - length : t] if t >= length else amax[: max(1, t)][-1:]"),
+        mistake("the latest step alone", SEEN, "amax[t - 1 : t]"),
+        mistake("the mean of the history", "max(seen)", "np.mean(seen)"),
+        mistake("the smallest of the history", "max(seen)", "min(seen)"),
+        mistake("the margin takes room away", "2.0**margin", "2.0**-margin"),
+        mistake("the margin counts factors instead of octaves", "2.0**margin", "(1 + margin)"),
+        mistake("the scale multiplies before rounding: the inverse", SCALE, "largest / (max(seen) * 2.0**margin or 1)", "scales[t] == 0", "max(seen) == 0"),
+        mistake("the scale is rounded up to a power of two", SCALE, "(2.0 ** np.ceil(np.log2(max(seen) * 2.0**margin / largest)) if max(seen) else 0)"),
+        mistake("the first step has scale 1", ZERO, ZERO + "    scales[0] = 1.0\n"),
+        mistake("zeros make the scale 0", ZERO, ""),
+        mistake("zeros make the scale 1", "scales[t] = scales[t - 1]\n", "scales[t] = 1.0\n"),
+        mistake("the margin is left out in the first step", ZERO, ZERO + "    scales[0] = amax[0] / largest\n"),
     ),
     hints=(
         "Write down for the series 1, 1, 1, 64, 1, 1 and a history of 3 which numbers step 3 has seen, and which step 4.",

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.close import in_single, told_apart
+from lplab.exercises.checks.close import distinct_texts, float32_hint
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import kind_of
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import describe_value
 
 
 def retune(batches):
@@ -43,7 +43,7 @@ class TwoPerChannel:
             shape, kind = np.shape(result), np.asarray(result).dtype.kind
         except ValueError:  # parts of different shapes
             return f"returns parts of different shapes: {wanted}"
-        return "" if shape == (2, channels) and kind == "f" else f"returns {kind_of(result)}: {wanted}"
+        return "" if shape == (2, channels) and kind == "f" else f"returns {describe_value(result)}: {wanted}"
 
     def describe(self) -> str:
         """See `forms.Form`."""
@@ -82,9 +82,9 @@ def close_enough(args: Args, result: Any) -> str:
         if len(wrong):
             c = int(wrong[0])
             mine, right = yours[row, c], expected[row, c]
-            said = f"The {name} of channel {c} over {len(batches)} batch{'es' * (len(batches) > 1)} is"
-            texts = told_apart(mine, right)
-            return f"{said} {texts[1]}, yours is {texts[0]}{in_single(mine, right)}."
+            text = f"The {name} of channel {c} over {len(batches)} batch{'es' * (len(batches) > 1)} is"
+            texts = distinct_texts(mine, right)
+            return f"{text} {texts[1]}, yours is {texts[0]}{float32_hint(mine, right)}."
     return ""
 
 
@@ -123,7 +123,7 @@ RETUNE = Exercise(
     reference=retune,
     form=TwoPerChannel(),
     accept=close_enough,
-    room=1e-9,  # for known mistakes: the tolerance is a channel's own
+    tolerance=1e-9,  # for known mistakes: the tolerance is a channel's own
     show=show_batches,
     examples=(
         Example(([pixels(1.0, 3.0)],), "One batch: mean 2; variance ((−1)² + 1²)/(2 − 1) = 2, as two values have one degree of freedom."),
@@ -133,23 +133,23 @@ RETUNE = Exercise(
         Example(([batch(1, 4, 3, 2, 2), batch(2, 4, 3, 2, 2), batch(3, 4, 3, 2, 2)],), "Three batches: the first counts as much as the last."),
     ),
     boundary=retune_cases,
-    mutants=(
-        mutant("the biased variance, which batch norm uses in training", "ddof=1", "ddof=0"),
-        mutant("the standard deviation instead of the variance", VAR, "x.std(axis=(0, 2, 3), ddof=1)"),
-        mutant("an exponential mean with momentum 0.1, from 0 and 1 on", RETURN, "*(np.sum([0.1 * 0.9 ** (len(s) - 1 - i) * v for i, v in enumerate(s)], axis=0) + start * 0.9 ** len(s) for s, start in ((means, 0), (variances, 1))),"),
-        mutant("the first batch starts an exponential mean", RETURN, "*(np.sum([(0.1 if i else 1) * 0.9 ** (len(s) - 1 - i) * v for i, v in enumerate(s)], axis=0) for s in (means, variances)),"),
-        mutant("the last batch alone", RETURN, "means[-1], variances[-1]"),
-        mutant("the first batch alone", RETURN, "means[0], variances[0]"),
-        mutant("the old statistics, 0 and 1, count as a batch", RETURN, "np.mean([0 * means[0], *means], axis=0), np.mean([0 * means[0] + 1, *variances], axis=0)"),
-        mutant("all values in one pool: large batches count more, and the variance contains that of the means", LOOP, "for x in [np.concatenate([b.transpose(0, 2, 3, 1).reshape(-1, b.shape[1], 1, 1) for b in batches])]:"),
-        mutant("batches count by their size", RETURN, "np.average(means, axis=0, weights=[len(b) for b in batches]), np.average(variances, axis=0, weights=[len(b) for b in batches])"),
-        mutant("the variance of the batch means", RETURN, "np.mean(means, axis=0), np.var(means, axis=0)"),
-        mutant("the median over the batches", RETURN, "np.median(means, axis=0), np.median(variances, axis=0)"),
-        mutant("a sum over the batches", RETURN, "np.sum(means, axis=0), np.sum(variances, axis=0)"),
-        mutant("variance and mean are swapped", RETURN, "np.mean(variances, axis=0), np.mean(means, axis=0)"),
-        mutant("pixels are not counted: divided by the number of examples less one", VAR, "x.var(axis=(0, 2, 3)) * x.shape[0] / max(x.shape[0] - 1, 1)"),
-        mutant("one statistic for every pixel", MEAN, "x.mean(axis=0)", VAR, "x.var(axis=0, ddof=1)"),
-        mutant("the mean is taken to be zero", VAR, "(x * x).sum(axis=(0, 2, 3)) / (x.size // x.shape[1] - 1)"),
+    mistakes=(
+        mistake("the biased variance, which batch norm uses in training", "ddof=1", "ddof=0"),
+        mistake("the standard deviation instead of the variance", VAR, "x.std(axis=(0, 2, 3), ddof=1)"),
+        mistake("an exponential mean with momentum 0.1, from 0 and 1 on", RETURN, "*(np.sum([0.1 * 0.9 ** (len(s) - 1 - i) * v for i, v in enumerate(s)], axis=0) + start * 0.9 ** len(s) for s, start in ((means, 0), (variances, 1))),"),
+        mistake("the first batch starts an exponential mean", RETURN, "*(np.sum([(0.1 if i else 1) * 0.9 ** (len(s) - 1 - i) * v for i, v in enumerate(s)], axis=0) for s in (means, variances)),"),
+        mistake("the last batch alone", RETURN, "means[-1], variances[-1]"),
+        mistake("the first batch alone", RETURN, "means[0], variances[0]"),
+        mistake("the old statistics, 0 and 1, count as a batch", RETURN, "np.mean([0 * means[0], *means], axis=0), np.mean([0 * means[0] + 1, *variances], axis=0)"),
+        mistake("all values in one pool: large batches count more, and the variance contains that of the means", LOOP, "for x in [np.concatenate([b.transpose(0, 2, 3, 1).reshape(-1, b.shape[1], 1, 1) for b in batches])]:"),
+        mistake("batches count by their size", RETURN, "np.average(means, axis=0, weights=[len(b) for b in batches]), np.average(variances, axis=0, weights=[len(b) for b in batches])"),
+        mistake("the variance of the batch means", RETURN, "np.mean(means, axis=0), np.var(means, axis=0)"),
+        mistake("the median over the batches", RETURN, "np.median(means, axis=0), np.median(variances, axis=0)"),
+        mistake("a sum over the batches", RETURN, "np.sum(means, axis=0), np.sum(variances, axis=0)"),
+        mistake("variance and mean are swapped", RETURN, "np.mean(variances, axis=0), np.mean(means, axis=0)"),
+        mistake("pixels are not counted: divided by the number of examples less one", VAR, "x.var(axis=(0, 2, 3)) * x.shape[0] / max(x.shape[0] - 1, 1)"),
+        mistake("one statistic for every pixel", MEAN, "x.mean(axis=0)", VAR, "x.var(axis=0, ddof=1)"),
+        mistake("the mean is taken to be zero", VAR, "(x * x).sum(axis=(0, 2, 3)) / (x.size // x.shape[1] - 1)"),
     ),
     hints=(
         "Statistics of a batch norm are one number for each channel: over which axes of [examples, channels, height, width] do they run?",

@@ -14,19 +14,19 @@ import torch
 from torch import nn
 
 from lplab import models
-from lplab.claims.trainings import one_thread, train
+from lplab.claims.framework.trainings import one_thread, train
 from lplab.exercises.notebook import Text
-from lplab.exercises.yours import results_of
+from lplab.exercises.student_figures import results_of
 from lplab.training import Trainer, compare, dequantize_model, quantize_for_inference, retune_batchnorm, tasks
 
 STEPS, BATCHES = 150, 4
-MORE = 40  # steps of the rounded network, at a tenth of the learning rate
+RETRAIN_STEPS = 40  # steps of the rounded network, at a tenth of the learning rate
 FORMATS = {"1-4-3 (8 bits)": "hfp8_forward", "1-5-2 (8 bits)": "hfp8_backward", "E3M2 (6 bits)": "e3m2", "int4": "int4"}
 
 
 @cache
 def trained() -> nn.Module:
-    """A depthwise-separable network on 8×8 digits, trained in float32 for some seconds, its statistics tuned anew."""
+    """A depthwise-separable network on 8×8 digits, trained in float32 for some seconds, then re-tuned."""
     task = tasks.get("digits_resnet", model=lambda seed: models.depthwise_net((8, 16), 3, channels=1, seed=seed))
     model = dequantize_model(train(task, "fp32", STEPS).trainer.model).eval()
     with one_thread():
@@ -36,7 +36,7 @@ def trained() -> nn.Module:
 
 @cache
 def inputs() -> list[torch.Tensor]:
-    """Batches of training digits: what statistics are estimated from."""
+    """Batches of training digits, from which statistics are estimated."""
     task = tasks.get("digits_resnet")
     data = task.data(task.batch, 0)
     return [data(step)[0] for step in range(BATCHES)]
@@ -56,32 +56,33 @@ def norms_of(model: nn.Module) -> dict[str, nn.BatchNorm2d]:
 
 @torch.no_grad()
 def norm_inputs(model: nn.Module) -> dict[str, list[np.ndarray]]:
-    """What every batch norm gets while all of them work with the statistics of the batch: float32 [n, c, h, w] each.
+    """The inputs of every batch norm while all use the statistics of the batch: float32 [n, c, h, w] each.
 
-    The model's statistics change on the way.
+    This changes the model's statistics.
     """
-    seen: dict[str, list[np.ndarray]] = {name: [] for name in norms_of(model)}
+    recorded: dict[str, list[np.ndarray]] = {name: [] for name in norms_of(model)}
     hooks = []
     for name, norm in norms_of(model.eval()).items():
         norm.train()
-        hooks.append(norm.register_forward_pre_hook(lambda _, x, name=name: seen[name].append(x[0].numpy().copy())))
+        hooks.append(norm.register_forward_pre_hook(lambda _, x, name=name: recorded[name].append(x[0].numpy().copy())))
     for batch in inputs():
         model(batch)
     for hook in hooks:
         hook.remove()
     model.eval()
-    return seen
+    return recorded
 
 
 def retuned_by(function: Callable[..., Any], model: nn.Module) -> nn.Module:
-    """The model with statistics that a function has found for each batch norm.
+    """The model with statistics that a function estimates for each batch norm.
 
     Raises:
         ValueError: with one line, if the function is not written yet, fails, or returns something else.
     """
-    seen, norms = norm_inputs(model), norms_of(model)
-    for name, found in zip(seen, results_of(function, [(batches,) for batches in seen.values()]), strict=True):
-        statistics = np.asarray(found, np.float32)
+    recorded, norms = norm_inputs(model), norms_of(model)
+    results = results_of(function, [(batches,) for batches in recorded.values()])
+    for name, result in zip(recorded, results, strict=True):
+        statistics = np.asarray(result, np.float32)
         if statistics.shape != (2, norms[name].num_features):
             raise ValueError("it does not return a mean and a variance for each channel")
         norms[name].running_mean.copy_(torch.from_numpy(statistics[0]))
@@ -115,4 +116,4 @@ def retrain(model: nn.Module) -> None:
     """Train a rounded network on for some steps, in place: with labels, unlike re-tuning."""
     task = tasks.get("digits_resnet")
     data, options = task.data(task.batch, 1), dict(task.options)
-    Trainer(model, data, optimizer=task.optimizer, lr=task.lr / 10, **options).run(MORE, progress=False)
+    Trainer(model, data, optimizer=task.optimizer, lr=task.lr / 10, **options).run(RETRAIN_STEPS, progress=False)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.numbers import decimal, several
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Like
+from lplab.exercises.checks.numbers import decimal, sequence_text
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def grad_scale(largest, first):
@@ -41,7 +41,7 @@ def cases() -> list[Args]:
 
 def show(args: Args) -> str:
     """The maxima and the first scale."""
-    return f"the array largest = {several(args[0]) if len(args[0]) else '()'}, first = {decimal(args[1])}"
+    return f"the array largest = {sequence_text(args[0]) if len(args[0]) else '()'}, first = {decimal(args[1])}"
 
 
 def why(args: Args, expected: Any) -> str:
@@ -70,7 +70,7 @@ GRAD_SCALE = Exercise(
             raise NotImplementedError
     ''',
     reference=grad_scale,
-    form=Like(0, lists=True),
+    form=SameShape(0, lists=True),
     show=show,
     why=why,
     examples=(
@@ -84,23 +84,23 @@ GRAD_SCALE = Exercise(
         Example((np.array([40.0, np.nan, 40.0]), 1.0), "NaN is neither above 64 nor below 32; it counts as too large."),
     ),
     boundary=cases,
-    mutants=(
-        mutant("64 itself counts as an overflow", DOWN, "if not m < 64:"),
-        mutant("32 itself counts as large enough", UP, "elif 0 < m < 32:"),
-        mutant("the scale is changed first and used in the same step", RECORD, "        m = scale * value\n", BRANCHES, BRANCHES + "        scales[t] = scale\n"),
-        mutant("measured after clipping: an overflow is never seen", "m = scale * value", "m = min(scale * value, 64.0)"),
-        mutant("measured without the scale", "m = scale * value", "m = value"),
-        mutant("it only grows: there is no way back", "scale = scale / 2", "scale = scale"),
-        mutant("it only shrinks, as a loss scale that never grows again", "scale = scale * 2", "scale = scale"),
-        mutant("doubled and halved are exchanged", "scale = scale / 2", "scale = scale * 2.0", "            scale = scale * 2\n", "            scale = scale / 2.0\n"),
-        mutant("straight to the fitting power of two, in one step", "            scale = scale * 2\n", "            scale = 2.0 ** np.floor(np.log2(64 / value))\n"),
-        mutant("the scale itself becomes 64/max|dy|, no power of two", BRANCHES, "        if 0 < value < np.inf:\n            scale = 64 / value\n"),
-        mutant("growth waits for ten quiet steps, as in a loss scaler", UP, "elif 0 < m <= 32 and t % 10 == 9:"),
-        mutant("zero is small, too: the scale of a dead layer grows for ever", UP, "elif m <= 32:"),
-        mutant("NaN is overlooked: every comparison with it is false", DOWN, "if m > 64:"),
-        mutant("the window begins at 16: two octaves wide", UP, "elif 0 < m <= 16:"),
-        mutant("the window ends at 32, the largest value of the odd phase", DOWN, "if not m <= 32:", UP, "elif 0 < m <= 16:"),
-        mutant("by a factor of four, as the values of the grid", "scale = scale / 2", "scale = scale / 4", "scale = scale * 2", "scale = scale * 4"),
+    mistakes=(
+        mistake("64 itself counts as an overflow", DOWN, "if not m < 64:"),
+        mistake("32 itself counts as large enough", UP, "elif 0 < m < 32:"),
+        mistake("the scale is changed first and used in the same step", RECORD, "        m = scale * value\n", BRANCHES, BRANCHES + "        scales[t] = scale\n"),
+        mistake("measured after clipping: an overflow is never seen", "m = scale * value", "m = min(scale * value, 64.0)"),
+        mistake("measured without the scale", "m = scale * value", "m = value"),
+        mistake("it only grows: there is no way back", "scale = scale / 2", "scale = scale"),
+        mistake("it only shrinks, as a loss scale that never grows again", "scale = scale * 2", "scale = scale"),
+        mistake("doubled and halved are exchanged", "scale = scale / 2", "scale = scale * 2.0", "            scale = scale * 2\n", "            scale = scale / 2.0\n"),
+        mistake("straight to the fitting power of two, in one step", "            scale = scale * 2\n", "            scale = 2.0 ** np.floor(np.log2(64 / value))\n"),
+        mistake("the scale itself becomes 64/max|dy|, no power of two", BRANCHES, "        if 0 < value < np.inf:\n            scale = 64 / value\n"),
+        mistake("growth waits for ten quiet steps, as in a loss scaler", UP, "elif 0 < m <= 32 and t % 10 == 9:"),
+        mistake("zero is small, too: the scale of a dead layer grows for ever", UP, "elif m <= 32:"),
+        mistake("NaN is overlooked: every comparison with it is false", DOWN, "if m > 64:"),
+        mistake("the window begins at 16: two octaves wide", UP, "elif 0 < m <= 16:"),
+        mistake("the window ends at 32, the largest value of the odd phase", DOWN, "if not m <= 32:", UP, "elif 0 < m <= 16:"),
+        mistake("by a factor of four, as the values of the grid", "scale = scale / 2", "scale = scale / 4", "scale = scale * 2", "scale = scale * 4"),
     ),
     hints=(
         "Follow largest = 1, 1, 1 from the scale 1 on paper. Step 0: in force 1, m = 1 ≤ 32, so the next one is 2. Step 1: in force 2. So the answer begins 1, 2, not 2, 4.",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Finding
+from lplab.exercises.model.exercise import Args, Finding
 
 VALUES = 4.0 ** np.arange(-3, 4)
 THRESHOLDS = VALUES / 1.6  # exact: 5/8 of a power of two
@@ -21,7 +21,7 @@ def even(x):
 
 
 def gradients(seed: int, size: int = 64) -> np.ndarray:
-    """Numbers of many octaves and both signs, the largest 60: what a scaled gradient looks like."""
+    """Numbers of many octaves and both signs, the largest 60, as in a scaled gradient."""
     rng = np.random.default_rng(seed)
     x = np.exp2(rng.normal(-2.0, 4.0, size)) * rng.choice([-1.0, 1.0], size)
     return x * 60 / np.abs(x).max()

@@ -9,9 +9,9 @@ import numpy as np
 
 from lplab import formats as F
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Like
 from lplab.exercises.lab07.phases import THRESHOLDS, VALUES, agrees_with_the_library, spread
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def radix4(x):
@@ -48,8 +48,8 @@ def no_step_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | 
         if wrong.size:
             i = int(wrong[0])
             numbers = [decimal(float(each)) for each in (x[i], THRESHOLDS[i], np.asarray(yours)[i], expected[i])]
-            said = "{} is one rounding step from the threshold {}: yours is {}, expected {}".format(*numbers)
-            return Finding(f"{said}. A logarithm rounds the step away.", (x[i : i + 1],), yours, LOGARITHM)
+            text = "{} is one rounding step from the threshold {}: yours is {}, expected {}".format(*numbers)
+            return Finding(f"{text}. A logarithm rounds the step away.", (x[i : i + 1],), yours, LOGARITHM)
     return None
 
 
@@ -97,10 +97,10 @@ RADIX4 = Exercise(
             raise NotImplementedError
     ''',
     reference=radix4,
-    form=Like(0),
+    form=SameShape(0),
     elements=0,
     signed_zero=False,
-    line=lambda args: F.get("radix4_fp4_even"),
+    number_line_format=lambda args: F.get("radix4_fp4_even"),
     kind=kind,
     why=why,
     examples=(
@@ -118,29 +118,29 @@ RADIX4 = Exercise(
         Property("one rounding step from a threshold a number falls on its own side", closest, no_step_is_lost),
     ),
     conventions=(
-        mutant("ties go up, as in the paper's procedure"),
-        mutant("ties go down, as in the paper's equation", STEP, "(np.frexp(np.nextafter(1.6 * x, 0))[1] - 1) // 2"),
+        mistake("ties go up, as in the paper's procedure"),
+        mistake("ties go down, as in the paper's equation", STEP, "(np.frexp(np.nextafter(1.6 * x, 0))[1] - 1) // 2"),
     ),
-    mutants=(
-        mutant("the threshold is the middle of the exponents, 2·4ⁿ⁻¹: nearest on a logarithmic scale", "1.6 * x", "2 * x"),
-        mutant("the next power of four below: nothing is rounded up", "1.6 * x", "x"),
-        mutant("the next power of four above", "1.6 * x", "4 * np.nextafter(x, 0)"),
-        mutant("the multiplier of radix 2, 4/3", "1.6 * x", "x / 0.75"),
-        mutant("divided by 1.6 instead of multiplied", "1.6 * x", "x / 1.6"),
-        mutant("powers of two: one exponent bit too many is kept", STEP, "np.frexp(x / 0.75)[1] - 1", SIZE, "2.0 ** np.minimum(exponent, 6)", "exponent < -3", "exponent < -6"),
-        mutant("zero begins at half of the smallest value, as nearest rounding would have it", ZERO, "abs(x) < 4.0**-3 / 2", SIZE, "4.0 ** np.clip(exponent, -3, 3)"),
-        mutant("zero begins below the smallest value itself", ZERO, "abs(x) < 4.0**-3"),
-        mutant("nothing becomes zero: small values are kept at the smallest", ZERO, "x == 0", SIZE, "4.0 ** np.clip(exponent, -3, 3)"),
-        mutant("powers of four go on below: nothing becomes zero", ZERO, "x == 0"),
-        mutant("nothing saturates", "np.minimum(exponent, 3)", "exponent"),
-        mutant("values beyond 64 become zero", ZERO, "(exponent < -3) | (exponent > 3) | (x == 0)"),
-        mutant("the largest value is 4⁴", "np.minimum(exponent, 3)", "np.minimum(exponent, 4)"),
-        mutant("the sign is lost", SIGN, "size"),
-        mutant("zero has an exponent, too, and becomes 1/4", " | (x == 0)", ""),
-        mutant("the octave is one too high: np.frexp gives a mantissa from 1/2 to 1", "[1] - 1) // 2", "[1]) // 2"),
-        mutant("the exponent is halved toward zero, not down", STEP, "np.trunc((np.frexp(1.6 * x)[1] - 1) / 2)"),
-        mutant(LOGARITHM, STEP, "np.floor(np.log2(1.6 * np.abs(x) + (x == 0)) / 2)"),
-        mutant("the odd phase: half of each value", STEP, "(np.frexp(1.6 * 2 * x)[1] - 1) // 2", SIZE, "4.0 ** np.minimum(exponent, 3) / 2"),
+    mistakes=(
+        mistake("the threshold is the middle of the exponents, 2·4ⁿ⁻¹: nearest on a logarithmic scale", "1.6 * x", "2 * x"),
+        mistake("the next power of four below: nothing is rounded up", "1.6 * x", "x"),
+        mistake("the next power of four above", "1.6 * x", "4 * np.nextafter(x, 0)"),
+        mistake("the multiplier of radix 2, 4/3", "1.6 * x", "x / 0.75"),
+        mistake("divided by 1.6 instead of multiplied", "1.6 * x", "x / 1.6"),
+        mistake("powers of two: one exponent bit too many is kept", STEP, "np.frexp(x / 0.75)[1] - 1", SIZE, "2.0 ** np.minimum(exponent, 6)", "exponent < -3", "exponent < -6"),
+        mistake("zero begins at half of the smallest value, as nearest rounding would have it", ZERO, "abs(x) < 4.0**-3 / 2", SIZE, "4.0 ** np.clip(exponent, -3, 3)"),
+        mistake("zero begins below the smallest value itself", ZERO, "abs(x) < 4.0**-3"),
+        mistake("nothing becomes zero: small values are kept at the smallest", ZERO, "x == 0", SIZE, "4.0 ** np.clip(exponent, -3, 3)"),
+        mistake("powers of four go on below: nothing becomes zero", ZERO, "x == 0"),
+        mistake("nothing saturates", "np.minimum(exponent, 3)", "exponent"),
+        mistake("values beyond 64 become zero", ZERO, "(exponent < -3) | (exponent > 3) | (x == 0)"),
+        mistake("the largest value is 4⁴", "np.minimum(exponent, 3)", "np.minimum(exponent, 4)"),
+        mistake("the sign is lost", SIGN, "size"),
+        mistake("zero has an exponent, too, and becomes 1/4", " | (x == 0)", ""),
+        mistake("the octave is one too high: np.frexp gives a mantissa from 1/2 to 1", "[1] - 1) // 2", "[1]) // 2"),
+        mistake("the exponent is halved toward zero, not down", STEP, "np.trunc((np.frexp(1.6 * x)[1] - 1) / 2)"),
+        mistake(LOGARITHM, STEP, "np.floor(np.log2(1.6 * np.abs(x) + (x == 0)) / 2)"),
+        mistake("the odd phase: half of each value", STEP, "(np.frexp(1.6 * 2 * x)[1] - 1) // 2", SIZE, "4.0 ** np.minimum(exponent, 3) / 2"),
     ),
     hints=(
         "Take x = 2.6: times 1.6 it is 4.16, whose whole power of four is 4¹. Take 2.4: 3.84, and the power is 4⁰. Multiplying by 1.6 moves every threshold 4ⁿ/1.6 to 4ⁿ.",

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lplab.exercises.checks.close import told_apart
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.checks.close import distinct_texts
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def multipliers(radix):
@@ -32,7 +32,7 @@ def six_digits(args: Args, result: Any) -> str:
     radix, names = args[0], ("with the least squared error", "that keeps the mean")
     for value, right, name in zip(result, wanted(radix), names, strict=True):
         if not abs(float(value) - right) <= TOLERANCE * right:
-            yours, expected = told_apart(value, right)
+            yours, expected = distinct_texts(value, right)
             return f"For radix {radix} the multiplier {name} is {expected}, yours is {yours}"
     return ""
 
@@ -68,7 +68,7 @@ THRESHOLD = Exercise(
     reference=multipliers,
     form=Numbers(count=2),
     accept=six_digits,
-    room=TOLERANCE,
+    tolerance=TOLERANCE,
     examples=(
         Example((4,), "The squared error is least where both neighbours are equally far: 2.5 = 4/1.6. More numbers lie below it than above, so this threshold shrinks the mean; 2.336 does not."),
         Example((2,), "1.5 = 2/(4/3), which LUQ uses, too; and 4/e = 1.4715."),
@@ -78,18 +78,18 @@ THRESHOLD = Exercise(
     ),
     boundary=lambda: [(radix,) for radix in RADICES],
     properties=(Property("the second multiplier keeps the mean", lambda: [(radix,) for radix in RADICES], balanced),),
-    mutants=(
-        mutant("the middle of the exponents, √r, taken for the best threshold", FIRST, "least_error = radix ** 0.5"),
-        mutant("1.6, whatever the radix", FIRST, "least_error = 1.6"),
-        mutant("half of the upper value: the lower one is taken for 0", FIRST, "least_error = 2.0"),
-        mutant("the threshold itself instead of the multiplier", FIRST, "least_error = (1 + radix) / 2", "radix / threshold", "threshold"),
-        mutant("the reciprocal of the multiplier", FIRST, "least_error = (1 + radix) / 2 / radix", "radix / threshold", "threshold / radix"),
-        mutant("the order of the two is exchanged", "return least_error, radix / threshold", "return radix / threshold, least_error"),
-        mutant("the least error is taken to be unbiased (it is for evenly spread numbers, not for evenly filled octaves)", "radix / threshold", "least_error"),
-        mutant("the mean of the exponents is kept, not that of the numbers: as many go up as down", SECOND, "threshold = radix ** 0.5"),
-        mutant("the mean of the relative errors is zero, not that of the errors", SECOND, "threshold = (radix - 1) / math.log(radix)"),
-        mutant("a logarithm to the base 2 among natural ones", SECOND, "threshold = math.exp(radix * math.log2(radix) / (radix - 1) - 1)"),
-        mutant("three digits of a search are not enough", "return least_error, radix / threshold", "return round(least_error, 3), round(radix / threshold, 3)"),
+    mistakes=(
+        mistake("the middle of the exponents, √r, taken for the best threshold", FIRST, "least_error = radix ** 0.5"),
+        mistake("1.6, whatever the radix", FIRST, "least_error = 1.6"),
+        mistake("half of the upper value: the lower one is taken for 0", FIRST, "least_error = 2.0"),
+        mistake("the threshold itself instead of the multiplier", FIRST, "least_error = (1 + radix) / 2", "radix / threshold", "threshold"),
+        mistake("the reciprocal of the multiplier", FIRST, "least_error = (1 + radix) / 2 / radix", "radix / threshold", "threshold / radix"),
+        mistake("the order of the two is exchanged", "return least_error, radix / threshold", "return radix / threshold, least_error"),
+        mistake("the least error is taken to be unbiased (it is for evenly spread numbers, not for evenly filled octaves)", "radix / threshold", "least_error"),
+        mistake("the mean of the exponents is kept, not that of the numbers: as many go up as down", SECOND, "threshold = radix ** 0.5"),
+        mistake("the mean of the relative errors is zero, not that of the errors", SECOND, "threshold = (radix - 1) / math.log(radix)"),
+        mistake("a logarithm to the base 2 among natural ones", SECOND, "threshold = math.exp(radix * math.log2(radix) / (radix - 1) - 1)"),
+        mistake("three digits of a search are not enough", "return least_error, radix / threshold", "return round(least_error, 3), round(radix / threshold, 3)"),
     ),
     hints=(
         "A number x costs (x − 1)² if it becomes 1 and (r − x)² if it becomes r. Which is smaller depends on x alone, not on how often it comes: the first answer needs no density.",

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.numbers import several
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import kind_of
+from lplab.exercises.checks.numbers import sequence_text
 from lplab.exercises.lab07.phases import even, gradients
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import describe_value
 
 
 def two_phase(dy, scale):
@@ -21,29 +21,29 @@ def two_phase(dy, scale):
 
 
 @dataclass(frozen=True)
-class TwoLike:
+class TwoSameShape:
     """Two arrays of floating-point numbers with the shape of one of the arguments, stacked, or in a tuple or list."""
 
     argument: int = 0
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `lplab.exercises.forms.Form`.
+        """See `lplab.exercises.model.forms.Form`.
 
-        >>> TwoLike().problem((np.zeros(3),), (np.zeros(3), np.zeros(3)))
+        >>> TwoSameShape().problem((np.zeros(3),), (np.zeros(3), np.zeros(3)))
         ''
-        >>> TwoLike().problem((np.zeros(3),), np.zeros(3))
+        >>> TwoSameShape().problem((np.zeros(3),), np.zeros(3))
         'returns an array of shape (3,) and dtype float64: return two arrays of shape (3,), for dx and for dW'
         """
         shape = np.shape(args[self.argument])
         wanted = f"return two arrays of shape {shape}, for dx and for dW"
         parts = list(result) if isinstance(result, list | tuple) else [*result] if np.ndim(result) else []
         if len(parts) != 2 or any(np.shape(part) != shape for part in parts):
-            return f"returns {kind_of(result)}: {wanted}"
+            return f"returns {describe_value(result)}: {wanted}"
         odd = next((part for part in parts if not isinstance(part, np.ndarray) or part.dtype.kind != "f"), None)
-        return "" if odd is None else f"returns {kind_of(odd)} among its two: {wanted}, of floating-point numbers"
+        return "" if odd is None else f"returns {describe_value(odd)} among its two: {wanted}, of floating-point numbers"
 
     def describe(self) -> str:
-        """See `lplab.exercises.forms.Form`."""
+        """See `lplab.exercises.model.forms.Form`."""
         return "two arrays of floating-point numbers, shaped like the input"
 
 
@@ -68,14 +68,14 @@ def errors_cancel(calls: Sequence[Args], results: Sequence[Any]) -> Finding | No
         x = args[0]
         alone, both = (float(np.linalg.norm(q - x) / np.linalg.norm(x)) for q in (for_dx, (for_dx + for_dw) / 2))
         if not both < 0.75 * alone:
-            said = f"The error of the version for dx is {alone:.1%}, that of the mean of both {both:.1%}"
-            return Finding(f"{said}: two phases bring it below three quarters.", args, both)
+            text = f"The error of the version for dx is {alone:.1%}, that of the mean of both {both:.1%}"
+            return Finding(f"{text}: two phases bring it below three quarters.", args, both)
     return None
 
 
 def show(args: Args) -> str:
     """The gradient and its scale."""
-    return f"dy = {several(args[0])}, scale = {args[1]:g}"
+    return f"dy = {sequence_text(args[0])}, scale = {args[1]:g}"
 
 
 def why(args: Args, expected: Any) -> str:
@@ -105,9 +105,9 @@ TWO_PHASE = Exercise(
             """The gradient dy, rounded twice with its scale: a version for dx (even phase), one for dW (odd phase)."""
             raise NotImplementedError
     ''',
-    given=(even,),
+    provided=(even,),
     reference=two_phase,
-    form=TwoLike(),
+    form=TwoSameShape(),
     signed_zero=False,
     show=show,
     why=why,
@@ -122,21 +122,21 @@ TWO_PHASE = Exercise(
     ),
     boundary=cases,
     properties=(Property("the errors of both phases cancel in part", many, errors_cancel),),
-    mutants=(
-        mutant("the phases are exchanged: odd for dx, even for dW", "[even(scaled), even(2 * scaled) / 2]", "[even(2 * scaled) / 2, even(scaled)]"),
-        mutant("a single phase: the even one for both", ODD, "even(scaled)"),
-        mutant("a single phase: the odd one for both", EVEN, "[even(2 * scaled) / 2"),
-        mutant("the second phase is made from the rounded first one, and is half of it, always", ODD, "even(2 * even(scaled)) / 2"),
-        mutant("the number is doubled, the result is not halved", ODD, "even(2 * scaled)"),
-        mutant("the other way round: twice the even result of half the number, which ends at 128", ODD, "2 * even(scaled / 2)"),
-        mutant("the mean of both phases for both", ALL, "np.stack([(even(scaled) + even(2 * scaled) / 2) / 2] * 2) / scale"),
-        mutant("the results are not scaled back", " / scale", ""),
-        mutant("divided by the scale before, multiplied afterwards", "dy * scale", "dy / scale", "]) / scale", "]) * scale"),
-        mutant("the scale is left out", "dy * scale", "dy", "]) / scale", "])"),
-        mutant("only the version for dx is scaled", ODD, "even(2 * dy) / 2 * scale"),
-        mutant("the error of the even phase is added before the odd one", ODD, "even(2 * (2 * scaled - even(scaled))) / 2"),
-        mutant("where the first goes up the second always goes down, whatever is nearer", ODD, "np.where(abs(even(scaled)) > abs(scaled), even(scaled) / 4, even(scaled) * 4)"),
-        mutant("the sign of the second is lost", ODD, "abs(even(2 * scaled)) / 2"),
+    mistakes=(
+        mistake("the phases are exchanged: odd for dx, even for dW", "[even(scaled), even(2 * scaled) / 2]", "[even(2 * scaled) / 2, even(scaled)]"),
+        mistake("a single phase: the even one for both", ODD, "even(scaled)"),
+        mistake("a single phase: the odd one for both", EVEN, "[even(2 * scaled) / 2"),
+        mistake("the second phase is made from the rounded first one, and is half of it, always", ODD, "even(2 * even(scaled)) / 2"),
+        mistake("the number is doubled, the result is not halved", ODD, "even(2 * scaled)"),
+        mistake("the other way round: twice the even result of half the number, which ends at 128", ODD, "2 * even(scaled / 2)"),
+        mistake("the mean of both phases for both", ALL, "np.stack([(even(scaled) + even(2 * scaled) / 2) / 2] * 2) / scale"),
+        mistake("the results are not scaled back", " / scale", ""),
+        mistake("divided by the scale before, multiplied afterwards", "dy * scale", "dy / scale", "]) / scale", "]) * scale"),
+        mistake("the scale is left out", "dy * scale", "dy", "]) / scale", "])"),
+        mistake("only the version for dx is scaled", ODD, "even(2 * dy) / 2 * scale"),
+        mistake("the error of the even phase is added before the odd one", ODD, "even(2 * (2 * scaled - even(scaled))) / 2"),
+        mistake("where the first goes up the second always goes down, whatever is nearer", ODD, "np.where(abs(even(scaled)) > abs(scaled), even(scaled) / 4, even(scaled) * 4)"),
+        mistake("the sign of the second is lost", ODD, "abs(even(2 * scaled)) / 2"),
     ),
     hints=(
         "Take dy = 0.7 with the scale 1. Even phase: 1, since the threshold between 1/4 and 1 is 0.625. Odd phase: between ½ and 2 the threshold is 1.25, so ½.",

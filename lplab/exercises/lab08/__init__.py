@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from lplab.exercises.lab08.drawn import draw_selection as draw_selection
+from lplab.exercises.lab08.figures import draw_selection as draw_selection
 from lplab.exercises.lab08.residue import RESIDUE
 from lplab.exercises.lab08.selection import SELECT
 from lplab.exercises.lab08.wire import PACK
-from lplab.exercises.questions import Question
+from lplab.exercises.model.questions import Question
 
 
 def share_sent() -> float:
     """Percent of the dense layer's elements that AdaComp with bins of 500 sends in a step: mean of 240 steps."""
-    from lplab.residue_recording import residue_recording
+    from lplab.recordings.adacomp import adacomp_recording
 
-    return round(100 * float(residue_recording().course("dense").share.mean()), 1)
+    return round(100 * float(adacomp_recording().history("dense").share.mean()), 1)
 
 
 QUESTIONS = (

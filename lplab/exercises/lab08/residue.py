@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Like
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def residues(gradients, symbols, scales):
@@ -57,11 +57,11 @@ def nothing_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | 
     """Whether all gradients together are what was sent, and the last residue, exactly."""
     for args, after in zip(calls, map(np.asarray, results), strict=True):
         gradients, symbols, scales = args
-        said, sent = gradients.sum(axis=0), (scales[:, None] * symbols).sum(axis=0)
-        wrong = np.flatnonzero(sent + after[-1] != said)
+        expected, sent = gradients.sum(axis=0), (scales[:, None] * symbols).sum(axis=0)
+        wrong = np.flatnonzero(sent + after[-1] != expected)
         if wrong.size:
             i = wrong[0]
-            sums = (sent[i], after[-1][i], said[i])
+            sums = (sent[i], after[-1][i], expected[i])
             found = "element {}: {} sent and {} kept, but the gradients add up to {}".format(i, *map(decimal, sums))
             return Finding(f"After {len(gradients)} steps, {found}.", args, float(after[-1][i]))
     return None
@@ -113,7 +113,7 @@ RESIDUE = Exercise(
             raise NotImplementedError
     ''',
     reference=residues,
-    form=Like(0),
+    form=SameShape(0),
     signed_zero=False,
     show=show,
     why=why,
@@ -128,23 +128,23 @@ RESIDUE = Exercise(
     ),
     boundary=cases,
     properties=(Property("gradients add up to what was sent and what is left", long_runs, nothing_is_lost),),
-    mutants=(
-        mutant("what is not sent is lost", KEEP, "residue = np.where(symbols[t] != 0, total - scales[t] * symbols[t], 0.0)"),
-        mutant("what is sent leaves nothing behind: its residue becomes zero", KEEP, "residue = np.where(symbols[t] != 0, 0.0, total)"),
-        mutant("the residue is of this step alone: what was there before is forgotten", TOTAL, "total = 1.0 * gradients[t]"),
-        mutant("the old residue is not part of what is sent, and is only added up", KEEP, "residue = np.where(symbols[t] != 0, gradients[t] - scales[t] * symbols[t], total)"),
-        mutant("the new residue replaces the old one only where something was sent", KEEP, "residue = np.where(symbols[t] != 0, total - scales[t] * symbols[t], residue)"),
-        mutant("sent is added instead of taken away", KEEP, "residue = total + scales[t] * symbols[t]"),
-        mutant("the symbol itself is taken away, without its scale", KEEP, "residue = total - symbols[t]"),
-        mutant("the scale is taken from all elements", KEEP, "residue = total - scales[t]"),
-        mutant("the scale of the first step serves all", KEEP, "residue = total - scales[0] * symbols[t]"),
-        mutant("a residue must not change its sign: what is sent too much is cut off", KEEP, "residue = np.where(total * (total - scales[t] * symbols[t]) < 0, 0.0, total - scales[t] * symbols[t])"),
-        mutant("the residue before the step is returned", NOTE, "after[t] = total - gradients[t]"),
-        mutant("G is returned, before anything is sent", NOTE, "after[t] = total"),
-        mutant("the boosted vector H is kept instead of G: the gradient counts twice", TOTAL, "total = residue + 2 * gradients[t]"),
-        mutant("the residue fades: half of it is dropped in each step", TOTAL, "total = residue / 2 + gradients[t]"),
-        mutant("it begins with the first gradient, which then counts twice", START, "residue = gradients[0].copy()"),
-        mutant("all rows are the last residue", "    return after\n", "    return np.repeat(residue[None], len(gradients), axis=0)\n"),
+    mistakes=(
+        mistake("what is not sent is lost", KEEP, "residue = np.where(symbols[t] != 0, total - scales[t] * symbols[t], 0.0)"),
+        mistake("what is sent leaves nothing behind: its residue becomes zero", KEEP, "residue = np.where(symbols[t] != 0, 0.0, total)"),
+        mistake("the residue is of this step alone: what was there before is forgotten", TOTAL, "total = 1.0 * gradients[t]"),
+        mistake("the old residue is not part of what is sent, and is only added up", KEEP, "residue = np.where(symbols[t] != 0, gradients[t] - scales[t] * symbols[t], total)"),
+        mistake("the new residue replaces the old one only where something was sent", KEEP, "residue = np.where(symbols[t] != 0, total - scales[t] * symbols[t], residue)"),
+        mistake("sent is added instead of taken away", KEEP, "residue = total + scales[t] * symbols[t]"),
+        mistake("the symbol itself is taken away, without its scale", KEEP, "residue = total - symbols[t]"),
+        mistake("the scale is taken from all elements", KEEP, "residue = total - scales[t]"),
+        mistake("the scale of the first step serves all", KEEP, "residue = total - scales[0] * symbols[t]"),
+        mistake("a residue must not change its sign: what is sent too much is cut off", KEEP, "residue = np.where(total * (total - scales[t] * symbols[t]) < 0, 0.0, total - scales[t] * symbols[t])"),
+        mistake("the residue before the step is returned", NOTE, "after[t] = total - gradients[t]"),
+        mistake("G is returned, before anything is sent", NOTE, "after[t] = total"),
+        mistake("the boosted vector H is kept instead of G: the gradient counts twice", TOTAL, "total = residue + 2 * gradients[t]"),
+        mistake("the residue fades: half of it is dropped in each step", TOTAL, "total = residue / 2 + gradients[t]"),
+        mistake("it begins with the first gradient, which then counts twice", START, "residue = gradients[0].copy()"),
+        mistake("all rows are the last residue", "    return after\n", "    return np.repeat(residue[None], len(gradients), axis=0)\n"),
     ),
     hints=(
         "Take gradients = 0.75 with the scale 0.5 and the symbol 1 on paper: sent is 0.5, so 0.25 is left, although the element was sent.",

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression import AdaComp, local
-from lplab.exercises.checks.numbers import count
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Like
+from lplab.compression import AdaComp, selection
+from lplab.exercises.checks.numbers import count_text
 from lplab.exercises.lab08.residue import rows
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def select(residue, gradient, bin):
@@ -59,14 +59,14 @@ def agrees_with_the_library(calls: Sequence[Args], results: Sequence[Any]) -> Fi
     """Whether exactly those are sent that lplab.compression.AdaComp sends."""
     for args, yours in zip(calls, map(np.asarray, results), strict=True):
         residue, gradient, bin = args
-        found = local.adacomp_arrays(residue.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
+        found = selection.adacomp_select_arrays(residue.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
         expected = np.zeros(residue.size)
         expected[found.indices] = np.where(found.negative, -1.0, 1.0)
         wrong = int((yours != expected).sum())
         if wrong:
             mine, theirs = int(np.count_nonzero(yours)), int(np.count_nonzero(expected))
-            said = f"Of {count(residue.size)} elements in bins of {bin} yours sends {count(mine)}, AdaComp {count(theirs)}"
-            return Finding(f"{said}; {count(wrong)} symbols differ.", args, mine)
+            text = f"Of {count_text(residue.size)} elements in bins of {bin} yours sends {count_text(mine)}, AdaComp {count_text(theirs)}"
+            return Finding(f"{text}; {count_text(wrong)} symbols differ.", args, mine)
     return None
 
 
@@ -84,7 +84,7 @@ def why(args: Args, expected: Any) -> str:
     if residue.size > 12:
         return ""
     total = residue + gradient
-    limits = local.bin_maxima(total, bin)
+    limits = selection.bin_maxima(total, bin)
     return f"G = {rows(total)}, H = {rows(total + gradient)}; the largest |G| of each bin: {rows(limits)}."
 
 
@@ -110,7 +110,7 @@ SELECT = Exercise(
             raise NotImplementedError
     ''',
     reference=select,
-    form=Like(0),
+    form=SameShape(0),
     signed_zero=False,
     show=show,
     why=why,
@@ -126,24 +126,24 @@ SELECT = Exercise(
     ),
     boundary=cases,
     properties=(Property("whole layers agree with the library's AdaComp", many, agrees_with_the_library),),
-    mutants=(
-        mutant("one threshold for the whole layer", LIMIT, "limit = np.abs(total).max()"),
-        mutant("the threshold is the largest |H|, not |G|: only the maxima of H are sent", LIMIT, "limit = np.abs(boosted[part]).max()"),
-        mutant("local selection: |G| is compared, so that only maxima are sent", REACHED, "sent = np.abs(total[part]) >= limit"),
-        mutant("more than the threshold, not at least", REACHED, "sent = np.abs(boosted[part]) > limit"),
-        mutant("H with its sign is compared: negative elements are never sent", REACHED, "sent = boosted[part] >= limit"),
-        mutant("the largest G with its sign is the threshold", LIMIT, "limit = max(total[part].max(), 0.0)"),
-        mutant("the threshold is the mean of the bin, not its maximum", LIMIT, "limit = np.abs(total[part]).mean()"),
-        mutant("the sign of H is sent", SYMBOL, "np.where(sent, np.sign(boosted[part]), 0.0)"),
-        mutant("the sign of the gradient is sent", SYMBOL, "np.where(sent, np.sign(gradient[part]), 0.0)"),
-        mutant("the residue is boosted instead of the gradient", BOOST, "boosted = total + residue"),
-        mutant("the gradient is added twice more: s = 3", BOOST, "boosted = total + 2 * gradient"),
-        mutant("zero counts as positive, and a bin of zeros is sent whole", SYMBOL, "np.where(sent, np.where(total[part] < 0, -1.0, 1.0), 0.0)", "        if limit > 0:\n    ", "        if limit >= 0:\n    "),
-        mutant("every bin sends its largest, whatever H says", REACHED, "sent = (np.abs(boosted[part]) >= limit) | (np.abs(total[part]) == limit)"),
-        mutant("one element a bin: the largest |H| alone", REACHED, "sent = (np.abs(boosted[part]) >= limit) & (np.arange(total[part].size) == np.abs(boosted[part]).argmax())"),
-        mutant("the last, shorter bin is left out", BINS, "range(0, total.size - bin + 1, bin)"),
-        mutant("bin is taken for the number of bins", BINS, "range(0, total.size, -(-total.size // bin))", PART, "part = slice(start, start + -(-total.size // bin))"),
-        mutant("the elements of a bin lie apart instead of side by side", BINS, "range(-(-total.size // bin))", PART, "part = slice(start, None, -(-total.size // bin))"),
+    mistakes=(
+        mistake("one threshold for the whole layer", LIMIT, "limit = np.abs(total).max()"),
+        mistake("the threshold is the largest |H|, not |G|: only the maxima of H are sent", LIMIT, "limit = np.abs(boosted[part]).max()"),
+        mistake("local selection: |G| is compared, so that only maxima are sent", REACHED, "sent = np.abs(total[part]) >= limit"),
+        mistake("more than the threshold, not at least", REACHED, "sent = np.abs(boosted[part]) > limit"),
+        mistake("H with its sign is compared: negative elements are never sent", REACHED, "sent = boosted[part] >= limit"),
+        mistake("the largest G with its sign is the threshold", LIMIT, "limit = max(total[part].max(), 0.0)"),
+        mistake("the threshold is the mean of the bin, not its maximum", LIMIT, "limit = np.abs(total[part]).mean()"),
+        mistake("the sign of H is sent", SYMBOL, "np.where(sent, np.sign(boosted[part]), 0.0)"),
+        mistake("the sign of the gradient is sent", SYMBOL, "np.where(sent, np.sign(gradient[part]), 0.0)"),
+        mistake("the residue is boosted instead of the gradient", BOOST, "boosted = total + residue"),
+        mistake("the gradient is added twice more: s = 3", BOOST, "boosted = total + 2 * gradient"),
+        mistake("zero counts as positive, and a bin of zeros is sent whole", SYMBOL, "np.where(sent, np.where(total[part] < 0, -1.0, 1.0), 0.0)", "        if limit > 0:\n    ", "        if limit >= 0:\n    "),
+        mistake("every bin sends its largest, whatever H says", REACHED, "sent = (np.abs(boosted[part]) >= limit) | (np.abs(total[part]) == limit)"),
+        mistake("one element a bin: the largest |H| alone", REACHED, "sent = (np.abs(boosted[part]) >= limit) & (np.arange(total[part].size) == np.abs(boosted[part]).argmax())"),
+        mistake("the last, shorter bin is left out", BINS, "range(0, total.size - bin + 1, bin)"),
+        mistake("bin is taken for the number of bins", BINS, "range(0, total.size, -(-total.size // bin))", PART, "part = slice(start, start + -(-total.size // bin))"),
+        mistake("the elements of a bin lie apart instead of side by side", BINS, "range(-(-total.size // bin))", PART, "part = slice(start, None, -(-total.size // bin))"),
     ),
     hints=(
         "Write G and H of the missed layer below each other and draw a line between the bins. In each bin: what is the largest |G|? Which |H| reach it?",

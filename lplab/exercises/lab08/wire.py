@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression import adacomp_wire
-from lplab.exercises.checks.numbers import count, decimal
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Numbers
+from lplab.compression.wire import adacomp_wire
+from lplab.exercises.checks.numbers import count_text, decimal
 from lplab.exercises.lab08.residue import rows
 from lplab.exercises.lab08.selection import numbers
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def scale_bytes(scale):
@@ -66,8 +66,8 @@ def can_be_read(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None
         symbols, scale, bin = args
         problem = unreadable(symbols, scale, bin, yours)
         if problem:
-            said = f"The message of {count(symbols.size)} symbols in bins of {bin:,} ({len(yours):,} bytes)"
-            return Finding(f"{said} {problem}.", args, len(yours))
+            text = f"The message of {count_text(symbols.size)} symbols in bins of {bin:,} ({len(yours):,} bytes)"
+            return Finding(f"{text} {problem}.", args, len(yours))
     return None
 
 
@@ -93,7 +93,7 @@ def show(args: Args) -> str:
     """Short layers in full."""
     symbols, scale, bin = args
     short = len(symbols) <= 12
-    what = f"symbols = {rows(symbols)}" if short else f"{count(len(symbols))} symbols, {np.count_nonzero(symbols)} not 0"
+    what = f"symbols = {rows(symbols)}" if short else f"{count_text(len(symbols))} symbols, {np.count_nonzero(symbols)} not 0"
     return f"{what}, scale = {decimal(scale)}, bin = {bin}"
 
 
@@ -122,7 +122,7 @@ PACK = Exercise(
             """The message of one layer as whole numbers from 0 to 255: the scale, then a code for each symbol that is not 0."""
             raise NotImplementedError
     ''',
-    given=(scale_bytes,),
+    provided=(scale_bytes,),
     reference=pack,
     form=Numbers(),
     show=show,
@@ -139,27 +139,27 @@ PACK = Exercise(
     ),
     boundary=cases,
     properties=(Property("the library reads the message as it was meant", many, can_be_read),),
-    mutants=(
-        mutant("the scale is left out", "return scale_bytes(scale) + ", "return "),
-        mutant("the position is that in the layer, not in the bin", CODE, "4 * (start + j) + 2 * (j == places[-1]) + (part[j] < 0)"),
-        mutant("positions begin at 1", CODE, "4 * (j + 1) + 2 * (j == places[-1]) + (part[j] < 0)"),
-        mutant("bins are not ended: the receiver cannot know where one stops", LAST, "0"),
-        mutant("only the last code of the message says last", LAST, "2 * (j == places[-1] and start + bin >= len(symbols))"),
-        mutant("first is marked instead of last", LAST, "2 * (j == places[0])"),
-        mutant("an empty bin costs nothing: the receiver then takes the next bin for it", NOTHING, ""),
-        mutant("an empty bin is a code 0, which is a symbol, too", "codes.append(nothing)", "codes.append(0)"),
-        mutant("an empty bin has all bits set", "codes.append(nothing)", "codes.append(nothing + 1)"),
-        mutant("the empty code is one byte in bins of two bytes, too", "(2, 65534)", "(2, 254)"),
-        mutant("positive is marked, not negative", "(part[j] < 0)", "(part[j] > 0)"),
-        mutant("the sign is lost", " + (part[j] < 0)", ""),
-        mutant("sign and last are exchanged", CODE, "4 * j + (j == places[-1]) + 2 * (part[j] < 0)"),
-        mutant("every element has a code, those that are 0, too", "for j in places:", "for j in range(len(part)) if places else ():"),
-        mutant("one byte is always enough", WIDTH, "(1, 254)"),
-        mutant("two bytes always: small bins pay as much as large ones", WIDTH, "(2, 65534)"),
-        mutant("bins of 63 take two bytes", "bin <= 63", "bin < 63"),
-        mutant("bins of 64 fit into one byte: then position 63 looks like an empty bin", "bin <= 63", "bin <= 64"),
-        mutant("the higher byte first", BYTES, "for k in reversed(range(width))]"),
-        mutant("the last, shorter bin is left out", BINS, "range(0, len(symbols) - bin + 1, bin)"),
+    mistakes=(
+        mistake("the scale is left out", "return scale_bytes(scale) + ", "return "),
+        mistake("the position is that in the layer, not in the bin", CODE, "4 * (start + j) + 2 * (j == places[-1]) + (part[j] < 0)"),
+        mistake("positions begin at 1", CODE, "4 * (j + 1) + 2 * (j == places[-1]) + (part[j] < 0)"),
+        mistake("bins are not ended: the receiver cannot know where one stops", LAST, "0"),
+        mistake("only the last code of the message says last", LAST, "2 * (j == places[-1] and start + bin >= len(symbols))"),
+        mistake("first is marked instead of last", LAST, "2 * (j == places[0])"),
+        mistake("an empty bin costs nothing: the receiver then takes the next bin for it", NOTHING, ""),
+        mistake("an empty bin is a code 0, which is a symbol, too", "codes.append(nothing)", "codes.append(0)"),
+        mistake("an empty bin has all bits set", "codes.append(nothing)", "codes.append(nothing + 1)"),
+        mistake("the empty code is one byte in bins of two bytes, too", "(2, 65534)", "(2, 254)"),
+        mistake("positive is marked, not negative", "(part[j] < 0)", "(part[j] > 0)"),
+        mistake("the sign is lost", " + (part[j] < 0)", ""),
+        mistake("sign and last are exchanged", CODE, "4 * j + (j == places[-1]) + 2 * (part[j] < 0)"),
+        mistake("every element has a code, those that are 0, too", "for j in places:", "for j in range(len(part)) if places else ():"),
+        mistake("one byte is always enough", WIDTH, "(1, 254)"),
+        mistake("two bytes always: small bins pay as much as large ones", WIDTH, "(2, 65534)"),
+        mistake("bins of 63 take two bytes", "bin <= 63", "bin < 63"),
+        mistake("bins of 64 fit into one byte: then position 63 looks like an empty bin", "bin <= 63", "bin <= 64"),
+        mistake("the higher byte first", BYTES, "for k in reversed(range(width))]"),
+        mistake("the last, shorter bin is left out", BINS, "range(0, len(symbols) - bin + 1, bin)"),
     ),
     hints=(
         "Pack 0, 0, 0, −1 in bins of 2 on paper: four bytes of scale, 254 for the empty bin, then position 1 · 4 + 2 (last) + 1 (negative) = 7.",

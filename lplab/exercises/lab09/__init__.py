@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lplab.exercises.lab09.drawn import draw_choice as draw_choice
-from lplab.exercises.lab09.drawn import draw_similarity as draw_similarity
+from lplab.exercises.lab09.figures import draw_choice as draw_choice
+from lplab.exercises.lab09.figures import draw_similarity as draw_similarity
 from lplab.exercises.lab09.leaders_choice import LEADERS_CHOICE
 from lplab.exercises.lab09.next_memory import NEXT_MEMORY
 from lplab.exercises.lab09.similarity import SIMILARITY
-from lplab.exercises.questions import Question
+from lplab.exercises.model.questions import Question
 
 
 def sum_of_own_choices() -> float:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.numbers import decimal, several
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Like
+from lplab.exercises.checks.numbers import decimal, sequence_text
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def leaders_choice(p, chunk, step):
@@ -51,29 +51,29 @@ def commutes(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
         p, chunk, _ = args
         chunks, places = -(-p.shape[1] // chunk), np.flatnonzero((result != 0).any(axis=0))
         if places.size > chunks:
-            said = f"The sum over {len(p)} learners holds {places.size} elements, more than the {chunks} chunks"
-            return Finding(f"{said}: it grows with the learners.", args, result)
-        kept = np.zeros(p.shape[1])
-        kept[places] = p.sum(axis=0)[places]
-        if not np.array_equal(result.sum(axis=0), kept):
-            said = f"For {len(p)} learners the sum of what is sent is not the sum of p at these places"
-            return Finding(f"{said}: choosing and adding do not commute.", args, result)
+            text = f"The sum over {len(p)} learners holds {places.size} elements, more than the {chunks} chunks"
+            return Finding(f"{text}: it grows with the learners.", args, result)
+        expected = np.zeros(p.shape[1])
+        expected[places] = p.sum(axis=0)[places]
+        if not np.array_equal(result.sum(axis=0), expected):
+            text = f"For {len(p)} learners the sum of what is sent is not the sum of p at these places"
+            return Finding(f"{text}: choosing and adding do not commute.", args, result)
     return None
 
 
 def show(args: Args) -> str:
     """Learners one by one where that is short."""
     p, chunk, step = args
-    wanted = f"p = [{'; '.join(several(row) for row in p[:4])}{'; …' if len(p) > 4 else ''}]"
+    wanted = f"p = [{'; '.join(sequence_text(row) for row in p[:4])}{'; …' if len(p) > 4 else ''}]"
     return f"{wanted}, chunk = {chunk}, step = {step}"
 
 
 def why(args: Args, expected: Any) -> str:
-    """Who leads, and what it chooses."""
+    """The leader, and its choice."""
     p, chunk, step = args
     leader = step % len(p)
     places = [s + int(np.argmax(np.abs(p[leader, s : s + chunk]))) for s in range(0, p.shape[1], chunk)]
-    chosen = several(np.array(places)).strip("()")
+    chosen = sequence_text(np.array(places)).strip("()")
     return f"Learner {leader} leads ({step} mod {len(p)}); its largest magnitudes by chunk stand at {chosen}, the first of them {decimal(float(p[leader, places[0]]))}."
 
 
@@ -94,7 +94,7 @@ LEADERS_CHOICE = Exercise(
             raise NotImplementedError
     ''',
     reference=leaders_choice,
-    form=Like(0),
+    form=SameShape(0),
     signed_zero=False,
     show=show,
     why=why,
@@ -109,22 +109,22 @@ LEADERS_CHOICE = Exercise(
     ),
     boundary=cases,
     properties=(Property("choosing and adding commute, and the sum stays as short as one message", many, commutes),),
-    mutants=(
-        mutant("each learner's own choice is best for the sum", LEADER, "pass", BEST, "best = start + np.argmax(np.abs(p[:, start : start + chunk]), axis=1)", SEND, "sent[range(len(p)), best] = p[range(len(p)), best]"),
-        mutant("learner 0 always leads: the others' large elements never get their turn", LEADER, "leader = p[0]"),
-        mutant("the last learner begins: the count of steps starts at 0", LEADER, "leader = p[(step - 1) % len(p)]"),
-        mutant("the leader sends, the others only listen", SEND, "sent[step % len(p), best] = leader[best]"),
-        mutant("all send the leader's values", SEND, "sent[:, best] = leader[best]"),
-        mutant("the largest value, not the largest magnitude", "np.argmax(np.abs(leader[start : start + chunk]))", "np.argmax(leader[start : start + chunk])"),
-        mutant("the choice of the sum, which nobody knows before everything has been sent", LEADER, "leader = p.sum(axis=0)"),
-        mutant("the largest of all learners decides", LEADER, "leader = np.abs(p).max(axis=0)"),
-        mutant("the elements of a last, shorter chunk are forgotten", CHUNKS, "in range(0, p.shape[1] - chunk + 1, chunk)"),
-        mutant("of equal magnitudes the last one", BEST, "part = np.abs(leader[start : start + chunk])[::-1]\n        best = start + len(part) - 1 - np.argmax(part)"),
-        mutant("the place within the chunk is taken for the place in the vector", BEST, "best = np.argmax(np.abs(leader[start : start + chunk]))"),
-        mutant("the lead changes from chunk to chunk", BEST, "leader = p[(step + start // chunk) % len(p)]\n        best = start + np.argmax(np.abs(leader[start : start + chunk]))"),
-        mutant("what is kept is returned, not what is sent", NOTHING, "sent = p.copy()", SEND, "sent[:, best] = 0"),
-        mutant("all send the mean: it is known only after the sum", SEND, "sent[:, best] = p[:, best].mean()"),
-        mutant("as many elements as chunks, wherever they are", "    for start in range(0, p.shape[1], chunk):\n        best = start + np.argmax(np.abs(leader[start : start + chunk]))\n        sent[:, best] = p[:, best]\n", "    best = np.argsort(-np.abs(leader), kind='stable')[: -(-p.shape[1] // chunk)]\n    sent[:, best] = p[:, best]\n"),
+    mistakes=(
+        mistake("each learner's own choice is best for the sum", LEADER, "pass", BEST, "best = start + np.argmax(np.abs(p[:, start : start + chunk]), axis=1)", SEND, "sent[range(len(p)), best] = p[range(len(p)), best]"),
+        mistake("learner 0 always leads: the others' large elements never get their turn", LEADER, "leader = p[0]"),
+        mistake("the last learner begins: the count of steps starts at 0", LEADER, "leader = p[(step - 1) % len(p)]"),
+        mistake("the leader sends, the others only listen", SEND, "sent[step % len(p), best] = leader[best]"),
+        mistake("all send the leader's values", SEND, "sent[:, best] = leader[best]"),
+        mistake("the largest value, not the largest magnitude", "np.argmax(np.abs(leader[start : start + chunk]))", "np.argmax(leader[start : start + chunk])"),
+        mistake("the choice of the sum, which nobody knows before everything has been sent", LEADER, "leader = p.sum(axis=0)"),
+        mistake("the largest of all learners decides", LEADER, "leader = np.abs(p).max(axis=0)"),
+        mistake("the elements of a last, shorter chunk are forgotten", CHUNKS, "in range(0, p.shape[1] - chunk + 1, chunk)"),
+        mistake("of equal magnitudes the last one", BEST, "part = np.abs(leader[start : start + chunk])[::-1]\n        best = start + len(part) - 1 - np.argmax(part)"),
+        mistake("the place within the chunk is taken for the place in the vector", BEST, "best = np.argmax(np.abs(leader[start : start + chunk]))"),
+        mistake("the lead changes from chunk to chunk", BEST, "leader = p[(step + start // chunk) % len(p)]\n        best = start + np.argmax(np.abs(leader[start : start + chunk]))"),
+        mistake("what is kept is returned, not what is sent", NOTHING, "sent = p.copy()", SEND, "sent[:, best] = 0"),
+        mistake("all send the mean: it is known only after the sum", SEND, "sent[:, best] = p[:, best].mean()"),
+        mistake("as many elements as chunks, wherever they are", "    for start in range(0, p.shape[1], chunk):\n        best = start + np.argmax(np.abs(leader[start : start + chunk]))\n        sent[:, best] = p[:, best]\n", "    best = np.argsort(-np.abs(leader), kind='stable')[: -(-p.shape[1] // chunk)]\n    sent[:, best] = p[:, best]\n"),
     ),
     hints=(
         "Two learners, (3, 1) and (1, 2), one chunk, step 0. Learner 0 leads; its larger element is the first. So learner 0 sends (3, 0) and learner 1 sends (1, 0), not (0, 2).",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.numbers import decimal, several
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Like
+from lplab.exercises.checks.numbers import decimal, sequence_text
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import SameShape
 
 
 def next_memory(m, g, sent_at, beta):
@@ -59,15 +59,15 @@ def by_element(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
         if wrong.size:
             i = int(wrong[0])
             where = "sent" if i in sent_at else "not sent"
-            said = f"An element that was {where}, m = {decimal(m[i])}, g = {decimal(g[i])}, beta = {decimal(beta)}"
-            return Finding(f"{said}: yours {decimal(np.asarray(result)[i])}, expected {decimal(expected[i])}.", args)
+            text = f"An element that was {where}, m = {decimal(m[i])}, g = {decimal(g[i])}, beta = {decimal(beta)}"
+            return Finding(f"{text}: yours {decimal(np.asarray(result)[i])}, expected {decimal(expected[i])}.", args)
     return None
 
 
 def show(args: Args) -> str:
     """Memory, gradient, places, beta."""
     m, g, sent_at, beta = args
-    arrays = (f"[{several(each).strip('()') if len(each) else ''}]" for each in (m, g, sent_at))
+    arrays = (f"[{sequence_text(each).strip('()') if len(each) else ''}]" for each in (m, g, sent_at))
     return "m = {}, g = {}, sent_at = {}".format(*arrays) + f", beta = {decimal(beta)}"
 
 
@@ -100,7 +100,7 @@ NEXT_MEMORY = Exercise(
             raise NotImplementedError
     ''',
     reference=next_memory,
-    form=Like(0),
+    form=SameShape(0),
     signed_zero=False,
     show=show,
     why=why,
@@ -114,22 +114,22 @@ NEXT_MEMORY = Exercise(
     ),
     boundary=cases,
     properties=(Property("not sent: m + βg; sent: (1 − β)m", long_vectors, by_element),),
-    mutants=(
-        mutant("what was sent is set to zero, as with beta 1: another algorithm", "return (1 - beta) * m + beta * kept", "new = (1 - beta) * m + beta * kept\n    new[sent_at] = 0.0\n    return new"),
-        mutant("beta and 1 − beta are exchanged", ALL, "beta * m + (1 - beta) * kept"),
-        mutant("no filter: plain error feedback", ALL, "kept"),
-        mutant("the filter takes in p, sent or not", ALL, "(1 - beta) * m + beta * p"),
-        mutant("only the gradient is kept, the memory is counted once", "kept = p.copy()", "kept = g.copy()"),
-        mutant("the rest is only scaled: the old memory is gone", ALL, "beta * kept"),
-        mutant("the old memory stays whole", ALL, "m + beta * kept"),
-        mutant("the filter comes before the choice: p itself is filtered, then plain error feedback", WANTED, "p = (1 - beta) * m + beta * g", ALL, "kept"),
-        mutant("the old part is taken from p, not from m", ALL, "(1 - beta) * p + beta * kept"),
-        mutant("what was sent is remembered, the rest forgotten", KEPT, "kept[sent_at] = 0.0\n    kept = p - kept"),
-        mutant("the sent gradient is taken off, not the sent p", KEPT, "kept[sent_at] -= g[sent_at]"),
-        mutant("the sign of what is owed is reversed", "beta * kept", "beta * -kept"),
-        mutant("beta counts twice", "beta * kept", "beta**2 * kept"),
-        mutant("m itself is changed: the caller's memory", "return (1 - beta) * m + beta * kept", "m *= 1 - beta\n    return m + beta * kept"),
-        mutant("only the first of the places is emptied", KEPT, "kept[sent_at[:1]] = 0.0"),
+    mistakes=(
+        mistake("what was sent is set to zero, as with beta 1: another algorithm", "return (1 - beta) * m + beta * kept", "new = (1 - beta) * m + beta * kept\n    new[sent_at] = 0.0\n    return new"),
+        mistake("beta and 1 − beta are exchanged", ALL, "beta * m + (1 - beta) * kept"),
+        mistake("no filter: plain error feedback", ALL, "kept"),
+        mistake("the filter takes in p, sent or not", ALL, "(1 - beta) * m + beta * p"),
+        mistake("only the gradient is kept, the memory is counted once", "kept = p.copy()", "kept = g.copy()"),
+        mistake("the rest is only scaled: the old memory is gone", ALL, "beta * kept"),
+        mistake("the old memory stays whole", ALL, "m + beta * kept"),
+        mistake("the filter comes before the choice: p itself is filtered, then plain error feedback", WANTED, "p = (1 - beta) * m + beta * g", ALL, "kept"),
+        mistake("the old part is taken from p, not from m", ALL, "(1 - beta) * p + beta * kept"),
+        mistake("what was sent is remembered, the rest forgotten", KEPT, "kept[sent_at] = 0.0\n    kept = p - kept"),
+        mistake("the sent gradient is taken off, not the sent p", KEPT, "kept[sent_at] -= g[sent_at]"),
+        mistake("the sign of what is owed is reversed", "beta * kept", "beta * -kept"),
+        mistake("beta counts twice", "beta * kept", "beta**2 * kept"),
+        mistake("m itself is changed: the caller's memory", "return (1 - beta) * m + beta * kept", "m *= 1 - beta\n    return m + beta * kept"),
+        mistake("only the first of the places is emptied", KEPT, "kept[sent_at[:1]] = 0.0"),
     ),
     hints=(
         "m = 1, g = 4, β = ½, and the element is sent: p = 5 = c, so p − c = 0, and ½·1 + ½·0 = ½ stays. Not 0: the old memory has its own term.",

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.close import in_single, told_apart
-from lplab.exercises.checks.numbers import several
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import is_number, kind_of
+from lplab.exercises.checks.close import distinct_texts, float32_hint
+from lplab.exercises.checks.numbers import sequence_text
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import describe_value, is_number
 
 
 def similarity(a, b, k):
@@ -40,7 +40,7 @@ class PairsOfSteps:
     """An array of two columns with a row for each step; a list of pairs will do."""
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `lplab.exercises.forms.Form`.
+        """See `lplab.exercises.model.forms.Form`.
 
         >>> PairsOfSteps().problem((np.zeros((3, 5)),), np.zeros(3))
         'returns an array of shape (3,) and dtype float64: return 3 rows, each with two numbers'
@@ -49,12 +49,12 @@ class PairsOfSteps:
         wanted = f"return {steps} row{'s' * (steps != 1)}, each with two numbers"
         rows = list(result) if isinstance(result, list | tuple) or np.ndim(result) == 2 else None
         if rows is None or len(rows) != steps:
-            return f"returns {kind_of(result)}: {wanted}"
+            return f"returns {describe_value(result)}: {wanted}"
         odd = [row for row in rows if np.shape(row) != (2,) or not all(is_number(value) for value in row)]
-        return f"returns {kind_of(odd[0])} as a row: {wanted}" if odd else ""
+        return f"returns {describe_value(odd[0])} as a row: {wanted}" if odd else ""
 
     def describe(self) -> str:
-        """See `lplab.exercises.forms.Form`."""
+        """See `lplab.exercises.model.forms.Form`."""
         return "an array with a row of two numbers for each step"
 
 
@@ -66,8 +66,8 @@ def wrong_pair(args: Args, result: Any) -> str:
         if not close.all():
             t = int(np.flatnonzero(~close)[0])
             mine, right = yours[t, column], expected[t, column]
-            texts = told_apart(np.round(mine, ROUNDED), np.round(right, ROUNDED))
-            return f"In step {t} the {name} is {texts[1]}, yours is {texts[0]}{in_single(mine, right)}"
+            texts = distinct_texts(np.round(mine, ROUNDED), np.round(right, ROUNDED))
+            return f"In step {t} the {name} is {texts[1]}, yours is {texts[0]}{float32_hint(mine, right)}"
     return ""
 
 
@@ -103,8 +103,8 @@ def size_does_not_matter(calls: Sequence[Args], results: Sequence[Any]) -> Findi
     apart = np.abs(one - three) > TOLERANCE
     if apart.any():
         t = int(np.flatnonzero(apart.any(axis=1))[0])
-        said = f"In step {t} your numbers change when one memory is multiplied by 3"
-        return Finding(f"{said}: directions and places count, sizes do not.", calls[0], results[0])
+        text = f"In step {t} your numbers change when one memory is multiplied by 3"
+        return Finding(f"{text}: directions and places count, sizes do not.", calls[0], results[0])
     return None
 
 
@@ -112,7 +112,7 @@ def show(args: Args) -> str:
     """The memories of the first step, and k."""
     a, b, k = args
     more = ", …" if len(a) > 1 else ""
-    first = (f"[[{several(each[0]).strip('()')}]{more}]" for each in (a, b))
+    first = (f"[[{sequence_text(each[0]).strip('()')}]{more}]" for each in (a, b))
     shape = f" (shape {a.shape}, step 0 shown)" if more else ""
     return "a = {}, b = {}".format(*first) + f"{shape}, k = {k}"
 
@@ -124,10 +124,10 @@ def why(args: Args, expected: Any) -> str:
         return "A memory that is all zero has no direction and no largest elements: NaN, twice."
     own, other = (sorted(np.argsort(-np.abs(v))[:k].tolist()) for v in (a[0], b[0]))
     product, sizes = a[0] @ b[0], np.linalg.norm(a[0]) * np.linalg.norm(b[0])
-    return f"Step 0: a · b = {product:.6g}, |a||b| = {sizes:.6g}; the places of the {k} largest are {several(own)} and {several(other)}."
+    return f"Step 0: a · b = {product:.6g}, |a||b| = {sizes:.6g}; the places of the {k} largest are {sequence_text(own)} and {sequence_text(other)}."
 
 
-def memories(*rows: Sequence[float]) -> np.ndarray:
+def residual_rows(*rows: Sequence[float]) -> np.ndarray:
     """One learner's memory, a row for each step."""
     return np.array(rows, np.float64)
 
@@ -151,39 +151,39 @@ SIMILARITY = Exercise(
     reference=similarity,
     form=PairsOfSteps(),
     accept=wrong_pair,
-    room=TOLERANCE,
+    tolerance=TOLERANCE,
     show=show,
     why=why,
     examples=(
-        Example((memories([3, 4]), memories([6, 8]), 1), "The same direction: distance 0, whatever the size, and the same place."),
-        Example((memories([3, 4]), memories([-3, -4]), 1), "Opposite: cosine distance 2, and yet the same place is the largest. The two numbers tell different things."),
-        Example((memories([3, 0]), memories([0, 2]), 1), "At right angles: 1, and another place: 1."),
-        Example((memories([0, 0], [1, 2]), memories([1, 3], [1, 2]), 1), "Step 0: an empty memory. Step 1: equal."),
-        Example((memories([5, -4, 1, 2]), memories([-4, 5, 2, 1]), 2), "Both choose places 0 and 1, in another order: as sets they are equal, Hamming distance 0."),
-        Example((memories([5, -4, 1, 2]), memories([5, 1, 2, -4]), 2), "Places {0, 1} and {0, 3}: one of two is missing, ½."),
-        Example((memories([1, 2], [4, 3]), memories([2, 1], [1, 5]), 1), "Two steps, two rows, in their order: 1 − 4/5, then 1 − 19/(5·√26)."),
+        Example((residual_rows([3, 4]), residual_rows([6, 8]), 1), "The same direction: distance 0, whatever the size, and the same place."),
+        Example((residual_rows([3, 4]), residual_rows([-3, -4]), 1), "Opposite: cosine distance 2, and yet the same place is the largest. The two numbers tell different things."),
+        Example((residual_rows([3, 0]), residual_rows([0, 2]), 1), "At right angles: 1, and another place: 1."),
+        Example((residual_rows([0, 0], [1, 2]), residual_rows([1, 3], [1, 2]), 1), "Step 0: an empty memory. Step 1: equal."),
+        Example((residual_rows([5, -4, 1, 2]), residual_rows([-4, 5, 2, 1]), 2), "Both choose places 0 and 1, in another order: as sets they are equal, Hamming distance 0."),
+        Example((residual_rows([5, -4, 1, 2]), residual_rows([5, 1, 2, -4]), 2), "Places {0, 1} and {0, 3}: one of two is missing, ½."),
+        Example((residual_rows([1, 2], [4, 3]), residual_rows([2, 1], [1, 5]), 1), "Two steps, two rows, in their order: 1 − 4/5, then 1 − 19/(5·√26)."),
     ),
     boundary=cases,
     properties=(Property("a memory three times as large is as similar", long_runs, size_does_not_matter),),
-    mutants=(
-        mutant("the cosine itself, not the distance", COSINE, "x @ y / size"),
-        mutant("not divided by the sizes: the inner product", COSINE, "1 - x @ y"),
-        mutant("divided by the size of one memory, squared", SIZE, "size = np.linalg.norm(x) ** 2"),
-        mutant("two empty memories, or one, count as equal", NONE, "pairs[t] = 0"),
-        mutant("an empty memory counts as nothing in common", NONE, "pairs[t] = 1"),
-        mutant("opposite directions count as equal: the size of the cosine", COSINE, "1 - abs(x @ y) / size"),
-        mutant("the means are taken off first: a correlation", COSINE, "1 - (x - x.mean()) @ (y - y.mean()) / size"),
-        mutant("the distance of the end points instead of the angle", COSINE, "np.linalg.norm(x - y)"),
-        mutant("the largest values, not the largest magnitudes", SETS, "own, other = (set(np.argsort(-v)[:k].tolist()) for v in (x, y))"),
-        mutant("the smallest magnitudes", SETS, "own, other = (set(np.argsort(np.abs(v))[:k].tolist()) for v in (x, y))"),
-        mutant("the order of the places counts", SETS, "own, other = (np.argsort(-np.abs(v))[:k] for v in (x, y))", HAMMING, "(own != other).sum() / k"),
-        mutant("each missing place is counted in both sets", HAMMING, "len(own ^ other) / k"),
-        mutant("the share in common, not the share that is missing", HAMMING, "len(own & other) / k"),
-        mutant("a share of all elements instead of the k chosen ones", HAMMING, "len(own - other) / len(x)"),
-        mutant("a count instead of a share", HAMMING, "len(own - other)"),
-        mutant("the columns are exchanged", "1 - x @ y / size, len(own - other) / k", "len(own - other) / k, 1 - x @ y / size"),
-        mutant("memories add up over the steps", "for t, x in enumerate(a):\n        y = b[t]", "for t in range(len(a)):\n        x, y = a[: t + 1].sum(axis=0), b[: t + 1].sum(axis=0)"),
-        mutant("the steps run backwards", "return pairs", "return pairs[::-1]"),
+    mistakes=(
+        mistake("the cosine itself, not the distance", COSINE, "x @ y / size"),
+        mistake("not divided by the sizes: the inner product", COSINE, "1 - x @ y"),
+        mistake("divided by the size of one memory, squared", SIZE, "size = np.linalg.norm(x) ** 2"),
+        mistake("two empty memories, or one, count as equal", NONE, "pairs[t] = 0"),
+        mistake("an empty memory counts as nothing in common", NONE, "pairs[t] = 1"),
+        mistake("opposite directions count as equal: the size of the cosine", COSINE, "1 - abs(x @ y) / size"),
+        mistake("the means are taken off first: a correlation", COSINE, "1 - (x - x.mean()) @ (y - y.mean()) / size"),
+        mistake("the distance of the end points instead of the angle", COSINE, "np.linalg.norm(x - y)"),
+        mistake("the largest values, not the largest magnitudes", SETS, "own, other = (set(np.argsort(-v)[:k].tolist()) for v in (x, y))"),
+        mistake("the smallest magnitudes", SETS, "own, other = (set(np.argsort(np.abs(v))[:k].tolist()) for v in (x, y))"),
+        mistake("the order of the places counts", SETS, "own, other = (np.argsort(-np.abs(v))[:k] for v in (x, y))", HAMMING, "(own != other).sum() / k"),
+        mistake("each missing place is counted in both sets", HAMMING, "len(own ^ other) / k"),
+        mistake("the share in common, not the share that is missing", HAMMING, "len(own & other) / k"),
+        mistake("a share of all elements instead of the k chosen ones", HAMMING, "len(own - other) / len(x)"),
+        mistake("a count instead of a share", HAMMING, "len(own - other)"),
+        mistake("the columns are exchanged", "1 - x @ y / size, len(own - other) / k", "len(own - other) / k, 1 - x @ y / size"),
+        mistake("memories add up over the steps", "for t, x in enumerate(a):\n        y = b[t]", "for t in range(len(a)):\n        x, y = a[: t + 1].sum(axis=0), b[: t + 1].sum(axis=0)"),
+        mistake("the steps run backwards", "return pairs", "return pairs[::-1]"),
     ),
     hints=(
         "a = (5, −4, 1, 2), b = (5, 1, 2, −4), k = 2: a's largest magnitudes stand at 0 and 1, b's at 0 and 3. One of a's two places is not b's: ½.",

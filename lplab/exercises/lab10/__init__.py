@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from lplab.exercises.lab10.drawn import draw_buckets as draw_buckets
-from lplab.exercises.lab10.drawn import draw_ring as draw_ring
+from lplab.exercises.lab10.figures import draw_buckets as draw_buckets
+from lplab.exercises.lab10.figures import draw_ring as draw_ring
 from lplab.exercises.lab10.hiding import HIDE
 from lplab.exercises.lab10.ring import RING
 from lplab.exercises.lab10.targets import TARGET
 from lplab.exercises.lab10.weights import WEIGHTS
-from lplab.exercises.questions import Question
+from lplab.exercises.model.questions import Question
 
 
 def speedup() -> float:
-    """How many times as fast as one V100 are 64 of them over 10 Gb/s, ResNet-50 in 16 bits, 32 pictures each."""
+    """How many times as fast as one V100 are 64 of them over 10 Gb/s, ResNet-50 in 16 bits, 32 images each."""
     from lplab.hardware import Cluster, simulate
 
     cluster = Cluster("v100", 64, "10Gb/s, 50us")

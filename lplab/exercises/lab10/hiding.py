@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Number
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import Number
 
 
 def all_sent(backward, sizes, bucket, latency, bandwidth):
@@ -88,25 +88,25 @@ HIDE = Exercise(
         Example(([1.0, 9.0], [1.0, 0.0], 1.0, 0.0, 1.0), "The last layer has no gradient, and computing ends last."),
     ),
     boundary=hiding_cases,
-    mutants=(
-        mutant("nothing is sent before the backward pass has ended", START, "begin = max(sum(backward), free)"),
-        mutant("the network sends several messages at the same time", SENT, "free = max(free, now + latency + held / bandwidth)"),
-        mutant("a message begins as soon as the network is free, even before its gradient is there", START, "begin = free"),
-        mutant("the network forgets that it is busy", START, "begin = now"),
-        mutant("what is left in the last bucket is never sent", FULL, "held >= bucket"),
-        mutant("the bucket is sent only when it holds more than its size", "held >= bucket", "held > bucket"),
-        mutant("an empty message is sent where nothing is left", "held > 0 and ", ""),
-        mutant("latency is forgotten", COST, "held / bandwidth"),
-        mutant("latency is paid once, for all messages together", COST, "held / bandwidth", "return max(now, free)", "return max(now, free + latency)"),
-        mutant("latency is paid for every layer, not for every message", "        held += sizes[i]\n", "        held += sizes[i] + latency * bandwidth * (sizes[i] > 0)\n", COST, "held / bandwidth", "held >= bucket", "held - latency * bandwidth >= bucket"),
-        mutant("the bucket is not emptied", "            held = 0.0\n", "            pass\n"),
-        mutant("what is beyond the bucket's size is sent, and kept as well", "            held = 0.0\n", "            held = max(held - bucket, 0.0)\n"),
-        mutant("sending and computing follow one another: the sum, not the longer", "return max(now, free)", "return now + free"),
-        mutant("exactly the bucket's size is sent, and the rest kept", FULL + ":", FULL + ":\n            size = held if i == len(sizes) - 1 else min(held, bucket or held)", COST, "latency + size / bandwidth", "            held = 0.0\n", "            held -= size\n"),
-        mutant("a bucket is closed before it would hold more than its size", "        held += sizes[i]\n", "        if 0 < held < bucket < held + sizes[i]:\n            free = max(now, free) + latency + held / bandwidth\n            held = 0.0\n        held += sizes[i]\n"),
-        mutant("only what sticks out is returned", "return max(now, free)", "return max(free - now, 0.0)"),
-        mutant("only the network is looked at", "return max(now, free)", "return free"),
-        mutant("layers are taken from the first of the network to the last", "for i in range(len(sizes)):", "for i in reversed(range(len(sizes))):", "or i == len(sizes) - 1", "or i == 0"),
+    mistakes=(
+        mistake("nothing is sent before the backward pass has ended", START, "begin = max(sum(backward), free)"),
+        mistake("the network sends several messages at the same time", SENT, "free = max(free, now + latency + held / bandwidth)"),
+        mistake("a message begins as soon as the network is free, even before its gradient is there", START, "begin = free"),
+        mistake("the network forgets that it is busy", START, "begin = now"),
+        mistake("what is left in the last bucket is never sent", FULL, "held >= bucket"),
+        mistake("the bucket is sent only when it holds more than its size", "held >= bucket", "held > bucket"),
+        mistake("an empty message is sent where nothing is left", "held > 0 and ", ""),
+        mistake("latency is forgotten", COST, "held / bandwidth"),
+        mistake("latency is paid once, for all messages together", COST, "held / bandwidth", "return max(now, free)", "return max(now, free + latency)"),
+        mistake("latency is paid for every layer, not for every message", "        held += sizes[i]\n", "        held += sizes[i] + latency * bandwidth * (sizes[i] > 0)\n", COST, "held / bandwidth", "held >= bucket", "held - latency * bandwidth >= bucket"),
+        mistake("the bucket is not emptied", "            held = 0.0\n", "            pass\n"),
+        mistake("what is beyond the bucket's size is sent, and kept as well", "            held = 0.0\n", "            held = max(held - bucket, 0.0)\n"),
+        mistake("sending and computing follow one another: the sum, not the longer", "return max(now, free)", "return now + free"),
+        mistake("exactly the bucket's size is sent, and the rest kept", FULL + ":", FULL + ":\n            size = held if i == len(sizes) - 1 else min(held, bucket or held)", COST, "latency + size / bandwidth", "            held = 0.0\n", "            held -= size\n"),
+        mistake("a bucket is closed before it would hold more than its size", "        held += sizes[i]\n", "        if 0 < held < bucket < held + sizes[i]:\n            free = max(now, free) + latency + held / bandwidth\n            held = 0.0\n        held += sizes[i]\n"),
+        mistake("only what sticks out is returned", "return max(now, free)", "return max(free - now, 0.0)"),
+        mistake("only the network is looked at", "return max(now, free)", "return free"),
+        mistake("layers are taken from the first of the network to the last", "for i in range(len(sizes)):", "for i in reversed(range(len(sizes))):", "or i == len(sizes) - 1", "or i == 0"),
     ),
     hints=(
         "Follow ([1, 1], [4, 4], bucket 4, latency 0, bandwidth 1): the first message goes from 1 to 5. The second gradient is there at 2, but its message must wait until 5, and ends at 9.",

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.exercise import Args, Example, Exercise, mutant, wrong
-from lplab.exercises.forms import is_number, kind_of
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake, wrong
+from lplab.exercises.model.forms import describe_value, is_number
 
 COLUMNS = "(step, sender, receiver, part, adds)"
 
@@ -29,29 +29,29 @@ class Messages:
     """A list of rows of five whole numbers, or an array of five columns; an empty list is allowed."""
 
     def problem(self, args: Args, result: Any) -> str:
-        """See `lplab.exercises.forms.Form`.
+        """See `lplab.exercises.model.forms.Form`.
 
         >>> Messages().problem((2,), [(0, 0, 1, 0)])
         'returns a tuple of 4 among its rows: return rows (step, sender, receiver, part, adds)'
         """
         rows = list(result) if isinstance(result, list | tuple | np.ndarray) and np.ndim(result) != 0 else None
         if rows is None:
-            return f"returns {kind_of(result)}: return {self.describe()}"
+            return f"returns {describe_value(result)}: return {self.describe()}"
         for row in rows:
             if np.ndim(row) != 1 or len(row) != 5:
-                return f"returns {kind_of(row)} among its rows: return rows {COLUMNS}"
+                return f"returns {describe_value(row)} among its rows: return rows {COLUMNS}"
             for value in row:
                 if not (is_number(value) or isinstance(value, bool | np.bool_)) or value != int(value):
-                    return f"returns {kind_of(value)} in a row: return five whole numbers in each"
+                    return f"returns {describe_value(value)} in a row: return five whole numbers in each"
         return ""
 
     def describe(self) -> str:
-        """See `lplab.exercises.forms.Form`."""
+        """See `lplab.exercises.model.forms.Form`."""
         return f"a list of rows {COLUMNS}, whole numbers"
 
 
 def runs(args: Args, result: Any) -> str:
-    """What is wrong with a schedule, found out by running it; "" if every rank ends with every part complete."""
+    """What is wrong with a schedule, found by running it; "" if every rank ends with every part complete."""
     ranks = int(args[0])
     rows = sorted(tuple(int(value) for value in row) for row in result)
     return next(_rules(ranks, rows), "") or _totals(ranks, rows)
@@ -139,20 +139,20 @@ RING = Exercise(
         Example((16,), "Sixteen ranks: 30 steps, and 1.875 times the gradient."),
     ),
     boundary=lambda: [(ranks,) for ranks in (*range(1, 13), 17, 32)],
-    mutants=(
-        mutant("complete parts are added as well, and counted twice", ADDS, "True"),
-        mutant("nothing is ever added: the last one to arrive wins", ADDS, "False"),
-        mutant("it stops after the sums: each rank knows one part of the result", STEPS, "range(ranks - 1)"),
-        mutant("one step too many in each half", STEPS, "range(2 * ranks)", ADDS, "step < ranks"),
-        mutant("the halves are exchanged at the wrong step: one sum too few", ADDS, "step < ranks - 2"),
-        mutant("one sum too many: a rank's own numbers come back to it", ADDS, "step < ranks"),
-        mutant("everybody keeps sending its own part instead of passing on what came", PART, "rank"),
-        mutant("all ranks send the same part in a step", PART, "step % ranks"),
-        mutant("the next part instead of the one that just came: it is not complete", PART, "(rank + step) % ranks"),
-        mutant("part numbers below zero", PART, "rank - step"),
-        mutant("the last rank has no neighbour", NEXT, "rank + 1"),
-        mutant("messages go to the left, parts are numbered as if they went to the right", NEXT, "(rank - 1) % ranks"),
-        mutant("the second half begins to count at step 0 again", "rows.append((step, rank", "rows.append((step % max(ranks - 1, 1), rank"),
+    mistakes=(
+        mistake("complete parts are added as well, and counted twice", ADDS, "True"),
+        mistake("nothing is ever added: the last one to arrive wins", ADDS, "False"),
+        mistake("it stops after the sums: each rank knows one part of the result", STEPS, "range(ranks - 1)"),
+        mistake("one step too many in each half", STEPS, "range(2 * ranks)", ADDS, "step < ranks"),
+        mistake("the halves are exchanged at the wrong step: one sum too few", ADDS, "step < ranks - 2"),
+        mistake("one sum too many: a rank's own numbers come back to it", ADDS, "step < ranks"),
+        mistake("everybody keeps sending its own part instead of passing on what came", PART, "rank"),
+        mistake("all ranks send the same part in a step", PART, "step % ranks"),
+        mistake("the next part instead of the one that just came: it is not complete", PART, "(rank + step) % ranks"),
+        mistake("part numbers below zero", PART, "rank - step"),
+        mistake("the last rank has no neighbour", NEXT, "rank + 1"),
+        mistake("messages go to the left, parts are numbered as if they went to the right", NEXT, "(rank - 1) % ranks"),
+        mistake("the second half begins to count at step 0 again", "rows.append((step, rank", "rows.append((step % max(ranks - 1, 1), rank"),
         wrong("a star: everybody sends to rank 0, which sends the sums back", """
             def ring_messages(ranks):
                 rows = [(0, rank, 0, part, 1) for rank in range(1, ranks) for part in range(ranks)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def cost(devices, batch, bits):
@@ -60,7 +60,7 @@ def target_cases() -> list[Args]:
 
 
 def why_target(args: Args, expected: Any) -> str:
-    """Time and memory of the design that was looked for."""
+    """Time and memory of the expected design."""
     batch, devices, bits = args[0], int(expected[0]), int(expected[1])
     if not devices:
         return "No number of devices up to 1,024 meets both targets, in any of the three."
@@ -81,7 +81,7 @@ TARGET = Exercise(
     minutes=10,
     difficulty=2,
     statement="""
-        A batch of `batch` pictures is to be trained in at most `seconds` a step, on devices that have `nbytes` of memory. You choose the number of devices, 1 to 1,024, and the bits, 32, 16 or 8. `cost(devices, batch, bits)` stands ready and tells the seconds of a step and the
+        A batch of `batch` images is to be trained in at most `seconds` a step, on devices that have `nbytes` of memory. You choose the number of devices, 1 to 1,024, and the bits, 32, 16 or 8. `cost(devices, batch, bits)` stands ready and tells the seconds of a step and the
         bytes on a device: a small version of the simulator above, for ResNet-50 on chips that multiply twice as fast with half the bits.
 
         Write `meet(batch, seconds, nbytes)`: the fewest devices that meet **both** targets, and with them the most bits that do; `(0, 0)` if nothing does. Both targets may be met exactly. Beware: more devices are not always faster.
@@ -95,7 +95,7 @@ TARGET = Exercise(
     form=Numbers(count=2),
     show=show_target,
     why=why_target,
-    given=(cost,),
+    provided=(cost,),
     examples=(
         Example((64, 2.0, 64e9), "Everything fits on one device, with all bits."),
         Example((64, 0.02, 64e9), "More devices are not always faster: 1,024 miss these 20 ms, and a search that halves its range goes past those that meet them."),
@@ -110,25 +110,25 @@ TARGET = Exercise(
         Example((1000, 2.0, 0.2e9), "Master weights and momentum alone are more than that."),
     ),
     boundary=target_cases,
-    mutants=(
-        mutant("only the time is looked at", f"{TIME} and {ROOM}", TIME),
-        mutant("only the memory is looked at", f"{TIME} and {ROOM}", ROOM),
-        mutant("one of the two targets is enough", f"{TIME} and {ROOM}", f"{TIME} or {ROOM}"),
-        mutant("memory is weights: activations are forgotten", ROOM, "25.6e6 * bits / 8 <= nbytes"),
-        mutant("weights, gradients and optimizer are counted, activations are not", ROOM, "cost(devices, 0, bits)[1] <= nbytes"),
-        mutant("twice the devices take half the time", TIME, "cost(1, batch, bits)[0] / devices <= seconds"),
-        mutant("the whole batch is put on every device", ROOM, "cost(1, batch, bits)[1] <= nbytes"),
-        mutant("only powers of two are tried", "range(1, 1025)", "[2**k for k in range(11)]"),
-        mutant("the first number of bits that fits, from the fewest on", "(32, 16, 8)", "(8, 16, 32)"),
-        mutant("the most bits come first, and the fewest devices among them", "    for devices in range(1, 1025):\n        for bits in (32, 16, 8):", "    for bits in (32, 16, 8):\n        for devices in range(1, 1025):"),
-        mutant("32 bits are not tried", "(32, 16, 8)", "(16, 8)"),
-        mutant("the search ends at 100 devices", "range(1, 1025)", "range(1, 101)"),
-        mutant("1,024 devices are not tried", "range(1, 1025)", "range(1, 1024)"),
-        mutant("the most devices that meet the targets", "range(1, 1025)", "range(1024, 0, -1)"),
-        mutant("the batch is divided and rounded down: some pictures are left out", TIME, "cost(devices, batch // devices * devices, bits)[0] <= seconds"),
-        mutant("the search for devices halves its range, as if more were always faster", LOOPS, HALVING),
-        mutant("targets must be beaten, not met", "<= seconds", "< seconds"),
-        mutant("memory must be beaten, not met", "<= nbytes", "< nbytes"),
+    mistakes=(
+        mistake("only the time is looked at", f"{TIME} and {ROOM}", TIME),
+        mistake("only the memory is looked at", f"{TIME} and {ROOM}", ROOM),
+        mistake("one of the two targets is enough", f"{TIME} and {ROOM}", f"{TIME} or {ROOM}"),
+        mistake("memory is weights: activations are forgotten", ROOM, "25.6e6 * bits / 8 <= nbytes"),
+        mistake("weights, gradients and optimizer are counted, activations are not", ROOM, "cost(devices, 0, bits)[1] <= nbytes"),
+        mistake("twice the devices take half the time", TIME, "cost(1, batch, bits)[0] / devices <= seconds"),
+        mistake("the whole batch is put on every device", ROOM, "cost(1, batch, bits)[1] <= nbytes"),
+        mistake("only powers of two are tried", "range(1, 1025)", "[2**k for k in range(11)]"),
+        mistake("the first number of bits that fits, from the fewest on", "(32, 16, 8)", "(8, 16, 32)"),
+        mistake("the most bits come first, and the fewest devices among them", "    for devices in range(1, 1025):\n        for bits in (32, 16, 8):", "    for bits in (32, 16, 8):\n        for devices in range(1, 1025):"),
+        mistake("32 bits are not tried", "(32, 16, 8)", "(16, 8)"),
+        mistake("the search ends at 100 devices", "range(1, 1025)", "range(1, 101)"),
+        mistake("1,024 devices are not tried", "range(1, 1025)", "range(1, 1024)"),
+        mistake("the most devices that meet the targets", "range(1, 1025)", "range(1024, 0, -1)"),
+        mistake("the batch is divided and rounded down: some images are left out", TIME, "cost(devices, batch // devices * devices, bits)[0] <= seconds"),
+        mistake("the search for devices halves its range, as if more were always faster", LOOPS, HALVING),
+        mistake("targets must be beaten, not met", "<= seconds", "< seconds"),
+        mistake("memory must be beaten, not met", "<= nbytes", "< nbytes"),
     ),
     hints=(
         "For batch 64 and 50 ms print cost for 1, 2, 4, …, 1024 devices, with 16 bits. Where is the step shortest? Why not at 1,024?",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lplab.exercises.checks.numbers import MINUS, decimal
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import kind_of
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import describe_value
 
 
 def to_fp8(x):
@@ -33,7 +33,7 @@ class Pair:
     argument: int = 0
 
     def problem(self, args: Args, result: Any) -> str:
-        """See `lplab.exercises.forms.Form`.
+        """See `lplab.exercises.model.forms.Form`.
 
         >>> Pair().problem((np.zeros(3),), np.zeros(3))
         'returns an array of shape (3,) and dtype float64: return two arrays of shape (3,), weights and residue'
@@ -42,12 +42,12 @@ class Pair:
         wanted = f"return two arrays of shape {shape}, weights and residue"
         parts = list(result) if isinstance(result, list | tuple | np.ndarray) and np.ndim(result) else []
         if len(parts) != 2 or any(np.shape(part) != shape for part in parts):
-            return f"returns {kind_of(result)}: {wanted}"
+            return f"returns {describe_value(result)}: {wanted}"
         odd = next((part for part in parts if not isinstance(part, np.ndarray) or part.dtype.kind != "f"), None)
-        return "" if odd is None else f"returns {kind_of(odd)} among its two: {wanted}, of floating-point numbers"
+        return "" if odd is None else f"returns {describe_value(odd)} among its two: {wanted}, of floating-point numbers"
 
     def describe(self) -> str:
-        """See `lplab.exercises.forms.Form`."""
+        """See `lplab.exercises.model.forms.Form`."""
         return "two arrays of floating-point numbers, shaped like the input"
 
 
@@ -99,25 +99,25 @@ def nothing_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | 
 def show_share(args: Args) -> str:
     """Weights, residues and updates; of many, the first three."""
     return ", ".join(
-        f"{name} = {few(values)}" for name, values in zip(("sent", "residue", "update"), args, strict=True)
+        f"{name} = {short_text(values)}" for name, values in zip(("sent", "residue", "update"), args, strict=True)
     )
 
 
 def why_share(args: Args, expected: Any) -> str:
-    """The first exact weight, and where it goes."""
+    """The first exact weight, and its rounding."""
     sent, residue, update = (decimal(float(values[0])) for values in args)
-    rounded, kept = (float(part[0]) for part in expected)
-    exact = f"{sent} + {residue} − {update} = {decimal(rounded + kept)}".replace("+ −", "− ").replace("− −", "+ ")
+    rounded, residual = (float(part[0]) for part in expected)
+    exact = f"{sent} + {residue} − {update} = {decimal(rounded + residual)}".replace("+ −", "− ").replace("− −", "+ ")
     where = f"of the numbers with four significant bits {decimal(rounded)} is nearest"
-    if kept and to_fp8(np.float64(rounded + 2.001 * kept)) == rounded + 2 * kept:  # as far on the other side
-        where = f"that is halfway between {decimal(rounded)} and {decimal(rounded + 2 * kept)}: the even one is taken"
+    if residual and to_fp8(np.float64(rounded + 2.001 * residual)) == rounded + 2 * residual:  # as far on the other side
+        where = f"that is halfway between {decimal(rounded)} and {decimal(rounded + 2 * residual)}: the even one is taken"
     return f"The first weight is exactly {exact}; {where}."
 
 
-def few(values: np.ndarray) -> str:
+def short_text(values: np.ndarray) -> str:
     """Up to three numbers, to four digits.
 
-    >>> few(np.array([1.0, -0.0123456, 2.0, 3.0]))
+    >>> short_text(np.array([1.0, -0.0123456, 2.0, 3.0]))
     '(1, −0.01235, 2, … 4 values)'
     """
     shown = [f"{value:.4g}".replace("-", MINUS) for value in values[:3].tolist()]
@@ -146,7 +146,7 @@ WEIGHTS = Exercise(
     form=Pair(),
     show=show_share,
     why=why_share,
-    given=(to_fp8,),
+    provided=(to_fp8,),
     examples=(
         Example((np.array([1.0]), np.array([0.0]), np.array([0.0])), "Without an update nothing changes."),
         Example((np.array([1.0]), np.array([0.0]), np.array([0.015625])), "0.984375 lies between 0.9375 and 1: 1 is sent again, and −0.015625 is kept."),
@@ -157,21 +157,21 @@ WEIGHTS = Exercise(
     ),
     boundary=share_cases,
     properties=(Property("8-bit weight and residue together are the exact weight", trajectories, nothing_is_lost),),
-    mutants=(
-        mutant("there is no residue: what rounding takes is lost", KEPT, "0 * exact"),
-        mutant("the residue is kept but never used", EXACT, "sent - update"),
-        mutant("the residue is subtracted", EXACT, "sent - residue - update"),
-        mutant("the update is added", EXACT, "sent + residue + update"),
-        mutant("the residue has the wrong sign", KEPT, "rounded - exact"),
-        mutant("residues are added up", KEPT, "residue + exact - rounded"),
-        mutant("the residue is rounded to 8 bits as well", KEPT, "to_fp8(exact - rounded)"),
-        mutant("the residue is what this update lost, not what is missing now", KEPT, "(sent - update) - rounded"),
-        mutant("the update is rounded, and the sum is not", ROUNDED, "sent + to_fp8(residue - update)"),
-        mutant("the weight and the update are rounded one by one", ROUNDED, "to_fp8(sent + to_fp8(residue) - to_fp8(update))", KEPT, "exact - rounded"),
-        mutant("exact weights are sent, the wire is not 8 bits", "return rounded,", "return exact,"),
-        mutant("the old weights are sent, one step late", "return rounded,", "return sent,"),
-        mutant("the residue replaces the weight: only what is missing is sent", "return rounded, exact - rounded", "return to_fp8(exact - rounded), rounded"),
-        mutant("cut off instead of rounded to the nearest", ROUNDED, "np.trunc(exact * 8) / 8"),
+    mistakes=(
+        mistake("there is no residue: what rounding takes is lost", KEPT, "0 * exact"),
+        mistake("the residue is kept but never used", EXACT, "sent - update"),
+        mistake("the residue is subtracted", EXACT, "sent - residue - update"),
+        mistake("the update is added", EXACT, "sent + residue + update"),
+        mistake("the residue has the wrong sign", KEPT, "rounded - exact"),
+        mistake("residues are added up", KEPT, "residue + exact - rounded"),
+        mistake("the residue is rounded to 8 bits as well", KEPT, "to_fp8(exact - rounded)"),
+        mistake("the residue is what this update lost, not what is missing now", KEPT, "(sent - update) - rounded"),
+        mistake("the update is rounded, and the sum is not", ROUNDED, "sent + to_fp8(residue - update)"),
+        mistake("the weight and the update are rounded one by one", ROUNDED, "to_fp8(sent + to_fp8(residue) - to_fp8(update))", KEPT, "exact - rounded"),
+        mistake("exact weights are sent, the wire is not 8 bits", "return rounded,", "return exact,"),
+        mistake("the old weights are sent, one step late", "return rounded,", "return sent,"),
+        mistake("the residue replaces the weight: only what is missing is sent", "return rounded, exact - rounded", "return to_fp8(exact - rounded), rounded"),
+        mistake("cut off instead of rounded to the nearest", ROUNDED, "np.trunc(exact * 8) / 8"),
     ),
     hints=(
         "The exact weight is never stored, but it is known: `sent + residue`. Start from it.",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lplab.exercises.lab11.array_cycles import CYCLES
-from lplab.exercises.lab11.drawn import draw_cycles as draw_cycles
-from lplab.exercises.lab11.drawn import draw_sustained as draw_sustained
+from lplab.exercises.lab11.figures import draw_cycles as draw_cycles
+from lplab.exercises.lab11.figures import draw_sustained as draw_sustained
 from lplab.exercises.lab11.step_speedup import SPEEDUP
 from lplab.exercises.lab11.sustained import SUSTAINED
-from lplab.exercises.questions import Question
+from lplab.exercises.model.questions import Question
 
 
 def four_bits_on_an_array() -> float:

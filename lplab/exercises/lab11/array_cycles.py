@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Number
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Number
 
 
 def array_cycles(m, n, k, rows, columns):
@@ -32,7 +32,7 @@ def product_cases() -> list[Args]:
 
 
 def why_cycles(args: Args, expected: Any) -> str:
-    """The folds, and what one takes."""
+    """The number of folds, and the cycles of one."""
     m, n, k, rows, columns = args
     down, across = -(-m // rows), -(-n // columns)
     one = f"{k} + {rows} + {columns} − 2 = {k + rows + columns - 2}"
@@ -88,22 +88,22 @@ CYCLES = Exercise(
     boundary=product_cases,
     properties=(Property("long sums fill the array, and nothing more than fills it", long_products, fills_in_the_end),),
     why=why_cycles,
-    mutants=(
-        mutant("one cycle too few, as the best-known simulator reports", "columns - 2", "columns - 3"),
-        mutant("one cycle too many: the first cell is taken to start late as well", "columns - 2", "columns - 1"),
-        mutant("the delay of one side is forgotten", "k + rows + columns - 2", "k + rows - 1"),
-        mutant("the array is always full: no delay at all", "k + rows + columns - 2", "k"),
-        mutant("the delay is paid once, folds overlap", ONE, "folds * k + rows + columns - 2"),
-        mutant("folds are not rounded up", FOLDS, "m / rows * n / columns"),
-        mutant("folds are rounded down", FOLDS, "max(1, m // rows) * max(1, n // columns)"),
-        mutant("only the number of sums counts, not their shape", FOLDS, "-(-m * n // (rows * columns))"),
-        mutant("rows and columns are exchanged", FOLDS, "-(-m // columns) * -(-n // rows)"),
-        mutant("a fold that is not full is shorter", "k + rows + columns - 2", "k + min(m, rows) + min(n, columns) - 2"),
-        mutant("the sum is cut into folds, too", FOLDS, "-(-m // rows) * -(-n // columns) * -(-k // rows)"),
-        mutant("weights are loaded first, as in another kind of array", "k + rows + columns - 2", "k + 2 * rows + columns - 2"),
-        mutant("multiplications over cells: what a peak rate promises", ONE, "m * n * k / (rows * columns)"),
-        mutant("folds are added instead of multiplied", FOLDS, "-(-m // rows) + -(-n // columns)"),
-        mutant("a multiplication and an addition take a cycle each", "k + rows", "2 * k + rows"),
+    mistakes=(
+        mistake("one cycle too few, as the best-known simulator reports", "columns - 2", "columns - 3"),
+        mistake("one cycle too many: the first cell is taken to start late as well", "columns - 2", "columns - 1"),
+        mistake("the delay of one side is forgotten", "k + rows + columns - 2", "k + rows - 1"),
+        mistake("the array is always full: no delay at all", "k + rows + columns - 2", "k"),
+        mistake("the delay is paid once, folds overlap", ONE, "folds * k + rows + columns - 2"),
+        mistake("folds are not rounded up", FOLDS, "m / rows * n / columns"),
+        mistake("folds are rounded down", FOLDS, "max(1, m // rows) * max(1, n // columns)"),
+        mistake("only the number of sums counts, not their shape", FOLDS, "-(-m * n // (rows * columns))"),
+        mistake("rows and columns are exchanged", FOLDS, "-(-m // columns) * -(-n // rows)"),
+        mistake("a fold that is not full is shorter", "k + rows + columns - 2", "k + min(m, rows) + min(n, columns) - 2"),
+        mistake("the sum is cut into folds, too", FOLDS, "-(-m // rows) * -(-n // columns) * -(-k // rows)"),
+        mistake("weights are loaded first, as in another kind of array", "k + rows + columns - 2", "k + 2 * rows + columns - 2"),
+        mistake("multiplications over cells: what a peak rate promises", ONE, "m * n * k / (rows * columns)"),
+        mistake("folds are added instead of multiplied", FOLDS, "-(-m // rows) + -(-n // columns)"),
+        mistake("a multiplication and an addition take a cycle each", "k + rows", "2 * k + rows"),
     ),
     hints=(
         "Draw 2 × 2 cells and k = 1. The first cell multiplies in cycle 1, its two neighbours in cycle 2, the last one in cycle 3: 1 + 2 + 2 − 2.",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.close import ROOM, close_to
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.checks.close import TOLERANCE, close_to
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def step_speedup(seconds, narrow, factor, rounding):
@@ -45,8 +45,8 @@ def stays_below(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None
     last = 0.0
     for args, (gain, bound) in zip(calls, results, strict=True):
         if not last <= float(gain) < float(bound):
-            said = f"With a factor of {args[2]:,.0f} the step is {float(gain):.4g} times as fast"
-            return Finding(f"{said}: it must grow with the factor, and stay below its bound of {float(bound):.4g}.", args)
+            text = f"With a factor of {args[2]:,.0f} the step is {float(gain):.4g} times as fast"
+            return Finding(f"{text}: it must grow with the factor, and stay below its bound of {float(bound):.4g}.", args)
         last = float(gain)
     if abs(last / float(results[-1][1]) - 1) > 1e-4:
         return Finding(f"With a factor of 8 million the speedup, {last:.4g}, must be at its bound.", calls[-1])
@@ -80,7 +80,7 @@ SPEEDUP = Exercise(
     reference=step_speedup,
     form=Numbers(count=2),
     accept=close_to(step_speedup, ("speedup", "bound")),
-    room=ROOM,
+    tolerance=TOLERANCE,
     show=show_step,
     examples=(
         Example((TIMES, np.array([True, False, False]), 4.0, 0.0), "60 of 100 s become 15: 100 / 55. And even for nothing they would leave 40 s."),
@@ -92,22 +92,22 @@ SPEEDUP = Exercise(
     ),
     boundary=lambda: [args for args in step_cases() if (~args[1]).any() or args[3] > 0],
     properties=(Property("the speedup grows with the factor and stays below the bound", ladders, stays_below),),
-    mutants=(
-        mutant("the factors are averaged, not the times", "before / after,", "(faster * factor + rest) / before,"),
-        mutant("rounding is taken to be free", AFTER, "faster / factor + rest", BOUND, "before / rest if rest else math.inf"),
-        mutant("rounding is free as far as the bound goes", BOUND, "before / rest if rest else math.inf"),
-        mutant("rounding gets faster with the products", AFTER, "faster / factor + rest + rounding / factor"),
-        mutant("rounding was there before as well", "before = seconds.sum()", "before = seconds.sum() + rounding"),
-        mutant("parts are counted, not their seconds", "seconds[narrow].sum(), seconds[~narrow].sum()", "before * narrow.mean(), before * (1 - narrow.mean())"),
-        mutant("everything gets faster", AFTER, "(faster + rest) / factor + rounding"),
-        mutant("the wrong parts get faster", "seconds[narrow].sum(), seconds[~narrow].sum()", "seconds[~narrow].sum(), seconds[narrow].sum()"),
-        mutant("the bound is the factor of the narrow parts", BOUND, "factor"),
-        mutant("the bound is 1 over the share of the narrow parts", BOUND, "before / (faster + rounding)"),
-        mutant("the time that is left instead of the speedup", "before / after,", "after / before,"),
-        mutant("the gain in percent instead of the ratio", "before / after,", "100 * (before / after - 1),"),
-        mutant("narrow parts take the factor longer", "faster / factor", "faster * factor"),
-        mutant("parts run at the same time, the longest decides", AFTER, "max(faster / factor, rest) + rounding"),
-        mutant("bits instead of a rate: the time falls with the square of the factor", "faster / factor", "faster / factor**2"),
+    mistakes=(
+        mistake("the factors are averaged, not the times", "before / after,", "(faster * factor + rest) / before,"),
+        mistake("rounding is taken to be free", AFTER, "faster / factor + rest", BOUND, "before / rest if rest else math.inf"),
+        mistake("rounding is free as far as the bound goes", BOUND, "before / rest if rest else math.inf"),
+        mistake("rounding gets faster with the products", AFTER, "faster / factor + rest + rounding / factor"),
+        mistake("rounding was there before as well", "before = seconds.sum()", "before = seconds.sum() + rounding"),
+        mistake("parts are counted, not their seconds", "seconds[narrow].sum(), seconds[~narrow].sum()", "before * narrow.mean(), before * (1 - narrow.mean())"),
+        mistake("everything gets faster", AFTER, "(faster + rest) / factor + rounding"),
+        mistake("the wrong parts get faster", "seconds[narrow].sum(), seconds[~narrow].sum()", "seconds[~narrow].sum(), seconds[narrow].sum()"),
+        mistake("the bound is the factor of the narrow parts", BOUND, "factor"),
+        mistake("the bound is 1 over the share of the narrow parts", BOUND, "before / (faster + rounding)"),
+        mistake("the time that is left instead of the speedup", "before / after,", "after / before,"),
+        mistake("the gain in percent instead of the ratio", "before / after,", "100 * (before / after - 1),"),
+        mistake("narrow parts take the factor longer", "faster / factor", "faster * factor"),
+        mistake("parts run at the same time, the longest decides", AFTER, "max(faster / factor, rest) + rounding"),
+        mistake("bits instead of a rate: the time falls with the square of the factor", "faster / factor", "faster / factor**2"),
     ),
     hints=(
         "Times can be added, rates cannot. Write down how many seconds each part takes before and after, and add up twice.",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.close import ROOM, close_to
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.checks.close import TOLERANCE, close_to
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def sustained(operations, nbytes, others, peak, bandwidth):
@@ -50,8 +50,8 @@ def faster_but_less_of_it(calls: Sequence[Args], results: Sequence[Any]) -> Find
     """Whether fewer bytes and a higher peak make the step faster, while the share of the peak falls."""
     (plain, _), (lighter, before), (faster, after) = ((float(a), float(b)) for a, b in results)
     if not plain < lighter < faster:
-        said = f"Half the bytes, then twice the peak as well: {plain / 1e12:.4g}, {lighter / 1e12:.4g}, {faster / 1e12:.4g}"
-        return Finding(f"{said} Tera-operations a second; each must be more than the one before.", calls[1])
+        text = f"Half the bytes, then twice the peak as well: {plain / 1e12:.4g}, {lighter / 1e12:.4g}, {faster / 1e12:.4g}"
+        return Finding(f"{text} Tera-operations a second; each must be more than the one before.", calls[1])
     if not after < before:
         return Finding(f"With twice the peak the share of it must fall: {before:.1%} and {after:.1%}.", calls[2])
     return None
@@ -103,7 +103,7 @@ SUSTAINED = Exercise(
     reference=sustained,
     form=Numbers(count=2),
     accept=close_to(sustained, ("sustained rate", "share of the peak")),
-    room=ROOM,
+    tolerance=TOLERANCE,
     show=show_network,
     examples=(
         Example((np.array([1000.0]), np.array([1.0]), 0.0, 100.0, 10.0), "10 s of computing, 0.1 s of moving: all of the peak."),
@@ -116,21 +116,21 @@ SUSTAINED = Exercise(
     boundary=network_cases,
     properties=(Property("fewer bytes and a higher peak help, and the share of the peak falls", halves, faster_but_less_of_it),),
     why=why_sustained,
-    mutants=(
-        mutant("all products together compute while all others move, as if their mean intensity decided", "np.maximum(computing, moving).sum()", "max(computing.sum(), moving.sum())"),
-        mutant("computing and moving never overlap", "np.maximum(computing, moving).sum()", "(computing + moving).sum()"),
-        mutant("the shorter of the two times is taken", "np.maximum", "np.minimum"),
-        mutant("memory is infinitely fast", "np.maximum(computing, moving).sum()", "computing.sum()"),
-        mutant("what is no product takes no time", " + others", ""),
-        mutant("the other work hides behind the products", STEP, "max(np.maximum(computing, moving).sum(), others)"),
-        mutant("rates are averaged over the products, not weighted by time", RATE, "(operations / np.maximum(computing, moving)).mean()"),
-        mutant("the share is taken of what memory allows, not of the peak", "rate / peak", "rate / min(peak, bandwidth * operations.sum() / nbytes.sum())"),
-        mutant("bandwidth is taken to be bits a second", "nbytes / bandwidth", "8 * nbytes / bandwidth"),
-        mutant("multiply-adds are counted, not operations", RATE, "operations.sum() / 2 / step"),
-        mutant("the share comes in percent", "rate / peak", "100 * rate / peak"),
-        mutant("the slowest product decides", "np.maximum(computing, moving).sum()", "np.maximum(computing, moving).max()"),
-        mutant("peak and bandwidth are exchanged", "operations / peak, nbytes / bandwidth", "operations / bandwidth, nbytes / peak"),
-        mutant("the seconds of the step instead of the rate", "return rate,", "return step,"),
+    mistakes=(
+        mistake("all products together compute while all others move, as if their mean intensity decided", "np.maximum(computing, moving).sum()", "max(computing.sum(), moving.sum())"),
+        mistake("computing and moving never overlap", "np.maximum(computing, moving).sum()", "(computing + moving).sum()"),
+        mistake("the shorter of the two times is taken", "np.maximum", "np.minimum"),
+        mistake("memory is infinitely fast", "np.maximum(computing, moving).sum()", "computing.sum()"),
+        mistake("what is no product takes no time", " + others", ""),
+        mistake("the other work hides behind the products", STEP, "max(np.maximum(computing, moving).sum(), others)"),
+        mistake("rates are averaged over the products, not weighted by time", RATE, "(operations / np.maximum(computing, moving)).mean()"),
+        mistake("the share is taken of what memory allows, not of the peak", "rate / peak", "rate / min(peak, bandwidth * operations.sum() / nbytes.sum())"),
+        mistake("bandwidth is taken to be bits a second", "nbytes / bandwidth", "8 * nbytes / bandwidth"),
+        mistake("multiply-adds are counted, not operations", RATE, "operations.sum() / 2 / step"),
+        mistake("the share comes in percent", "rate / peak", "100 * rate / peak"),
+        mistake("the slowest product decides", "np.maximum(computing, moving).sum()", "np.maximum(computing, moving).max()"),
+        mistake("peak and bandwidth are exchanged", "operations / peak, nbytes / bandwidth", "operations / bandwidth, nbytes / peak"),
+        mistake("the seconds of the step instead of the rate", "return rate,", "return step,"),
     ),
     hints=(
         "For each product write two times: operations / peak, and nbytes / bandwidth. np.maximum takes the larger of two arrays, element by element.",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lplab.exercises.checks.close import ROOM, close_to, shown
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.checks.close import TOLERANCE, close_to, rounded_text
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def correct(steps, claimed, actual):
@@ -36,7 +36,7 @@ def multiplies_up(calls: Any, results: Any) -> Finding | None:
     for args, (claimed, actual, *factors) in zip(calls, results, strict=True):
         product = factors[0] * factors[1] * factors[2]
         if abs(product * actual / claimed - 1) > 1e-9:
-            return Finding(f"Your factors multiply to {shown(product)}, your tonnes differ by {shown(claimed / actual)}.", args, product)
+            return Finding(f"Your factors multiply to {rounded_text(product)}, your tonnes differ by {rounded_text(claimed / actual)}.", args, product)
     return None
 
 
@@ -67,7 +67,7 @@ CORRECTION = Exercise(
     reference=correct,
     form=Numbers(count=5),
     accept=close_to(correct, ("claim in tonnes", "correction in tonnes", "factor of the hours", "factor of the watts", "factor of the place")),
-    room=ROOM,
+    tolerance=TOLERANCE,
     show=show,
     examples=(
         Example((300_000, (1.0, 1000.0, 1.0, 500.0), (1.0, 1000.0, 1.0, 500.0)), "Nothing to correct: 1 kWh, half a kilogram, all factors 1."),
@@ -79,22 +79,22 @@ CORRECTION = Exercise(
     ),
     boundary=correction_cases,
     properties=(Property("the three factors multiply to the ratio of the tonnes", correction_cases, multiplies_up),),
-    mutants=(
-        mutant("the hours are taken for those of the whole search", KWH, "hours * watts / 1000 * pue"),
-        mutant("hours for each step", KWH, "steps * hours * watts / 1000 * pue"),
-        mutant("only whole trainings of 300,000 steps are counted", KWH, "steps // 300_000 * hours * watts / 1000 * pue"),
-        mutant("both sides get the claimed hours: the small network is forgotten", "for hours, watts, pue, grams in (claimed, actual):", "for hours, watts, pue, grams in (claimed, (claimed[0], *actual[1:])):"),
-        mutant("both sides get the claimed machine", "for hours, watts, pue, grams in (claimed, actual):", "for hours, watts, pue, grams in (claimed, (actual[0], claimed[1], *actual[2:])):"),
-        mutant("both sides get the claimed place", "for hours, watts, pue, grams in (claimed, actual):", "for hours, watts, pue, grams in (claimed, (*actual[:2], *claimed[2:])):"),
-        mutant("the building is left out of the tonnes", KWH, "steps / 300_000 * hours * watts / 1000"),
-        mutant("a thousand is missing: kilograms instead of tonnes, or watts taken for kilowatts", TONNES, "kwh * grams / 1e3"),
-        mutant("the place is the grid alone", PLACE, "claimed[3] / actual[3]"),
-        mutant("the place is the building alone", PLACE, "claimed[2] / actual[2]"),
-        mutant("the factors of the place are added", PLACE, "claimed[2] / actual[2] + claimed[3] / actual[3]"),
-        mutant("a difference instead of a factor", "claimed[0] / actual[0], claimed[1]", "claimed[0] - actual[0], claimed[1]"),
-        mutant("the factors are upside down", RETURN, "return tonnes[0], tonnes[1], actual[0] / claimed[0], actual[1] / claimed[1], 1 / place"),
-        mutant("the factors of hours and watts are exchanged", RETURN, "return tonnes[0], tonnes[1], claimed[1] / actual[1], claimed[0] / actual[0], place"),
-        mutant("corrected and claimed are exchanged", "return tonnes[0], tonnes[1],", "return tonnes[1], tonnes[0],"),
+    mistakes=(
+        mistake("the hours are taken for those of the whole search", KWH, "hours * watts / 1000 * pue"),
+        mistake("hours for each step", KWH, "steps * hours * watts / 1000 * pue"),
+        mistake("only whole trainings of 300,000 steps are counted", KWH, "steps // 300_000 * hours * watts / 1000 * pue"),
+        mistake("both sides get the claimed hours: the small network is forgotten", "for hours, watts, pue, grams in (claimed, actual):", "for hours, watts, pue, grams in (claimed, (claimed[0], *actual[1:])):"),
+        mistake("both sides get the claimed machine", "for hours, watts, pue, grams in (claimed, actual):", "for hours, watts, pue, grams in (claimed, (actual[0], claimed[1], *actual[2:])):"),
+        mistake("both sides get the claimed place", "for hours, watts, pue, grams in (claimed, actual):", "for hours, watts, pue, grams in (claimed, (*actual[:2], *claimed[2:])):"),
+        mistake("the building is left out of the tonnes", KWH, "steps / 300_000 * hours * watts / 1000"),
+        mistake("a thousand is missing: kilograms instead of tonnes, or watts taken for kilowatts", TONNES, "kwh * grams / 1e3"),
+        mistake("the place is the grid alone", PLACE, "claimed[3] / actual[3]"),
+        mistake("the place is the building alone", PLACE, "claimed[2] / actual[2]"),
+        mistake("the factors of the place are added", PLACE, "claimed[2] / actual[2] + claimed[3] / actual[3]"),
+        mistake("a difference instead of a factor", "claimed[0] / actual[0], claimed[1]", "claimed[0] - actual[0], claimed[1]"),
+        mistake("the factors are upside down", RETURN, "return tonnes[0], tonnes[1], actual[0] / claimed[0], actual[1] / claimed[1], 1 / place"),
+        mistake("the factors of hours and watts are exchanged", RETURN, "return tonnes[0], tonnes[1], claimed[1] / actual[1], claimed[0] / actual[0], place"),
+        mistake("corrected and claimed are exchanged", "return tonnes[0], tonnes[1],", "return tonnes[1], tonnes[0],"),
     ),
     hints=(
         "Take the example in which only the hours differ: the claim is 8 kWh, that is 4 kg or 0.004 t. What is the other side?",

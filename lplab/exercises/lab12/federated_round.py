@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lplab.exercises.checks.close import ROOM, close_to
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.checks.close import TOLERANCE, close_to
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def federated_round(parameters, down_bits, up_bits, share, index_bits, clients, watts):
@@ -67,7 +67,7 @@ FEDERATED_ROUND = Exercise(
     reference=federated_round,
     form=Numbers(count=3),
     accept=close_to(federated_round, ("sum of bytes", "sum of joules", "time of the round in seconds")),
-    room=ROOM,
+    tolerance=TOLERANCE,
     show=show,
     examples=(
         Example((1000, 8, 8, 1.0, 0, ONE, PHONE), "1,000 bytes each way: 1 s down, 10 s of computing, 2 s up; 2 + 30 + 8 J."),
@@ -79,24 +79,24 @@ FEDERATED_ROUND = Exercise(
         Example((1000, 4, 4, 1.0, 0, ONE, (0.0, 0.0, 1.0)), "Only sending costs: 500 bytes at 500 a second."),
     ),
     boundary=round_cases,
-    mutants=(
-        mutant("bits are taken for bytes", DOWN, "parameters * down_bits", UP, "parameters * share * (up_bits + index)"),
-        mutant("indices travel for free", UP, "parameters * share * up_bits / 8"),
-        mutant("an index even where all numbers are sent", "index_bits if share < 1 else 0", "index_bits"),
-        mutant("the index is sent for every parameter", UP, "parameters * (share * up_bits + index) / 8"),
-        mutant("the server, too, sends only a share", DOWN, "parameters * share * down_bits / 8"),
-        mutant("share says what is left out", UP, "parameters * (1 - share if share < 1 else 1) * (up_bits + index) / 8"),
-        mutant("rates up and down are exchanged", SECONDS, "np.stack([clients[:, 0], down / clients[:, 2], up / clients[:, 1]], axis=1)"),
-        mutant("computing and receiving happen together", "seconds.sum(axis=1).max()", "(np.maximum(seconds[:, 0], seconds[:, 1]) + seconds[:, 2]).max()"),
-        mutant("the mean of the clients instead of the slowest", "seconds.sum(axis=1).max()", "seconds.sum(axis=1).mean()"),
-        mutant("clients take turns: the sum instead of the slowest", "seconds.sum(axis=1).max()", "seconds.sum()"),
-        mutant("the slowest computing plus the slowest line, though they are different clients", "seconds.sum(axis=1).max()", "seconds.max(axis=0).sum()"),
-        mutant("the server waits for the fastest", "seconds.sum(axis=1).max()", "seconds.sum(axis=1).min()"),
-        mutant("the joules of the slowest client", JOULES, "(seconds * np.array(watts)).sum(axis=1).max()"),
-        mutant("radio and processor draw the same", JOULES, "(seconds * watts[0]).sum()"),
-        mutant("sending costs as much as receiving", JOULES, "(seconds * np.array([watts[0], watts[1], watts[1]])).sum()"),
-        mutant("the bytes of one client", "return len(clients) * (down + up)", "return down + up"),
-        mutant("the server sends once, for all", "return len(clients) * (down + up)", "return down + len(clients) * up"),
+    mistakes=(
+        mistake("bits are taken for bytes", DOWN, "parameters * down_bits", UP, "parameters * share * (up_bits + index)"),
+        mistake("indices travel for free", UP, "parameters * share * up_bits / 8"),
+        mistake("an index even where all numbers are sent", "index_bits if share < 1 else 0", "index_bits"),
+        mistake("the index is sent for every parameter", UP, "parameters * (share * up_bits + index) / 8"),
+        mistake("the server, too, sends only a share", DOWN, "parameters * share * down_bits / 8"),
+        mistake("share says what is left out", UP, "parameters * (1 - share if share < 1 else 1) * (up_bits + index) / 8"),
+        mistake("rates up and down are exchanged", SECONDS, "np.stack([clients[:, 0], down / clients[:, 2], up / clients[:, 1]], axis=1)"),
+        mistake("computing and receiving happen together", "seconds.sum(axis=1).max()", "(np.maximum(seconds[:, 0], seconds[:, 1]) + seconds[:, 2]).max()"),
+        mistake("the mean of the clients instead of the slowest", "seconds.sum(axis=1).max()", "seconds.sum(axis=1).mean()"),
+        mistake("clients take turns: the sum instead of the slowest", "seconds.sum(axis=1).max()", "seconds.sum()"),
+        mistake("the slowest computing plus the slowest line, though they are different clients", "seconds.sum(axis=1).max()", "seconds.max(axis=0).sum()"),
+        mistake("the server waits for the fastest", "seconds.sum(axis=1).max()", "seconds.sum(axis=1).min()"),
+        mistake("the joules of the slowest client", JOULES, "(seconds * np.array(watts)).sum(axis=1).max()"),
+        mistake("radio and processor draw the same", JOULES, "(seconds * watts[0]).sum()"),
+        mistake("sending costs as much as receiving", JOULES, "(seconds * np.array([watts[0], watts[1], watts[1]])).sum()"),
+        mistake("the bytes of one client", "return len(clients) * (down + up)", "return down + up"),
+        mistake("the server sends once, for all", "return len(clients) * (down + up)", "return down + len(clients) * up"),
     ),
     hints=(
         "Take the example with two clients and write down both rows: seconds down, computing, up. Which of the two answers last?",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lplab.exercises.checks.close import ROOM, close_to
-from lplab.exercises.exercise import Args, Example, Exercise, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.checks.close import TOLERANCE, close_to
+from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def gemm_energy(m, n, k, tile, bits, mac_pj, byte_pj):
@@ -60,7 +60,7 @@ GEMM_ENERGY = Exercise(
     reference=gemm_energy,
     form=Numbers(count=2),
     accept=close_to(gemm_energy, ("arithmetic", "memory")),
-    room=ROOM,
+    tolerance=TOLERANCE,
     show=show,
     why=why,
     examples=(
@@ -73,23 +73,23 @@ GEMM_ENERGY = Exercise(
         Example((1, 1, 1000, 1, 32, 4.6, 160.0), "A dot product reads two numbers for every multiply-add: memory takes 280 times the energy of arithmetic."),
     ),
     boundary=gemm_cases,
-    mutants=(
-        mutant("multiplications and additions are counted apart, though mac_pj is for both", ARITHMETIC, "2 * m * n * k * mac_pj"),
-        mutant("one operation for each result: the sum over k is forgotten", ARITHMETIC, "m * n * mac_pj"),
-        mutant("bits of the numbers change the arithmetic, though mac_pj has them already", ARITHMETIC, "m * n * k * mac_pj * bits / 8"),
-        mutant("both matrices are read once, whatever the tiles", TILES, "1, 1"),
-        mutant("every multiply-add reads its two numbers from memory: nothing stays on the chip", "m * k * columns + k * n * rows", "2 * m * n * k"),
-        mutant("rows and columns of tiles are exchanged", "m * k * columns + k * n * rows", "m * k * rows + k * n * columns"),
-        mutant("both are read once for every tile", "m * k * columns + k * n * rows", "(m * k + k * n) * rows * columns"),
-        mutant("only whole tiles are counted", TILES, "max(n // tile, 1), max(m // tile, 1)"),
-        mutant("parts of tiles are counted as parts", TILES, "n / tile, m / tile"),
-        mutant("the results are never written", " + m * n\n", "\n"),
-        mutant("the results are read and written for each of the k terms", " + m * n\n", " + 2 * m * n * k\n"),
-        mutant("k is tiled, too", TILES, "-(-k // tile), -(-k // tile)"),
-        mutant("bits are taken for bytes", RESULT, "elements * bits * byte_pj"),
-        mutant("a number takes whole bytes, however narrow", RESULT, "elements * -(-bits // 8) * byte_pj"),
-        mutant("every number has four bytes", RESULT, "elements * 4 * byte_pj"),
-        mutant("memory first, arithmetic second", "return arithmetic, elements * bits / 8 * byte_pj", "return elements * bits / 8 * byte_pj, arithmetic"),
+    mistakes=(
+        mistake("multiplications and additions are counted apart, though mac_pj is for both", ARITHMETIC, "2 * m * n * k * mac_pj"),
+        mistake("one operation for each result: the sum over k is forgotten", ARITHMETIC, "m * n * mac_pj"),
+        mistake("bits of the numbers change the arithmetic, though mac_pj has them already", ARITHMETIC, "m * n * k * mac_pj * bits / 8"),
+        mistake("both matrices are read once, whatever the tiles", TILES, "1, 1"),
+        mistake("every multiply-add reads its two numbers from memory: nothing stays on the chip", "m * k * columns + k * n * rows", "2 * m * n * k"),
+        mistake("rows and columns of tiles are exchanged", "m * k * columns + k * n * rows", "m * k * rows + k * n * columns"),
+        mistake("both are read once for every tile", "m * k * columns + k * n * rows", "(m * k + k * n) * rows * columns"),
+        mistake("only whole tiles are counted", TILES, "max(n // tile, 1), max(m // tile, 1)"),
+        mistake("parts of tiles are counted as parts", TILES, "n / tile, m / tile"),
+        mistake("the results are never written", " + m * n\n", "\n"),
+        mistake("the results are read and written for each of the k terms", " + m * n\n", " + 2 * m * n * k\n"),
+        mistake("k is tiled, too", TILES, "-(-k // tile), -(-k // tile)"),
+        mistake("bits are taken for bytes", RESULT, "elements * bits * byte_pj"),
+        mistake("a number takes whole bytes, however narrow", RESULT, "elements * -(-bits // 8) * byte_pj"),
+        mistake("every number has four bytes", RESULT, "elements * 4 * byte_pj"),
+        mistake("memory first, arithmetic second", "return arithmetic, elements * bits / 8 * byte_pj", "return elements * bits / 8 * byte_pj, arithmetic"),
     ),
     hints=(
         "Draw the 2 by 6 result of the third example: three tiles. Which numbers does the tile in the middle need? All of the first matrix, and two columns of the second.",

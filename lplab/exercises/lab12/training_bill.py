@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lplab.exercises.checks.close import ROOM, close_to, shown
-from lplab.exercises.exercise import Args, Example, Exercise, Finding, Property, mutant
-from lplab.exercises.forms import Numbers
+from lplab.exercises.checks.close import TOLERANCE, close_to, rounded_text
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.forms import Numbers
 
 
 def training_bill(parameters, tokens, devices, peak, utilization, watts, pue, grams_per_kwh):
@@ -32,7 +32,7 @@ def halved(calls: Any, results: Any) -> Finding | None:
     """Whether twice the devices take half the time and the same energy, in pairs of calls."""
     for first, (args, one), two in zip(calls[::2], zip(calls[1::2], results[::2], strict=True), results[1::2], strict=True):
         if abs(two[0] * 2 / one[0] - 1) > 1e-9 or abs(two[1] / one[1] - 1) > 1e-9:
-            made = f"{shown(one[0])} days and {shown(one[1])} MWh become {shown(two[0])} days and {shown(two[1])} MWh"
+            made = f"{rounded_text(one[0])} days and {rounded_text(one[1])} MWh become {rounded_text(two[0])} days and {rounded_text(two[1])} MWh"
             return Finding(f"With {args[2]:,} devices instead of {first[2]:,}, {made}.", args, two)
     return None
 
@@ -67,7 +67,7 @@ TRAINING_BILL = Exercise(
     reference=training_bill,
     form=Numbers(count=3),
     accept=close_to(training_bill, ("time in days", "energy in MWh", "CO₂e in tonnes")),
-    room=ROOM,
+    tolerance=TOLERANCE,
     show=show,
     examples=(
         Example((1e9, 1e9, 1, 6e12, 1.0, 360.0, 1.0, 1000.0), "6·10¹⁸ operations at 6·10¹² a second: a million seconds, 100 kWh, 100 kg."),
@@ -79,23 +79,23 @@ TRAINING_BILL = Exercise(
     ),
     boundary=bill_cases,
     properties=(Property("twice the devices, half the time, the same energy", pairs, halved),),
-    mutants=(
-        mutant("the forward pass alone: 2 operations", "6 * parameters", "2 * parameters"),
-        mutant("the backward pass is taken to cost as much as the forward pass", "6 * parameters", "4 * parameters"),
-        mutant("multiply-adds instead of operations", "6 * parameters", "3 * parameters"),
-        mutant("peak is taken for what is reached", "devices * peak * utilization", "devices * peak"),
-        mutant("a low utilization makes it faster", "/ (devices * peak * utilization)", "/ (devices * peak) * utilization"),
-        mutant("one device does it all", "/ (devices * peak * utilization)", "/ (peak * utilization)"),
-        mutant("the watts of one device for all", KWH, "watts * seconds / 3.6e6 * pue"),
-        mutant("the building is forgotten", KWH, "devices * watts * seconds / 3.6e6"),
-        mutant("PUE divides", KWH, "devices * watts * seconds / 3.6e6 / pue"),
-        mutant("the carbon is that of the machines alone", RETURN, "return seconds / 86400, kwh / 1000, kwh / pue * grams_per_kwh / 1e6"),
-        mutant("PUE counts twice in the carbon", RETURN, "return seconds / 86400, kwh / 1000, kwh * pue * grams_per_kwh / 1e6"),
-        mutant("the watts are scaled with the utilization: published watts are means already", KWH, "devices * watts * utilization * seconds / 3.6e6 * pue"),
-        mutant("hours instead of days", "seconds / 86400", "seconds / 3600"),
-        mutant("kWh instead of MWh", "kwh / 1000,", "kwh,"),
-        mutant("kilograms instead of tonnes", "grams_per_kwh / 1e6", "grams_per_kwh / 1e3"),
-        mutant("a kilowatt hour has 1,000 times 60 joules", "3.6e6", "6e4"),
+    mistakes=(
+        mistake("the forward pass alone: 2 operations", "6 * parameters", "2 * parameters"),
+        mistake("the backward pass is taken to cost as much as the forward pass", "6 * parameters", "4 * parameters"),
+        mistake("multiply-adds instead of operations", "6 * parameters", "3 * parameters"),
+        mistake("peak is taken for what is reached", "devices * peak * utilization", "devices * peak"),
+        mistake("a low utilization makes it faster", "/ (devices * peak * utilization)", "/ (devices * peak) * utilization"),
+        mistake("one device does it all", "/ (devices * peak * utilization)", "/ (peak * utilization)"),
+        mistake("the watts of one device for all", KWH, "watts * seconds / 3.6e6 * pue"),
+        mistake("the building is forgotten", KWH, "devices * watts * seconds / 3.6e6"),
+        mistake("PUE divides", KWH, "devices * watts * seconds / 3.6e6 / pue"),
+        mistake("the carbon is that of the machines alone", RETURN, "return seconds / 86400, kwh / 1000, kwh / pue * grams_per_kwh / 1e6"),
+        mistake("PUE counts twice in the carbon", RETURN, "return seconds / 86400, kwh / 1000, kwh * pue * grams_per_kwh / 1e6"),
+        mistake("the watts are scaled with the utilization: published watts are means already", KWH, "devices * watts * utilization * seconds / 3.6e6 * pue"),
+        mistake("hours instead of days", "seconds / 86400", "seconds / 3600"),
+        mistake("kWh instead of MWh", "kwh / 1000,", "kwh,"),
+        mistake("kilograms instead of tonnes", "grams_per_kwh / 1e6", "grams_per_kwh / 1e3"),
+        mistake("a kilowatt hour has 1,000 times 60 joules", "3.6e6", "6e4"),
     ),
     hints=(
         "Do the first example on paper: how many operations, how many seconds, how many joules? A kilowatt hour is 3.6 million joules.",

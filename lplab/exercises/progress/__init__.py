@@ -1,7 +1,7 @@
-"""What a student has done, in one local file: attempts, points, answers, hints, predictions.
+"""A student's progress in one local file: attempts, points, answers, hints, predictions.
 
 The file is progress.json in the user's data folder, or wherever the environment variable LPLAB_PROGRESS points. If it
-cannot be written, one line says so, everything else goes on, and what was to be written waits for the next time.
+cannot be written, one line says so, all else works, and the changes are written the next time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import platformdirs
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.progress.records import Guess, Record, State, state_of
-from lplab.exercises.progress.safe_file import NotKeptError, SafeFile, SpoiledError
+from lplab.exercises.progress.safe_file import CorruptFileError, NotSavedError, SafeFile
 
 if TYPE_CHECKING:
     from lplab.exercises.progress.bar import ProgressBar
@@ -34,30 +34,30 @@ class Progress:
 
     Args:
         path: of the file.
-        tell: gets the one line when something is wrong with the file; each line once.
+        notify: called with one line when something is wrong with the file; each line once.
 
     >>> import tempfile
-    >>> mine = Progress(Path(tempfile.mkdtemp()) / "progress.json")
-    >>> mine.open_hint("01.2")
+    >>> progress = Progress(Path(tempfile.mkdtemp()) / "progress.json")
+    >>> progress.open_hint("01.2")
     1
-    >>> mine.record_prediction("01.codes", "How many codes are NaN?", 12, 2, "codes")
-    >>> mine.hints_opened("01.2"), mine.prediction("01.codes")
+    >>> progress.record_prediction("01.codes", "How many codes are NaN?", 12, 2, "codes")
+    >>> progress.hints_opened("01.2"), progress.prediction("01.codes")
     (1, 12.0)
     """
 
-    def __init__(self, path: str | os.PathLike[str], tell: Callable[[str], Any] = print) -> None:
+    def __init__(self, path: str | os.PathLike[str], notify: Callable[[str], Any] = print) -> None:
         self._file = SafeFile(Path(path), SCHEMA, UPGRADES)
-        self._tell, self._told = tell, set[str]()
-        self._waiting: list[Callable[[State], State]] = []  # changes that are not in the file yet
+        self._notify, self._notified = notify, set[str]()
+        self._pending: list[Callable[[State], State]] = []  # changes not yet in the file
 
     @property
     def state(self) -> State:
-        """All that is known now, including what could not be written."""
+        """The current state, including changes that could not be written."""
         try:
             state = state_of(self._file.read())
-        except (NotKeptError, SpoiledError):
+        except (NotSavedError, CorruptFileError):
             state = State()
-        for change in self._waiting:
+        for change in self._pending:
             state = change(state)
         return state
 
@@ -65,36 +65,36 @@ class Progress:
         """Why the file cannot be read, in one line; "" if it can, or is not there yet."""
         try:
             state_of(self._file.read())
-        except NotKeptError as problem:
+        except NotSavedError as problem:
             return str(problem)
-        except SpoiledError:
-            return f"{self._file.path} is spoiled; the next check sets it aside and begins a new one"
+        except CorruptFileError:
+            return f"{self._file.path} is corrupt; the next check renames it and begins a new one"
         return ""
 
     def _change(self, change: Callable[[State], State]) -> None:
-        self._waiting.append(change)
+        self._pending.append(change)
         try:
             with self._file.locked():
-                self._write_down()
-        except NotKeptError as problem:
-            self._say(f"Your progress is not being saved: {problem}. Checks work all the same.")
+                self._write()
+        except NotSavedError as problem:
+            self._notify_once(f"Your progress is not being saved: {problem}. Checks work all the same.")
 
-    def _write_down(self) -> None:
+    def _write(self) -> None:
         try:
             state = state_of(self._file.read())
-        except SpoiledError:
+        except CorruptFileError:
             other = self._file.set_aside()
-            self._say(f"Your progress file could not be read. It is kept as {other}, and a new one was begun.")
+            self._notify_once(f"Your progress file could not be read. It is kept as {other}, and a new one was begun.")
             state = State()
-        for change in self._waiting:
+        for change in self._pending:
             state = change(state)
         self._file.write(asdict(state))
-        self._waiting.clear()
+        self._pending.clear()
 
-    def _say(self, sentence: str) -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
-            self._tell(sentence)
+    def _notify_once(self, sentence: str) -> None:
+        if sentence not in self._notified:
+            self._notified.add(sentence)
+            self._notify(sentence)
 
     def of(self, exercise_id: str) -> Record:
         """The record of an exercise; an empty one if nothing is known."""
@@ -132,11 +132,11 @@ class Progress:
 
     def record_prediction(self, question_id: str, question: str, guess: Any, truth: Any, unit: str = "") -> None:
         """Note a guess and the truth; a second guess at the same question changes nothing."""
-        kept = Guess(question, _plain(guess), _plain(truth), unit, _now())
-        self._change(lambda state: state.with_guess(question_id, kept))
+        locked = Guess(question, _plain(guess), _plain(truth), unit, _now())
+        self._change(lambda state: state.with_guess(question_id, locked))
 
     def prediction(self, question_id: str) -> float | str | None:
-        """The guess that was locked, or None."""
+        """The recorded guess, or None."""
         known = self.state.predictions.get(question_id)
         return known.guess if known else None
 
@@ -159,10 +159,10 @@ def _plain(value: Any) -> float | str:
 # ---- the student's own file ------------------------------------------------------------------------------------------
 
 
-def place() -> Path:
+def progress_path() -> Path:
     """Where the student's file is: LPLAB_PROGRESS, or progress.json in the user's data folder."""
-    usual = platformdirs.user_data_path("lplab", appauthor=False) / "progress.json"
-    return Path(os.environ.get("LPLAB_PROGRESS") or usual)
+    default = platformdirs.user_data_path("lplab", appauthor=False) / "progress.json"
+    return Path(os.environ.get("LPLAB_PROGRESS") or default)
 
 
 @lru_cache(maxsize=8)
@@ -170,53 +170,53 @@ def _at(path: Path) -> Progress:
     return Progress(path)
 
 
-def mine() -> Progress:
+def default_progress() -> Progress:
     """The student's progress."""
-    return _at(place())
+    return _at(progress_path())
 
 
 def record(verdict: Verdict, answer: Answer | None = None) -> None:
     """As `Progress.record`, in the student's file; so are the functions below."""
-    mine().record(verdict, answer)
+    default_progress().record(verdict, answer)
 
 
 def has_passed(exercise_id: str) -> bool:
     """See `Progress.has_passed`."""
-    return mine().has_passed(exercise_id)
+    return default_progress().has_passed(exercise_id)
 
 
 def hints_opened(exercise_id: str) -> int:
     """See `Progress.hints_opened`."""
-    return mine().hints_opened(exercise_id)
+    return default_progress().hints_opened(exercise_id)
 
 
 def open_hint(exercise_id: str, number: int | None = None) -> int:
     """See `Progress.open_hint`."""
-    return mine().open_hint(exercise_id, number)
+    return default_progress().open_hint(exercise_id, number)
 
 
 def solution_seen(exercise_id: str) -> None:
     """See `Progress.solution_seen`."""
-    mine().solution_seen(exercise_id)
+    default_progress().solution_seen(exercise_id)
 
 
 def record_prediction(question_id: str, question: str, guess: Any, truth: Any, unit: str = "") -> None:
     """See `Progress.record_prediction`."""
-    mine().record_prediction(question_id, question, guess, truth, unit)
+    default_progress().record_prediction(question_id, question, guess, truth, unit)
 
 
 def prediction(question_id: str) -> float | str | None:
     """See `Progress.prediction`."""
-    return mine().prediction(question_id)
+    return default_progress().prediction(question_id)
 
 
 def of_lab(lab: str) -> dict[str, Record]:
     """See `Progress.of_lab`."""
-    return mine().of_lab(lab)
+    return default_progress().of_lab(lab)
 
 
 def progress_of(lab: str) -> ProgressBar:
     """How far the student has come in a lab such as "01"; ValueError if there is no such lab."""
     from lplab.exercises.progress.bar import bar_of
 
-    return bar_of(lab, mine().state)
+    return bar_of(lab, default_progress().state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-from lplab.exercises import catalogue
+from lplab.exercises.model import catalogue
 from lplab.exercises.progress.records import State
 
 BAR = """<div class="lp-progress" style="max-width:640px;margin:4px 0;font-size:14px;line-height:1.5">

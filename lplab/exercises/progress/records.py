@@ -8,7 +8,7 @@ from typing import Any
 
 from lplab.exercises.checks.verdict import NOT_YET, Verdict
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.progress.safe_file import SpoiledError
+from lplab.exercises.progress.safe_file import CorruptFileError
 
 KINDS: dict[str, type | tuple[type, ...]] = {  # what a field of that type may hold in a file
     "int": int,
@@ -109,14 +109,14 @@ class State:
 
 
 def state_of(data: Mapping[str, Any]) -> State:
-    """The contents of a file as a `State`; SpoiledError if a value is not of its type."""
+    """The contents of a file as a `State`; CorruptFileError if a value is not of its type."""
     try:
         return State(
             {key: _checked(Record, values) for key, values in data.get("exercises", {}).items()},
             {key: _checked(Guess, values) for key, values in data.get("predictions", {}).items()},
         )
     except (AttributeError, TypeError) as error:
-        raise SpoiledError(str(error)) from error
+        raise CorruptFileError(str(error)) from error
 
 
 def _checked(kind: type, values: Mapping[str, Any]) -> Any:

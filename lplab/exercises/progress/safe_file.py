@@ -1,4 +1,4 @@
-"""A small JSON file that several kernels may write and that no accident spoils.
+"""A small JSON file that several kernels may write, safe against crashes.
 
 Every change is: take the lock, read, change, write a new file beside the old one, put it in the old one's place. A
 process that is killed at any moment leaves either the old file or the new one.
@@ -18,25 +18,25 @@ from typing import Any
 
 import filelock
 
-PATIENCE = 10.0  # seconds to wait for another kernel, which needs a few milliseconds
+LOCK_TIMEOUT = 10.0  # seconds to wait for another kernel, which needs a few milliseconds
 
 
-class NotKeptError(Exception):
+class NotSavedError(Exception):
     """The file cannot be written now; the message says why, in one line."""
 
 
-class SpoiledError(ValueError):
-    """The file is there but is not what was written."""
+class CorruptFileError(ValueError):
+    """The file exists but its contents are not valid."""
 
 
 @dataclass(frozen=True)
 class SafeFile:
-    """One JSON object with a number ``schema``, kept in a file.
+    """One JSON object with a number ``schema``, stored in a file.
 
     Args:
         path: where; the folder is made when it is needed.
         schema: the number that this version of lplab writes.
-        upgrades: by an older number: makes the object with the next number of it.
+        upgrades: by an older number: a function to the object of the next number.
 
     >>> import tempfile
     >>> file = SafeFile(Path(tempfile.mkdtemp()) / "some.json", schema=1)
@@ -52,17 +52,17 @@ class SafeFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other writers out; the lock falls with the process. NotKeptError if it cannot be had."""
-        lock = filelock.FileLock(f"{self.path}.lock", timeout=PATIENCE)
+        """Lock the file against other writers; the lock ends with the process. NotSavedError if it cannot be taken."""
+        lock = filelock.FileLock(f"{self.path}.lock", timeout=LOCK_TIMEOUT)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with suppress(NotImplementedError):  # some network drives have no locks; replacing the file is still safe
                 lock.acquire()
             yield
         except filelock.Timeout:
-            raise NotKeptError(f"another program holds {self.path.name}.lock") from None
+            raise NotSavedError(f"another program holds {self.path.name}.lock") from None
         except OSError as error:
-            raise NotKeptError(f"{(error.strerror or str(error)).lower()} ({self.path})") from error
+            raise NotSavedError(f"{(error.strerror or str(error)).lower()} ({self.path})") from error
         finally:
             lock.release()
 
@@ -70,7 +70,7 @@ class SafeFile:
         """The object, upgraded to this schema; ``{"schema": …}`` alone where there is no file.
 
         Raises:
-            SpoiledError: it is not JSON, or no object with a schema. NotKeptError: a newer lplab wrote it, or it
+            CorruptFileError: it is not JSON, or no object with a schema. NotSavedError: a newer lplab wrote it, or it
             cannot be read.
         """
         try:
@@ -78,31 +78,31 @@ class SafeFile:
         except FileNotFoundError:
             return {"schema": self.schema}
         except OSError as error:
-            raise NotKeptError(f"{(error.strerror or str(error)).lower()} ({self.path})") from error
+            raise NotSavedError(f"{(error.strerror or str(error)).lower()} ({self.path})") from error
         except (ValueError, RecursionError) as error:
-            raise SpoiledError(str(error)) from error
+            raise CorruptFileError(str(error)) from error
         number = data.get("schema") if isinstance(data, dict) else None
         if type(number) is not int:
-            raise SpoiledError("no schema")
+            raise CorruptFileError("no schema")
         if number > self.schema:
-            raise NotKeptError(f"a newer lplab wrote {self.path} (schema {number}); update lplab to go on with it")
+            raise NotSavedError(f"a newer lplab wrote {self.path} (schema {number}); update lplab to go on with it")
         return self._upgraded(data)
 
     def _upgraded(self, data: dict[str, Any]) -> dict[str, Any]:
         while data["schema"] < self.schema:
             upgrade = self.upgrades.get(data["schema"])
             if upgrade is None:
-                raise SpoiledError(f"no lplab wrote schema {data['schema']}")
+                raise CorruptFileError(f"no lplab wrote schema {data['schema']}")
             data = {**upgrade(data), "schema": data["schema"] + 1}
         return data
 
     def write(self, data: Mapping[str, Any]) -> None:
-        """Put ``data`` in the file's place at once; only within `locked`. OSError if it cannot be done."""
+        """Replace the file by ``data`` atomically; only within `locked`. OSError if it cannot be done."""
         target = Path(os.path.realpath(self.path))  # a link stays one
         if target.exists() and not target.stat().st_mode & 0o222:
-            raise NotKeptError(f"{self.path} is read-only")
-        for left_over in target.parent.glob(f".{target.name}.*.new"):  # of a writer that was killed
-            left_over.unlink(missing_ok=True)
+            raise NotSavedError(f"{self.path} is read-only")
+        for leftover in target.parent.glob(f".{target.name}.*.new"):  # of a writer that was killed
+            leftover.unlink(missing_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".new", dir=target.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -115,7 +115,7 @@ class SafeFile:
             raise
 
     def set_aside(self) -> Path:
-        """Give the spoiled file another name, so that nothing is lost, and return it; only within `locked`."""
+        """Rename the corrupt file, so that nothing is lost, and return the new path; only within `locked`."""
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
         other = self.path.with_name(f"{self.path.stem}.unreadable-{stamp}{self.path.suffix}")
         os.replace(self.path, other)
@@ -123,4 +123,4 @@ class SafeFile:
 
 
 def _no_constant(name: str) -> Any:
-    raise SpoiledError(f"{name} is not JSON")  # Python would read NaN and Infinity, which it may not write
+    raise CorruptFileError(f"{name} is not JSON")  # Python would read NaN and Infinity, which it may not write

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lplab.hardware.footprint.checks import above, at_least
-from lplab.hardware.footprint.grid import Region, carbon
+from lplab.hardware.footprint.carbon_intensity import Region, carbon
+from lplab.hardware.footprint.checks import check_above, check_at_least
 
 POUND = 0.45359237  # kilograms
 PUES = {  # what a building draws for each kWh of its machines
@@ -23,7 +23,7 @@ def training_operations(parameters: float, tokens: float) -> float:
     >>> f"{training_operations(175e9, 300e9):.3g}"  # GPT-3
     '3.15e+23'
     """
-    at_least(0, parameters=parameters, tokens=tokens)
+    check_at_least(0, parameters=parameters, tokens=tokens)
     return 6.0 * parameters * tokens
 
 
@@ -33,8 +33,8 @@ def training_hours(operations: float, devices: float, sustained_ops_per_second: 
     >>> round(training_hours(3.14e23, 10_000, 24.6e12) / 24, 1)  # GPT-3 on V100s, days
     14.8
     """
-    at_least(0, operations=operations)
-    above(0, devices=devices, sustained_ops_per_second=sustained_ops_per_second)
+    check_at_least(0, operations=operations)
+    check_above(0, devices=devices, sustained_ops_per_second=sustained_ops_per_second)
     return operations / (devices * sustained_ops_per_second) / 3600
 
 
@@ -95,8 +95,8 @@ def bill(
     ...
     ValueError: pue must be finite and at least 1, got 0.5
     """
-    at_least(0, watts=watts, hours=hours, devices=devices)
-    at_least(0, price_per_kwh=price_per_kwh, price_per_device_hour=price_per_device_hour)
+    check_at_least(0, watts=watts, hours=hours, devices=devices)
+    check_at_least(0, price_per_kwh=price_per_kwh, price_per_device_hour=price_per_device_hour)
     return bill_of(
         devices * watts * hours / 1000,
         pue=pue,
@@ -119,7 +119,7 @@ def bill_of(
     >>> bill_of(100.0, pue=1.58, region="germany").kilograms
     60.198
     """
-    at_least(0, machine_kwh=machine_kwh, price_per_kwh=price_per_kwh, rent=rent)
-    at_least(1, pue=pue)
+    check_at_least(0, machine_kwh=machine_kwh, price_per_kwh=price_per_kwh, rent=rent)
+    check_at_least(1, pue=pue)
     kwh = machine_kwh * pue
     return Bill(machine_kwh, kwh, carbon(kwh, region), kwh * price_per_kwh, rent)

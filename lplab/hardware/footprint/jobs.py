@@ -1,6 +1,6 @@
-"""A whole training as a job: seconds and bytes of a step from the layers, its energy by part, and so many steps.
+"""A whole training as a job: time, bytes and energy of a step from the layers, times the number of steps.
 
-What waits for the network is given as a share, since it depends on the cluster; for a cluster of its own see
+The time that devices wait for the network is given as a share, since it depends on the cluster; to model a cluster use
 `lplab.hardware.simulate`, whose result `energy` takes as well.
 """
 
@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from lplab.hardware import accelerators, compute, precisions, workloads
-from lplab.hardware.footprint.checks import above, at_least
+from lplab.hardware.footprint.checks import check_above, check_at_least
 from lplab.hardware.footprint.step_energy import Energy, Power, energy_of
 
 
@@ -25,14 +25,14 @@ class Job:
         devices: how many.
         batch: examples of a device in a step.
         examples: of the whole training, each as often as it is used.
-        utilization: share of its rate that a chip reaches in products.
+        utilization: share of its peak that a chip reaches in products.
         waiting: share of a step with 16-bit numbers during which devices wait for each other's gradients. Bytes are
             sent, and cost energy, whether anybody waits for them or not.
-        compression: by how much fewer bytes travel.
+        compression: ratio by which messages are smaller.
         host_watts: of the machine around each device.
 
     Raises:
-        ValueError: an unknown name or a number that cannot be.
+        ValueError: an unknown name or a number out of range.
 
     >>> job = Job("gpt3", "v100", devices=10_000, batch=1, examples=300e9 / 2048, utilization=0.2, host_watts=75)
     >>> 12 < job.hours("fp16_mixed") / 24 < 17
@@ -52,9 +52,9 @@ class Job:
     def __post_init__(self) -> None:
         workloads.get(self.workload)
         accelerators.get(self.chip)
-        at_least(1, devices=self.devices, batch=self.batch, compression=self.compression)
-        at_least(0, examples=self.examples, host_watts=self.host_watts, waiting=self.waiting)
-        above(0, utilization=self.utilization)
+        check_at_least(1, devices=self.devices, batch=self.batch, compression=self.compression)
+        check_at_least(0, examples=self.examples, host_watts=self.host_watts, waiting=self.waiting)
+        check_above(0, utilization=self.utilization)
         if self.utilization > 1:
             raise ValueError(f"utilization must be at most 1, got {self.utilization}")
         if self.waiting >= 1:
@@ -103,6 +103,6 @@ def _one_device(workload: str, chip: str, precision: str, batch: int, utilizatio
     """Seconds that the multipliers work, seconds of the step, bytes to and from memory; of one device alone."""
     times = compute.layer_times(workload, chip, precision, batch, utilization=utilization, fused=True, fall_back=True)
     bandwidth = times.accelerator.memory_bytes_per_second or np.inf
-    passing = times.between_seconds.sum() + times.conversion_seconds.sum() + times.update_seconds.sum()
+    passing = times.elementwise_seconds.sum() + times.conversion_seconds.sum() + times.update_seconds.sum()
     moved = times.nbytes.sum() + passing * bandwidth
     return float(times.compute_seconds.sum()), float(times.step_seconds), float(moved)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from lplab.hardware.horowitz import Operation as Operation
-from lplab.hardware.horowitz import get as get
-from lplab.hardware.horowitz import table as table
 from lplab.hardware.multiplier import energy_joules
+from lplab.hardware.operation_costs import Operation as Operation
+from lplab.hardware.operation_costs import get as get
+from lplab.hardware.operation_costs import table as table
 
 
 @dataclass(frozen=True)
-class Mac:
+class MacEnergy:
     """A multiplier and the adder behind it: what a multiply-add costs, in joules, before anything is moved."""
 
     name: str
@@ -36,7 +36,7 @@ _LABELS = {"fp8_143": "FP8 1-4-3", "fp8_152": "FP8 1-5-2", "radix4_fp4": "FP4 ra
 
 
 @cache
-def macs() -> dict[str, Mac]:
+def macs() -> dict[str, MacEnergy]:
     """Multiply-adds by name: operand, accumulator. Those that Horowitz lacks follow the laws above.
 
     >>> round(macs()["fp16+fp32"].joules * 1e12, 2), round(macs()["fp8_143+fp32"].joules * 1e12, 2)
@@ -52,5 +52,5 @@ def macs() -> dict[str, Mac]:
     for pair in pairs:
         operand, accumulator = pair.split("+")
         label = f"{_LABELS.get(operand, operand.upper())} + {accumulator.upper()}"
-        found[pair] = Mac(pair, label, products[operand], adds[accumulator])
+        found[pair] = MacEnergy(pair, label, products[operand], adds[accumulator])
     return found

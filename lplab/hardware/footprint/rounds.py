@@ -1,4 +1,4 @@
-"""Federated rounds: a server sends a model to clients, they train it on their own data and send back what changed.
+"""Federated rounds: a server sends a model to clients, they train it on their own data and send back the update.
 
 FedAvg (McMahan et al. 2017). Per round and client: parameters down, some epochs of local training, an update up.
 """
@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression.protocol import Compressor, size_of
-from lplab.hardware.choices import chosen
-from lplab.hardware.footprint.checks import above, at_least
+from lplab.compression.compressor import Compressor, element_count
+from lplab.hardware.footprint.checks import check_above, check_at_least
 from lplab.hardware.tables import number, read
+from lplab.lookup import lookup
 
 
 @dataclass(frozen=True)
 class Device:
-    """What a client computes with: rate that training reaches (not the peak), and watts meanwhile.
+    """Device of a client: operations per second that training reaches (not the peak), and its power.
 
     >>> device("phone").joules_per_op
     3e-11
@@ -34,8 +34,8 @@ class Device:
     grade: str = "own"
 
     def __post_init__(self) -> None:
-        above(0, ops_per_second=self.ops_per_second)
-        at_least(0, watts=self.watts)
+        check_above(0, ops_per_second=self.ops_per_second)
+        check_at_least(0, watts=self.watts)
 
     @property
     def joules_per_op(self) -> float:
@@ -45,7 +45,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Radio:
-    """A client's way to the server: bytes a second down and up, and watts while it receives and sends."""
+    """A client's connection to the server: bandwidth down and up, and power while it receives and sends."""
 
     name: str
     label: str
@@ -57,13 +57,13 @@ class Radio:
     grade: str = "own"
 
     def __post_init__(self) -> None:
-        above(0, down_bytes_per_second=self.down_bytes_per_second, up_bytes_per_second=self.up_bytes_per_second)
-        at_least(0, down_watts=self.down_watts, up_watts=self.up_watts)
+        check_above(0, down_bytes_per_second=self.down_bytes_per_second, up_bytes_per_second=self.up_bytes_per_second)
+        check_at_least(0, down_watts=self.down_watts, up_watts=self.up_watts)
 
 
-def _rows(file: str, key: str, numbers: Sequence[str], made: Any) -> dict[str, Any]:
+def _rows(file: str, key: str, numbers: Sequence[str], make: Any) -> dict[str, Any]:
     rows = read(file, (key, "label", *numbers, "source", "grade"))
-    return {r[key]: made(r[key], r["label"], *(number(r, n) for n in numbers), r["source"], r["grade"]) for r in rows}
+    return {r[key]: make(r[key], r["label"], *(number(r, n) for n in numbers), r["source"], r["grade"]) for r in rows}
 
 
 @cache
@@ -74,14 +74,14 @@ def devices() -> dict[str, Device]:
 
 @cache
 def radios() -> dict[str, Radio]:
-    """All ways to a client of ``data/hardware/radios.csv``, by name."""
+    """All connections of ``data/hardware/radios.csv``, by name."""
     columns = ("down_bytes_per_second", "up_bytes_per_second", "down_watts", "up_watts")
     return _rows("radios", "radio", columns, Radio)
 
 
 def device(name: str | Device) -> Device:
     """The device of this name; ValueError with the closest names if there is none."""
-    return name if isinstance(name, Device) else chosen(devices(), name, "device")
+    return name if isinstance(name, Device) else lookup(devices(), name, "device")
 
 
 def radio(name: str | Radio) -> Radio:
@@ -92,7 +92,7 @@ def radio(name: str | Radio) -> Radio:
     ...
     ValueError: there is no radio '3g'; there are: wifi, lte, cable
     """
-    return name if isinstance(name, Radio) else chosen(radios(), name, "radio")
+    return name if isinstance(name, Radio) else lookup(radios(), name, "radio")
 
 
 def message_bytes(parameters: float, bits: float = 32, share: float = 1.0, index_bits: float = 0.0) -> float:
@@ -102,32 +102,34 @@ def message_bytes(parameters: float, bits: float = 32, share: float = 1.0, index
         parameters: how many numbers there are.
         bits: of each number sent.
         share: of the numbers that are sent.
-        index_bits: to say which one it is; 0 where all are sent.
+        index_bits: of the index of each number; 0 where all are sent.
 
     >>> message_bytes(11_690_000) / 1e6, round(message_bytes(11_690_000, 8, 0.01, 16) / 1e6, 2)
     (46.76, 0.35)
     """
-    at_least(0, parameters=parameters, bits=bits, share=share, index_bits=index_bits)
+    check_at_least(0, parameters=parameters, bits=bits, share=share, index_bits=index_bits)
     if share > 1:
         raise ValueError(f"share must be from 0 to 1, got {share}")
     return parameters * share * (bits + index_bits) / 8
 
 
 def compressed_bytes(compressor: Compressor, shapes: Sequence[Sequence[int]]) -> float:
-    """What a client sends with one of `lplab.compression`'s compressors, by its own ``plan()`` for every tensor.
+    """Bytes that a client sends with one of `lplab.compression`'s compressors, by its ``plan()`` for every tensor.
 
-    A leader's broadcast, which everybody hears, has no counterpart with a server: it is counted as sent up by one.
+    A leader's broadcast has no counterpart with a server: it is counted as sent up by one client.
 
     >>> from lplab.compression import TopK
     >>> compressed_bytes(TopK(0.01), [(1000, 100)])
     8000.0
     """
-    return float(sum(t.payload_bytes for shape in shapes if size_of(shape) for t in compressor.plan(tuple(shape))))
+    return float(
+        sum(t.payload_bytes for shape in shapes if element_count(shape) for t in compressor.plan(tuple(shape)))
+    )
 
 
 @dataclass(frozen=True)
-class Round:
-    """One client in one round; arrays where arrays came in.
+class FederatedRound:
+    """One client in one round; arrays where the arguments were arrays.
 
     Attributes:
         down_bytes, up_bytes: on its radio.
@@ -162,7 +164,7 @@ def federated(
     up_bytes: Any,
     device: str | Device = "phone",
     radio: str | Radio = "wifi",
-) -> Round:
+) -> FederatedRound:
     """One round of one client.
 
     Args:
@@ -175,17 +177,17 @@ def federated(
     >>> round(once.compute_joules, 1), round(once.down_joules + once.up_joules, 1)
     (6.5, 42.8)
     """
-    at_least(0, operations=operations, down_bytes=down_bytes, up_bytes=up_bytes)
-    where, way = _device(device), _radio(radio)
-    compute, down = operations / where.ops_per_second, down_bytes / way.down_bytes_per_second
-    up = up_bytes / way.up_bytes_per_second
-    joules = (compute * where.watts, down * way.down_watts, up * way.up_watts)
-    return Round(down_bytes, up_bytes, *joules, compute, down, up)
+    check_at_least(0, operations=operations, down_bytes=down_bytes, up_bytes=up_bytes)
+    device, radio = _device(device), _radio(radio)
+    compute, down = operations / device.ops_per_second, down_bytes / radio.down_bytes_per_second
+    up = up_bytes / radio.up_bytes_per_second
+    joules = (compute * device.watts, down * radio.down_watts, up * radio.up_watts)
+    return FederatedRound(down_bytes, up_bytes, *joules, compute, down, up)
 
 
 _device, _radio = device, radio  # the parameters of `federated` have the same names
 
 
-def slowest(rounds: Round) -> float:
+def slowest(rounds: FederatedRound) -> float:
     """Seconds of a round of many clients (arrays in its fields): the server waits for the last of them."""
     return float(np.max(rounds.seconds))

@@ -1,13 +1,13 @@
-"""Published training runs with what was published of them, and what the formula makes of their inputs."""
+"""Published training runs: their inputs and results as published, and the result of the formula for the same inputs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
 
-from lplab.hardware.choices import chosen
 from lplab.hardware.footprint.bills import POUND, Bill, bill
 from lplab.hardware.tables import number, read
+from lplab.lookup import lookup
 
 _NUMBERS = ("devices", "watts", "hours", "pue", "grams_per_kwh", "operations")
 _PUBLISHED = ("published_mwh", "published_co2", "co2_unit")
@@ -20,15 +20,15 @@ class Run:
     """One row of ``data/hardware/training_runs.csv``.
 
     Attributes:
-        name, label, year: what it is called, and when the numbers were published.
+        name, label, year: its names, and the year of publication.
         device, devices: on what, and how many.
         watts: of one device, mean over the run.
         hours, pue, grams_per_kwh: of the run, the building, the grid.
-        operations: of the whole training; 0 where nobody says.
-        published_kwh, published_kilograms: as printed, in our units; None where nobody says.
+        operations: of the whole training; 0 where not published.
+        published_kwh, published_kilograms: as printed, in our units; None where not published.
         published: CO2e as it was printed, with its unit.
         source: where it is from.
-        input_grade, grade, co2_grade: how sure inputs, published energy and published CO2e are.
+        input_grade, grade, co2_grade: grades of the inputs, the published energy and the published CO2e.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Run:
 
     @property
     def sustained_ops_per_second(self) -> float:
-        """What a device reached; NaN where the operations are not known.
+        """Operations per second that a device reached; NaN where the operations are not known.
 
         >>> round(get("gpt3").sustained_ops_per_second / 1e12, 1)
         24.6
@@ -84,7 +84,7 @@ def get(name: str) -> Run:
     >>> get("gpt-3").label
     'GPT-3'
     """
-    return chosen(table(), name, "training run")
+    return lookup(table(), name, "training run")
 
 
 def _run(row: dict[str, str]) -> Run:

@@ -1,12 +1,12 @@
-"""Where the energy of a step goes: arithmetic, memory, network, and the watts that flow whatever is done.
+"""Energy of a step by part: arithmetic, memory, network, and static power.
 
 energy = multiplying seconds × arithmetic watts + bytes to memory × J/byte + bytes sent × J/byte + seconds × idle watts
 
-What it rests on:
+Assumptions:
 
-- A chip that trains draws 85 % of its design power, one that waits a seventh. Published for H100s: above 600 of 700 W,
+- A training chip draws 85 % of its design power, a waiting one a seventh. Published for H100s: above 600 of 700 W,
   and about 100 W. Other chips get the same shares.
-- *Static* is what it draws for waiting, all the time, with the machine around it (``host_watts``).
+- *Static* is the power of the waiting chip and of its host (``host_watts``), drawn all the time.
 - *Memory* is every byte to and from the chip's own memory at a fixed price.
 - *Arithmetic* gets what is left of the 85 % when memory runs at full speed, and flows while the multipliers work. It
   includes all that moves within the chip. Where a chip multiplies 8-bit numbers twice as fast, an 8-bit operation costs
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from lplab.hardware import accelerators
-from lplab.hardware.footprint.checks import at_least
+from lplab.hardware.footprint.checks import check_at_least
 
 JOULES_PER_KWH = 3.6e6
 BUSY_SHARE = 0.85  # of the design power: H100 while training (second-hand)
@@ -36,7 +36,7 @@ PARTS = ("arithmetic", "memory", "network", "static")
 
 @dataclass(frozen=True)
 class Power:
-    """What one device draws.
+    """Power of one device.
 
     Attributes:
         arithmetic_watts: while its multipliers work, on top of the rest.
@@ -59,7 +59,7 @@ class Power:
     network_joules_per_byte: float = NETWORK_JOULES_PER_BYTE
 
     def __post_init__(self) -> None:
-        at_least(0, **{field.name: getattr(self, field.name) for field in fields(self)})
+        check_at_least(0, **{field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def of(
@@ -75,8 +75,8 @@ class Power:
         """By shares of a chip's design power: ``busy_share`` while multipliers and memory both work at full speed.
 
         Raises:
-            ValueError: an unknown chip, one whose design power nobody says, or shares that leave nothing to compute
-                with.
+            ValueError: an unknown chip, one without a known design power, or shares that leave no power for
+                arithmetic.
 
         >>> round(Power.of("h100").arithmetic_watts)
         390
@@ -104,7 +104,7 @@ class Energy:
         arithmetic: computing, and moving numbers within the chip.
         memory: to and from the memory beside the chip.
         network: cards and switches, for the bytes sent.
-        static: what flows whatever is done: the waiting chip's watts and the machine around it.
+        static: of the waiting chip and its host, all the time.
         seconds: how long it takes.
     """
 
@@ -179,8 +179,8 @@ def energy_of(
     >>> {name: round(joules, 1) for name, joules in step.parts().items()}
     {'arithmetic': 312.4, 'memory': 25.0, 'network': 11.2, 'static': 160.0}
     """
-    at_least(0, seconds=seconds, multiply_seconds=multiply_seconds, memory_bytes=memory_bytes)
-    at_least(0, network_bytes=network_bytes, devices=devices)
+    check_at_least(0, seconds=seconds, multiply_seconds=multiply_seconds, memory_bytes=memory_bytes)
+    check_at_least(0, network_bytes=network_bytes, devices=devices)
     if (np.asarray(multiply_seconds) > np.asarray(seconds) * (1 + 1e-9)).any():
         raise ValueError(f"multiply_seconds ({multiply_seconds}) must not exceed the seconds of the step ({seconds})")
     return Energy(
@@ -215,9 +215,9 @@ def gemm_joules(
     >>> round(arithmetic * 1e3, 2), round(memory * 1e3, 2)
     (2.15, 5.7)
     """
-    at_least(1, m=m, n=n, k=k, tile=tile)
-    at_least(0, mac_joules=mac_joules, operand_bits=operand_bits, result_bits=result_bits)
-    at_least(0, memory_joules_per_byte=memory_joules_per_byte)
+    check_at_least(1, m=m, n=n, k=k, tile=tile)
+    check_at_least(0, mac_joules=mac_joules, operand_bits=operand_bits, result_bits=result_bits)
+    check_at_least(0, memory_joules_per_byte=memory_joules_per_byte)
     columns, rows = -(-n // tile), -(-m // tile)
     read = (m * k * columns + k * n * rows) * operand_bits / 8
     written = m * n * result_bits / 8

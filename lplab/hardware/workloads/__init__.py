@@ -11,19 +11,19 @@ from collections.abc import Callable
 from functools import cache
 from types import MappingProxyType
 
-from lplab.hardware.choices import chosen
 from lplab.hardware.workloads.convolutional import mobilenetv2, resnet18, resnet50, vgg16
 from lplab.hardware.workloads.from_module import from_module
 from lplab.hardware.workloads.layer import Gemms, Layer, Workload
 from lplab.hardware.workloads.sequences import bert_base, gpt, gpt3, lstm_lm, transformer_base
+from lplab.lookup import lookup
 
 __all__ = ["WORKLOADS", "Gemms", "Layer", "Workload", "from_module", "get", "gpt", "names"]
 
-_MADE: tuple[Callable[[], Workload], ...] = (
+_BUILDERS: tuple[Callable[[], Workload], ...] = (
     *(resnet18, resnet50, mobilenetv2, vgg16),
     *(bert_base, transformer_base, lstm_lm, gpt, gpt3),
 )
-WORKLOADS = MappingProxyType({make.__name__: make for make in _MADE})
+WORKLOADS = MappingProxyType({make.__name__: make for make in _BUILDERS})
 """What makes each workload, by name; a new one is a new entry."""
 
 
@@ -47,9 +47,9 @@ def get(name: str | Workload) -> Workload:
     """
     if isinstance(name, Workload):
         return name
-    return _made(chosen(WORKLOADS, name, "workload"))
+    return _build(lookup(WORKLOADS, name, "workload"))
 
 
 @cache
-def _made(make: Callable[[], Workload]) -> Workload:
+def _build(make: Callable[[], Workload]) -> Workload:
     return make()

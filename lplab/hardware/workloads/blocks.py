@@ -1,4 +1,4 @@
-"""What networks are written down with: convolutions, dense layers, attention, and the work between them."""
+"""Building blocks of workloads: convolutions, dense layers, attention, and elementwise layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def conv(
     bias: bool = False,
     exception: str = "",
 ) -> Layer:
-    """A convolution of a square picture, padded so that only the stride makes it smaller.
+    """A convolution of a square image, padded so that only the stride makes it smaller.
 
     Args:
         name: of the layer.
@@ -68,8 +68,8 @@ def linear(
     )
 
 
-def between(name: str, kind: str, elements: int, *, weights: int = 0, reads: int = 1) -> Layer:
-    """Work without a product: reads ``reads`` tensors of so many elements, writes one ("norm", "activation", "add")."""
+def elementwise(name: str, kind: str, elements: int, *, weights: int = 0, reads: int = 1) -> Layer:
+    """A layer without a product ("norm", "activation", "add"): reads ``reads`` tensors of ``elements``, writes one."""
     return Layer(name, kind, weights=weights, inputs=reads * elements, outputs=elements)
 
 
@@ -106,7 +106,7 @@ def attention(name: str, width: int, heads: int, queries: int, keys: int) -> lis
             inputs=width * (queries + keys),
             outputs=scores,
         ),
-        between(f"{name}.softmax", "softmax", scores),
+        elementwise(f"{name}.softmax", "softmax", scores),
         Layer(
             f"{name}.mix",
             "attention",
@@ -138,10 +138,10 @@ def block(
     return [
         *layers,
         linear(f"{name}.up", width, inner, rows, bias=biased),
-        between(f"{name}.gelu", "activation", rows * inner),
+        elementwise(f"{name}.gelu", "activation", rows * inner),
         linear(f"{name}.down", inner, width, rows, bias=biased),
-        between(f"{name}.add", "add", rows * width, reads=2),
-        between(f"{name}.norm", "norm", rows * width, weights=2 * width),
+        elementwise(f"{name}.add", "add", rows * width, reads=2),
+        elementwise(f"{name}.norm", "norm", rows * width, weights=2 * width),
     ]
 
 
@@ -153,6 +153,6 @@ def attend(name: str, width: int, heads: int, queries: int, keys: int, *, biased
         linear(f"{name}.value", width, width, keys, bias=biased),
         *attention(name, width, heads, queries, keys),
         linear(f"{name}.out", width, width, queries, bias=biased),
-        between(f"{name}.add", "add", queries * width, reads=2),
-        between(f"{name}.norm", "norm", queries * width, weights=2 * width),
+        elementwise(f"{name}.add", "add", queries * width, reads=2),
+        elementwise(f"{name}.norm", "norm", queries * width, weights=2 * width),
     ]

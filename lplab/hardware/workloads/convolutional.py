@@ -1,8 +1,8 @@
-"""ResNet-18 and -50, MobileNetV2 and VGG16 on pictures of 224 × 224 in 1000 classes."""
+"""ResNet-18 and -50, MobileNetV2 and VGG16 on images of 224 × 224 in 1000 classes."""
 
 from __future__ import annotations
 
-from lplab.hardware.workloads.blocks import between, conv, linear
+from lplab.hardware.workloads.blocks import conv, elementwise, linear
 from lplab.hardware.workloads.layer import Layer, Workload
 
 PICTURE = "image of 224 × 224"
@@ -18,7 +18,7 @@ def resnet18() -> Workload:
 
 
 def resnet50() -> Workload:
-    """ResNet-50 (He et al. 2016), the stride in the 3 × 3 convolutions, as everybody trains it today.
+    """ResNet-50 (He et al. 2016), the stride in the 3 × 3 convolutions, as in torchvision.
 
     >>> resnet50().parameters
     25557032
@@ -39,12 +39,12 @@ def vgg16() -> Workload:
             name = f"conv{stage}_{number}"
             first = "first" if not layers else ""
             layers += [conv(name, channels, filters, 3, size, bias=True, exception=first)]
-            layers += [between(f"{name}.relu", "activation", filters * size * size)]
+            layers += [elementwise(f"{name}.relu", "activation", filters * size * size)]
             channels = filters
         size //= 2
         layers += [Layer(f"pool{stage}", "pool", inputs=4 * channels * size**2, outputs=channels * size**2)]
     for name, width, out in (("fc6", 25088, 4096), ("fc7", 4096, 4096)):
-        layers += [linear(name, width, out), between(f"{name}.relu", "activation", out)]
+        layers += [linear(name, width, out), elementwise(f"{name}.relu", "activation", out)]
     layers += [linear("fc8", 4096, 1000, exception="last")]
     return Workload("vgg16", "VGG16", tuple(layers), PICTURE)
 
@@ -84,7 +84,7 @@ def _inverted(name: str, channels: int, filters: int, size: int, stride: int, ex
     size //= stride
     layers += _normed(conv(f"{name}.project", inner, filters, 1, size), active=False)
     if stride == 1 and channels == filters:
-        layers += [between(f"{name}.add", "add", filters * size**2, reads=2)]
+        layers += [elementwise(f"{name}.add", "add", filters * size**2, reads=2)]
     return layers
 
 
@@ -123,16 +123,16 @@ def _residual(name: str, channels: int, width: int, size: int, stride: int, bott
     elements = out * small**2
     return [
         *convs,
-        between(f"{name}.add", "add", elements, reads=2),
-        between(f"{name}.relu", "activation", elements),
+        elementwise(f"{name}.add", "add", elements, reads=2),
+        elementwise(f"{name}.relu", "activation", elements),
     ]
 
 
 def _normed(layer: Layer, *, active: bool = True) -> list[Layer]:
-    """A convolution with its batch norm and, unless told otherwise, a ReLU."""
+    """A convolution with its batch norm and, by default, a ReLU."""
     filters = layer.n * layer.groups
-    layers = [layer, between(f"{layer.name}.norm", "norm", layer.outputs, weights=2 * filters)]
-    return [*layers, between(f"{layer.name}.relu", "activation", layer.outputs)] if active else layers
+    layers = [layer, elementwise(f"{layer.name}.norm", "norm", layer.outputs, weights=2 * filters)]
+    return [*layers, elementwise(f"{layer.name}.relu", "activation", layer.outputs)] if active else layers
 
 
 def _mean(name: str, channels: int, size: int) -> Layer:

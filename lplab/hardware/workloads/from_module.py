@@ -1,4 +1,4 @@
-"""Any torch module as a workload: its products are watched while it runs once."""
+"""A torch module as a workload: its products are recorded in one forward pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lplab.hardware.workloads.layer import Layer, Workload
-from lplab.hardware.workloads.watched import seen
+from lplab.hardware.workloads.torch_ops import layer_from_op
 
 if TYPE_CHECKING:
     import torch
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", label: str = "") -> Workload:
     """The workload of a module: every product of its forward pass, and the work between, in order.
 
-    The module runs once, without gradients, on the input; whatever it multiplies is seen, also what no submodule of
-    its own does (attention, ``torch.matmul``). Products whose second factor is no parameter count as attention.
+    The module runs once, without gradients, on the input; all its products are recorded, also those outside
+    of submodules (attention, ``torch.matmul``). Products whose second factor is no parameter count as attention.
 
     Args:
-        model: any module; it is left as it was, its random numbers aside.
+        model: any module; its state is restored afterwards, except for random numbers.
         example_input: a batch of inputs, or a tuple of arguments whose first is one. Sizes are divided by the length of
             its first dimension, which must be the batch.
         name, label: of the workload; by default the class's name.
@@ -45,23 +45,23 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
     first = arguments[0]
     if not isinstance(first, torch.Tensor) or first.ndim < 1 or len(first) < 1:
         raise ValueError("example_input must be a tensor with a batch of at least one example, or a tuple of arguments")
-    watcher = _watcher(model, len(first))
-    with _as_it_was(model), torch.no_grad(), watcher:
+    recorder = _recording_mode(model, len(first))
+    with _restored_afterwards(model), torch.no_grad(), recorder:
         model(*arguments)
-    layers = _named_ends(_merged(watcher.layers))
+    layers = _named_ends(_merged(recorder.layers))
     if not any(layer.has_product for layer in layers):
         raise ValueError(f"{type(model).__name__} multiplies no matrices, so there is nothing to speed up")
     word = name or type(model).__name__
     total = sum(p.numel() for p in model.parameters())
     found = Workload(word, label or word, tuple(layers), tokens=1)
-    return _with_the_rest(found, total)
+    return _with_other_parameters(found, total)
 
 
 @contextmanager
-def _as_it_was(model: torch.nn.Module) -> Iterator[None]:
-    """Around a run that only looks: mode and buffers (running means) are put back, and oneDNN is off meanwhile.
+def _restored_afterwards(model: torch.nn.Module) -> Iterator[None]:
+    """Restore mode and buffers (running means) after the run, and switch oneDNN off during it.
 
-    Its recurrent layers are one operation, without products to see.
+    Recurrent layers of oneDNN are a single operation, in which no product can be recorded.
     """
     import torch
 
@@ -76,8 +76,8 @@ def _as_it_was(model: torch.nn.Module) -> Iterator[None]:
         model.load_state_dict(before)
 
 
-def _with_the_rest(found: Workload, parameters: int) -> Workload:
-    """Parameters that belong to no watched operation (they are added, or scaled by) stand in a layer of their own."""
+def _with_other_parameters(found: Workload, parameters: int) -> Workload:
+    """Put parameters of no recorded operation (only added or scaled by) into a separate layer."""
     rest = parameters - found.parameters
     return replace(found, layers=(*found.layers, Layer("others", "add", weights=rest))) if rest > 0 else found
 
@@ -108,11 +108,11 @@ def _named_ends(layers: list[Layer]) -> list[Layer]:
     return layers
 
 
-def _watcher(model: torch.nn.Module, batch: int) -> Any:
-    """A dispatch mode that notes every operation, with the name of the module in which it runs."""
+def _recording_mode(model: torch.nn.Module, batch: int) -> Any:
+    """A dispatch mode that records every operation, with the name of the module in which it runs."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Watcher(TorchDispatchMode):
+    class RecordingMode(TorchDispatchMode):
         def __init__(self) -> None:
             super().__init__()
             self.layers: list[tuple[Layer, int]] = []
@@ -137,10 +137,10 @@ def _watcher(model: torch.nn.Module, batch: int) -> Any:
             out = func(*args, **(kwargs or {}))
             name = self.where[-1] if self.where else ""
             moving = [a for a in args if not _is_one_of(a, self.buffers)]  # without running means
-            self.layers += seen(str(func).split(".")[1], moving, out, name, self.parameters, batch)
+            self.layers += layer_from_op(str(func).split(".")[1], moving, out, name, self.parameters, batch)
             return out
 
-    return Watcher()
+    return RecordingMode()
 
 
 def _is_one_of(value: Any, addresses: set[int]) -> bool:

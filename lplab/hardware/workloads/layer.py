@@ -52,9 +52,9 @@ class Layer:
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k", "weights", "inputs", "outputs"):
-            _whole(self.name, name, getattr(self, name), 0)
+            _check_int(self.name, name, getattr(self, name), 0)
         for name in ("groups", "steps", "count"):
-            _whole(self.name, name, getattr(self, name), 1)
+            _check_int(self.name, name, getattr(self, name), 1)
         if self.exception not in EXCEPTIONS:
             raise ValueError(f"layer {self.name}: exception must be one of {', '.join(EXCEPTIONS[1:])} or empty")
         if (self.m > 0) != (self.k > 0) or (self.m > 0) != (self.n > 0):
@@ -71,7 +71,7 @@ class Layer:
         return self.m * self.n * self.k * self.groups * self.steps * self.count
 
 
-def _whole(layer: str, name: str, value: Any, low: int) -> None:
+def _check_int(layer: str, name: str, value: Any, low: int) -> None:
     if not isinstance(value, int) or value < low:
         raise ValueError(f"layer {layer}: {name} must be a whole number from {low}, got {value!r}")
 
@@ -122,7 +122,7 @@ class Workload:
             raise ValueError(f"workload {self.name!r} has no layers; it needs at least one with a matrix product")
         if not any(layer.has_product for layer in self.layers):
             raise ValueError(f"workload {self.name!r} has no matrix product, so there is nothing to speed up")
-        _whole(self.name, "tokens", self.tokens, 1)
+        _check_int(self.name, "tokens", self.tokens, 1)
 
     @cached_property
     def columns(self) -> Mapping[str, np.ndarray]:
@@ -169,10 +169,10 @@ class Workload:
         m = np.where(own, c["m"], c["m"] * batch)
         n, k = (np.broadcast_to(c[key], m.shape) for key in "nk")
         groups = np.where(own, c["groups"] * batch, c["groups"])
-        looked_up = c["kind"] == "embedding"
-        first = looked_up | ((c["exception"] == "first") & ~looked_up.any())  # tables before it want a gradient
+        is_embedding = c["kind"] == "embedding"
+        first = is_embedding | ((c["exception"] == "first") & ~is_embedding.any())  # an embedding needs dx of the next
         repeats = c["steps"] * c["count"] * (m > 0)
-        dx = np.where(first, 0.0, repeats)  # nobody asks for the gradient of the picture
+        dx = np.where(first, 0.0, repeats)  # the gradient of the input is not needed
         return Gemms(
             np.stack([m, m, k], -2),
             np.stack([n, k, n], -2),

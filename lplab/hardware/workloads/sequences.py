@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lplab.hardware.workloads.blocks import between, block, embedding, linear
+from lplab.hardware.workloads.blocks import block, elementwise, embedding, linear
 from lplab.hardware.workloads.layer import Layer, Workload
 
 
@@ -43,7 +43,7 @@ def gpt(
         embedding("tokens", vocabulary, width, sequence),
         embedding("positions", sequence, width, sequence),
         *(layer for i in range(layers) for layer in block(f"block{i + 1}", width, heads, sequence, inner or 4 * width)),
-        between("norm", "norm", sequence * width, weights=2 * width),
+        elementwise("norm", "norm", sequence * width, weights=2 * width),
         linear("output", width, vocabulary, sequence, bias=False, shared=True, exception="last"),
     ]
     label = label or f"GPT, {layers} layers of {width}"
@@ -70,7 +70,7 @@ def bert_base(sequence: int = 128) -> Workload:
         embedding("tokens", 30522, width, sequence),
         embedding("positions", 512, width, sequence),
         embedding("segments", 2, width, sequence),
-        between("norm", "norm", sequence * width, weights=2 * width),
+        elementwise("norm", "norm", sequence * width, weights=2 * width),
         *(layer for i in range(12) for layer in block(f"block{i + 1}", width, 12, sequence, 4 * width)),
         linear("pool", width, width, exception="last"),
     ]
@@ -118,7 +118,7 @@ def lstm_lm(width: int = 650, layers: int = 2, vocabulary: int = 10000, sequence
                 inputs=sequence * width,
                 outputs=sequence * 4 * width,
             ),
-            between(f"lstm{i + 1}.gates", "activation", sequence * width, reads=5),
+            elementwise(f"lstm{i + 1}.gates", "activation", sequence * width, reads=5),
         ]
     body += [linear("output", width, vocabulary, sequence, exception="last")]
     return Workload("lstm_lm", "LSTM language model", tuple(body), f"sequence of {sequence} words", sequence)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lplab.claims import numbers
-from lplab.claims.ddl_model import ddl_efficiency
 from lplab.claims.numbers import compression, page
+from lplab.claims.papers.ddl_model import ddl_efficiency
 from lplab.cli import main
 
 PAGE = Path(__file__).parents[3] / "docs" / "numbers.md"
@@ -24,7 +24,7 @@ def ids_where(condition):
     return [row.id for row in numbers.ROWS if condition(row)]
 
 
-@pytest.mark.parametrize("id_", ids_where(lambda row: row.gates))
+@pytest.mark.parametrize("id_", ids_where(lambda row: row.is_tested))
 def test_a_graded_row_holds(id_):
     row = BY_ID[id_]
     ours = row.ours()
@@ -46,7 +46,7 @@ def test_a_row_without_a_value_says_why(id_):
 
 @pytest.mark.parametrize("id_", ids_where(lambda row: row.grade == "C"))
 def test_what_is_recalled_is_printed_and_gates_nothing(id_):
-    assert not BY_ID[id_].gates and BY_ID[id_].record()["verdict"].startswith("printed")
+    assert not BY_ID[id_].is_tested and BY_ID[id_].record()["verdict"].startswith("printed")
 
 
 def test_all_rows_of_the_dossier_are_there_once():
@@ -81,12 +81,12 @@ def test_rows_that_contradict_themselves_are_refused(changes):
         replace(TOY, **changes)
 
 
-@pytest.mark.parametrize(("row", "ours", "said"), [
+@pytest.mark.parametrize(("row", "ours", "text"), [
     (TOY, 4.02, "+0.50 %"), (TOY, 3.0, "−25.0 %"), (TOY, 4.0 + 1e-9, "0 %"), (TOY, None, "–"),
     (replace(TOY, bound="absolute", unit="%"), 3.5, "−0.5 points"), (replace(TOY, published=0.0), 0.25, "+0.25 t"),
 ])  # fmt: skip
-def test_differences(row, ours, said):
-    assert row.difference(ours) == said
+def test_differences(row, ours, text):
+    assert row.difference(ours) == text
 
 
 # ---- what is behind rows ---------------------------------------------------------------------------------------------
@@ -132,9 +132,9 @@ def test_json_and_csv_carry_all_digits(capsys):
 
 def test_text_names_inputs_published_ours_difference_grade_and_verdict(capsys):
     assert main(["claims", "numbers", "T36"]) == 0
-    said = re.sub(r"\s+", " ", capsys.readouterr().out)
+    text = re.sub(r"\s+", " ", capsys.readouterr().out)
     for part in ("T36", "HELD", "grade B", "29 h on 8 GPUs", "published 90 %, ours 8", "points", "Of 1 row: 1 held"):
-        assert part in said
+        assert part in text
 
 
 def test_a_row_that_breaks_is_the_exit_code(monkeypatch, capsys):

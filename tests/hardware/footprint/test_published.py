@@ -16,11 +16,11 @@ def test_the_most_printed_number_of_all():
 
 
 def test_every_published_run_comes_out():
-    """The two rows without a tolerance of their own print two digits: one half of the last is the room."""
+    """The two rows without a tolerance of their own print two digits: half of the last digit is the tolerance."""
     for run in runs.table().values():
         assert run.published_kilograms is not None
-        room = {"transformer_base": 0.5 / 26, "nas_2021": 0.05 / 3.2}.get(run.name, 0.01)
-        assert run.bill.kilograms == pytest.approx(run.published_kilograms, rel=room), run.name
+        tolerance = {"transformer_base": 0.5 / 26, "nas_2021": 0.05 / 3.2}.get(run.name, 0.01)
+        assert run.bill.kilograms == pytest.approx(run.published_kilograms, rel=tolerance), run.name
 
 
 def test_the_correction_of_the_search():

@@ -1,0 +1,135 @@
+"""Trainings by several learners behind claims: a task, a compressor and a number of learners in, numbers out.
+
+This module imports PyTorch only inside its functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lplab.claims.framework.trainings import class_count, final_mean, one_thread, replace_above
+from lplab.compression import Compressor
+
+if TYPE_CHECKING:
+    from lplab.parallel import Learners
+    from lplab.training.loop.tasks import Task
+
+
+@dataclass(frozen=True, eq=False)
+class LearnerResult:
+    """A finished training by several learners.
+
+    Attributes:
+        task: what was trained.
+        run: the learners after their last step.
+        losses: mean loss of each step, in nats.
+        skipped: steps left out because a gradient was not finite.
+    """
+
+    task: Task
+    run: Learners
+    losses: tuple[float, ...]
+    skipped: int
+
+    def numbers(self) -> dict[str, float]:
+        """Held-out ``loss`` (bits) and ``error`` (%), ``train_loss`` (bits, the last tenth of the steps), ``skipped``.
+
+        A loss above that of guessing, or none at all, counts as guessing, so that all numbers are finite.
+        """
+        import torch
+        from torch.nn import functional
+
+        inputs, targets = self.task.test()
+        model = self.run.model
+        with one_thread(), torch.no_grad():
+            output = model.eval()(inputs)
+            loss = float(functional.cross_entropy(output.flatten(0, -2), targets.flatten()))
+            right = (output.argmax(-1) == targets).float().mean()
+            classes = class_count(model, inputs)
+        return {
+            "loss": round(replace_above(loss / math.log(2), math.log2(classes)), 6),
+            "error": round(100 * (1 - float(right)), 4),
+            "train_loss": round(replace_above(final_mean(self.losses) / math.log(2), math.log2(classes)), 6),
+            "skipped": float(self.skipped),
+        }
+
+
+def train(
+    task: Task,
+    compressor: Compressor,
+    learners: int,
+    steps: int,
+    seed: int,
+    *,
+    batch: int | None = None,
+    lr: float | None = None,
+    engine: str = "loop",
+    watch: Callable[[Learners], Any] | None = None,
+) -> LearnerResult:
+    """Train a task by several learners in one process, each with its part of the global batch.
+
+    Args:
+        task: of :mod:`lplab.training.tasks`, or a small one.
+        compressor: of the gradients.
+        learners: how many.
+        steps: how many.
+        seed: of weights, batches and random bits: runs that differ only in the compressor get the same weights
+            and batches.
+        batch: of all learners together; None: the task's own.
+        lr: None: the task's own.
+        engine: "loop" or "stacked".
+        watch: called with the learners after every step.
+
+    Raises:
+        ValueError: a batch that the learners cannot share evenly.
+
+    >>> from lplab.compression import ScaleCom
+    >>> from lplab.training import tasks
+    >>> finished = train(tasks.get("mlp"), ScaleCom(chunk=50), learners=2, steps=3, seed=0)
+    >>> len(finished.losses), sorted(finished.numbers())
+    (3, ['error', 'loss', 'skipped', 'train_loss'])
+    """
+    run = make(task, compressor, learners, seed, batch=batch, lr=lr, engine=engine)
+    losses, skipped = [], 0
+    for result in run.steps(steps):
+        losses.append(result.loss)
+        skipped += result.skipped
+        if watch:
+            watch(run)
+    return LearnerResult(task, run, tuple(losses), skipped)
+
+
+def make(
+    task: Task,
+    compressor: Compressor,
+    learners: int,
+    seed: int,
+    *,
+    batch: int | None = None,
+    lr: float | None = None,
+    engine: str = "loop",
+    kind: type[Learners] | None = None,
+    **options: Any,
+) -> Learners:
+    """The learners of :func:`train` before their first step; arguments as there, ``options`` are those of ``kind``."""
+    import torch
+
+    from lplab.parallel import Learners, shards
+    from lplab.training.loop.trainer import default_loss
+
+    kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    learning_rate, optimizer_options = task.lr if lr is None else lr, dict(task.options)
+    return (kind or Learners)(
+        task.model(seed),
+        default_loss,
+        shards(task.data(task.batch if batch is None else batch, seed), learners),
+        compressor,
+        learners,
+        optimizer=lambda parameters: kinds[task.optimizer](parameters, lr=learning_rate, **optimizer_options),
+        engine=engine,
+        seed=seed,
+        **options,
+    )

@@ -1,0 +1,59 @@
+"""The page of all claims, ``docs/claims.md``: a table, then a section for each claim."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from lplab.claims.framework.table import markdown_table
+
+COMMAND = "lplab claims table --page > docs/claims.md"
+HEADING = f"""# Published claims, and what they do here
+
+Each row is a statement of a paper and a small experiment that anybody can run again: `lplab claims run ID` measures it
+and keeps the numbers in [`data/claims`](../data/claims). A verdict is computed from these numbers: *shown* if every
+criterion that follows from the paper's statement holds, *not shown* if one does not; then the section says which, and
+what we measured to explain it. Our numbers are medians over the seeds, with the smallest and the largest in brackets;
+where a claim is about machines they are computed by a model, which the section says. More published numbers of machines
+stand in [numbers.md](numbers.md).
+
+This page is made from the stored numbers: `{COMMAND}`."""
+
+
+def as_page(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows (:func:`lplab.claims.row`) as a page in Markdown: a table, then a section for each claim.
+
+    >>> from lplab import claims
+    >>> as_page([claims.row(claims.get("gupta_2015"))]).splitlines()[0]
+    '# Published claims, and what they do here'
+    """
+    counts = Counter(record["verdict"] for record in rows)
+    count = f"Of {len(rows)} claims: {', '.join(f'{number} {word}' for word, number in counts.most_common())}."
+    linked = [record | {"title": f"[{record['title']}](#{record['claim']})"} for record in rows]
+    table = markdown_table(linked, {"title": "claim", "theirs": "theirs", "ours": "ours", "verdict": "verdict"})
+    return "\n\n".join([HEADING, count, table, *map(_section, rows)])
+
+
+def _section(record: dict[str, Any]) -> str:
+    """One claim: published and measured numbers, then the checks."""
+    seeds = f"; {record['seeds']} seeds" if record["seeds"] > 1 else ""
+    done = "computed" if record.get("modelled") else "measured"
+    parts = [
+        f"## {record['claim']}",
+        f"**{record['title']}: {record['verdict']}.** {record['paper']}; {record['where']}.",
+        f"*The paper:* {record['states']}",
+        f"*Their numbers:* {record['theirs']}.",
+        f"*Here:* {record['experiment']}",
+        f"*Our numbers:* {record['ours']}{seeds}.",
+        _list("What decides:", record["findings"], ("holds", "does not hold")),
+        _list(f"What we {done} to understand it:", record["explained"], ("so it is", "not so")),
+        f"*Limits:* {record['limits']}" if record["limits"] else "",
+        f"{record['measured'][:1].upper()}{record['measured'][1:]}.",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _list(heading: str, findings: Sequence[dict[str, Any]], words: tuple[str, str]) -> str:
+    lines = [f"- *{words[0] if result['holds'] else words[1]}:* {result['sentence']}" for result in findings]
+    return "\n".join([heading, "", *lines]) if lines else ""

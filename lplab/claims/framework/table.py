@@ -1,0 +1,97 @@
+"""The table of all claims: published and measured numbers and the verdict, for terminals, files and the labs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lplab.claims.framework.claim import Claim
+from lplab.claims.framework.store import stored
+from lplab.claims.framework.verdict import INCOMPLETE, judge
+
+
+def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
+    """One claim as a flat record that JSON knows: statement, numbers, verdict, findings, provenance."""
+    numbers = stored(claim, folder)
+    verdict = judge(claim, numbers)
+    judged = bool(verdict.findings)
+    return {
+        "claim": claim.id,
+        "title": claim.title,
+        "paper": claim.paper,
+        "where": claim.where,
+        "states": claim.statement,
+        "theirs": claim.published,
+        "experiment": claim.experiment,
+        "ours": claim.measured(numbers.results(claim))
+        if judged
+        else claim.untestable or f"{verdict.missing} to measure",
+        "seeds": len(claim.seeds),
+        "verdict": verdict.word,
+        "findings": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.findings],
+        "explained": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.explanations],
+        "limits": claim.limits,
+        "modelled": claim.modelled,
+        "measured": numbers.provenance.replace("measured on", "computed on") if claim.modelled else numbers.provenance,
+    }
+
+
+def provenance(*claims: Claim, width: int = 76) -> str:
+    """Where the stored numbers of claims come from: date, command, time, versions; a paragraph a claim.
+
+    >>> from lplab.claims import get
+    >>> provenance(get("wang_2018")).partition(" on ")[0]
+    'wang_2018: measured'
+    """
+    lines = (f"{claim.id}: {row(claim)['measured']}." for claim in claims)
+    return "\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in lines)
+
+
+def as_text(rows: Sequence[dict[str, Any]], width: int = 100) -> str:
+    """The rows for a terminal: a paragraph a claim, with a sign before each finding."""
+    return "\n\n".join("\n".join(_paragraph(record, width)) for record in rows)
+
+
+def _paragraph(record: dict[str, Any], width: int) -> list[str]:
+    lines = [f"{record['claim']}: {record['verdict'].upper()}", f"  {record['paper']} ({record['where']})"]
+    for heading in ("states", "theirs", "ours"):
+        lines += _wrapped(heading, record[heading], width)
+    for finding in record["findings"]:
+        lines += _wrapped("holds" if finding["holds"] else "does not", finding["sentence"], width)
+    for finding in record["explained"]:
+        lines += _wrapped("why" if finding["holds"] else "not why", finding["sentence"], width)
+    if record["verdict"] != INCOMPLETE:
+        lines += _wrapped("limits", record["limits"], width)
+    return lines + _wrapped("numbers", record["measured"], width)
+
+
+def _wrapped(heading: str, text: str, width: int) -> list[str]:
+    indent = " " * 12
+    return textwrap.wrap(text, width, initial_indent=f"  {heading:<10}", subsequent_indent=indent) if text else []
+
+
+def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows as a Markdown table.
+
+    >>> print(as_markdown([{"title": "A", "paper": "B 2015", "theirs": "1 %", "ours": "2 %", "verdict": "shown"}]))
+    | claim | paper | theirs | ours | verdict |
+    |---|---|---|---|---|
+    | A | B 2015 | 1 % | 2 % | shown |
+    """
+    return markdown_table(rows, {"title": "claim"} | {c: c for c in ("paper", "theirs", "ours", "verdict")})
+
+
+def markdown_table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> str:
+    r"""Some columns of the rows as a Markdown table: for each its key and its heading.
+
+    >>> print(markdown_table([{"verdict": "shown | measured"}], {"verdict": "what we see"}))
+    | what we see |
+    |---|
+    | shown \| measured |
+    """
+    lines = [" | ".join(columns.values()), "|".join("---" for _ in columns)]
+    lines = [f"| {lines[0]} |", f"|{lines[1]}|"]
+    lines += ["| " + " | ".join(str(record[c]).replace("|", "\\|") for c in columns) + " |" for record in rows]
+    return "\n".join(lines)

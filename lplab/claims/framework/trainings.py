@@ -1,0 +1,172 @@
+"""Trainings behind claims: a task, a recipe and a number of steps in, a few finite numbers out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from lplab.training import Recipe, Recorder, Trainer
+    from lplab.training.loop.tasks import Task
+
+FINAL_SHARE = 0.1  # the share of the last steps whose mean loss is the final training loss
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingResult:
+    """A training that finished or diverged.
+
+    Attributes:
+        task: what was trained.
+        trainer: after the last step, with the trained model.
+        losses: the batch loss of each step that was taken, in nats.
+        diverged: the trainer's message, or "".
+    """
+
+    task: Task
+    trainer: Trainer
+    losses: tuple[float, ...]
+    diverged: str = ""
+
+    def numbers(self) -> dict[str, float]:
+        """Held-out ``loss`` (bits), held-out ``error`` (%), ``train_loss`` (bits), ``diverged`` (1 or 0), ``steps``.
+
+        The training loss is the mean over the last tenth of the steps. Bits are those of a character in text, of an
+        image elsewhere. Of a training that diverged, and of one that ends worse than guessing, the losses are those
+        of guessing, log2 of the number of classes, and the error of a training that diverged is that of guessing: so
+        all numbers are finite, and a median over seeds has a meaning.
+        """
+        inputs, targets = self.task.test()
+        with one_thread():
+            result = {"loss": math.inf, "error": math.inf} if self.diverged else self.trainer.evaluate(inputs, targets)
+            classes = class_count(self.trainer.model, inputs)
+        guessing = math.log2(classes)
+        end = math.inf if self.diverged or not self.losses else final_mean(self.losses)
+        error = result["error"] if math.isfinite(result["error"]) else 1 - 1 / classes
+        return {
+            "loss": round(replace_above(result["loss"] / math.log(2), guessing), 6),
+            "error": round(100 * error, 4),
+            "train_loss": round(replace_above(end / math.log(2), guessing), 6),
+            "diverged": float(bool(self.diverged)),
+            "steps": float(len(self.losses)),
+        }
+
+
+def train(
+    task: str | Task,
+    recipe: str | Recipe = "fp32",
+    steps: int = 300,
+    seed: int = 0,
+    *,
+    batch: int | None = None,
+    lr: float | None = None,
+    schedule: Callable[[int], float] | None = None,
+    recorder: Recorder | None = None,
+    watch: Callable[[Trainer], Any] | None = None,
+) -> TrainingResult:
+    """Train a task of :mod:`lplab.training.tasks` under a recipe, on one thread, to the end or to where it diverges.
+
+    Args:
+        task: a task or its name.
+        recipe: a recipe or its name.
+        steps: how many.
+        seed: of weights, batches and random bits: runs that differ only in the recipe get the same weights and batches.
+        batch, lr: instead of the task's own.
+        schedule: a function from the step's number to a factor of the learning rate.
+        recorder: of the trainer.
+        watch: called with the trainer before the first step and after every step.
+
+    Raises:
+        ValueError: an unknown task or recipe.
+
+    >>> numbers = train("mlp", "fp8_2018", steps=20).numbers()
+    >>> sorted(numbers), numbers["diverged"]
+    (['diverged', 'error', 'loss', 'steps', 'train_loss'], 0.0)
+    """
+    from lplab.training import DivergedError, tasks
+
+    chosen = tasks.get(task) if isinstance(task, str) else task
+    with one_thread():
+        trainer = chosen.trainer(recipe, seed, batch=batch, lr=lr, recorder=recorder)
+        trainer.schedule = schedule
+        losses: list[float] = []
+        reason = ""
+        if watch:
+            watch(trainer)
+        try:
+            for step in trainer.steps(steps):
+                losses.append(step.loss)
+                if watch:
+                    watch(trainer)
+        except DivergedError as error:
+            reason = str(error)
+    return TrainingResult(chosen, trainer, tuple(losses), reason)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Within the block torch works on one thread: several measurements can run at once, and the order of sums is fixed.
+
+    >>> import torch
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    from lplab.training.threads import torch_threads
+
+    with torch_threads(1):
+        yield
+
+
+def cosine(steps: int) -> Callable[[int], float]:
+    """A learning rate that falls to zero along half a cosine.
+
+    >>> [round(cosine(100)(step), 3) for step in (0, 50, 100)]
+    [1.0, 0.5, 0.0]
+    """
+    return lambda step: 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+def evaluate(model: Any, inputs: Any, targets: Any) -> dict[str, float]:
+    """Held-out ``loss`` (bits) and ``error`` (%) of a classifier, as they are stored."""
+    import torch
+    from torch.nn import functional
+
+    with torch.no_grad():
+        output = model.eval()(inputs)
+    loss = float(functional.cross_entropy(output, targets)) / math.log(2)
+    wrong = float((output.argmax(-1) != targets).float().mean())
+    return {"loss": round(loss, 6), "error": round(100 * wrong, 4)}
+
+
+def final_mean(losses: Sequence[float]) -> float:
+    """The mean of the last tenth of the losses of a training, at least of one.
+
+    >>> final_mean([9.0] * 18 + [2.0, 1.0])
+    1.5
+    """
+    return float(np.mean(losses[-max(1, round(FINAL_SHARE * len(losses))) :]))
+
+
+def replace_above(value: float, limit: float) -> float:
+    """The value, or the limit where the value is above it or NaN.
+
+    >>> replace_above(2.0, 3.0), replace_above(math.nan, 3.0)
+    (2.0, 3.0)
+    """
+    return value if value < limit else limit
+
+
+def class_count(model: Any, inputs: Any) -> int:
+    """The number of classes of a model; its training mode is preserved."""
+    import torch
+
+    from lplab.training.loop.train_eval_mode import eval_mode
+
+    with torch.no_grad(), eval_mode(model):
+        return int(model(inputs[:2]).shape[-1])

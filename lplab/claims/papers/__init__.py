@@ -1,0 +1,1 @@
+"""One module for each claim, and the models of one paper beside it."""

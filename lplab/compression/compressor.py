@@ -1,0 +1,213 @@
+"""The protocol of compressors: an algorithm for one layer's gradient that requests collectives and performs none.
+
+The algorithm is a generator. It yields requests (:class:`Broadcast`, :class:`Sum`, :class:`Gather`), is sent the
+results and returns the averaged gradient. Its caller runs many learners in one process (``exchange.py``) or passes the
+requests to a network: the same code runs in both, so the bits are the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from math import isfinite, prod
+from typing import Any, ClassVar
+from zlib import crc32
+
+import numpy as np
+
+from lplab.compression.layer import LayerInfo
+from lplab.compression.settings import check_settings
+from lplab.compression.state import LayerState
+
+Payload = np.ndarray  # a message: uint8, one-dimensional
+
+
+@dataclass(frozen=True)
+class Context:
+    """The learner and the step.
+
+    Args:
+        rank: this learner, from 0.
+        world: how many learners there are.
+        step: the shared step counter, from 0.
+        layer: name of the parameter.
+        seed: of the run; all random numbers are derived from seed, step, layer and rank.
+
+    Raises:
+        ValueError: rank not in 0 … world − 1, or a negative step.
+
+    >>> Context(rank=1, world=4, step=6).leader
+    2
+    """
+
+    rank: int = 0
+    world: int = 1
+    step: int = 0
+    layer: str = ""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world:
+            raise ValueError(f"rank must be from 0 to {self.world - 1} in a world of {self.world}, got {self.rank}")
+        if self.step < 0:
+            raise ValueError(f"step must be 0 or more, got {self.step}")
+
+    @property
+    def leader(self) -> int:
+        """The leading rank of this step: step mod world, the same for all layers."""
+        return self.step % self.world
+
+    def rank_rng(self) -> np.random.Generator:
+        """A generator of its own for each learner."""
+        return np.random.default_rng([self.seed, self.step, crc32(self.layer.encode()), 1 + self.rank])
+
+    def shared_rng(self) -> np.random.Generator:
+        """The same generator on all learners, so no indices need to be sent."""
+        return np.random.default_rng([self.seed, self.step, crc32(self.layer.encode()), 0])
+
+
+def identity(result: Any) -> Any:
+    """The ``finish`` of a request whose result is used as it is."""
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Broadcast:
+    """One learner's bytes to all; the result is ``finish`` of that payload.
+
+    Attributes:
+        payload: uint8; None on the other ranks.
+        source: rank of the sender.
+        nbytes: length of the payload, known to all.
+        finish: pure function, the same for all learners; where they share a process it runs only once.
+    """
+
+    kind: ClassVar[str] = "broadcast"
+
+    payload: Payload | None
+    source: int
+    nbytes: int
+    finish: Callable[[Payload], Any] = identity
+
+
+@dataclass(frozen=True, eq=False)
+class AllReduce:
+    """Values to be summed; the result is ``finish`` of their sum over all learners, float32.
+
+    Attributes:
+        values: float32, already rounded to the wire's format.
+        wire: "fp32", "fp16" or "bf16": the format of a value in the message.
+        finish: as for a broadcast.
+    """
+
+    kind: ClassVar[str] = "sum"
+
+    values: np.ndarray
+    wire: str = "fp32"
+    finish: Callable[[np.ndarray], np.ndarray] = identity
+
+
+@dataclass(frozen=True, eq=False)
+class AllGather:
+    """Every learner's bytes to all; the result is ``finish`` of all payloads in the order of ranks.
+
+    Attributes:
+        payload: uint8, any length.
+        finish: as for a broadcast.
+    """
+
+    kind: ClassVar[str] = "gather"
+
+    payload: Payload
+    finish: Callable[[Sequence[Payload]], np.ndarray]
+
+
+Request = Broadcast | AllReduce | AllGather
+Steps = Generator[Request, Any, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The payload of one learner in a collective.
+
+    Attributes:
+        kind: "broadcast" (by the leader only), "sum" (all-reduce) or "gather" (all-gather).
+        payload_bytes: size of the whole message.
+        paper_bytes: the bytes of it that the algorithm's paper counts; None: all.
+    """
+
+    kind: str
+    payload_bytes: int
+    paper_bytes: int | None = field(default=None, compare=False, repr=False)
+
+
+class Compressor(ABC):
+    """The settings of an algorithm, without state: subclasses are frozen dataclasses."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings of the wrong type; subclasses call this first and then check the values."""
+        check_settings(self)
+
+    def for_layer(self, layer: LayerInfo) -> Compressor:
+        """The compressor for one layer: itself, unless its settings depend on the layer."""
+        return self
+
+    def init(self, shape: Sequence[int]) -> LayerState:
+        """The state of one layer of one learner before the first step."""
+        return LayerState(shape)
+
+    @abstractmethod
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """Average a gradient with those of the other learners.
+
+        Args:
+            gradient: float32, of the state's shape, finite; not changed.
+            state: of this layer; changes are proposed, and take effect when they are committed.
+            context: the learner and the step.
+
+        Yields:
+            Requests; each is sent its result.
+
+        Returns:
+            The average, float32, of the gradient's shape: equal on all learners.
+        """
+
+    @abstractmethod
+    def plan(self, shape: Sequence[int], activity: Any = None) -> tuple[Transfer, ...]:
+        """The transfers of one learner and step for a tensor of this shape, without overhead of the collective.
+
+        Args:
+            shape: of the tensor.
+            activity: how much was sent, for algorithms whose message size varies from step to step (see the class).
+        """
+
+
+class NotFiniteError(ValueError):
+    """A gradient holds NaN or infinity: all learners must skip the step together."""
+
+
+def flat_gradient(gradient: np.ndarray, state: LayerState) -> np.ndarray:
+    """Check a gradient and flatten it: every algorithm calls this first.
+
+    Raises:
+        ValueError: another shape than the state's, or another dtype.
+        NotFiniteError: a value that is not finite.
+    """
+    if gradient.shape != state.shape:
+        raise ValueError(f"the gradient has shape {gradient.shape}, its state {state.shape}")
+    if gradient.dtype != np.float32:
+        raise ValueError(f"the gradient must be float32, got {gradient.dtype}")
+    flat = np.ascontiguousarray(gradient).reshape(-1)
+    if flat.size and not (isfinite(flat.max()) and isfinite(flat.min())):  # max and min propagate NaN
+        raise NotFiniteError("the gradient holds NaN or infinity; all learners must skip this step together")
+    return flat
+
+
+def element_count(shape: Sequence[int]) -> int:
+    """The number of elements of a tensor of this shape; 1 for a scalar.
+
+    >>> element_count((3, 4)), element_count(())
+    (12, 1)
+    """
+    return prod(shape)

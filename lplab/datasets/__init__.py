@@ -1,0 +1,34 @@
+"""Data to learn from: digits, a novel, tensors of real training runs, your own files; all offline.
+
+Sources, licences and how each file was made: ``data/README.md``. Needs numpy alone. MNIST, Fashion-MNIST and CIFAR-10
+are fetched from the network on first use (:mod:`lplab.datasets.downloads`).
+
+>>> images, labels = digits()
+>>> images.shape, images.dtype.name, labels[:5].tolist()
+((1797, 8, 8), 'float32', [0, 1, 2, 3, 4])
+"""
+
+from lplab.datasets.bundled import character_ids, characters, data_folder, digits
+from lplab.datasets.captured_tensors import Captured, captured
+from lplab.datasets.downloads import cifar10, fashion_mnist, mnist
+from lplab.datasets.synthetic import cluttered_digits, recall_sequences
+from lplab.datasets.tensor_files import load_tensors
+from lplab.datasets.user_data import Split, from_arrays, from_files
+
+__all__ = [
+    "Captured",
+    "Split",
+    "captured",
+    "character_ids",
+    "characters",
+    "cifar10",
+    "cluttered_digits",
+    "data_folder",
+    "digits",
+    "fashion_mnist",
+    "from_arrays",
+    "from_files",
+    "load_tensors",
+    "mnist",
+    "recall_sequences",
+]

@@ -1,0 +1,101 @@
+"""Generated examples, as many as needed: cluttered digits and recall sequences."""
+
+import math
+
+import numpy as np
+
+from lplab.datasets.bundled import digits
+
+IGNORED = -100  # the target that PyTorch's cross-entropy leaves out
+
+
+def cluttered_digits(
+    count: int, size: int = 16, clutter: int = 4, noise: float = 0.1, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """A digit somewhere in an image of noise and pieces of other digits: harder than the digits themselves.
+
+    The digit lies at a random place with a random contrast and colour; ``clutter`` pieces of 4 × 4 of other digits lie
+    around and upon it. Labels are drawn evenly.
+
+    Args:
+        count: how many.
+        size: height and width, from 8 on.
+        clutter: pieces in an image; 0 for none.
+        noise: standard deviation of the noise; pixels are about 0 to 1.
+        seed: same seed, same images.
+
+    Returns:
+        Images float32 [count, 3, size, size] and labels int64 [count].
+
+    >>> images, labels = cluttered_digits(100, seed=1)
+    >>> images.shape, images.dtype.name, sorted(set(labels.tolist())) == list(range(10))
+    ((100, 3, 16, 16), 'float32', True)
+    """
+    for argument in (("count", count, 1), ("size", size, 8), ("clutter", clutter, 0)):
+        _check_int(*argument)
+    if not 0 <= noise < math.inf:
+        raise ValueError(f"noise must be a number from 0 on, got {noise!r}")
+    generator = np.random.default_rng(seed)
+    digit_images, labels = digits()
+    chosen = generator.integers(0, len(digit_images), count)
+    images = generator.normal(0.0, noise, (count, 3, size, size)).astype(np.float32)
+    _add_pieces(images, digit_images[chosen], generator, contrast=(0.5, 1.0))
+    for _ in range(clutter):
+        others = digit_images[generator.integers(0, len(digit_images), count)]
+        corner = generator.integers(0, 5, 2)
+        piece = others[:, corner[0] : corner[0] + 4, corner[1] : corner[1] + 4]
+        _add_pieces(images, piece, generator, contrast=(0.3, 0.8))
+    return images, labels[chosen]
+
+
+def _add_pieces(
+    images: np.ndarray, pieces: np.ndarray, generator: np.random.Generator, contrast: tuple[float, float]
+) -> None:
+    """Add pieces [n, h, w] to images [n, 3, size, size], each at a random place and in a random colour."""
+    count, height, width = pieces.shape
+    size = images.shape[-1]
+    rows = generator.integers(0, size - height + 1, count)[:, None] + np.arange(height)
+    columns = generator.integers(0, size - width + 1, count)[:, None] + np.arange(width)
+    colours = generator.uniform(*contrast, (count, 3)).astype(np.float32)
+    where = np.arange(count)[:, None, None, None], np.arange(3)[:, None, None]
+    images[*where, rows[:, None, :, None], columns[:, None, None, :]] += colours[:, :, None, None] * pieces[:, None]
+
+
+def recall_sequences(
+    count: int, pairs: int = 8, keys: int = 16, values: int = 16, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of key and value, then a key: which value went with it? A task that needs attention or a long memory.
+
+    Args:
+        count: how many sequences.
+        pairs: pairs in a sequence; all keys of a sequence differ.
+        keys, values: numbers of different symbols; the symbols of keys come first.
+        seed: same seed, same sequences.
+
+    Returns:
+        Symbols int64 [count, 2·pairs + 1] below keys + values, and targets int64 of the same shape: the value in the
+        last place, and −100, which PyTorch's cross-entropy leaves out, everywhere else.
+
+    >>> symbols, targets = recall_sequences(3, pairs=2)
+    >>> symbols.shape, [int(t) in row for row, t in zip(symbols, targets[:, -1])]
+    ((3, 5), [True, True, True])
+    """
+    for name, value in (("count", count), ("pairs", pairs), ("values", values)):
+        _check_int(name, value, 1)
+    if keys < pairs:
+        raise ValueError(f"keys must be at least pairs = {pairs}, so that all keys of a sequence differ; got {keys}")
+    generator = np.random.default_rng(seed)
+    chosen = generator.random((count, keys)).argsort(axis=1)[:, :pairs]
+    answers = keys + generator.integers(0, values, (count, pairs))
+    asked = generator.integers(0, pairs, count)
+    every = np.arange(count)
+    symbols = np.empty((count, 2 * pairs + 1), np.int64)
+    symbols[:, 0:-1:2], symbols[:, 1::2], symbols[:, -1] = chosen, answers, chosen[every, asked]
+    targets = np.full_like(symbols, IGNORED)
+    targets[:, -1] = answers[every, asked]
+    return symbols, targets
+
+
+def _check_int(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

@@ -1,0 +1,73 @@
+"""All exercises and questions by id. A new lab is a package ``labNN`` with EXERCISES and QUESTIONS, named here."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from lplab.exercises.model.exercise import Exercise
+from lplab.exercises.model.questions import Question
+from lplab.lookup import closest_names
+
+LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12")
+
+
+@cache
+def _all() -> dict[str, Exercise]:
+    return {exercise.id: exercise for module in _modules() for exercise in module.EXERCISES}
+
+
+@cache
+def _questions() -> dict[str, Question]:
+    return {question.id: question for module in _modules() for question in module.QUESTIONS}
+
+
+def _modules() -> list[Any]:
+    return [import_module(f"lplab.exercises.lab{lab}") for lab in LABS]
+
+
+def _lookup(table: dict[str, Any], wanted: str, what: str) -> Any:
+    if wanted in table:
+        return table[wanted]
+    close = closest_names(wanted, table, cutoff=0.3) or list(table)
+    raise ValueError(f"there is no {what} {wanted!r}; did you mean {' or '.join(close)}?")
+
+
+def names() -> list[str]:
+    """The ids of all exercises, in the order of the course.
+
+    >>> names()[:4]
+    ['00.1', '00.2', '00.3', '01.1']
+    """
+    return list(_all())
+
+
+def get(exercise_id: str) -> Exercise:
+    """The exercise with this id; ValueError with the closest ids if there is none.
+
+    >>> get("01.2").name
+    'round_e4m3'
+    """
+    return _lookup(_all(), exercise_id, "exercise")
+
+
+def question(question_id: str) -> Question:
+    """The question with this id; ValueError with the closest ids if there is none.
+
+    >>> question("01.a").truth()
+    55
+    """
+    return _lookup(_questions(), question_id, "question")
+
+
+def of_lab(lab: str) -> list[Exercise]:
+    """The exercises of a lab, such as "01"; ValueError if it has none.
+
+    >>> [exercise.name for exercise in of_lab("01")]
+    ['decode', 'round_e4m3', 'killers', 'duel']
+    """
+    exercises = [exercise for exercise in _all().values() if exercise.lab == lab]
+    if not exercises:
+        raise ValueError(f"lab {lab!r} has no exercises; labs with exercises: {', '.join(LABS)}")
+    return exercises

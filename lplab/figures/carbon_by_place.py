@@ -1,0 +1,177 @@
+"""The carbon of a job by place, and by precision: what a grid does beside what bits do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import provenance, style
+from lplab.hardware.footprint import Region, carbon
+from lplab.hardware.units import mass
+
+_MARKS = ((style.GREEN, "●", "circle"), (style.PINK, "▲", "triangle-up"), (style.GREY, "■", "square"))
+
+
+def carbon_by_place(
+    kwh: Mapping[str, float],
+    places: Sequence[Region],
+    chosen: str = "",
+    here: str = "",
+    *,
+    published: tuple[str, float, str] | None = None,
+    limits: tuple[float, float] | None = None,
+    title: str = "",
+    height: int = 0,
+) -> go.Figure:
+    """CO2e of a job in some places: a large mark at the chosen precision, a small one at each of the others.
+
+    Marks and no bars: on an axis of powers a bar would begin anywhere, and its length would say nothing. The small ones
+    lie a little above and below, so that all are seen where precisions change next to nothing.
+
+    Args:
+        kwh: from the grid, by precision.
+        places: regions, from the top.
+        chosen: the precision of the large marks; by default the first.
+        here: name of the region to mark.
+        published: name of a place, published kilograms, and where from: a diamond there.
+        limits: ends of the axis in kilograms; by default from the values.
+        title: the point that it makes; by default how far apart places and precisions are.
+        height: in pixels; by default by the number of places.
+
+    Raises:
+        ValueError: no precision, no place, energy that is not positive, or a choice that is not there.
+
+    >>> from lplab.hardware.footprint import region
+    >>> fig = carbon_by_place({"16 bits": 1000.0, "8 bits": 600.0}, [region("france"), region("poland")])
+    >>> fig.layout.meta["title"]
+    'The place: up to 11.8 times; the precision: up to 1.7 times'
+    """
+    chosen = _checked(kwh, places, chosen, here)
+    kilograms = {name: np.array([carbon(energy, place) for place in places]) for name, energy in kwh.items()}
+    every = np.concatenate([*kilograms.values(), np.array([published[1]] if published else [])])
+    low, high = limits or (0.7 * float(every.min()), 1.5 * float(every.max()))
+    text = title or _text(kwh, places)
+    each = ", ".join(f"{p.label} {mass(k)}" for p, k in zip(places, kilograms[chosen], strict=True))
+    more = f" Published: {mass(published[1])} ({published[2]})." if published else ""
+    return style.apply_style(
+        style.figure(_traces(kilograms, chosen, places, published), _axes(places, here, low, high)),
+        alt=f"Modelled CO2e at {chosen}: {each}.{more} {text}.",
+        title=text,
+        subtitle=_legend(kwh, chosen, published),
+        height=height or 120 + 27 * len(places),
+        l=190,
+        t=66,
+    )
+
+
+def _checked(kwh: Mapping[str, float], places: Sequence[Region], chosen: str, here: str) -> str:
+    """The chosen precision."""
+    chosen = chosen or next(iter(kwh), "")
+    if not kwh or not places or not min(kwh.values()) > 0:
+        raise ValueError("at least one precision with positive energy and one place are needed")
+    if chosen not in kwh or (here and here not in [place.name for place in places]):
+        raise ValueError(f"there is no {chosen if chosen not in kwh else here!r} among the precisions or places")
+    return chosen
+
+
+def _text(kwh: Mapping[str, float], places: Sequence[Region]) -> str:
+    grams = [place.grams_per_kwh for place in places]
+    by_place, by_bits = max(grams) / max(min(grams), 1e-9), max(kwh.values()) / min(kwh.values())
+    return f"The place: up to {by_place:.3g} times; the precision: {_times(by_bits)}"
+
+
+def _legend(kwh: Mapping[str, float], chosen: str, published: tuple[str, float, str] | None) -> str:
+    entries = [provenance.entry("modelled", f"modelled, {chosen}")]
+    entries += [(_MARKS[i % 3][0], _MARKS[i % 3][1], name) for i, name in enumerate(kwh) if name != chosen]
+    entries += [provenance.entry("published", f"published ({published[2]})")] if published else []
+    return style.legend(*entries)
+
+
+def _axes(places: Sequence[Region], here: str, low: float, high: float) -> dict[str, Any]:
+    labels = {p.name: f"{p.label}, {p.grams_per_kwh:.0f} g" for p in places}
+    title = {"text": "CO<sub>2</sub>e of the whole job (each line ten times the last)"}
+    low, high = np.log10(low), np.log10(high)
+    return {
+        "xaxis": {"range": [low, high], "title": title, **style.decade_ticks(low, high, mass)},
+        "yaxis": style.row_axis(labels.values(), labels.get(here, "")),
+    }
+
+
+def _traces(
+    kilograms: Mapping[str, np.ndarray],
+    chosen: str,
+    places: Sequence[Region],
+    published: tuple[str, float, str] | None,
+) -> list[dict[str, Any]]:
+    """The chosen precision on its rows, the others a little above and below, and what was published."""
+    y = -np.arange(len(places), dtype=np.float64)
+    others = [name for name in kilograms if name != chosen]
+    beside = dict(zip(others, np.linspace(0.22, -0.22, max(len(others), 2)), strict=False))
+    marks = [
+        _marks(name, i, values, y + beside[name], places)
+        for i, (name, values) in enumerate(kilograms.items())
+        if name != chosen
+    ]
+    return [_chosen(chosen, kilograms[chosen], y, places), *marks, _published(published, places, y)]
+
+
+def _times(ratio: float) -> str:
+    return f"up to {ratio:.2g} times" if ratio > 1.05 else "next to nothing"
+
+
+def _chosen(name: str, kilograms: np.ndarray, y: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": np.log10(kilograms),
+        "y": y,
+        "marker": {**provenance.marker("modelled", 13), "color": style.BLUE},
+        **_hover(name, kilograms, places),
+    }
+
+
+def _marks(name: str, index: int, kilograms: np.ndarray, y: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
+    colour, _, symbol = _MARKS[index % 3]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": np.log10(kilograms),
+        "y": y,
+        "marker": {
+            "symbol": symbol,
+            "size": 8,
+            "color": colour,
+            "line": {"width": 1, "color": style.PAPER},
+        },
+        **_hover(name, kilograms, places),
+    }
+
+
+def _hover(name: str, kilograms: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
+    lines = [[mass(float(k)), f"{p.year}, {p.source}"] for k, p in zip(kilograms, places, strict=True)]
+    return {
+        "customdata": np.array(lines, dtype=object),
+        "hovertemplate": f"modelled, {name}<br>CO<sub>2</sub>e  %{{customdata[0]}}<br>"
+        "grid  %{customdata[1]}<extra></extra>",
+    }
+
+
+def _published(published: tuple[str, float, str] | None, places: Sequence[Region], y: np.ndarray) -> dict[str, Any]:
+    names = [place.name for place in places]
+    there = published is not None and published[0] in names
+    kilograms = published[1] if published and there else 1.0
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "published",
+        "x": np.log10([kilograms]),
+        "y": y[[names.index(published[0])]] if published and there else y[:1],
+        "marker": provenance.marker("published", 13),
+        "visible": bool(there),
+        "hovertemplate": f"published  {mass(kilograms)}<extra></extra>",
+    }

@@ -1,0 +1,105 @@
+"""A student's choice and similarity: how the sum of messages grows, and how far two learners are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab import number_text
+from lplab.figures import style
+from lplab.figures.many_learners import curve, formula, learners_axis, learners_word, share_axis
+
+
+def union_growth(
+    learners: Sequence[int], own: Sequence[float], yours: Sequence[float], density: float, *, height: int = 300
+) -> go.Figure:
+    """Share of the elements in the sum against the number of learners: own choices, the formula, and a function's.
+
+    Args:
+        learners: ascending.
+        own: share if each learner chooses for itself, [n].
+        yours: share in the sum of what a function sends, [n].
+        density: share that one learner sends.
+        height: in pixels.
+
+    Raises:
+        ValueError: lengths that differ.
+
+    >>> union_growth([1, 2], [0.01, 0.018], [0.01, 0.01], 0.01).layout.meta["title"]
+    'The sum of yours holds 1.0 % at 2 learners'
+    """
+    if not len(learners) == len(own) == len(yours) or not len(learners):
+        raise ValueError("learners, own and yours must be of one length, at least one number of learners")
+    x = np.log2(np.asarray(learners, np.float64))
+    n = np.asarray(learners)
+    data = [
+        curve("own top-k", x, 100 * np.asarray(own, np.float64), n, style.VERMILION, "circle", "%"),
+        formula(x, n, density),
+        curve("yours", x, 100 * np.asarray(yours, np.float64), n, style.PINK, "diamond", "%"),
+    ]
+    text = f"The sum of yours holds {number_text.percent(float(yours[-1]))} at {learners_word(int(n[-1]))}"
+    layout = {"xaxis": learners_axis(x, n), "yaxis": share_axis()}
+    entries = [(style.VERMILION, "●", "each its own"), (style.GREY, "╍", "1 − (1 − q)ⁿ"), (style.PINK, "◆", "yours")]
+    each = ", ".join(f"{number_text.percent(float(v))} at {k}" for k, v in zip(learners, yours, strict=True))
+    return style.apply_style(
+        style.figure(data, layout),
+        alt=f"Share of the elements in the sum of your function's messages: {each} learners. {text}.",
+        title=text,
+        subtitle=style.legend(*entries),
+        height=height,
+    )
+
+
+def two_distances(library: Any, yours: Any, *, height: int = 300) -> go.Figure:
+    """Cosine and Hamming distance of two learners over the steps: the library's as lines, a function's as points.
+
+    Args:
+        library: [steps, 2]; NaN leaves a gap.
+        yours: [steps, 2].
+        height: in pixels.
+
+    Raises:
+        ValueError: shapes that differ, or no pairs.
+
+    >>> import numpy as np
+    >>> two_distances(np.zeros((4, 2)), np.zeros((4, 2))).layout.meta["title"]
+    'Yours agrees at 4 of 4 steps'
+    """
+    known, own = (np.asarray(values, np.float64) for values in (library, yours))
+    if known.shape != own.shape or known.ndim != 2 or known.shape[1] != 2 or not len(known):
+        raise ValueError(f"pairs for each step are needed, [steps, 2] twice, got {known.shape} and {own.shape}")
+    agree = int(np.isclose(known, own, rtol=0, atol=1e-6, equal_nan=True).all(axis=1).sum())
+    x = np.arange(1, len(known) + 1, dtype=np.float64)
+    trace_styles = (
+        ("cosine distance", style.BLUE, "solid", "circle-open"),
+        ("Hamming distance", style.PINK, "dot", "x"),
+    )
+    data = []
+    for column, (name, colour, dash, symbol) in enumerate(trace_styles):
+        data.append(style.line(name, x, known[:, column], colour, dash))
+        trace_style = {"symbol": symbol, "size": 7, "color": colour}
+        hover = f"yours: {name}<br>step   %{{x}}<br>value  %{{y:.3g}}<extra></extra>"
+        dots = {"type": "scatter", "mode": "markers", "name": f"yours: {name}", "x": x, "y": own[:, column]}
+        data.append(dots | {"marker": trace_style, "hovertemplate": hover})
+    text = f"Yours agrees at {agree} of {len(known)} steps"
+    layout = {
+        "xaxis": {"range": [0, len(known) + 1], "title": {"text": "step"}},
+        "yaxis": {"range": [-0.05, 1.3], "title": {"text": "distance"}},
+    }
+    last = [f"{value:.2f}" for value in known[-1]]
+    return style.apply_style(
+        style.figure(data, layout),
+        alt=f"Two learners over {len(known)} steps: at the last one cosine distance {last[0]}, Hamming distance "
+        f"{last[1]}. {text}.",
+        title=text,
+        subtitle=style.legend(
+            (style.BLUE, "━", "cosine, library"),
+            (style.BLUE, "○", "yours"),
+            (style.PINK, "┅", "Hamming, library"),
+            (style.PINK, "×", "yours"),
+        ),
+        height=height,
+    )

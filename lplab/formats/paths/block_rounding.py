@@ -1,0 +1,149 @@
+"""Rounding numbers that share a scale, as whole-array operations for numpy and torch.
+
+MX (OCP): the scale is a power of two that follows from the exponent of the block's largest magnitude; everything is
+exact, computed in float64. NVFP4: the block's scale is a rounded E4M3 number under one float32 scale for the tensor;
+the float32 operations are those of NVIDIA's reference quantizer, in its order, because their rounding decides ties.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lplab.formats import counter_rng
+from lplab.formats.paths import array_kernels
+from lplab.formats.rounding import Rounding
+from lplab.formats.rounding_spec import BlockSpec
+
+MIN_SCALE_EXPONENT, MAX_SCALE_EXPONENT = -127, 127  # exponents of E8M0
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+def quantize(xp: Any, rows: Any, spec: BlockSpec, rounding: Rounding, seed: int = 0) -> Any:
+    """Round [rows, length] block by block along the rows; the result has the same shape and type.
+
+    Random bits are numbered over the rows after the last block of each has been padded.
+    """
+    if _size(rows) == 0:
+        return rows
+    split = in_blocks(xp, rows, spec.size)
+    draws = None
+    if rounding.is_stochastic:
+        device = None if xp is np else rows.device
+        draws = counter_rng.random_bits(xp, counter_rng.keys(seed), 0, _size(split), rounding.random_bits, device)
+    return round_blocks(xp, split, spec, rounding, draws).reshape(rows.shape[0], -1)[:, : rows.shape[1]]
+
+
+def round_blocks(xp: Any, split: Any, spec: BlockSpec, rounding: Rounding, draws: Any = None) -> Any:
+    """Round blocks [..., size], given the random integers for all of their elements if the rounding needs them."""
+    if _size(split) == 0:
+        return split
+    scaled, factors = scaled_blocks(xp, split, spec)
+    elements = array_kernels.quantize(xp, scaled.reshape(-1), spec.element, rounding, draws).reshape(split.shape)
+    for factor in factors:  # one at a time: the order of the products decides their rounding
+        elements = elements * factor
+    if spec.scale is None:
+        return array_kernels.narrow(xp, elements, split)
+    return elements.astype(split.dtype) if xp is np else elements.to(split.dtype)
+
+
+def _size(array: Any) -> int:
+    return math.prod(array.shape)
+
+
+def in_blocks(xp: Any, rows: Any, size: int) -> Any:
+    """[rows, length] → [rows, blocks, size], the last block padded with zeros."""
+    count, length = rows.shape
+    fill = -length % size
+    if fill:
+        zeros = np.zeros((count, fill), rows.dtype) if xp is np else rows.new_zeros((count, fill))
+        rows = xp.concatenate([rows, zeros], 1)
+    return rows.reshape(count, (length + fill) // size, size)
+
+
+def scaled_blocks(xp: Any, split: Any, spec: BlockSpec) -> tuple[Any, tuple[Any, ...]]:
+    """The blocks divided by their scales, and the factors [..., 1] that undo it, in order.
+
+    Blocks with NaN or infinity become NaN.
+    """
+    if spec.scale is not None:
+        with np.errstate(
+            over="ignore"
+        ):  # NVFP4 is defined on float32: larger numbers become infinity, and their block NaN
+            split = array_kernels.cast(xp, split, xp.float32)
+        largest = xp.amax(abs(split), -1)
+        tensor_scale = tensor_scales(xp, largest, spec)
+        factors, scales = rounded_scales(xp, largest, spec, tensor_scale)
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled = array_kernels.keep_nonzero_visible(xp, split * factors[..., None], split)
+            return scaled, (scales[..., None], _number(xp, tensor_scale[1]))
+    wide = array_kernels.widen(xp, split.reshape(-1)).reshape(split.shape)
+    largest = xp.amax(abs(wide), -1)
+    exponent = scale_exponents(xp, largest, spec)
+    bad = ~xp.isfinite(largest)[..., None]
+    down = xp.where(bad, np.nan, _power_of_two(xp, -exponent)[..., None])
+    return wide * down, (_power_of_two(xp, exponent)[..., None],)
+
+
+def scale_exponents(xp: Any, largest: Any, spec: BlockSpec) -> Any:
+    """The exponents (int64) of power-of-two scales from the largest magnitudes (float64) of blocks."""
+    bits = largest.view(xp.int64)
+    if spec.rule == "even":
+        bits = bits + (1 << (51 - spec.mantissa_bits))
+    exponent = (bits >> 52) - 1023 - spec.element_exponent
+    fraction = bits & ((1 << 52) - 1)
+    if spec.rule == "ceil":
+        exponent = exponent + (fraction != 0)
+    elif spec.rule == "rceil":
+        exponent = exponent + (fraction > int((spec.element_fraction - 1) * 2.0**52))
+    return xp.clip(exponent, MIN_SCALE_EXPONENT, MAX_SCALE_EXPONENT)
+
+
+def _power_of_two(xp: Any, exponent: Any) -> Any:
+    return ((exponent + 1023) << 52).view(xp.float64)
+
+
+def tensor_scales(xp: Any, largest: Any, spec: BlockSpec) -> tuple[np.float32, np.float32]:
+    """(s_enc, s_dec) of NVFP4 from the largest magnitudes (float32) of all blocks: 2688 / amax and its inverse.
+
+    Blocks with NaN or infinity are ignored; a tensor of zeros has the scale 1.
+    """
+    assert spec.scale is not None
+    amax = np.float32(xp.where(xp.isfinite(largest), largest, 0.0).max()) if _size(largest) else np.float32(0)
+    encode = np.float32(1)
+    if amax > 0:
+        with np.errstate(over="ignore"):
+            encode = min(np.float32(spec.scale.highest * spec.element.highest) / amax, np.float32(MAX_FLOAT32))
+    return encode, np.float32(1) / encode
+
+
+def rounded_scales(
+    xp: Any,
+    largest: Any,
+    spec: BlockSpec,
+    tensor_scale: tuple[np.float32, np.float32],
+    round_to: Callable = array_kernels.quantize,
+) -> tuple[Any, Any]:
+    """The scales of NVFP4 blocks from their largest magnitudes (float32).
+
+    Returns:
+        What each block is multiplied with before rounding (NaN for blocks with NaN or infinity) and the rounded block
+        scales s_b, both float32. Step by step as in Transformer Engine's reference quantizer.
+    """
+    assert spec.scale is not None
+    good = xp.isfinite(largest)
+    encode, decode = tensor_scale
+    per_element = encode * (np.float32(1) / np.float32(spec.element.highest))
+    target = xp.clip(xp.where(good, largest, 0.0) * _number(xp, per_element), None, spec.scale.highest)
+    scales = round_to(xp, target.reshape(-1), spec.scale, Rounding()).reshape(target.shape)
+    with np.errstate(divide="ignore", over="ignore"):
+        factors = xp.clip(1 / (scales * _number(xp, decode)), None, MAX_FLOAT32)
+    return array_kernels.cast(xp, xp.where(good, factors, np.nan), xp.float32), scales
+
+
+def _number(xp: Any, value: np.float32) -> Any:
+    """A scalar whose product with a float32 array is float32."""
+    return value if xp is np else float(value)

@@ -1,0 +1,102 @@
+"""The error-feedback states of a learner for all layers: commit, rollback, checkpoints, another number of learners.
+
+This module needs no PyTorch: states are numpy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lplab.compression import Compressor, LayerInfo, LayerState
+
+VERSION = 1
+
+
+class ErrorFeedbackState:
+    """The compressor states of one learner by parameter name.
+
+    Args:
+        compressor: makes the compressor of each layer.
+        infos: the layers.
+
+    Raises:
+        TypeError: not a compressor, for example the name of one.
+
+    >>> from lplab.compression import EFSign
+    >>> state = ErrorFeedbackState(EFSign(), {"w": LayerInfo("w", (2, 3))})
+    >>> state.states["w"]["residual"].shape
+    (6,)
+    """
+
+    def __init__(self, compressor: Compressor, infos: Mapping[str, LayerInfo]) -> None:
+        if not isinstance(compressor, Compressor):
+            raise TypeError(f"a compressor is needed, as lplab.compression.get makes one of a name, got {compressor!r}")
+        self.compressor = compressor
+        self.compressors = {name: compressor.for_layer(info) for name, info in infos.items()}
+        self.states: dict[str, LayerState] = {n: c.init(infos[n].shape) for n, c in self.compressors.items()}
+
+    def commit(self) -> None:
+        """Make all proposed arrays the current ones."""
+        for state in self.states.values():
+            state.commit()
+
+    def rollback(self) -> None:
+        """Discard all proposed arrays."""
+        for state in self.states.values():
+            state.rollback()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state to resume from: numpy arrays by layer and name, and the compressor they belong to."""
+        layers = {name: state.arrays() for name, state in self.states.items()}
+        return {"version": VERSION, "compressor": repr(self.compressor), "layers": layers}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Resume from :meth:`state_dict`, or from the mean of several (:func:`merge_ranks`).
+
+        Raises:
+            ValueError: another version, another compressor or other layers.
+        """
+        if saved["version"] != VERSION:
+            raise ValueError(f"the checkpoint is of version {saved['version']}, this lplab reads version {VERSION}")
+        compressor = saved["compressor"].replace("LargeOnly(", "DenseIfSmall(")  # its former name
+        if compressor != repr(self.compressor):
+            raise ValueError(f"the checkpoint is of {compressor}, this run compresses by {self.compressor!r}")
+        if set(saved["layers"]) != set(self.states):
+            raise ValueError(f"the checkpoint has the layers {sorted(saved['layers'])}, this run {sorted(self.states)}")
+        for name, arrays in saved["layers"].items():
+            self.states[name].load(arrays)
+
+
+def merge_ranks(saved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the states of all learners into one for any number of learners: their mean.
+
+    The part of the update still to be applied is the mean of the residuals, which is preserved if each of m learners
+    gets the mean of the n before. A run resumed from it is not bit for bit the uninterrupted one.
+
+    Args:
+        saved: :meth:`ErrorFeedbackState.state_dict` of each learner, or :meth:`HookState.state_dict` of each rank, in
+            the order of ranks.
+
+    >>> from lplab.compression import EFSign
+    >>> state = ErrorFeedbackState(EFSign(), {"w": LayerInfo("w", (2,))})
+    >>> one = state.state_dict() | {"layers": {"w": {"residual": np.array([2, 4], np.float32)}}}
+    >>> merge_ranks([state.state_dict(), one])["layers"]["w"]["residual"].tolist()
+    [1.0, 2.0]
+    """
+    first = saved[0]
+    layers = {
+        name: {key: _mean([one["layers"][name][key] for one in saved]) for key in arrays}
+        for name, arrays in first["layers"].items()
+    }
+    no_rank = {key: None for key in ("world", "rank") if key in first}
+    return {**first, **no_rank, "layers": layers}
+
+
+def _mean(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    total = np.asarray(arrays[0]).copy()
+    for array in arrays[1:]:
+        total += np.asarray(array)
+    return total / np.float32(len(arrays))

@@ -1,0 +1,30 @@
+"""Recorded training runs that ship with lplab: tensor magnitudes, gradient maxima, runs of many learners, AdaComp.
+
+>>> gradient_maxima().largest.shape[0], recorded("transformer").steps[:3]
+(400, (0, 50, 100))
+"""
+
+from lplab.recordings.adacomp import AdaCompRecording, adacomp_recording
+from lplab.recordings.gradients import GradientMaxima, gradient_maxima, gradients_at
+from lplab.recordings.learner_runs import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerRun, Setting, many_learners
+from lplab.recordings.magnitudes import Magnitudes, Recording, recorded
+
+residue_recording = adacomp_recording  # its former name, in older notebooks
+
+__all__ = [
+    "BETAS",
+    "CHUNKS",
+    "LEARNERS",
+    "LEARNING_RATES",
+    "AdaCompRecording",
+    "GradientMaxima",
+    "LearnerRun",
+    "Magnitudes",
+    "Recording",
+    "Setting",
+    "adacomp_recording",
+    "gradient_maxima",
+    "gradients_at",
+    "many_learners",
+    "recorded",
+]

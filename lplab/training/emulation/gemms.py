@@ -1,0 +1,190 @@
+"""The three products of a layer under a recipe, for linear layers, products of two tensors and convolutions.
+
+All operands are rounded here. In the forward pass these are both factors; the backward pass uses the rounded factors
+again. In the backward pass the output gradient is rounded, once for dx and once for dW. Results are rounded where the
+rules say so. A trained clip has been applied before (its rule rounds nothing here). Sums are native float32 unless the
+rules name an accumulator. Second derivatives are not defined.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from lplab.training.emulation.im2col_conv import convolution, convolution_backward
+from lplab.training.emulation.quantized_op import QuantizedOp, detach_view
+
+
+def rounded_input(x: Tensor, op: QuantizedOp) -> Tensor:
+    """The input of a layer, rounded, unless a trained clip has rounded it."""
+    return x if op.rules.activation.learned else op.activation(x)
+
+
+def rounded_factors(a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> tuple[Tensor, Tensor]:
+    """Both factors of a product, rounded as activations or as weight."""
+    if "product" in op.kinds:
+        return rounded_input(a, op), rounded_input(b, op)
+    if weight_left:
+        return op.round("weight", a), rounded_input(b, op)
+    return rounded_input(a, op), op.round("weight", b)
+
+
+def as_matrix_stack(x: Tensor) -> Tensor:
+    """A stack of matrices in a layout that PyTorch can multiply without copying it in every product."""
+    if x.ndim <= 3 or x.is_contiguous() or x.mT.is_contiguous():
+        return x
+    return x.mT.contiguous().mT if x.stride(-2) == 1 else x.contiguous()
+
+
+class Linear(torch.autograd.Function):
+    """y = x · Wᵀ + b for x [..., in] and W [out, in]."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, ready: bool = False
+    ) -> Tensor:
+        """Round the operands, multiply, add the bias, round the output. ``ready``: the weight is rounded already."""
+        x, weight = rounded_input(x, op), weight if ready else op.round("weight", weight)
+        ctx.save_for_backward(x, weight)
+        ctx.op = op
+        if op.rules.accumulator is None:
+            return op.round("output", detach_view(functional.linear(x, weight, bias)))
+        y = op.matmul(x, weight.t())
+        return op.round("output", detach_view(y if bias is None else y + bias))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> Any:
+        """dx = dy · W, dW = dyᵀ · x, db = Σ dy."""
+        (x, weight), op = ctx.saved_tensors, ctx.op
+        for_dx, for_dw, for_db = ctx.needs_input_grad[:3]
+        db = dy.reshape(-1, dy.shape[-1]).sum(0) if for_db else None  # first, while dy is in the cache
+        dy_dx, dy_dw = op.gradients(dy, for_dx, for_dw)
+        dx = dw = None
+        if dy_dx is not None:
+            dx = op.round("input_gradient", op.matmul(dy_dx, weight))
+        if dy_dw is not None:
+            rows = dy_dw.reshape(-1, dy_dw.shape[-1])
+            dw = op.round("weight_gradient", op.matmul(rows.t(), x.reshape(-1, x.shape[-1])))
+        return dx, dw, db, None, None
+
+
+class Product(torch.autograd.Function):
+    """y = a · b for matrices or stacks of them, which broadcast.
+
+    The gradient of the left operand is the backward product (dx), that of the right one the update product (dW); with
+    ``weight_left`` the two are exchanged.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> Tensor:
+        """Round the operands, multiply, round the output."""
+        a, b = rounded_factors(as_matrix_stack(a), as_matrix_stack(b), op, weight_left)
+        ctx.save_for_backward(a, b)
+        ctx.op, ctx.weight_left = op, weight_left
+        return op.round("output", detach_view(op.matmul(a, b)))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> Any:
+        """da = dy · bᵀ, db = aᵀ · dy, summed where an operand was broadcast."""
+        (a, b), op = ctx.saved_tensors, ctx.op
+        for_a, for_b = ctx.needs_input_grad[:2]
+        if ctx.weight_left:
+            dy_b, dy_a = op.gradients(dy, for_b, for_a)
+            role_a, role_b = "weight_gradient", "input_gradient"
+        else:
+            dy_a, dy_b = op.gradients(dy, for_a, for_b)
+            role_a, role_b = "input_gradient", "weight_gradient"
+        da = db = None
+        if dy_a is not None:
+            da = op.round(role_a, op.matmul(dy_a, b.transpose(-1, -2)).sum_to_size(a.shape))
+        if dy_b is not None:
+            db = op.round(role_b, op.matmul(a.transpose(-1, -2), dy_b).sum_to_size(b.shape))
+        return da, db, None, None
+
+
+class Convolution(torch.autograd.Function):
+    """y = conv(x, W) + b in one, two or three dimensions, with groups; also the transposed convolution."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: tuple) -> Tensor:
+        """Round the operands, convolve, add the bias, round the output.
+
+        ``geometry`` is what follows the bias in aten::convolution.
+        """
+        x, weight = rounded_input(x, op), op.round("weight", weight)
+        ctx.save_for_backward(x, weight)
+        ctx.op, ctx.geometry = op, geometry
+        ctx.bias_sizes = None if bias is None else list(bias.shape)
+        if op.rules.accumulator is not None:
+            return op.round("output", convolution(x, weight, bias, geometry, op))
+        return op.round("output", torch.ops.aten.convolution(x, weight, bias, *geometry))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> Any:
+        """One call of PyTorch's backward convolution where both products use the same dy, else two."""
+        (x, weight), op = ctx.saved_tensors, ctx.op
+        for_dx, for_dw, for_db = ctx.needs_input_grad[:3]
+        db = dy.sum([0, *range(2, dy.ndim)]) if for_db else None  # first, while dy is in the cache
+        dy_dx, dy_dw = op.gradients(dy, for_dx, for_dw)
+        if op.rules.accumulator is not None:
+            dx, dw = convolution_backward(dy_dx, dy_dw, x, weight, ctx.geometry, op)
+        elif dy_dx is dy_dw:
+            dx, dw = _backward(dy_dx, x, weight, ctx.geometry, for_dx, for_dw)
+        else:
+            dx = _backward(dy_dx, x, weight, ctx.geometry, True, False)[0]
+            dw = _backward(dy_dw, x, weight, ctx.geometry, False, True)[1]
+        dx = None if dx is None else op.round("input_gradient", dx)
+        dw = None if dw is None else op.round("weight_gradient", dw)
+        return dx, dw, db, None, None
+
+
+def _backward(dy: Tensor | None, x: Tensor, weight: Tensor, geometry: tuple, dx: bool, dw: bool) -> tuple:
+    if dy is None:
+        return None, None
+    backward = torch.ops.aten.convolution_backward
+    return backward(dy, x, weight, None, *geometry, [dx, dw, False])[:2]
+
+
+class Bilinear(torch.autograd.Function):
+    """Any function that is linear in each of two tensors, such as an einsum; its gradients are those of autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool, compute: Any) -> Tensor:
+        """Round the operands, compute, round the output. ``compute`` takes the two tensors."""
+        a, b = rounded_factors(a, b, op, weight_left)
+        if op.rules.accumulator is not None:
+            raise NotImplementedError(
+                f"{op.name}: an accumulator needs a product that is written as matmul, linear or conv; "
+                f"got {getattr(compute, 'label', 'another one')}"
+            )
+        ctx.save_for_backward(a, b)
+        ctx.op, ctx.compute, ctx.weight_left = op, compute, weight_left
+        return op.round("output", detach_view(compute(a, b)))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> Any:
+        """The product is computed again to differentiate it. It is linear, so only its shape matters."""
+        (a, b), op = ctx.saved_tensors, ctx.op
+        for_a, for_b = ctx.needs_input_grad[:2]
+        needed = (for_b, for_a) if ctx.weight_left else (for_a, for_b)
+        first, second = op.gradients(dy, *needed)
+        dy_a, dy_b = (second, first) if ctx.weight_left else (first, second)
+        roles = ("weight_gradient", "input_gradient") if ctx.weight_left else ("input_gradient", "weight_gradient")
+        with torch.enable_grad():
+            a, b = a.detach().requires_grad_(for_a), b.detach().requires_grad_(for_b)
+            y = ctx.compute(a, b)
+        da = torch.autograd.grad(y, a, dy_a, retain_graph=for_b)[0] if for_a else None
+        db = torch.autograd.grad(y, b, dy_b)[0] if for_b else None
+        da = None if da is None else op.round(roles[0], da)
+        db = None if db is None else op.round(roles[1], db)
+        return da, db, None, None, None

@@ -1,0 +1,75 @@
+"""Convolutions as matrix products, for accumulators that round every addition: one or two dimensions, with groups.
+
+The order of the additions is that of the rows of ``functional.unfold``: channel by channel, each kernel row by row; in
+the update product, image by image and position by position.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional
+
+from lplab.arithmetic.im2col import im2col
+from lplab.training.emulation.quantized_op import QuantizedOp
+
+
+def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple, op: QuantizedOp) -> Tensor:
+    """Conv(x, weight) + bias; ``geometry`` as in :class:`lplab.training.emulation.gemms.Convolution`."""
+    x4, w4, shape = _in_two_dimensions(x, weight, geometry, op)
+    groups = geometry[5]
+    columns = _columns(x4, w4, shape, groups)  # [group, kernel, batch · positions]
+    rows = w4.reshape(groups, w4.shape[0] // groups, -1)
+    y = op.matmul(rows, columns).reshape(w4.shape[0], x.shape[0], -1).transpose(0, 1)
+    y = y.reshape(x.shape[0], w4.shape[0], *_size(x4, w4, shape)[4 - x.ndim :])
+    return y if bias is None else y + bias.reshape(1, -1, *[1] * (x.ndim - 2))
+
+
+def convolution_backward(
+    dy_dx: Tensor | None, dy_dw: Tensor | None, x: Tensor, weight: Tensor, geometry: tuple, op: QuantizedOp
+) -> tuple[Tensor | None, Tensor | None]:
+    """The two products of the backward pass, each with its own output gradient."""
+    x4, w4, shape = _in_two_dimensions(x, weight, geometry, op)
+    groups, dx, dw = geometry[5], None, None
+    if dy_dw is not None:
+        columns = _columns(x4, w4, shape, groups)
+        dw = op.matmul(_rows(dy_dw, groups), columns.transpose(1, 2)).reshape(weight.shape)
+    if dy_dx is not None:
+        rows = w4.reshape(groups, w4.shape[0] // groups, -1)
+        columns = op.matmul(rows.transpose(1, 2), _rows(dy_dx, groups))
+        columns = columns.reshape(columns.shape[0] * columns.shape[1], x.shape[0], -1).transpose(0, 1)
+        dx = functional.fold(columns, x4.shape[2:], w4.shape[2:], **shape).reshape(x.shape)
+    return dx, dw
+
+
+def _in_two_dimensions(
+    x: Tensor, weight: Tensor, geometry: tuple, op: QuantizedOp
+) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    stride, padding, dilation, transposed, _, _ = geometry
+    if transposed or x.ndim not in (3, 4):
+        what = "transposed convolution" if transposed else "convolution in three dimensions"
+        raise NotImplementedError(f"{op.name}: a {what} with an accumulator is not supported; pass accumulator=None")
+    if x.ndim == 3:
+        x, weight = x[:, :, None], weight[:, :, None]
+        stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
+    return x, weight, {"stride": stride, "padding": padding, "dilation": dilation}
+
+
+def _columns(x: Tensor, weight: Tensor, shape: dict[str, Any], groups: int) -> Tensor:
+    """The inputs of each output: [group, inputs · kernel, batch · positions]."""
+    columns = im2col(x, tuple(weight.shape[2:]), **shape)
+    return columns.reshape(groups, -1, columns.shape[1])
+
+
+def _rows(dy: Tensor, groups: int) -> Tensor:
+    """An output gradient as [group, outputs, batch · positions]."""
+    return dy.flatten(2).reshape(dy.shape[0], groups, dy.shape[1] // groups, -1).permute(1, 2, 0, 3).flatten(2)
+
+
+def _size(x: Tensor, weight: Tensor, shape: dict[str, Any]) -> list[int]:
+    """Height and width of the output."""
+    sizes = zip(x.shape[2:], weight.shape[2:], shape["stride"], shape["padding"], shape["dilation"], strict=True)
+    return [(size + 2 * pad - step * (kernel - 1) - 1) // stride + 1 for size, kernel, stride, pad, step in sizes]

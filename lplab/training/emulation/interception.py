@@ -1,0 +1,110 @@
+"""The hooks and the function mode that intercept what a quantized model computes.
+
+While a quantized model runs, a :class:`torch.overrides.TorchFunctionMode` receives each function of PyTorch that is
+called (``nn.Linear`` and ``x @ w`` alike) and passes it to its handler of
+:mod:`lplab.training.emulation.op_handlers`. Hooks before and after each module record which module is running.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+
+from lplab.training.emulation.model_state import Emulation, ModuleCall
+from lplab.training.emulation.op_handlers import HANDLERS
+
+
+class QuantizationMode(TorchFunctionMode):
+    """Passes every function of PyTorch that is called to its handler, if it has one.
+
+    Args:
+        emulation: of the model.
+        caller: the call of the model during which the mode is on; None where a ``with`` block closes the mode.
+    """
+
+    def __init__(self, emulation: Emulation, caller: FrameType | None = None) -> None:
+        super().__init__()
+        self.emulation, self.caller = emulation, caller
+
+    def nested(self) -> QuantizationMode:
+        """The same mode for use inside a handler, where PyTorch has switched this one off."""
+        return QuantizationMode(self.emulation)
+
+    def is_left_behind(self) -> bool:
+        """Whether the call has ended without closing the mode, as after Ctrl-C. It must not act on other models."""
+        if self.caller is None or torch.compiler.is_compiling():
+            return False
+        try:
+            self.caller.clear()
+        except RuntimeError:  # Python refuses while the call is going on
+            return False
+        return True
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the handler of the function; the function itself where there is none."""
+        handler = HANDLERS.get(func)
+        if handler is None or not self.emulation.enabled or self.is_left_behind():
+            return func(*args, **(kwargs or {}))
+        return handler(self.emulation, func, args, kwargs or {})
+
+
+class PreForwardHook:
+    """The hook that runs before a module; it knows the module's name."""
+
+    def __init__(self, emulation: Emulation, name: str) -> None:
+        self.emulation, self.name = emulation, name
+
+    def __call__(self, module: nn.Module, args: Any) -> None:
+        """Record the call; the first call switches the mode on."""
+        begin_call(self.emulation, self.name, module)
+
+
+class ForwardHook:
+    """The hook that runs after a module, also where the module raised an error."""
+
+    def __init__(self, emulation: Emulation) -> None:
+        self.emulation = emulation
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        """Remove the call; the end of the first call switches the mode off."""
+        thread = self.emulation.thread
+        thread.calls.pop()
+        if not thread.calls:
+            thread.modes.pop().__exit__(None, None, None)
+            thread.shared.clear()
+
+
+def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
+    """Record the call of a module. It must be called by a hook: the module's own call is two frames further out."""
+    thread = emulation.thread
+    if thread.modes and thread.modes[-1].is_left_behind():
+        _reset_after_interrupt(emulation)
+    if not thread.calls:
+        if torch.is_grad_enabled():
+            for op in emulation.ops.values():
+                op.end_step()
+        mode = QuantizationMode(emulation, None if torch.compiler.is_compiling() else sys._getframe(2))
+        thread.modes.append(mode)
+        mode.__enter__()
+    thread.calls.append(ModuleCall(name, module))
+    if len(thread.calls) == 1 and not emulation.is_identity and any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
+        raise RuntimeError(
+            "torch.autocast is on, and a recipe decides formats itself; call the model outside of autocast"
+        )
+
+
+def _reset_after_interrupt(emulation: Emulation) -> None:
+    """Reset the state of the thread after KeyboardInterrupt; forward hooks do not run for it."""
+    thread = emulation.thread
+    mode = thread.modes[-1]
+    if _get_current_function_mode() is mode:
+        mode.__exit__(None, None, None)  # a mode below others stays there, and passes everything through
+    for open_items in (thread.calls, thread.modes, thread.shared):
+        open_items.clear()

@@ -1,0 +1,290 @@
+"""The table of handlers: how each function of PyTorch is computed under a recipe.
+
+A handler takes the emulation, the function and its arguments. ``nn.Linear`` and ``functional.linear``, or ``a @ b`` and
+``torch.matmul``, have the same handler. Where the rules round nothing, the handler calls the function itself, so that
+float32 is bit for bit what PyTorch computes.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lplab.training.emulation.attention import attention
+from lplab.training.emulation.convolutions import convolutions
+from lplab.training.emulation.gemms import Bilinear, Linear, Product, as_matrix_stack
+from lplab.training.emulation.model_state import Emulation
+from lplab.training.emulation.observed_ops import call_observed
+from lplab.training.emulation.quantized_op import PRODUCT, QuantizedOp, round_with_ste, rounded_gradient
+from lplab.training.emulation.recurrent import gru, gru_cell, lstm, lstm_cell
+
+Handler = Callable[[Emulation, Any, tuple, dict], Any]
+
+
+def is_weight(x: Tensor) -> bool:
+    """Whether a tensor is a parameter or a view of one, such as its transpose."""
+    base = x._base if x._base is not None else x
+    return isinstance(base, nn.Parameter)
+
+
+def linear(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``functional.linear``, that is ``nn.Linear`` too."""
+    x, weight, bias = _linear_arguments(*args, **kwargs)
+    op = emulation.op("linear")
+    if op.rules.is_identity:
+        return call_observed(op, func, args, kwargs, ("activation", x), ("weight", weight))
+    return Linear.apply(emulation.clipped(x, op), weight, bias, op)
+
+
+def _linear_arguments(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple:
+    return input, weight, bias
+
+
+def matmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``a @ b`` and all its spellings; vectors and broadcasting as in PyTorch."""
+    a, b = _two(*args, **kwargs)
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor) and a.is_floating_point() and a.ndim and b.ndim):
+        return func(*args, **kwargs)
+    if not a.layout == b.layout == torch.strided:
+        return SPARSE(emulation, func, args, kwargs)
+    op, left = _product_op(emulation, "matmul", a, b)
+    if op.rules.is_identity:
+        return call_observed(op, func, args, kwargs, *_roles(op, a, b, left))
+    rows, columns = a.ndim == 1, b.ndim == 1
+    a, b = (a[None] if rows else a), (b[:, None] if columns else b)
+    if op.rules.activation.learned is not None:
+        a, b = as_matrix_stack(a), as_matrix_stack(b)  # one copy of a view here, instead of one in each pass over it
+    y = Product.apply(*_clipped(emulation, op, a, b, left), op, left)
+    y = y.squeeze(-1) if columns else y
+    return y.squeeze(-1 if columns else -2) if rows else y
+
+
+def _two(*tensors: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """The two factors, given by position or by keyword."""
+    if "out" in kwargs:
+        raise ValueError("a product under a recipe cannot write into out=; assign its result")
+    factors = (
+        *tensors,
+        *(kwargs[name] for name in ("self", "input", "other", "mat2", "tensor2", "vec") if name in kwargs),
+    )
+    return factors[0], factors[1]
+
+
+def rmatmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``a @ b``, called as a method of b."""
+    return matmul(emulation, torch.matmul, (args[1], args[0]), {})
+
+
+def _product_op(emulation: Emulation, op_kind: str, a: Tensor, b: Tensor) -> tuple[QuantizedOp, bool]:
+    """The op of a product, and whether the weight (if there is one) is the left factor."""
+    left, right = is_weight(a), is_weight(b)
+    if left or right:
+        return emulation.op(op_kind), left and not right
+    return emulation.op(op_kind, PRODUCT, own=False), False
+
+
+def _roles(op: QuantizedOp, a: Tensor, b: Tensor, weight_left: bool) -> tuple[tuple[str, Tensor], tuple[str, Tensor]]:
+    """Both factors with their roles, in the order of the call."""
+    if "product" in op.kinds:
+        return ("activation", a), ("activation", b)
+    return (("weight", a), ("activation", b)) if weight_left else (("activation", a), ("weight", b))
+
+
+def _clipped(emulation: Emulation, op: QuantizedOp, a: Tensor, b: Tensor, weight_left: bool) -> tuple[Tensor, Tensor]:
+    """Both factors; activations are rounded under the trained clip, where there is one."""
+    if op.rules.activation.learned is None:
+        return a, b
+    if "product" in op.kinds:
+        return emulation.clipped(a, op), emulation.clipped(b, op)
+    return (a, emulation.clipped(b, op)) if weight_left else (emulation.clipped(a, op), b)
+
+
+def addmm(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """β·c + α·(a @ b): ``addmm``, ``addmv``, ``baddbmm``."""
+    kwargs = dict(kwargs)
+    beta, alpha = kwargs.pop("beta", 1), kwargs.pop("alpha", 1)
+    named = [kwargs[n] for n in ("input", "mat1", "batch1", "mat", "mat2", "batch2", "vec") if n in kwargs]
+    c, a, b = (*args, *named)
+    y = matmul(emulation, torch.matmul, (a, b), {})
+    y = y if alpha == 1 else y * alpha
+    return y if beta == 0 else y + (c if beta == 1 else c * beta)
+
+
+class Einsum:
+    """An einsum of two tensors as a function of them."""
+
+    def __init__(self, equation: str) -> None:
+        self.equation = equation
+        self.label = f"einsum {equation!r}"
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        """Compute it."""
+        return torch.einsum(self.equation, a, b)
+
+
+def einsum(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``torch.einsum`` of two tensors; with one tensor there is no product."""
+    equation, *tensors = args
+    tensors = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    if len(tensors) < 2:
+        return func(*args, **kwargs)
+    if len(tensors) > 2 or not isinstance(equation, str):
+        raise NotImplementedError(
+            f"{emulation.location}: an einsum of {len(tensors)} tensors has no quantized form; "
+            "write it as products of two"
+        )
+    return bilinear(emulation, Einsum(equation), func, (*args,), kwargs, *tensors)
+
+
+def inner(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``torch.inner``: sums over the last axis of both."""
+    a, b = _two(*args, **kwargs)
+    if not (a.ndim and b.ndim):
+        return func(*args, **kwargs)
+    return bilinear(emulation, Tensordot(([-1], [-1])), func, args, kwargs, a, b)
+
+
+class Tensordot:
+    """A tensordot as a function of its two tensors."""
+
+    label = "tensordot"
+
+    def __init__(self, dims: Any) -> None:
+        self.dims = dims
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        """Compute it."""
+        return torch.tensordot(a, b, dims=self.dims)
+
+
+def tensordot(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``torch.tensordot``."""
+    a, b, *rest = args
+    return bilinear(emulation, Tensordot(kwargs.get("dims", rest[0] if rest else 2)), func, args, kwargs, a, b)
+
+
+def bilinear(emulation: Emulation, compute: Any, func: Any, args: tuple, kwargs: dict, a: Tensor, b: Tensor) -> Tensor:
+    """A product of two tensors in any notation; integers and complex numbers are not rounded."""
+    if not (a.is_floating_point() and b.is_floating_point()):
+        return func(*args, **kwargs)
+    op, left = _product_op(emulation, "einsum", a, b)
+    if op.rules.is_identity:
+        return call_observed(op, func, args, kwargs, *_roles(op, a, b, left))
+    return Bilinear.apply(*_clipped(emulation, op, a, b, left), op, left, compute)
+
+
+def embedding(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """A lookup: the table (or, without a scale, the vectors that were looked up) and its gradient are rounded."""
+    ids, table, *rest = (*args, *(kwargs.pop(name) for name in ("input", "weight") if name in kwargs))
+    op = emulation.op("embedding", frozenset({"embedding"}))
+    if op.rules.is_identity:
+        return call_observed(op, func, (ids, table, *rest), kwargs, ("weight", table), is_product=False)
+    if kwargs.get("sparse") or (len(rest) > 4 and rest[4]):
+        raise NotImplementedError(f"{emulation.location}: sparse gradients cannot be rounded; pass sparse=False")
+    if not op.rules.weight_gradient.is_identity:
+        table = rounded_gradient(table.view_as(table), op, "weight_gradient")
+    needs_whole_table = op.rules.weight.scaling is not None or op.rules.weight.quantizer is not None
+    if needs_whole_table:
+        return _with_gradient(func(ids, round_with_ste(table, op, "weight"), *rest, **kwargs), op)
+    return _with_gradient(round_with_ste(func(ids, table, *rest, **kwargs), op, "weight"), op)
+
+
+def _with_gradient(y: Tensor, op: QuantizedOp) -> Tensor:
+    """y rounded as an output; its gradient is rounded in the backward pass, where a rule says so."""
+    if not op.rules.output.is_identity:
+        y = round_with_ste(y, op, "output")
+    for role in ("output_gradient_dw", "output_gradient_dx"):
+        if not getattr(op.rules, role).is_identity:
+            return rounded_gradient(y, op, role)
+    return y
+
+
+def normalization(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """Batch, layer, group, instance and RMS normalization: computed in float32, the result rounded."""
+    op = emulation.op("normalization", frozenset({"normalization"}))
+    y = func(*args, **kwargs)
+    return y if op.rules.is_identity else _with_gradient(y, op)
+
+
+def multi_head_attention(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
+    """``nn.MultiheadAttention``: a copy of PyTorch's function, with the mode on for the products inside."""
+    with emulation.thread.modes[-1].nested():
+        return _ATTENTION_WITHOUT_CHECK(*args, **kwargs)
+
+
+def _without_torch_function_check(function: Any) -> Any:
+    """A copy of a function of PyTorch, with the ``__torch_function__`` check disabled."""
+    scope = {**function.__globals__, "has_torch_function": lambda *_: False}
+    copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+_ATTENTION_WITHOUT_CHECK = _without_torch_function_check(functional.multi_head_attention_forward)
+
+
+def unsupported(what: str, advice: str) -> Handler:
+    """A handler for a function without a quantized form: it raises, unless the recipe rounds nothing."""
+
+    def refuse(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
+        if emulation.rules_of(emulation.name, frozenset()).is_identity:
+            return func(*args, **kwargs)
+        raise NotImplementedError(f"{emulation.location}: {what} has no quantized form; {advice}")
+
+    return refuse
+
+
+SKIP = "name the module in skip=[…] to leave it in float32"
+SPARSE = unsupported("a product with a sparse matrix", f"make it dense, or {SKIP}")
+
+
+def _table() -> dict[Any, Handler]:
+    tensor = torch.Tensor
+    products = (torch.matmul, torch.mm, torch.bmm, torch.mv, torch.dot, torch.vdot, torch.linalg.matmul)
+    methods = (tensor.matmul, tensor.mm, tensor.bmm, tensor.mv, tensor.dot, tensor.vdot, tensor.__matmul__)
+    sums = (torch.addmm, torch.baddbmm, torch.addmv, tensor.addmm, tensor.baddbmm, tensor.addmv)
+    normalizations = ("batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm")
+    in_place = (tensor.addmm_, tensor.addmv_, tensor.baddbmm_, tensor.addbmm_)
+    return {
+        functional.linear: linear,
+        **dict.fromkeys((*products, *methods), matmul),
+        tensor.__rmatmul__: rmatmul,
+        **dict.fromkeys(sums, addmm),
+        torch.einsum: einsum,
+        torch.tensordot: tensordot,
+        **dict.fromkeys((torch.inner, tensor.inner), inner),
+        functional.embedding: embedding,
+        functional.scaled_dot_product_attention: attention,
+        functional.multi_head_attention_forward: multi_head_attention,
+        **{getattr(functional, name): normalization for name in normalizations},
+        **convolutions(),
+        torch.lstm: lstm,
+        torch.gru: gru,
+        torch.lstm_cell: lstm_cell,
+        torch.gru_cell: gru_cell,
+        **dict.fromkeys(
+            (torch.rnn_tanh, torch.rnn_relu, torch.rnn_tanh_cell, torch.rnn_relu_cell),
+            unsupported("a plain recurrent net (nn.RNN)", f"use nn.GRU or nn.LSTM, or {SKIP}"),
+        ),
+        functional.bilinear: unsupported(
+            "functional.bilinear", f"write it with torch.einsum, two tensors at a time, or {SKIP}"
+        ),
+        functional.embedding_bag: unsupported("an embedding bag", f"use nn.Embedding and a sum, or {SKIP}"),
+        torch.chain_matmul: unsupported("torch.chain_matmul", "write it with @"),
+        torch.linalg.multi_dot: unsupported("torch.linalg.multi_dot", "write it with @"),
+        **dict.fromkeys((torch.addbmm, tensor.addbmm), unsupported("torch.addbmm", "write it with torch.bmm and sum")),
+        **dict.fromkeys(in_place, unsupported("a product that is added in place", "use torch.addmm, addmv or baddbmm")),
+        torch.linalg.vecdot: unsupported("torch.linalg.vecdot", "write it with torch.einsum"),
+        torch.convolution: unsupported("torch.convolution", "use functional.conv1d, conv2d or conv3d"),
+        **dict.fromkeys((torch.sparse.mm, torch.smm, torch.hspmm, torch.sspaddmm), SPARSE),
+    }
+
+
+HANDLERS: dict[Any, Handler] = _table()

@@ -1,0 +1,119 @@
+"""PACT inside a model: activations rounded under a clip α that is trained with the weights of the layer.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from lplab.formats import IntFormat, Rounding
+from lplab.quantizers import Percentile, Quantizer, Sawb
+from lplab.quantizers.autograd import clamped_value
+from lplab.quantizers.reductions import clip_backward, clip_mask
+from lplab.training.emulation.prepared_rounding import prepared
+from lplab.training.emulation.quantized_op import QuantizedOp, StraightThrough
+from lplab.training.emulation.rounders import Rounded, Rounder, rounder_of
+from lplab.training.recipe.quant_spec import QuantSpec
+
+ALPHA = "pact_alpha"
+"""The parameter of a layer that holds α. It is trained, but is not part of ``state_dict``."""
+_WHOLE = Quantizer(IntFormat(8, symmetric=True), Percentile(99.9))
+
+
+def clipped(x: Tensor, op: QuantizedOp, module: nn.Module) -> Tensor:
+    """The input of a layer, rounded under its α; where the layer has no α, under the clip of SAWB."""
+    alpha = getattr(module, ALPHA, None)
+    learned = op.rules.activation.learned
+    assert learned is not None
+    if alpha is None or "/" in op.name:
+        return _by_statistics(x, op, min(learned.bits, 8))
+    if op.clip_signed is None and bool((x.detach().isfinite() & (x.detach() != 0)).any()):  # else no magnitude is known
+        op.clip_signed = bool((x.detach() < 0).any())
+        with torch.no_grad():
+            start = learned.initial or _WHOLE.scale(x.detach()) * 127
+            alpha.fill_(max(start, learned.least))
+    bound, signed = clamped_value(alpha, learned.least), bool(op.clip_signed)
+    if x.requires_grad or alpha.requires_grad:
+        values = Clip.apply(x, alpha, bound, learned.bits, signed)
+    else:
+        values = on_grid(x, bound, learned.bits, signed)
+    if op.watch is not None:
+        op.watch(op, "activation", x.detach(), Rounded(values.detach(), bound, bound))
+    return values
+
+
+def on_grid(x: Tensor, alpha: float, bits: int, signed: bool) -> Tensor:
+    """The nearest of 2^bits values over 0 … α, or of 2^bits − 1 over −α … α.
+
+    >>> on_grid(torch.tensor([6.6, -1.0]), 7.0, 4, signed=True), on_grid(torch.tensor([-1.0]), 3.0, 2, signed=False)
+    (tensor([ 7., -1.]), tensor([0.]))
+    """
+    steps = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
+    return prepared(IntFormat(bits, symmetric=signed, signed=signed), Rounding(), step=True)(x, scale=alpha / steps)
+
+
+class Clip(torch.autograd.Function):
+    """PACT as published: the gradient passes below α; above it (and, of signed numbers, below −α) it goes to α."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, alpha: Tensor, bound: float, bits: int, signed: bool) -> Tensor:
+        """Round. Save on which side of the bounds each number lies; on other devices than the CPU save x."""
+        ctx.has_sides = x.is_cpu and x.dtype == torch.float32
+        sides = torch.from_numpy(clip_mask(_flat(x.detach()), bound, signed)) if ctx.has_sides else None
+        ctx.save_for_backward(x if sides is None else sides, alpha)
+        ctx.bound, ctx.signed = bound, signed
+        return on_grid(x.detach(), bound, bits, signed)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """For x and for α."""
+        x, alpha = ctx.saved_tensors
+        if ctx.has_sides:
+            passed, total = clip_backward(x.numpy(), _flat(gradient))
+            for_x = torch.from_numpy(passed).reshape(gradient.shape)
+            return for_x, alpha.new_full(alpha.shape, total), None, None, None
+        above, below = x >= ctx.bound, (x <= -ctx.bound if ctx.signed else x < 0)
+        for_alpha = gradient[above].sum(
+            dtype=torch.float64
+        )  # few numbers: selecting them is faster than a sum over all
+        if ctx.signed:
+            for_alpha -= gradient[below].sum(dtype=torch.float64)
+        for_x = gradient.masked_fill(above.logical_or_(below), 0)
+        return for_x, for_alpha.to(alpha.dtype).reshape(alpha.shape), None, None, None
+
+
+def _flat(x: Tensor) -> np.ndarray:
+    return x.resolve_neg().contiguous().reshape(-1).numpy()
+
+
+def _by_statistics(x: Tensor, op: QuantizedOp, bits: int) -> Tensor:
+    """Round under SAWB's clip, which is computed from each input."""
+    bits = bits if bits in (2, 3, 4, 5, 7, 8) else 5
+    rounded = _statistics(bits)(x.detach(), 0, 1.0)
+    if op.watch is not None:
+        op.watch(op, "activation", x.detach(), rounded)
+    return StraightThrough.apply(x, PreRounded(rounded.values), "activation") if x.requires_grad else rounded.values
+
+
+@cache
+def _statistics(bits: int) -> Rounder:
+    return rounder_of(QuantSpec(quantizer=Sawb(bits, row="ternary" if bits == 2 else None)))
+
+
+class PreRounded:
+    """Stands for a quantized op whose result is known."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+
+    def round(self, role: str, x: Tensor) -> Tensor:
+        """The rounded values."""
+        return self.values

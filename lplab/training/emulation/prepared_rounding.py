@@ -1,0 +1,218 @@
+"""The compiled loops of :mod:`lplab.formats`, chosen once for a format and then called directly.
+
+``Format.quantize`` takes any input and dispatches each time, which costs some fifty microseconds. A small network does
+that a hundred times a step. Training rounds float32 tensors to the same few formats, so it dispatches once. The results
+are those of ``Format.quantize``, bit for bit; where there is no compiled loop, it is called.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lplab.arithmetic.threads import parallel_for
+from lplab.formats import Format, Rounding, counter_rng
+from lplab.formats.paths import array_kernels, kernel_selection, nearest_kernels, table_kernels
+from lplab.formats.paths.array_kernels import FLOAT_LAYOUTS
+from lplab.formats.rounding import MIN_FRACTION
+from lplab.formats.rounding_spec import Grid, Table
+
+MIN_ELEMENTS_BEFORE_LOADING = 2**18  # loading a loop takes milliseconds from disk, half a second the first time
+BLOCK = 2**12  # elements that a thread takes at a time
+MIN_ELEMENTS_TO_SHARE = 2**17  # smaller tensors are rounded by one thread
+_WORD = FLOAT_LAYOUTS["float32"]
+_seen: Counter[Any] = Counter()  # elements that each loop could have rounded so far; it affects only speed
+Loop = Callable[[int, int, int, int, tuple[int, int], float], None]
+"""Addresses of x and out, elements, the number of the first one, the keys of their random bits, scale."""
+_NO_KEY = 0, 0
+_ONE = np.float32(1)
+
+
+class Prepared:
+    """A format and a rounding, ready for many tensors.
+
+    Args:
+        format: any format of :mod:`lplab.formats`.
+        rounding: a ``Rounding``.
+        step: whether each call has a scale: then values are scale · format.quantize(x / scale).
+
+    >>> from lplab.formats import IntFormat
+    >>> Prepared(IntFormat(4), Rounding(), step=True)(torch.tensor([0.3, 9.0]), scale=0.5)
+    tensor([0.5000, 3.5000])
+    """
+
+    def __init__(self, format: Any, rounding: Rounding, step: bool = False) -> None:
+        self.format, self.rounding, self.step = format, rounding, step
+        self._key = _loop_key(format.rounding_spec, rounding, step)
+        self._loop: Loop | None = None
+        self._is_stochastic = rounding.is_stochastic
+
+    def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:
+        """Round a tensor (without gradient) into a new one."""
+        loop = self._loop or self._prepare(x.numel())
+        if loop is None or not _fits(x):
+            return self._slow(x, seed, scale)
+        if self._is_stochastic:
+            x = x.contiguous()  # random bits are numbered in this order
+        out = torch.empty_like(x)  # in the order of x where x is dense, such as a transposed matrix
+        x = _in_order(x, out)
+        count, key = x.numel(), counter_rng.keys(seed) if self._is_stochastic else _NO_KEY
+        if count < MIN_ELEMENTS_TO_SHARE:
+            loop(x.data_ptr(), out.data_ptr(), count, 0, key, scale)
+        else:
+            _run_on_threads(loop, x.data_ptr(), out.data_ptr(), count, key, scale)
+        return out
+
+    def round_into(self, xs: list[Tensor], outs: list[Tensor], seeds: list[int]) -> None:
+        """Round many tensors into the memory of others of the same shapes, as if each were copied there."""
+        loop = self._loop or self._prepare(sum(x.numel() for x in xs))
+        keys = counter_rng.many_keys(seeds) if self._is_stochastic else [_NO_KEY] * len(xs)
+        for x, out, seed, key in zip(xs, outs, seeds, keys, strict=True):
+            count = x.numel()
+            if loop and count < MIN_ELEMENTS_TO_SHARE and _is_plain(x) and _is_plain(out):
+                loop(x.data_ptr(), out.data_ptr(), count, 0, key, 1.0)
+            else:
+                out.copy_(self(x, seed))
+        torch.autograd.graph.increment_version(outs)
+
+    def is_ready(self, size: int) -> bool:
+        """Whether a compiled loop is loaded; it is loaded once enough elements were rounded, ``size`` included."""
+        return (self._loop or self._prepare(size)) is not None
+
+    def _prepare(self, size: int) -> Loop | None:
+        if self._key is None:
+            return None
+        if _seen[self._key] < MIN_ELEMENTS_BEFORE_LOADING:
+            _seen[self._key] += size
+        if _seen[self._key] >= MIN_ELEMENTS_BEFORE_LOADING and kernel_selection.available():
+            self._loop = self._load()
+            self._key = self._key if self._loop else None
+        return self._loop
+
+    def _slow(self, x: Tensor, seed: int, scale: float) -> Tensor:
+        if not self.step:
+            return self.format.quantize(x, self.rounding, seed)
+        divisor = x.new_full((), scale)
+        return self.format.quantize(x / divisor, self.rounding, seed).mul_(divisor)
+
+    def _load(self) -> Loop | None:
+        plan = self.format.rounding_spec
+        if isinstance(plan, Table):
+            table = table_kernels.table_loop(plan, self.rounding)
+            return table and (lambda x, out, count, first, key, scale: table(x, out, count))
+        if nearest_kernels.nearest_kernel_key(plan, self.rounding, self.step):
+            call = nearest_kernels.nearest_kernel(plan, self.rounding, self.step)
+            return lambda x, out, count, first, key, scale: call(x, out, count, scale)
+        return _grid_loop(self._key, plan, self.rounding)
+
+
+def _loop_key(plan: Any, rounding: Rounding, step: bool) -> Any:
+    """The key of the compiled loop; None where there is none."""
+    if isinstance(plan, Table):
+        return None if step or rounding.is_stochastic else ("table", plan.values.size)
+    if not isinstance(plan, Grid) or plan.step != 1:
+        return None
+    return nearest_kernels.nearest_kernel_key(plan, rounding, step) or kernel_selection.kernel_key(
+        plan, rounding, "float32", step
+    )
+
+
+def _grid_loop(key: Any, plan: Grid, rounding: Rounding) -> Loop:
+    """As :mod:`lplab.formats.paths.kernel_selection` calls the same loop, with its constant arguments prepared."""
+    from lplab.formats.paths import numba_kernels
+
+    loop, step = numba_kernels.grid_loop(*key), key[5] == "step"
+    bits = rounding.random_bits if rounding.is_stochastic else 0
+    table = numba_kernels.grid_constants(array_kernels.constants(plan, rounding, "float32"), bits, "float32")
+    if step:  # the loop uses this number as the least quotient that is not zero
+        table[numba_kernels.SMALLEST] = _WORD.pattern(MIN_FRACTION)
+
+    address = table.ctypes.data
+
+    def run(x: int, out: int, count: int, first: int, keys: tuple[int, int], scale: float) -> None:
+        tail = *keys, 0, 0, 0, np.float32(scale) if step else _ONE
+        for done, blocks, length in kernel_selection.prefetch_chunks(count):
+            loop(x + 4 * done, out + 4 * done, blocks, length, address, first + done, *tail)
+
+    run.table = table  # type: ignore[attr-defined]  # keeps the address valid
+    return run
+
+
+class DualRounding:
+    """Two formats whose magnitudes are powers, ready to round the same numbers to both in one pass.
+
+    Args:
+        first, second: formats of one table each, such as the phases of radix-4 FP4.
+        rounding: a ``Rounding`` that is not stochastic.
+
+    >>> from lplab.formats import get
+    >>> even, odd = get("radix4_fp4_even"), get("radix4_fp4_odd")
+    >>> both = DualRounding(even, odd, Rounding("nearest_away"))(torch.full((100_000,), -30.0))
+    >>> both is None or (both[0][0], both[1][0], both[2]) == (-16, -32, 30)  # None until loops are worth loading
+    True
+    """
+
+    def __init__(self, first: Any, second: Any, rounding: Rounding) -> None:
+        self._ready = prepared(first, rounding), prepared(second, rounding)
+        powers = [table_kernels.power_loop_arguments(format.rounding_spec, rounding) for format in (first, second)]
+        self._powers = [each[:-1] for each in powers if each and each[-1]]  # with signs of zeros
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor, float] | None:
+        """A tensor (without gradient) rounded to both, and its largest magnitude, NaN where one is NaN.
+
+        None where that is no faster than one after the other: no loop is loaded, or several threads share the work.
+        """
+        count = x.numel()
+        is_ready = len(self._powers) == 2 and _fits(x) and all(ready.is_ready(count) for ready in self._ready)
+        if not is_ready or (count >= MIN_ELEMENTS_TO_SHARE and torch.get_num_threads() > 1):
+            return None
+        first, second = torch.empty_like(x), torch.empty_like(x)
+        x = _in_order(x, first)
+        largest = _two_powers()(x.data_ptr(), first.data_ptr(), second.data_ptr(), count, *self._powers)
+        return first, second, float(np.int32(largest).view(np.float32))
+
+
+@cache
+def _two_powers() -> Callable[..., int]:
+    from lplab.formats.paths import numba_nearest
+
+    return numba_nearest.two_powers_loop()
+
+
+def _fits(x: Tensor) -> bool:
+    """Whether a compiled loop can round it, once it is in memory order."""
+    return x.dtype == torch.float32 and x.is_cpu and not x.is_neg() and 0 < x.numel() < 2**31
+
+
+def _in_order(x: Tensor, out: Tensor) -> Tensor:
+    """The numbers of x in the order of memory in which those of ``out = empty_like(x)`` lie."""
+    return x if x.is_contiguous() or x.stride() == out.stride() else torch.empty_like(out).copy_(x)
+
+
+def _is_plain(x: Tensor) -> bool:
+    """Whether the numbers lie in memory one after the other, as they are."""
+    return x.is_contiguous() and x.dtype is torch.float32 and x.is_cpu and not x.is_neg()
+
+
+def _run_on_threads(loop: Loop, x: int, out: int, count: int, key: tuple[int, int], scale: float) -> None:
+    """A loop over a large tensor, on as many threads as PyTorch uses."""
+
+    def part(first: int, last: int) -> None:
+        start, size = BLOCK * first, min(BLOCK * last, count) - BLOCK * first
+        loop(x + 4 * start, out + 4 * start, size, start, key, scale)
+
+    parallel_for(part, -(-count // BLOCK), torch.get_num_threads(), MIN_ELEMENTS_TO_SHARE // BLOCK // 2)
+
+
+@lru_cache(maxsize=512)
+def prepared(format: Format, rounding: Rounding, step: bool = False) -> Prepared:
+    """The one :class:`Prepared` of a format and a rounding."""
+    return Prepared(format, rounding, step)

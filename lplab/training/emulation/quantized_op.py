@@ -1,0 +1,205 @@
+"""A quantized op: one product (or lookup, or normalization) of a model, with its rules and quantizer state.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lplab.quantizers import GradScale
+from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_of
+from lplab.training.recipe.recipe import LayerRules
+
+_SEED = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: multiples of it are spread evenly over 64 bits
+PRODUCT = frozenset({"product"})
+"""The kinds of a product of two activations."""
+Watcher = Callable[["QuantizedOp", str, Tensor, Rounded], None]
+
+
+@dataclass(eq=False, repr=False)
+class QuantizedOp:
+    """One product (or lookup, or normalization) of a model, computed under a recipe.
+
+    Args:
+        name: of the module, with the product's number where a module computes several: "attention/matmul2".
+        kinds: what the layer is (see ``lplab.training.recipe.recipe.KINDS``).
+        rules: how its tensors are rounded.
+        seed: of its random bits, together with the name, the role and the number of the call.
+
+    Attributes:
+        calls: random roundings so far, by role.
+        scale: the gradient scale of the layer, where a rule needs one.
+        clip_signed: whether a trained clip is for signed inputs; None before the first input.
+        watch: None, or a function (op, role, tensor before, :class:`Rounded`) that is called with every rounding.
+    """
+
+    name: str
+    kinds: frozenset[str] = frozenset()
+    rules: LayerRules = field(default_factory=LayerRules)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.calls: dict[str, int] = {}
+        self.watch: Watcher | None = None
+        self.clip_signed: bool | None = None
+        self.shared: list[Any] = []
+        self._rounders: dict[str, Any] = {}
+        self._both: dict[float, Any] = {}
+        per_layer = self.rules.output_gradient_dx.per_layer or self.rules.output_gradient_dw.per_layer
+        self.scale = GradScale(per_layer.scale, maximum=per_layer.maximum) if per_layer else None
+
+    def __repr__(self) -> str:
+        kinds = f", {'/'.join(sorted(self.kinds))}" if self.kinds else ""
+        return f"QuantizedOp({self.name!r}{kinds})"
+
+    # -- rounding ---------------------------------------------------------------------------------------------
+
+    def round(self, role: str, x: Tensor) -> Tensor:
+        """The tensor rounded by the rule of this role; x itself where nothing is rounded."""
+        rule = getattr(self.rules, role)
+        if rule.is_identity:
+            if self.watch is not None:
+                self.watch(self, role, x, Rounded(x, 1.0))
+            return x
+        seed = self.seed_of(role) if rule.is_random else 0
+        if role not in self._rounders:
+            self._rounders[role] = rounder_of(rule)
+        rounded = self._rounders[role](x.detach(), seed, self.scale.scale if self.scale else 1.0)
+        if self.watch is not None:
+            self.watch(self, role, x, rounded)
+        return detach_view(rounded.values)
+
+    def activation(self, x: Tensor) -> Tensor:
+        """The input of a layer, rounded; an input that several layers take one after the other is rounded once.
+
+        ``shared`` belongs to the whole model: the last tensor that was rounded, its version, its rule and the result.
+        It holds a reference to the tensor, so that no other tensor can get the same identity.
+        """
+        rule = self.rules.activation
+        if rule.is_identity or self.watch is not None or x.is_inference():
+            return self.round("activation", x)
+        last = next(iter(self.shared), None)  # read once: another thread may write it
+        if last is not None and last[0] is x and last[1] == x._version and last[2] == rule:
+            return last[3]
+        rounded = self.round("activation", x)
+        self.shared[:] = [(x, x._version, rule, rounded)]
+        return rounded
+
+    def gradients(self, dy: Tensor, for_dx: bool, for_dw: bool) -> tuple[Tensor | None, Tensor | None]:
+        """An output gradient rounded for dx and for dW; the same tensor where both have the same rule."""
+        in_one_pass = self._both_gradients(dy) if for_dx and for_dw else None
+        if in_one_pass is not None:
+            return in_one_pass
+        if self.scale is not None and (for_dx or for_dw):
+            self.scale.vote(dy)
+        rules = self.rules
+        same = rules.output_gradient_dx == rules.output_gradient_dw and not rules.output_gradient_dx.is_random
+        dx = self.round("output_gradient_dx", dy) if for_dx else None
+        if not for_dw:
+            return dx, None
+        return dx, dx if same and dx is not None else self.round("output_gradient_dw", dy)
+
+    def _both_gradients(self, dy: Tensor) -> tuple[Tensor, Tensor] | None:
+        """As :meth:`gradients`, in one pass over dy; None where that is not possible."""
+        if self.scale is None or not self.scale.is_set or self.watch is not None:
+            return None
+        scale = self.scale.scale
+        if scale not in self._both:
+            self._both[scale] = dual_rounding(self.rules.output_gradient_dx, self.rules.output_gradient_dw, scale)
+        rounded = self._both[scale] and self._both[scale](dy.detach())
+        if rounded is None:
+            return None
+        self.scale.vote_for(rounded[2])
+        return detach_view(rounded[0]), detach_view(rounded[1])
+
+    def end_step(self) -> None:
+        """Update the gradient scale by the gradients since the last call."""
+        if self.scale is not None and self.scale.votes:
+            self.scale.update()
+
+    def seed_of(self, role: str) -> int:
+        """A seed that no other op, role or call has."""
+        count = self.calls.get(role, 0)
+        self.calls[role] = count + 1
+        location = zlib.crc32(f"{self.name}/{role}".encode())
+        return ((self.seed << 32 | location) * _SEED + count * 0xD1B54A32D192ED03) % 2**63
+
+    # -- products ---------------------------------------------------------------------------------------------
+
+    def matmul(self, a: Tensor, b: Tensor) -> Tensor:
+        """``a @ b``, summed by the accumulator of the rules."""
+        accumulator = self.rules.accumulator
+        if accumulator is None:
+            return torch.mm(a, b) if a.ndim == b.ndim == 2 else torch.matmul(a, b)  # mm checks no shapes, and is faster
+        from lplab.arithmetic import matmul
+
+        seed = self.seed_of("accumulator") if accumulator.rounding.is_stochastic else None
+        return matmul(a, b, accumulator, seed=seed)
+
+    # -- state ------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold."""
+        scale = self.scale.state_dict() if self.scale else None
+        counts = {"calls": dict(self.calls), "kinds": sorted(self.kinds)}
+        return counts | {"scale": scale, "clip_signed": self.clip_signed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        self.calls, self.clip_signed = dict(state["calls"]), state["clip_signed"]
+        if self.scale is not None and state["scale"] is not None:
+            self.scale.load_state_dict(state["scale"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and files have no watcher, and hold no tensors."""
+        return {**self.__dict__, "watch": None, "shared": [], "_rounders": {}, "_both": {}}
+
+
+def detach_view(x: Tensor) -> Tensor:
+    """The same numbers, no longer a view: the result of a Function may then be changed in place, as by ``relu_``."""
+    return x.data if x._is_view() else x
+
+
+class StraightThrough(torch.autograd.Function):
+    """Round one operand of a product in the forward pass; pass the gradient on unchanged."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, op: QuantizedOp, role: str) -> Tensor:
+        """Round."""
+        rounded = op.round(role, x)
+        return rounded.view_as(rounded) if rounded is x else rounded
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """The gradient itself."""
+        return gradient, None, None
+
+
+def rounded_gradient(x: Tensor, op: QuantizedOp, role: str) -> Tensor:
+    """The tensor itself, whose gradient will be rounded. It is no view, so that activations may work in place."""
+    if not x.requires_grad:
+        return x
+
+    def hook(gradient: Tensor) -> Tensor:
+        if op.scale is not None and role.startswith("output_gradient"):
+            op.scale.vote(gradient)  # no product uses this gradient, so it is counted here
+        return op.round(role, gradient)
+
+    x.register_hook(hook)
+    return x
+
+
+def round_with_ste(x: Tensor, op: QuantizedOp, role: str) -> Tensor:
+    """An operand rounded by the rule of its role, with a straight-through gradient."""
+    if getattr(op.rules, role).is_identity and op.watch is None:
+        return x
+    if x.requires_grad and torch.is_grad_enabled():
+        return StraightThrough.apply(x, op, role)
+    return op.round(role, x)

@@ -1,0 +1,168 @@
+"""The function that rounds tensors by a rule; it is chosen once for each rule.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lplab.formats import BlockFormat, FloatFormat, Rounding
+from lplab.quantizers import Quantizer, Sawb
+from lplab.quantizers.sawb import clip_for_row, integers_of
+from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
+from lplab.training.emulation.prepared_rounding import DualRounding, Prepared, prepared
+from lplab.training.recipe.quant_spec import QuantSpec
+
+
+class Rounded(NamedTuple):
+    """A rounded tensor, with its scale and the largest magnitude of its grid.
+
+    Attributes:
+        values: the numbers on the grid.
+        scale: what was divided out before and multiplied back after rounding.
+        limit: the largest magnitude of the grid; None where it is not known or differs from channel to channel.
+    """
+
+    values: Tensor
+    scale: float | Tensor = 1.0
+    limit: float | None = None
+
+
+Rounder = Callable[[Tensor, int, float], Rounded]
+"""(tensor without gradient, seed of the random bits, the layer's gradient scale) → rounded."""
+
+
+@lru_cache(maxsize=1024)
+def rounder_of(rule: QuantSpec) -> Rounder:
+    """The function that rounds by a rule.
+
+    >>> import torch
+    >>> rounder_of(QuantSpec("int4"))(torch.tensor([1.4, 99.0]), 0, 1.0).values
+    tensor([1., 7.])
+    """
+    if isinstance(rule.quantizer, Sawb):
+        return _sawb(rule.quantizer)
+    if rule.quantizer is not None:
+        return _from_quantizer(rule.quantizer)
+    if rule.per_layer:
+        return _per_layer(rule)
+    if rule.scaling is not None:
+        quantizer = Quantizer(rule.format, rule.scaling, rule.rounding, rule.axis)
+        top = rule.format.max
+
+        def scaled(x: Tensor, seed: int, scale: float) -> Rounded:
+            values, used = quantizer.quantize_with_scale(x, seed)
+            return Rounded(values, used, top * used if isinstance(used, float) else None)
+
+        return scaled
+    return _plain(rule)
+
+
+def _plain(rule: QuantSpec) -> Rounder:
+    ready = prepared_of(rule)
+    if ready is None:
+        axis = -1 if rule.axis is None else rule.axis
+        return lambda x, seed, scale: Rounded(rule.format.quantize(x, rule.rounding, seed, axis=axis), 1.0)
+    top = rule.format.max
+    return lambda x, seed, scale: Rounded(ready(x, seed), 1.0, top)
+
+
+def prepared_of(rule: QuantSpec) -> Prepared | None:
+    """The rounding of a rule that needs no scale, no blocks and no quantizer; else None."""
+    is_elementwise = rule.quantizer is None and rule.scaling is None and not isinstance(rule.format, BlockFormat)
+    return prepared(rule.format, rule.rounding) if is_elementwise else None
+
+
+def _from_quantizer(quantizer: Any) -> Rounder:
+    """A quantizer object, with or without a seed, with or without ``quantize_with_scale``."""
+    with_scale = getattr(quantizer, "quantize_with_scale", None)
+    method = with_scale or quantizer.quantize
+    seeded = "seed" in inspect.signature(method).parameters
+
+    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
+        result = method(x, seed=seed) if seeded else method(x)
+        if not with_scale:
+            return Rounded(result)
+        values, used = result
+        return Rounded(values, used, used if isinstance(used, float) else None)
+
+    return rounder
+
+
+def _sawb(quantizer: Sawb) -> Rounder:
+    """SAWB whose levels are integers times a step: the clip in one pass, rounding in another; the same bits."""
+    fallback, row = _from_quantizer(quantizer), quantizer.coefficients
+    integers = None if row.extra_negative_level or quantizer.axis is not None else integers_of(row.levels)
+    if integers is None:
+        return fallback
+    ready, half = prepared(integers, Rounding(), step=True), np.float32((row.levels - 1) / 2)
+
+    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
+        if x.dtype != torch.float32 or not x.is_cpu or x.is_neg():
+            return fallback(x, seed, scale)
+        alpha = float(clip_for_row(x.contiguous().reshape(-1).numpy(), row))
+        if not alpha:
+            return fallback(x, seed, scale)
+        step = min(max(float(np.float32(alpha) / half), MIN_SCALE), MAX_SCALE)
+        return Rounded(ready(x, scale=step), alpha, alpha)
+
+    return rounder
+
+
+def _per_layer(rule: QuantSpec) -> Rounder:
+    """Round(x · s) / s with s a power of two. A float format is shifted by its bias instead: one pass, same bits."""
+    top = rule.format.max
+    known: dict[float, Any] = {}
+
+    def ready(scale: float) -> Any:
+        shifted = _shifted(rule.format, scale)
+        return None if shifted is None else prepared(shifted, rule.rounding)
+
+    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
+        if scale not in known:
+            known[scale] = ready(scale)
+        if known[scale] is not None:
+            return Rounded(known[scale](x, seed), 1 / scale, top / scale)
+        values = rule.format.quantize(x * scale, rule.rounding, seed)
+        return Rounded(values.div_(scale), 1 / scale, top / scale)
+
+    return rounder
+
+
+@lru_cache(maxsize=256)
+def _shifted(format: Any, scale: float) -> FloatFormat | None:
+    """The format with all values divided by a power of two; None where no bias gives it or float32 cannot hold it.
+
+    A scale that is no power of two is rounded down to one.
+    """
+    if not isinstance(format, FloatFormat):
+        return None
+    octaves = math.frexp(scale)[1] - 1
+    bias = (format.bias or 0) + octaves / (2 if format.radix == 4 else 1)
+    shifted = replace(format, bias=bias if format.radix == 4 else int(bias), name="")
+    fits = shifted.smallest_subnormal >= 2.0**-126 and shifted.max < 2.0**127
+    return shifted if fits else None
+
+
+@lru_cache(maxsize=512)
+def dual_rounding(first: QuantSpec, second: QuantSpec, scale: float) -> DualRounding | None:
+    """The rounding by two rules in one pass; None where they differ in more than the format.
+
+    Args:
+        first, second: rules with a scale for each layer.
+        scale: of the layer.
+    """
+    if not (first.per_layer and second.per_layer) or first.rounding != second.rounding or first.is_random:
+        return None
+    a, b = _shifted(first.format, scale), _shifted(second.format, scale)
+    return None if a is None or b is None or a == b else DualRounding(a, b, first.rounding)

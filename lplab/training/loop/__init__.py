@@ -1,0 +1,1 @@
+"""The training loop: trainer, batches, optimizers with rounded updates, recorder, diagnosis, checkpoints, tasks."""

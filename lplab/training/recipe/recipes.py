@@ -1,0 +1,71 @@
+"""The recipes by name, from 2015 to today. A new recipe is a new function in ``RECIPES``.
+
+Every switch of a recipe is a keyword of its function; :func:`get` passes them on. Every recipe has
+``accumulator``: None adds in native float32, which is fast; "chunked" adds in the 1-6-9 of 2018 to 2020, chunks of 64,
+rounded after every addition, which takes several times as long; or any ``Accumulator`` of :mod:`lplab.arithmetic`.
+
+>>> from lplab.training.recipe import recipes
+>>> recipes.get("hfp8_2019").output_gradient_dx
+QuantSpec('hfp8_backward')
+>>> recipes.get("int4_fp4_2020", phases="single").output_gradient_dw == recipes.get("int4_fp4_2020").output_gradient_dx
+True
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from lplab.lookup import closest_names
+from lplab.training.recipe.published import bf16, fixed16_2015, fp8_2018, fp16_mixed, fp32, hfp8_2019
+from lplab.training.recipe.published_4bit import int4_fp4_2020, luq_2022, pact_sawb_2019
+from lplab.training.recipe.recipe import Recipe
+
+RECIPES: dict[str, Callable[..., Recipe]] = {
+    recipe.__name__: recipe
+    for recipe in (fp32, bf16, fp16_mixed, fixed16_2015, fp8_2018, pact_sawb_2019, hfp8_2019, int4_fp4_2020, luq_2022)
+}
+"""The recipes by name, in historical order."""
+
+
+def names() -> list[str]:
+    """The names of the recipes.
+
+    >>> names()[:3]
+    ['fp32', 'bf16', 'fp16_mixed']
+    """
+    return list(RECIPES)
+
+
+def get(name: str, **switches: Any) -> Recipe:
+    """The recipe with this name; its switches are keywords.
+
+    Raises:
+        ValueError: no such recipe or switch; the message lists those that exist.
+
+    >>> get("pact_sawb_2019", bits=4).weight
+    QuantSpec(quantizer=Sawb(bits=4, row=None, axis=None, gradient='everywhere'))
+    >>> get("hfp8")
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown recipe 'hfp8'; closest: hfp8_2019, fp8_2018, fp32. See lplab.training.recipes.names()
+    """
+    if name not in RECIPES:
+        close = closest_names(name, RECIPES)
+        hint = f"closest: {', '.join(close)}. " if close else ""
+        raise ValueError(f"unknown recipe {name!r}; {hint}See lplab.training.recipes.names()")
+    allowed = switches_of(name)
+    for switch in switches:
+        if switch not in allowed:
+            raise ValueError(f"{name} has no switch {switch!r}; allowed: {', '.join(allowed)}")
+    return RECIPES[name](**switches)
+
+
+def switches_of(name: str) -> dict[str, Any]:
+    """The switches of a recipe with their defaults.
+
+    >>> switches_of("luq_2022")
+    {'samples': 1, 'bits': 4, 'sawb': None, 'first_last': 'fp32', 'accumulator': None}
+    """
+    return {p.name: p.default for p in inspect.signature(RECIPES[name]).parameters.values()}

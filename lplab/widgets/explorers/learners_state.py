@@ -1,0 +1,109 @@
+"""The state of the explorer of many learners, and what it shows in a state: a figure and a summary; no widgets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lplab import figures
+from lplab.figures.many_learners import bytes_word, learners_word
+from lplab.number_text import percent
+from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerRun, Setting, many_learners
+
+RATE_NAMES = {"standard": LEARNING_RATES[0], "ten times": LEARNING_RATES[1]}  # as the control calls them
+PRESETS: dict[str, dict[str, Any]] = {  # settings that were published; the network here is a small one
+    "ResNet18, 8 learners, 1 of 112": {"learners": 8, "chunk": 112, "beta": 1.0, "learning_rate": "standard"},
+    "ResNet18, 64 learners, 1 of 112, β 0.1": {"learners": 64, "chunk": 112, "beta": 0.1, "learning_rate": "ten times"},
+    "the same without a filter": {"learners": 64, "chunk": 112, "beta": 1.0, "learning_rate": "ten times"},
+    "LSTM, 4 learners, 1 of 400": {"learners": 4, "chunk": 400, "beta": 1.0, "learning_rate": "standard"},
+}
+
+
+@dataclass(frozen=True)
+class LearnersState:
+    """The value of every control.
+
+    Attributes:
+        learners: 1 to 64, a power of two.
+        chunk: 25, 50, 112 or 400 elements, of which one is sent.
+        beta: of ScaleCom's low-pass filter: 1, 0.5, 0.3 or 0.1.
+        learning_rate: "standard" (0.1) or "ten times" (1).
+
+    >>> LearnersState().setting("topk").name
+    'topk, 64 learners, 1 of 112, beta 1, rate 0.1'
+    """
+
+    learners: int = 64
+    chunk: int = 112
+    beta: float = 1.0
+    learning_rate: str = "standard"
+
+    def __post_init__(self) -> None:
+        given = (("learners", LEARNERS), ("chunk", CHUNKS), ("beta", BETAS), ("learning_rate", tuple(RATE_NAMES)))
+        for field, allowed in given:
+            if getattr(self, field) not in allowed:
+                every = ", ".join(map(str, allowed))
+                raise ValueError(f"{field} must be one of {every}, got {getattr(self, field)!r}")
+
+    def setting(self, compressor: str, learners: int | None = None, beta: float | None = None) -> Setting:
+        """The recorded run of a compressor in this state, or at another number of learners or beta."""
+        n, rate = learners or self.learners, RATE_NAMES[self.learning_rate]
+        if compressor == "dense":
+            return Setting("dense", n, learning_rate=rate)
+        if compressor == "topk":
+            return Setting("topk", n, self.chunk, learning_rate=rate)
+        return Setting("scalecom", n, self.chunk, self.beta if beta is None else beta, rate)
+
+    def run(self, compressor: str, learners: int | None = None, beta: float | None = None) -> LearnerRun:
+        """The measurements of that run."""
+        return many_learners(self.setting(compressor, learners, beta))
+
+    @property
+    def code(self) -> str:
+        """Python that gives the numbers of ScaleCom in this state."""
+        s = self.setting("scalecom")
+        made = f'Setting("scalecom", {s.learners}, {s.chunk}, beta={s.beta:g}, learning_rate={s.learning_rate:g})'
+        got = f"run = many_learners({made})\nrun.union.mean(), run.sent_bytes, run.cosine, run.test_error"
+        return f"from lplab.recordings import Setting, many_learners\n\n{got}"
+
+
+@lru_cache(maxsize=64)
+def _scaling(chunk: int, beta: float, learning_rate: str) -> figures.Scaling:
+    """Every number against the number of learners; shares are means over the recorded steps."""
+    state = LearnersState(1, chunk, beta, learning_rate)
+    own, leader, dense = ([state.run(kind, n) for n in LEARNERS] for kind in ("topk", "scalecom", "dense"))
+    return figures.Scaling(
+        LEARNERS,
+        [float(run.union.mean()) for run in own],
+        [float(run.union.mean()) for run in leader],
+        [run.sent_bytes for run in own],
+        [run.sent_bytes for run in leader],
+        [run.sent_bytes for run in dense],
+    )
+
+
+def figure(state: LearnersState) -> Any:
+    """The figure of a state."""
+    run, plain = state.run("scalecom"), state.run("scalecom", beta=1.0)
+    series = (run.steps, run.cosine, run.missed, plain.cosine)
+    similarity = figures.LearnerSimilarity(*(values.tolist() for values in series))
+    density = float(np.mean(state.run("topk").density))
+    scaling = _scaling(state.chunk, state.beta, state.learning_rate)
+    return figures.many_learners(scaling, similarity, state.learners, density)
+
+
+def summary(state: LearnersState) -> str:
+    """Bytes and test errors, in one line.
+
+    >>> summary(LearnersState())[:28]
+    'A step sends, per learner: S'
+    """
+    order = {"ScaleCom": "scalecom", "own top-k": "topk", "dense": "dense"}
+    runs = {name: state.run(kind) for name, kind in order.items()}
+    sent = ", ".join(f"{name} {bytes_word(run.sent_bytes)}" for name, run in runs.items())
+    wrong = ", ".join(f"{name} {percent(run.test_error)}" for name, run in runs.items())
+    learners = learners_word(state.learners)
+    return f"A step sends, per learner: {sent}. Test error after 120 steps with {learners}: {wrong}."

@@ -1,0 +1,221 @@
+"""The state of the gradient-range explorer, and what it shows in a state: figures and a summary; no widgets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from lplab import figures
+from lplab import formats as F
+from lplab.figures.range_outcomes import describe, range_outcomes, scale_text
+from lplab.figures.window import Window, window
+from lplab.number_text import number, raised
+from lplab.recordings.magnitudes import Magnitudes, Recording, recorded
+
+RECORDINGS = {"Transformer": "transformer", "residual net": "digits_resnet"}  # label and name of those that ship
+FORMATS: dict[str, str] = {  # as the controls call them, and the formats behind them
+    "fp16": "fp16",
+    "bf16": "bf16",
+    "DLFloat16 (1-6-9)": "dlfloat16",
+    "FP8 1-5-2 (2018)": "fp8_152",
+    "HFP8 forward (1-4-3)": "hfp8_forward",
+    "OCP E5M2": "e5m2",
+    "OCP E4M3": "e4m3fn",
+    "FP4 E2M1": "e2m1",
+    "INT8": "int8",
+}
+SCALES = (-16, 32)  # log2 of the loss scale
+SCORES = "blocks.2.attention/matmul"
+ALL = "all layers"
+LAYERS, STEPS = "all layers", "all steps"
+MAPS = (LAYERS, STEPS)
+ROLES = {  # as the controls call them; others keep their names
+    "output_gradient_dx": "output gradients",
+    "output_gradient_dw": "output gradients (for dW)",
+    "weight_gradient": "weight gradients",
+    "input_gradient": "input gradients",
+    "activation": "activations",
+    "weight": "weights",
+}
+PRESETS: dict[str, dict[str, Any]] = {  # named after what was published
+    "fp16, no loss scale": {"format": "fp16", "scale": 0},
+    "fp16, gradients 256 × smaller": {"format": "fp16", "scale": -8},
+    "fp16, first scale of APEX": {"format": "fp16", "scale": 16},
+    "bf16, no loss scale": {"format": "bf16", "scale": 0},
+    "FP8 2018, scale 1000 ≈ 2¹⁰": {"format": "FP8 1-5-2 (2018)", "scale": 10},
+}
+
+
+@dataclass(frozen=True)
+class RangeState:
+    """The value of every control.
+
+    Attributes:
+        recording: what was recorded; by default the Transformer that ships with lplab.
+        role: one of its roles.
+        layer: one of the role's layers, or "all layers".
+        step: one of its steps.
+        format: a name of `FORMATS`.
+        scale: log2 of the loss scale, −16 to 32.
+        rows: what the map shows, "all layers" of this step or "all steps" of this layer.
+
+    Raises:
+        ValueError: a value that is not allowed.
+
+    >>> RangeState().magnitudes.total
+    133056
+    """
+
+    recording: Recording = field(default_factory=lambda: recorded("transformer"), compare=True)
+    role: str = "output_gradient_dx"
+    layer: str = SCORES
+    step: int = 1000
+    format: str = "fp16"
+    scale: int = 0
+    rows: str = LAYERS
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("format", FORMATS), ("rows", MAPS)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
+        if isinstance(self.scale, bool) or not isinstance(self.scale, int) or not SCALES[0] <= self.scale <= SCALES[1]:
+            raise ValueError(f"scale must be a whole number from {SCALES[0]} to {SCALES[1]}, got {self.scale!r}")
+        self.recording.magnitudes(self._layer, self.role, self.step)  # raises for what was not recorded
+
+    @property
+    def _layer(self) -> str | None:
+        return None if self.layer == ALL else self.layer
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The options for the layer: all layers together first."""
+        return (ALL, *self.recording.layers(self.role))
+
+    @property
+    def window(self) -> Window:
+        """The window of the format."""
+        return window(F.get(FORMATS[self.format]))
+
+    @property
+    def magnitudes(self) -> Magnitudes:
+        """The magnitudes of the chosen tensor in the chosen step."""
+        return _magnitudes(self.recording, self.layer, self.role, self.step)
+
+    @property
+    def table(self) -> list[tuple[str, Magnitudes]]:
+        """The rows of the map: labels and magnitudes."""
+        if self.rows == LAYERS:
+            names = self.recording.layers(self.role)
+            return [(label_of(n), _magnitudes(self.recording, n, self.role, self.step)) for n in names]
+        return [(f"step {s:,}", _magnitudes(self.recording, self.layer, self.role, s)) for s in self.recording.steps]
+
+    @property
+    def chosen(self) -> int:
+        """The row of the chosen tensor in the map; the first row for all layers together."""
+        if self.rows == STEPS:
+            return self.recording.steps.index(self.step)
+        return max(self.layers.index(self.layer) - 1, 0)
+
+    @property
+    def code(self) -> str:
+        """Python that gives the numbers."""
+        names = [name for name in RECORDINGS.values() if recorded(name) is self.recording]
+        made = f'recorded("{names[0]}")' if names else 'Recording.load("your file.npz")'
+        layer = None if self.layer == ALL else self.layer
+        return (
+            f"x = {made}.magnitudes({layer!r}, {self.role!r}, {self.step})\n"
+            f'range_outcomes(x, window(F.get("{FORMATS[self.format]}")), {self.scale}).shares'
+        )
+
+
+def make_consistent(state: RangeState, **changes: Any) -> RangeState:
+    """The state after changes of some fields; role, layer and step change to ones that the recording has.
+
+    >>> other = make_consistent(RangeState(), recording=recorded("digits_resnet"))
+    >>> other.layer, other.step
+    ('all layers', 400)
+    """
+    recording = changes.get("recording", state.recording)
+    role = changes.get("role", state.role)
+    if role not in recording.roles:
+        role = next((name for name in recording.roles if "gradient" in name), recording.roles[0])
+    layer, step = changes.get("layer", state.layer), changes.get("step", state.step)
+    if "layer" not in changes and layer not in recording.layers(role):
+        layer = ALL
+    if "step" not in changes and step not in recording.steps:
+        step = min(recording.steps, key=lambda recorded_step: abs(recorded_step - step))
+    return replace(state, **{**changes, "role": role, "layer": layer, "step": step})
+
+
+@lru_cache(maxsize=4096)
+def _magnitudes(recording: Recording, layer: str, role: str, step: int) -> Magnitudes:
+    return recording.magnitudes(None if layer == ALL else layer, role, step)
+
+
+def label_of(layer: str) -> str:
+    """A short name of a layer: what it does and its block.
+
+    >>> label_of("blocks.0.attention/matmul"), label_of("blocks.2.mlp.up"), label_of("layer2.conv1")
+    ('scores (block 0)', 'mlp.up (block 2)', 'layer2.conv1')
+    """
+    names = {"attention/matmul": "scores", "attention/matmul2": "mix of values"}
+    parts = layer.split(".", 2)
+    if len(parts) == 3 and parts[0] == "blocks":
+        return f"{names.get(parts[2], parts[2].removeprefix('attention.'))} (block {parts[1]})"
+    return layer.removesuffix("_embedding") + " embedding" if layer.endswith("_embedding") else layer
+
+
+def role_of(role: str) -> str:
+    """A role in words.
+
+    >>> role_of("weight_gradient"), role_of("running_mean")
+    ('weight gradients', 'running mean')
+    """
+    return ROLES.get(role, role.replace("_", " "))
+
+
+def figures_by_name(state: RangeState) -> dict[str, Any]:
+    """The figures of a state: the histogram of one tensor, and the map."""
+    what = "|gradient|" if "gradient" in state.role else "|x|"
+    one = figures.gradient_range(state.magnitudes, state.window, state.scale, name=state.format, what=what)
+    every = figures.range_map(state.table, state.window, state.scale, name=state.format, chosen=state.chosen, what=what)
+    return {"histogram": one, "map": every}
+
+
+def largest_safe_scale(state: RangeState) -> int | None:
+    """log2 of the largest loss scale at which no layer of this role overflows in this step; None if all are zero.
+
+    >>> largest_safe_scale(RangeState())
+    21
+    """
+    largest = _magnitudes(state.recording, ALL, state.role, state.step).largest
+    return math.floor(math.log2(state.window.magnitude) - math.log2(largest)) if largest > 0 else None
+
+
+def summary(state: RangeState) -> str:
+    """What the format does to the chosen tensor, in one line, and how large the loss scale may be.
+
+    >>> summary(RangeState(format="bf16"))[:70]
+    'Scores (block 2), output gradients, step 1,000, in bf16 (normal from 2'
+    """
+    outcomes = range_outcomes(state.magnitudes, state.window, state.scale)
+    layer = state.layer if state.layer == ALL else label_of(state.layer)
+    ends = [number(end, digits=4, plain=True) for end in (state.window.normal, F.get(FORMATS[state.format]).max)]
+    limit = largest_safe_scale(state)
+    bound = "" if limit is None else f" No layer overflows here up to a loss scale of {number_of(limit)}."
+    text = raised(
+        f"{layer}, {role_of(state.role)}, step {state.step:,}, in {state.format} (normal from {ends[0]} to {ends[1]}), "
+        f"{scale_text(state.scale)}: {describe(outcomes)}.{bound}"
+    )
+    return text[:1].upper() + text[1:]
+
+
+def number_of(exponent: int) -> str:
+    """A power of two for a sentence.
+
+    >>> number_of(-3)
+    '2^−3'
+    """
+    return f"2^{exponent}".replace("-", "\N{MINUS SIGN}")

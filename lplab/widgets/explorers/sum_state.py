@@ -1,0 +1,109 @@
+"""The state of the sum explorer, and what it shows in a state: a figure and a summary; no widgets."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lplab import figures
+from lplab import formats as F
+from lplab.arithmetic import Accumulator
+from lplab.claims.papers.wang_2018 import COUNT, numbers, running_sum
+from lplab.figures.running_sum import grouped, off
+
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the name of the preset: format, further settings
+    "1-6-9 (IBM)": ("dlfloat16", {}),
+    "1-6-9, stochastic": ("dlfloat16", {"rounding": "stochastic"}),
+    "1-6-9, cut off": ("dlfloat16", {"rounding": "toward_zero"}),
+    "fp16 (1-5-10)": ("fp16", {}),
+    "bf16 (1-8-7)": ("bf16", {}),
+    "fp32 (1-8-23)": ("fp32", {}),
+}
+POINTS = 32
+MAX_CHUNK_LOG2 = COUNT.bit_length() - 1  # the longest chunk is 2 to this power: one chunk
+RANGES = {"chunk": (0, MAX_CHUNK_LOG2), "mean": (-1.0, 2.0), "spread": (0.0, 2.0)}
+
+
+@dataclass(frozen=True)
+class SumState:
+    """The value of every control.
+
+    Attributes:
+        preset: a name of `PRESETS`.
+        chunk: numbers in a chunk, a power of two up to 65,536; 1 is a sum without chunks.
+        mean, spread: mean and standard deviation of the uniform numbers.
+
+    >>> SumState(chunk=64).accumulator
+    Accumulator('dlfloat16', chunk=64)
+    """
+
+    preset: str = "1-6-9 (IBM)"
+    chunk: int = 1
+    mean: float = 1.0
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise ValueError(f"unknown preset {self.preset!r}; allowed: {', '.join(PRESETS)}")
+        if self.chunk not in [2**k for k in range(MAX_CHUNK_LOG2 + 1)]:
+            raise ValueError(f"chunk must be a power of two from 1 to {COUNT:,}, got {self.chunk}")
+        for name in ("mean", "spread"):
+            low, high = RANGES[name]
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} must be from {low:g} to {high:g}, got {getattr(self, name)}")
+
+    @property
+    def accumulator(self) -> Accumulator:
+        """Format, chunk and rounding of the additions."""
+        fmt, settings = PRESETS[self.preset]
+        return Accumulator(fmt, chunk=self.chunk, **settings)
+
+    @property
+    def code(self) -> str:
+        """Python that sums the same numbers."""
+        fmt, settings = PRESETS[self.preset]
+        given = "".join(f", {name}={value!r}" for name, value in {"chunk": self.chunk, **settings}.items())
+        return f"arithmetic.sum(numbers({self.mean:g}, {self.spread:g}), {fmt!r}{given})"
+
+
+@lru_cache(maxsize=64)
+def _data(mean: float, spread: float) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers, and their exact sums at all points (64-bit sums of ten-bit numbers are exact here)."""
+    x = numbers(mean, spread)
+    return x, np.cumsum(x)[COUNT // POINTS - 1 :: COUNT // POINTS]
+
+
+@lru_cache(maxsize=256)
+def register_and_true_sums(state: SumState) -> tuple[np.ndarray, np.ndarray]:
+    """The sums in the register and the true ones after every 2,048 numbers: float64 [32] both."""
+    x, true = _data(state.mean, state.spread)
+    return running_sum(x, state.accumulator, POINTS), true
+
+
+def figure(state: SumState) -> Any:
+    """The figure of a state."""
+    register, true = register_and_true_sums(state)
+    lengths = np.arange(1, POINTS + 1) * (COUNT // POINTS)
+    name = state.preset.partition(" (")[0]
+    how = "no chunks" if state.chunk in (1, COUNT) else f"chunks of {state.chunk:,}"
+    title = f"Sum {grouped(register[-1])} of {grouped(true[-1])} ({off(register[-1], true[-1])})"  # short: no wrapping
+    return figures.running_sum(lengths, register, true, name=f"{name}, {how}", title=title)
+
+
+def summary(state: SumState) -> str:
+    """The step of the register where the sum ends, beside the largest number, in one line.
+
+    >>> summary(SumState())
+    'At 4,096 the register goes in steps of 8; the largest of the numbers is 2.73. Chunks: 65,536 of 1.'
+    """
+    x, (register, _) = _data(state.mean, state.spread)[0], register_and_true_sums(state)
+    end, fmt = float(register[-1]), F.get(PRESETS[state.preset][0])
+    chunks = f"Chunks: {COUNT // state.chunk:,} of {state.chunk:,}."
+    if not np.isfinite(end):
+        return f"The largest number of {fmt.name} is {grouped(fmt.max)}: the sum has overflowed. {chunks}"
+    step = float(np.spacing(np.float32(abs(end)))) * 2.0 ** (23 - fmt.mantissa_bits)
+    largest = f"{float(np.abs(x).max()):.3g}"
+    return (
+        f"At {grouped(end)} the register goes in steps of {step:g}; the largest of the numbers is {largest}. {chunks}"
+    )

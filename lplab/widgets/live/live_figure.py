@@ -1,0 +1,256 @@
+"""A Plotly figure for notebooks: small messages, responsive width, JupyterLab's light and dark theme.
+
+Plotly's own `FigureWidget` sends its 5 MB of JavaScript with every figure, is always 700 pixels wide and stays white in
+a dark notebook. `LiveFigure` sends that code once per kernel, gzipped, in a widget that all figures share; follows the
+width of its container; takes ink and grid from JupyterLab's theme; and hands its alt text to screen readers.
+
+It depends on a few internals of plotly, listed in `missing_internals`. Where one is missing it is a plain FigureWidget
+with the same behaviour but without responsive width and theme.
+"""
+
+import gzip
+import re
+import threading
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import ipywidgets
+import plotly
+import plotly.graph_objects as go
+import traitlets
+from plotly.basewidget import BaseFigureWidget
+from plotly.serializers import Undefined, custom_serializers
+
+_STATIC = Path(__file__).parents[1] / "static"
+_BUNDLE_PATH = Path(plotly.__file__).parent / "package_data" / "widgetbundle.js"
+
+_REPORTS = ("_sendTraceDeltas(", "_sendLayoutDelta(")  # methods of plotly's view that live_figure.js disables
+
+
+class _Bundle(ipywidgets.Widget):
+    """The model, without a view, that all figures of a kernel share: plotly's JavaScript, and changes of figures.
+
+    Changes are sent through this model, because the figures' own models are anywidget's: one whose browser side took
+    more than two seconds to start, on a busy machine, never receives a message again.
+    """
+
+    data = traitlets.Bytes().tag(sync=True)
+    frame = traitlets.Dict().tag(sync=True, **custom_serializers)
+
+    def send_frame(self, frame: dict[str, Any]) -> None:
+        """Send the changes of some figures, by key; from any thread."""
+        with _sending:  # a frame that another thread set before this one was sent would be sent twice
+            self.frame = frame
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
+        """Send no old frame to a reloaded page: it gets the current figures."""
+        state = super().get_state(key, drop_defaults)
+        return state | {"frame": {}} if key is None else state
+
+
+_sending = threading.RLock()
+
+
+_the_bundle: _Bundle | None = None
+
+
+def _shared_bundle() -> _Bundle:
+    """Return the bundle of this kernel; a closed one (`Widget.close_all()`) is replaced."""
+    global _the_bundle
+    if _the_bundle is None or _the_bundle.comm is None:
+        _the_bundle = _Bundle(data=gzip.compress(_BUNDLE_PATH.read_bytes(), compresslevel=6))
+    return _the_bundle
+
+
+def missing_internals() -> tuple[str, ...]:
+    """Return the names of the plotly internals that `LiveFigure` needs and that this plotly lacks.
+
+    >>> missing_internals()
+    ()
+    """
+    source = _BUNDLE_PATH.read_text(encoding="utf-8") if _BUNDLE_PATH.is_file() else ""
+    # the default export makes an object with initialize() and render(): anywidget's own contract
+    tail = source[-100_000:]
+    exported = re.findall(r"([\w$]+)\s+as\s+default\b", tail)[-1:]
+    methods = r"\s*=\s*\(\)\s*=>\s*{.{0,80}?initialize\(.{0,200}?render\("
+    factory = exported and re.search(rf"[ ,;]{re.escape(exported[0])}{methods}", tail)
+    found_by_name = {
+        "package_data/widgetbundle.js": bool(source),
+        "widgetbundle.js: default export is a factory": bool(factory),
+        "gd._responsiveChartHandler": "_responsiveChartHandler" in source,
+        "FigureView reports defaults": all(name in tail for name in _REPORTS) and "as FigureView" in tail,
+        "BaseFigureWidget._config": BaseFigureWidget.class_traits().get("_config") is not None,
+        "BaseFigureWidget is an AnyWidget": issubclass(BaseFigureWidget, anywidget.AnyWidget),
+    }
+    return tuple(name for name, found in found_by_name.items() if not found)
+
+
+_missing: tuple[str, ...] | None = None
+
+
+def _usable() -> bool:
+    """Check plotly once per kernel; warn once of missing internals."""
+    global _missing
+    if _missing is None:
+        _missing = missing_internals()
+        if _missing:
+            lacks = f"this plotly ({plotly.__version__}) lacks {', '.join(_missing)}"
+            warnings.warn(f"figures will be plain: {lacks}", stacklevel=3)
+    return not _missing
+
+
+_open_frame: ContextVar[dict[str, Any] | None] = ContextVar("open_frame", default=None)
+
+
+@contextmanager
+def single_redraw() -> Iterator[None]:
+    """Redraw all live figures that change inside the block with one message and one frame in the browser.
+
+    >>> first, second = LiveFigure(go.Figure(go.Scatter(y=[1]))), LiveFigure(go.Figure(go.Scatter(y=[1])))
+    >>> with single_redraw():
+    ...     first.data[0].y = [2]
+    ...     with second.batch_update():
+    ...         second.data[0].y = [3]
+    >>> second._bundle.frame[second._key]["style_data"]
+    {'y': [[3]]}
+    """
+    collected: dict[str, Any] = {}
+    token = _open_frame.set(collected)
+    try:
+        yield
+    finally:
+        _open_frame.reset(token)
+        if collected:
+            _shared_bundle().send_frame(collected)
+
+
+class LiveFigure(go.FigureWidget):
+    """A figure in the notebook whose traces and layout can be changed in place.
+
+    Takes the arguments of `plotly.graph_objects.FigureWidget`, usually one `Figure` from `lplab.figures`. Change it
+    inside `with live.batch_update():` (or through `figures.update(live, figure)`), with numpy arrays, so that each
+    change is drawn as one frame. The alt text is that of `layout.meta["alt"]`.
+
+    >>> figure = go.Figure(go.Scatter(y=[1, 2]), layout={"meta": {"alt": "two points, going up"}})
+    >>> live = LiveFigure(figure)
+    >>> live.alt
+    'two points, going up'
+    >>> live.layout.meta = {"alt": "flat"}
+    >>> live.alt
+    'flat'
+    """
+
+    _esm = _STATIC / "live_figure.js"
+    _css = _STATIC / "live_figure.css"
+    _bundle = traitlets.Instance(ipywidgets.Widget, allow_none=True).tag(sync=True, **ipywidgets.widget_serialization)
+    _plotly_version = traitlets.Unicode(plotly.__version__).tag(sync=True)
+    # Plotly counts its messages in these two, for the reports that live_figure.js disables: they are not sent.
+    _last_layout_edit_id = traitlets.Integer(0)
+    _last_trace_edit_id = traitlets.Integer(0)
+    _key = traitlets.Unicode().tag(sync=True)
+    _complete = False
+    alt = traitlets.Unicode(help="What the figure shows, in words; kept equal to layout.meta['alt'].").tag(sync=True)
+
+    def __init__(self, data: Any = None, layout: Any = None, **kwargs: Any) -> None:
+        if not _usable():
+            self._esm = go.FigureWidget._esm
+        self._touched: set[tuple[int | None, str]] = set()  # changed parts: trace (None: layout), and name of the part
+        super().__init__(data, layout, **kwargs)
+        self.add_class("lp-fig")
+        self._config = {"responsive": True, "displaylogo": False, "displayModeBar": False}
+        self.layout.on_change(self._read_alt, "meta")
+        self._read_alt(self.layout, self.layout.meta)
+        self._complete = True
+        self.on_msg(self._catch_up)
+        self.open()
+
+    def open(self) -> None:
+        """Send the figure to the page once it is complete; plotly sends an empty one first, then its contents."""
+        if self._complete:
+            super().open()
+
+    @traitlets.default("_key")
+    def _new_key(self) -> str:
+        return uuid.uuid4().hex
+
+    @traitlets.default("_bundle")
+    def _find_bundle(self) -> _Bundle | None:
+        return _shared_bundle() if _usable() else None
+
+    def _send_update_msg(
+        self, restyle_data: Any, relayout_data: Any, trace_indexes: Any = None, source_view_id: Any = None
+    ) -> None:
+        """Send the changes of a batch, alt text included, in one message; plotly's own method sends five."""
+        self._last_trace_edit_id += 1  # makes each message differ from the one before, so that it counts as a change
+        message = {
+            "style_data": restyle_data,
+            "layout_data": relayout_data,
+            "style_traces": trace_indexes,
+            "trace_edit_id": self._last_trace_edit_id,
+            "layout_edit_id": self._last_layout_edit_id,
+            "source_view_id": source_view_id,
+        }
+        self._touched |= {(None, _part(name)) for name in relayout_data}
+        self._touched |= {(trace, _part(name)) for trace in trace_indexes or () for name in restyle_data}
+        alt = alt_of(relayout_data["meta"]) if "meta" in relayout_data else self.alt
+        if self._bundle is None:
+            with self.hold_sync():
+                self._py2js_update, self.alt = message, alt
+            return
+        with self._lock_property(alt=alt):  # it is sent with the frame
+            self.alt = alt
+        frame, change = _open_frame.get(), message | {"alt": alt}
+        if frame is None:
+            _shared_bundle().send_frame({self._key: change})
+            return
+        if self._key in frame:  # a second change: the first one must arrive before it
+            _shared_bundle().send_frame(dict(frame))
+            frame.clear()
+        frame[self._key] = change
+
+    def _catch_up(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        """The browser side has started: send it the earlier changes, which it cannot have received."""
+        touched = self._touched.copy()  # another thread may be drawing
+        if content != {"begun": True} or not touched:
+            return
+        traces = sorted({trace for trace, _ in touched if trace is not None})
+        restyle = {
+            part: [deepcopy(self._data[k].get(part)) if (k, part) in touched else Undefined for k in traces]
+            for part in sorted({part for trace, part in touched if trace is not None})
+        }
+        layout = {part: deepcopy(self._layout.get(part)) for trace, part in touched if trace is None}
+        self._send_update_msg(restyle, layout, traces)
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
+        """Send the current figure to a reloaded page; plotly sends the original one."""
+        if key is None and self.comm is not None:
+            self._trait_values |= {"_widget_data": deepcopy(self._data), "_widget_layout": deepcopy(self._layout)}
+        return super().get_state(key, drop_defaults)
+
+    def _read_alt(self, _layout: Any, meta: Any) -> None:
+        self.alt = alt_of(meta)
+
+
+def _part(name: str) -> str:
+    """The part of a trace or a layout that a dotted name is in.
+
+    >>> _part("yaxis2.range[1]"), _part("y")
+    ('yaxis2', 'y')
+    """
+    return re.split(r"[.\[]", name, maxsplit=1)[0]
+
+
+def alt_of(meta: Any) -> str:
+    """Return the alt text in a layout's meta, or "".
+
+    >>> alt_of({"alt": "a line"}), alt_of(None)
+    ('a line', '')
+    """
+    return str(meta.get("alt", "")) if isinstance(meta, dict) else ""

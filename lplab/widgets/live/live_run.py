@@ -1,0 +1,240 @@
+"""A long computation in a notebook, with a start button, a figure that is redrawn while it runs, and a stop button.
+
+The computation is an iterator that a background thread consumes, so the cell returns at once and controls respond: in a
+cell that blocks, a Stop button does nothing until the cell has ended. A later cell may ``await run.done()``, and should
+if it computes much itself: two threads with many small steps compete for Python's lock, and together take ten times as
+long as one after the other.
+"""
+
+import asyncio
+import contextlib
+import math
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from lplab import figures
+from lplab.widgets.controls import ControlGroup, line, set_text, show_errors
+
+from .live_figure import LiveFigure
+
+REDRAW_SECONDS = 0.1  # smallest time between two updates of the figure, each of which the browser has to draw
+_latest: "weakref.WeakValueDictionary[str, LiveRun]" = weakref.WeakValueDictionary()
+
+
+class LiveRun(ipywidgets.VBox):
+    """A button that runs an iterator in the background, a progress bar, a figure that follows, and a Stop button.
+
+    Args:
+        steps: function that returns a fresh iterator; it yields whatever ``draw`` understands, after each step.
+        draw: function of all that was yielded so far (a tuple) that returns a figure; always with the same traces.
+        total: how many steps there will be.
+        name: of the run, on the button. A second run of the same name stops the first, so that running a cell again
+            does not leave the old run in the background.
+        unit: the word for a step.
+        start: whether to start at once.
+        remark: function of everything yielded so far that returns the lines below the figure.
+
+    `state` is "ready", "running", "stopped", "finished" or "failed". An error is shown in one line, and raised by
+    `result`; a NotImplementedError shows "not yet" and leaves the run ready to start.
+
+    >>> steps, draw = lambda: iter((1, 4, 9)), lambda results: go.Figure(go.Scatter(y=list(results)))
+    >>> run = LiveRun(steps, draw, total=3, name="squares")
+    >>> run.start()
+    >>> run.wait(10)
+    >>> run.state, run.result()
+    ('finished', (1, 4, 9))
+    """
+
+    def __init__(
+        self,
+        steps: Callable[[], Iterator[Any]],
+        draw: Callable[[tuple[Any, ...]], go.Figure],
+        *,
+        total: int,
+        name: str = "Run",
+        unit: str = "step",
+        start: bool = False,
+        remark: Callable[[tuple[Any, ...]], Sequence[str]] | None = None,
+    ) -> None:
+        if total < 1:
+            raise ValueError(f"total must be at least 1, got {total}")
+        self._steps, self._draw, self.name, self._unit = steps, draw, name, unit
+        self._remark = remark
+        self._lock = threading.RLock()  # callbacks come on any thread
+        self._stop, self._thread = threading.Event(), None  # type: tuple[threading.Event, threading.Thread | None]
+        self._results: list[Any] = []
+        self._error: BaseException | None = None
+        self.state = "ready"
+        self._build(total)
+        super().__init__([self.row, self.status, self.error_line, self.figure, self.remark_line, self._control_group])
+        self.add_class("lp-controls")
+        if start:
+            self.start()
+
+    def _build(self, total: int) -> None:
+        self.figure = LiveFigure(self._draw(()))
+        self.run_button = ipywidgets.Button(description=self.name, tooltip="start; the notebook stays usable")
+        self.stop_button = ipywidgets.Button(
+            description="Stop", tooltip="stop after this step; what is drawn stays", disabled=True
+        )
+        self.progress = ipywidgets.IntProgress(max=total, layout=ipywidgets.Layout(flex="1 1 120px", min_width="80px"))
+        self.time_left_line = line("", "lp-quiet")  # not announced: it changes all the time
+        self.row = ipywidgets.Box([self.run_button, self.stop_button, self.progress, self.time_left_line])
+        self.row.add_class("lp-row")
+        self.status = line("", "lp-quiet", "lp-live")
+        self.error_line = line("", "lp-error", "lp-live")
+        self.remark_line = line("", "lp-error", "lp-live")
+        self._control_group = ControlGroup()
+        for each in (self.time_left_line, self.remark_line):
+            set_text(each, "")
+        set_text(self.status, "")
+        set_text(self.error_line, "")
+        self.run_button.on_click(show_errors(self.error_line, lambda _: self.start()))
+        self.stop_button.on_click(show_errors(self.error_line, lambda _: self.stop()))
+
+    # -- what a notebook may use ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start or restart in the background; does nothing while it runs."""
+        with self._lock:
+            if self.state == "running":
+                return
+            earlier = _latest.get(self.name)
+            if earlier is not None and earlier is not self:
+                earlier.stop()
+            _latest[self.name] = self
+            self._stop, self._results, self._error, self.state = threading.Event(), [], None, "running"
+            self.run_button.disabled, self.stop_button.disabled = True, False
+            self.progress.value, self.progress.bar_style = 0, ""
+            set_text(self.error_line, "")
+            set_text(self.remark_line, "")
+            set_text(self.status, "Preparing: the first step comes after loading and compiling.")
+            work = threading.Thread(target=self._work, args=(self._stop,), name=f"lplab {self.name}", daemon=True)
+            self._thread = work
+            work.start()
+
+    def stop(self) -> None:
+        """Request a stop after the current step; returns at once."""
+        self._stop.set()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Block until the end, for scripts and tests; in a notebook cell this would block every control.
+
+        Raises:
+            TimeoutError: it takes longer.
+        """
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+            if thread.is_alive():
+                raise TimeoutError(f"{self.name} is still running after {seconds} s")
+
+    async def done(self) -> "LiveRun":
+        """Wait for the end without blocking: ``await run.done()`` in a later cell.
+
+        Returns at once for a run that was never started. Interrupting the cell stops the run and keeps its figure.
+        """
+        try:
+            while self.state == "running":
+                await asyncio.sleep(0.05)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self.stop()
+            raise
+        return self
+
+    def result(self) -> tuple[Any, ...]:
+        """Everything that was yielded, also by a stopped run; the error of a failed run is raised."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            return tuple(self._results)
+
+    def summary(self) -> str:
+        """A sentence about a finished run for the status line; subclasses override it."""
+        return ""
+
+    # -- the thread -------------------------------------------------------------------------------------------------
+
+    def _work(self, stop: threading.Event) -> None:
+        end, error, more = "finished", None, ""
+        try:
+            steps = self._steps()
+            with contextlib.closing(steps) if isinstance(steps, Generator) else contextlib.nullcontext():
+                self._consume(steps, stop)  # a generator is closed, and its resources freed, before the final state
+            if stop.is_set() and len(self._results) < self.progress.max:
+                end = "stopped"
+            self._show()
+            more = self.summary() if end == "finished" else ""
+        except NotImplementedError as problem:
+            self._end("ready", problem)
+            return
+        except Exception as problem:
+            end, error = "failed", problem
+        self._end(end, error, more)
+
+    def _consume(self, steps: Iterator[Any], stop: threading.Event) -> None:
+        last, began = 0.0, math.inf
+        for step in steps:
+            with self._lock:
+                self._results.append(step)
+            if began == math.inf:  # the first step also loads and compiles
+                began = time.monotonic()
+                set_text(self.status, "Running.")
+            if stop.is_set():
+                return
+            if time.monotonic() - last > REDRAW_SECONDS:
+                self._show(time.monotonic() - began)
+                last = time.monotonic()
+
+    def _show(self, seconds: float = 0.0) -> None:
+        """Redraw figure and progress, ``seconds`` after the first step."""
+        results = tuple(self._results)
+        figures.update(self.figure, self._draw(results))
+        count = self.progress.value = len(results)
+        if self._remark is not None:
+            set_text(self.remark_line, *self._remark(results))
+        if count > 1 and seconds > 0:
+            set_text(self.time_left_line, time_left(seconds / (count - 1) * (self.progress.max - count)))
+
+    def _end(self, state: str, error: BaseException | None, more: str = "") -> None:
+        count = f"{len(self._results)} of {self.progress.max} {self._unit}s"
+        messages = {
+            "finished": f"Finished: {count}. {more}".strip(),
+            "stopped": f"Stopped after {count}.",
+            "ready": f"Not yet: {error}.",
+        }
+        with self._lock:
+            self._error = error if state == "failed" else None
+            self.run_button.disabled, self.stop_button.disabled = False, True
+            if state != "ready":
+                self.run_button.description = f"{self.name} again"
+            set_text(self.time_left_line, "")
+            self.progress.bar_style = {"finished": "success", "stopped": "warning", "failed": "danger"}.get(state, "")
+            set_text(self.status, messages.get(state, ""))
+            set_text(self.error_line, f"{one_line(error)} (after {count})" if error and state == "failed" else "")
+            self.state = state  # last: code that waits for it then sees everything updated
+
+
+def time_left(seconds: float) -> str:
+    """The remaining time as text, rounded so that it can be read while it changes.
+
+    >>> time_left(0.4), time_left(41.7), time_left(200)
+    ('1 s left', '42 s left', '4 min left')
+    """
+    return f"{max(math.ceil(seconds), 1)} s left" if seconds <= 90 else f"{math.ceil(seconds / 60)} min left"
+
+
+def one_line(error: BaseException) -> str:
+    r"""An exception as one line.
+
+    >>> one_line(ValueError("no\nway"))
+    'ValueError: no way'
+    """
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

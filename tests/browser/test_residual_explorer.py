@@ -1,0 +1,102 @@
+"""What AdaComp sends and what stays, in JupyterLab: every control moved by hand, and a live run that Stop ends."""
+
+import os
+
+import pytest
+
+from lplab.widgets.explorers import residual_state as rs
+
+pytestmark = pytest.mark.browser
+
+CELLS = (
+    "from lplab.widgets import ResidualExplorer, live_adacomp",
+    "explorer = ResidualExplorer(); explorer",
+    "live = live_adacomp(steps=2000, name='Train them'); live",
+)
+TITLES = "() => [...document.querySelectorAll('.lp-fig .gtitle')].map(e => e.textContent)"
+SEEN = """() => {
+  const words = element => element.textContent.trim();
+  const plots = [...document.querySelectorAll('.lp-columns .js-plotly-plot')];
+  return {
+    statement: words(document.querySelector('.lp-columns .lp-quiet.lp-live')),
+    table: [...document.querySelectorAll('.lp-columns table tr')].slice(1).map(row => [...row.children].map(words)),
+    titles: plots.map(plot => words(plot.querySelector('.gtitle tspan'))),
+    alts: plots.map(plot => plot.getAttribute('aria-label')),
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def notebook(open_notebook):
+    notebook = open_notebook(*CELLS)
+    notebook.page.wait_for_function("() => document.querySelectorAll('.lp-fig .gtitle').length === 3")
+    return notebook
+
+
+@pytest.fixture
+def page(notebook):
+    notebook.python("explorer.reset()")
+    shows(notebook)
+    return notebook.page
+
+
+def shows(notebook, **position):
+    """Sentence, table and both figures on the page are those of a position, worked out here."""
+    at = rs.ResidualState(**position)
+    drawn = [draw(at).layout.meta for draw in (rs.history_figure, rs.bins_figure)]
+    message = {"statement": rs.summary(at), "table": [list(row) for row in rs.table(at)]}
+    message |= {"titles": [meta["title"] for meta in drawn], "alts": [meta["alt"] for meta in drawn]}
+    notebook.sees(SEEN, message)
+    assert notebook.python("vars(explorer.position)") == vars(at)
+
+
+def test_sliders_answer_to_keys(notebook, page):
+    page.get_by_role("slider", name="bin").focus()
+    page.keyboard.press("End")
+    shows(notebook, bin=5000)
+    page.get_by_role("slider", name="step").focus()
+    page.keyboard.press("ArrowRight")
+    shows(notebook, bin=5000, moment=120)
+    readouts = "() => [...document.querySelectorAll('.lp-columns .widget-readout')].map(e => e.textContent)"
+    notebook.sees(readouts, ["5,000", "120"])
+
+
+def test_lists_answer_to_the_mouse(notebook, page):
+    page.get_by_label("layer", exact=True).select_option("dense")
+    shows(notebook, layer="dense")
+    page.get_by_label("threshold", exact=True).select_option("hard: maxima only (s = 1)")
+    shows(notebook, layer="dense", factor=1.0)
+
+
+FIRST, *OTHERS = rs.PRESETS
+
+
+@pytest.mark.parametrize("preset", [FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
+def test_presets_and_reset_answer_to_the_mouse(notebook, page, preset):
+    notebook.python("explorer.set(bin=5, factor=1.0, layer='dense')")
+    shows(notebook, bin=5, factor=1.0, layer="dense")
+    page.get_by_role("button", name=preset, exact=True).click()
+    shows(notebook, layer="dense", **rs.PRESETS[preset])
+    page.get_by_role("button", name="Reset", exact=True).click()
+    shows(notebook)
+
+
+def test_the_code_is_shown_and_follows(notebook, page):
+    page.get_by_role("button", name="Copy as code").click()
+    code = "() => document.querySelector('.lp-columns .lp-code').innerText"
+    notebook.sees(code, rs.ResidualState().code)
+    page.get_by_role("button", name="No bins", exact=True).click()
+    notebook.sees(code, rs.ResidualState(bin=1).code)
+
+
+@pytest.mark.slow  # test_live_run has a run that is stopped, and a training
+def test_a_live_run_draws_and_stops(notebook):
+    page = notebook.page
+    page.get_by_role("button", name="Train them", exact=True).click()
+    page.wait_for_function(f"() => ({TITLES})().some(title => /^Step \\d+ of 2000: loss 2\\.\\d/.test(title))")
+    if folder := os.environ.get("LPLAB_SHOTS"):
+        page.wait_for_timeout(6000)
+        page.screenshot(path=f"{folder}/live.png")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    notebook.becomes("live.state", "stopped")
+    assert 1 <= notebook.python("len(live.result())") < 2000

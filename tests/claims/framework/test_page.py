@@ -1,0 +1,54 @@
+"""The page of all claims: what is in it, and that docs/claims.md is the one that the stored numbers give."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lplab import claims
+from lplab.cli import main
+
+PAGE = Path(__file__).parents[3] / "docs" / "claims.md"
+ROW = {
+    "claim": "toy", "title": "More bits | less error", "paper": "A. Nobody 2000", "where": "table 1",
+    "states": "Errors fall.", "theirs": "1 %", "experiment": "Toys, counted.", "ours": "2 (1–3) %", "seeds": 3,
+    "verdict": "not shown",
+    "findings": [{"holds": True, "sentence": "It falls."}, {"holds": False, "sentence": "By 3."}],
+    "explained": [{"holds": False, "sentence": "Seeds?"}], "limits": "Toys.", "measured": "measured today",
+}  # fmt: skip
+
+
+def test_the_documentation_is_what_the_numbers_say(capsys):
+    assert main(["claims", "table", "--page"]) == 0
+    made = capsys.readouterr().out
+    assert made == PAGE.read_text("utf-8"), "run: lplab claims table --page > docs/claims.md"
+    assert re.findall(r"^## (\w+)$", made, re.M) == list(claims.names())
+    assert all((PAGE.parent / link).exists() for link in re.findall(r"\]\((\.\.[^)]+)\)", made))
+
+
+def test_the_whole_table_is_json(capsys):
+    assert main(["claims", "table", "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert [record["claim"] for record in records] == list(claims.names())
+    assert {result["holds"] for record in records for result in record["findings"]} <= {True, False}
+
+
+def test_a_claim_has_a_row_and_a_section_with_every_finding():
+    page = claims.as_page([ROW, ROW | {"claim": "other", "seeds": 1, "verdict": "shown"}])
+    assert "Of 2 claims: 1 not shown, 1 shown." in page
+    assert "| [More bits \\| less error](#toy) | 1 % | 2 (1–3) % | not shown |" in page.splitlines()
+    section = page.partition("## toy\n")[2].partition("## other")[0]
+    for line in ("*Our numbers:* 2 (1–3) %; 3 seeds.", "- *holds:* It falls.", "- *does not hold:* By 3.",
+                 "- *not so:* Seeds?", "*Limits:* Toys.", "Measured today."):  # fmt: skip
+        assert line in section.splitlines()
+    assert "seeds" not in page.partition("## other\n")[2]
+
+
+@pytest.mark.parametrize("name", claims.names())
+def test_nothing_breaks_the_layout_of_the_page(name):
+    """No line break inside a number's sentence, no heading or list that a text begins by accident."""
+    row = claims.row(claims.get(name))
+    texts = [row[part] for part in ("title", "paper", "where", "states", "theirs", "experiment", "ours", "limits")]
+    texts += [result["sentence"] for result in row["findings"] + row["explained"]]
+    assert all("\n" not in text and not re.match(r"[#>*+-] ", text) and ".." not in text for text in texts)

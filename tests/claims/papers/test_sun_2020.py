@@ -1,0 +1,244 @@
+"""4-bit training: the checks of its six claims hold and fail as they should; a cheap measurement of each."""
+
+import numpy as np
+import pytest
+
+from lplab import claims
+from lplab.claims.framework.claim import key
+from lplab.claims.papers import sun_2020_ablation, sun_2020_gradscale, sun_2020_radix4, sun_2020_two_phase
+from lplab.claims.papers.sun_2020_ablation import ALL, EIGHT, ORDER, PICTURES, SUN_2020_ABLATION, TEXT
+from lplab.claims.papers.sun_2020_gradscale import SUN_2020_GRADSCALE
+from lplab.claims.papers.sun_2020_hardware import FOUR_BITS, MIXES, PUBLISHED, SUN_2020_HARDWARE, products, speed
+from lplab.claims.papers.sun_2020_radix4 import FLOAT, ONE_SCALE, PER_LAYER, SCALES, SUN_2020_RADIX4
+from lplab.claims.papers.sun_2020_threshold import (
+    DRAWN,
+    GRADIENTS,
+    MULTIPLIERS,
+    SMALL,
+    SUN_2020_THRESHOLD,
+    error,
+    samples,
+)
+from lplab.claims.papers.sun_2020_two_phase import FORWARD, SINGLE, SUN_2020_TWO_PHASE, TWO
+from lplab.quantizers.radix4 import reference_radix4
+from tests.claims.changed_numbers import but, holds
+
+# ---- the threshold ---------------------------------------------------------------------------------------------------
+
+
+def thresholds(point, seed):
+    name = point["distribution"]
+    result = {f"error_{m:.2f}": 1 + abs(m - 1.6) for m in MULTIPLIERS}
+    bias = {"uniform": 0.0}.get(name, -0.15)
+    return result | {"best": 2.0 if name == SMALL else 1.6, "bias": bias, "unbiased": 1.9}
+
+
+def test_the_threshold_holds():
+    assert holds(SUN_2020_THRESHOLD, thresholds) == ([True, True], [True, True, True])
+
+
+@pytest.mark.parametrize(("name", "value", "wanted", "ring", "which"), [
+    ("best", 1.7, {"distribution": "uniform", "seed": 1}, 0, 0),
+    ("error_1.00", 1.0, {}, 0, 1),
+    ("error_2.20", 1.0, {}, 0, 1),
+    ("best", 1.6, {"distribution": SMALL}, 1, 0),
+    ("bias", 0.0, {}, 1, 1),
+    ("best", 1.8, {"distribution": GRADIENTS}, 1, 2),
+])  # fmt: skip
+def test_the_threshold_can_fail(name, value, wanted, ring, which):
+    assert not holds(SUN_2020_THRESHOLD, but(thresholds, name, value, **wanted))[ring][which]
+
+
+def test_errors_of_a_multiplier_are_those_of_the_procedure():
+    x = samples("gaussian", 0)[:50]
+    squared, bias = error(x, 1.3)
+    wrong = reference_radix4(x, 1.3) - x
+    assert squared == pytest.approx((wrong @ wrong) / (x @ x))
+    assert bias == pytest.approx((np.abs(reference_radix4(x, 1.3)).sum() - np.abs(x).sum()) / np.abs(x).sum())
+
+
+@pytest.mark.parametrize("name", [*DRAWN, SMALL, GRADIENTS])
+def test_samples_fit_the_grid(name):
+    largest = np.abs(samples(name, 2)).max()
+    assert (largest < 1 / 32) if name == SMALL else (32 < largest < 100)
+
+
+# ---- the area model --------------------------------------------------------------------------------------------------
+
+
+def test_the_model_is_exact_and_can_fail():
+    kept = claims.stored(SUN_2020_HARDWARE).numbers
+
+    def stored(point, seed):
+        return kept[key(point, seed)]
+
+    assert holds(SUN_2020_HARDWARE, stored) == ([True] * 3, [True] * 2)
+    assert not holds(SUN_2020_HARDWARE, but(stored, "speed", 6.9, mix=FOUR_BITS))[0][0]
+    assert not holds(SUN_2020_HARDWARE, but(stored, "speed", 3.0, mix="INT4/FP8"))[0][1]
+    assert not holds(SUN_2020_HARDWARE, but(stored, "speed", 2.5, mix="INT4/FP16"))[0][2]
+    assert not holds(SUN_2020_HARDWARE, but(stored, "speed", 5.2, mix="expanding FP8", stride="1 × 1"))[1][0]
+    assert not holds(SUN_2020_HARDWARE, but(stored, "speed", 5.0, mix="all 1 × 1 FP8"))[1][1]
+
+
+def test_speeds_by_hand():
+    assert speed(("fp16",) * 3) == 1 and speed(("fp8",) * 3) == 2
+    assert speed(("fp4", "fp4", "fp4"), eights=1.0) == pytest.approx(3 / (0.55 / 4 + 1))
+    assert set(MIXES) < set(PUBLISHED)
+
+
+def test_products_of_resnet_50_by_torch_s_own_shapes():
+    """The first and last bottleneck block counted by hand."""
+    kinds = products("3 × 3")
+    assert kinds["reducing"] == (
+        56**2 * 64 * (64 + 2 * 256)
+        + 56**2 * 256 * 128 + 3 * 28**2 * 512 * 128
+        + 28**2 * 512 * 256 + 5 * 14**2 * 1024 * 256
+        + 14**2 * 1024 * 512 + 2 * 7**2 * 2048 * 512
+    )  # fmt: skip
+    assert kinds["3 × 3"] == 9 * (3 * 56**2 * 64**2 + 4 * 28**2 * 128**2 + 6 * 14**2 * 256**2 + 3 * 7**2 * 512**2)
+
+
+# ---- radix 4 ---------------------------------------------------------------------------------------------------------
+
+
+def radices(point, seed):
+    """A window of 8 octaves for radix 4 and of 2 for radix 2."""
+    if point["gradients"] == FLOAT:
+        return {"loss": 0.8 + 0.1 * seed, "error": 10.0, "lost": 0.0}
+    if point["gradients"] == PER_LAYER:
+        return {"loss": 0.9 if point["radix"] == 4 else 0.8, "error": 10.0, "lost": 0.0}
+    low = {4: 6, 2: 12}[point["radix"]]
+    good = low <= point["scale"] <= 14
+    lost = 0.1 if point["scale"] >= low else 0.9
+    loss = {4: 0.92, 2: 0.85}[point["radix"]] if good else 3.0
+    return {"loss": loss + 0.1 * seed, "error": 12.0 if good else 80.0, "lost": lost}
+
+
+def test_radix_4_holds():
+    assert holds(SUN_2020_RADIX4, radices) == ([True] * 3, [True] * 3)
+
+
+@pytest.mark.parametrize(("change", "ring", "which"), [
+    ({"name": "loss", "value": 3.0, "radix": 4, "scale": 10}, 0, 0),
+    ({"name": "error", "value": 15.0, "radix": 2}, 0, 1),
+    ({"name": "loss", "value": 1.2, "radix": 4}, 0, 2),
+    ({"name": "lost", "value": 0.0, "radix": 2}, 1, 0),
+    ({"name": "loss", "value": 1.0, "radix": 2, "gradients": PER_LAYER}, 1, 1),
+    ({"name": "loss", "value": 0.7, "radix": 4, "scale": 10}, 1, 2),
+], ids=["narrow", "no more errors", "far from float32", "nothing lost", "per layer worse", "finer"])  # fmt: skip
+def test_radix_4_can_fail(change, ring, which):
+    assert not holds(SUN_2020_RADIX4, but(radices, **change))[ring][which]
+
+
+def test_one_training_with_one_scale_in_short(monkeypatch):
+    monkeypatch.setattr(sun_2020_radix4, "STEPS", 3)
+    four, two = (
+        claims.measure(SUN_2020_RADIX4, {"gradients": ONE_SCALE, "radix": radix, "scale": SCALES[4]}, 0)
+        for radix in (4, 2)
+    )
+    assert four["steps"] == 3 and four["most_lost"] < two["most_lost"]
+    assert claims.measure(SUN_2020_RADIX4, {"gradients": FLOAT}, 0)["lost"] == 0
+
+
+# ---- a scale for each layer ------------------------------------------------------------------------------------------
+
+
+def scales(point, seed):
+    own = {FLOAT: 3.0, PER_LAYER: 3.1}.get(point["gradients"], 3.4)
+    zeros = {10: 0.9, 14: 0.4, 18: 0.1}.get(point.get("scale"), 0.05)
+    saturated = 0.6 if point.get("scale") == 18 else 0.0
+    octaves = 5.0 if point["gradients"] == PER_LAYER else 0.0
+    return {"loss": own + 0.01 * seed, "octaves": octaves, "zeros": zeros, "saturated": saturated}
+
+
+@pytest.mark.parametrize(("change", "ring", "which"), [
+    ({"name": "octaves", "value": 2.0, "seed": 1}, 0, 0),
+    ({"name": "loss", "value": 3.1, "scale": 14}, 0, 1),
+    ({"name": "loss", "value": 3.35, "gradients": PER_LAYER}, 0, 2),
+    ({"name": "zeros", "value": 0.0, "scale": 10}, 1, 0),
+    ({"name": "loss", "value": 3.6, "scale": 18}, 1, 1),
+], ids=["close together", "one scale is as good", "little back", "no layer suffers", "scales matter"])  # fmt: skip
+def test_gradscale_holds_and_can_fail(change, ring, which):
+    assert holds(SUN_2020_GRADSCALE, scales) == ([True] * 3, [True] * 2)
+    assert not holds(SUN_2020_GRADSCALE, but(scales, **change))[ring][which]
+
+
+def test_one_training_with_a_scale_per_layer_in_short(monkeypatch):
+    monkeypatch.setattr(sun_2020_gradscale, "STEPS", 2)
+    result = claims.measure(SUN_2020_GRADSCALE, {"gradients": PER_LAYER}, 0)
+    assert result["steps"] == 2 and result["octaves"] >= 1 and result["saturated"] == 0
+
+
+# ---- two phases ------------------------------------------------------------------------------------------------------
+
+
+def phases(point, seed):
+    name = point["recipe"]
+    loss = {SINGLE: 1.0}.get(name, 0.5) + 0.01 * seed
+    return {
+        "loss": loss,
+        "retuned": 0.52 if name == SINGLE else loss,
+        "mean": 2000.0 if name == SINGLE else 2.0,
+        "error": 1.0,
+        "shrink_dx": 0.13 if name in (SINGLE, TWO) else 0.0,
+        "shrink_dw": 0.14 if name == TWO else 0.0,
+    }
+
+
+def test_the_paper_s_drift_would_be_shown():
+    assert holds(SUN_2020_TWO_PHASE, phases) == ([True] * 3, [False, True])
+
+
+@pytest.mark.parametrize(("change", "which"), [
+    ({"name": "mean", "value": 3.0, "recipe": SINGLE}, 0),
+    ({"name": "mean", "value": 50.0, "recipe": TWO}, 0),
+    ({"name": "loss", "value": 0.505, "recipe": SINGLE}, 1),
+    ({"name": "retuned", "value": 0.9, "recipe": SINGLE}, 2),
+], ids=["no drift", "both drift", "no worse", "not recovered"])  # fmt: skip
+def test_two_phases_can_fail(change, which):
+    assert not holds(SUN_2020_TWO_PHASE, but(phases, **change))[0][which]
+
+
+def test_reasons_of_two_phases():
+    near = but(phases, "loss", 0.505, recipe=SINGLE)
+    assert holds(SUN_2020_TWO_PHASE, near)[1][0]
+    assert not holds(SUN_2020_TWO_PHASE, but(phases, "shrink_dw", 0.0, recipe=TWO))[1][1]
+
+
+def test_one_training_in_two_phases_in_short(monkeypatch):
+    monkeypatch.setattr(sun_2020_two_phase, "STEPS", 2)
+    monkeypatch.setattr(sun_2020_two_phase, "TUNING", 2)
+    result = claims.measure(SUN_2020_TWO_PHASE, {"recipe": TWO}, 0)
+    assert result["steps"] == 2 and result["shrink_dw"] > 0 and result["mean"] > 0
+    assert claims.measure(SUN_2020_TWO_PHASE, {"recipe": FORWARD}, 0)["shrink_dx"] == 0
+
+
+# ---- the steps away from four bits everywhere ------------------------------------------------------------------------
+
+
+def steps_away(point, seed):
+    order = ORDER[point["network"]]
+    place = order.index(point["recipe"]) if point["recipe"] in order else 2
+    result = {"loss": 1 + 0.1 * place + 0.3 * seed}
+    return result if point["network"] == TEXT else result | {"gradient_error": 0.1 * place}
+
+
+@pytest.mark.parametrize(("change", "ring", "which"), [
+    ({"name": "loss", "value": 1.0, "network": TEXT, "recipe": TWO}, 0, 0),
+    ({"name": "loss", "value": 5.0, "network": PICTURES, "recipe": ALL}, 0, 1),
+    ({"name": "gradient_error", "value": 0.9, "recipe": ALL, "seed": 0}, 1, 0),
+    ({"name": "gradient_error", "value": 0.9, "recipe": EIGHT}, 1, 1),
+    ({"name": "loss", "value": 1.0, "network": TEXT, "recipe": SINGLE}, 1, 2),
+    ({"name": "loss", "value": 5.0, "network": PICTURES, "recipe": ALL}, 1, 3),
+], ids=["text out of order", "pictures too", "gradients too", "dW worse", "one phase", "far apart"])  # fmt: skip
+def test_the_ablation_holds_and_can_fail(change, ring, which):
+    assert holds(SUN_2020_ABLATION, steps_away) == ([True] * 2, [True] * 4)
+    assert not holds(SUN_2020_ABLATION, but(steps_away, **change))[ring][which]
+
+
+def test_one_step_away_in_short(monkeypatch):
+    monkeypatch.setattr(sun_2020_ablation, "STEPS", 2)
+    monkeypatch.setattr(sun_2020_ablation, "BEFORE", 2)
+    monkeypatch.setattr(sun_2020_ablation, "BATCHES", 1)
+    result = claims.measure(SUN_2020_ABLATION, {"network": PICTURES, "recipe": ALL}, 0)
+    assert result["steps"] == 2 and 0 < result["gradient_error"] < sun_2020_ablation.gradient_error(TWO, 0)

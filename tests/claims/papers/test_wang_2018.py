@@ -1,0 +1,71 @@
+"""The sums of Wang's claim: the stored numbers can be measured again, and the verdict can fail."""
+
+import numpy as np
+import pytest
+
+from lplab import arithmetic, claims
+from lplab.arithmetic import Accumulator
+from lplab.claims.framework.claim import key
+from lplab.claims.framework.store import Stored
+from lplab.claims.papers.wang_2018 import COUNT, POINTS, WANG_2018, numbers, running_sum
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+def test_the_stored_numbers_can_be_measured_again(point):
+    kept = claims.stored(WANG_2018).numbers
+    assert claims.measure(WANG_2018, point, 3) == kept[key(point, 3)]
+
+
+def test_the_claim_is_shown_and_explained():
+    verdict = claims.judge(WANG_2018, claims.stored(WANG_2018))
+    assert verdict.is_shown and all(finding.holds for finding in verdict.explanations)
+    assert "4,096 after 65,536" in verdict.findings[0].sentence
+
+
+def changed(change):
+    """The stored numbers with some of them changed."""
+    rows = claims.stored(WANG_2018).results(WANG_2018).rows
+    return Stored({key(p, s): change(dict(p), dict(n)) for p, s, n in rows})
+
+
+def set_where(name, value, **wanted):
+    return lambda p, n: n | {name: value} if all(p[k] == v for k, v in wanted.items()) else n
+
+
+@pytest.mark.parametrize(("change", "which"), [
+    (set_where("sum_65536", 65536.0, chunk=1, rounding="nearest_even"), 0),
+    (set_where("sum_16384", 8192.0, chunk=1, rounding="nearest_even"), 0),
+    (set_where("error", 0.1, chunk=32), 1),
+    (set_where("error", 0.001, chunk=16), 1),
+    (set_where("error", 0.2, rounding="stochastic"), 2),
+], ids=["never stops", "stops later", "32 fails", "16 is enough", "the coin fails"])  # fmt: skip
+def test_the_claim_can_fail(change, which):
+    verdict = claims.judge(WANG_2018, changed(change))
+    assert verdict.word == "not shown" and not verdict.findings[which].holds
+
+
+def test_the_explanations_can_fail():
+    flat = changed(lambda p, n: n | {"error": 0.01, "sum_65536": 65536.0})
+    assert [finding.holds for finding in claims.judge(WANG_2018, flat).explanations] == [False, False]
+
+
+def test_the_numbers_are_those_of_the_paper():
+    x = numbers(seed=2)
+    assert x.shape == (COUNT,) and abs(x.mean() - 1) < 0.02 and abs(x.std() - 1) < 0.02
+    np.testing.assert_array_equal(x, numbers(seed=2))
+    assert (numbers(0.5, 0.0) == 0.5).all()
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 24, 256, 4096, COUNT])
+@pytest.mark.parametrize("fmt", ["dlfloat16", "bf16"])
+def test_a_running_sum_is_the_sum_of_the_first_numbers(fmt, chunk):
+    x = numbers(seed=1)
+    running = running_sum(x, Accumulator(fmt, chunk=chunk), points=8)
+    for k in (0, 2, 7):
+        first = x[: (k + 1) * COUNT // 8]
+        assert running[k] == arithmetic.sum(first, fmt, chunk=chunk)
+
+
+def test_points_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="7 points do not divide 64 numbers evenly"):
+        running_sum(np.ones(64), Accumulator("bf16"), points=7)

@@ -1,0 +1,100 @@
+"""Wang's chunks, update, FP8 and training: judged by stored and by made-up numbers; points can be measured."""
+
+import numpy as np
+import pytest
+
+from lplab import claims
+from lplab.claims.papers import wang_2018_chunks, wang_2018_fp8, wang_2018_training, wang_2018_update
+from lplab.claims.papers.wang_2018_chunks import LENGTHS, LONG, ONE_SIGN, SHORT
+from lplab.training import Trainer
+from tests.claims.changed_numbers import judged, where
+
+CHUNKS, UPDATE = wang_2018_chunks.WANG_2018_CHUNKS, wang_2018_update.WANG_2018_UPDATE
+FP8, TRAINING = wang_2018_fp8.WANG_2018_FP8, wang_2018_training.WANG_2018_TRAINING
+AT = {"product": LONG, "length": LENGTHS[-1]}
+
+
+@pytest.mark.parametrize("claim", [CHUNKS, UPDATE], ids=lambda claim: claim.id)
+def test_they_are_shown_and_explained(claim):
+    verdict = claims.judge(claim, claims.stored(claim))
+    assert verdict.is_shown and all(finding.holds for finding in verdict.explanations)
+
+
+@pytest.mark.parametrize(("claim", "change", "which"), [
+    (CHUNKS, where(AT | {"chunk": 1}, error=0.02), 0),
+    (CHUNKS, where(AT | {"chunk": LENGTHS[-1]}, error=0.02), 0),
+    (CHUNKS, where(AT | {"chunk": 4}, error=0.001), 1),
+    (CHUNKS, where(AT | {"chunk": 64}, error=0.05), 1),
+    (CHUNKS, where({"product": SHORT, "chunk": 1}, error=0.1), 2),
+    (UPDATE, where({"update": "nearest", "rate": wang_2018_update.SMALLEST_RATE}, train_loss=3.1), 0),
+    (UPDATE, where({"update": "nearest", "rate": wang_2018_update.SMALLEST_RATE}, error=40), 0),
+    (UPDATE, where({"update": "stochastic"}, train_loss=3.3), 1),
+])  # fmt: skip
+def test_they_can_fail(claim, change, which):
+    verdict = judged(claim, change)
+    assert verdict.word == "not shown" and not verdict.findings[which].holds
+
+
+@pytest.mark.parametrize(("claim", "change", "which"), [
+    (CHUNKS, where({"product": ONE_SIGN, "chunk": 16}, error=1e-5), 0),
+    (CHUNKS, where({"product": LONG, "length": LENGTHS[0], "chunk": 1}, error=0.19), 1),
+    (UPDATE, where({"update": "nearest"}, moved=0.1), 0),
+    (UPDATE, where({"update": "stochastic"}, moved=0.01), 1),
+    (TRAINING, where({"sums": "chunk 1"}, rounding=9), 0),
+    (TRAINING, where({"sums": "chunk 64"}, rounding=0.001), 1),
+    (TRAINING, where({"sums": "short, chunk 1"}, train_loss=9), 2),
+    (FP8, where({"recipe": "float32"}, moved_fp16=0.1), 0),
+    (FP8, where({"recipe": "fp8 ends"}, error=99), 1),
+])  # fmt: skip
+def test_explanations_can_fail(claim, change, which):
+    assert not judged(claim, change).explanations[which].holds
+
+
+@pytest.mark.parametrize(("claim", "change", "which", "holds"), [
+    (TRAINING, where({"sums": "chunk 64"}, train_loss=9), 0, False),
+    (TRAINING, where({"sums": "chunk 64"}, train_loss=1), 0, True),
+    (TRAINING, where({"sums": "chunk 1"}, train_loss=9), 1, True),
+    (TRAINING, where({"sums": "chunk 1"}, train_loss=1), 1, False),
+    (FP8, where({"recipe": "fp8"}, loss=6, error=95), 0, False),
+    (FP8, where({"recipe": "fp8"}, loss=1, error=5), 0, True),
+    (FP8, where({"recipe": "fp8 ends"}, loss=6, error=95), 1, True),
+    (FP8, where({"recipe": "fp8 ends"}, loss=1, error=5), 1, False),
+])  # fmt: skip
+def test_either_verdict_is_possible(claim, change, which, holds):
+    assert judged(claim, change).findings[which].holds is holds
+
+
+def test_operands_are_those_of_a_convolution_and_the_products_repeat():
+    parts = wang_2018_chunks.operands(0)
+    assert {name: part.shape for name, part in parts.items()} == {"x": (16384, 72), "dy": (16384, 8), "w": (8, 72)}
+    assert (parts["x"] >= 0).all() and abs(parts["dy"].mean()) < 0.01 * parts["dy"].std()
+    errors = [claims.measure(CHUNKS, AT | {"chunk": chunk}, 0)["error"] for chunk in (1, 64)]
+    assert errors[0] > 5 * errors[1] > 0
+    assert claims.measure(CHUNKS, AT | {"chunk": 64}, 0)["error"] == errors[1]
+
+
+def test_a_step_moves_fewer_weights_with_nearest(monkeypatch):
+    monkeypatch.setattr(wang_2018_update, "STEPS", 101)
+    point = {"rate": wang_2018_update.SMALLEST_RATE}
+    moved = {w: claims.measure(UPDATE, point | {"update": w}, 0)["moved"] for w in wang_2018_update.VARIANTS}
+    assert moved["float32"] > moved["stochastic"] > moved["nearest"] > 0
+
+
+def test_ends_in_fp8_move_outputs_more(monkeypatch):
+    monkeypatch.setitem(wang_2018_fp8.STEPS, "resnet", 2)
+    point = {"task": "resnet", "rate": "cosine"}
+    numbers = claims.measure(FP8, point | {"recipe": "fp8"}, 0)
+    assert numbers["moved_fp8"] > 10 * numbers["moved_fp16"] > 0
+    ends = claims.measure(FP8, point | {"recipe": "fp8 ends"}, 0)
+    assert ends["steps"] == 2 and "moved_fp8" not in ends
+
+
+def test_the_gradient_without_rounded_sums_has_no_rounding_error(monkeypatch):
+    """With few numbers: every addition is emulated."""
+    evaluate = Trainer.evaluate
+    monkeypatch.setattr(wang_2018_training, "STEPS", 2)
+    monkeypatch.setattr(wang_2018_training, "BATCH", 16)
+    monkeypatch.setattr(Trainer, "evaluate", lambda self, x, y, **more: evaluate(self, x[:50], y[:50], **more))
+    exact, rounded = (claims.measure(TRAINING, {"sums": sums}, 0) for sums in ("float32", "chunk 1"))
+    assert exact["rounding"] == 0 < rounded["rounding"] and exact["sampling"] > 0
+    assert np.isfinite([*rounded.values()]).all() and rounded["steps"] == 2

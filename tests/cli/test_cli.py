@@ -1,0 +1,132 @@
+"""The lplab command, driven as a user drives it."""
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lplab import cli, formats
+
+
+def test_the_list_has_every_format_with_aligned_columns(capsys):
+    assert cli.main(["formats"]) == 0
+    heading, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == list(formats.names())
+    assert len({len(row) for row in [heading, *rows]}) == 1
+    row = next(row for row in rows if row.startswith("e4m3fn "))
+    assert row.split() == ["e4m3fn", "8", "448", "0.015625", "0.00195312", "0.125", "17.8074", "3"]
+
+
+def test_the_list_as_json_is_strict_and_complete(capsys):
+    assert cli.main(["formats", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert [row["name"] for row in rows] == list(formats.names())
+
+
+@pytest.mark.parametrize("name", [*formats.names(), "q3.5"])
+def test_every_format_can_be_looked_up(name, capsys):
+    assert cli.main(["formats", name]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(name) and f"formats.get({name!r})" in text
+    assert cli.main(["formats", name, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["name"] == name and math.isclose(answer["max"], formats.get(name).max)
+
+
+@pytest.mark.parametrize(("argv", "message"), [
+    (["formats", "e4m4fn"], "e4m3fn"),
+    (["formats", ""], "unknown format"),
+    (["formats", "e4m3fn", "--jsonn"], "--jsonn"),
+    (["lab", "/no/such/folder"], "there is no folder"),
+    (["lab", "--port", "high"], "--port"),
+    (["formulas"], "'lab', 'formats', 'train', 'simulate', 'claims', 'exercises', 'report', 'grade', 'doctor'"),
+    ([], "COMMAND"),
+    (["claims"], "list|run|table"),
+    (["claims", "run", "gupta_2051"], "did you mean gupta_2015"),
+    (["claims", "run", "--jobs", "0", "--folder", "nowhere"], "--jobs must be -1 or at least 1"),
+])  # fmt: skip
+def test_bad_input_gets_one_line_and_code_2(argv, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(argv)
+    output = capsys.readouterr()
+    assert stop.value.code == 2 and output.out == ""
+    assert message in output.err and output.err.startswith("lplab") and output.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["lab", "formats", "train", "simulate", "claims", "doctor"])
+def test_every_help_has_an_example_that_can_be_parsed(command, capsys, monkeypatch):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([command, "--help"])
+    assert stop.value.code == 0
+    example = re.search(r"example:\n  lplab (.*)", capsys.readouterr().out)
+    assert example
+    monkeypatch.setattr(subprocess, "call", lambda command: 0)
+    assert cli.main(example[1].split()) == 0
+
+
+def test_the_version_is_the_packages(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    pyproject = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")
+    assert capsys.readouterr().out.split()[1] == re.search(r'^version = "(.*)"', pyproject, re.MULTILINE)[1]
+
+
+def test_doctor_tells_versions_and_what_is_missing(capsys, monkeypatch):
+    monkeypatch.setenv("LPLAB_BROWSER", "/opt/browser")
+    monkeypatch.setitem(cli.doctor.PURPOSES, "no-such-package", "nothing; pip install it")
+    assert cli.main(["doctor"]) == 0
+    lines = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert (
+        lines["no-such-package"] == "missing, needed for nothing; pip install it" and lines["browser"] == "/opt/browser"
+    )
+    assert lines["python"].startswith(".".join(map(str, sys.version_info[:3])))
+    assert Path(lines["data"]).is_dir()
+
+
+def test_doctor_fails_without_the_data(capsys, monkeypatch, tmp_path):
+    def nowhere():
+        raise FileNotFoundError
+
+    monkeypatch.setattr("lplab.datasets.data_folder", nowhere)
+    assert cli.main(["doctor", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["data"] is None
+
+
+def test_the_lab_is_started_in_its_folder(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(subprocess, "call", lambda command: seen.append(command) or 3)
+    assert cli.main(["lab", str(tmp_path), "--no-browser", "--port", "9000"]) == 3
+    assert seen[0][:4] == [sys.executable, "-m", "jupyterlab", str(tmp_path)]
+    assert {"--no-browser", "--port=9000"} <= set(seen[0])
+
+
+def test_in_a_checkout_the_lab_reaches_the_glossary_beside_it(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(subprocess, "call", lambda command: seen.append(command) or 0)
+    for folder in ("docs", "my labs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "docs" / "glossary.md").touch()
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["lab", "my labs"]) == 0
+    assert seen[0][3:5] == [str(tmp_path.resolve()), "--LabApp.default_url=/lab/tree/my%20labs"]
+    assert cli.main(["lab"]) == 0  # this checkout's own
+    assert seen[1][4] == "--LabApp.default_url=/lab/tree/labs" and (Path(seen[1][3]) / "docs/glossary.md").is_file()
+
+
+def test_without_jupyterlab_the_lab_says_how_to_get_it(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        cli.main(["lab", str(tmp_path)])
+    assert "pip install 'lplab[lab]'" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell pipe")
+def test_a_reader_may_stop_early():
+    script = f"'{sys.executable}' -c 'from lplab.cli import main; main([\"formats\", \"--json\"])' | head -n 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {script}"], capture_output=True, text=True)
+    assert done.stdout == "[\n" and done.stderr == ""

@@ -1,0 +1,117 @@
+"""The harder tasks can be repeated, mean what they say, and can be learned; own data are checked."""
+
+import numpy as np
+import pytest
+import torch
+
+from lplab import datasets, models
+from lplab.training import Batches, SequenceBatches, Trainer, recipes
+
+
+def test_same_seed_same_pictures():
+    a, b, c = (datasets.cluttered_digits(20, seed=seed) for seed in (1, 1, 2))
+    assert a[0].tobytes() == b[0].tobytes() and not np.array_equal(a[0], c[0])
+
+
+def test_without_clutter_and_noise_a_picture_is_a_digit_in_colour():
+    images, labels = datasets.cluttered_digits(30, clutter=0, noise=0.0)
+    images_of_digits, known = datasets.digits()
+    for image, label in zip(images, labels, strict=True):
+        gray = image[0] / image[0].max()
+        rows, columns = np.nonzero(gray.sum(1))[0], np.nonzero(gray.sum(0))[0]
+        piece = gray[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        found = [
+            np.allclose(candidate[r[0] : r[-1] + 1, c[0] : c[-1] + 1], piece * candidate.max(), atol=1e-6)
+            for candidate in images_of_digits[known == label]
+            for r, c in [(np.nonzero(candidate.sum(1))[0], np.nonzero(candidate.sum(0))[0])]
+            if (r[-1] - r[0] + 1, c[-1] - c[0] + 1) == piece.shape
+        ]
+        assert any(found)
+
+
+def test_every_answer_of_recall_is_in_its_sequence():
+    symbols, targets = datasets.recall_sequences(200, pairs=5, keys=9, values=4, seed=3)
+    assert symbols.shape == (200, 11) and symbols.max() < 13
+    for row, answer in zip(symbols, targets[:, -1], strict=True):
+        keys, values = row[0:-1:2].tolist(), row[1::2].tolist()
+        assert len(set(keys)) == 5 and values[keys.index(row[-1])] == answer
+    assert (targets[:, :-1] == -100).all()
+
+
+def test_values_of_recall_have_other_symbols_than_keys():
+    """Nine keys are 0 to 8, four values 9 to 12, also where a sequence has fewer pairs than there are keys."""
+    symbols, targets = datasets.recall_sequences(200, pairs=5, keys=9, values=4, seed=3)
+    assert set(symbols[:, 0::2].flat) == set(range(9))
+    assert set(symbols[:, 1::2].flat) == set(targets[:, -1]) == {9, 10, 11, 12}
+
+
+def test_recall_is_learned_by_a_transformer():
+    x, y = datasets.recall_sequences(2048, pairs=2, keys=4, values=4)
+    run = Trainer(models.transformer(8, width=32, context=8, blocks=2, heads=2), Batches(x, y, batch=64), "fp32",
+                  optimizer="adam", lr=5e-3)  # fmt: skip
+    steps = run.run(150, progress=False)
+    assert np.mean([s.loss for s in steps[-10:]]) < 0.75 * steps[0].loss
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: datasets.cluttered_digits(0), "count must be an integer of at least 1, got 0"),
+    (lambda: datasets.cluttered_digits(1, size=7), "size must be an integer of at least 8"),
+    (lambda: datasets.cluttered_digits(1, noise=-1), "noise must be a number from 0 on"),
+    (lambda: datasets.recall_sequences(1, pairs=9, keys=8), "keys must be at least pairs = 9"),
+])  # fmt: skip
+def test_bad_input_is_explained(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+ZOO = {
+    "mlp": (lambda: models.mlp((192, 32, 10)), "images"),
+    "cnn": (lambda: models.cnn((8, 16), channels=3), "images"),
+    "resnet": (lambda: models.resnet(8, 8), "images"),
+    "bottleneck": (lambda: models.resnet(11, 8, bottleneck=True), "images"),
+    "depthwise": (lambda: models.depthwise_net((8, 12)), "images"),
+    "lstm": (lambda: models.lstm(20, width=16), "text"),
+    "transformer": (lambda: models.transformer(20, width=16, context=12, blocks=1, heads=2), "text"),
+}
+
+
+def zoo_data(kind):
+    if kind == "text":
+        return SequenceBatches(np.arange(400) % 20, length=12, batch=8)
+    return Batches(*datasets.cluttered_digits(64, size=8, clutter=0), batch=32)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_zoo_learns_and_fp32_is_plain_pytorch_bit_for_bit(name):
+    make, kind = ZOO[name]
+    plain, found = make(), zoo_data(kind)
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.05)
+    losses = []
+    for step in range(4):
+        x, y = found(step)
+        loss = torch.nn.functional.cross_entropy(plain(x).flatten(0, -2), y.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    run = Trainer(make(), found, "fp32", lr=0.05)
+    assert [step.loss for step in run.steps(4)] == losses
+    for a, b in zip(plain.state_dict().values(), run.model.state_dict().values(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("recipe", [name for name in recipes.names() if name != "fp32"])
+def test_the_zoo_takes_a_step_under_every_recipe(name, recipe):
+    make, kind = ZOO[name]
+    run = Trainer(make(), zoo_data(kind), recipe, lr=0.01)
+    assert all(np.isfinite(step.loss) for step in run.steps(2))
+
+
+def test_depth_is_a_parameter():
+    assert [sum(isinstance(m, torch.nn.Conv2d) and m.kernel_size == (3, 3) for m in models.resnet(d).modules())
+            for d in (8, 14, 20)] == [7, 13, 19]  # fmt: skip
+    with pytest.raises(ValueError, match=r"depth must be 6n \+ 2 with n from 1 on, got 9"):
+        models.resnet(9)
+    with pytest.raises(ValueError, match=r"depth must be 9n \+ 2"):
+        models.resnet(8, bottleneck=True)

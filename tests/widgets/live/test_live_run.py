@@ -1,0 +1,239 @@
+"""Work in the background: it returns at once, stops when told, says its errors, and leaves no orphan."""
+
+import asyncio
+import concurrent.futures
+import threading
+import time
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from lplab.training import FixedPointConfig
+from lplab.widgets import LiveRun, live_training, train_with
+
+SECONDS = 60  # patience with a loaded machine; nothing here takes that long
+
+
+def in_a_loop(coroutine):
+    """Run in an event loop of its own thread: after browser tests this thread has one that is running."""
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
+def draw(got):
+    return go.Figure(go.Scatter(y=np.array(got, float)))
+
+
+def until(gate):
+    """Yield one step, then wait for the gate before each of the others."""
+    yield 0
+    for k in range(1, 1000):
+        assert gate.wait(SECONDS)
+        time.sleep(0.002)
+        yield k
+
+
+@pytest.fixture
+def gate():
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
+def run_of(gate, name, total=1000):
+    return LiveRun(lambda: until(gate), draw, total=total, name=name)
+
+
+def became(run, state):
+    end = time.monotonic() + SECONDS
+    while run.state != state:
+        assert time.monotonic() < end, f"{run.state}, not {state}"
+        time.sleep(0.01)
+
+
+def test_it_says_that_it_prepares_until_the_first_step(gate):
+    def waits():
+        assert gate.wait(SECONDS)
+        yield from range(2)
+
+    run = LiveRun(waits, draw, total=2, name="prepares")
+    messages = []
+    run.status.observe(lambda change: messages.append(change["new"]), "value")
+    run.start()
+    assert run.status.value.startswith("Preparing")
+    gate.set()
+    run.wait(SECONDS)
+    assert messages[-2:] == ["Running.", "Finished: 2 of 2 steps."]
+
+
+def test_it_draws_all_it_got_and_says_that_it_is_finished():
+    run = LiveRun(lambda: iter(range(5)), draw, total=5, name="five", unit="epoch")
+    assert run.state == "ready" and run.result() == () and run.stop_button.disabled
+    run.run_button.click()
+    run.wait(SECONDS)
+    assert run.result() == (0, 1, 2, 3, 4) and run.figure.data[0].y.tolist() == [0, 1, 2, 3, 4]
+    assert run.progress.value == 5 and run.status.value == "Finished: 5 of 5 epochs."
+    assert run.stop_button.disabled and not run.run_button.disabled
+    assert run.run_button.description == "five again"
+
+
+def test_start_returns_at_once_and_stop_keeps_what_there_is(gate):
+    run = run_of(gate, "stops")
+    run.start()
+    became(run, "running")
+    assert not run.stop_button.disabled and run.run_button.disabled
+    run.start()  # a second click while it runs does nothing
+    run.stop_button.click()
+    gate.set()
+    run.wait(SECONDS)
+    assert run.state == "stopped" and 1 <= len(run.result()) <= 3
+    assert run.status.value.startswith("Stopped after") and run.progress.bar_style == "warning"
+
+
+def test_it_can_be_started_anew():
+    run = LiveRun(lambda: iter((1, 2)), draw, total=2, name="twice")
+    for _ in range(2):
+        run.start()
+        run.wait(SECONDS)
+        assert run.result() == (1, 2)
+
+
+def test_running_the_cell_again_stops_the_earlier_run(gate):
+    first, second = run_of(gate, "same cell"), run_of(gate, "same cell")
+    other = run_of(gate, "another cell")
+    first.start()
+    other.start()
+    second.start()
+    gate.set()
+    first.wait(SECONDS)
+    assert first.state == "stopped"
+    assert second.state == "running" and other.state == "running"
+    for run in (second, other):
+        run.stop()
+        run.wait(SECONDS)
+
+
+def test_an_error_is_one_line_and_is_raised_by_result():
+    def broken():
+        yield 1
+        raise ValueError("no\nway <b>")
+
+    run = LiveRun(broken, draw, total=3, name="broken")
+    run.start()
+    run.wait(SECONDS)
+    assert run.state == "failed" and run.error_line.value == "ValueError: no way &lt;b&gt; (after 1 of 3 steps)"
+    with pytest.raises(ValueError, match="no\nway"):
+        run.result()
+    assert run.progress.bar_style == "danger" and not run.run_button.disabled
+
+
+def test_an_error_in_the_figure_is_said_too():
+    run = LiveRun(lambda: iter((1,)), lambda got: draw(got) if not got else 1 / 0, total=1, name="bad figure")
+    run.start()
+    run.wait(SECONDS)
+    assert run.state == "failed" and "ZeroDivisionError" in run.error_line.value
+
+
+def test_a_later_cell_can_wait_without_blocking(gate):
+    run = run_of(gate, "waited for")
+
+    async def cells():
+        await run.done()  # never started: not waited for
+        run.start()
+        beats = 0
+
+        async def notebook_lives():
+            nonlocal beats
+            while run.state == "running":
+                beats += 1
+                if beats == 3:
+                    run.stop()
+                    gate.set()
+                await asyncio.sleep(0.01)
+
+        alive = asyncio.create_task(notebook_lives())
+        await run.done()
+        await alive
+        return beats
+
+    assert in_a_loop(cells()) >= 3 and run.state == "stopped"
+
+
+def test_interrupting_the_waiting_cell_stops_the_run(gate):
+    run = run_of(gate, "interrupted")
+
+    async def cell():
+        run.start()
+        waiting = asyncio.create_task(run.done())
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    in_a_loop(cell())
+    gate.set()
+    run.wait(SECONDS)
+    assert run.state == "stopped" and len(run.result()) >= 1
+
+
+def test_waiting_has_an_end(gate):
+    run = run_of(gate, "patience")
+    run.start()
+    with pytest.raises(TimeoutError, match="still running after 0.05 s"):
+        run.wait(0.05)
+    run.stop()
+    gate.set()
+    run.wait(SECONDS)
+    with pytest.raises(ValueError, match="total must be at least 1"):
+        LiveRun(lambda: iter(()), draw, total=0)
+
+
+# ---- trainings -------------------------------------------------------------------------------------------------------
+
+
+def coin(x, fraction_bits, rng):
+    steps = x * 2.0**fraction_bits
+    return (np.floor(steps) + (rng.random(x.shape) < steps % 1)) / 2.0**fraction_bits
+
+
+def test_ones_own_rounding_trains_beside_the_librarys():
+    run = train_with(coin, 8, epochs=3, hidden=(16,))
+    run.wait(SECONDS)
+    assert [trace.name for trace in run.figure.data] == [
+        "yours",
+        "the library's coin",
+        "nearest (ties down)",
+        "floating point",
+    ]
+    assert all(len(trace.y) == 3 for trace in run.figure.data)
+    assert run.run_button.description == "Train with coin again"
+
+
+def test_a_stub_is_answered_politely():
+    def stochastic_round(x, fraction_bits, rng):
+        raise NotImplementedError
+
+    run = train_with(stochastic_round)
+    run.wait(SECONDS)
+    assert run.state == "ready" and run.error_line.value == "" and run.result() == ()
+    assert run.status.value == "Not yet: stochastic_round is still to be written; then run this cell again."
+
+
+def test_a_wrong_function_is_named_in_one_line():
+    run = train_with(lambda x, bits, rng: x * 1.0, 8)
+    run.wait(SECONDS)
+    assert run.state == "failed" and "which is no multiple of 2^-10" in run.error_line.value
+    with pytest.raises(TypeError, match="rounding must be a function"):
+        train_with("stochastic")
+
+
+def test_runs_are_asked_for_at_every_start():
+    seeds = iter(range(10))
+    run = live_training(lambda: {"coin": FixedPointConfig(seed=next(seeds), epochs=1, hidden=(8,))}, epochs=1)
+    found = []
+    for _ in range(2):
+        run.start()
+        run.wait(SECONDS)
+        found.append(run.result())
+    assert found[0] != found[1]
