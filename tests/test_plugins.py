@@ -83,7 +83,7 @@ def test_a_file_and_a_group_stay_on_one_worker(whole):
         assert worker["test_two"] == worker["test_three"]
         assert worker["test_c"] == worker["test_d"]
     else:
-        assert "gw" not in whole[1]
+        assert "[gw" not in whole[1]
 
 
 def test_a_slow_test_is_repeated_with_all(tmp_path):
