@@ -509,7 +509,11 @@ TRAINING = (
         "saturated=float((size > limit).sum()) / count,",
         "saturated=float((size >= limit).sum()) / count,",
         "Numbers that are the largest value of the format count as saturated.",
-        ("tests/training/loop/test_trainer.py", "tests/training/emulation/test_roles.py", "tests/training/emulation/test_im2col_conv.py"),
+        (
+            "tests/training/loop/test_trainer.py",
+            "tests/training/emulation/test_roles.py",
+            "tests/training/emulation/test_im2col_conv.py",
+        ),
     ),
     Fault(
         "any_seed_goes_on",

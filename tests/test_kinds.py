@@ -23,7 +23,10 @@ def branches(fmt) -> tuple:
         words = tuple(array_kernels.rounding_strategy(spec, word) for word in array_kernels.FLOAT_LAYOUTS.values())
         sort = nearest_kernels.nearest_kernel_key(spec, F.Rounding())
         return *shape, words, sort, spec.mantissa_bits > 0, spec.overflow, spec.negative_zero
-    loop = table_kernels.power_loop_arguments(spec, F.Rounding()) is not None, table_kernels.table_loop(spec, F.Rounding()) is not None
+    loop = (
+        table_kernels.power_loop_arguments(spec, F.Rounding()) is not None,
+        table_kernels.table_loop(spec, F.Rounding()) is not None,
+    )
     return *shape, loop, spec.helpers, spec.negative_zero, spec.never_zero, spec.only_positive, spec.infinite is None
 
 

@@ -71,7 +71,8 @@ class Clock:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        self.change("end")
+        if not self.config.pluginmanager.hasplugin("dsession"):  # else the workers have counted, and are our children
+            self.change("end")
         if hasattr(self.config, "workeroutput"):
             self.config.workeroutput["cpu_time"] = [dict(self.seconds), self.yardsticks]
         elif cache := getattr(self.config, "cache", None):
@@ -91,7 +92,7 @@ class Clock:
         return {
             "tier": tiers.get(slow, "") if whole else "",
             "seconds": dict(self.seconds),
-            "yardstick": statistics.median(self.yardsticks),
+            "yardstick": statistics.median(self.yardsticks or [yardstick()]),
             "wall_seconds": time.time() - self.began,
         }
 

@@ -74,10 +74,10 @@ def view_of(state: FormatState, library: TensorLibrary) -> View:
         curve = figures.error_curve(
             fmt, rounding=state.rounding, octaves=octaves, top=ERROR_TOP, height=HEIGHTS["error"]
         )
-        error = _with_text(curve)
+        error_view = _with_text(curve)
         histogram = _with_text(_histogram(state, fmt, tensor, octaves), library.note(state.tensor))
-        figure = figures.stacked([line.figure], [error.figure, histogram.figure], left=LEFT, right=RIGHT)
-    return View("", summary_of(fmt), code_of(state), line, error, histogram, figure)
+        figure = figures.stacked([line.figure], [error_view.figure, histogram.figure], left=LEFT, right=RIGHT)
+    return View("", summary_of(fmt), code_of(state), line, error_view, histogram, figure)
 
 
 def octaves_of(tensor: np.ndarray) -> tuple[int, int]:

@@ -40,7 +40,8 @@ def notebook(shell):
             shell.run_cell(cell).raise_error()
         return shell.user_ns
 
-    return run_cells
+    with np.printoptions():  # %precision changes numpy's
+        yield run_cells
 
 
 def result(function, *arguments):
