@@ -41,7 +41,7 @@ def recipe_of(rule: str) -> Recipe:
     """float32 but for the output gradients of all layers but first and last.
 
     >>> recipe_of("LUQ").output_gradient_dx
-    Rule(quantizer=Luq(samples=1, exponent_bits=3, random_bits=16, nearest=False))
+    QuantSpec(quantizer=Luq(samples=1, exponent_bits=3, random_bits=16, nearest=False))
     """
     from lplab.training import QuantSpec, recipes
 
