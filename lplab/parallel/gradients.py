@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lplab.parallel.batching_check import check_pass
+from lplab.parallel.batching_check import check_pass_once
 
 Batch = tuple[Any, Any]
 Loss = Callable[[Any, Any], Tensor]
@@ -82,7 +82,7 @@ def batched_gradients(model: nn.Module, loss: Loss, batches: Sequence[Batch], se
         ValueError: a model for which this is not possible; the message names the layer.
     """
     layers = batchable_layers(model)
-    check_pass(model, layers, batches[0][0], batches[-1][0][:1])
+    check_pass_once(model, layers, batches[0][0], batches[-1][0][:1])
     parameters, learners = trainable_parameters(model), len(batches)
     taps: dict[str, tuple[Tensor, Tensor]] = {}
     hooks = [module.register_forward_hook(_tap(name, taps)) for name, module in layers.items()]

@@ -386,3 +386,15 @@ def test_similarity_needs_two(bad):
         hamming_distance(bad, 1)
     with pytest.raises(ValueError, match="k must be"):
         hamming_distance(np.zeros((2, 4)), 5)
+
+
+def test_the_check_of_a_model_runs_once_for_each_shape():
+    passes = []
+    model = torch.nn.Linear(20, 4)
+    model.register_forward_pre_hook(lambda *_: passes.append(1))
+    counts = []
+    for examples in (4, 4, 8, 8, 4):
+        passes.clear()
+        batched_gradients(model, default_loss, [data(0, examples), data(1, examples)], [0, 1])
+        counts.append(len(passes))
+    assert counts == [3, 1, 3, 1, 1], "two passes of the check, the first time alone"
