@@ -20,7 +20,6 @@ from torch.overrides import TorchFunctionMode
 
 from lplab.training.loop.train_eval_mode import eval_mode
 
-
 _PASSED: WeakKeyDictionary[nn.Module, set[Any]] = WeakKeyDictionary()  # what has passed, by model
 
 
