@@ -505,6 +505,13 @@ def test_overrides_by_pattern():
     assert labels == {"0": "float32", "3": "radix4_fp4_even, nearest away, a scale for each layer", "5": "float32"}
 
 
+def test_the_first_override_that_fits_a_layer_holds():
+    model = quantize_model(net(), "fp32", overrides={"3": "int4_fp4_2020", "*": "hfp8_2019"})
+    model(X)
+    labels = {name: op.rules.output_gradient_dx.label for name, op in emulation_of(model).ops.items()}
+    assert labels["3"].startswith("radix4_fp4_even") and not labels["0"].startswith("radix4")
+
+
 def test_gradient_scales_follow_the_gradients():
     model, loss_of = FOREIGN["research"]()
     model = quantize_model(model, "int4_fp4_2020")

@@ -10,6 +10,7 @@ from torch import nn
 
 from lplab.formats import FloatFormat
 from lplab.training import Batches, DivergedError, Recorder, SequenceBatches, Trainer, quantize_model, recipes
+from lplab.training.loop import trainer as trainer_module
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import Recipe
 
@@ -179,6 +180,18 @@ def test_a_dynamic_loss_scale_skips_and_recovers():
     assert steps[-1].loss_scale < 2.0**30 and steps[-1].loss < steps[0].loss
 
 
+def test_skipped_steps_count_in_a_row_and_not_over_the_whole_training(monkeypatch):
+    monkeypatch.setattr(trainer_module, "MAX_SKIPPED_STEPS", 3)
+    run = Trainer(net(dropout=0.0), data(), "fp16_mixed", lr=0.05)
+    skipped = []
+    for _ in range(4):
+        run.scaler.scale = 2.0**60
+        skipped.append(next(run.steps(1)).skipped)
+        run.scaler.scale = 1.0
+        skipped.append(next(run.steps(1)).skipped)
+    assert skipped == [True, False] * 4
+
+
 def test_gradients_are_clipped_after_unscaling():
     run = Trainer(net(dropout=0.0), data(), recipes.get("fp8_2018"), lr=1.0, clip_norm=1e-6)
     before = run.model[0].weight.detach().clone()
@@ -191,6 +204,12 @@ def test_the_schedule_scales_the_learning_rate():
     before = run.model[0].weight.detach().clone()
     list(run.steps(2))
     assert torch.equal(run.model[0].weight, before)
+
+
+def test_a_schedule_multiplies_the_first_rate_and_not_the_last_one():
+    scheduled = Trainer(net(), data(), "fp32", lr=0.5, schedule=lambda step: 0.5)
+    constant = Trainer(net(), data(), "fp32", lr=0.25)
+    assert [step.loss for step in scheduled.steps(4)] == [step.loss for step in constant.steps(4)]
 
 
 def test_windows_and_regression():

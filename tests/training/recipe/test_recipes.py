@@ -144,3 +144,7 @@ def test_every_reading_of_radix_4_fits_into_a_recipe(ties, underflow):
 def test_errors_say_what_is_allowed(name, switches, message):
     with pytest.raises(ValueError, match=message):
         recipes.get(name, **switches)
+
+
+def test_weight_gradients_of_fp8_2018_are_rounded_to_1_6_9():
+    assert recipes.get("fp8_2018").weight_gradient == QuantSpec("dlfloat16", "nearest_away")
