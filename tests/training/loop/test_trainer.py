@@ -206,6 +206,13 @@ def test_the_schedule_scales_the_learning_rate():
     assert torch.equal(run.model[0].weight, before)
 
 
+def test_every_epoch_has_an_order_of_its_own():
+    batches = Batches(np.arange(100), np.arange(100), batch=100, seed=3)
+    orders = [batches(epoch)[1].tolist() for epoch in range(3)]
+    assert all(sorted(order) == list(range(100)) for order in orders)
+    assert orders[0] != orders[1] != orders[2] != orders[0]
+
+
 def test_a_schedule_multiplies_the_first_rate_and_not_the_last_one():
     scheduled = Trainer(net(), data(), "fp32", lr=0.5, schedule=lambda step: 0.5)
     constant = Trainer(net(), data(), "fp32", lr=0.25)
