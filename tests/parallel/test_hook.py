@@ -182,3 +182,11 @@ def test_numbers_that_cannot_travel_are_refused():
         sparse(torch.tensor([1, 2])).sum().backward()
     with pytest.raises(TypeError, match=r"lplab.compression.get makes one of a name, got 'scalecom'"):
         HookState(DistributedDataParallel(nn.Linear(4, 4)), "scalecom")
+
+
+@pytest.mark.parametrize(("finite", "skipped"), [((True, True), False), ((False, True), True), ((True, False), True)])
+def test_nan_in_any_bucket_undoes_the_whole_step(finite, skipped):
+    state = ddp_hook(DistributedDataParallel(nn.Linear(40, 32)), ScaleCom(chunk=20))
+    for number, is_finite in enumerate(finite, 1):
+        state.bucket_done(is_finite, is_last=number == len(finite))
+    assert state.skipped == skipped and state.step == 1

@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from lplab.parallel import launch  # noqa: E402
 from lplab.parallel.launch import DistributedError, DistributedRun  # noqa: E402
 from lplab.parallel.learners import Learners  # noqa: E402
 from lplab.parallel.settings import RunSettings  # noqa: E402
@@ -131,3 +132,8 @@ def test_momentum_is_the_tasks_own_unless_told_otherwise():
     own, none = (RunSettings("mlp", momentum=m).optimizer(parameters).defaults["momentum"] for m in (None, 0.0))
     assert (own, none) == (0.9, 0.0)
     assert RunSettings("mlp", "dgc").optimizer(parameters).defaults["momentum"] == 0, "DGC has one of its own"
+
+
+def test_of_several_errors_the_first_is_the_reason():
+    last = ["Traceback (most recent call last):", "ValueError: no such thing", "ChildFailedError: a rank failed"]
+    assert launch.reason(last, 1) == "the run ended with code 1: ValueError: no such thing"

@@ -23,7 +23,8 @@ class Counting:
         self.config = config
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        self.config.stash[slow_left_out] += sum(item.get_closest_marker("slow") is not None for item in items)
+        if self.config.option.markexpr == "not slow" and not self.config.option.keyword:
+            self.config.stash[slow_left_out] += sum(item.get_closest_marker("slow") is not None for item in items)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from lplab import formats
 from lplab.formats import FloatFormat
 from lplab.training import Batches, DivergedError, Recorder, SequenceBatches, Trainer, quantize_model, recipes
 from lplab.training.loop import trainer as trainer_module
@@ -204,6 +205,15 @@ def test_the_schedule_scales_the_learning_rate():
     before = run.model[0].weight.detach().clone()
     list(run.steps(2))
     assert torch.equal(run.model[0].weight, before)
+
+
+def test_the_largest_value_of_a_format_is_not_saturated():
+    recorder, largest = Recorder(every=1), formats.get("hfp8_forward").max
+    model = quantize_model(nn.Linear(4, 2), Recipe(activation="hfp8_forward"), first=None, last=None)
+    for step, x in enumerate((largest, 1.1 * largest)):
+        with recorder.watching(model, step):
+            model(torch.full((1, 4), x))
+    assert list(recorder.series("", "activation")["saturated"]) == [0, 1]
 
 
 def test_every_epoch_has_an_order_of_its_own():
