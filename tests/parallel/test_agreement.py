@@ -65,6 +65,22 @@ def test_cosine_and_missed_against_a_direct_count():
     ) % 1 == pytest.approx(0, abs=1e-9)
 
 
+def test_the_distance_is_that_of_each_steps_leader():
+    class Spy(InstrumentedLearners):
+        def _measure(self, gradients):
+            rows = self.residuals("weight") + gradients["weight"].numpy().reshape(WORLD, -1)
+            size = np.abs(rows).reshape(WORLD, -1, 100)
+            best = np.abs(rows.sum(axis=0)).reshape(-1, 100).argmax(axis=1)
+            self.expected.append((size.argmax(axis=2)[self.step % WORLD] != best).mean())
+            return super()._measure(gradients)
+
+    run = learners(Spy, ScaleCom(chunk=100))
+    run.expected = []
+    list(run.steps(5))
+    assert [a.hamming_distance for a in run.agreements] == pytest.approx(run.expected)
+    assert len(set(run.expected)) > 1
+
+
 def test_what_the_leader_misses_is_nothing_where_all_learners_are_equal():
     x, y = torch.randn(8, 100), torch.arange(8)
     torch.manual_seed(0)

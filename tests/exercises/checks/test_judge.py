@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lplab.exercises.checks.close import close_to
+from lplab.exercises.checks.compare import same
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model.exercise import Example, Exercise, Finding, Property, Variant, mistake
@@ -160,6 +161,23 @@ def test_a_changed_input_is_noticed():
     verdict = verdict_on("def halve(x):\n    x /= 2\n    return x", exercise)
     assert verdict.ring == "form" and "changes its input in place" in verdict.text
     assert verdict_on("def halve(x):\n    return x / 2", exercise).passed
+
+
+def test_a_changed_input_is_noticed_in_later_stages_too():
+    exercise = dataclasses.replace(
+        HALVE,
+        form=SameShape(0),
+        elements=0,
+        examples=(Example((np.array([2.0, 4.0]),), "Two."),),
+        boundary=lambda: [(np.array([2.0, 4.0, 8.0]),)],
+        properties=(),
+    )
+    answer = "def halve(x):\n    if x.size == 2:\n        return x / 2\n    x /= 2\n    return x"
+    assert "changes its input in place" in verdict_on(answer, exercise).text
+
+
+def test_a_tolerance_is_a_share_of_what_is_expected():
+    assert same(5.5, 8.0, tolerance=0.5) and not same(10.0, 5.5, tolerance=0.5)
 
 
 def test_elements_are_counted_and_the_smallest_miss_is_one_of_them():

@@ -11,6 +11,7 @@ import pytest
 
 from lplab.training import FixedPointConfig
 from lplab.widgets import LiveRun, live_training, train_with
+from lplab.widgets.live.live_run import time_left
 
 SECONDS = 60  # patience with a loaded machine; nothing here takes that long
 
@@ -237,3 +238,10 @@ def test_runs_are_asked_for_at_every_start():
         run.wait(SECONDS)
         found.append(run.result())
     assert found[0] != found[1]
+
+
+def test_the_time_left_is_that_of_the_steps_to_come():
+    run = LiveRun(lambda: iter(range(50)), draw, total=50, name="fifty")
+    run._results = list(range(11))
+    run._show(seconds=20.0)  # ten steps after the first: two seconds each, 39 are left
+    assert time_left(78) in run.time_left_line.value and time_left(78) != time_left(100)
