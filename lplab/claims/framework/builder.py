@@ -26,7 +26,8 @@ class ClaimBuilder:
 
     >>> toy = ClaimBuilder(
     ...     "toy", title="More bits, less error", paper="A. Nobody: Bits, 2020", where="figure 1",
-    ...     statement="Bits help.", published="1 %", experiment="Division.", points=({"bits": 4}, {"bits": 8}), seeds=(0,)
+    ...     statement="Bits help.", published="1 %", experiment="Division.",
+    ...     points=({"bits": 4}, {"bits": 8}), seeds=(0,),
     ... )
     >>> @toy.measurement
     ... def measure(point, seed):
@@ -110,6 +111,4 @@ class ClaimBuilder:
         """
         if not (self.measure and self.measured):
             raise ValueError(f"{self.id}: a measurement and a summary are needed; mark their functions with decorators")
-        return Claim(
-            **{**vars(self), "criteria": tuple(self.criteria), "explanations": tuple(self.explanations)}
-        )
+        return Claim(**{**vars(self), "criteria": tuple(self.criteria), "explanations": tuple(self.explanations)})
