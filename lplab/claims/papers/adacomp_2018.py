@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +13,11 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, median_and_range, within_noise
-from lplab.compression import AdaComp, AllGather, Context, Dense, LayerInfo
+from lplab.compression import AdaComp, AllGather, Compressor, Context, Dense, LayerInfo, LayerState
 from lplab.compression.compression_ratio import adacomp_paper_ratio, entropy_bound, wire_bytes
-from lplab.compression.compressor import Request
+from lplab.compression.compressor import Request, Steps
 from lplab.compression.wire import adacomp_wire
+from lplab.compression.wrappers import WrappedCompressor
 
 FC, CONV, LSTM = "fully connected", "convolutional", "LSTM"
 TASKS = {FC: ("mlp", 300, 500), CONV: ("digits_resnet", 200, 50), LSTM: ("lstm", 500, 500)}  # task, steps, bin
@@ -94,6 +96,35 @@ class Counted:
         return {name: round(value, 4) for name, value in values.items()}
 
 
+@dataclass(frozen=True)
+class Recorded(WrappedCompressor):
+    """A compressor that calls ``note`` with every request of every learner.
+
+    >>> from lplab.compression import exchange
+    >>> seen = []
+    >>> recorded = Recorded(Dense(), lambda context, request: seen.append(type(request).__name__))
+    >>> exchange(recorded, [np.ones(2, np.float32)] * 2, [recorded.init((2,))] * 2).tolist(), seen
+    ([1.0, 1.0], ['AllReduce', 'AllReduce'])
+    """
+
+    note: Callable[[Context, Request], Any]
+
+    def for_layer(self, layer: LayerInfo) -> Compressor:
+        """Recorded, with the settings of the layer."""
+        return Recorded(self.compressor.for_layer(layer), self.note)
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """Those of the compressor."""
+        run, answer = self.compressor.steps(gradient, state, context), None
+        while True:
+            try:
+                request = run.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            self.note(context, request)
+            answer = yield request
+
+
 def run(family: str, method: str, seed: int, steps: int) -> dict[str, float]:
     """Train a family with four learners; the numbers that are stored.
 
@@ -102,14 +133,13 @@ def run(family: str, method: str, seed: int, steps: int) -> dict[str, float]:
     (True, True)
     """
     from lplab.claims.framework.learner_trainings import train
-    from lplab.claims.framework.wrapped import Recorded
     from lplab.parallel import layer_infos
     from lplab.training import tasks
 
     name, _, bin = TASKS[family]
     task = tasks.get(name)
     counted = Counted(layer_infos(task.model(seed)))
-    compressor: Any = Dense() if method == "dense" else Recorded(AdaComp(), counted.note)
+    compressor = Dense() if method == "dense" else Recorded(AdaComp(), counted.note)
     finished = train(task, compressor, LEARNERS, steps, seed, batch=task.batch // LEARNERS * LEARNERS)
     window = max(1, round(WINDOW * steps))
     early = np.mean(finished.losses[steps // 2 - window : steps // 2]) / np.log(2) if steps >= 4 else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,8 +12,9 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
-from lplab.claims.framework.wrapped import WithoutErrorFeedback
-from lplab.compression import AdaComp, Compressor, Dense
+from lplab.compression import AdaComp, Compressor, Context, Dense, LayerInfo, LayerState
+from lplab.compression.compressor import Steps
+from lplab.compression.wrappers import WrappedCompressor
 
 SOFT, LOCAL, NO_FEEDBACK = "soft threshold", "local selection", "no memory"
 METHODS = (SOFT, LOCAL, NO_FEEDBACK)
@@ -55,6 +57,29 @@ claim = ClaimBuilder(
 )
 
 
+@dataclass(frozen=True)
+class WithoutErrorFeedback(WrappedCompressor):
+    """A compressor without error feedback: every step starts with a new state, and what is not sent is lost.
+
+    >>> from lplab.compression import TopK, exchange
+    >>> wrapped = WithoutErrorFeedback(TopK(0.5))
+    >>> state = wrapped.init((2,))
+    >>> for _ in range(3):
+    ...     result = exchange(wrapped, [np.array([2, 1], np.float32)], [state])
+    ...     state.commit()
+    >>> result.tolist()
+    [2.0, 0.0]
+    """
+
+    def for_layer(self, layer: LayerInfo) -> Compressor:
+        """With the settings of the layer."""
+        return WithoutErrorFeedback(self.compressor.for_layer(layer))
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """The steps of the compressor from a new state."""
+        return (yield from self.compressor.steps(gradient, self.compressor.init(gradient.shape), context))
+
+
 def compressor_of(point: Point) -> Compressor:
     """The compressor of a point."""
     if point["method"] == "dense":
@@ -63,15 +88,14 @@ def compressor_of(point: Point) -> Compressor:
     return WithoutErrorFeedback(adacomp) if point["method"] == NO_FEEDBACK else adacomp
 
 
-def run(point: Point, seed: int, steps: int = STEPS) -> dict[str, float]:
+@claim.measurement
+def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
     """Train once; losses, elements sent, and the 95th percentile of |residual| against that of the first sample.
 
-    >>> found = run({"method": LOCAL, "bin": 500, "momentum": 0.0}, seed=0, steps=10)
+    >>> found = measure({"method": LOCAL, "bin": 500, "momentum": 0.0}, seed=0, steps=10)
     >>> found["residue_10"] > 0
     True
     """
-    from dataclasses import replace
-
     from lplab.claims.framework.learner_models import fully_connected
     from lplab.claims.framework.learner_trainings import train
 
@@ -99,12 +123,6 @@ def _own_gradient(learners: Any) -> np.ndarray:
     values = sequential_gradients(learners.model, learners.loss, [learners.batches(learners.step, 0)], [0])
     gradient: np.ndarray = values.gradients[LAYER].numpy()
     return gradient
-
-
-@claim.measurement
-def measure(point: Point, seed: int) -> Numbers:
-    """Train once."""
-    return run(point, seed)
 
 
 def _of(results: Results, number: str, method: str, bin: int, momentum: float = 0.0) -> np.ndarray:

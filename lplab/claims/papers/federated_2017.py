@@ -50,10 +50,11 @@ claim = ClaimBuilder(
 )
 
 
-def run(point: Point, seed: int, rounds: int = ROUNDS) -> dict[str, float]:
+@claim.measurement
+def measure(point: Point, seed: int, rounds: int = ROUNDS) -> Numbers:
     """Make the rounds; test loss and error, bytes a client and round, residuals that are lost.
 
-    >>> found = run(_point(PHONES, "top-k with memory", steps=1), seed=0, rounds=2)
+    >>> found = measure(_point(PHONES, "top-k with memory", steps=1), seed=0, rounds=2)
     >>> found["lost"] == found["waiting"] > 0
     True
     """
@@ -89,12 +90,6 @@ def run(point: Point, seed: int, rounds: int = ROUNDS) -> dict[str, float]:
         "lost": made[-1].lost_residual_norm,
     }
     return {name: round(float(value), 6) for name, value in numbers.items()}
-
-
-@claim.measurement
-def measure(point: Point, seed: int) -> Numbers:
-    """Train once."""
-    return run(point, seed)
 
 
 def _of(results: Results, number: str, clients: str, upload: str, steps: int = STEPS, down: str = "fp32") -> np.ndarray:

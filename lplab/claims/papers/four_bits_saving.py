@@ -13,7 +13,7 @@ from typing import Any
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.compare import join_words, low_to_high
 from lplab.hardware import Cluster, accelerators, compute, precisions, simulate
 from lplab.hardware.footprint import Power, energy_of
 
@@ -92,19 +92,15 @@ def _gains(results: Results, number: str, bits: str = "4", fused: bool = True) -
     return [_of(results, number, n, "16", fused) / _of(results, number, n, bits, fused) for n in BATCHES]
 
 
-def _range(values: list[float], digits: int = 1) -> str:
-    return f"{min(values):.{digits}f}–{max(values):.{digits}f}"
-
-
 @claim.criterion("A whole step is over seven times as fast")
 def seven_times(results: Results) -> CheckResult:
     """Whether a whole step is seven times as fast: at best, with everything between products done on the way."""
     best, plain = (_gains(results, "milliseconds", fused=fused) for fused in (True, False))
     return CheckResult(
         min(best) > PUBLISHED,
-        f"A step of ResNet-50 and of BERT-base in 4 bits is {_range(best)} times as fast as in 16 if norms, "
-        f"activations and rounding cost nothing, {_range(plain)} times if they are passes of their own; the chip's "
-        f"peak is {PEAK:.0f} times, the {PUBLISHED:.0f} are products on an area.",
+        f"A step of ResNet-50 and of BERT-base in 4 bits is {low_to_high(best)} times as fast as in 16 if norms, "
+        f"activations and rounding cost nothing, {low_to_high(plain)} times if they are passes of their own; the "
+        f"chip's peak is {PEAK:.0f} times, the {PUBLISHED:.0f} are products on an area.",
     )
 
 
@@ -114,7 +110,7 @@ def energy_follows_less(results: Results) -> CheckResult:
     times, joules = (_gains(results, number) for number in ("milliseconds", "joules"))
     return CheckResult(
         all(e > 1.2 for e in joules),
-        f"At best the energy of a step falls {_range(joules)} times, where time falls {_range(times)} times.",
+        f"At best the energy of a step falls {low_to_high(joules)} times, where time falls {low_to_high(times)} times.",
     )
 
 
@@ -124,8 +120,8 @@ def half_of_it_comes_with_eight(results: Results) -> CheckResult:
     eight, four = (_gains(results, "milliseconds", bits) for bits in ("8", "4"))
     return CheckResult(
         all(f / e < e for e, f in zip(eight, four, strict=True)),
-        f"8 bits bring {_range(eight)} times, 4 bits {_range(four)}: the second halving brings less than the first, as "
-        "what stays in 16 bits (ends, shortcuts, norms) stays as slow as it was.",
+        f"8 bits bring {low_to_high(eight)} times, 4 bits {low_to_high(four)}: the second halving brings less than the "
+        "first, as what stays in 16 bits (ends, shortcuts, norms) stays as slow as it was.",
     )
 
 
@@ -135,8 +131,8 @@ def products_are_not_all(results: Results) -> CheckResult:
     values = {bits: [_of(results, "products", n, bits, False) for n in BATCHES] for bits in ("16", "4")}
     return CheckResult(
         max(values["4"]) < min(1.0, max(values["16"])),
-        f"Products are {_range([100 * v for v in values['16']], 0)} % of a step in 16 bits and "
-        f"{_range([100 * v for v in values['4']], 0)} % in 4, if all else is passes of its own.",
+        f"Products are {low_to_high([100 * v for v in values['16']], 0)} % of a step in 16 bits and "
+        f"{low_to_high([100 * v for v in values['4']], 0)} % in 4, if all else is passes of its own.",
     )
 
 
@@ -148,8 +144,8 @@ def compression_saves_waiting(results: Results) -> CheckResult:
     return CheckResult(
         all(j < t for t, j in zip(times, joules, strict=True)),
         f"Over 100 Gb/s a step in 4 bits spends {_waiting(results)} % waiting. ScaleCom saves "
-        f"{_range([100 * t for t in times], 0)} % of its time and {_range([100 * j for j in joules], 0)} % of its "
-        "energy: what waits draws less than what computes.",
+        f"{low_to_high([100 * t for t in times], 0)} % of its time and {low_to_high([100 * j for j in joules], 0)} % "
+        "of its energy: what waits draws less than what computes.",
     )
 
 
@@ -160,7 +156,7 @@ def _compressed(results: Results, number: str, network: str) -> float:
 
 
 def _waiting(results: Results) -> str:
-    return _range([100 * _of(results, "waiting", n, "4", True, SLOW) for n in BATCHES], 0)
+    return low_to_high([100 * _of(results, "waiting", n, "4", True, SLOW) for n in BATCHES], 0)
 
 
 @claim.explanation("Faster chips wait more")
@@ -168,7 +164,7 @@ def faster_chips_wait_more(results: Results) -> CheckResult:
     """Fewer bits without compression: the same bytes, a shorter step."""
     values = {bits: [100 * _of(results, "waiting", n, bits, True, SLOW) for n in BATCHES] for bits in BITS}
     rising = all(a <= b <= c for a, b, c in zip(values["16"], values["8"], values["4"], strict=True))
-    text = join_words([f"{_range(values[bits], 0)} % with {bits} bits" for bits in BITS])
+    text = join_words([f"{low_to_high(values[bits], 0)} % with {bits} bits" for bits in BITS])
     return CheckResult(
         rising, f"Over 100 Gb/s, gradients in 16 bits, devices wait {text}: the two techniques need each other."
     )
@@ -178,7 +174,8 @@ def faster_chips_wait_more(results: Results) -> CheckResult:
 def measured(results: Results) -> str:
     """Time, energy, and what compression adds."""
     times, joules = (_gains(results, number) for number in ("milliseconds", "joules"))
-    return f"4 bits against 16 at best: {_range(times)} × as fast, {_range(joules)} × less energy for a step (model)"
+    faster, less = low_to_high(times), low_to_high(joules)
+    return f"4 bits against 16 at best: {faster} × as fast, {less} × less energy for a step (model)"
 
 
 FOUR_BITS_SAVING = claim.build()

@@ -17,14 +17,10 @@ from lplab.training.fixed_point.training import TEST_IMAGES
 
 RULES = ("stochastic", "nearest_down", "nearest_even", "nearest_up")
 FLOATING = "floating point"
-FRACTION_BITS_16, FRACTION_BITS_20 = (
-    tuple(range(4, 15)),
-    tuple(range(4, 19)),
-)  # fraction bits that are measured with 16 and with 20 bits
-MAX_ERROR_LEARNED, MIN_ERROR_STALLED = (
-    10.0,
-    50.0,
-)  # percent of wrong answers: below, a run has learned; above, it has not (guessing: 90)
+# fraction bits that are measured with words of 16 and of 20 bits
+FRACTION_BITS_16, FRACTION_BITS_20 = tuple(range(4, 15)), tuple(range(4, 19))
+# percent of wrong answers: below, a run has learned; above, it has not (guessing: 90)
+MAX_ERROR_LEARNED, MIN_ERROR_STALLED = 10.0, 50.0
 
 
 @dataclass(frozen=True)

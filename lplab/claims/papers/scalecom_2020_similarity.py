@@ -37,10 +37,11 @@ claim = ClaimBuilder(
 )
 
 
-def run(lr: float, beta: float, seed: int, steps: int = STEPS) -> dict[str, float]:
+@claim.measurement
+def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
     """Train once; every 20 steps, what is between the learners.
 
-    >>> found = run(LEARNING_RATE, 1.0, seed=0, steps=EVERY)
+    >>> found = measure({"lr": LEARNING_RATE, "beta": 1.0}, seed=0, steps=EVERY)
     >>> 0 < found["cosine_20"] < 1, 0 < found["missed_20"] < 1
     (True, True)
     """
@@ -48,9 +49,15 @@ def run(lr: float, beta: float, seed: int, steps: int = STEPS) -> dict[str, floa
     from lplab.claims.framework.learner_trainings import make
     from lplab.parallel.agreement import InstrumentedLearners
 
-    compressor = ScaleCom(chunk=CHUNK, beta=beta)
     run = make(
-        fully_connected(), compressor, LEARNERS, seed, lr=lr, engine="stacked", kind=InstrumentedLearners, every=EVERY
+        fully_connected(),
+        ScaleCom(chunk=CHUNK, beta=point["beta"]),
+        LEARNERS,
+        seed,
+        lr=point["lr"],
+        engine="stacked",
+        kind=InstrumentedLearners,
+        every=EVERY,
     )
     losses = [values.loss for values in run.steps(steps)]
     assert isinstance(run, InstrumentedLearners)  # as asked for
@@ -58,12 +65,6 @@ def run(lr: float, beta: float, seed: int, steps: int = STEPS) -> dict[str, floa
     for number, values in enumerate(run.agreements, 1):
         numbers |= {f"cosine_{EVERY * number}": values.cosine, f"missed_{EVERY * number}": values.hamming_distance}
     return {name: round(value, 6) for name, value in numbers.items()}
-
-
-@claim.measurement
-def measure(point: Point, seed: int) -> Numbers:
-    """Train once."""
-    return run(point["lr"], point["beta"], seed)
 
 
 def series(results: Results, number: str, lr: float, beta: float) -> np.ndarray:

@@ -47,17 +47,19 @@ claim = ClaimBuilder(
 )
 
 
-def run(method: str, learners: int, seed: int, steps: int = STEPS) -> dict[str, float]:
+@claim.measurement
+def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
     """Train a few steps; bytes that a learner packs and sends a step, and the share of the average that is not zero.
 
-    >>> run("ScaleCom", learners=4, seed=0, steps=2)["filled"] < 0.01
+    >>> measure({"method": "ScaleCom", "learners": 4}, seed=0, steps=2)["filled"] < 0.01
     True
     """
     from lplab.claims.framework.learner_models import fully_connected
     from lplab.claims.framework.learner_trainings import make
 
+    learners = point["learners"]
     task = replace(fully_connected(), batch=EXAMPLES_PER_LEARNER * learners)
-    run = make(task, METHODS[method], learners, seed, engine="stacked")
+    run = make(task, METHODS[point["method"]], learners, seed, engine="stacked")
     large = {name: p for name, p in run.model.named_parameters() if p.numel() >= LARGE}
     numel = sum(p.numel() for p in large.values())
     filled = 0.0
@@ -72,12 +74,6 @@ def run(method: str, learners: int, seed: int, steps: int = STEPS) -> dict[str, 
     wire = sum(wire_bytes(kind, max(sizes), learners) for (_, _, kind), sizes in sent.items())
     values = {"packed": packed / steps, "wire": wire / steps, "filled": filled, "numel": float(numel)}
     return {name: round(value, 6) for name, value in values.items()}
-
-
-@claim.measurement
-def measure(point: Point, seed: int) -> Numbers:
-    """A few steps with so many learners."""
-    return run(point["method"], point["learners"], seed)
 
 
 def _of(results: Results, method: str, number: str, worlds: tuple[int, ...] = WORLDS) -> np.ndarray:

@@ -187,9 +187,8 @@ def _octaves(good: list[int]) -> int:
 
 
 def _text(good: list[int]) -> str:
-    beyond = (
-        "at least " if good[0] == SCALES[0] or good[-1] == SCALES[-1] else ""
-    )  # the window ends where the sweep does
+    # the window may end where the sweep does
+    beyond = "at least " if good[0] == SCALES[0] or good[-1] == SCALES[-1] else ""
     return f"{power_of_two(good[0])} to {power_of_two(good[-1])}, {beyond}{_octaves(good)} octaves"
 
 

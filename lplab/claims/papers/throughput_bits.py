@@ -9,7 +9,7 @@ from __future__ import annotations
 from lplab.claims.bibliography import PAPERS
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.compare import join_words, low_to_high
 from lplab.hardware import accelerators, compute, multiplier
 
 AREA, MAC, LAW, PEAK, STEP = "multiplier", "multiplier and adder", "quadratic law", "peak", "whole network"
@@ -155,8 +155,8 @@ def networks_gain_less(results: Results) -> CheckResult:
     peaks = {"fp32": _value(results, PEAK, "h100 fp32 fp8"), "bf16": _value(results, PEAK, "h100 fp16 fp8")}
     numbers = {(w, fused): _steps(results, w, fused) for w in peaks for fused in (False, True)}
     parts = [
-        f"against {wide.upper()} {_range(numbers[wide, False])} times as fast ({_range(numbers[wide, True])} if all of "
-        f"this is done on the way; the peak grows {peaks[wide]:.0f} times)"
+        f"against {wide.upper()} {low_to_high(numbers[wide, False])} times as fast ({low_to_high(numbers[wide, True])} "
+        f"if all of this is done on the way; the peak grows {peaks[wide]:.0f} times)"
         for wide in peaks
     ]
     return CheckResult(
@@ -166,15 +166,11 @@ def networks_gain_less(results: Results) -> CheckResult:
     )
 
 
-def _range(values: list[float]) -> str:
-    return f"{min(values):.1f}–{max(values):.1f}"
-
-
 @claim.summary
 def measured(results: Results) -> str:
     """Law, area, peak and whole network from 32 to 8 bits."""
     law, area = (_value(results, what, "32 to 8") for what in (LAW, AREA))
-    networks = _range(_steps(results, "fp32", False) + _steps(results, "fp32", True))
+    networks = low_to_high(_steps(results, "fp32", False) + _steps(results, "fp32", True))
     return (
         f"32 → 8 bits: law {law:.0f} ×, multipliers on an area {area:.0f} ×, peak of H100 "
         f"{_value(results, PEAK, 'h100 fp32 fp8'):.0f} ×, whole networks {networks} ×; 8 → 4 bits: peak of IBM's chip "

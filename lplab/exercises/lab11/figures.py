@@ -55,7 +55,7 @@ def draw_sustained(function: Callable[..., Any]) -> Any:
         function: takes operations, bytes, other seconds, peak and bandwidth; returns operations per second and their share of the peak.
     """
     from lplab import figures, widgets  # drawn in a notebook only
-    from lplab.claims.papers.rapid_model import BATCH, NETWORKS, TRAINING
+    from lplab.claims.papers.rapid_2021 import BATCH, NETWORKS, TRAINING
     from lplab.hardware import accelerators, compute
 
     chip = accelerators.get(TRAINING)
