@@ -24,9 +24,7 @@ VARIANTS = ("float32", "nearest", "stochastic")
 SMALLEST_RATE = LEARNING_RATES[-1]
 SAMPLE_INTERVAL = 100  # every so many steps: which weights moved
 
-POINTS: tuple[Point, ...] = tuple(
-    {"rate": learning_rate, "update": way} for learning_rate in LEARNING_RATES for way in VARIANTS
-)
+POINTS: tuple[Point, ...] = tuple({"rate": rate, "update": way} for rate in LEARNING_RATES for way in VARIANTS)
 
 claim = ClaimBuilder(
     id="wang_2018_update",
@@ -41,7 +39,7 @@ claim = ClaimBuilder(
     points=POINTS,
     seeds=(0, 1, 2),
     budget_seconds=90,
-    limits="The small learning rate stands for the late part of a long training: at the learning_rate that suits this "
+    limits="The small learning rate stands for the late part of a long training: at the learning rate that suits this "
     "network best, nearest does no visible harm in so few steps.",
 )
 
@@ -74,8 +72,8 @@ def measure(point: Point, seed: int) -> Numbers:
     return {**done.numbers(), "moved": round(float(np.mean(moved)), 6)}
 
 
-def _of(results: Results, way: str, learning_rate: float = SMALLEST_RATE, number: str = "train_loss") -> np.ndarray:
-    return results.values(number, rate=learning_rate, update=way)
+def _of(results: Results, way: str, rate: float = SMALLEST_RATE, number: str = "train_loss") -> np.ndarray:
+    return results.values(number, rate=rate, update=way)
 
 
 @claim.criterion("At a small learning rate round to nearest learns clearly less")
@@ -85,25 +83,18 @@ def nearest_loses(results: Results) -> CheckResult:
     wrong, right = _of(results, "nearest", number="error"), _of(results, "float32", number="error")
     return CheckResult(
         clearly_above(nearest, base) and clearly_above(wrong, right),
-        f"Learning learning_rate {SMALLEST_RATE:g}: nearest {median_and_range(nearest)} bits and "
-        f"{median_and_range(wrong, 0)} % wrong, float32 {median_and_range(base)} bits and {median_and_range(right, 0)} "
-        "%.",
+        f"Learning rate {SMALLEST_RATE:g}: nearest {median_and_range(nearest)} bits and {median_and_range(wrong, 0)} % "
+        f"wrong, float32 {median_and_range(base)} bits and {median_and_range(right, 0)} %.",
     )
 
 
 @claim.criterion("Stochastic rounding is as good as float32 at every learning rate")
 def stochastic_does_not(results: Results) -> CheckResult:
     """With stochastic rounding every learning rate ends as float32 does, within the spread of its seeds."""
-    fine = [
-        within_noise(_of(results, "stochastic", learning_rate), _of(results, "float32", learning_rate))
-        for learning_rate in LEARNING_RATES
-    ]
-    gaps = [
-        float(np.median(_of(results, "stochastic", learning_rate)) - np.median(_of(results, "float32", learning_rate)))
-        for learning_rate in LEARNING_RATES
-    ]
+    pairs = {rate: [_of(results, way, rate) for way in ("stochastic", "float32")] for rate in LEARNING_RATES}
+    fine = [within_noise(stochastic, base) for stochastic, base in pairs.values()]
     text = join_words(
-        [f"{gap:+.3f} bits at {learning_rate:g}" for gap, learning_rate in zip(gaps, LEARNING_RATES, strict=True)]
+        [f"{np.median(ours) - np.median(base):+.3f} bits at {rate:g}" for rate, (ours, base) in pairs.items()]
     )
     return CheckResult(all(fine), f"Stochastic rounding against float32: {text.replace('-', '−')}.")
 
@@ -111,19 +102,11 @@ def stochastic_does_not(results: Results) -> CheckResult:
 @claim.explanation("The smaller the learning rate, the fewer weights move")
 def small_learning_rates_lose_more(results: Results) -> CheckResult:
     """The loss of nearest against float32 grows as the learning rate falls."""
-    ratios = [
-        float(
-            np.median(_of(results, "nearest", learning_rate, "moved"))
-            / np.median(_of(results, "float32", learning_rate, "moved"))
-        )
-        for learning_rate in LEARNING_RATES
-    ]
-    text = join_words(
-        [
-            f"{100 * ratio:.2g} % at {learning_rate:g}"
-            for ratio, learning_rate in zip(ratios, LEARNING_RATES, strict=True)
-        ]
-    )
+    moved = {
+        rate: [np.median(_of(results, w, rate, "moved")) for w in ("nearest", "float32")] for rate in LEARNING_RATES
+    }
+    ratios = [float(nearest / base) for nearest, base in moved.values()]
+    text = join_words([f"{100 * ratio:.2g} % at {rate:g}" for ratio, rate in zip(ratios, LEARNING_RATES, strict=True)])
     return CheckResult(
         ratios[0] > ratios[1] > ratios[2],
         f"Of the weights that a step moves in float32, nearest moves {text}: the smaller the learning rate, the fewer.",
