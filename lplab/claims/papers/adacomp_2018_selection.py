@@ -17,7 +17,6 @@ from lplab.compression.compressor import Steps
 from lplab.compression.wrappers import WrappedCompressor
 
 SOFT, LOCAL, NO_FEEDBACK = "soft threshold", "local selection", "no memory"
-METHODS = (SOFT, LOCAL, NO_FEEDBACK)
 BINS = (50, 500, 2000)
 LEARNERS, STEPS = 4, 300
 SAMPLE_STEPS = (10, 30, 100, 200, 300)  # steps after which residuals are sampled

@@ -102,10 +102,8 @@ def stochastic_does_not(results: Results) -> CheckResult:
 @claim.explanation("The smaller the learning rate, the fewer weights move")
 def small_learning_rates_lose_more(results: Results) -> CheckResult:
     """The loss of nearest against float32 grows as the learning rate falls."""
-    moved = {
-        rate: [np.median(_of(results, w, rate, "moved")) for w in ("nearest", "float32")] for rate in LEARNING_RATES
-    }
-    ratios = [float(nearest / base) for nearest, base in moved.values()]
+    pairs = [[np.median(_of(results, way, rate, "moved")) for way in ("nearest", "float32")] for rate in LEARNING_RATES]
+    ratios = [float(nearest / base) for nearest, base in pairs]
     text = join_words([f"{100 * ratio:.2g} % at {rate:g}" for ratio, rate in zip(ratios, LEARNING_RATES, strict=True)])
     return CheckResult(
         ratios[0] > ratios[1] > ratios[2],
