@@ -129,9 +129,13 @@ def draw_scales(function: Callable[..., Any]) -> Any:
 
     recording = recorded("transformer")
     layers = recording.layers(ROLE)
-    calls = [(recording.magnitudes(layer, ROLE, step).counts, LOWEST, *FP16) for layer in layers for step in recording.steps]
+    calls = [
+        (recording.magnitudes(layer, ROLE, step).counts, LOWEST, *FP16) for layer in layers for step in recording.steps
+    ]
     exponents = read_results(function, calls, LARGEST.form, lambda result: float(result[0]))
-    yours = np.exp2(exponents).reshape(len(layers), -1)
-    library = np.exp2([float(largest_scale(*call)[0]) for call in calls]).reshape(len(layers), -1)
     names = [label_of(layer) for layer in layers]  # as the explorer calls them
-    return figures.layer_scales(dict(zip(names, library, strict=True)), dict(zip(names, yours, strict=True)), steps=recording.steps)
+    library, yours = (
+        dict(zip(names, np.exp2(each).reshape(len(layers), -1), strict=True))
+        for each in ([float(largest_scale(*call)[0]) for call in calls], exponents)
+    )
+    return figures.layer_scales(library, yours, steps=recording.steps)

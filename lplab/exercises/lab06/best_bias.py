@@ -200,7 +200,8 @@ def draw_biases(function: Callable[..., Any]) -> Any:
 
     stored, fmt = datasets.captured(), get("hfp8_forward")
     names = [name for role in GROUPS for name in stored.select(MODEL, STEP, role=role)]
-    biases = read_results(function, [(stored[name], 4, 3) for name in names], BIAS_EXERCISE.form, lambda result: int(result[0]))
+    calls = [(stored[name], 4, 3) for name in names]
+    biases = read_results(function, calls, BIAS_EXERCISE.form, lambda result: int(result[0]))
     if not all(-100 <= bias <= 100 for bias in biases):
         raise NotReady("its biases are beyond −100 to 100")
     rows, same = [], 0

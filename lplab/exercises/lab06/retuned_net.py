@@ -102,7 +102,8 @@ def draw(function: Callable[..., Any], form: Form) -> Any:
         form: that of its result.
 
     Raises:
-        NotReady: as `retuned_by`; if the function is not written yet, fails, or returns no array, before anything is trained.
+        NotReady: as `retuned_by`; before anything is trained if the function is not written yet, fails, or returns no
+            arrays.
     """
     from lplab import figures  # drawn in a notebook only
 

@@ -125,5 +125,6 @@ def draw_scales(function: Callable[..., Any]) -> Any:
     yours = dict(zip(largest, results, strict=True))
     for layer, values in largest.items():
         if np.shape(yours[layer]) != values.shape:
-            raise NotReady(f"it returns {np.size(yours[layer])} scales for {len(values)} steps; both must be of one length")
+            count = np.size(yours[layer])
+            raise NotReady(f"it returns {count} scales for {len(values)} steps; both must be of one length")
     return figures.layer_scales(library, yours)
