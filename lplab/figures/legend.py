@@ -35,8 +35,9 @@ def entry(trace: dict[str, Any], word: str = "", sign: str = "") -> tuple[str, s
         word: in place of the name.
         sign: in place of the trace's own.
 
+    >>> import numpy as np
     >>> from lplab.figures import style, traces
-    >>> x = traces.np.zeros(1)
+    >>> x = np.zeros(1)
     >>> entry(traces.line("sum", x, x, traces.stroke(style.BLUE, 2, "dash")))
     ('#0072B2', '╍', 'sum')
     >>> entry(traces.points("yours", x, x, traces.marker("x", 9, style.PINK)), "different")
