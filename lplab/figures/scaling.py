@@ -87,7 +87,7 @@ def scaling(
     data = [*lines, _marked(curves[0], chosen), known, *(_names(curves, last) if families else ())]
     entries = [entry(line, sign=SIGNS[line["line"]["dash"]]) for line in lines]
     if families:
-        entries = [(colour, SIGNS[dash], name) for (colour, dash, _), name in zip(styles, families, strict=False)]
+        entries = [(styles[i][0], SIGNS[styles[i][1]], family) for i, family in enumerate(families)]
     entries += [entry(known)] if published else []
     return style.apply_style(
         style.figure(data, _layout(last, 0.34 if families else 0.02)),
