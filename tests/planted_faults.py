@@ -497,9 +497,9 @@ TRAINING = (
     ),
     Fault(
         "scales_not_restored",
-        "lplab/training/loop/trainer.py",
-        'load_quantizer_state(self.model, state["quantizers"])',
-        "emulations(self.model)",
+        "lplab/training/emulation/checkpoint_state.py",
+        'self.emulation.load_state_of(self.name, found["sites"])',
+        "self.emulation.ops_of(self.name)",
         "A checkpoint does not bring back gradient scales and coins.",
         ("tests/training/loop/test_trainer.py",),
     ),

@@ -24,6 +24,11 @@ from lplab.training.fixed_point.convert import LABELS, ROUNDINGS, ConversionCoun
 from lplab.training.fixed_point.training import digits_split, train_epochs, train_fixed_point, train_in_lockstep
 
 if TYPE_CHECKING:
+    from lplab.training.emulation.checkpoint_state import (
+        MissingQuantizerState,
+        load_quantizer_state,
+        quantizer_state,
+    )
     from lplab.training.emulation.conversion import dequantize_model, float32, quantize_model
     from lplab.training.inference import (
         compare,
@@ -58,6 +63,7 @@ _OLD_NAMES = {
 }
 """Names of earlier versions, which still work, and their current names."""
 _MODULES = {
+    "emulation.checkpoint_state": ("MissingQuantizerState", "load_quantizer_state", "quantizer_state"),
     "emulation.conversion": ("dequantize_model", "float32", "quantize_model"),
     "inference": ("compare", "inference_recipe", "quantize_for_inference", "retune_batchnorm", "sensitivity"),
     "loop": ("tasks",),
@@ -90,6 +96,7 @@ __all__ = [
     "FixedPointResult",
     "LayerRules",
     "LearnedClip",
+    "MissingQuantizerState",
     "PerLayerGradScale",
     "QuantSpec",
     "Recipe",
@@ -107,9 +114,11 @@ __all__ = [
     "gradient_projection",
     "gradients_only",
     "inference_recipe",
+    "load_quantizer_state",
     "make_optimizer",
     "quantize_for_inference",
     "quantize_model",
+    "quantizer_state",
     "recipes",
     "retune_batchnorm",
     "sensitivity",

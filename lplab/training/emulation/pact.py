@@ -23,7 +23,7 @@ from lplab.training.emulation.rounders import Rounded, Rounder, rounder_of
 from lplab.training.recipe.quant_spec import QuantSpec
 
 ALPHA = "pact_alpha"
-"""The parameter of a layer that holds α. It is trained, but is not part of ``state_dict``."""
+"""The parameter of a layer that holds α. It is trained; ``state_dict`` has it in the metadata (checkpoint_state)."""
 _WHOLE = Quantizer(IntFormat(8, symmetric=True), Percentile(99.9))
 
 
