@@ -29,7 +29,8 @@ if TYPE_CHECKING:
         load_quantizer_state,
         quantizer_state,
     )
-    from lplab.training.emulation.conversion import dequantize_model, float32, quantize_model
+    from lplab.training.emulation.conversion import RoundsNothing, dequantize_model, float32, quantize_model
+    from lplab.training.emulation.recipe_report import RecipeReport, ReportRow, recipe_report
     from lplab.training.inference import (
         compare,
         inference_recipe,
@@ -64,7 +65,8 @@ _OLD_NAMES = {
 """Names of earlier versions, which still work, and their current names."""
 _MODULES = {
     "emulation.checkpoint_state": ("MissingQuantizerState", "load_quantizer_state", "quantizer_state"),
-    "emulation.conversion": ("dequantize_model", "float32", "quantize_model"),
+    "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model"),
+    "emulation.recipe_report": ("RecipeReport", "ReportRow", "recipe_report"),
     "inference": ("compare", "inference_recipe", "quantize_for_inference", "retune_batchnorm", "sensitivity"),
     "loop": ("tasks",),
     "loop.batches": ("Batches", "SequenceBatches"),
@@ -100,8 +102,11 @@ __all__ = [
     "PerLayerGradScale",
     "QuantSpec",
     "Recipe",
+    "RecipeReport",
     "Record",
     "Recorder",
+    "ReportRow",
+    "RoundsNothing",
     "SequenceBatches",
     "Step",
     "Trainer",
@@ -119,6 +124,7 @@ __all__ = [
     "quantize_for_inference",
     "quantize_model",
     "quantizer_state",
+    "recipe_report",
     "recipes",
     "retune_batchnorm",
     "sensitivity",

@@ -164,7 +164,7 @@ def from_tensor(x: Tensor) -> dict[str, Any]:
     return state
 
 
-def _quantized_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module, SaveHook]]:
+def quantized_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module, SaveHook]]:
     """The modules that belong to a quantized model, with their names in ``model``."""
     for name, module in model.named_modules():
         for hook in module._state_dict_hooks.values():
@@ -193,7 +193,7 @@ def quantizer_state(model: nn.Module) -> dict[str, Any]:
     """
     sites: dict[str, Any] = {}
     clips: dict[str, Tensor] = {}
-    modules = list(_quantized_modules(model))
+    modules = list(quantized_modules(model))
     if not modules:
         raise ValueError("the model is not quantized; call quantize_model(model, recipe) first")
     for name, module, hook in modules:
@@ -215,7 +215,7 @@ def load_quantizer_state(model: nn.Module, state: dict[str, Any]) -> None:
     """
     if not isinstance(state, dict) or not {"sites", "clips"} <= set(state):
         raise ValueError("a quantizer state has 'sites' and 'clips'; it is made by quantizer_state(model)")
-    modules = list(_quantized_modules(model))
+    modules = list(quantized_modules(model))
     parameters = dict(model.named_parameters())
     if missing := [name for name in state["clips"] if name not in parameters]:
         raise ValueError(f"the state is of another model or recipe: it has {missing[0]}, the model has not")

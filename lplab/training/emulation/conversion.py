@@ -6,6 +6,8 @@ This module needs PyTorch.
 from __future__ import annotations
 
 import copy
+import warnings
+import weakref
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -112,8 +114,70 @@ def quantize_model(
         module.register_forward_pre_hook(PreForwardHook(emulation, name), prepend=True)
         module.register_forward_hook(ForwardHook(emulation), always_call=True)
         add_state_hooks(emulation, name, module)
+        if name in kinds or module is model:
+            module.__dict__["extra_repr"] = QuantizedRepr(emulation, name, module)
     setattr(model, ATTRIBUTE, emulation)
+    _warn_if_nothing_is_rounded(model, emulation)
     return model
+
+
+class RoundsNothing(UserWarning):
+    """A recipe leaves every layer of a model in float32."""
+
+
+class QuantizedRepr:
+    """Takes the place of a module's ``extra_repr``: PyTorch's text, and in short what the recipe rounds.
+
+    It holds the module weakly, so that a model that is deleted frees its memory at once; its copies and files belong to
+    the copy of the module.
+    """
+
+    def __init__(self, emulation: Emulation, name: str, module: nn.Module) -> None:
+        self.emulation, self.name, self.module = emulation, name, weakref.ref(module)
+
+    def __call__(self) -> str:
+        """The text that ``print`` shows for the module."""
+        module = self.module()
+        assert module is not None
+        parts = [type(module).extra_repr(module)]
+        if hasattr(module, ATTRIBUTE):
+            parts.append(f"recipe={self.emulation.recipe.name or 'unnamed'}")
+        if self.name in self.emulation.kinds:
+            kinds = with_tensor_kinds(module, self.emulation.kinds[self.name])
+            rules = self.emulation.rules_of(self.name, kinds)
+            parts.append("in float32" if rules.is_identity else f"rounded: {rules.summary}")
+        return ", ".join(filter(None, parts))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "module": self.module()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, module=weakref.ref(state["module"]))
+
+
+def _warn_if_nothing_is_rounded(model: nn.Module, emulation: Emulation) -> None:
+    """Warn where the recipe itself (no override) leaves all layers with weights in float32, though it rounds others."""
+    by_recipe = {}
+    for name, kinds in emulation.kinds.items():
+        kinds = with_tensor_kinds(model.get_submodule(name), kinds)
+        if not emulation.rules_of(name, kinds).is_identity:
+            return
+        pattern, recipe = emulation.recipe_of(name)
+        if pattern is None and (kind := recipe.exception_for(kinds)):
+            by_recipe[name or "the model"] = kind
+    if by_recipe:
+        recipe = emulation.recipe
+        cure = "change its exceptions"
+        if {"first", "last"} & set(by_recipe.values()):
+            has_switch = recipe.name in recipes.names() and "first_last" in recipes.switches_of(recipe.name)
+            switch = f", or recipes.get({recipe.name!r}, first_last='bf16')" if has_switch else ""
+            cure = f"pass first=None, last=None to quantize_model{switch}"
+        layers = ", ".join(f"{name} ({kind})" for name, kind in by_recipe.items())
+        warnings.warn(
+            f"{recipe.name or 'the recipe'} rounds no layer of this model: it leaves {layers} in float32; {cure}",
+            RoundsNothing,
+            stacklevel=3,
+        )
 
 
 def _overrides(model: nn.Module, overrides: Mapping[str, Any], skip: Iterable[str]) -> tuple[tuple[str, Recipe], ...]:
@@ -196,6 +260,8 @@ def dequantize_model(model: nn.Module) -> nn.Module:
                 del hooks[key]
                 module._forward_hooks_always_called.pop(key, None)
         remove_state_hooks(module)
+        if isinstance(module.__dict__.get("extra_repr"), QuantizedRepr):
+            del module.__dict__["extra_repr"]
         module._parameters.pop(ALPHA, None)
     delattr(plain, ATTRIBUTE)
     return plain
