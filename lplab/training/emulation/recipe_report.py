@@ -27,13 +27,13 @@ from lplab.training.recipe.quant_spec import QuantSpec
 if TYPE_CHECKING:
     import pandas as pd
 
-PRODUCTS = {
+PRODUCTS: dict[str, tuple[str, ...]] = {
     "forward": ("activation", "weight", "output"),
     "dx": ("output_gradient_dx", "weight", "input_gradient"),
     "dw": ("output_gradient_dw", "activation", "weight_gradient"),
 }
 """The products of a layer, each with the roles of its operands and of its result."""
-ACTIVATIONS_ALONE = {
+ACTIVATIONS_ALONE: dict[str, tuple[str, ...]] = {
     "forward": ("activation", "output"),
     "dx": ("output_gradient_dx", "activation", "input_gradient"),
     "dw": ("output_gradient_dw", "activation", "weight_gradient"),
@@ -161,7 +161,7 @@ def recipe_report(model: nn.Module, *inputs: Any) -> RecipeReport:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             copied(*inputs)
         probe = list(quantized_modules(copied))
-    rows = []
+    rows: list[ReportRow] = []
     for (name, module, hook), (_, _, ran) in zip(modules, probe, strict=True):
         for op in _ops(hook.emulation, ran.emulation, hook.name, module):
             rows += _rows(name + op.name[len(hook.name) :], op, hook.emulation, hook.name, module)
@@ -204,7 +204,7 @@ def _rows(layer: str, op: QuantizedOp, emulation: Emulation, name: str, module: 
     """The rows of one op."""
     rules = op.rules
     is_product = not op.kinds & {"embedding", "normalization"}
-    products = ACTIVATIONS_ALONE if "product" in op.kinds else PRODUCTS
+    products: dict[str, tuple[str, ...]] = ACTIVATIONS_ALONE if "product" in op.kinds else PRODUCTS
     if not is_product:  # one rule decides on the gradient of the result, as in op_handlers
         gradients = ["output_gradient_dw", "output_gradient_dx"]
         rounded = [role for role in gradients if not getattr(rules, role).is_identity]
@@ -268,7 +268,8 @@ def _cells(rule: QuantSpec, op: QuantizedOp, module: nn.Module) -> tuple[str, st
         now = f"2^{math.log2(op.scale.scale):g}" if op.scale is not None and op.scale.is_set else "not set yet"
         return rule.format.label, _mode(rule.rounding), f"GradScale, {now}"
     if isinstance(rule.format, BlockFormat):
-        scale = f"{rule.format.scale.label} for each {rule.format.block_size}"
+        shared: Any = rule.format.scale
+        scale = f"{shared.label} for each {rule.format.block_size}"
         return rule.format.label, _mode(rule.rounding), scale + (", one for the tensor" * rule.format.tensor_scale)
     scale = f"{rule.scaling!r} of each tensor{_axis(rule.axis)}" if rule.scaling is not None else ""
     return rule.format.label, _mode(rule.rounding), scale
