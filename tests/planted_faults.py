@@ -501,7 +501,7 @@ TRAINING = (
         'self.emulation.load_state_of(self.name, found["sites"])',
         "self.emulation.ops_of(self.name)",
         "A checkpoint does not bring back gradient scales and coins.",
-        ("tests/training/loop/test_trainer.py",),
+        ("tests/training/emulation/test_checkpoint_state.py", "tests/training/loop/test_trainer.py"),
     ),
     Fault(
         "largest_counts_as_saturated",
