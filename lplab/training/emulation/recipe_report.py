@@ -131,7 +131,8 @@ def recipe_report(model: nn.Module, *inputs: Any) -> RecipeReport:
     """How each tensor of each product of a quantized model is rounded, or why it is not.
 
     Modules of PyTorch are known at once. What a ``forward`` computes itself, with ``x @ w`` or attention, is known
-    after it has run: call the model first, or pass inputs. Scales and clips are those of now.
+    after it has run: call the model first, or pass inputs. Scales and clips are those of now. How the optimizer rounds
+    stored weights and its state belongs to the recipe, not to a product: ``print(recipe)`` shows it.
 
     Args:
         model: a quantized model, a part of one, or a model with quantized parts; it is not changed.

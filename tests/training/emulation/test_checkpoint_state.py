@@ -99,10 +99,30 @@ def test_state_in_tensors_survives_safetensors(tmp_path):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_quantized_model_inside_another_model_keeps_its_state(recipe):
-    make = lambda model: nn.Sequential(nn.Identity(), nn.ModuleDict({"inner": model})["inner"])  # noqa: E731
-    outer = make(trained(recipe))
-    other = loaded_without_warning(make(quantize_model(net(1), recipe)), through_file(outer.state_dict()))
-    assert_goes_on_alike(outer, other)
+    for carry, options in ((through_file, {}), (dict, {"tensor_state": True})):
+        outer = nn.Sequential(nn.Identity(), trained(recipe, **options))
+        other = nn.Sequential(nn.Identity(), quantize_model(net(1), recipe))
+        assert_goes_on_alike(outer, loaded_without_warning(other, carry(outer.state_dict())))
+
+
+def test_a_single_layer_keeps_its_state():
+    for carry, options in ((through_file, {}), (dict, {"tensor_state": True})):
+        model, other = (
+            quantize_model(nn.Linear(3, 2), "int4_fp4_2020", first=None, last=None, **options) for _ in range(2)
+        )
+        model(torch.rand(4, 3)).sum().backward()
+        loaded_without_warning(other, carry(model.state_dict()))
+        assert quantizer_state(other) == quantizer_state(model) and quantizer_state(model)["sites"][""]["scale"]
+
+
+def test_products_of_a_modules_own_keep_their_state():
+    model = tasks.get("transformer").model(0)
+    x = torch.arange(6)[None]
+    model, other = (quantize_model(model, "luq_2022", tensor_state=flag) for flag in (True, False))
+    model(x).sum().backward()
+    assert any(name.endswith("/matmul2") for name in quantizer_state(model)["sites"])
+    loaded_without_warning(other, dict(model.state_dict()))
+    assert quantizer_state(other) == quantizer_state(model) and torch.equal(other(x), model(x))
 
 
 def test_a_part_of_a_quantized_model_keeps_its_state():
@@ -206,6 +226,10 @@ def test_bad_states_are_refused():
         load_quantizer_state(quantize_model(nn.Linear(2, 2), "fixed16_2015"), quantizer_state(trained("luq_2022")))
     with pytest.raises(ValueError, match="a quantizer state has 'sites' and 'clips'"):
         load_quantizer_state(quantize_model(net(), "fp32"), {"model": {}})
+    model = trained("int4_fp4_2020", tensor_state=True)
+    for numbers, message in (([1, 2], "holds no quantizer state"), (list(b"[1]"), "has 'sites' and 'clips', got")):
+        with pytest.raises(RuntimeError, match=f"2.{KEY} .*{message}"):
+            model.load_state_dict(model.state_dict() | {f"2.{KEY}": torch.tensor(numbers)})
     with pytest.raises(TypeError, match="tensor_state must be True or False, got 'yes'"):
         quantize_model(net(), "fp32", tensor_state="yes")
 
@@ -225,5 +249,6 @@ def test_the_trainers_checkpoints_hold_it_once_and_those_of_before_still_load(re
         warnings.simplefilter("error")
         second.load_state_dict(state)
         third.load_state_dict(of_before)
+        loaded_without_warning(quantize_model(tasks.get("mlp").model(1), recipe), state["model"])
     losses = [[each.loss for each in trainer.steps(3)] for trainer in (first, second, third)]
     assert losses[0] == losses[1] == losses[2] and isinstance(first, Trainer)
