@@ -210,7 +210,7 @@ def load_quantizer_state(model: nn.Module, state: dict[str, Any]) -> None:
         ValueError: no such state, or of a model with other layers or other trained clips.
 
     >>> from lplab.training import quantize_model
-    >>> model, other = (quantize_model(nn.Linear(1, 1), "luq_2022", last=None) for _ in range(2))
+    >>> model, other = (quantize_model(nn.Linear(1, 1), "luq_2022", first=None, last=None) for _ in range(2))
     >>> load_quantizer_state(other, quantizer_state(model))
     """
     if not isinstance(state, dict) or not {"sites", "clips"} <= set(state):
@@ -219,12 +219,14 @@ def load_quantizer_state(model: nn.Module, state: dict[str, Any]) -> None:
     parameters = dict(model.named_parameters())
     if missing := [name for name in state["clips"] if name not in parameters]:
         raise ValueError(f"the state is of another model or recipe: it has {missing[0]}, the model has not")
-    names = {name for name, _, _ in modules}
-    if missing := [name for name in state["sites"] if name.partition("/")[0] not in names]:
-        raise ValueError(f"the state is of another model: it has the layer {missing[0]}, the model has not")
+    sites: dict[str, dict[str, Any]] = {name: {} for name, _, _ in modules}
+    for site, values in state["sites"].items():
+        name, slash, product = site.partition("/")
+        if name not in sites:
+            raise ValueError(f"the state is of another model: it has the layer {site}, the model has not")
+        sites[name][slash + product] = values
     for name, _, hook in modules:
-        own = {site[len(name) :]: values for site, values in state["sites"].items() if site.partition("/")[0] == name}
-        hook.emulation.load_state_of(hook.name, own)
+        hook.emulation.load_state_of(hook.name, sites[name])
     with torch.no_grad():
         for name, clip in state["clips"].items():
             parameters[name].copy_(clip)

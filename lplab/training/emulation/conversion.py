@@ -114,7 +114,8 @@ def quantize_model(
         module.register_forward_pre_hook(PreForwardHook(emulation, name), prepend=True)
         module.register_forward_hook(ForwardHook(emulation), always_call=True)
         add_state_hooks(emulation, name, module)
-        if name in kinds or module is model:
+        is_called = not isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear)
+        if (name in kinds and is_called) or module is model:
             module.__dict__["extra_repr"] = QuantizedRepr(emulation, name, module)
     setattr(model, ATTRIBUTE, emulation)
     _warn_if_nothing_is_rounded(model, emulation)

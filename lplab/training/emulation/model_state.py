@@ -81,6 +81,7 @@ class Emulation:
 
     Attributes:
         ops: the quantized ops by name; each is made when it first runs.
+        sites: the names of the ops of each module.
         enabled: False while the model computes in float32.
         watch: None, or a function that is called with every rounding (see :class:`QuantizedOp`).
         thread: the state of the current thread.
@@ -97,6 +98,7 @@ class Emulation:
         self.recipe, self.kinds, self.overrides, self.seed = recipe, kinds, overrides, seed
         self.tensor_state = tensor_state
         self.ops: dict[str, QuantizedOp] = {}
+        self.sites: dict[str, list[str]] = {}
         self.enabled = True
         self.watch: Watcher | None = None
         self.thread = ThreadState()
@@ -143,7 +145,7 @@ class Emulation:
             name = f"{call.name}/{op_kind}{count if count > 1 else ''}"
         if name not in self.ops:
             kinds = kinds if "product" in kinds else kinds | self.kinds.get(call.name, frozenset())
-            self.ops[name] = QuantizedOp(name, kinds, self.rules_of(call.name, kinds), self.seed)
+            self._add(call.name, QuantizedOp(name, kinds, self.rules_of(call.name, kinds), self.seed))
         op = self.ops[name]
         op.watch, op.shared = self.watch, self.thread.shared
         return op
@@ -160,14 +162,12 @@ class Emulation:
         return self.recipe_of(name)[1].rules_for(kinds)
 
     def ops_of(self, name: str) -> dict[str, QuantizedOp]:
-        """The ops of one module, by what follows its name: "" for its own product, "/matmul" for another.
+        """The ops of one module, by what follows its name: "" for its own product, "/matmul" for another."""
+        return {site[len(name) :]: self.ops[site] for site in self.sites.get(name, ())}
 
-        >>> emulation = Emulation(Recipe(), {})
-        >>> emulation.ops |= {name: QuantizedOp(name) for name in ("a", "a/matmul", "a.b")}
-        >>> emulation.ops_of("a")
-        {'': QuantizedOp('a'), '/matmul': QuantizedOp('a/matmul')}
-        """
-        return {site[len(name) :]: op for site, op in self.ops.items() if site.partition("/")[0] == name}
+    def _add(self, module: str, op: QuantizedOp) -> None:
+        self.ops[op.name] = op
+        self.sites.setdefault(module, []).append(op.name)
 
     def clipped(self, x: Tensor, op: QuantizedOp) -> Tensor:
         """The input of a layer, rounded under its trained clip; unchanged where the layer has none."""
@@ -187,13 +187,13 @@ class Emulation:
 
         Ops that did not run yet are made; those without a state begin anew.
         """
-        for suffix in self.ops_of(name):
-            del self.ops[name + suffix]
+        for site in self.sites.pop(name, ()):
+            del self.ops[site]
         for suffix, values in sites.items():
             kinds = frozenset(values["kinds"])
             op = QuantizedOp(name + suffix, kinds, self.rules_of(name, kinds), self.seed)
             op.load_state_dict(values)
-            self.ops[op.name] = op
+            self._add(name, op)
 
     def __repr__(self) -> str:
         return f"Emulation({self.recipe.name or 'recipe'}, {len(self.ops)} ops)"

@@ -164,9 +164,11 @@ def recipe_report(model: nn.Module, *inputs: Any) -> RecipeReport:
         probe = list(quantized_modules(copied))
     rows: list[ReportRow] = []
     for (name, module, hook), (_, _, ran) in zip(modules, probe, strict=True):
-        for op in _ops(hook.emulation, ran.emulation, hook.name, module):
+        ops = _ops(hook.emulation, ran.emulation, hook.name, module)
+        for op in ops:
             rows += _rows(name + op.name[len(hook.name) :], op, hook.emulation, hook.name, module)
-        if hook.name in hook.emulation.kinds and not any(row.layer.partition("/")[0] == name for row in rows):
+        is_called = not isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear)
+        if not ops and hook.name in hook.emulation.kinds and is_called:
             because = "it has not run" if ran.emulation.ops else "its products are known once the model has run"
             rows.append(ReportRow(name, _kind(hook.emulation.kinds[hook.name]), "", "", "", "", "", "", because))
     recipes = dict.fromkeys(hook.emulation.recipe.name or "recipe" for _, _, hook in modules)
@@ -183,8 +185,8 @@ def _ops(emulation: Emulation, ran: Emulation, name: str, module: nn.Module) -> 
 
 def _expected_ops(emulation: Emulation, name: str, module: nn.Module) -> Iterator[QuantizedOp]:
     """The ops that a module of PyTorch will have when it runs, named as when it runs."""
-    if isinstance(module, nn.MultiheadAttention | nn.modules.linear.NonDynamicallyQuantizableLinear):
-        return  # its products have names of their own
+    if isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear):
+        return  # the output of nn.MultiheadAttention, which computes that product itself
     kinds, names = emulation.kinds.get(name, frozenset()), [name]
     if isinstance(module, _NORMALIZATIONS):
         kinds, names = frozenset({"normalization"}), [f"{name}/normalization"]
