@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -169,7 +168,7 @@ def report(args: argparse.Namespace, trainer: Any, result: dict[str, Any]) -> No
 
     if args.json:
         about = {"recipe": args.recipe, "model": args.model, "seed": args.seed, "steps": trainer.step}
-        rounded = {"report": [asdict(row) for row in recipe_report(trainer.model).rows]} if args.report else {}
+        rounded = {"report": [vars(row) for row in recipe_report(trainer.model).rows]} if args.report else {}
         print(json.dumps(about | result | {"stopped": result["stopped"] or None} | rounded))
         return
     if result["stopped"]:
