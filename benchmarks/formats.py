@@ -160,7 +160,7 @@ def small_call(name: str) -> float:
     """Microseconds that ``quantize`` of 32 float32 numbers costs above the compiled loop."""
     fmt, x, out = F.get(name), samples(32), np.empty(32, np.float32)
     fmt.quantize(samples(2**16))  # loads the loop
-    prepared = fmt.prepared_roundings[F.Rounding(), x.dtype]
+    prepared = fmt.prepared_roundings.of(F.Rounding(), x.dtype)
     loop, at, to = prepared.loop_for(32), x.ctypes.data, out.ctypes.data
     alone = least_seconds(lambda: loop(at, to, 32 // prepared.block_size), 2000)
     return 1e6 * (least_seconds(lambda: fmt.quantize(x), 2000) - alone)

@@ -39,7 +39,7 @@ def quantize(
 def _quantize_array(
     roundings: PreparedRoundings, x: np.ndarray, rounding: Rounding, seed: int, out: Any, axis: int | None
 ) -> np.ndarray:
-    prepared = roundings[rounding, x.dtype]
+    prepared = roundings[rounding.mode, rounding.random_bits, rounding.variant, x.dtype]
     block = prepared.block_size
     whole = block == 1 or (x.ndim > 0 and axis in (-1, x.ndim - 1) and x.shape[-1] % block == 0)
     if whole and x.dtype is prepared.dtype and type(x) is np.ndarray and x.flags.c_contiguous:

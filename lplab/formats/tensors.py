@@ -24,7 +24,7 @@ def quantize(
     roundings: PreparedRoundings, x: torch.Tensor, rounding: Rounding, seed: int, out: Any, axis: int | None
 ) -> torch.Tensor:
     """The work behind ``Format.quantize`` for a tensor; gradients pass straight through."""
-    ready = roundings[rounding, x.dtype]
+    ready = roundings[rounding.mode, rounding.random_bits, rounding.variant, x.dtype]
     _check_out(x, out)
     if x.requires_grad and torch.is_grad_enabled():
         if out is not None:

@@ -215,8 +215,8 @@ def prepare(spec: RoundingSpec, rounding: Rounding, real: str, scaled: bool = Fa
     return PreparedRounding(spec, rounding, real, scaled)
 
 
-class PreparedRoundings(dict[tuple[Rounding, Any], Any]):
-    """What one format has prepared: (rounding, dtype of numpy or torch) → what :func:`prepare` gives.
+class PreparedRoundings(dict[tuple[str, int, str, Any], Any]):
+    """What one format has prepared: (mode, random bits, variant, dtype of numpy or torch) → what :func:`prepare` gives.
 
     A key that is not there yet is prepared; at most ``MAX_PREPARED`` are remembered. Copies and pickles are empty, as
     loops hold addresses.
@@ -226,18 +226,24 @@ class PreparedRoundings(dict[tuple[Rounding, Any], Any]):
 
     >>> from lplab.formats import get
     >>> prepared = PreparedRoundings(get("e4m3fn").rounding_spec)
-    >>> prepared[Rounding(), np.dtype("float16")].dtype, len(prepared)
+    >>> prepared.of(Rounding(), np.dtype("float16")).dtype, len(prepared)
     (dtype('float32'), 1)
+    >>> prepared["nearest_even", 16, "C", np.dtype("float16")] is prepared.of(Rounding(), np.dtype("float16"))
+    True
     """
 
     def __init__(self, spec: RoundingSpec) -> None:
         super().__init__()
         self.spec = spec
 
-    def __missing__(self, key: tuple[Rounding, Any]) -> Prepared:
-        rounding, dtype = key
+    def of(self, rounding: Rounding, dtype: Any) -> Any:
+        """What is prepared for a rounding and a dtype."""
+        return self[rounding.mode, rounding.random_bits, rounding.variant, dtype]
+
+    def __missing__(self, key: tuple[str, int, str, Any]) -> Prepared:
+        mode, random_bits, variant, dtype = key
         name = dtype.name if isinstance(dtype, np.dtype) else str(dtype).removeprefix("torch.")
-        prepared = prepare(self.spec, rounding, working_dtype(name))
+        prepared = prepare(self.spec, Rounding(mode, random_bits, variant), working_dtype(name))
         if len(self) >= MAX_PREPARED:
             self.clear()
         self[key] = prepared

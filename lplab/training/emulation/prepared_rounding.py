@@ -43,7 +43,8 @@ class Prepared:
 
     def __init__(self, format: Any, rounding: Rounding, step: bool = False) -> None:
         self.format, self.rounding, self.step = format, rounding, step
-        self.kernel = prepare(format.rounding_spec, rounding, "float32", step)
+        ready = format.prepared_roundings
+        self.kernel = prepare(ready.spec, rounding, "float32", True) if step else ready.of(rounding, torch.float32)
         self._is_stochastic = rounding.is_stochastic
 
     def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:

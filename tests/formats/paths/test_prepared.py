@@ -6,6 +6,7 @@ import pickle
 import sys
 import threading
 from collections import Counter
+from functools import lru_cache
 
 import ml_dtypes
 import numpy as np
@@ -42,12 +43,12 @@ def quantize_by_arrays(fmt, x, mode, monkeypatch):
 
 
 def entries(call) -> Counter:
-    """How often each module of lplab is entered from another one. Compiled loops do not show."""
+    """How often each module of lplab is entered from another one. The frames of compiled loops lead nowhere."""
     counts: Counter[str] = Counter()
 
     def watch(frame, event, argument):
-        if event == "call":
-            here, back = frame.f_globals["__name__"], frame.f_back.f_globals["__name__"]
+        if event == "call" and frame.f_back:
+            here, back = (f.f_globals.get("__name__", "") for f in (frame, frame.f_back))
             if here.startswith("lplab.") and here != back:
                 counts[here] += 1
 
@@ -90,7 +91,7 @@ def test_seeds_and_scales_need_no_more_modules(name, mode):
 @pytest.mark.parametrize("name", ["e4m3fn", "int8", "radix4_fp4_even", "mxfp4", "nvfp4"])
 def test_nothing_is_decided_twice(name, monkeypatch):
     """After the first call no loop is chosen or loaded again; an equal format shares what the first one prepared."""
-    prepare.cache_clear()
+    monkeypatch.setattr(prepared, "prepare", lru_cache(prepare.__wrapped__))
     fmt = dataclasses.replace(F.get(name))
     x, chosen = numbers(2**10, 2**6), []
     for choose in ("choose_loop", "choose_block_loop"):
@@ -100,11 +101,11 @@ def test_nothing_is_decided_twice(name, monkeypatch):
     first = len(chosen)
     assert first
     again = dataclasses.replace(fmt) if not name.startswith("radix4") else fmt  # an equal table is another object
-    for each in (x, x[:3], x.astype(np.float16), torch.from_numpy(x), x.T):
+    for each in (x, x[:3], x.astype(ml_dtypes.bfloat16), torch.from_numpy(x), x.T):
         fmt.quantize(each)
         again.quantize(each)
     key = F.Rounding(), np.dtype("float32")
-    assert len(chosen) == first and fmt.prepared_roundings[key] is again.prepared_roundings[key]
+    assert len(chosen) == first and fmt.prepared_roundings.of(*key) is again.prepared_roundings.of(*key)
 
 
 def test_training_rounds_by_the_same_objects():
@@ -112,18 +113,18 @@ def test_training_rounds_by_the_same_objects():
         fmt = F.get(name)
         fmt.quantize(np.zeros(3, np.float32))
         ours = prepared_rounding.Prepared(fmt, F.Rounding()).kernel
-        assert ours is fmt.prepared_roundings[F.Rounding(), np.dtype("float32")]
-        assert ours is fmt.prepared_roundings[F.Rounding(), torch.bfloat16]
+        assert ours is fmt.prepared_roundings.of(F.Rounding(), np.dtype("float32"))
+        assert ours is fmt.prepared_roundings.of(F.Rounding(), torch.bfloat16)
 
 
 def test_kinds_of_prepared_objects():
     roundings = F.get("nvfp4").prepared_roundings, F.get("fp32").prepared_roundings
-    blocks, single = (each[F.Rounding("up"), np.dtype(">f8")] for each in roundings)
+    blocks, single = (each.of(F.Rounding("up"), np.dtype(">f8")) for each in roundings)
     assert isinstance(blocks, PreparedBlocks) and isinstance(single, PreparedRounding)
     assert (blocks.block_size, single.block_size) == (16, 1) and blocks.dtype == single.dtype == np.float64
     for dtype in (np.dtype(int), torch.int8, np.dtype(complex)):
         with pytest.raises(TypeError, match="cannot quantize elements of type"):
-            roundings[1][F.Rounding(), dtype]
+            roundings[1].of(F.Rounding(), dtype)
 
 
 # -- what is kept ---------------------------------------------------------------------------------------------------
@@ -135,7 +136,7 @@ def test_a_format_remembers_a_bounded_number_of_roundings():
     for bits in range(1, 25):
         for variant in F.VARIANTS:
             for dtype in dtypes:
-                assert fmt.prepared_roundings[F.Rounding("stochastic", bits, variant), dtype]
+                assert fmt.prepared_roundings.of(F.Rounding("stochastic", bits, variant), dtype)
                 assert len(fmt.prepared_roundings) <= prepared.MAX_PREPARED
     assert 24 * 3 * 4 > prepared.MAX_PREPARED > len(fmt.prepared_roundings) > 0
 
@@ -168,7 +169,7 @@ def test_a_changed_format_rounds_in_its_own_way():
     assert_same(coarse.quantize(x), np.rint(x * 2) / 2 + np.float32(0), x)
     assert (fine.quantize(x) != coarse.quantize(x)).any()
     assert (short.quantize(x) != blocks.quantize(x)).any()
-    assert short.prepared_roundings[F.Rounding(), x.dtype].block_size == 2
+    assert short.prepared_roundings.of(F.Rounding(), x.dtype).block_size == 2
 
 
 def test_names_of_roundings_are_told_apart_by_type():
@@ -191,7 +192,7 @@ def test_names_of_roundings_are_told_apart_by_type():
 def test_loops_are_switched_off_at_any_time(name, mode, monkeypatch):
     fmt, x = F.get(name), numbers(2**9, 2**7)
     want = fmt.quantize(x, mode, seed=3)
-    ready = fmt.prepared_roundings[F.Rounding(mode), x.dtype]
+    ready = fmt.prepared_roundings.of(F.Rounding(mode), x.dtype)
     monkeypatch.setenv("LPLAB_NO_NUMBA", "1")
     assert ready.loop_for(x.size) is None and not ready.round_at(0, 0, x.size)
     for each in (x, torch.from_numpy(x)):
@@ -204,12 +205,12 @@ def test_many_small_arrays_load_a_loop(monkeypatch):
     monkeypatch.setattr(kernel_selection, "_loaded_loops", set())
     monkeypatch.setattr(kernel_selection, "_counts", Counter())
     monkeypatch.setattr(kernel_selection, "MIN_ELEMENTS_BEFORE_LOADING", 250)
-    prepare.cache_clear()
+    monkeypatch.setattr(prepared, "prepare", lru_cache(prepare.__wrapped__))
     fmt, x = F.FloatFormat(4, 3, bias=8), numbers(100)
     key, results, loaded = (F.Rounding(), x.dtype), [], []
     for _ in range(4):
         results.append(fmt.quantize(x))
-        loaded.append(fmt.prepared_roundings[key]._loop is not None)
+        loaded.append(fmt.prepared_roundings.of(*key)._loop is not None)
     assert loaded == [False, False, True, True]
     for result in results:
         assert_same(result, results[0], x)
