@@ -152,10 +152,10 @@ class PreparedBlocks:
         """Round a contiguous array of at least one dimension into another; blocks lie along the last axis.
 
         >>> from lplab.formats import get
-        >>> x = np.float32([[0.3, 1000]])
+        >>> x = np.float32([[0.3, 1000]])  # the largest element is 6, the scale a power of two
         >>> prepare(get("mxfp4").rounding_spec, Rounding(), "float32")(x, x)
         >>> x
-        array([[   0., 1024.]], dtype=float32)
+        array([[  0., 768.]], dtype=float32)
         """
         if not x.size:
             return
