@@ -167,12 +167,14 @@ class PreparedBlocks:
             return
         fill = -length % self.block_size
         if not fill and not np.may_share_memory(x, out):
-            self._run(loop, *addresses(x, out), x.size, seed)
+            at, to = addresses(x, out)
+            self._run(loop, at, to, x.size, seed)
             return
         filled = np.zeros((rows.shape[0], length + fill), x.dtype)
         filled[:, :length] = rows
         result = np.empty_like(filled)
-        self._run(loop, *addresses(filled, result), filled.size, seed)
+        at, to = addresses(filled, result)
+        self._run(loop, at, to, filled.size, seed)
         target[...] = result[:, :length]
 
     def round_at(self, x: int, out: int, count: int, seed: int = 0) -> bool:
