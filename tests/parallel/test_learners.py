@@ -389,12 +389,34 @@ def test_similarity_needs_two(bad):
 
 
 def test_the_check_of_a_model_runs_once_for_each_shape():
-    passes = []
+    passes, passed = [], set()
     model = torch.nn.Linear(20, 4)
     model.register_forward_pre_hook(lambda *_: passes.append(1))
     counts = []
     for examples in (4, 4, 8, 8, 4):
         passes.clear()
-        batched_gradients(model, default_loss, [data(0, examples), data(1, examples)], [0, 1])
+        batched_gradients(model, default_loss, [data(0, examples), data(1, examples)], [0, 1], passed)
         counts.append(len(passes))
     assert counts == [3, 1, 3, 1, 1], "two passes of the check, the first time alone"
+
+
+def test_learners_check_their_model_in_the_first_step_and_other_learners_check_it_again():
+    passes, model = [], torch.nn.Linear(20, 4)
+    model.register_forward_pre_hook(lambda *_: passes.append(1))
+    counts = []
+    for steps in (3, 2):
+        run = Learners(model, default_loss, shards(data, 4), Dense(), 4, engine="stacked")
+        for _ in range(steps):
+            passes.clear()
+            run.one_step()
+            counts.append(len(passes))
+    assert counts == [3, 1, 1, 3, 1]
+
+
+def test_a_layer_that_is_replaced_is_checked():
+    model = nn.Sequential(nn.Linear(20, 4))
+    run = Learners(model, default_loss, shards(data, 4), Dense(), 4, engine="stacked")
+    run.one_step()
+    model[0] = Centred()
+    with pytest.raises(ValueError, match="depends on the others of its batch"):
+        run.one_step()
