@@ -112,6 +112,7 @@ def test_a_stop_ends_all_processes(run_of):
     ({"momentum": 1.0}, "momentum must be from 0 to below 1"),
     ({"momentum": "x"}, "momentum must be a number, got 'x'"),
     ({"compressor": "dgc", "momentum": 0.9}, "DGC has a momentum of its own"),
+    ({"compressor": "signsgd", "momentum": 0.9}, "SignSGD has a momentum of its own"),
     ({"lr": -1.0}, "lr must be a positive finite number, got -1.0"),
     ({"lr": "x"}, "lr must be a number, got 'x'"),
     ({"seed": -1}, "seed must be an integer from 0"),
@@ -132,6 +133,7 @@ def test_momentum_is_the_tasks_own_unless_told_otherwise():
     own, none = (RunSettings("mlp", momentum=m).optimizer(parameters).defaults["momentum"] for m in (None, 0.0))
     assert (own, none) == (0.9, 0.0)
     assert RunSettings("mlp", "dgc").optimizer(parameters).defaults["momentum"] == 0, "DGC has one of its own"
+    assert RunSettings("mlp", "signsgd").optimizer(parameters).defaults["momentum"] == 0, "SignSGD has one of its own"
 
 
 def test_of_several_errors_the_first_is_the_reason():
