@@ -87,6 +87,22 @@ class RunSettings:
 
         return tasks.get(self.model)
 
+    def signature(self) -> dict[str, Any]:
+        """What must be the same for a run to resume bit for bit from the checkpoint of another one.
+
+        >>> RunSettings("mlp", "dense", steps=5).signature() == RunSettings("mlp", "dense:wire=fp32").signature()
+        True
+        """
+        return {
+            "model": self.model,
+            "compressor": repr(self.make_compressor()),
+            "learners": self.learners,
+            "batch": self.batch_per_learner,
+            "lr": self.task().lr if self.lr is None else self.lr,
+            "momentum": self.momentum,
+            "seed": self.seed,
+        }
+
     @property
     def batch_per_learner(self) -> int:
         """Examples of each learner in a step."""
