@@ -35,6 +35,7 @@ class Context:
         step: the shared step counter, from 0.
         layer: name of the parameter.
         seed: of the run; all random numbers are derived from seed, step, layer and rank.
+        overwrite: whether an algorithm may keep the gradient's memory for its state: the caller does not use it again.
 
     Raises:
         ValueError: rank not in 0 … world − 1, or a negative step.
@@ -48,6 +49,7 @@ class Context:
     step: int = 0
     layer: str = ""
     seed: int = 0
+    overwrite: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
@@ -164,7 +166,7 @@ class Compressor(ABC):
         """Average a gradient with those of the other learners.
 
         Args:
-            gradient: float32, of the state's shape, finite; not changed.
+            gradient: float32, of the state's shape, finite; not changed, unless ``context.overwrite``.
             state: of this layer; changes are proposed, and take effect when they are committed.
             context: the learner and the step.
 
@@ -207,7 +209,10 @@ def corrected_gradient(gradient: np.ndarray, state: LayerState, out: np.ndarray 
 
     Args:
         gradient, state: as for :meth:`Compressor.steps`.
-        out: flat float32 that receives the sum; None: a new array.
+        out: float32 that receives the sum: flat, or the gradient itself; None: a new array.
+
+    Returns:
+        The sum, flat.
 
     Raises:
         ValueError: another shape than the state's, or another dtype.
@@ -217,7 +222,7 @@ def corrected_gradient(gradient: np.ndarray, state: LayerState, out: np.ndarray 
     array([3., 4.], dtype=float32)
     """
     flat = _flattened(gradient, state)
-    total = np.empty_like(flat) if out is None else out
+    total = np.empty_like(flat) if out is None else flat if out is gradient else out
     if not selection.add_finite(state["residual"], flat, total):
         raise NotFiniteError(NOT_FINITE)
     return total

@@ -39,6 +39,18 @@ def add_finite(residual, gradient, total):
 
 
 @compile_loop
+def add_finite_in_place(residual, gradient):
+    """Write r + g to g; whether no g was NaN or infinite. In the loop above, aliases prevent vector instructions."""
+    use_wide_vectors()
+    largest = np.int32(0)
+    for j in range(gradient.size):
+        value = np.float32(gradient[j])
+        gradient[j] = np.float32(residual[j] + value)
+        largest = np.int32(max(largest, np.int32(value.view(np.int32) & MAGNITUDE)))
+    return largest < INFINITY
+
+
+@compile_loop
 def take_sent(corrected, indices, sent):
     """Move the values at some indices to ``sent``; zeros remain."""
     for k in range(indices.size):

@@ -88,7 +88,8 @@ class ScaleCom(Compressor):
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """A broadcast of indices by the leader, then an all-reduce."""
         chunk = self._chunk()
-        corrected = corrected_gradient(gradient, state, out=state.blank("residual"))
+        out = gradient if context.overwrite else state.blank("residual")
+        corrected = corrected_gradient(gradient, state, out)
         payload = None
         if context.rank == context.leader:
             payload = scalecom_wire.encode(selection.largest_per_chunk(corrected, chunk, self.m), chunk)

@@ -78,7 +78,7 @@ def add_finite(residual: np.ndarray, gradient: np.ndarray, total: np.ndarray) ->
 
     Args:
         residual, gradient: flat float32, not changed.
-        total: flat float32, other memory than these.
+        total: flat float32, other memory than these; or the same array as ``gradient``.
 
     >>> total = np.empty(2, np.float32)
     >>> add_finite(np.array([1, 2], np.float32), np.array([3, 4], np.float32), total), total.tolist()
@@ -87,6 +87,8 @@ def add_finite(residual: np.ndarray, gradient: np.ndarray, total: np.ndarray) ->
     if _compiles(gradient):
         from lplab.compression import numba_selection
 
+        if total is gradient:
+            return bool(numba_selection.add_finite_in_place(residual, gradient))
         return bool(numba_selection.add_finite(residual, gradient, total))
     if not is_finite(gradient):
         return False

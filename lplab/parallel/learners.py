@@ -150,6 +150,7 @@ class Learners:
                 layer=name,
                 seed=self.seed,
                 ledger=ledger,
+                overwrite=True,
             )
             parameter.grad = torch.from_numpy(average)
 

@@ -261,6 +261,25 @@ def test_compiled_loops_and_arrays_have_the_same_bits(wire, draw, monkeypatch):
 
 
 @pytest.mark.parametrize("no_numba", ["", "1"])
+@pytest.mark.parametrize("shape", [(3, 5), (200, 301)])
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+def test_states_in_the_memory_of_the_gradients_have_the_same_bits(beta, shape, no_numba, draw, monkeypatch):
+    monkeypatch.setenv("LPLAB_NO_NUMBA", no_numba)
+    compressor, results = ScaleCom(chunk=5, beta=beta), []
+    for overwrite in (False, True):
+        states = [compressor.init(shape) for _ in range(3)]
+        for step in range(4):
+            gradients = [draw(shape, seed=10 * step + rank) for rank in range(3)]
+            average = exchange(compressor, gradients, states, step=step, overwrite=overwrite)
+            for state in states:
+                state.commit()
+            kept = [np.shares_memory(g, s["residual"]) for g, s in zip(gradients, states, strict=True)]
+            assert kept == [overwrite] * 3
+        results.append([average.tobytes(), *(state["residual"].tobytes() for state in states)])
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("no_numba", ["", "1"])
 @pytest.mark.parametrize("size", [5, 40_000])
 def test_one_value_that_is_not_finite_is_found_wherever_it_is(size, no_numba, monkeypatch):
     monkeypatch.setenv("LPLAB_NO_NUMBA", no_numba)
@@ -270,7 +289,9 @@ def test_one_value_that_is_not_finite_is_found_wherever_it_is(size, no_numba, mo
     for at in (0, size // 2, size - 1):
         for bad in (np.nan, -np.nan, np.inf, -np.inf):
             x[at] = bad
+            in_place = x.copy()
             assert not is_finite(x) and not add_finite(np.zeros(size, F), x, total)
+            assert not add_finite(np.zeros(size, F), in_place, in_place)
         x[at] = 0
     assert is_finite(np.empty(0, F))
 
