@@ -13,7 +13,7 @@ from lplab.compression.dgc import DGC
 from lplab.compression.lossless import Lossless
 from lplab.compression.lowrank import PowerSGD
 from lplab.compression.scalecom import ScaleCom
-from lplab.compression.signs import EFSign, OneBit
+from lplab.compression.signs import EFSign, OneBit, SignSGD
 from lplab.compression.sparse import RandomK, TopK
 from lplab.compression.unbiased import QSGD, TernGrad
 from lplab.lookup import closest_names
@@ -26,6 +26,7 @@ COMPRESSORS: dict[str, type[Compressor]] = {
     "randomk": RandomK,
     "dgc": DGC,
     "onebit": OneBit,
+    "signsgd": SignSGD,
     "efsign": EFSign,
     "terngrad": TernGrad,
     "qsgd": QSGD,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, TopK, WarmUp, catalogue
+from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, SignSGD, TopK, WarmUp, catalogue
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -22,6 +22,12 @@ from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, Top
 def test_a_value_of_another_kind_is_one_clear_sentence(text, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         catalogue.get(text)
+
+
+def test_signsgd_has_its_name():
+    assert catalogue.get("signsgd:momentum=0.9") == SignSGD(momentum=0.9)
+    with pytest.raises(ValueError, match="did you mean signsgd"):
+        catalogue.get("signSGD")
 
 
 def test_whole_numbers_are_numbers_and_none_is_none():
