@@ -36,7 +36,7 @@ def draw_scales(function: Callable[..., Any]) -> Any:
     from lplab import figures, widgets
     from lplab.exercises.lab03.largest_scale import largest_scale
     from lplab.recordings.magnitudes import LOWEST, recorded
-    from lplab.widgets.explorers.range_state import label_of
+    from lplab.widgets.explorers.range_explorer import label_of
 
     recording = recorded("transformer")
     layers = recording.layers(ROLE)
