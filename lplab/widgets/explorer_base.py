@@ -119,7 +119,7 @@ class Explorer(ipywidgets.VBox):
         """The state after changes."""
         return state.changed(**changes)
 
-    def _parts(self, state: Any) -> dict[str, Sequence[ipywidgets.Widget]]:
+    def _parts(self, state: Any) -> dict[str, list[Any]]:
         """Further widgets that `side` names."""
         return {}
 
@@ -190,7 +190,7 @@ class Explorer(ipywidgets.VBox):
         self.table = line("", "lp-quiet")
         if self.table_heads:
             self.table.value = table(self.table_heads, self._table(state))
-        shown: dict[str, Sequence[ipywidgets.Widget]] = {"presets": [self.presets], "table": [self.table]}
+        shown: dict[str, list[Any]] = {"presets": [self.presets], "table": [self.table]}
         shown |= self._parts(state)
         declared = self.state_class.controls()
         self.controls: dict[str, Any] = {}

@@ -22,6 +22,12 @@ SPECIALS, ROUNDINGS = list(F.SPECIALS), {name.replace("_", " "): name for name i
 _FORMAT_FIELDS = ("exponent_bits", "mantissa_bits", "bias_shift", "radix", "subnormals", "specials", "saturating")
 
 
+@cache
+def presets() -> dict[str, Any]:
+    """Return every format of the catalogue by name."""
+    return {name: F.get(name) for name in F.names()}
+
+
 @dataclass(frozen=True)
 class FormatState(State):
     """The value of every control.
@@ -67,12 +73,6 @@ class FormatState(State):
     def code(self) -> str:
         """Python that makes the format and rounds with it."""
         return code_of(self)
-
-
-@cache
-def presets() -> dict[str, Any]:
-    """Return every format of the catalogue by name."""
-    return {name: F.get(name) for name in F.names()}
 
 
 def usual_bias(state: FormatState) -> float:
