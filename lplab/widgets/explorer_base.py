@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import ipywidgets
@@ -46,7 +46,7 @@ class Explorer(ipywidgets.VBox):
     summary: ipywidgets.HTML
 
     def __init__(self, **position: Any) -> None:
-        self._start = start = self._changed(self.state_class(), position)
+        self._start = start = self._after(self.state_class(), position)
         self._setting_controls = False
         self._make_common()
         self._make(start)
@@ -87,7 +87,7 @@ class Explorer(ipywidgets.VBox):
             if name not in self.preset_fields:
                 raise ValueError(f"unknown preset {name!r}; allowed: {', '.join(self.preset_fields)}")
             position = {**self.preset_fields[name], **position}
-        self.position = self._changed(state, position)
+        self.position = self._after(state, position)
 
     def reset(self) -> None:
         """Set every control back to its first value."""
@@ -166,6 +166,13 @@ class Explorer(ipywidgets.VBox):
         return [self._columns, self.error_line, self._control_group]
 
     # -- internals ------------------------------------------------------------------------------------------------
+
+    def _after(self, state: Any, changes: dict[str, Any]) -> Any:
+        """The state after changes by a user; no control holds an array or a list."""
+        for name in self.state_class.controls().keys() & changes.keys():
+            if not isinstance(changes[name], Hashable):
+                raise ValueError(f"{name} must be one value, got an object of type {type(changes[name]).__name__}")
+        return self._changed(state, changes)
 
     def _make_common(self) -> None:
         """Make the widgets that every explorer has."""

@@ -22,8 +22,13 @@ slider.observe(redraw, 'value')
 slider""",
     "first",
     """pair = LiveFigure(go.Figure(
-    [go.Scatter(x=x, y=np.sin(x), name='sine'), go.Scatter(x=x, y=np.cos(x), name='cosine')],
+    [go.Scatter(x=x, y=np.sin(x), name='sine'), go.Scatter(x=x, y=np.cos(x), name='cosine', line_color='red')],
     dict(height=260, title='Two waves', showlegend=True)))
+def change(k):  # something of both traces, then of one alone
+    with pair.batch_update():
+        pair.data[0].y, pair.data[1].name = np.sin(k * x), f'the other, {k}'
+    with pair.batch_update():
+        pair.data[0].line.color = f'rgb(0, 0, {k})'
 pair""",
     "later = ipywidgets.Box(layout=ipywidgets.Layout(width='100%')); later",  # for a figure that is shown once more
 )
@@ -120,10 +125,7 @@ def test_a_figure_drawn_once_more_shows_what_a_change_left(notebook, anew):
     """Plotly's model writes its sign for "as it was" into the figure's data, from which the next view is drawn."""
     notebook.python("setattr(later, 'children', [])")
     notebook.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
-    notebook.python(
-        f"exec('with pair.batch_update():\\n    pair.data[0].y = np.sin({3 + anew} * x); "
-        f"pair.data[0].line.color = \"green\"; pair.data[1].name = \"the other, {anew}\"')"
-    )
+    notebook.python(f"change({3 + anew})")
     names_numbers = "[trace.name, trace.x.tolist(), trace.y.tolist(), trace.line.color]"
     expected = [notebook.python(f"[{names_numbers} for trace in pair.data]"), 2]
     notebook.sees(TRACES, expected, 3)
@@ -142,4 +144,6 @@ def test_a_closed_view_keeps_no_later_one_from_changes(notebook):
         notebook.page.wait_for_timeout(300)  # it is drawn
     notebook.python(f"pair.data[0].update(y=np.full(200, 0.5), name={expected[0]!r}) and None")
     for view in (3, 4):
-        notebook.sees(TRACES.replace("return [traces", "return [traces?.[0][0], traces?.[0][2]]; [traces"), expected, view)
+        notebook.sees(
+            TRACES.replace("return [traces", "return [traces?.[0][0], traces?.[0][2]]; [traces"), expected, view
+        )

@@ -101,7 +101,7 @@ class RangeState(State):
         """
         recording = changes.get("recording", self.recording)
         role = changes.get("role", self.role)
-        if role not in recording.roles:
+        if "role" not in changes and role not in recording.roles:
             role = next((name for name in recording.roles if "gradient" in name), recording.roles[0])
         layer, step = changes.get("layer", self.layer), changes.get("step", self.step)
         if "layer" not in changes and layer not in recording.layers(role):
