@@ -125,14 +125,13 @@ def test_add_compressor(added, monkeypatch):
 
     from lplab import compression
     from lplab.compression import catalogue
-    from lplab.parallel import simulate_learners
+    from lplab.compression.exchange import exchange
 
     monkeypatch.setitem(catalogue.COMPRESSORS, "half", added.HalfOfTheBits)
     compressor = compression.get("half")
-    gradients = np.float32([[1.0, 2.0], [3.0, 2.00001]])
     assert compressor.plan((2,))[0].payload_bytes == 4
-    learners = simulate_learners(compressor, {"w": (2,)}, learners=2)
-    mean = learners.average([{"w": g} for g in gradients])["w"]
+    gradients = [np.float32([1.0, 2.0]), np.float32([3.0, 2.00001])]
+    mean = exchange(compressor, gradients, [compressor.init((2,)) for _ in gradients])
     np.testing.assert_array_equal(mean, np.float32([2.0, 2.0]))
 
 
@@ -153,7 +152,8 @@ def test_add_figure(added):
 
 def test_add_explorer(added):
     explorer = added.GridExplorer()
-    assert "e2m1 has 15 different values." in repr(explorer.figure.layout.meta) or explorer._summary(explorer.state)
+    explorer.set(format="e3m2")
+    assert explorer.position.format == "e3m2" and "has 63 different values" in explorer.summary.value
     with pytest.raises(ValueError, match="format must be"):
         added.GridState(format="e9m9")
 
@@ -168,7 +168,7 @@ def test_add_exercise(added):
     exercise = added.HALVE
     assert judge(exercise, answer_of(added.halve)).passed
     wrong = judge(exercise, answer_of(halve))
-    assert not wrong.passed and wrong.mistake == "doubled"
+    assert not wrong.passed and wrong.misconception == "doubled"
     assert "raise NotImplementedError" in exercise.cell
 
 
