@@ -154,7 +154,7 @@ def test_add_explorer(added):
     explorer = added.GridExplorer()
     explorer.set(format="e3m2")
     assert explorer.position.format == "e3m2" and "has 63 different values" in explorer.summary.value
-    with pytest.raises(ValueError, match="format must be"):
+    with pytest.raises(ValueError, match="unknown format .e9m9.; allowed: e2m1"):
         added.GridState(format="e9m9")
 
 
