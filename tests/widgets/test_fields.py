@@ -27,7 +27,8 @@ def test_every_kind_of_control_makes_its_widget():
     assert [type(widget) for widget in made.values()] == [getattr(ipywidgets, kind) for kind in kinds]
     assert (made["days"].min, made["days"].max, made["budget"].readout_format) == (1, 9, ".0%")
     assert dict(made["people"].options) == {"one": 1, "two": 2} and made["place"].options == ("hill",)
-    assert [widget.description for widget in made.values()] == "days,budget,region,place,people,by night".split(",")
+    labels = ["days", "budget", "region", "place", "people", "by night"]
+    assert [widget.description for widget in made.values()] == labels
 
 
 def test_equal_values_become_the_allowed_ones():
