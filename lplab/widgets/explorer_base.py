@@ -194,11 +194,11 @@ class Explorer(ipywidgets.VBox):
 
     def _make(self, state: Any) -> None:
         """Make the controls in the order of the page, figures and texts."""
-        self.table = line("", "lp-quiet")
+        shown: dict[str, list[Any]] = {"presets": [self.presets]} | self._parts(state)
         if self.table_heads:
+            self.table = line("", "lp-quiet")
             self.table.value = table(self.table_heads, self._table(state))
-        shown: dict[str, list[Any]] = {"presets": [self.presets], "table": [self.table]}
-        shown |= self._parts(state)
+            shown["table"] = [self.table]
         declared = self.state_class.controls()
         self.controls: dict[str, Any] = {}
         for name in (name for names in self.side.values() for name in names if name not in shown):
