@@ -315,6 +315,14 @@ def test_the_labs_options_reach_jupyterlab(start, handed):
     assert {"--no-browser", "--port=9001", "--ServerApp.ip=0.0.0.0"} <= set(handed[1])
 
 
+@pytest.mark.parametrize("port", ["99999", "-1"])
+def test_a_port_that_there_is_not_is_refused_in_one_line(start, handed, capsys, port):
+    with pytest.raises(SystemExit, match="2"):
+        start.main(["--port", port])
+    assert capsys.readouterr().err == f"start.py: --port must be from 0 (any free one) to 65535, got {port}\n"
+    assert handed == []
+
+
 def test_what_follows_test_goes_to_pytest_in_order(start, handed):
     assert start.main(["test", "-m", "browser", "tests/test_cli.py", "-q", "--lf"]) == 7
     extras, command, env = handed

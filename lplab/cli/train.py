@@ -12,7 +12,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values
+from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values, check_output, once
 from lplab.cli.learners import add_learners, train_learners, wants_learners
 
 RECIPE = "hfp8_2019"  # the default
@@ -51,12 +51,10 @@ def run_train(args: argparse.Namespace) -> int:
         raise BadInputError(f"--seed must be from 0 to 2147483647, got {args.seed}")
     if wants_learners(args):
         return train_learners(args)
-    args.recipe = args.recipe or RECIPE
+    args.recipe = RECIPE if args.recipe is None else args.recipe
     for path in (args.save, args.record):
-        if path and not path.resolve().parent.is_dir():
-            raise BadInputError(f"there is no folder {path.resolve().parent}")
-        if path and path.is_dir():
-            raise BadInputError(f"{path} is a folder; name a file in it")
+        if path:
+            check_output(path)
     try:
         with bad_values():
             trainer, task = make_trainer(args)
@@ -70,7 +68,7 @@ def make_trainer(args: argparse.Namespace) -> tuple[Any, Any]:
     from lplab.training import Recorder, recipes, tasks
 
     task = tasks.get(args.model)
-    recipe = recipes.get(args.recipe, **dict(map(parse_switch, args.set)))
+    recipe = recipes.get(args.recipe, **once("--set", map(parse_switch, args.set)))
     recorder = Recorder(every=10) if args.record else None
     trainer = task.trainer(recipe, args.seed, batch=args.batch, lr=args.lr, recorder=recorder)
     if args.resume:
