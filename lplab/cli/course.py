@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,8 @@ def run_grade(args: argparse.Namespace) -> int:
     if args.jobs is not None and args.jobs < 1:
         raise BadInputError(f"--jobs must be at least 1, not {args.jobs}")
     with bad_values():
+        with suppress(FileNotFoundError):
+            args.out.stat()  # tells of a name that no folder can have, before hours of grading
         if args.out.exists() and not args.out.is_dir():
             raise BadInputError(f"{args.out} is a file; give --out a folder")
         some = {"jobs": args.jobs, "all_or_nothing": args.all_or_nothing, "leave_out": args.out}
