@@ -178,6 +178,9 @@ def test_logarithms_are_exact(n):
     (lambda: Fabric("ideal", "rings"), "did you mean ring"),
     (lambda: Fabric("ideal").seconds("scatter", 1, 2), "allowed: sum, gather"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, -1.0), "bus_bytes_per_second must be positive, got -1"),
+    (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, "fast"), "bus_bytes_per_second must be a number .*, got 'fast'"),
+    (lambda: nccl_tuner.all_reduce_seconds(1, 8, "1GB", 1e9), "the bytes of a message must be a number .*, got '1GB'"),
+    (lambda: LogGP("x", 0, 0, 1), "latency_seconds must be a number or an array of numbers, got 'x'"),
     (lambda: nccl_tuner.latency_seconds("ring", "ll", 1, 8, inner="wire"), "allowed: nvlink, pci"),
 ])  # fmt: skip
 def test_bad_input_is_told_in_one_line(ask, message):

@@ -209,6 +209,11 @@ def test_fewer_bits_compute_faster_and_scale_worse():
     assert narrow.step_seconds < wide.step_seconds and narrow.efficiency < wide.efficiency
 
 
+def bytes_of_resnet(**points: object) -> dict:
+    design = simulate("resnet50", "h100").design
+    return memory_bytes(design.workload, design.precision, design.traffic, **points)
+
+
 @pytest.mark.parametrize(("ask", "message"), [
     (lambda: simulate("resnet50", "h1000"), "there is no chip 'h1000'; did you mean"),
     (lambda: simulate("resnet5", "h100"), "there is no workload 'resnet5'; did you mean"),
@@ -219,6 +224,10 @@ def test_fewer_bits_compute_faster_and_scale_worse():
     (lambda: Cluster("h100", 2, straggler=-0.1), "straggler must be 0 or more"),
     (lambda: simulate("resnet50", "h100", batch=0), "batch must be a whole number from 1"),
     (lambda: simulate("resnet50", "h100", batch=math.inf), "batch must be at most 2^53, got inf"),
+    (lambda: simulate("resnet50", "h100").design.sent_bytes("8"), "the number of devices must be a number or an array"),
+    (lambda: simulate("resnet50", "h100").design.traffic.sent_bytes("8"), "the number of devices must be a number or"),
+    (lambda: bytes_of_resnet(devices="8"), "the number of devices must be a number or an array of numbers, got '8'"),
+    (lambda: bytes_of_resnet(batch="8"), "batch must be a whole number from 1"),
     (lambda: simulate("resnet50", "h100", overlap=1.5), "overlap must be from 0 to 1"),
     (lambda: simulate("resnet50", "h100", bucket_bytes=-1), "bucket_bytes must be 0 or more"),
     (lambda: simulate("resnet50", "h100", precision="int8"), "int8 is for inference"),
