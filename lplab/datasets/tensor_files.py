@@ -211,6 +211,16 @@ def _whole_numbers(values: Any, what: str) -> tuple[int, ...]:
     return tuple(values)
 
 
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, whose reader would silently take the last of several values of a name."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"its header gives {name!r} twice")
+        found[name] = value
+    return found
+
+
 def _read_safetensors(path: Path, limits: _Limits) -> Iterator[tuple[str, np.ndarray | str]]:
     """The format is public and short: 8 bytes of header length, a JSON header, the data."""
     with path.open("rb") as stream:
@@ -221,7 +231,7 @@ def _read_safetensors(path: Path, limits: _Limits) -> Iterator[tuple[str, np.nda
             raise _Refusal(f"{path.name} is cut off or not a .safetensors file: no room for its header")
         if length > 100_000_000:  # the format's own limit
             raise _Refusal(f"{path.name}: a header of {length:,} bytes; the format allows 100,000,000")
-        header = json.loads(stream.read(length))
+        header = json.loads(stream.read(length), object_pairs_hook=_each_once)
         for name, entry in header.items():
             if name == "__metadata__":
                 continue

@@ -96,12 +96,18 @@ def load(path: str | Path) -> dict[str, Link]:
     """Links by name from a CSV file of your own with the columns of ``data/hardware/links.csv``.
 
     Raises:
-        ValueError: a cell that is no number, or one that no link can have; the message names the link.
+        ValueError: a cell that is no number, or one that no link can have, or a name that is given twice; the message
+            names the link.
 
     >>> list(load("links"))[:2]
     ['ethernet_1g', 'ethernet_10g']
     """
-    return {row["name"]: _from_row(row) for row in tables.read(path, ("name", "latency_seconds", "bytes_per_second"))}
+    found: dict[str, Link] = {}
+    for row in tables.read(path, ("name", "latency_seconds", "bytes_per_second")):
+        if row["name"] in found:
+            raise ValueError(f"link {row['name']} is given twice")
+        found[row["name"]] = _from_row(row)
+    return found
 
 
 def _from_row(row: dict[str, str]) -> Link:

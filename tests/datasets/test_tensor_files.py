@@ -426,6 +426,14 @@ def test_numbers_of_a_safetensors_header_are_whole(tmp_path, key, wrong):
         load_tensors(path)
 
 
+def test_a_safetensors_header_gives_each_name_once(tmp_path):
+    entry = '"a": {"dtype": "F32", "shape": [1], "data_offsets": [%s]}'
+    raw = ("{" + entry % "0, 4" + ", " + entry % "4, 8" + "}").encode()
+    (tmp_path / "mine.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw + bytes(8))
+    with pytest.raises(ValueError, match=r"^mine.safetensors is damaged .*: its header gives 'a' twice$"):
+        load_tensors(tmp_path / "mine.safetensors")
+
+
 def test_safetensors_metadata_is_no_tensor(tmp_path):
     safetensors.numpy.save_file({"a": np.ones(1, np.float32)}, tmp_path / "mine.safetensors", metadata={"format": "pt"})
     assert list(load_tensors(tmp_path / "mine.safetensors")) == ["a"]

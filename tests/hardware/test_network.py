@@ -203,6 +203,9 @@ def test_a_file_of_links_of_your_own(tmp_path):
     path.write_text("name,label,latency_seconds,bytes_per_second\nmine,My wire,1e-6,-1\n", "utf-8")
     with pytest.raises(ValueError, match="link mine: bytes_per_second of a link must be positive"):
         links.load(path)
+    path.write_text("name,latency_seconds,bytes_per_second\nmine,1e-6,1e9\nmine,1e-6,2e9\n", "utf-8")
+    with pytest.raises(ValueError, match="link mine is given twice"):
+        links.load(path)
 
 
 @pytest.mark.parametrize("text", ["10Gb/s", "1.25GB/s", "1250 MB/s , 10us", "1.25e9B/s,1e-2ms"])
