@@ -1,7 +1,8 @@
 """Published claims as experiments that anybody can run again: what the paper states, what we see, the verdict.
 
-A claim is a value in :mod:`lplab.claims.catalogue`. ``lplab claims run`` measures it and stores the numbers under
-``data/claims``; the verdict is computed from the stored numbers, never written by hand.
+A claim is a value in :mod:`lplab.claims.catalogue`, from a module of its own in ``lplab/claims/papers``, which begins
+with a :class:`ClaimBuilder`. ``lplab claims run`` measures it and stores the numbers under ``data/claims``; the verdict
+is computed from the stored numbers, never written by hand.
 
 >>> from lplab import claims
 >>> claim = claims.get("gupta_2015")
@@ -10,6 +11,7 @@ A claim is a value in :mod:`lplab.claims.catalogue`. ``lplab claims run`` measur
 """
 
 from lplab.claims.catalogue import get, names
+from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import Check, CheckResult, Claim, Results
 from lplab.claims.framework.page import as_page
 from lplab.claims.framework.runner import measure, run_claim
@@ -21,6 +23,7 @@ __all__ = [
     "Check",
     "CheckResult",
     "Claim",
+    "ClaimBuilder",
     "Results",
     "Session",
     "Stored",

@@ -1,4 +1,7 @@
-"""The claims, one value each. To register another, import it here and add it to the list."""
+"""The claims, one value each.
+
+To add another, write its module in ``lplab/claims/papers``, import its value here and add it to the list.
+"""
 
 from __future__ import annotations
 

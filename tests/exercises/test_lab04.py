@@ -5,7 +5,7 @@ import pytest
 
 from lplab import widgets
 from lplab.exercises.checks.variants import function_of
-from lplab.exercises.lab04 import figures, layer_trial, train_clip, try_layers
+from lplab.exercises.lab04 import alpha_gradient, layer_trial, train_clip, try_layers
 from lplab.exercises.lab04.choose_bits import check_optimal, choose_bits
 from lplab.exercises.model import catalogue
 from lplab.quantizers import pact_backward, sawb_fit
@@ -28,7 +28,7 @@ def test_the_gradients_are_the_librarys(alpha):
     for_x, for_alpha = pact_backward(X, alpha, G)
     np.testing.assert_array_equal(solution("04.1")(X, G, alpha), for_x)
     assert solution("04.2")(X, G, alpha, 0.0) == pytest.approx(for_alpha, rel=1e-12)
-    assert figures.library_gradient(X, G, alpha, 0.5) == pytest.approx(for_alpha + 0.5 * alpha, rel=1e-12)
+    assert alpha_gradient.library_gradient(X, G, alpha, 0.5) == pytest.approx(for_alpha + 0.5 * alpha, rel=1e-12)
 
 
 def test_the_gradient_of_the_clip_is_that_of_clipping_alone():
@@ -71,8 +71,8 @@ def test_without_a_gradient_of_ones_own_the_library_trains_alone():
 
 
 def test_the_clip_comes_to_rest_where_the_library_says():
-    alphas = list(figures.clip_training(figures.library_gradient, 2, 0.005, 400))
-    tensor = figures.Magnitudes(figures.datasets.captured()[figures.ACTIVATIONS])
+    alphas = list(alpha_gradient.clip_training(alpha_gradient.library_gradient, 2, 0.005, 400))
+    tensor = alpha_gradient.Magnitudes(alpha_gradient.datasets.captured()[alpha_gradient.ACTIVATIONS])
     late = np.mean([each["library"] for each in alphas[250:]])
     assert late == pytest.approx(tensor.equilibrium_clip(0.005), rel=0.05)
     assert late == pytest.approx(tensor.best_clip(7), rel=0.06)  # λ = 0.005 suits two bits

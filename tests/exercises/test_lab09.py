@@ -11,10 +11,9 @@ from lplab.compression import Context, ScaleCom, exchange
 from lplab.compression.layer import LayerInfo
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab09 import draw_choice, draw_similarity, sum_of_own_choices
-from lplab.exercises.lab09.figures import gradients, residuals
-from lplab.exercises.lab09.leaders_choice import leaders_choice
+from lplab.exercises.lab09.leaders_choice import gradients, leaders_choice
 from lplab.exercises.lab09.next_memory import next_memory
-from lplab.exercises.lab09.similarity import similarity
+from lplab.exercises.lab09.similarity import residuals, similarity
 from lplab.exercises.model import catalogue
 from lplab.parallel import cosine_distance, hamming_distance
 from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, Setting, many_learners

@@ -13,9 +13,8 @@ from lplab import cli, widgets
 from lplab.claims.papers.ddl_model import ddl_step
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab10 import draw_buckets, draw_ring
-from lplab.exercises.lab10.figures import contributions, resnet_backward
-from lplab.exercises.lab10.hiding import all_sent
-from lplab.exercises.lab10.ring import ring_messages, runs
+from lplab.exercises.lab10.hiding import all_sent, resnet_backward
+from lplab.exercises.lab10.ring import contributions, ring_messages, runs
 from lplab.exercises.lab10.targets import cost, meet
 from lplab.exercises.lab10.weights import to_fp8, update_share
 from lplab.exercises.model import catalogue

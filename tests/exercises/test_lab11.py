@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lplab.claims.papers.rapid_model import NETWORKS, sustained_teras
+from lplab.claims.papers.rapid_2021 import NETWORKS, sustained_teras
 from lplab.exercises.lab11 import CYCLES, SPEEDUP, SUSTAINED, draw_cycles, draw_sustained, four_bits_on_an_array
 from lplab.exercises.lab11.array_cycles import array_cycles, product_cases
 from lplab.exercises.lab11.step_speedup import step_speedup

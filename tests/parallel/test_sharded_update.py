@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from lplab import formats  # noqa: E402
-from lplab.claims.papers.eight_bit_weights import MasterWeightRun  # noqa: E402
+from lplab.claims.papers.hfp8_2019_distributed import MasterWeightRun  # noqa: E402
 from lplab.compression.sharded_weights import (  # noqa: E402
     ShardedUpdateFormats,
     WeightShard,

@@ -55,9 +55,8 @@ class Results:
 
     def __init__(self, rows: Iterable[tuple[Point, int, Numbers]]) -> None:
         self.rows = sorted(rows, key=lambda row: row[1])
-        self._exact: dict[
-            str, list[tuple[Point, int, Numbers]]
-        ] = {}  # by all parameters of a point: the most frequent look-up
+        # by all parameters of a point: the most frequent look-up
+        self._exact: dict[str, list[tuple[Point, int, Numbers]]] = {}
         for row in self.rows:
             self._exact.setdefault(key(row[0], 0), []).append(row)
 

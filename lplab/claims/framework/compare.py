@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lplab.number_text import SUPERSCRIPTS
@@ -62,6 +64,15 @@ def median_and_range_signed(gaps: np.ndarray, digits: int = 3) -> str:
     """
     middle, low, high = (f"{value:+.{digits}f}" for value in (np.median(gaps), gaps.min(), gaps.max()))
     return f"{middle} ({low} to {high})".replace("-", "−")
+
+
+def low_to_high(values: Sequence[float], digits: int = 1) -> str:
+    """The smallest and the largest value.
+
+    >>> low_to_high([3.0, 1.25, 2.0])
+    '1.2–3.0'
+    """
+    return f"{min(values):.{digits}f}–{max(values):.{digits}f}"
 
 
 def counting_noise(percent: float, count: int) -> float:

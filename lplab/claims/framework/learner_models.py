@@ -17,7 +17,6 @@ from lplab.training import tasks
 from lplab.training.loop.batches import SequenceBatches
 from lplab.training.loop.tasks import Task
 
-FULLY_CONNECTED, CONVOLUTIONAL, RECURRENT, TRANSFORMER = "fully connected", "convolutional", "LSTM", "Transformer"
 WIDTHS = (16, 16, 32, 32)
 LENGTH = 16  # characters a window
 

@@ -57,19 +57,24 @@ def as_text(rows: Sequence[dict[str, Any]], width: int = 100) -> str:
 def _paragraph(record: dict[str, Any], width: int) -> list[str]:
     lines = [f"{record['claim']}: {record['verdict'].upper()}", f"  {record['paper']} ({record['where']})"]
     for heading in ("states", "theirs", "ours"):
-        lines += _wrapped(heading, record[heading], width)
+        lines += labelled_lines(heading, record[heading], width)
     for finding in record["findings"]:
-        lines += _wrapped("holds" if finding["holds"] else "does not", finding["sentence"], width)
+        lines += labelled_lines("holds" if finding["holds"] else "does not", finding["sentence"], width)
     for finding in record["explained"]:
-        lines += _wrapped("why" if finding["holds"] else "not why", finding["sentence"], width)
+        lines += labelled_lines("why" if finding["holds"] else "not why", finding["sentence"], width)
     if record["verdict"] != INCOMPLETE:
-        lines += _wrapped("limits", record["limits"], width)
-    return lines + _wrapped("numbers", record["measured"], width)
+        lines += labelled_lines("limits", record["limits"], width)
+    return lines + labelled_lines("numbers", record["measured"], width)
 
 
-def _wrapped(heading: str, text: str, width: int) -> list[str]:
-    indent = " " * 12
-    return textwrap.wrap(text, width, initial_indent=f"  {heading:<10}", subsequent_indent=indent) if text else []
+def labelled_lines(label: str, text: str, width: int, *, indent: int = 2, column: int = 12) -> list[str]:
+    """A text as lines that begin at a column, its label before the first; no line if there is no text.
+
+    >>> labelled_lines("limits", "small networks", 22)
+    ['  limits    small', '            networks']
+    """
+    first = " " * indent + f"{label:<{column - indent}}"
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=" " * column) if text else []
 
 
 def as_markdown(rows: Sequence[dict[str, Any]]) -> str:

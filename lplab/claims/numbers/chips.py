@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lplab.claims.numbers.published import Published
-from lplab.claims.papers import rapid_model
+from lplab.claims.papers import rapid_2021
 from lplab.claims.papers.sun_2020_hardware import MIXES, speed
 from lplab.hardware import accelerators, compute, multiplier, operation_costs, systolic
 
@@ -37,12 +37,12 @@ def per_watt(chip: str, peak: str) -> float:
 
 def sustained(fused: bool = False) -> np.ndarray:
     """TFLOPS of training, by network: float64 [networks]."""
-    return np.array([rapid_model.sustained_teras(name, fused) for name in rapid_model.NETWORKS])
+    return np.array([rapid_2021.sustained_teras(name, fused) for name in rapid_2021.NETWORKS])
 
 
 def inference(fused: bool = False) -> np.ndarray:
     """TOPS/W of inference, by network: float64 [networks]."""
-    return np.array([rapid_model.teras_per_watt(name, fused) for name in rapid_model.NETWORKS])
+    return np.array([rapid_2021.teras_per_watt(name, fused) for name in rapid_2021.NETWORKS])
 
 
 def _mac_picojoules(teras_per_watt: float) -> float:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from lplab.claims.framework.table import markdown_table
+from lplab.claims.framework.table import labelled_lines, markdown_table
 from lplab.claims.numbers.published import GRADES
 from lplab.number_text import SUPERSCRIPTS
 
@@ -91,15 +90,11 @@ def as_text(records: Sequence[dict[str, Any]], width: int = 100) -> str:
         row = shown(record)
         lines = [f"{row['id']}  {row['what']}: {row['verdict'].upper()} (grade {row['grade']})"]
         compared = f"published {row['published']}, ours {row['ours']}, {row['difference']} ({row['allowed']})"
-        lines += _wrapped("inputs", row["inputs"], width)
-        lines += _wrapped("numbers", compared if record["ours"] is not None else f"published {row['published']}", width)
-        parts.append("\n".join(lines + _wrapped("note", row["note"], width)))
+        numbers = compared if record["ours"] is not None else f"published {row['published']}"
+        for label, text in (("inputs", row["inputs"]), ("numbers", numbers), ("note", row["note"])):
+            lines += labelled_lines(label, text, width, indent=5, column=14)
+        parts.append("\n".join(lines))
     return "\n".join([*parts, "", summary(records)])
-
-
-def _wrapped(heading: str, text: str, width: int) -> list[str]:
-    indent = " " * 14
-    return textwrap.wrap(text, width, initial_indent=f"     {heading:<9}", subsequent_indent=indent) if text else []
 
 
 def as_csv(records: Sequence[dict[str, Any]]) -> str:

@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, median_and_range, within_noise
-from lplab.compression import AdaComp, AllGather, Context, Dense, LayerInfo
+from lplab.compression import AdaComp, AllGather, Compressor, Context, Dense, LayerInfo, LayerState
 from lplab.compression.compression_ratio import adacomp_paper_ratio, entropy_bound, wire_bytes
-from lplab.compression.compressor import Request
+from lplab.compression.compressor import Request, Steps
 from lplab.compression.wire import adacomp_wire
+from lplab.compression.wrappers import WrappedCompressor
 
 FC, CONV, LSTM = "fully connected", "convolutional", "LSTM"
 TASKS = {FC: ("mlp", 300, 500), CONV: ("digits_resnet", 200, 50), LSTM: ("lstm", 500, 500)}  # task, steps, bin
 PUBLISHED = {FC: 200, CONV: 40, LSTM: 200}
 LEARNERS = 4
 WINDOW = 0.1  # of the steps: over so many the training loss is averaged
+
+POINTS: tuple[Point, ...] = tuple({"family": f, "method": m} for f in TASKS for m in ("dense", "adacomp"))
+
+claim = ClaimBuilder(
+    id="adacomp_2018",
+    title="AdaComp: 40 times smaller convolutions and 200 times smaller other layers, as accurate",
+    paper=cite("adacomp_2018"),
+    where="abstract; the counting of section 3 (recalled)",
+    statement="Gradients of convolutions become about 40 times smaller, those of fully connected and recurrent layers "
+    "about 200 times, without noticeable loss of accuracy.",
+    published="40 times with bins of 50 and 200 times with bins of 500, which are 5 elements a bin at 8 and 16 bits "
+    "each (the abstract, read; the counting, recalled)",
+    experiment=f"{LEARNERS} learners in one process train three linear layers and a residual net on the digits (300 "
+    "and 200 steps, SGD with momentum) and an LSTM of two layers on characters (500 steps, Adam). Every message is "
+    "decoded and counted; tensors below 1,024 elements go dense and are left out of the ratios.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=150,
+    limits="Small networks and short trainings: an element that waits 100 steps waits a fifth of the whole training. "
+    "Our notes on the algorithm are second-hand; the doubtful points are switches of lplab.compression.AdaComp. The "
+    "ratios are of one direction: after the average messages of several learners are no longer three-valued.",
+)
 
 
 @dataclass
@@ -70,6 +96,35 @@ class Counted:
         return {name: round(value, 4) for name, value in values.items()}
 
 
+@dataclass(frozen=True)
+class Recorded(WrappedCompressor):
+    """A compressor that calls ``note`` with every request of every learner.
+
+    >>> from lplab.compression import exchange
+    >>> seen = []
+    >>> recorded = Recorded(Dense(), lambda context, request: seen.append(type(request).__name__))
+    >>> exchange(recorded, [np.ones(2, np.float32)] * 2, [recorded.init((2,))] * 2).tolist(), seen
+    ([1.0, 1.0], ['AllReduce', 'AllReduce'])
+    """
+
+    note: Callable[[Context, Request], Any]
+
+    def for_layer(self, layer: LayerInfo) -> Compressor:
+        """Recorded, with the settings of the layer."""
+        return Recorded(self.compressor.for_layer(layer), self.note)
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """Those of the compressor."""
+        run, answer = self.compressor.steps(gradient, state, context), None
+        while True:
+            try:
+                request = run.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            self.note(context, request)
+            answer = yield request
+
+
 def run(family: str, method: str, seed: int, steps: int) -> dict[str, float]:
     """Train a family with four learners; the numbers that are stored.
 
@@ -78,14 +133,13 @@ def run(family: str, method: str, seed: int, steps: int) -> dict[str, float]:
     (True, True)
     """
     from lplab.claims.framework.learner_trainings import train
-    from lplab.claims.framework.wrapped import Recorded
     from lplab.parallel import layer_infos
     from lplab.training import tasks
 
     name, _, bin = TASKS[family]
     task = tasks.get(name)
     counted = Counted(layer_infos(task.model(seed)))
-    compressor: Any = Dense() if method == "dense" else Recorded(AdaComp(), counted.note)
+    compressor = Dense() if method == "dense" else Recorded(AdaComp(), counted.note)
     finished = train(task, compressor, LEARNERS, steps, seed, batch=task.batch // LEARNERS * LEARNERS)
     window = max(1, round(WINDOW * steps))
     early = np.mean(finished.losses[steps // 2 - window : steps // 2]) / np.log(2) if steps >= 4 else 0.0
@@ -96,26 +150,24 @@ def run(family: str, method: str, seed: int, steps: int) -> dict[str, float]:
     }
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train once."""
     return run(point["family"], point["method"], seed, TASKS[point["family"]][1])
-
-
-POINTS: tuple[Point, ...] = tuple({"family": f, "method": m} for f in TASKS for m in ("dense", "adacomp"))
 
 
 def _of(results: Results, family: str, number: str, method: str = "adacomp") -> np.ndarray:
     return results.values(number, family=family, method=method)
 
 
+@claim.criterion("At least the published ratios, by the paper's counting")
 def _ratios_hold(results: Results) -> CheckResult:
     """Rows T12 and T13, and the measured elements a bin."""
     exact = adacomp_paper_ratio(50, 5) == 40 and adacomp_paper_ratio(500, 5) == 200
     measured = {f: _of(results, f, "paper") for f in TASKS}
     each = [
         f"{family} {median_and_range(measured[family], 0)} times "
-        f"({median_and_range(_of(results, family, 'sent_per_bin'), 1)} elements "
-        f"in each bin of {TASKS[family][2]})"
+        f"({median_and_range(_of(results, family, 'sent_per_bin'), 1)} elements in each bin of {TASKS[family][2]})"
         for family in TASKS
     ]
     return CheckResult(
@@ -132,13 +184,18 @@ def _as_good_as_dense(family: str) -> Any:
         return CheckResult(
             within_noise(loss, base),
             f"{family[0].upper()}{family[1:]}: test loss {median_and_range(loss, 3)} bits, dense "
-            f"{median_and_range(base, 3)}; "
-            f"{errors[0]:.1f} % wrong, dense {errors[1]:.1f} %.",
+            f"{median_and_range(base, 3)}; {errors[0]:.1f} % wrong, dense {errors[1]:.1f} %.",
         )
 
     return check
 
 
+claim.criterion("Fully connected: as good as dense")(_as_good_as_dense(FC))
+claim.criterion("Convolutional: as good as dense")(_as_good_as_dense(CONV))
+claim.criterion("LSTM: as good as dense")(_as_good_as_dense(LSTM))
+
+
+@claim.explanation("Four compression ratios that must not be mixed")
 def _never_one_ratio(results: Results) -> CheckResult:
     """Beside the paper's counting: decodable payload, bytes on the wire, the entropy bound."""
     each = []
@@ -156,6 +213,7 @@ def _never_one_ratio(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Some bins send nothing")
 def _some_bins_are_empty(results: Results) -> CheckResult:
     """Ambiguity A1: a bin may send nothing."""
     shares = {f: 100 * _of(results, f, "empty") for f in TASKS}
@@ -165,6 +223,7 @@ def _some_bins_are_empty(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The LSTM is late, and catches up")
 def _late_not_lost(results: Results) -> CheckResult:
     """The LSTM is behind by some steps: what is kept back comes late, and the gap closes."""
     half, end = (_of(results, LSTM, n) - _of(results, LSTM, n, "dense") for n in ("train_loss_half", "train_loss"))
@@ -177,6 +236,7 @@ def _late_not_lost(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Compression ratios and losses."""
     parts = []
@@ -188,38 +248,4 @@ def measured(results: Results) -> str:
     return "; ".join(parts)
 
 
-ADACOMP_2018 = Claim(
-    id="adacomp_2018",
-    version=1,
-    title="AdaComp: 40 times smaller convolutions and 200 times smaller other layers, as accurate",
-    paper="C.-Y. Chen et al.: AdaComp: adaptive residual gradient compression for data-parallel distributed training, "
-    "AAAI 2018",
-    where="abstract; the counting of section 3 (recalled)",
-    statement="Gradients of convolutions become about 40 times smaller, those of fully connected and recurrent layers "
-    "about 200 times, without noticeable loss of accuracy.",
-    published="40 times with bins of 50 and 200 times with bins of 500, which are 5 elements a bin at 8 and 16 bits "
-    "each "
-    "(the abstract, read; the counting, recalled)",
-    experiment=f"{LEARNERS} learners in one process train three linear layers and a residual net on the digits (300 "
-    "and 200 steps, SGD with momentum) and an LSTM of two layers on characters (500 steps, Adam). Every message is "
-    "decoded and counted; tensors below 1,024 elements go dense and are left out of the ratios.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("At least the published ratios, by the paper's counting", _ratios_hold),
-        Check("Fully connected: as good as dense", _as_good_as_dense(FC)),
-        Check("Convolutional: as good as dense", _as_good_as_dense(CONV)),
-        Check("LSTM: as good as dense", _as_good_as_dense(LSTM)),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Four compression ratios that must not be mixed", _never_one_ratio),
-        Check("Some bins send nothing", _some_bins_are_empty),
-        Check("The LSTM is late, and catches up", _late_not_lost),
-    ),
-    budget_seconds=150,
-    limits="Small networks and short trainings: an element that waits 100 steps waits a fifth of the whole training. "
-    "Our notes on the algorithm are second-hand; the doubtful points are switches of lplab.compression.AdaComp. The "
-    "ratios are of one direction: after the average messages of several learners are no longer three-valued.",
-)
+ADACOMP_2018 = claim.build()

@@ -2,24 +2,81 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
-from lplab.claims.framework.wrapped import WithoutErrorFeedback
-from lplab.compression import AdaComp, Compressor, Dense
+from lplab.compression import AdaComp, Compressor, Context, Dense, LayerInfo, LayerState
+from lplab.compression.compressor import Steps
+from lplab.compression.wrappers import WrappedCompressor
 
 SOFT, LOCAL, NO_FEEDBACK = "soft threshold", "local selection", "no memory"
-METHODS = (SOFT, LOCAL, NO_FEEDBACK)
 BINS = (50, 500, 2000)
 LEARNERS, STEPS = 4, 300
 SAMPLE_STEPS = (10, 30, 100, 200, 300)  # steps after which residuals are sampled
 LAYER = "layers.1.weight"  # the largest: 128 × 128
 PERCENTILE = 95  # as in the paper's figures
 MOMENTUM, LEARNING_RATE = 0.9, 0.05  # of the runs with momentum
+
+
+def _point(method: str, bin: int, momentum: float = 0.0) -> Point:
+    return {"method": method, "bin": bin, "momentum": momentum}
+
+
+POINTS: tuple[Point, ...] = (
+    *({"method": "dense", "momentum": momentum} for momentum in (0.0, MOMENTUM)),
+    *(_point(method, bin) for method in (SOFT, LOCAL) for bin in BINS),
+    _point(NO_FEEDBACK, 500),
+    *(_point(method, bin, MOMENTUM) for method, bin in ((SOFT, 500), (LOCAL, 50), (LOCAL, 500))),
+)
+
+claim = ClaimBuilder(
+    id="adacomp_2018_selection",
+    title="AdaComp's soft threshold keeps residuals from growing",
+    paper=cite("adacomp_2018"),
+    where="the analysis of residuals",
+    statement="If only the largest element of each bin is sent, residuals (“residues”) grow and at high compression "
+    "ratios training is lost; the soft threshold sends more when more waits, and keeps residuals small.",
+    published="growth about exponential, divergence at high compression ratios for local selection, bounded residuals "
+    "for AdaComp (recalled; not part of what decides here)",
+    experiment=f"{LEARNERS} learners train three linear layers on the digits for {STEPS} steps by plain SGD, in bins "
+    f"of {join_words([str(bin) for bin in BINS])}: with scale factor 2, with scale factor 1 (the maximum of each bin "
+    "alone), and without error feedback. Residuals are those of the largest layer.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=120,
+    limits="One small network and 300 steps; local selection is AdaComp with a scale factor of 1, whose maxima are "
+    "sent as plus or minus their mean.",
+)
+
+
+@dataclass(frozen=True)
+class WithoutErrorFeedback(WrappedCompressor):
+    """A compressor without error feedback: every step starts with a new state, and what is not sent is lost.
+
+    >>> from lplab.compression import TopK, exchange
+    >>> wrapped = WithoutErrorFeedback(TopK(0.5))
+    >>> state = wrapped.init((2,))
+    >>> for _ in range(3):
+    ...     result = exchange(wrapped, [np.array([2, 1], np.float32)], [state])
+    ...     state.commit()
+    >>> result.tolist()
+    [2.0, 0.0]
+    """
+
+    def for_layer(self, layer: LayerInfo) -> Compressor:
+        """With the settings of the layer."""
+        return WithoutErrorFeedback(self.compressor.for_layer(layer))
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """The steps of the compressor from a new state."""
+        return (yield from self.compressor.steps(gradient, self.compressor.init(gradient.shape), context))
 
 
 def compressor_of(point: Point) -> Compressor:
@@ -30,15 +87,14 @@ def compressor_of(point: Point) -> Compressor:
     return WithoutErrorFeedback(adacomp) if point["method"] == NO_FEEDBACK else adacomp
 
 
-def run(point: Point, seed: int, steps: int = STEPS) -> dict[str, float]:
+@claim.measurement
+def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
     """Train once; losses, elements sent, and the 95th percentile of |residual| against that of the first sample.
 
-    >>> found = run({"method": LOCAL, "bin": 500, "momentum": 0.0}, seed=0, steps=10)
+    >>> found = measure({"method": LOCAL, "bin": 500, "momentum": 0.0}, seed=0, steps=10)
     >>> found["residue_10"] > 0
     True
     """
-    from dataclasses import replace
-
     from lplab.claims.framework.learner_models import fully_connected
     from lplab.claims.framework.learner_trainings import train
 
@@ -68,23 +124,6 @@ def _own_gradient(learners: Any) -> np.ndarray:
     return gradient
 
 
-def measure(point: Point, seed: int) -> Numbers:
-    """Train once."""
-    return run(point, seed)
-
-
-def _point(method: str, bin: int, momentum: float = 0.0) -> Point:
-    return {"method": method, "bin": bin, "momentum": momentum}
-
-
-POINTS: tuple[Point, ...] = (
-    *({"method": "dense", "momentum": momentum} for momentum in (0.0, MOMENTUM)),
-    *(_point(method, bin) for method in (SOFT, LOCAL) for bin in BINS),
-    _point(NO_FEEDBACK, 500),
-    *(_point(method, bin, MOMENTUM) for method, bin in ((SOFT, 500), (LOCAL, 50), (LOCAL, 500))),
-)
-
-
 def _of(results: Results, number: str, method: str, bin: int, momentum: float = 0.0) -> np.ndarray:
     return results.values(number, **_point(method, bin, momentum))
 
@@ -93,6 +132,7 @@ def _dense(results: Results, momentum: float = 0.0) -> np.ndarray:
     return results.values("loss", method="dense", momentum=momentum)
 
 
+@claim.criterion("Residuals are larger without the threshold")
 def residuals_grow_without_it(results: Results) -> CheckResult:
     """The residual of local selection is larger in every bin, and goes on growing where that of AdaComp has stopped."""
     last, text, good = f"residue_{SAMPLE_STEPS[-1]}", [], []
@@ -107,6 +147,7 @@ def residuals_grow_without_it(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("With it they stop growing sooner")
 def it_stops_growing_with_it(results: Results) -> CheckResult:
     """From step 200 to 300, at a high compression ratio: local selection goes on growing, AdaComp does not."""
     soft, local = (
@@ -116,24 +157,24 @@ def it_stops_growing_with_it(results: Results) -> CheckResult:
     )
     return CheckResult(
         bool((soft < local).all() and (local > 1).all()),
-        f"In bins of {BINS[-1]}, from step {SAMPLE_STEPS[-2]} to {SAMPLE_STEPS[-1]}: × {median_and_range(local)} "
-        "with local selection, "
-        f"× {median_and_range(soft)} with the soft threshold.",
+        f"In bins of {BINS[-1]}, from step {SAMPLE_STEPS[-2]} to {SAMPLE_STEPS[-1]}: × {median_and_range(local)} with "
+        f"local selection, × {median_and_range(soft)} with the soft threshold.",
     )
 
 
+@claim.criterion("It keeps the accuracy at the published compression ratio")
 def it_keeps_accuracy_at_the_ratio(results: Results) -> CheckResult:
     """Bins of 500: as good as dense with it, clearly worse without."""
     soft, local = (_of(results, "loss", method, 500) for method in (SOFT, LOCAL))
     base = _dense(results)
     return CheckResult(
         within_noise(soft, base) and clearly_above(local, base),
-        f"Bins of 500: test loss {median_and_range(soft)} bits with the soft threshold, {median_and_range(local)} "
-        "with local selection, "
-        f"dense {median_and_range(base)}.",
+        f"Bins of 500: test loss {median_and_range(soft)} bits with the soft threshold, {median_and_range(local)} with "
+        f"local selection, dense {median_and_range(base)}.",
     )
 
 
+@claim.explanation("Nothing grows exponentially, nothing diverges")
 def nothing_diverges(results: Results) -> CheckResult:
     """What the paper reports and is not seen here: exponential growth of residuals, and divergence."""
     growth = [_of(results, f"residue_{n}", LOCAL, BINS[-1]) for n in SAMPLE_STEPS]
@@ -145,11 +186,12 @@ def nothing_diverges(results: Results) -> CheckResult:
     ratios = [np.log(g) / np.log(b / a) for g, a, b in zip(each, SAMPLE_STEPS, SAMPLE_STEPS[1:], strict=False)]
     return CheckResult(
         bool(max(ratios) < 1.5 and max(loss.max() for loss in losses) < np.log2(10)),
-        f"Local selection in bins of {BINS[-1]}: residuals grow × {text}, about as the steps do, so not "
-        f"exponentially; training is slow ({median_and_range(losses[-1])} bits) and does not diverge.",
+        f"Local selection in bins of {BINS[-1]}: residuals grow × {text}, about as the steps do, so not exponentially; "
+        f"training is slow ({median_and_range(losses[-1])} bits) and does not diverge.",
     )
 
 
+@claim.explanation("At equal bytes local selection is as good")
 def at_equal_bytes(results: Results) -> CheckResult:
     """The soft threshold sends more. Local selection with smaller bins, about as many bytes."""
     soft, local = _of(results, "loss", SOFT, 500), _of(results, "loss", LOCAL, 50)
@@ -162,6 +204,7 @@ def at_equal_bytes(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("With momentum the threshold is better at equal bytes")
 def with_momentum_it_is_more(results: Results) -> CheckResult:
     """With momentum and the learning rate of the task the threshold is worth more, at equal bytes too."""
     soft, local = _of(results, "loss", SOFT, 500, MOMENTUM), _of(results, "loss", LOCAL, 50, MOMENTUM)
@@ -169,11 +212,11 @@ def with_momentum_it_is_more(results: Results) -> CheckResult:
     return CheckResult(
         clearly_above(local, soft),
         f"With momentum {MOMENTUM}, at about equal bytes: {median_and_range(soft)} bits with the soft threshold, "
-        f"{median_and_range(local)} "
-        f"with local selection, dense {median_and_range(base)}.",
+        f"{median_and_range(local)} with local selection, dense {median_and_range(base)}.",
     )
 
 
+@claim.explanation("Without error feedback it is worse, with more bytes")
 def without_feedback(results: Results) -> CheckResult:
     """Without error feedback."""
     values, kept, base = _of(results, "loss", NO_FEEDBACK, 500), _of(results, "loss", SOFT, 500), _dense(results)
@@ -181,11 +224,12 @@ def without_feedback(results: Results) -> CheckResult:
     return CheckResult(
         clearly_above(values, base) and clearly_above(values, kept),
         f"Without error feedback, bins of 500: {median_and_range(values)} bits, though it sends "
-        f"{sizes[0] / sizes[1]:.1f} times the bytes "
-        "(with nothing waiting, H is twice G, and all from half the maximum on is sent).",
+        f"{sizes[0] / sizes[1]:.1f} times the bytes (with nothing waiting, H is twice G, and all from half the maximum "
+        "on is sent).",
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Residuals and losses with and without the threshold, bins of 500."""
     parts = []
@@ -196,38 +240,4 @@ def measured(results: Results) -> str:
     return f"residual ({PERCENTILE}th percentile) and test loss, bins of 500: {', '.join(parts)}; dense {base:.2f} bits"
 
 
-ADACOMP_2018_SELECTION = Claim(
-    id="adacomp_2018_selection",
-    version=1,
-    title="AdaComp's soft threshold keeps residuals from growing",
-    paper="C.-Y. Chen et al.: AdaComp: adaptive residual gradient compression for data-parallel distributed training, "
-    "AAAI 2018",
-    where="the analysis of residuals",
-    statement="If only the largest element of each bin is sent, residuals (“residues”) grow and at high compression "
-    "ratios training is lost; the "
-    "soft threshold sends more when more waits, and keeps residuals small.",
-    published="growth about exponential, divergence at high compression ratios for local selection, bounded "
-    "residuals for AdaComp "
-    "(recalled; not part of what decides here)",
-    experiment=f"{LEARNERS} learners train three linear layers on the digits for {STEPS} steps by plain SGD, in bins "
-    f"of {join_words([str(bin) for bin in BINS])}: with scale factor 2, with scale factor 1 (the maximum of each bin "
-    "alone), and without error feedback. Residuals are those of the largest layer.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("Residuals are larger without the threshold", residuals_grow_without_it),
-        Check("With it they stop growing sooner", it_stops_growing_with_it),
-        Check("It keeps the accuracy at the published compression ratio", it_keeps_accuracy_at_the_ratio),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Nothing grows exponentially, nothing diverges", nothing_diverges),
-        Check("At equal bytes local selection is as good", at_equal_bytes),
-        Check("With momentum the threshold is better at equal bytes", with_momentum_it_is_more),
-        Check("Without error feedback it is worse, with more bytes", without_feedback),
-    ),
-    budget_seconds=120,
-    limits="One small network and 300 steps; local selection is AdaComp with a scale factor of 1, whose maxima are "
-    "sent as plus or minus their mean.",
-)
+ADACOMP_2018_SELECTION = claim.build()

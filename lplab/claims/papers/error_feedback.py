@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, seed_range, within_noise
 from lplab.claims.papers.scalecom_2020 import CONV, FC, TEXT, task_of
 from lplab.compression import Compressor, Dense, EFSign, TopK
@@ -14,6 +16,30 @@ from lplab.compression import Compressor, Dense, EFSign, TopK
 STEPS = {FC: 300, CONV: 160, TEXT: 120}
 LEARNERS, DENSITY = 2, 0.02
 TOPK, SIGN, DENSE = "top-k", "sign", "dense"
+
+POINTS: tuple[Point, ...] = tuple(
+    {"family": family, "method": method, "memory": memory}
+    for family in STEPS
+    for method, memory in ((DENSE, True), (TOPK, True), (TOPK, False), (SIGN, True), (SIGN, False))
+)
+
+claim = ClaimBuilder(
+    id="error_feedback",
+    title="What is not sent must be remembered",
+    paper=cite("karimireddy_2019"),
+    where="the theorems and the experiments",
+    statement="Biased compressors such as signs and top-k need not converge; if what was not sent is added to the next "
+    "gradient, they train as well as plain SGD.",
+    published="counterexamples and a proof; on CIFAR error feedback closes the gap in generalization (recalled)",
+    experiment=f"{LEARNERS} learners train the three small networks of scalecom_2020 without momentum (300, 160 and "
+    f"120 steps) with the largest {100 * DENSITY:.0f} % of each tensor, or with signs and one scale, with error "
+    "feedback and without.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=100,
+    limits="Short trainings of small networks at one learning rate each; Adam, under which the Transformer trains, "
+    "rescales each weight by itself.",
+)
 
 
 def compressor_of(method: str, memory: bool) -> Compressor:
@@ -47,16 +73,10 @@ def run(family: str, method: str, memory: bool, seed: int, steps: int) -> dict[s
     return {**finished.numbers(), "still": round(still, 6)}
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train once."""
     return run(point["family"], point["method"], point["memory"], seed, STEPS[point["family"]])
-
-
-POINTS: tuple[Point, ...] = tuple(
-    {"family": family, "method": method, "memory": memory}
-    for family in STEPS
-    for method, memory in ((DENSE, True), (TOPK, True), (TOPK, False), (SIGN, True), (SIGN, False))
-)
 
 
 def _of(results: Results, family: str, method: str, memory: bool = True, number: str = "loss") -> np.ndarray:
@@ -75,6 +95,11 @@ def _feedback_helps(method: str, name: str) -> Any:
     return check
 
 
+claim.criterion("Top-k needs error feedback")(_feedback_helps(TOPK, "Top-k"))
+claim.criterion("Signs need it")(_feedback_helps(SIGN, "Signs"))
+
+
+@claim.criterion("With it both are as good as dense")
 def _as_good_as_dense(results: Results) -> CheckResult:
     good, text = [], []
     for family in STEPS:
@@ -85,6 +110,7 @@ def _as_good_as_dense(results: Results) -> CheckResult:
     return CheckResult(all(good), f"With error feedback against dense: {'; '.join(text)}.")
 
 
+@claim.explanation("Signs leave no weight out, top-k most of them")
 def _signs_all_move(results: Results) -> CheckResult:
     """Why signs need error feedback less: they leave no element out."""
     shares = {m: [100 * float(np.median(_of(results, f, m, False, "still"))) for f in STEPS] for m in (TOPK, SIGN)}
@@ -96,19 +122,20 @@ def _signs_all_move(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Under Adam signs need it less")
 def _adam_needs_it_less(results: Results) -> CheckResult:
     """Where signs without error feedback are as good: under Adam."""
     (kept, lost), (kept_sgd, lost_sgd) = ([_of(results, f, SIGN, m) for m in (True, False)] for f in (TEXT, FC))
     return CheckResult(
         within_noise(lost, kept) and clearly_above(lost_sgd, kept_sgd),
         f"Signs under Adam (Transformer): {median_and_range(lost)} bits without error feedback, "
-        f"{median_and_range(kept)} with; under SGD (fully "
-        f"connected): {median_and_range(lost_sgd)} without, {median_and_range(kept_sgd)} with. Adam divides by the "
-        "size of each weight's "
-        "gradient, as signs do: that this is the reason is our guess, not measured.",
+        f"{median_and_range(kept)} with; under SGD (fully connected): {median_and_range(lost_sgd)} without, "
+        f"{median_and_range(kept_sgd)} with. Adam divides by the size of each weight's gradient, as signs do: that "
+        "this is the reason is our guess, not measured.",
     )
 
 
+@claim.explanation("The convolutional net starts late")
 def _the_convolutions_start_late(results: Results) -> CheckResult:
     """Why the convolutional net decides little: its seeds lie far apart, with dense gradients too."""
     base, kept, lost = (
@@ -119,11 +146,12 @@ def _the_convolutions_start_late(results: Results) -> CheckResult:
     return CheckResult(
         seed_range(base) > 1 and bool((lost > kept).all()),
         f"After {STEPS[CONV]} steps the convolutional net is further or less far, by seed: dense "
-        f"{median_and_range(base)} "
-        f"bits, so that spreads overlap. Seed by seed top-k without error feedback is worse: {join_words(pairs)}.",
+        f"{median_and_range(base)} bits, so that spreads overlap. Seed by seed top-k without error feedback is worse: "
+        f"{join_words(pairs)}.",
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Losses with and without error feedback."""
     parts = []
@@ -135,34 +163,4 @@ def measured(results: Results) -> str:
     return f"test loss in bits; {'; '.join(parts)}"
 
 
-ERROR_FEEDBACK = Claim(
-    id="error_feedback",
-    version=1,
-    title="What is not sent must be remembered",
-    paper="S. P. Karimireddy et al.: Error feedback fixes signSGD and other gradient compression schemes, ICML 2019",
-    where="the theorems and the experiments",
-    statement="Biased compressors such as signs and top-k need not converge; if what was not sent is added to the next "
-    "gradient, they train as well as plain SGD.",
-    published="counterexamples and a proof; on CIFAR error feedback closes the gap in generalization (recalled)",
-    experiment=f"{LEARNERS} learners train the three small networks of scalecom_2020 without momentum (300, 160 and "
-    f"120 steps) with the largest {100 * DENSITY:.0f} % of each tensor, or with signs and one scale, with error "
-    "feedback and "
-    "without.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("Top-k needs error feedback", _feedback_helps(TOPK, "Top-k")),
-        Check("Signs need it", _feedback_helps(SIGN, "Signs")),
-        Check("With it both are as good as dense", _as_good_as_dense),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Signs leave no weight out, top-k most of them", _signs_all_move),
-        Check("Under Adam signs need it less", _adam_needs_it_less),
-        Check("The convolutional net starts late", _the_convolutions_start_late),
-    ),
-    budget_seconds=100,
-    limits="Short trainings of small networks at one learning rate each; Adam, under which the Transformer trains, "
-    "rescales each weight by itself.",
-)
+ERROR_FEEDBACK = claim.build()

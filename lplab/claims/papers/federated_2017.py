@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, median_and_range, within_noise
 from lplab.compression import QSGD, Compressor, Dense, TopK
 
@@ -19,10 +21,40 @@ UPLOADS: dict[str, Compressor] = {
 }
 
 
-def run(point: Point, seed: int, rounds: int = ROUNDS) -> dict[str, float]:
+def _point(clients: str, upload: str, steps: int = STEPS, download: str = "fp32") -> Point:
+    return {"clients": clients, "upload": upload, "steps": steps, "download": download}
+
+
+POINTS: tuple[Point, ...] = (
+    *(_point(clients, upload) for clients in (SILOS, PHONES) for upload in UPLOADS),
+    _point(SILOS, "dense", steps=1),
+    _point(SILOS, "dense", download="hfp8_forward"),
+)
+
+claim = ClaimBuilder(
+    id="federated_2017",
+    title="Local steps save rounds; error feedback needs clients that come back",
+    paper=cite("mcmahan_2017"),
+    where="section 3, and what follows for compressed updates",
+    statement="Clients that train for a while before they answer need 10 to 100 times fewer rounds. What error "
+    "feedback does then is our own question.",
+    published="10 to 100 times fewer rounds than synchronized SGD (recalled)",
+    experiment=f"Ten clients are asked in each of {ROUNDS} rounds and make {STEPS} steps on digits of their own (three "
+    "linear layers): either the same ten in all rounds, or each of 200 once. Updates go up dense, as top-k of "
+    f"{100 * DENSITY:.0f} % with and without error feedback, or by QSGD; all bytes are counted.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=60,
+    limits="Few rounds, clients with mixed digits and equally many examples; the two groups differ in examples a "
+    "client, too. All clients that are asked answer.",
+)
+
+
+@claim.measurement
+def measure(point: Point, seed: int, rounds: int = ROUNDS) -> Numbers:
     """Make the rounds; test loss and error, bytes a client and round, residuals that are lost.
 
-    >>> found = run(_point(PHONES, "top-k with memory", steps=1), seed=0, rounds=2)
+    >>> found = measure(_point(PHONES, "top-k with memory", steps=1), seed=0, rounds=2)
     >>> found["lost"] == found["waiting"] > 0
     True
     """
@@ -60,26 +92,11 @@ def run(point: Point, seed: int, rounds: int = ROUNDS) -> dict[str, float]:
     return {name: round(float(value), 6) for name, value in numbers.items()}
 
 
-def measure(point: Point, seed: int) -> Numbers:
-    """Train once."""
-    return run(point, seed)
-
-
-def _point(clients: str, upload: str, steps: int = STEPS, download: str = "fp32") -> Point:
-    return {"clients": clients, "upload": upload, "steps": steps, "download": download}
-
-
-POINTS: tuple[Point, ...] = (
-    *(_point(clients, upload) for clients in (SILOS, PHONES) for upload in UPLOADS),
-    _point(SILOS, "dense", steps=1),
-    _point(SILOS, "dense", download="hfp8_forward"),
-)
-
-
 def _of(results: Results, number: str, clients: str, upload: str, steps: int = STEPS, down: str = "fp32") -> np.ndarray:
     return results.values(number, **_point(clients, upload, steps, down))
 
 
+@claim.criterion("Local steps save rounds")
 def local_steps_save_rounds(results: Results) -> CheckResult:
     """As many rounds, more steps in each."""
     one, many = (_of(results, "loss", SILOS, "dense", steps) for steps in (1, STEPS))
@@ -90,17 +107,18 @@ def local_steps_save_rounds(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Memory helps clients that come back")
 def feedback_helps_returning_clients(results: Results) -> CheckResult:
     """Error feedback, clients that all come back each round."""
     kept, lost, base = (_of(results, "loss", SILOS, u) for u in ("top-k with memory", "top-k without", "dense"))
     return CheckResult(
         clearly_above(lost, kept),
         f"{SILOS}: top-k of {100 * DENSITY:.0f} % {median_and_range(kept)} bits with error feedback, "
-        f"{median_and_range(lost)} without, dense "
-        f"{median_and_range(base)}.",
+        f"{median_and_range(lost)} without, dense {median_and_range(base)}.",
     )
 
 
+@claim.criterion("Memory is lost with clients that do not")
 def residuals_are_lost_with_the_client(results: Results) -> CheckResult:
     """Error feedback, clients that are asked once: nothing that waits is ever sent."""
     kept, without = (_of(results, "loss", PHONES, u) for u in ("top-k with memory", "top-k without"))
@@ -108,11 +126,11 @@ def residuals_are_lost_with_the_client(results: Results) -> CheckResult:
     return CheckResult(
         bool((kept == without).all() and (lost == waiting).all() and (lost > 0).all()),
         f"{PHONES}: top-k {median_and_range(kept)} bits with error feedback and {median_and_range(without)} without, "
-        "the same to the last digit; "
-        "all residuals are lost.",
+        "the same to the last digit; all residuals are lost.",
     )
 
 
+@claim.explanation("Unbiased compressors need no error feedback")
 def unbiased_needs_none(results: Results) -> CheckResult:
     """QSGD is unbiased, so clients need no error feedback."""
     values, base = (_of(results, "loss", PHONES, u) for u in ("QSGD", "dense"))
@@ -121,6 +139,7 @@ def unbiased_needs_none(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The way down dominates")
 def down_link_dominates(results: Results) -> CheckResult:
     """After compressing the way up, the way down is what is left; 8 bits there cost little."""
     up, down = (float(_of(results, n, SILOS, "top-k with memory")[0]) for n in ("up", "down"))
@@ -133,6 +152,7 @@ def down_link_dominates(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Losses with clients that come back, and with those that do not."""
     parts = []
@@ -142,33 +162,4 @@ def measured(results: Results) -> str:
     return f"test loss in bits after {ROUNDS} rounds; {'; '.join(parts)}"
 
 
-FEDERATED_2017 = Claim(
-    id="federated_2017",
-    version=1,
-    title="Local steps save rounds; error feedback needs clients that come back",
-    paper="B. McMahan et al.: Communication-efficient learning of deep networks from decentralized data, AISTATS 2017",
-    where="section 3, and what follows for compressed updates",
-    statement="Clients that train for a while before they answer need 10 to 100 times fewer rounds. What error "
-    "feedback "
-    "does then is our own question.",
-    published="10 to 100 times fewer rounds than synchronized SGD (recalled)",
-    experiment=f"Ten clients are asked in each of {ROUNDS} rounds and make {STEPS} steps on digits of their own (three "
-    "linear layers): either the same ten in all rounds, or each of 200 once. Updates go up dense, as top-k of "
-    f"{100 * DENSITY:.0f} % with and without error feedback, or by QSGD; all bytes are counted.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("Local steps save rounds", local_steps_save_rounds),
-        Check("Memory helps clients that come back", feedback_helps_returning_clients),
-        Check("Memory is lost with clients that do not", residuals_are_lost_with_the_client),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Unbiased compressors need no error feedback", unbiased_needs_none),
-        Check("The way down dominates", down_link_dominates),
-    ),
-    budget_seconds=60,
-    limits="Few rounds, clients with mixed digits and equally many examples; the two groups differ in examples a "
-    "client, too. All clients that are asked answer.",
-)
+FEDERATED_2017 = claim.build()

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.compare import join_words, low_to_high
 from lplab.hardware import Cluster, accelerators, compute, precisions, simulate
 from lplab.hardware.footprint import Power, energy_of
 
@@ -24,7 +26,35 @@ SLOW, FAST = "ethernet_100g", "infiniband_ndr_x8"
 SCALECOM = "scalecom:chunk=112"
 PUBLISHED, PEAK = 7.0, 4.0
 
+POINTS: tuple[Point, ...] = tuple(
+    {"network": network, "bits": bits, "compressor": compressor, "link": link, "fused": fused}
+    for network in BATCHES
+    for fused in (False, True)
+    for bits in BITS
+    for compressor, link in (("none", FAST), ("none", SLOW), (SCALECOM, SLOW))
+)
 
+claim = ClaimBuilder(
+    id="four_bits_saving",
+    title="Four bits make a training over seven times as fast",
+    paper=cite("sun_2020"),
+    where="abstract, section 6",
+    statement="Training in 4 bits promises over seven times the performance of FP16 systems.",
+    published="over 7 × (read); 4 products at once on 55 % of the area (recalled): of a unit, not of a training",
+    experiment=f"The simulator, the same at every run: {DEVICES} B200 at their published dense rates "
+    f"({100 * UTILIZATION:.0f} % reached), ResNet-50 and BERT-base in 16, 8 and 4 bits, two links, with and without "
+    "ScaleCom, two ends for the work between products; energy from the chip's design power.",
+    points=POINTS,
+    seeds=(0,),
+    budget_seconds=10,
+    modelled=True,
+    limits="A model on a chip that is not IBM's; that networks train as well in 4 bits is another question "
+    "(sun_2020_ablation). Shares of the design power are those of H100s. The grid and the building, which count more, "
+    "are in patterson_2021.",
+)
+
+
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Milliseconds and joules of a step on all devices, the share of waiting, and that of work between products."""
     bits = replace(BITS[point["bits"]], gradient_wire_bits=WIRE, weight_wire_bits=WIRE)
@@ -51,15 +81,6 @@ def measure(point: Point, seed: int) -> Numbers:
     }
 
 
-POINTS: tuple[Point, ...] = tuple(
-    {"network": network, "bits": bits, "compressor": compressor, "link": link, "fused": fused}
-    for network in BATCHES
-    for fused in (False, True)
-    for bits in BITS
-    for compressor, link in (("none", FAST), ("none", SLOW), (SCALECOM, SLOW))
-)
-
-
 def _of(
     results: Results, number: str, network: str, bits: str, fused: bool, link: str = FAST, how: str = "none"
 ) -> float:
@@ -71,50 +92,51 @@ def _gains(results: Results, number: str, bits: str = "4", fused: bool = True) -
     return [_of(results, number, n, "16", fused) / _of(results, number, n, bits, fused) for n in BATCHES]
 
 
-def _range(values: list[float], digits: int = 1) -> str:
-    return f"{min(values):.{digits}f}–{max(values):.{digits}f}"
-
-
+@claim.criterion("A whole step is over seven times as fast")
 def seven_times(results: Results) -> CheckResult:
     """Whether a whole step is seven times as fast: at best, with everything between products done on the way."""
     best, plain = (_gains(results, "milliseconds", fused=fused) for fused in (True, False))
     return CheckResult(
         min(best) > PUBLISHED,
-        f"A step of ResNet-50 and of BERT-base in 4 bits is {_range(best)} times as fast as in 16 if norms, "
-        f"activations and rounding cost nothing, {_range(plain)} times if they are passes of their own; the chip's "
-        f"peak is {PEAK:.0f} times, the {PUBLISHED:.0f} are products on an area.",
+        f"A step of ResNet-50 and of BERT-base in 4 bits is {low_to_high(best)} times as fast as in 16 if norms, "
+        f"activations and rounding cost nothing, {low_to_high(plain)} times if they are passes of their own; the "
+        f"chip's peak is {PEAK:.0f} times, the {PUBLISHED:.0f} are products on an area.",
     )
 
 
+@claim.explanation("Energy falls, but less")
 def energy_follows_less(results: Results) -> CheckResult:
     """Energy by the same comparison."""
     times, joules = (_gains(results, number) for number in ("milliseconds", "joules"))
     return CheckResult(
         all(e > 1.2 for e in joules),
-        f"At best the energy of a step falls {_range(joules)} times, where time falls {_range(times)} times.",
+        f"At best the energy of a step falls {low_to_high(joules)} times, where time falls {low_to_high(times)} times.",
     )
 
 
+@claim.explanation("The second halving brings less")
 def half_of_it_comes_with_eight(results: Results) -> CheckResult:
     """What the step from 8 to 4 bits adds."""
     eight, four = (_gains(results, "milliseconds", bits) for bits in ("8", "4"))
     return CheckResult(
         all(f / e < e for e, f in zip(eight, four, strict=True)),
-        f"8 bits bring {_range(eight)} times, 4 bits {_range(four)}: the second halving brings less than the first, as "
-        "what stays in 16 bits (ends, shortcuts, norms) stays as slow as it was.",
+        f"8 bits bring {low_to_high(eight)} times, 4 bits {low_to_high(four)}: the second halving brings less than the "
+        "first, as what stays in 16 bits (ends, shortcuts, norms) stays as slow as it was.",
     )
 
 
+@claim.explanation("Products are not all of a step")
 def products_are_not_all(results: Results) -> CheckResult:
     """The share of products in a step."""
     values = {bits: [_of(results, "products", n, bits, False) for n in BATCHES] for bits in ("16", "4")}
     return CheckResult(
         max(values["4"]) < min(1.0, max(values["16"])),
-        f"Products are {_range([100 * v for v in values['16']], 0)} % of a step in 16 bits and "
-        f"{_range([100 * v for v in values['4']], 0)} % in 4, if all else is passes of its own.",
+        f"Products are {low_to_high([100 * v for v in values['16']], 0)} % of a step in 16 bits and "
+        f"{low_to_high([100 * v for v in values['4']], 0)} % in 4, if all else is passes of its own.",
     )
 
 
+@claim.explanation("Compression saves waiting")
 def compression_saves_waiting(results: Results) -> CheckResult:
     """Over a slow link compression shortens the step more than it saves energy: who waits draws less."""
     pairs = [(_compressed(results, number, n)) for n in BATCHES for number in ("milliseconds", "joules")]
@@ -122,8 +144,8 @@ def compression_saves_waiting(results: Results) -> CheckResult:
     return CheckResult(
         all(j < t for t, j in zip(times, joules, strict=True)),
         f"Over 100 Gb/s a step in 4 bits spends {_waiting(results)} % waiting. ScaleCom saves "
-        f"{_range([100 * t for t in times], 0)} % of its time and {_range([100 * j for j in joules], 0)} % of its "
-        "energy: what waits draws less than what computes.",
+        f"{low_to_high([100 * t for t in times], 0)} % of its time and {low_to_high([100 * j for j in joules], 0)} % "
+        "of its energy: what waits draws less than what computes.",
     )
 
 
@@ -134,51 +156,26 @@ def _compressed(results: Results, number: str, network: str) -> float:
 
 
 def _waiting(results: Results) -> str:
-    return _range([100 * _of(results, "waiting", n, "4", True, SLOW) for n in BATCHES], 0)
+    return low_to_high([100 * _of(results, "waiting", n, "4", True, SLOW) for n in BATCHES], 0)
 
 
+@claim.explanation("Faster chips wait more")
 def faster_chips_wait_more(results: Results) -> CheckResult:
     """Fewer bits without compression: the same bytes, a shorter step."""
     values = {bits: [100 * _of(results, "waiting", n, bits, True, SLOW) for n in BATCHES] for bits in BITS}
     rising = all(a <= b <= c for a, b, c in zip(values["16"], values["8"], values["4"], strict=True))
-    text = join_words([f"{_range(values[bits], 0)} % with {bits} bits" for bits in BITS])
+    text = join_words([f"{low_to_high(values[bits], 0)} % with {bits} bits" for bits in BITS])
     return CheckResult(
         rising, f"Over 100 Gb/s, gradients in 16 bits, devices wait {text}: the two techniques need each other."
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Time, energy, and what compression adds."""
     times, joules = (_gains(results, number) for number in ("milliseconds", "joules"))
-    return f"4 bits against 16 at best: {_range(times)} × as fast, {_range(joules)} × less energy for a step (model)"
+    faster, less = low_to_high(times), low_to_high(joules)
+    return f"4 bits against 16 at best: {faster} × as fast, {less} × less energy for a step (model)"
 
 
-FOUR_BITS_SAVING = Claim(
-    id="four_bits_saving",
-    version=1,
-    title="Four bits make a training over seven times as fast",
-    paper="X. Sun et al.: Ultra-low precision 4-bit training of deep neural networks, NeurIPS 2020",
-    where="abstract, section 6",
-    statement="Training in 4 bits promises over seven times the performance of FP16 systems.",
-    published="over 7 × (read); 4 products at once on 55 % of the area (recalled): of a unit, not of a training",
-    experiment=f"The simulator, the same at every run: {DEVICES} B200 at their published dense rates "
-    f"({100 * UTILIZATION:.0f} % reached), ResNet-50 and BERT-base in 16, 8 and 4 bits, two links, with and without "
-    "ScaleCom, two ends for the work between products; energy from the chip's design power.",
-    points=POINTS,
-    seeds=(0,),
-    measure=measure,
-    criteria=(Check("A whole step is over seven times as fast", seven_times),),
-    measured=measured,
-    explanations=(
-        Check("Energy falls, but less", energy_follows_less),
-        Check("The second halving brings less", half_of_it_comes_with_eight),
-        Check("Products are not all of a step", products_are_not_all),
-        Check("Compression saves waiting", compression_saves_waiting),
-        Check("Faster chips wait more", faster_chips_wait_more),
-    ),
-    budget_seconds=10,
-    modelled=True,
-    limits="A model on a chip that is not IBM's; that networks train as well in 4 bits is another question "
-    "(sun_2020_ablation). Shares of the design power are those of H100s. The grid and the building, which count more, "
-    "are in patterson_2021.",
-)
+FOUR_BITS_SAVING = claim.build()

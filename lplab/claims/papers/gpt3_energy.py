@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import PAPERS
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.hardware import accelerators, workloads
 from lplab.hardware.footprint import Job, bill, runs, training_hours, training_operations
 
@@ -12,7 +14,27 @@ OPERATIONS, DAYS, MWH, TONNES = 3.14e23, 14.8, 1287.0, 552.0
 UTILIZATION = 0.2  # 24.6 of 125 TFLOPS
 HOST_WATTS = 75.0  # of the machine around each V100: 330 W are more than the chip's 300 (assumed)
 
+POINTS: tuple[Point, ...] = ({"by": "rule"}, {"by": "layers"})
 
+claim = ClaimBuilder(
+    id="gpt3_energy",
+    title="GPT-3 took 1,287 MWh and 552 tonnes: from parameters, tokens, chips and a grid",
+    paper="T. Brown et al. 2020; " + PAPERS["patterson_2021"].short_citation,
+    where="table 4 of the latter",
+    statement="GPT-3's training took 3.14·10²³ operations, 14.8 days on 10,000 V100s, 1,287 MWh and 552 t of CO₂e.",
+    published="1,287 MWh, 552 t (second-hand); 3.14·10²³ operations, 24.6 TFLOPS, 330 W, 14.8 days (recalled)",
+    experiment="Arithmetic, the same at every run: 6·N·D, time, energy, carbon; and, independently, the model of a "
+    "step from the network's 96 blocks.",
+    points=POINTS,
+    seeds=(0,),
+    budget_seconds=5,
+    modelled=True,
+    limits=f"The last training alone. {accelerators.get('v100').label} at a recalled peak and power; what 10,000 chips "
+    "lost by waiting for each other is within the 20 % that they reached.",
+)
+
+
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """By the rule 6·N·D and published watts, or from the layers by the model of a step."""
     run = runs.get("gpt3")
@@ -40,13 +62,11 @@ def measure(point: Point, seed: int) -> Numbers:
     }
 
 
-POINTS: tuple[Point, ...] = ({"by": "rule"}, {"by": "layers"})
-
-
 def _of(results: Results, number: str, by: str = "rule") -> float:
     return float(results.values(number, by=by)[0])
 
 
+@claim.criterion("The operations by 6·N·D")
 def operations_by_the_rule(results: Results) -> CheckResult:
     """Six operations for each parameter and token."""
     values = _of(results, "operations")
@@ -56,6 +76,7 @@ def operations_by_the_rule(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Days, energy and carbon")
 def energy_and_carbon(results: Results) -> CheckResult:
     """Days, energy and carbon from 24.6 TFLOPS, 330 W, PUE 1.10 and 0.429 kg/kWh."""
     days, mwh, tonnes = (_of(results, number) for number in ("days", "mwh", "tonnes"))
@@ -66,6 +87,7 @@ def energy_and_carbon(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The layers, counted, agree with the rule")
 def layers_agree(results: Results) -> CheckResult:
     """The products of all layers, counted one by one, attention included."""
     rule, layers = _of(results, "operations"), _of(results, "operations", "layers")
@@ -75,6 +97,7 @@ def layers_agree(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("A model of the step comes near")
 def a_model_of_the_step_comes_near(results: Results) -> CheckResult:
     """Without the published days and watts: from layers, a share of the peak, and the chip's power."""
     days, mwh = (_of(results, number, "layers") for number in ("days", "mwh"))
@@ -85,39 +108,13 @@ def a_model_of_the_step_comes_near(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """All four numbers by the rule."""
     return (
         f"{_of(results, 'operations') / 100:.2f}·10²³ operations, {_of(results, 'days'):.1f} days, "
-        f"{_of(results, 'mwh'):,.0f} "
-        f"MWh, {_of(results, 'tonnes'):.0f} t"
+        f"{_of(results, 'mwh'):,.0f} MWh, {_of(results, 'tonnes'):.0f} t"
     )
 
 
-GPT3_ENERGY = Claim(
-    id="gpt3_energy",
-    version=1,
-    title="GPT-3 took 1,287 MWh and 552 tonnes: from parameters, tokens, chips and a grid",
-    paper="T. Brown et al. 2020; D. Patterson et al., arXiv 2104.10350, 2021",
-    where="table 4 of the latter",
-    statement="GPT-3's training took 3.14·10²³ operations, 14.8 days on 10,000 V100s, 1,287 MWh and 552 t of CO₂e.",
-    published="1,287 MWh, 552 t (second-hand); 3.14·10²³ operations, 24.6 TFLOPS, 330 W, 14.8 days (recalled)",
-    experiment="Arithmetic, the same at every run: 6·N·D, time, energy, carbon; and, independently, the model of a "
-    "step from the network's 96 blocks.",
-    points=POINTS,
-    seeds=(0,),
-    measure=measure,
-    criteria=(
-        Check("The operations by 6·N·D", operations_by_the_rule),
-        Check("Days, energy and carbon", energy_and_carbon),
-    ),
-    measured=measured,
-    explanations=(
-        Check("The layers, counted, agree with the rule", layers_agree),
-        Check("A model of the step comes near", a_model_of_the_step_comes_near),
-    ),
-    budget_seconds=5,
-    modelled=True,
-    limits=f"The last training alone. {accelerators.get('v100').label} at a recalled peak and power; what 10,000 chips "
-    "lost by waiting for each other is within the 20 % that they reached.",
-)
+GPT3_ENERGY = claim.build()

@@ -8,21 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import counting_noise, join_words, median_and_range
 from lplab.training import FixedPointConfig, train_fixed_point
 from lplab.training.fixed_point.training import TEST_IMAGES
 
 RULES = ("stochastic", "nearest_down", "nearest_even", "nearest_up")
 FLOATING = "floating point"
-FRACTION_BITS_16, FRACTION_BITS_20 = (
-    tuple(range(4, 15)),
-    tuple(range(4, 19)),
-)  # fraction bits that are measured with 16 and with 20 bits
-MAX_ERROR_LEARNED, MIN_ERROR_STALLED = (
-    10.0,
-    50.0,
-)  # percent of wrong answers: below, a run has learned; above, it has not (guessing: 90)
+# fraction bits that are measured with words of 16 and of 20 bits
+FRACTION_BITS_16, FRACTION_BITS_20 = tuple(range(4, 15)), tuple(range(4, 19))
+# percent of wrong answers: below, a run has learned; above, it has not (guessing: 90)
+MAX_ERROR_LEARNED, MIN_ERROR_STALLED = 10.0, 50.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,35 @@ SETTINGS = {
     ),
 }
 
+POINTS: tuple[Point, ...] = (
+    {"setting": FLOATING},
+    *(
+        {"setting": name, "rounding": rule, "fraction_bits": bits}
+        for name, setting in SETTINGS.items()
+        for rule in setting.rules
+        for bits in setting.fraction_bits
+    ),
+)
+
+claim = ClaimBuilder(
+    id="gupta_2015",
+    title="Sixteen bits of fixed point train with stochastic rounding where round to nearest stalls",
+    paper=cite("gupta_2015"),
+    where="section 4.1, figure 1",
+    statement="With 16-bit fixed point and stochastic rounding a network trains with little or no loss against "
+    "floating point; with round to nearest it gets worse as fraction bits are taken away, and stalls.",
+    published="MNIST, two hidden layers of 1000: float 1.4 %; stochastic 1.4–1.5 % at FL 14, 10 and 8; nearest about "
+    "1.45, 1.7 and 3 % (read off the figure)",
+    experiment="The same scheme on 8 × 8 digits, two hidden layers of 128, 60 epochs, 1,400 images to train and "
+    f"{TEST_IMAGES} to test; weights and updates ⟨16 − FL, FL⟩.",
+    points=POINTS,
+    seeds=(0, 1, 2, 3, 4),
+    budget_seconds=1200,
+    limits="A small network on small images: a point where it stalls lies at other fraction bits than the paper's. "
+    "Learning rate and first weights are ours, the paper gives none for this network. Convolutional nets and CIFAR-10, "
+    "where the paper saw nearest fail at 12 and 14 fraction bits, are not run here.",
+)
+
 
 def run_of(point: Point, seed: int) -> FixedPointConfig:
     """The training behind a point of the claim.
@@ -59,20 +86,10 @@ def run_of(point: Point, seed: int) -> FixedPointConfig:
     return FixedPointConfig(fraction_bits=point["fraction_bits"], rounding=point["rounding"], seed=seed, **own)
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train once: test error (%) and the shares of what Convert did."""
     return {name: round(value, 6) for name, value in train_fixed_point(run_of(point, seed)).numbers().items()}
-
-
-POINTS: tuple[Point, ...] = (
-    {"setting": FLOATING},
-    *(
-        {"setting": name, "rounding": rule, "fraction_bits": bits}
-        for name, setting in SETTINGS.items()
-        for rule in setting.rules
-        for bits in setting.fraction_bits
-    ),
-)
 
 
 def _errors(results: Results, setting: str, rule: str, bits: int, number: str = "test_error") -> np.ndarray:
@@ -83,6 +100,7 @@ def _median(results: Results, setting: str, rule: str, bits: int, number: str = 
     return float(np.median(_errors(results, setting, rule, bits, number)))
 
 
+@claim.criterion("Stochastic rounding stays within noise of floating point")
 def stochastic_matches_floating_point(results: Results) -> CheckResult:
     """Stochastic rounding, 14, 10 and 8 fraction bits: within the noise of the test set of floating point."""
     floating = results.median("test_error", setting=FLOATING)
@@ -90,12 +108,13 @@ def stochastic_matches_floating_point(results: Results) -> CheckResult:
     limit = floating + counting_noise(floating, TEST_IMAGES)
     text = ", ".join(f"{error:.1f} % at {bits}" for bits, error in medians.items())
     sentence = (
-        f"With layer outputs ⟨6, 10⟩: stochastic {text} fraction bits; floating point {floating:.1f} %, "
-        f"with noise up to {limit:.1f} %."
+        f"With layer outputs ⟨6, 10⟩: stochastic {text} fraction bits; floating point {floating:.1f} %, with noise up "
+        f"to {limit:.1f} %."
     )
     return CheckResult(max(medians.values()) <= limit, sentence)
 
 
+@claim.criterion("Round to nearest gets worse as fraction bits are taken away")
 def nearest_gets_worse(results: Results) -> CheckResult:
     """Round to nearest: the median error rises from 14 to 10 to 8 to 6 fraction bits, or stays, and ends higher."""
     medians = [_median(results, "wide outputs", "nearest_down", bits) for bits in (14, 10, 8, 6)]
@@ -104,6 +123,7 @@ def nearest_gets_worse(results: Results) -> CheckResult:
     return CheckResult(rises, f"With layer outputs ⟨6, 10⟩: nearest {text} at 14, 10, 8, 6 fraction bits.")
 
 
+@claim.criterion("With few fraction bits nearest stalls and stochastic trains")
 def nearest_stalls_where_stochastic_trains(results: Results) -> CheckResult:
     """There are fraction bits at which no seed learns with nearest and every seed learns with stochastic rounding."""
     values = [
@@ -127,6 +147,7 @@ def nearest_stalls_where_stochastic_trains(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Nearest stalls because updates are lost")
 def updates_are_lost(results: Results) -> CheckResult:
     """Why nearest stalls: nearly every update is smaller than half a step, and none of those comes through."""
     bits = 6
@@ -135,11 +156,12 @@ def updates_are_lost(results: Results) -> CheckResult:
     return CheckResult(
         made["nearest_down"] < 0.001 < 0.005 < made["stochastic"],
         f"At {bits} fraction bits {_share(made['nearest_down'], 3)} of the updates are not zero after Convert with "
-        f"nearest, {_share(made['stochastic'])} with stochastic, which also loses {_share(lost)}, but "
-        "other ones each time.",
+        f"nearest, {_share(made['stochastic'])} with stochastic, which also loses {_share(lost)}, but other ones each "
+        "time.",
     )
 
 
+@claim.explanation("Many fraction bits fail because outputs saturate")
 def outputs_saturate(results: Results) -> CheckResult:
     """Why one format for everything fails with many fraction bits: the integer bits do not reach the outputs."""
     shares = [_median(results, "one format", "stochastic", bits, "outputs_saturated") for bits in (8, 14)]
@@ -151,6 +173,7 @@ def outputs_saturate(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The rule for ties matters where ties are frequent")
 def ties_matter_when_there_are_ties(results: Results) -> CheckResult:
     """floor(x + ½) is as good as nearest where ties are rare, and drifts away where they are not."""
     bits = 8
@@ -166,6 +189,7 @@ def ties_matter_when_there_are_ties(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Medians over the seeds, and the spread, in the words of the paper."""
     parts = [f"float {median_and_range(results.values('test_error', setting=FLOATING), 1, ' %')}"]
@@ -181,36 +205,4 @@ def _share(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-GUPTA_2015 = Claim(
-    id="gupta_2015",
-    version=1,
-    title="Sixteen bits of fixed point train with stochastic rounding where round to nearest stalls",
-    paper="S. Gupta, A. Agrawal, K. Gopalakrishnan, P. Narayanan: Deep learning with limited numerical precision, "
-    "ICML 2015",
-    where="section 4.1, figure 1",
-    statement="With 16-bit fixed point and stochastic rounding a network trains with little or no loss against "
-    "floating "
-    "point; with round to nearest it gets worse as fraction bits are taken away, and stalls.",
-    published="MNIST, two hidden layers of 1000: float 1.4 %; stochastic 1.4–1.5 % at FL 14, 10 and 8; nearest about "
-    "1.45, 1.7 and 3 % (read off the figure)",
-    experiment="The same scheme on 8 × 8 digits, two hidden layers of 128, 60 epochs, 1,400 images to train and "
-    f"{TEST_IMAGES} to test; weights and updates ⟨16 − FL, FL⟩.",
-    points=POINTS,
-    seeds=(0, 1, 2, 3, 4),
-    measure=measure,
-    criteria=(
-        Check("Stochastic rounding stays within noise of floating point", stochastic_matches_floating_point),
-        Check("Round to nearest gets worse as fraction bits are taken away", nearest_gets_worse),
-        Check("With few fraction bits nearest stalls and stochastic trains", nearest_stalls_where_stochastic_trains),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Nearest stalls because updates are lost", updates_are_lost),
-        Check("Many fraction bits fail because outputs saturate", outputs_saturate),
-        Check("The rule for ties matters where ties are frequent", ties_matter_when_there_are_ties),
-    ),
-    budget_seconds=1200,
-    limits="A small network on small images: a point where it stalls lies at other fraction bits than the paper's. "
-    "Learning rate and first weights are ours, the paper gives none for this network. Convolutional nets and CIFAR-10, "
-    "where the paper saw nearest fail at 12 and 14 fraction bits, are not run here.",
-)
+GUPTA_2015 = claim.build()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
 from lplab.training import FixedPointConfig
 from lplab.training.fixed_point.training import train_epochs
@@ -14,7 +16,28 @@ BITS = (4, 5, 6, 8, 10, 12)
 RULES = ("nearest_down", "stochastic")
 MIN_BITS = BITS[0]
 
+POINTS: tuple[Point, ...] = tuple({"rounding": rule, "fraction_bits": bits} for rule in RULES for bits in BITS)
 
+claim = ClaimBuilder(
+    id="gupta_2015_updates",
+    title="With few fraction bits round to nearest loses every update, and the loss freezes",
+    paper=cite("gupta_2015"),
+    where="section 4.1",
+    statement="Round to nearest sets every update below half a step to zero, so that parameters stop moving; "
+    "stochastic rounding keeps them moving, because each update has a chance.",
+    published="an argument in the text, without numbers; at 8 fraction bits nearest stalls at about 3 % on MNIST (read "
+    "off the figure)",
+    experiment=f"The network and data of gupta_2015, {EPOCHS} epochs, layer outputs ⟨6, 10⟩: every update is counted "
+    "before and after Convert.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=60,
+    limits="At which fraction bits nearest freezes depends on the learning rate and the size of the gradients; here it "
+    "does so at 4, in the paper's networks earlier.",
+)
+
+
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train once; which updates are left after Convert, and what the loss does while none is.
 
@@ -40,13 +63,11 @@ def measure(point: Point, seed: int) -> Numbers:
     return {name: round(value, 9) for name, value in numbers.items()}
 
 
-POINTS: tuple[Point, ...] = tuple({"rounding": rule, "fraction_bits": bits} for rule in RULES for bits in BITS)
-
-
 def _of(results: Results, rule: str, bits: int, number: str) -> np.ndarray:
     return results.values(number, rounding=rule, fraction_bits=bits)
 
 
+@claim.criterion("The share of updates that are left falls with the fraction bits")
 def share_falls(results: Results) -> CheckResult:
     """The share of updates that are left never rises as fraction bits go, and ends far lower: both rules, all seeds."""
     shares = {r: np.array([_of(results, r, b, "made") for b in BITS]) for r in RULES}
@@ -61,6 +82,7 @@ def share_falls(results: Results) -> CheckResult:
     return CheckResult(bool(falls), f"Updates that are not zero after Convert: {'; '.join(each)} fraction bits.")
 
 
+@claim.criterion("Nearest: no update, and a loss that freezes")
 def loss_freezes(results: Results) -> CheckResult:
     """Nearest: where no update of an epoch reaches half a step, the loss stays what it is; stochastic goes on."""
     still, drift = (_of(results, "nearest_down", MIN_BITS, name) for name in ("still", "drift"))
@@ -75,6 +97,7 @@ def loss_freezes(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Losing most updates is no harm if each has a chance")
 def losing_most_is_harmless(results: Results) -> CheckResult:
     """Stochastic rounding also loses nearly all updates and still learns: it loses other ones each time."""
     left = _of(results, "stochastic", MIN_BITS, "made")
@@ -82,11 +105,11 @@ def losing_most_is_harmless(results: Results) -> CheckResult:
     return CheckResult(
         bool(left.max() < 0.02 and np.median(few) - np.median(many) < 2),
         f"Stochastic rounding loses {_percent(1 - np.median(left))} of the updates at {MIN_BITS} fraction bits and "
-        "ends "
-        f"with {np.median(few):.1f} % wrong answers, {np.median(many):.1f} % at {BITS[-1]}.",
+        f"ends with {np.median(few):.1f} % wrong answers, {np.median(many):.1f} % at {BITS[-1]}.",
     )
 
 
+@claim.explanation("Nearest loses more than stochastic rounding, the fewer bits the more")
 def nearest_loses_more(results: Results) -> CheckResult:
     """Nearest makes fewer updates than stochastic rounding; the gap grows with fewer bits, while nearest makes any."""
     bits = BITS[2:]
@@ -103,6 +126,7 @@ def _percent(share: float | np.floating) -> str:
     return f"{100 * share:.3g} %"
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Shares of updates that are left, medians."""
     each = []
@@ -112,33 +136,4 @@ def measured(results: Results) -> str:
     return f"updates left: {'; '.join(each)} fraction bits"
 
 
-GUPTA_2015_UPDATES = Claim(
-    id="gupta_2015_updates",
-    version=1,
-    title="With few fraction bits round to nearest loses every update, and the loss freezes",
-    paper="S. Gupta, A. Agrawal, K. Gopalakrishnan, P. Narayanan: Deep learning with limited numerical precision, "
-    "ICML 2015",
-    where="section 4.1",
-    statement="Round to nearest sets every update below half a step to zero, so that parameters stop moving; "
-    "stochastic "
-    "rounding keeps them moving, because each update has a chance.",
-    published="an argument in the text, without numbers; at 8 fraction bits nearest stalls at about 3 % on MNIST (read "
-    "off the figure)",
-    experiment=f"The network and data of gupta_2015, {EPOCHS} epochs, layer outputs ⟨6, 10⟩: every update is counted "
-    "before and after Convert.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("The share of updates that are left falls with the fraction bits", share_falls),
-        Check("Nearest: no update, and a loss that freezes", loss_freezes),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Losing most updates is no harm if each has a chance", losing_most_is_harmless),
-        Check("Nearest loses more than stochastic rounding, the fewer bits the more", nearest_loses_more),
-    ),
-    budget_seconds=60,
-    limits="At which fraction bits nearest freezes depends on the learning rate and the size of the gradients; here "
-    "it does so at 4, in the paper's networks earlier.",
-)
+GUPTA_2015_UPDATES = claim.build()

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import counting_noise, join_words, median_and_range, median_and_range_signed
 from lplab.claims.framework.trainings import cosine, evaluate, one_thread, train
 
@@ -17,7 +19,29 @@ FINE, WIDE, FOUR = "hfp8_forward", "fp8_152", "int4"
 LABELS = {FINE: "1-4-3", WIDE: "1-5-2", FOUR: "INT4"}
 MIN_RECOVERED = 0.5  # a share: what counts as "most of it"
 
+POINTS: tuple[Point, ...] = ({"network": "resnet"},)
 
+claim = ClaimBuilder(
+    id="hfp8_2019_inference",
+    title="Batch norms measured anew bring 8-bit inference back without training",
+    paper=cite("hfp8_2019"),
+    where="abstract; inference",
+    statement="A network that was trained in float32 can be used in 8 bits (1-4-3) if nothing but the statistics of "
+    "its batch norms is measured again.",
+    published="the idea (abstract, read); MobileNetV2 about 52 % as it is in 1-5-2, 66 % in 1-4-3, 71.4 % re-tuned, "
+    "float32 71.8 % (recalled, low confidence)",
+    experiment=f"The residual network for images of 16 × 16, {STEPS} steps in float32; then weights and activations of "
+    f"all layers in 1-4-3, 1-5-2 and INT4, before and after its batch norms are measured on {TUNING} batches of "
+    "training images. float32 is re-tuned first, too.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=60,
+    limits="A small residual net that loses little: the paper's MobileNetV2, whose depthwise layers have few products "
+    "a sum, loses far more. The loss in bits tells what 1,000 images cannot tell in wrong answers.",
+)
+
+
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train in float32, then answer in each format, before and after its batch norms are measured anew.
 
@@ -58,9 +82,6 @@ def _shift(before: Any, after: Any) -> float:
     return round(float(torch.cat(norms).median()), 6)
 
 
-POINTS: tuple[Point, ...] = ({"network": "resnet"},)
-
-
 def _numbers(results: Results, number: str) -> np.ndarray:
     return results.values(number, network="resnet")
 
@@ -70,23 +91,26 @@ def _lost(results: Results, name: str, when: str) -> np.ndarray:
     return _numbers(results, f"{name}_{when}_loss") - _numbers(results, "float_retuned_loss")
 
 
+@claim.criterion("As it is, the network in 1-4-3 is worse")
 def direct_loses(results: Results) -> CheckResult:
     """Rounded to 1-4-3 as it is, the network is worse on every seed."""
     lost = _lost(results, FINE, "direct")
     return CheckResult(bool(lost.min() > 0), f"1-4-3 as it is: {median_and_range_signed(lost)} bits against float32.")
 
 
+@claim.criterion("Re-tuned batch norms take back most of it")
 def retuning_takes_back_most(results: Results) -> CheckResult:
     """Re-tuning takes back more than half of the loss: of 1-4-3, in the median over the seeds."""
     direct, retuned = _lost(results, FINE, "direct"), _lost(results, FINE, "retuned")
     share = 1 - float(np.median(retuned)) / max(float(np.median(direct)), 1e-12)
     return CheckResult(
         share > MIN_RECOVERED,
-        f"With batch norms measured anew: {median_and_range_signed(retuned)} bits: {100 * share:.0f} % of the loss "
-        "is taken back.",
+        f"With batch norms measured anew: {median_and_range_signed(retuned)} bits: {100 * share:.0f} % of the loss is "
+        "taken back.",
     )
 
 
+@claim.criterion("1-5-2 loses more")
 def one_bit_less_loses_more(results: Results) -> CheckResult:
     """1-5-2 loses more than 1-4-3 on every seed, before and after."""
     pairs = [(_lost(results, WIDE, when), _lost(results, FINE, when)) for when in ("direct", "retuned")]
@@ -97,6 +121,7 @@ def one_bit_less_loses_more(results: Results) -> CheckResult:
     return CheckResult(all(bool((wide > fine).all()) for wide, fine in pairs), f"1-5-2: {join_words(text)}.")
 
 
+@claim.explanation("The coarser the grid, the further statistics move")
 def more_is_lost_more_is_won(results: Results) -> CheckResult:
     """Where rounding is coarser, statistics move further, and re-tuning wins more: INT4 shows it best."""
     shift = {name: float(np.median(_numbers(results, f"{name}_shift"))) for name in LABELS}
@@ -108,18 +133,19 @@ def more_is_lost_more_is_won(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Wrong answers hardly show it")
 def errors_are_too_coarse(results: Results) -> CheckResult:
     """In wrong answers the loss of 1-4-3 is hardly visible: within two standard deviations of the test set."""
     float32, direct = (_numbers(results, f"{name}_error") for name in ("float_retuned", f"{FINE}_direct"))
     noise = counting_noise(float(np.median(float32)), PICTURES)
     return CheckResult(
         bool(np.abs(direct - float32).max() < noise),
-        f"In wrong answers: float32 {median_and_range(float32, 1)} %, 1-4-3 as it is {median_and_range(direct, 1)} "
-        f"%, and {PICTURES:,} "
-        f"test images tell {noise:.1f} points apart.",
+        f"In wrong answers: float32 {median_and_range(float32, 1)} %, 1-4-3 as it is {median_and_range(direct, 1)} %, "
+        f"and {PICTURES:,} test images tell {noise:.1f} points apart.",
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """What each format loses, as it is and re-tuned."""
     parts = [
@@ -130,35 +156,4 @@ def measured(results: Results) -> str:
     return "; ".join(parts) + f" bits (float32 {median_and_range(_numbers(results, 'float_retuned_loss'))})"
 
 
-HFP8_2019_INFERENCE = Claim(
-    id="hfp8_2019_inference",
-    version=1,
-    title="Batch norms measured anew bring 8-bit inference back without training",
-    paper="X. Sun et al.: Hybrid 8-bit floating point (HFP8) training and inference for deep neural networks, NeurIPS "
-    "2019",
-    where="abstract; inference",
-    statement="A network that was trained in float32 can be used in 8 bits (1-4-3) if nothing but the statistics of "
-    "its "
-    "batch norms is measured again.",
-    published="the idea (abstract, read); MobileNetV2 about 52 % as it is in 1-5-2, 66 % in 1-4-3, 71.4 % re-tuned, "
-    "float32 71.8 % (recalled, low confidence)",
-    experiment=f"The residual network for images of 16 × 16, {STEPS} steps in float32; then weights and activations "
-    f"of all layers in 1-4-3, 1-5-2 and INT4, before and after its batch norms are measured on {TUNING} batches of "
-    "training images. float32 is re-tuned first, too.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("As it is, the network in 1-4-3 is worse", direct_loses),
-        Check("Re-tuned batch norms take back most of it", retuning_takes_back_most),
-        Check("1-5-2 loses more", one_bit_less_loses_more),
-    ),
-    measured=measured,
-    explanations=(
-        Check("The coarser the grid, the further statistics move", more_is_lost_more_is_won),
-        Check("Wrong answers hardly show it", errors_are_too_coarse),
-    ),
-    budget_seconds=60,
-    limits="A small residual net that loses little: the paper's MobileNetV2, whose depthwise layers have few products "
-    "a sum, loses far more. The loss in bits tells what 1,000 images cannot tell in wrong answers.",
-)
+HFP8_2019_INFERENCE = claim.build()

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, median_and_range
 from lplab.compression import AdaComp, Compressor, Context, Dense, LayerInfo, LayerState, Lossless, TopK, Transfer
 from lplab.compression.compressor import Steps
@@ -28,6 +30,29 @@ CODECS: dict[str, Compressor] = {
     "top-k 1 %": TopK(0.01),
 }
 LOSSLESS = tuple(name for name in CODECS if name.startswith(("lz4", "zstd", "zlib")))
+
+POINTS: tuple[Point, ...] = tuple({"family": family} for family in FAMILIES)
+
+claim = ClaimBuilder(
+    id="lempel_ziv",
+    title="Lempel-Ziv is too slow and too weak for gradients, local selection is cheap",
+    paper=cite("adacomp_2018"),
+    where="the discussion of other methods",
+    statement="General lossless compression costs too much time for what it saves of a gradient; selection inside "
+    "short bins costs little and saves much.",
+    published="an argument without numbers that we could read; LZ4 and Snappy leave bfloat16 weights as large as they "
+    "are (read, from another source)",
+    experiment=f"{VALUES:,} gradient values each of three linear layers, a residual net (digits) and an LSTM "
+    "(characters), from one step after another, with AdaComp's own residuals; every codec packs and unpacks them in "
+    f"turn, on one thread. Cost: processor seconds against those of a copy in memory, the least of {REPEATS}.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=60,
+    timed=True,
+    limits="Costs are those of one machine with other work on it; only their order is judged. Codecs at their fastest "
+    "level. In bins of 50 AdaComp costs about as much as LZ4. The vectors nearly fit the cache, where copies are "
+    "cheap. Small networks; larger ones have fewer zeros.",
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +96,7 @@ def recorded(family: str, compressor: Compressor, seed: int, values: int = VALUE
     return residuals, gradients
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Size against float32, and the seconds of packing and unpacking against those of a copy, for each codec.
 
@@ -122,9 +148,6 @@ def _seconds(work: Callable[[], int], times: int) -> float:
     return (time.process_time() - start) / times
 
 
-POINTS: tuple[Point, ...] = tuple({"family": family} for family in FAMILIES)
-
-
 def _of(results: Results, family: str, codec: str, what: str) -> np.ndarray:
     return results.values(f"{codec}: {what}", family=family)
 
@@ -134,6 +157,7 @@ def _all(results: Results, codec: str, what: str) -> np.ndarray:
     return np.concatenate([_of(results, family, codec, what) for family in FAMILIES])
 
 
+@claim.criterion("Too weak")
 def too_weak(results: Results) -> CheckResult:
     """No lossless codec comes near AdaComp, on any gradient."""
     best = np.min([_all(results, codec, "size") for codec in LOSSLESS], axis=0)
@@ -141,11 +165,11 @@ def too_weak(results: Results) -> CheckResult:
     return CheckResult(
         bool((best > 5 * adacomp).all()),
         f"The best of six lossless settings leaves {median_and_range(100 * best, 0)} % of the bytes, AdaComp in bins "
-        "of 50 "
-        f"{median_and_range(100 * adacomp, 1)} %.",
+        f"of 50 {median_and_range(100 * adacomp, 1)} %.",
     )
 
 
+@claim.criterion("Slower than local selection")
 def too_slow(results: Results) -> CheckResult:
     """The fastest lossless codec costs more than AdaComp, on any gradient."""
     fastest = np.min([_all(results, codec, "copies") for codec in LOSSLESS], axis=0)
@@ -154,11 +178,12 @@ def too_slow(results: Results) -> CheckResult:
     return CheckResult(
         bool((fastest > adacomp).all()),
         f"Packing and unpacking, in copies of the gradient: {join_words(costs)}, AdaComp "
-        f"{median_and_range(adacomp, 0)} in bins of "
-        f"500 and {median_and_range(_all(results, 'AdaComp 50', 'copies'), 0)} in bins of 50.",
+        f"{median_and_range(adacomp, 0)} in bins of 500 and "
+        f"{median_and_range(_all(results, 'AdaComp 50', 'copies'), 0)} in bins of 50.",
     )
 
 
+@claim.explanation("What it finds are zeros")
 def zeros_are_what_it_finds(results: Results) -> CheckResult:
     """Where few gradients are exactly zero a lossless codec finds little."""
     text, gains = [], []
@@ -173,6 +198,7 @@ def zeros_are_what_it_finds(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Shuffling the bytes helps")
 def shuffling_helps(results: Results) -> CheckResult:
     """Bytes of the same place together: signs and exponents repeat."""
     pairs = {c: [_all(results, name, "size") for name in (c, f"{c} shuffled")] for c in ("lz4", "zstd", "zlib")}
@@ -183,6 +209,7 @@ def shuffling_helps(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("A global order is dear, too")
 def a_global_order_is_dear(results: Results) -> CheckResult:
     """Top-k of the whole vector against the maxima of bins."""
     topk, adacomp = (_all(results, name, "copies") for name in ("top-k 1 %", "AdaComp 500"))
@@ -193,6 +220,7 @@ def a_global_order_is_dear(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Sizes and costs, medians over families and seeds."""
     names = ("lz4", "zstd", "zstd shuffled", "zlib", "AdaComp 50", "AdaComp 500")
@@ -201,38 +229,4 @@ def measured(results: Results) -> str:
     return f"left of the bytes, and cost: {', '.join(each)}"
 
 
-LEMPEL_ZIV = Claim(
-    id="lempel_ziv",
-    version=1,
-    title="Lempel-Ziv is too slow and too weak for gradients, local selection is cheap",
-    paper="C.-Y. Chen et al.: AdaComp: adaptive residual gradient compression for data-parallel distributed training, "
-    "AAAI 2018",
-    where="the discussion of other methods",
-    statement="General lossless compression costs too much time for what it saves of a gradient; selection inside "
-    "short "
-    "bins costs little and saves much.",
-    published="an argument without numbers that we could read; LZ4 and Snappy leave bfloat16 weights as large as "
-    "they are "
-    "(read, from another source)",
-    experiment=f"{VALUES:,} gradient values each of three linear layers, a residual net (digits) and an LSTM "
-    "(characters), from one step after another, with AdaComp's own residuals; every codec packs and unpacks them in "
-    f"turn, on one thread. Cost: processor seconds against those of a copy in memory, the least of {REPEATS}.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("Too weak", too_weak),
-        Check("Slower than local selection", too_slow),
-    ),
-    measured=measured,
-    explanations=(
-        Check("What it finds are zeros", zeros_are_what_it_finds),
-        Check("Shuffling the bytes helps", shuffling_helps),
-        Check("A global order is dear, too", a_global_order_is_dear),
-    ),
-    budget_seconds=60,
-    timed=True,
-    limits="Costs are those of one machine with other work on it; only their order is judged. Codecs at their fastest "
-    "level. In bins of 50 AdaComp costs about as much as LZ4. The vectors nearly fit the cache, where copies are "
-    "cheap. Small networks; larger ones have fewer zeros.",
-)
+LEMPEL_ZIV = claim.build()

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, median_and_range, within_noise
 from lplab.claims.framework.models import deep_mlp
 from lplab.claims.framework.trainings import cosine, train
@@ -23,6 +25,26 @@ FLOAT, ONE, TWO = "float32", "LUQ", "LUQ, two samples"
 NEAREST, PHASES = "nearest powers of two", "radix 4, two phases"
 RULES = (FLOAT, ONE, TWO, NEAREST, PHASES)
 HALF = (0.45, 0.55)  # what counts as halved
+
+POINTS: tuple[Point, ...] = (*({"tensor": tensor} for tensor in TENSORS), *({"rule": rule} for rule in RULES))
+
+claim = ClaimBuilder(
+    id="luq_2022",
+    title="Powers of two without bias train better than radix 4; samples divide the variance",
+    paper=cite("luq_2023"),
+    where="section 4; tables",
+    statement="Gradients need rounding without bias: powers of two, rounded stochastically, below the smallest value, "
+    "too, beat radix 4 in two phases; the mean of several samples makes up for the added variance.",
+    published="ResNet-50 on ImageNet 75.42 % with LUQ and 75.63 % with two samples, 74.01 % with radix 4 in two "
+    "phases, 76.5 % in float32 (read)",
+    experiment=f"Bias and squared error over {DRAWS} draws, of lognormal numbers and of real gradients; and five "
+    f"linear layers on the digits, {STEPS} steps, all in float32 but for the output gradients.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=90,
+    limits="A small network on easy images, with float32 forward. Fine-tuning at the end in high precision, which the "
+    "paper adds, is not run here; its α is printed in three ways, ours makes the largest value max|dy|.",
+)
 
 
 def numbers_of(tensor: str, seed: int) -> np.ndarray:
@@ -56,6 +78,7 @@ def recipe_of(rule: str) -> Recipe:
     return whole.replace(weight=None, activation=None)
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Of a tensor: bias and error of each way to round it. Of a rule: the losses of a training."""
     if "rule" in point:
@@ -70,9 +93,6 @@ def measure(point: Point, seed: int) -> Numbers:
     return values
 
 
-POINTS: tuple[Point, ...] = (*({"tensor": tensor} for tensor in TENSORS), *({"rule": rule} for rule in RULES))
-
-
 def _tensor(results: Results, tensor: str, number: str) -> np.ndarray:
     return results.values(number, tensor=tensor)
 
@@ -81,6 +101,7 @@ def _losses(results: Results, rule: str) -> np.ndarray:
     return results.values("loss", rule=rule)
 
 
+@claim.criterion("No bias")
 def no_bias(results: Results) -> CheckResult:
     """The mean of stochastic rounding is the number itself, to 1 %; nearest rounding is off by more."""
     values = {t: [_tensor(results, t, f"{name}_bias") for name in ("one", "nearest")] for t in TENSORS}
@@ -91,6 +112,7 @@ def no_bias(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("A larger squared error than rounding to nearest")
 def more_variance(results: Results) -> CheckResult:
     """The squared error is larger than with nearest rounding, on every tensor and seed."""
     values = {t: _tensor(results, t, "one_error") / _tensor(results, t, "nearest_error") for t in TENSORS}
@@ -101,6 +123,7 @@ def more_variance(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Two samples halve it")
 def two_samples_halve_it(results: Results) -> CheckResult:
     """The mean of two samples has half the error."""
     ratios = np.concatenate([_tensor(results, t, "two_error") / _tensor(results, t, "one_error") for t in TENSORS])
@@ -110,6 +133,7 @@ def two_samples_halve_it(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Trains better than radix 4 in two phases")
 def better_than_two_phases(results: Results) -> CheckResult:
     """A training with LUQ ends lower than one with radix 4 in two phases, seed by seed."""
     luq, phases = _losses(results, ONE), _losses(results, PHASES)
@@ -117,31 +141,30 @@ def better_than_two_phases(results: Results) -> CheckResult:
     return CheckResult(
         bool(gaps.min() > 0),
         f"Five linear layers, {STEPS} steps: LUQ {median_and_range(luq)}, radix 4 in two phases "
-        f"{median_and_range(phases)}, float32 "
-        f"{median_and_range(_losses(results, FLOAT))} bits; seed by seed LUQ is {gaps.min():.2f} to {gaps.max():.2f} "
-        "lower.",
+        f"{median_and_range(phases)}, float32 {median_and_range(_losses(results, FLOAT))} bits; seed by seed LUQ is "
+        f"{gaps.min():.2f} to {gaps.max():.2f} lower.",
     )
 
 
+@claim.explanation("One sample leaves nothing to win for the second")
 def nothing_left_for_samples(results: Results) -> CheckResult:
     """One sample trains as float32 does here, so that a second one has nothing to win."""
     one, two, base = (_losses(results, rule) for rule in (ONE, TWO, FLOAT))
     return CheckResult(
         within_noise(one, base) and within_noise(two, one) and within_noise(one, two),
         f"With one sample {median_and_range(one)} bits, with two for dW {median_and_range(two)}, float32 "
-        f"{median_and_range(base)}: nothing is left "
-        "for the second sample to win.",
+        f"{median_and_range(base)}: nothing is left for the second sample to win.",
     )
 
 
+@claim.explanation("The finer grid counts here, not the bias")
 def grid_before_bias(results: Results) -> CheckResult:
     """What separates LUQ from radix 4 here is the finer grid: the same powers of two with a bias train as well."""
     near, one, phases = (_losses(results, rule) for rule in (NEAREST, ONE, PHASES))
     return CheckResult(
         within_noise(near, one) and float(np.median(near)) < float(np.median(phases)),
         f"The same powers of two rounded to nearest, with their bias: {median_and_range(near)} bits. At a scale for "
-        "each tensor "
-        "the finer grid counts here, not freedom from bias.",
+        "each tensor the finer grid counts here, not freedom from bias.",
     )
 
 
@@ -149,6 +172,7 @@ def _percent(values: np.ndarray) -> str:
     return f"{100 * float(np.median(values)):+.1f} %".replace("-", "−")
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Bias, variance and the trainings."""
     bias = max(float(np.abs(_tensor(results, t, "one_bias")).max()) for t in TENSORS)
@@ -156,34 +180,4 @@ def measured(results: Results) -> str:
     return f"bias below {100 * bias:.1f} %; {two_samples_halve_it(results).sentence} Trainings: {trained} bits"
 
 
-LUQ_2022 = Claim(
-    id="luq_2022",
-    version=1,
-    title="Powers of two without bias train better than radix 4; samples divide the variance",
-    paper="B. Chmiel et al.: Accurate neural training with 4-bit matrix multiplications at standard formats, ICLR 2023",
-    where="section 4; tables",
-    statement="Gradients need rounding without bias: powers of two, rounded stochastically, below the smallest value, "
-    "too, beat radix 4 in two phases; the mean of several samples makes up for the added variance.",
-    published="ResNet-50 on ImageNet 75.42 % with LUQ and 75.63 % with two samples, 74.01 % with radix 4 in two "
-    "phases, "
-    "76.5 % in float32 (read)",
-    experiment=f"Bias and squared error over {DRAWS} draws, of lognormal numbers and of real gradients; and five "
-    f"linear layers on the digits, {STEPS} steps, all in float32 but for the output gradients.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("No bias", no_bias),
-        Check("A larger squared error than rounding to nearest", more_variance),
-        Check("Two samples halve it", two_samples_halve_it),
-        Check("Trains better than radix 4 in two phases", better_than_two_phases),
-    ),
-    measured=measured,
-    explanations=(
-        Check("One sample leaves nothing to win for the second", nothing_left_for_samples),
-        Check("The finer grid counts here, not the bias", grid_before_bias),
-    ),
-    budget_seconds=90,
-    limits="A small network on easy images, with float32 forward. Fine-tuning at the end in high precision, which "
-    "the paper adds, is not run here; its α is printed in three ways, ours makes the largest value max|dy|.",
-)
+LUQ_2022 = claim.build()

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, power_of_two, within_noise
 from lplab.claims.framework.trainings import train
 
@@ -25,7 +27,33 @@ GRADIENTS = "output_gradient_dx"
 SCORES, LINEAR = "*.attention/matmul", "*.mlp.down"  # products whose output gradients are watched
 CLEAR_LOSS = 0.1  # bits a character: a loss of quality that nobody would overlook
 
+POINTS: tuple[Point, ...] = (
+    {"recipe": "fp32"},
+    {"recipe": "fp16_mixed", "scale": "dynamic"},
+    *({"recipe": "fp16_mixed", "scale": exponent} for exponent in SCALES),
+)
 
+claim = ClaimBuilder(
+    id="micikevicius_2018",
+    title="float16 trains as float32 does with a loss scale; without one, small gradients vanish",
+    paper=cite("micikevicius_2018"),
+    where="abstract; section 3.2",
+    statement="Networks train in IEEE half precision with float32 master weights, and as well as in float32, if the "
+    "loss is scaled so that small gradients do not become zero.",
+    published="accuracy of float32 on a wide variety of networks (abstract, read); a detector (SSD) that diverges "
+    "without a scale, and networks that need none (recalled)",
+    experiment=f"The character Transformer, {STEPS} steps, everything that goes into a product or comes out of it in "
+    "float16: dynamic loss scaling and constant scales. A scale of 2⁻⁸ stands for gradients 256 times smaller, as a "
+    "mean over 256 times as many characters has them.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=300,
+    limits="A Transformer of 164 thousand parameters on batches of 1,024 characters: its gradients are large, and it "
+    "needs no scale; small ones are made by dividing the loss. Sums are float32's; float16 is emulated in float32.",
+)
+
+
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train the character Transformer: losses, and which shares of two kinds of gradients became zero."""
     from lplab.training import Recorder, recipes
@@ -46,13 +74,6 @@ def _scale(scale: int | str) -> float | str:
     return scale if isinstance(scale, str) else 2.0**scale
 
 
-POINTS: tuple[Point, ...] = (
-    {"recipe": "fp32"},
-    {"recipe": "fp16_mixed", "scale": "dynamic"},
-    *({"recipe": "fp16_mixed", "scale": exponent} for exponent in SCALES),
-)
-
-
 def _losses(results: Results, scale: int | str, number: str = "loss") -> np.ndarray:
     return results.values(number, recipe="fp16_mixed", scale=scale)
 
@@ -61,6 +82,7 @@ def _float32(results: Results) -> np.ndarray:
     return results.values("loss", recipe="fp32")
 
 
+@claim.criterion("With loss scaling float16 is as good as float32")
 def scaled_is_as_good(results: Results) -> CheckResult:
     """With a dynamic loss scale: as good as float32 within the seeds' own spread."""
     scaled, base = _losses(results, "dynamic"), _float32(results)
@@ -71,6 +93,7 @@ def scaled_is_as_good(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Without it small gradients vanish, and the network learns clearly less")
 def small_gradients_vanish(results: Results) -> CheckResult:
     """Where gradients are 256 times smaller: clearly worse than float32 on every seed."""
     small, base = _losses(results, SMALL_LOG2), _float32(results)
@@ -78,12 +101,11 @@ def small_gradients_vanish(results: Results) -> CheckResult:
     return CheckResult(
         clearly_above(small, base) and gap > CLEAR_LOSS,
         f"Gradients {2**-SMALL_LOG2} times smaller, not scaled up: {median_and_range(small)} bits a character, "
-        f"{gap:+.2f} "
-        "against "
-        "float32.",
+        f"{gap:+.2f} against float32.",
     )
 
 
+@claim.explanation("A window of constant scales does as well")
 def a_window_of_scales_is_good(results: Results) -> CheckResult:
     """One constant scale does as well, within a window: too small loses gradients, too large overflows."""
     base = _float32(results)
@@ -92,11 +114,12 @@ def a_window_of_scales_is_good(results: Results) -> CheckResult:
     text = f"good are {join_words([power_of_two(k) for k in good])}" if good else "none is good"
     return CheckResult(
         len(good) >= 2 and clearly_above(low, base) and bool(high.min() == 1),
-        f"Of {len(SCALES)} constant scales that were tried ({', '.join(map(power_of_two, SCALES))}) {text}; "
-        f"at {power_of_two(SCALES[-1])} {int(high.sum())} of {len(high)} runs overflow.",
+        f"Of {len(SCALES)} constant scales that were tried ({', '.join(map(power_of_two, SCALES))}) {text}; at "
+        f"{power_of_two(SCALES[-1])} {int(high.sum())} of {len(high)} runs overflow.",
     )
 
 
+@claim.explanation("The attention scores lose far more of their gradients than the layers after them")
 def attention_goes_first(results: Results) -> CheckResult:
     """Why: all but all gradients of the attention scores become zero, and less than half of those after them.
 
@@ -115,16 +138,18 @@ def attention_goes_first(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("At its own size of gradients the small network needs no scale")
 def not_needed_here(results: Results) -> CheckResult:
     """At its own size of gradients this network needs no scale: its batches are small, so its gradients are large."""
     plain, base = _losses(results, 0), _float32(results)
     return CheckResult(
         within_noise(plain, base),
-        "With its own gradients, a mean over 1,024 characters, the network needs no scale: "
-        f"{median_and_range(plain)} bits.",
+        f"With its own gradients, a mean over 1,024 characters, the network needs no scale: {median_and_range(plain)} "
+        "bits.",
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Bits a character, median and spread."""
     parts = [
@@ -141,35 +166,4 @@ def measured(results: Results) -> str:
     )
 
 
-MICIKEVICIUS_2018 = Claim(
-    id="micikevicius_2018",
-    version=1,
-    title="float16 trains as float32 does with a loss scale; without one, small gradients vanish",
-    paper="P. Micikevicius et al.: Mixed precision training, ICLR 2018 (arXiv 1710.03740)",
-    where="abstract; section 3.2",
-    statement="Networks train in IEEE half precision with float32 master weights, and as well as in float32, if the "
-    "loss "
-    "is scaled so that small gradients do not become zero.",
-    published="accuracy of float32 on a wide variety of networks (abstract, read); a detector (SSD) that diverges "
-    "without "
-    "a scale, and networks that need none (recalled)",
-    experiment=f"The character Transformer, {STEPS} steps, everything that goes into a product or comes out of it in "
-    "float16: dynamic loss scaling and constant scales. A scale of 2⁻⁸ stands for gradients 256 times smaller, as a "
-    "mean over 256 times as many characters has them.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("With loss scaling float16 is as good as float32", scaled_is_as_good),
-        Check("Without it small gradients vanish, and the network learns clearly less", small_gradients_vanish),
-    ),
-    measured=measured,
-    explanations=(
-        Check("A window of constant scales does as well", a_window_of_scales_is_good),
-        Check("The attention scores lose far more of their gradients than the layers after them", attention_goes_first),
-        Check("At its own size of gradients the small network needs no scale", not_needed_here),
-    ),
-    budget_seconds=300,
-    limits="A Transformer of 164 thousand parameters on batches of 1,024 characters: its gradients are large, and it "
-    "needs no scale; small ones are made by dividing the loss. Sums are float32's; float16 is emulated in float32.",
-)
+MICIKEVICIUS_2018 = claim.build()

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
 from lplab.claims.framework.trainings import cosine, train
 
@@ -24,6 +26,32 @@ FIXED = {1.0: (2, 3), 3.0: (2, 3), START: (2, 3, 5)}  # clip → bits: DoReFa's 
 BITS = (2, 3, 5)
 LESS = 0.005  # a smaller decay: the paper says that more bits want one
 
+POINTS: tuple[Point, ...] = (
+    {"clip": "none"},
+    *({"clip": "trained", "bits": bits} for bits in BITS),
+    *({"clip": clip, "bits": bits} for clip, some in FIXED.items() for bits in some),
+    {"clip": "trained", "bits": BITS[-1], "decay": LESS},
+)
+
+claim = ClaimBuilder(
+    id="pact_2018",
+    title="A trained clip keeps activations of 2 bits useful where a badly chosen fixed clip does not",
+    paper=cite("pact_2018"),
+    where="table 1, figures of α in section 3",
+    statement="With a clipping bound α that is trained for each layer, networks with activations and weights of 2 to 5 "
+    "bits lose less accuracy than with DoReFa's fixed clip; α begins large and is pulled down by its weight decay.",
+    published="CIFAR-10 ResNet-20, accuracy at 2, 3, 4, 5 bits: PACT .897, .911, .913, .917; DoReFa .882, .899, .905, "
+    ".904; float .916",
+    experiment=f"A residual net of depth 8 on cluttered digits, {STEPS} steps; activations of 2, 3 and 5 bits, weights "
+    "float32; the clip trained from 10, or fixed at 1 (DoReFa's), at 3 or at 10.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=240,
+    limits=f"Weights are float32 here; the paper's have as few bits as the activations. The decay of α, {DECAY}, is "
+    "larger than the paper's because a training of 300 steps would else hardly move it: how much is right depends on "
+    "how long is trained.",
+)
+
 
 def recipe(bits: int, start: float) -> Recipe:
     """Activations of a few bits under clips that begin at ``start``; first, last and shortcut layers float32."""
@@ -33,6 +61,7 @@ def recipe(bits: int, start: float) -> Recipe:
     return Recipe(name="pact_2018", activation=QuantSpec(scaling=LearnedClip(bits, initial=start)), exceptions=wide)
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train the residual net on cluttered digits: error, and α of the layers, median, after a third and at the end."""
     from lplab.training import tasks
@@ -58,14 +87,6 @@ def measure(point: Point, seed: int) -> Numbers:
     return {**done.numbers(), **{name: round(value, 6) for name, value in extremes.items()}}
 
 
-POINTS: tuple[Point, ...] = (
-    {"clip": "none"},
-    *({"clip": "trained", "bits": bits} for bits in BITS),
-    *({"clip": clip, "bits": bits} for clip, some in FIXED.items() for bits in some),
-    {"clip": "trained", "bits": BITS[-1], "decay": LESS},
-)
-
-
 def _errors(results: Results, clip: Any, bits: int, number: str = "error") -> np.ndarray:
     return results.values(number, clip=clip, bits=bits)
 
@@ -74,6 +95,7 @@ def _float32(results: Results) -> np.ndarray:
     return results.values("error", clip="none")
 
 
+@claim.criterion("A trained clip is better at 2 and 3 bits than one fixed at 1 or at 10")
 def beats_fixed_clips(results: Results) -> CheckResult:
     """At 2 and 3 bits every seed is better than with the clip fixed at 1, as DoReFa has it, or at PACT's start."""
     gaps = [
@@ -90,6 +112,7 @@ def beats_fixed_clips(results: Results) -> CheckResult:
     return CheckResult(all(gaps), f"Wrong answers at {'; at '.join(text)}.")
 
 
+@claim.criterion("With 5 bits the way of clipping makes no difference")
 def gap_closes(results: Results) -> CheckResult:
     """The median error falls from 2 to 3 to 5 bits; with 5 it is that of a clip fixed at PACT's start, or near it."""
     medians = [float(np.median(_errors(results, "trained", bits))) for bits in BITS]
@@ -100,11 +123,11 @@ def gap_closes(results: Results) -> CheckResult:
         falls and equal,
         f"With a trained clip the error {'falls' if falls else 'does not fall'} with more bits: {text} bits. With "
         f"{BITS[-1]} bits it and a clip fixed at {START:.0f}, {median_and_range(fixed, 1)} %, differ by "
-        f"{'no ' * equal}more than "
-        "the seeds of the better one.",
+        f"{'no ' * equal}more than the seeds of the better one.",
     )
 
 
+@claim.criterion("α shrinks from its start")
 def alpha_shrinks(results: Results) -> CheckResult:
     """α falls from its start to less than half in a third of the steps, in every layer, seed and number of bits."""
     third = np.concatenate([_errors(results, "trained", bits, "alpha_third") for bits in BITS])
@@ -116,6 +139,7 @@ def alpha_shrinks(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("A fixed clip that was chosen well comes close")
 def a_good_fixed_clip_is_close(results: Results) -> CheckResult:
     """Where training the clip pays: against a fixed clip that was chosen well, much less is left of the gain."""
     gains = {
@@ -126,11 +150,12 @@ def a_good_fixed_clip_is_close(results: Results) -> CheckResult:
     return CheckResult(
         gains[3.0] < 0.5 * min(gains[1.0], gains[START]),
         f"At 2 bits a trained clip gains {gains[1.0]:.1f} points over 1 and {gains[START]:.1f} over {START:.0f}, but "
-        f"{against} over a clip of 3 that was found by trying: training saves some of the search for a clip, and "
-        "asks for a decay instead.",
+        f"{against} over a clip of 3 that was found by trying: training saves some of the search for a clip, and asks "
+        "for a decay instead.",
     )
 
 
+@claim.explanation("With 5 bits what is left to float32 is the decay of α")
 def decay_costs_at_five_bits(results: Results) -> CheckResult:
     """Why 5 bits fall short of float32 here: the decay pulls α further than 5 bits need."""
     base, few, less = (
@@ -142,11 +167,11 @@ def decay_costs_at_five_bits(results: Results) -> CheckResult:
     return CheckResult(
         bool(np.median(less) < np.median(few)) and within_noise(less, base),
         f"At 5 bits a trained clip ends at {median_and_range(few, 1)} %, float32 at {median_and_range(base, 1)} %; "
-        f"with a decay of {LESS} "
-        f"(α up to {alpha:.1f}) at {median_and_range(less, 1)} %.",
+        f"with a decay of {LESS} (α up to {alpha:.1f}) at {median_and_range(less, 1)} %.",
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Errors, median and spread."""
     each = [f"{bits} bits {median_and_range(_errors(results, 'trained', bits), 1, ' %')}" for bits in BITS]
@@ -156,34 +181,4 @@ def measured(results: Results) -> str:
     return "; ".join([f"float32 {median_and_range(_float32(results), 1, ' %')}", *each, *fixed])
 
 
-PACT_2018 = Claim(
-    id="pact_2018",
-    version=1,
-    title="A trained clip keeps activations of 2 bits useful where a badly chosen fixed clip does not",
-    paper="J. Choi, Z. Wang, S. Venkataramani, P. Chuang, V. Srinivasan, K. Gopalakrishnan: PACT: parameterized "
-    "clipping activation for quantized neural networks, 2018 (arXiv 1805.06085)",
-    where="table 1, figures of α in section 3",
-    statement="With a clipping bound α that is trained for each layer, networks with activations and weights of 2 to 5 "
-    "bits lose less accuracy than with DoReFa's fixed clip; α begins large and is pulled down by its weight decay.",
-    published="CIFAR-10 ResNet-20, accuracy at 2, 3, 4, 5 bits: PACT .897, .911, .913, .917; DoReFa .882, .899, .905, "
-    ".904; float .916",
-    experiment=f"A residual net of depth 8 on cluttered digits, {STEPS} steps; activations of 2, 3 and 5 bits, weights "
-    "float32; the clip trained from 10, or fixed at 1 (DoReFa's), at 3 or at 10.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("A trained clip is better at 2 and 3 bits than one fixed at 1 or at 10", beats_fixed_clips),
-        Check("With 5 bits the way of clipping makes no difference", gap_closes),
-        Check("α shrinks from its start", alpha_shrinks),
-    ),
-    measured=measured,
-    explanations=(
-        Check("A fixed clip that was chosen well comes close", a_good_fixed_clip_is_close),
-        Check("With 5 bits what is left to float32 is the decay of α", decay_costs_at_five_bits),
-    ),
-    budget_seconds=240,
-    limits=f"Weights are float32 here; the paper's have as few bits as the activations. The decay of α, {DECAY}, is "
-    "larger than the paper's because a training of 300 steps would else hardly move it: how much is right depends on "
-    "how long is trained.",
-)
+PACT_2018 = claim.build()

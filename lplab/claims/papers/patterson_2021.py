@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
 from lplab.hardware import accelerators
 from lplab.hardware.footprint import carbon, runs
@@ -10,7 +12,29 @@ from lplab.hardware.footprint import carbon, runs
 RUNS = ("t5", "meena", "gshard_600b", "switch", "gpt3")
 PEAKS = {"TPU v3": ("tpu-v3", "bf16"), "V100": ("v100", "fp16")}
 
+POINTS: tuple[Point, ...] = tuple({"run": name} for name in RUNS)
 
+claim = ClaimBuilder(
+    id="patterson_2021",
+    title="Five large trainings: energy and carbon from chips, watts, days, building and grid",
+    paper=cite("patterson_2021"),
+    where="table 4",
+    statement="T5, Meena, GShard-600B, Switch Transformer and GPT-3 took 85.7, 232, 24.1, 179 and 1,287 MWh; GPT-3 "
+    "emitted 552 t.",
+    published="85.7, 232, 24.1, 179, 1,287 MWh (second-hand); 46.7, 96.4, 4.8, 72.2, 552.1 t (recalled but for "
+    "GPT-3's)",
+    experiment="Arithmetic, the same at every run: chips × watts × days × PUE, times the intensity of the grid, from "
+    "the paper's inputs (recalled: that they close supports them).",
+    points=POINTS,
+    seeds=(0,),
+    budget_seconds=5,
+    modelled=True,
+    limits="Watts and days are theirs; nothing is measured. Making the chips, and all trainings before the last, are "
+    "left out.",
+)
+
+
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """MWh and tonnes by the formula, those that are published, and the share of the chips' peak that was reached."""
     run = runs.get(point["run"])
@@ -26,9 +50,6 @@ def measure(point: Point, seed: int) -> Numbers:
     }
 
 
-POINTS: tuple[Point, ...] = tuple({"run": name} for name in RUNS)
-
-
 def _of(results: Results, name: str, number: str) -> float:
     return float(results.values(number, run=name)[0])
 
@@ -39,11 +60,13 @@ def _closes(results: Results, number: str, unit: str) -> CheckResult:
     return CheckResult(all(abs(a / b - 1) < 0.015 for a, b in values.values()), f"{unit}, and theirs: {text}.")
 
 
+@claim.criterion("The energies within 1.5 %")
 def energies_close(results: Results) -> CheckResult:
     """Energy within 1.5 %."""
     return _closes(results, "mwh", "MWh")
 
 
+@claim.criterion("GPT-3's carbon within 1.5 %")
 def tonnes_of_gpt3(results: Results) -> CheckResult:
     """Carbon of GPT-3 within 1.5 %: the one that was read."""
     values, published = (_of(results, "gpt3", number) for number in ("tonnes", "published_tonnes"))
@@ -52,11 +75,13 @@ def tonnes_of_gpt3(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The carbon of the others, as recalled")
 def tonnes_close(results: Results) -> CheckResult:
     """Carbon of all five within 1.5 % of what is recalled."""
     return _closes(results, "tonnes", "Tonnes of CO₂e")
 
 
+@claim.explanation("The largest network emitted least")
 def operations_do_not_decide(results: Results) -> CheckResult:
     """The run with the largest network needed the least: sparse activation, and where it was."""
     large, small = _of(results, "gshard_600b", "tonnes"), _of(results, "gpt3", "tonnes")
@@ -67,6 +92,7 @@ def operations_do_not_decide(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The place counts more than formats")
 def the_place_counts(results: Results) -> CheckResult:
     """The same energy in two countries."""
     clean, dirty = (_of(results, "gpt3", number) for number in ("clean_tonnes", "dirty_tonnes"))
@@ -77,6 +103,7 @@ def the_place_counts(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("What of the peak was reached")
 def chips_are_mostly_idle(results: Results) -> CheckResult:
     """What of the peak was reached."""
     values = {name: 100 * _of(results, name, "share_of_peak") for name in RUNS}
@@ -84,37 +111,11 @@ def chips_are_mostly_idle(results: Results) -> CheckResult:
     return CheckResult(all(value < 50 for value in values.values()), f"Of the chips' peak the runs reached: {text}.")
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Energy and carbon."""
     energy, tonnes = (", ".join(f"{_of(results, n, number):,.1f}" for n in RUNS) for number in ("mwh", "tonnes"))
     return f"{energy} MWh; {tonnes} t"
 
 
-PATTERSON_2021 = Claim(
-    id="patterson_2021",
-    version=1,
-    title="Five large trainings: energy and carbon from chips, watts, days, building and grid",
-    paper="D. Patterson et al.: Carbon emissions and large neural network training, arXiv 2104.10350, 2021",
-    where="table 4",
-    statement="T5, Meena, GShard-600B, Switch Transformer and GPT-3 took 85.7, 232, 24.1, 179 and 1,287 MWh; GPT-3 "
-    "emitted 552 t.",
-    published="85.7, 232, 24.1, 179, 1,287 MWh (second-hand); 46.7, 96.4, 4.8, 72.2, 552.1 t (recalled but for "
-    "GPT-3's)",
-    experiment="Arithmetic, the same at every run: chips × watts × days × PUE, times the intensity of the grid, from "
-    "the paper's inputs (recalled: that they close supports them).",
-    points=POINTS,
-    seeds=(0,),
-    measure=measure,
-    criteria=(Check("The energies within 1.5 %", energies_close), Check("GPT-3's carbon within 1.5 %", tonnes_of_gpt3)),
-    measured=measured,
-    explanations=(
-        Check("The carbon of the others, as recalled", tonnes_close),
-        Check("The largest network emitted least", operations_do_not_decide),
-        Check("The place counts more than formats", the_place_counts),
-        Check("What of the peak was reached", chips_are_mostly_idle),
-    ),
-    budget_seconds=5,
-    modelled=True,
-    limits="Watts and days are theirs; nothing is measured. Making the chips, and all trainings before the last, are "
-    "left out.",
-)
+PATTERSON_2021 = claim.build()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, join_words, median_and_range
 from lplab.compression import ScaleCom
 
@@ -12,11 +14,34 @@ LEARNERS, STEPS, EVERY, CHUNK = 8, 200, 20, 50
 LEARNING_RATE, LARGE_LEARNING_RATE = 0.1, 1.0
 BETAS = (1.0, 0.3, 0.1)
 
+POINTS: tuple[Point, ...] = tuple(
+    {"lr": lr, "beta": beta} for lr in (LEARNING_RATE, LARGE_LEARNING_RATE) for beta in BETAS
+)
 
-def run(lr: float, beta: float, seed: int, steps: int = STEPS) -> dict[str, float]:
+claim = ClaimBuilder(
+    id="scalecom_2020_similarity",
+    title="Residuals of learners are alike, and a low-pass filter keeps them so at large learning rates",
+    paper=cite("scalecom_2020"),
+    where="section 3, the figures on similarity",
+    statement="The residuals (“memories”) of workers are similar, so that one can choose for all; a ten times larger "
+    "learning rate spoils this, and the filter (β = 0.1) restores it.",
+    published="cosine distance falling to about 0.1 within the first part of a training with 8 workers; Hamming "
+    "distance of the leader's choice to the true one 0.6 to 0.8 at 400 times (recalled)",
+    experiment=f"{LEARNERS} learners with 8 digits each train three linear layers for {STEPS} steps by plain SGD, one "
+    f"element of {CHUNK} sent; residuals and choices are compared every {EVERY} steps.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=45,
+    limits="Batches of 8 for each learner, where the paper has 32; one network of three layers. The paper's numbers "
+    "are recalled, so only the direction of an effect is judged; about 0.1 is reached here with β = 0.1 alone.",
+)
+
+
+@claim.measurement
+def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
     """Train once; every 20 steps, what is between the learners.
 
-    >>> found = run(LEARNING_RATE, 1.0, seed=0, steps=EVERY)
+    >>> found = measure({"lr": LEARNING_RATE, "beta": 1.0}, seed=0, steps=EVERY)
     >>> 0 < found["cosine_20"] < 1, 0 < found["missed_20"] < 1
     (True, True)
     """
@@ -24,9 +49,15 @@ def run(lr: float, beta: float, seed: int, steps: int = STEPS) -> dict[str, floa
     from lplab.claims.framework.learner_trainings import make
     from lplab.parallel.agreement import InstrumentedLearners
 
-    compressor = ScaleCom(chunk=CHUNK, beta=beta)
     run = make(
-        fully_connected(), compressor, LEARNERS, seed, lr=lr, engine="stacked", kind=InstrumentedLearners, every=EVERY
+        fully_connected(),
+        ScaleCom(chunk=CHUNK, beta=point["beta"]),
+        LEARNERS,
+        seed,
+        lr=point["lr"],
+        engine="stacked",
+        kind=InstrumentedLearners,
+        every=EVERY,
     )
     losses = [values.loss for values in run.steps(steps)]
     assert isinstance(run, InstrumentedLearners)  # as asked for
@@ -34,16 +65,6 @@ def run(lr: float, beta: float, seed: int, steps: int = STEPS) -> dict[str, floa
     for number, values in enumerate(run.agreements, 1):
         numbers |= {f"cosine_{EVERY * number}": values.cosine, f"missed_{EVERY * number}": values.hamming_distance}
     return {name: round(value, 6) for name, value in numbers.items()}
-
-
-def measure(point: Point, seed: int) -> Numbers:
-    """Train once."""
-    return run(point["lr"], point["beta"], seed)
-
-
-POINTS: tuple[Point, ...] = tuple(
-    {"lr": lr, "beta": beta} for lr in (LEARNING_RATE, LARGE_LEARNING_RATE) for beta in BETAS
-)
 
 
 def series(results: Results, number: str, lr: float, beta: float) -> np.ndarray:
@@ -62,40 +83,40 @@ def _late(results: Results, number: str, lr: float, beta: float) -> np.ndarray:
     return np.mean([results.values(f"{number}_{n}", lr=lr, beta=beta) for n in steps], axis=0)
 
 
+@claim.criterion("Memories become alike")
 def memories_become_alike(results: Results) -> CheckResult:
     """The distance falls at first, and stays below that of vectors with nothing in common."""
     values = series(results, "cosine", LEARNING_RATE, 1.0)
     return CheckResult(
         bool(values.min() < values[0] and values.max() < 1),
-        f"At learning rate {LEARNING_RATE} and β = 1 the cosine distance of residuals is {values[0]:.2f} after "
-        f"{EVERY} steps, "
-        "at "
-        f"least {values.min():.2f}, {values[-1]:.2f} after {STEPS}.",
+        f"At learning rate {LEARNING_RATE} and β = 1 the cosine distance of residuals is {values[0]:.2f} after {EVERY} "
+        f"steps, at least {values.min():.2f}, {values[-1]:.2f} after {STEPS}.",
     )
 
 
+@claim.criterion("A ten times larger learning rate makes them less alike")
 def a_large_rate_spoils_it(results: Results) -> CheckResult:
     """Ten times the learning rate, β = 1."""
     small, large = (_late(results, "cosine", lr, 1.0) for lr in (LEARNING_RATE, LARGE_LEARNING_RATE))
     return CheckResult(
         clearly_above(large, small),
         f"The distance in the second half of the training: {median_and_range(small)} at learning rate {LEARNING_RATE}, "
-        f"{median_and_range(large)} at "
-        f"{LARGE_LEARNING_RATE}.",
+        f"{median_and_range(large)} at {LARGE_LEARNING_RATE}.",
     )
 
 
+@claim.criterion("The filter brings them together again")
 def the_filter_restores_it(results: Results) -> CheckResult:
     """β = 0.1 at the large learning rate."""
     plain, soft = (_late(results, "cosine", LARGE_LEARNING_RATE, beta) for beta in (1.0, 0.1))
     return CheckResult(
         clearly_above(plain, soft),
         f"The same at learning rate {LARGE_LEARNING_RATE}: {median_and_range(plain)} with β = 1, "
-        f"{median_and_range(soft)} "
-        "with β = 0.1.",
+        f"{median_and_range(soft)} with β = 0.1.",
     )
 
 
+@claim.explanation("What the leader misses")
 def the_leader_misses(results: Results) -> CheckResult:
     """Hamming distance d/k of the leader's choice and that of the sum; the paper has about 0.6 to 0.8 at 400."""
     numbers = {
@@ -104,12 +125,12 @@ def the_leader_misses(results: Results) -> CheckResult:
     text = [f"{median_and_range(values)} (learning rate {lr}, β = {b:g})" for (lr, b), values in numbers.items()]
     return CheckResult(
         all(values.min() > 0 and values.max() < 1 for values in numbers.values()),
-        f"Of what the leader chooses the sum of all would not have chosen: {join_words(text)}. Below 1 on every "
-        "seed, so "
-        "the choice contracts.",
+        f"Of what the leader chooses the sum of all would not have chosen: {join_words(text)}. Below 1 on every seed, "
+        "so the choice contracts.",
     )
 
 
+@claim.explanation("They drift apart as the loss falls")
 def what_falls_is_the_signal(results: Results) -> CheckResult:
     """Memories are sums of gradients: alike as long as gradients have a common direction."""
     values = {lr: series(results, "cosine", lr, 1.0) for lr in (LEARNING_RATE, LARGE_LEARNING_RATE)}
@@ -122,12 +143,12 @@ def what_falls_is_the_signal(results: Results) -> CheckResult:
         values[LARGE_LEARNING_RATE][-1] > values[LARGE_LEARNING_RATE].min()
         and losses[LARGE_LEARNING_RATE] < losses[LEARNING_RATE],
         f"From its least value to the end the distance goes {join_words(text)}: it rises as the loss falls and the "
-        "common "
-        "part of the gradients shrinks. The larger learning rate is further down, so that this does not tell the two "
-        "apart.",
+        "common part of the gradients shrinks. The larger learning rate is further down, so that this does not tell "
+        "the two apart.",
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Cosine distances of the second half."""
     parts = [
@@ -138,34 +159,4 @@ def measured(results: Results) -> str:
     return f"cosine distance of residuals in the second half: {', '.join(parts)}"
 
 
-SCALECOM_2020_SIMILARITY = Claim(
-    id="scalecom_2020_similarity",
-    version=1,
-    title="Residuals of learners are alike, and a low-pass filter keeps them so at large learning rates",
-    paper="C.-Y. Chen et al.: ScaleCom, NeurIPS 2020, arXiv 2104.11125",
-    where="section 3, the figures on similarity",
-    statement="The residuals (“memories”) of workers are similar, so that one can choose for all; a ten times larger "
-    "learning rate "
-    "spoils this, and the filter (β = 0.1) restores it.",
-    published="cosine distance falling to about 0.1 within the first part of a training with 8 workers; Hamming "
-    "distance "
-    "of the leader's choice to the true one 0.6 to 0.8 at 400 times (recalled)",
-    experiment=f"{LEARNERS} learners with 8 digits each train three linear layers for {STEPS} steps by plain SGD, one "
-    f"element of {CHUNK} sent; residuals and choices are compared every {EVERY} steps.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("Memories become alike", memories_become_alike),
-        Check("A ten times larger learning rate makes them less alike", a_large_rate_spoils_it),
-        Check("The filter brings them together again", the_filter_restores_it),
-    ),
-    measured=measured,
-    explanations=(
-        Check("What the leader misses", the_leader_misses),
-        Check("They drift apart as the loss falls", what_falls_is_the_signal),
-    ),
-    budget_seconds=45,
-    limits="Batches of 8 for each learner, where the paper has 32; one network of three layers. The paper's numbers "
-    "are recalled, so only the direction of an effect is judged; about 0.1 is reached here with β = 0.1 alone.",
-)
+SCALECOM_2020_SIMILARITY = claim.build()

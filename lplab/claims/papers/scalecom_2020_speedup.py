@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
 from lplab.claims.papers.scalecom_model import DENSE, LOCAL, SCALECOM, estimate, limit
 
@@ -13,15 +15,6 @@ WORKERS = (8, 32, 128)
 PLAIN = {"utilization": 1.0, "precision": "fp32"}
 TOLERANCE = 0.15
 
-
-def measure(point: Point, seed: int) -> Numbers:
-    """Seconds of a step, and the share of it that is sending."""
-    settings = PLAIN if point.get("plain") else {}
-    design = {"teras": point["teras"], "batch": point["batch"], "workers": point["workers"]}
-    values = estimate(point["scheme"], **design, **settings)
-    return {"seconds": round(1e3 * values.seconds, 6), "share": round(values.share, 6)}  # milliseconds
-
-
 POINTS: tuple[Point, ...] = (
     *(
         {"scheme": scheme, "teras": teras, "batch": batch, "workers": workers}
@@ -31,6 +24,34 @@ POINTS: tuple[Point, ...] = (
     ),
     *({"scheme": DENSE, "teras": 100, "batch": batch, "workers": 8, "plain": True} for batch in SHARES),
 )
+
+claim = ClaimBuilder(
+    id="scalecom_2020_speedup",
+    title="ScaleCom makes a step up to 4 times as fast, however many workers: by a model",
+    paper=cite("scalecom_2020"),
+    where="section 5, figure 6",
+    statement="With ResNet-50 a step becomes 1.23 to 2 times as fast with workers of 100 TFLOPS, 1.75 to 4.1 times "
+    "with 300; the share of sending falls from 56 % to under 3 % at 128 workers.",
+    published="2 × and 1.23 × at 100 TFLOPS, 4.1 × and 1.75 × at 300; 56 % to under 3 % (second-hand); batches 8 and "
+    "32, 32 GB/s, parameter server (recalled); a model in the paper, too",
+    experiment="The same kind of model, the same at every run: ResNet-50 layer by layer, servers at 32 GB/s, workers "
+    "at 80 % of their rate, dense gradients in 16 bits, ScaleCom with one value of 112 in 32 bits and its indices.",
+    points=POINTS,
+    seeds=(0,),
+    budget_seconds=10,
+    modelled=True,
+    limits="Nothing is timed, in the paper neither. Bandwidth alone: no latency of the extra broadcast of indices, "
+    "nothing hidden behind the backward pass, no time for choosing.",
+)
+
+
+@claim.measurement
+def measure(point: Point, seed: int) -> Numbers:
+    """Seconds of a step, and the share of it that is sending."""
+    settings = PLAIN if point.get("plain") else {}
+    design = {"teras": point["teras"], "batch": point["batch"], "workers": point["workers"]}
+    values = estimate(point["scheme"], **design, **settings)
+    return {"seconds": round(1e3 * values.seconds, 6), "share": round(values.share, 6)}  # milliseconds
 
 
 def _number(results: Results, name: str, scheme: str, teras: int, batch: int, workers: int) -> float:
@@ -46,6 +67,7 @@ def _theirs() -> str:
     return join_words([f"{100 * share:.0f}" for share in SHARES.values()])
 
 
+@claim.criterion("The four speedups within 15 %")
 def the_four_speedups(results: Results) -> CheckResult:
     """All four within 15 %."""
     values = {which: _speedup(results, *which) for which in PUBLISHED}
@@ -55,6 +77,7 @@ def the_four_speedups(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Sending falls below 3 %")
 def sending_all_but_ends(results: Results) -> CheckResult:
     """From 56 % to under 3 % of the step, at 128 workers, too."""
     dense, ours_ = (_number(results, "share", s, 100, 8, 128) for s in (DENSE, SCALECOM))
@@ -64,28 +87,29 @@ def sending_all_but_ends(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("The number of workers does not matter")
 def workers_do_not_matter(results: Results) -> CheckResult:
     """The message does not grow with the workers."""
     values = [_speedup(results, 100, 8, workers=n) for n in WORKERS]
     return CheckResult(
         max(values) / min(values) < 1.02,
         f"With {join_words([str(n) for n in WORKERS])} workers: {join_words([f'{value:.2f}' for value in values])} "
-        "times as "
-        "fast.",
+        "times as fast.",
     )
 
 
+@claim.explanation("Local top-k gains nothing with many workers")
 def everyone_for_himself_grows(results: Results) -> CheckResult:
     """Local top-k: the union of the masks fills up."""
     few, many = (_speedup(results, 100, 8, LOCAL, n) for n in (WORKERS[0], WORKERS[-1]))
     return CheckResult(
         few > 1.5 and many < 1.05,
         f"If everybody sends its own largest elements at the same ratio it is {few:.2f} times as fast with "
-        f"{WORKERS[0]} "
-        f"workers and {many:.2f} with {WORKERS[-1]}: what comes back is nearly the whole gradient.",
+        f"{WORKERS[0]} workers and {many:.2f} with {WORKERS[-1]}: what comes back is nearly the whole gradient.",
     )
 
 
+@claim.explanation("What the shares allow at most")
 def limits_of_the_shares(results: Results) -> CheckResult:
     """Their own shares, with nothing sent at all, bound the speedups, and three of four come close."""
     values = {(t, b): limit(SHARES[b], t / 100) for t, b in PUBLISHED}
@@ -96,6 +120,7 @@ def limits_of_the_shares(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The two shares do not fit together")
 def the_two_shares_do_not_fit(results: Results) -> CheckResult:
     """Four times the batch is four times the computing: 56 % becomes 24, not 20."""
     first, second = (_number(results, "share", DENSE, 100, b, 8) for b in SHARES)
@@ -106,6 +131,7 @@ def the_two_shares_do_not_fit(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The dense run must send 16 bits")
 def bits_of_the_dense_run(results: Results) -> CheckResult:
     """Gradients in 32 bits at the full rate give other shares: the comparison must be with 16 bits."""
     plain = [float(results.values("share", scheme=DENSE, teras=100, batch=b, workers=8, plain=True)[0]) for b in SHARES]
@@ -116,43 +142,11 @@ def bits_of_the_dense_run(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """The four speedups."""
     parts = [f"{_speedup(results, t, b):.2f} × at {t} TFLOPS and batch {b}" for t, b in PUBLISHED]
     return f"{join_words(parts)} (model)"
 
 
-SCALECOM_2020_SPEEDUP = Claim(
-    id="scalecom_2020_speedup",
-    version=1,
-    title="ScaleCom makes a step up to 4 times as fast, however many workers: by a model",
-    paper="C.-Y. Chen et al.: ScaleCom, NeurIPS 2020, arXiv 2104.11125",
-    where="section 5, figure 6",
-    statement="With ResNet-50 a step becomes 1.23 to 2 times as fast with workers of 100 TFLOPS, 1.75 to 4.1 times "
-    "with "
-    "300; the share of sending falls from 56 % to under 3 % at 128 workers.",
-    published="2 × and 1.23 × at 100 TFLOPS, 4.1 × and 1.75 × at 300; 56 % to under 3 % (second-hand); batches 8 and "
-    "32, "
-    "32 GB/s, parameter server (recalled); a model in the paper, too",
-    experiment="The same kind of model, the same at every run: ResNet-50 layer by layer, servers at 32 GB/s, workers "
-    "at 80 % of their rate, dense gradients in 16 bits, ScaleCom with one value of 112 in 32 bits and its indices.",
-    points=POINTS,
-    seeds=(0,),
-    measure=measure,
-    criteria=(
-        Check("The four speedups within 15 %", the_four_speedups),
-        Check("Sending falls below 3 %", sending_all_but_ends),
-        Check("The number of workers does not matter", workers_do_not_matter),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Local top-k gains nothing with many workers", everyone_for_himself_grows),
-        Check("What the shares allow at most", limits_of_the_shares),
-        Check("The two shares do not fit together", the_two_shares_do_not_fit),
-        Check("The dense run must send 16 bits", bits_of_the_dense_run),
-    ),
-    budget_seconds=10,
-    modelled=True,
-    limits="Nothing is timed, in the paper neither. Bandwidth alone: no latency of the extra broadcast of indices, "
-    "nothing hidden behind the backward pass, no time for choosing.",
-)
+SCALECOM_2020_SPEEDUP = claim.build()

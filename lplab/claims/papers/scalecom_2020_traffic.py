@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
 from lplab.compression import AdaComp, Compressor, Dense, ScaleCom, TopK
 from lplab.compression.compression_ratio import build_up, wire_bytes
@@ -23,18 +25,41 @@ WORLDS = (2, 4, 8, 16, 32, 64)
 STEPS, EXAMPLES_PER_LEARNER = 8, 8  # steps; examples a learner and step
 LARGE = 1024  # elements: smaller tensors go dense in all methods and are left out
 
+POINTS: tuple[Point, ...] = tuple({"method": m, "learners": n} for m in METHODS for n in WORLDS)
 
-def run(method: str, learners: int, seed: int, steps: int = STEPS) -> dict[str, float]:
+claim = ClaimBuilder(
+    id="scalecom_2020_traffic",
+    title="ScaleCom's traffic does not grow with the learners, that of local selection does",
+    paper=cite("scalecom_2020"),
+    where="sections 1 and 3",
+    statement="If each worker sends its own largest elements, the messages build up in proportion to the workers; with "
+    "one choice for all they stay as they are.",
+    published="growth with n for local top-k, constant for ScaleCom (second-hand)",
+    experiment=f"{WORLDS[0]} to {WORLDS[-1]} learners with {EXAMPLES_PER_LEARNER} digits each train three linear "
+    f"layers for {STEPS} steps; every payload is counted, one element of {COMPRESSION_RATIO} is sent (AdaComp: its own "
+    "choice), bytes on the wire by the formula of the collective: a ring for sums, to each of the others for gathers "
+    "(padded to the longest).",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=60,
+    limits="The first steps of a training, payload without headers and latency; a parameter server would send the "
+    "filled average once instead of a gather. Tensors below 1,024 elements are left out.",
+)
+
+
+@claim.measurement
+def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
     """Train a few steps; bytes that a learner packs and sends a step, and the share of the average that is not zero.
 
-    >>> run("ScaleCom", learners=4, seed=0, steps=2)["filled"] < 0.01
+    >>> measure({"method": "ScaleCom", "learners": 4}, seed=0, steps=2)["filled"] < 0.01
     True
     """
     from lplab.claims.framework.learner_models import fully_connected
     from lplab.claims.framework.learner_trainings import make
 
+    learners = point["learners"]
     task = replace(fully_connected(), batch=EXAMPLES_PER_LEARNER * learners)
-    run = make(task, METHODS[method], learners, seed, engine="stacked")
+    run = make(task, METHODS[point["method"]], learners, seed, engine="stacked")
     large = {name: p for name, p in run.model.named_parameters() if p.numel() >= LARGE}
     numel = sum(p.numel() for p in large.values())
     filled = 0.0
@@ -51,14 +76,6 @@ def run(method: str, learners: int, seed: int, steps: int = STEPS) -> dict[str, 
     return {name: round(value, 6) for name, value in values.items()}
 
 
-def measure(point: Point, seed: int) -> Numbers:
-    """A few steps with so many learners."""
-    return run(point["method"], point["learners"], seed)
-
-
-POINTS: tuple[Point, ...] = tuple({"method": m, "learners": n} for m in METHODS for n in WORLDS)
-
-
 def _of(results: Results, method: str, number: str, worlds: tuple[int, ...] = WORLDS) -> np.ndarray:
     """Medians over the seeds: [learners]."""
     return np.array([results.median(number, method=method, learners=n) for n in worlds])
@@ -68,6 +85,7 @@ def _kilobytes(values: Any) -> str:
     return join_words([f"{value / 1e3:.1f}" for value in values])
 
 
+@claim.criterion("ScaleCom stays as it is")
 def scalecom_is_constant(results: Results) -> CheckResult:
     """Bytes on the wire a learner: bounded by twice the values and once the indices, whatever the number."""
     wire, filled = _of(results, "ScaleCom", "wire"), _of(results, "ScaleCom", "filled")
@@ -75,11 +93,12 @@ def scalecom_is_constant(results: Results) -> CheckResult:
     return CheckResult(
         bool(wire[-1] / wire[1] < 1.4 and (wire <= 1.001 * limit).all() and np.ptp(filled) < 1e-3),
         f"ScaleCom: a learner sends {_kilobytes(wire)} thousand bytes a step with "
-        f"{join_words([str(n) for n in WORLDS])} "
-        f"learners; {100 * filled[-1]:.1f} % of the average are not zero, for any number.",
+        f"{join_words([str(n) for n in WORLDS])} learners; {100 * filled[-1]:.1f} % of the average are not zero, for "
+        "any number.",
     )
 
 
+@claim.criterion("Local selection grows with the learners")
 def local_selection_grows(results: Results) -> CheckResult:
     """Gathers of own choices: in proportion to the number of learners."""
     growth, text = [], []
@@ -93,6 +112,7 @@ def local_selection_grows(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("The average fills up with local top-k")
 def the_mask_fills_up(results: Results) -> CheckResult:
     """Share of the average that is not zero with local top-k, beside the formula for independent masks."""
     filled = _of(results, "local top-k", "filled")
@@ -101,11 +121,11 @@ def the_mask_fills_up(results: Results) -> CheckResult:
     return CheckResult(
         bool((np.diff(filled) > 0).all() and filled[-1] > 5 * filled[0]),
         f"Local top-k fills {join_words(text)} % of the average with {join_words([str(n) for n in WORLDS])} learners "
-        "(in "
-        f"brackets 1 − (1 − 1/{COMPRESSION_RATIO})ⁿ).",
+        f"(in brackets 1 − (1 − 1/{COMPRESSION_RATIO})ⁿ).",
     )
 
 
+@claim.explanation("Real masks overlap")
 def masks_overlap(results: Results) -> CheckResult:
     """Real masks are not independent: they fill less than the formula says."""
     filled = _of(results, "local top-k", "filled")
@@ -117,6 +137,7 @@ def masks_overlap(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("With many learners local top-k gains little over dense")
 def dense_wins_at_last(results: Results) -> CheckResult:
     """A gather of compressed messages against a ring of dense ones: where the gain is gone."""
     ratio = _of(results, "dense", "wire") / _of(results, "local top-k", "wire")
@@ -128,40 +149,11 @@ def dense_wins_at_last(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Bytes with few and many learners."""
     parts = [f"{m} {_kilobytes(_of(results, m, 'wire')[[1, -1]])}" for m in METHODS]
     return f"thousand bytes a learner sends in a step with {WORLDS[1]} and {WORLDS[-1]} learners: {'; '.join(parts)}"
 
 
-SCALECOM_2020_TRAFFIC = Claim(
-    id="scalecom_2020_traffic",
-    version=1,
-    title="ScaleCom's traffic does not grow with the learners, that of local selection does",
-    paper="C.-Y. Chen et al.: ScaleCom, NeurIPS 2020, arXiv 2104.11125",
-    where="sections 1 and 3",
-    statement="If each worker sends its own largest elements, the messages build up in proportion to the workers; with "
-    "one choice for all they stay as they are.",
-    published="growth with n for local top-k, constant for ScaleCom (second-hand)",
-    experiment=f"{WORLDS[0]} to {WORLDS[-1]} learners with {EXAMPLES_PER_LEARNER} digits each train three linear "
-    f"layers for {STEPS} "
-    f"steps; every payload is counted, one element of {COMPRESSION_RATIO} is sent (AdaComp: its own choice), bytes "
-    "on the wire by "
-    "the formula of the collective: a ring for sums, to each of the others for gathers (padded to the longest).",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("ScaleCom stays as it is", scalecom_is_constant),
-        Check("Local selection grows with the learners", local_selection_grows),
-        Check("The average fills up with local top-k", the_mask_fills_up),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Real masks overlap", masks_overlap),
-        Check("With many learners local top-k gains little over dense", dense_wins_at_last),
-    ),
-    budget_seconds=60,
-    limits="The first steps of a training, payload without headers and latency; a parameter server would send the "
-    "filled average once instead of a gather. Tensors below 1,024 elements are left out.",
-)
+SCALECOM_2020_TRAFFIC = claim.build()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
 from lplab.hardware.footprint import runs
 
@@ -12,7 +14,28 @@ SEARCH, CORRECTED = "nas_2019", "nas_2021"
 TIMES = 88.0  # so many times too high, Patterson et al. 2021
 CAR_POUNDS = 126_000.0  # a car's life with its fuel, their comparison
 
+POINTS: tuple[Point, ...] = tuple({"run": name} for name in (*RUNS, CORRECTED))
 
+claim = ClaimBuilder(
+    id="strubell_2019",
+    title="A training's carbon is watts × hours × building × grid; the 284 tonnes were corrected 88 times down",
+    paper=cite("strubell_2019", "patterson_2021"),
+    where="table 3; the correction in section 4 of the latter",
+    statement="Training a Transformer emits 26 lb of CO₂e, BERT 1,438, and a neural architecture search 626,155 lb "
+    "(284 t), as much as five cars in their lives.",
+    published="26, 192, 262, 1,438 and 626,155 lb (second-hand); corrected: 88 times too high, 7.5 MWh (second-hand), "
+    "3.2 t (recalled)",
+    experiment="Arithmetic, the same at every run: the formula of the paper with its watts and hours, PUE 1.58 and "
+    "0.954 lb of CO₂ per kWh.",
+    points=POINTS,
+    seeds=(0,),
+    budget_seconds=5,
+    modelled=True,
+    limits="Watts and hours are theirs. Hours are printed rounded. Making the chips is in none of these numbers.",
+)
+
+
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Pounds and tonnes of CO₂e, and kilowatt hours, by the formula from watts and hours."""
     run = runs.get(point["run"])
@@ -26,13 +49,11 @@ def measure(point: Point, seed: int) -> Numbers:
     }
 
 
-POINTS: tuple[Point, ...] = tuple({"run": name} for name in (*RUNS, CORRECTED))
-
-
 def _of(results: Results, name: str, number: str = "pounds") -> float:
     return float(results.values(number, run=name)[0])
 
 
+@claim.criterion("The table follows from watts and hours")
 def the_table_closes(results: Results) -> CheckResult:
     """All five, to half a per cent or to the rounding of a pound."""
     values = {name: _of(results, name) for name in RUNS}
@@ -41,6 +62,7 @@ def the_table_closes(results: Results) -> CheckResult:
     return CheckResult(close, f"Pounds of CO₂e from watts × hours × 1.58 × 0.954, and theirs: {text}.")
 
 
+@claim.criterion("The 284 t were corrected")
 def search_was_corrected(results: Results) -> CheckResult:
     """The number that went round the world was an estimate of a search that was never run that way.
 
@@ -56,6 +78,7 @@ def search_was_corrected(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("What becomes of the five cars")
 def five_cars_are_a_twentieth_of_one(results: Results) -> CheckResult:
     """What becomes of the comparison with five cars."""
     pounds, real = _of(results, SEARCH), _of(results, CORRECTED, "published_kwh") / _of(results, SEARCH, "kwh")
@@ -66,6 +89,7 @@ def five_cars_are_a_twentieth_of_one(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The corrected run by the same formula")
 def the_inputs_of_the_correction_close(results: Results) -> CheckResult:
     """The corrected run by the same formula from its own inputs."""
     values, published = _of(results, CORRECTED, "kwh"), _of(results, CORRECTED, "published_kwh")
@@ -76,6 +100,7 @@ def the_inputs_of_the_correction_close(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Pounds, and the correction."""
     first, real = _of(results, SEARCH, "tonnes"), _of(results, CORRECTED, "published_tonnes")
@@ -85,33 +110,4 @@ def measured(results: Results) -> str:
     )
 
 
-STRUBELL_2019 = Claim(
-    id="strubell_2019",
-    version=1,
-    title="A training's carbon is watts × hours × building × grid; the 284 tonnes were corrected 88 times down",
-    paper="E. Strubell, A. Ganesh, A. McCallum: Energy and policy considerations for deep learning in NLP, ACL 2019; "
-    "D. Patterson et al., arXiv 2104.10350, 2021",
-    where="table 3; the correction in section 4 of the latter",
-    statement="Training a Transformer emits 26 lb of CO₂e, BERT 1,438, and a neural architecture search 626,155 lb "
-    "(284 "
-    "t), as much as five cars in their lives.",
-    published="26, 192, 262, 1,438 and 626,155 lb (second-hand); corrected: 88 times too high, 7.5 MWh (second-hand), "
-    "3.2 t (recalled)",
-    experiment="Arithmetic, the same at every run: the formula of the paper with its watts and hours, PUE 1.58 and "
-    "0.954 lb of CO₂ per kWh.",
-    points=POINTS,
-    seeds=(0,),
-    measure=measure,
-    criteria=(
-        Check("The table follows from watts and hours", the_table_closes),
-        Check("The 284 t were corrected", search_was_corrected),
-    ),
-    measured=measured,
-    explanations=(
-        Check("What becomes of the five cars", five_cars_are_a_twentieth_of_one),
-        Check("The corrected run by the same formula", the_inputs_of_the_correction_close),
-    ),
-    budget_seconds=5,
-    modelled=True,
-    limits="Watts and hours are theirs. Hours are printed rounded. Making the chips is in none of these numbers.",
-)
+STRUBELL_2019 = claim.build()

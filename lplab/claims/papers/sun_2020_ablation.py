@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, median_and_range, seed_range
 from lplab.claims.framework.models import bottleneck_net, small_transformer
 from lplab.claims.framework.trainings import cosine, one_thread, train
@@ -31,6 +33,29 @@ SWITCHES: dict[str, dict[str, Any]] = {
 ORDER = {TEXT: (FLOAT, FORWARD, EIGHT, TWO, SINGLE), PICTURES: (FLOAT, FORWARD, ALL, SOME, TWO)}
 """From the least loss to the largest, as the paper's tables have it."""
 
+POINTS: tuple[Point, ...] = (
+    *({"network": TEXT, "recipe": name} for name in ORDER[TEXT]),
+    *({"network": PICTURES, "recipe": name} for name in (*ORDER[PICTURES], EIGHT)),
+)
+
+claim = ClaimBuilder(
+    id="sun_2020_ablation",
+    title="Each step away from four bits everywhere brings accuracy back",
+    paper=cite("sun_2020"),
+    where="tables 1 to 3, figure 1",
+    statement="FP8 for dW, or for the gradients of some or all 1 × 1 convolutions, brings back part of what four bits "
+    "everywhere lose; INT4 forward alone loses least.",
+    published="ResNet-50 on ImageNet: float32 76.48, INT4 forward 75.76, all 1 × 1 FP8 75.51, bottom 1 × 1 FP8 74.99, "
+    "dx FP4 with dW FP8 74.92, two phases 74.01 %; Transformer BLEU 27.5, dW FP8 25.9, two phases 25.4 (read)",
+    experiment=f"{STEPS} steps of a character Transformer of two blocks and of a residual net of three bottleneck "
+    "blocks on the digits; and, at the same weights, how far each recipe moves the weight gradients of the latter.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=180,
+    limits="Three bottleneck blocks on easy images; which 1 × 1 convolutions the paper calls “bottom” is our reading "
+    "(sun_2020_hardware has a reason). Sums are float32's; the paper's are 1-6-9.",
+)
+
 
 def recipe_of(name: str) -> Recipe:
     """The recipe behind a name.
@@ -43,6 +68,7 @@ def recipe_of(name: str) -> Recipe:
     return recipes.get("fp32") if name == FLOAT else recipes.get("int4_fp4_2020", **SWITCHES[name])
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train once: losses (bits); of the bottleneck net also how far its gradients are off (:func:`gradient_error`)."""
     task = small_transformer() if point["network"] == TEXT else bottleneck_net()
@@ -88,12 +114,6 @@ def _gradient(model: Any, recipe: Recipe, inputs: Any, targets: Any) -> np.ndarr
     return torch.cat([p.grad.flatten() for p in quantized.parameters() if p.ndim == 4]).numpy()
 
 
-POINTS: tuple[Point, ...] = (
-    *({"network": TEXT, "recipe": name} for name in ORDER[TEXT]),
-    *({"network": PICTURES, "recipe": name} for name in (*ORDER[PICTURES], EIGHT)),
-)
-
-
 def _numbers(results: Results, network: str, name: str, number: str = "loss") -> np.ndarray:
     return results.values(number, network=network, recipe=name)
 
@@ -108,16 +128,19 @@ def _ordered(results: Results, network: str) -> CheckResult:
     )
 
 
+@claim.criterion("The Transformer is in the paper's order")
 def text_is_in_order(results: Results) -> CheckResult:
     """Transformer: float32, INT4 forward alone, dW in FP8, two phases, one phase: each worse than the one before."""
     return _ordered(results, TEXT)
 
 
+@claim.criterion("The bottleneck net is in the paper's order")
 def images_are_in_order(results: Results) -> CheckResult:
     """Bottleneck net: float32, INT4 forward, all 1 × 1 in FP8, the reducing ones, none: each worse than before."""
     return _ordered(results, PICTURES)
 
 
+@claim.explanation("The weight gradients are in the paper's order")
 def gradients_are_in_order(results: Results) -> CheckResult:
     """At the same weights the gradients themselves are in the paper's order, on every seed."""
     names = (ALL, SOME, TWO)
@@ -129,6 +152,7 @@ def gradients_are_in_order(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("FP8 for dW leaves the error of dx alone")
 def eight_bits_for_dw(results: Results) -> CheckResult:
     """dW in FP8 leaves the error that came through dx: less than two phases, more than none."""
     eight, two = (_numbers(results, PICTURES, name, "gradient_error") for name in (EIGHT, TWO))
@@ -139,6 +163,7 @@ def eight_bits_for_dw(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Transformer: one phase is worse than two on every seed")
 def one_phase_is_worse(results: Results) -> CheckResult:
     """Transformer: one phase is worse than two, and worse than INT4 forward alone, seed by seed."""
     one, two, forward = (_numbers(results, TEXT, name) for name in (SINGLE, TWO, FORWARD))
@@ -150,6 +175,7 @@ def one_phase_is_worse(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The order of the bottleneck nets is one of medians: seeds differ by more")
 def medians_alone(results: Results) -> CheckResult:
     """How sure that order is: all variants with four-bit gradients lie within what seeds differ by."""
     names = (ALL, SOME, TWO)
@@ -158,45 +184,16 @@ def medians_alone(results: Results) -> CheckResult:
     gap = max(medians) - min(medians)
     return CheckResult(
         gap < apart,
-        f"The bottleneck nets with four-bit gradients end within {gap:.3f} bits of each other, their seeds "
-        f"{apart:.3f} apart.",
+        f"The bottleneck nets with four-bit gradients end within {gap:.3f} bits of each other, their seeds {apart:.3f} "
+        "apart.",
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Medians of both networks and the errors of the gradients."""
     text = "; ".join(f"{name} {median_and_range(_numbers(results, TEXT, name))}" for name in ORDER[TEXT])
     return f"Transformer: {text} bits. {gradients_are_in_order(results).sentence}"
 
 
-SUN_2020_ABLATION = Claim(
-    id="sun_2020_ablation",
-    version=1,
-    title="Each step away from four bits everywhere brings accuracy back",
-    paper="X. Sun et al.: Ultra-low precision 4-bit training of deep neural networks, NeurIPS 2020",
-    where="tables 1 to 3, figure 1",
-    statement="FP8 for dW, or for the gradients of some or all 1 × 1 convolutions, brings back part of what four bits "
-    "everywhere lose; INT4 forward alone loses least.",
-    published="ResNet-50 on ImageNet: float32 76.48, INT4 forward 75.76, all 1 × 1 FP8 75.51, bottom 1 × 1 FP8 "
-    "74.99, dx "
-    "FP4 with dW FP8 74.92, two phases 74.01 %; Transformer BLEU 27.5, dW FP8 25.9, two phases 25.4 (read)",
-    experiment=f"{STEPS} steps of a character Transformer of two blocks and of a residual net of three bottleneck "
-    "blocks on the digits; and, at the same weights, how far each recipe moves the weight gradients of the latter.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("The Transformer is in the paper's order", text_is_in_order),
-        Check("The bottleneck net is in the paper's order", images_are_in_order),
-    ),
-    measured=measured,
-    explanations=(
-        Check("The weight gradients are in the paper's order", gradients_are_in_order),
-        Check("FP8 for dW leaves the error of dx alone", eight_bits_for_dw),
-        Check("Transformer: one phase is worse than two on every seed", one_phase_is_worse),
-        Check("The order of the bottleneck nets is one of medians: seeds differ by more", medians_alone),
-    ),
-    budget_seconds=180,
-    limits="Three bottleneck blocks on easy images; which 1 × 1 convolutions the paper calls “bottom” is our reading "
-    "(sun_2020_hardware has a reason). Sums are float32's; the paper's are 1-6-9.",
-)
+SUN_2020_ABLATION = claim.build()

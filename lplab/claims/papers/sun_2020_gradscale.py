@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, median_and_range, power_of_two, seed_range
 from lplab.claims.framework.models import small_transformer
 from lplab.claims.framework.trainings import cosine, train
@@ -21,7 +23,32 @@ MIN_OCTAVES_APART = 3  # octaves: what counts as several
 MIN_RECOVERED = 0.5  # a share of what is lost
 MAX_ZEROED = 0.5  # a share of a layer's gradients
 
+POINTS: tuple[Point, ...] = (
+    {"gradients": FLOAT},
+    {"gradients": PER_LAYER},
+    *({"gradients": ONE_SCALE, "scale": scale} for scale in SCALES),
+)
 
+claim = ClaimBuilder(
+    id="sun_2020_gradscale",
+    title="A gradient scale for each layer recovers most of what one for all loses",
+    paper=cite("sun_2020"),
+    where="section 3.2, figure 3",
+    statement="The scales that the layers' gradients want lie several octaves apart; a scale for each layer, which "
+    "follows its gradient by factors of two (GradScale), recovers most of what one loss scale for all loses.",
+    published="ResNet-18 on ImageNet: one scale loses more than 1.5 %, GradScale about 0.5 %; scales 5 to 6 octaves "
+    "apart (read)",
+    experiment=f"A character Transformer of two blocks, {STEPS} steps, output gradients in radix-4 FP4, one phase, all "
+    "else float32: GradScale, and one scale for all layers at three places.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=120,
+    limits="Two blocks behind layer norms: gradients lie closer together than in a deep network. The paper compares "
+    "with a dynamic loss scale; a format that saturates never shows it an infinity, so constant scales stand in here.",
+)
+
+
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train once: losses (bits); how many octaves the scales of the layers span; what becomes zero or saturates.
 
@@ -50,13 +77,6 @@ def _layers(recorder: Recorder, point: Point) -> dict[str, float]:
     }
 
 
-POINTS: tuple[Point, ...] = (
-    {"gradients": FLOAT},
-    {"gradients": PER_LAYER},
-    *({"gradients": ONE_SCALE, "scale": scale} for scale in SCALES),
-)
-
-
 def _numbers(results: Results, scale: int | str, number: str = "loss") -> np.ndarray:
     if isinstance(scale, str):
         return results.values(number, gradients=scale)
@@ -67,6 +87,7 @@ def _best(results: Results) -> int:
     return min(SCALES, key=lambda scale: float(np.median(_numbers(results, scale))))
 
 
+@claim.criterion("The scales of the layers lie several octaves apart")
 def scales_lie_apart(results: Results) -> CheckResult:
     """The scales of the layers span several octaves, on every seed."""
     octaves = _numbers(results, PER_LAYER, "octaves")
@@ -76,6 +97,7 @@ def scales_lie_apart(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("A scale for each layer is better than the best single one")
 def per_layer_is_better(results: Results) -> CheckResult:
     """A scale for each layer ends lower than the best single scale, seed by seed."""
     best = _best(results)
@@ -83,12 +105,12 @@ def per_layer_is_better(results: Results) -> CheckResult:
     return CheckResult(
         bool(gaps.min() > 0),
         f"A scale for each layer {median_and_range(_numbers(results, PER_LAYER))} bits, the best single scale, "
-        f"{power_of_two(best)}, "
-        f"{median_and_range(_numbers(results, best))}: {gaps.min():+.3f} to {gaps.max():+.3f} bits above it, seed by "
-        "seed.",
+        f"{power_of_two(best)}, {median_and_range(_numbers(results, best))}: {gaps.min():+.3f} to {gaps.max():+.3f} "
+        "bits above it, seed by seed.",
     )
 
 
+@claim.criterion("It recovers most of what a single scale loses")
 def most_is_recovered(results: Results) -> CheckResult:
     """Of what the best single scale loses against float32, a scale for each layer takes back more than half."""
     single, own, base = (_numbers(results, which) for which in (_best(results), PER_LAYER, FLOAT))
@@ -101,17 +123,7 @@ def most_is_recovered(results: Results) -> CheckResult:
     )
 
 
-def any_scale_is_about_as_good(results: Results) -> CheckResult:
-    """Why so little: in the range of radix 4 any of the single scales is about as good."""
-    medians = [float(np.median(_numbers(results, scale))) for scale in SCALES]
-    apart = seed_range(_numbers(results, FLOAT))
-    return CheckResult(
-        max(medians) - min(medians) < apart,
-        f"Single scales {SCALES[-1] - SCALES[0]} octaves apart end within {max(medians) - min(medians):.3f} bits of "
-        f"each other, seeds of float32 {apart:.3f} apart: which scale it is hardly counts in this network.",
-    )
-
-
+@claim.explanation("A single scale leaves some layer without most of its gradients")
 def single_scales_hurt_some_layer(results: Results) -> CheckResult:
     """Why: at any single scale some layer loses most of its gradients to zero, or saturates."""
     values = {s: [float(np.median(_numbers(results, s, kind))) for kind in ("zeros", "saturated")] for s in SCALES}
@@ -126,44 +138,27 @@ def single_scales_hurt_some_layer(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Any single scale is about as good here")
+def any_scale_is_about_as_good(results: Results) -> CheckResult:
+    """Why so little: in the range of radix 4 any of the single scales is about as good."""
+    medians = [float(np.median(_numbers(results, scale))) for scale in SCALES]
+    apart = seed_range(_numbers(results, FLOAT))
+    return CheckResult(
+        max(medians) - min(medians) < apart,
+        f"Single scales {SCALES[-1] - SCALES[0]} octaves apart end within {max(medians) - min(medians):.3f} bits of "
+        f"each other, seeds of float32 {apart:.3f} apart: which scale it is hardly counts in this network.",
+    )
+
+
+@claim.summary
 def measured(results: Results) -> str:
     """Bits a character, and how far the scales lie apart."""
     octaves = _numbers(results, PER_LAYER, "octaves")
     single = "; ".join(f"one scale {power_of_two(s)} {median_and_range(_numbers(results, s))}" for s in SCALES)
     return (
         f"scale per layer {median_and_range(_numbers(results, PER_LAYER))}; {single}; float32 "
-        f"{median_and_range(_numbers(results, FLOAT))} "
-        f"bits; scales span {np.median(octaves):.0f} octaves"
+        f"{median_and_range(_numbers(results, FLOAT))} bits; scales span {np.median(octaves):.0f} octaves"
     )
 
 
-SUN_2020_GRADSCALE = Claim(
-    id="sun_2020_gradscale",
-    version=1,
-    title="A gradient scale for each layer recovers most of what one for all loses",
-    paper="X. Sun et al.: Ultra-low precision 4-bit training of deep neural networks, NeurIPS 2020",
-    where="section 3.2, figure 3",
-    statement="The scales that the layers' gradients want lie several octaves apart; a scale for each layer, which "
-    "follows its gradient by factors of two (GradScale), recovers most of what one loss scale for all loses.",
-    published="ResNet-18 on ImageNet: one scale loses more than 1.5 %, GradScale about 0.5 %; scales 5 to 6 octaves "
-    "apart "
-    "(read)",
-    experiment=f"A character Transformer of two blocks, {STEPS} steps, output gradients in radix-4 FP4, one phase, all "
-    "else float32: GradScale, and one scale for all layers at three places.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("The scales of the layers lie several octaves apart", scales_lie_apart),
-        Check("A scale for each layer is better than the best single one", per_layer_is_better),
-        Check("It recovers most of what a single scale loses", most_is_recovered),
-    ),
-    measured=measured,
-    explanations=(
-        Check("A single scale leaves some layer without most of its gradients", single_scales_hurt_some_layer),
-        Check("Any single scale is about as good here", any_scale_is_about_as_good),
-    ),
-    budget_seconds=120,
-    limits="Two blocks behind layer norms: gradients lie closer together than in a deep network. The paper compares "
-    "with a dynamic loss scale; a format that saturates never shows it an infinity, so constant scales stand in here.",
-)
+SUN_2020_GRADSCALE = claim.build()

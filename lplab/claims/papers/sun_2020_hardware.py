@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
 
 AREAS = (0.55, 0.545, 0.555)  # as stated, and both ends of what rounds to it: one a seed
@@ -40,6 +42,31 @@ EIGHTS = {
 }
 STRIDES = ("3 × 3", "1 × 1")
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))  # ResNet-50: blocks, and channels inside them
+
+POINTS: tuple[Point, ...] = (
+    *({"mix": mix} for mix in MIXES),
+    *({"mix": mix, "stride": stride} for mix in EIGHTS for stride in STRIDES),
+)
+
+claim = ClaimBuilder(
+    id="sun_2020_hardware",
+    title="Four bits bring more than seven times the products per area: an estimate, as arithmetic",
+    paper=cite("sun_2020"),
+    where="section 6, figure 6c",
+    statement="A unit for INT4 × FP4 needs 55 % of the area of an FP16 unit and does four products at once: 7.3 times "
+    "the products in a given area; mixes with FP8 and FP16 lie between.",
+    published="against FP16: FP8/FP8 2.0, INT4/FP16 1.4, INT4/FP8 2.7, INT4/FP4 7.3, dx FP4 with dW FP8 3.9, all 1 × 1 "
+    "FP8 4.0, bottom 1 × 1 FP8 5.2 (read; model estimates in the paper, too)",
+    experiment="Arithmetic of the model: the area of 55 %, FP8 at twice FP16, three products of equal work, and the "
+    "multiplications of ResNet-50 counted layer by layer. The seeds are the area as stated and both ends of what "
+    "rounds to it.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=5,
+    modelled=True,
+    limits="No chip was timed, neither by the paper nor here: the 55 % and the factor 2 of FP8 are taken from it. "
+    "Memory, the last layers and everything that is no product are left out.",
+)
 
 
 def products(stride: str = "3 × 3") -> dict[str, int]:
@@ -82,6 +109,7 @@ def speed(formats: tuple[str, ...] | str, area: float = AREAS[0], eights: float 
     return len(formats) / (forward + sum((1 - eights) * time + eights / FP8 for time in backward))
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """The speed of a mix and, where layers differ, the share of those with FP8 gradients."""
     mix, area = point["mix"], AREAS[seed]
@@ -92,16 +120,11 @@ def measure(point: Point, seed: int) -> Numbers:
     return {"speed": round(speed(MIXES[FOUR_BITS], area, share), 6), "share": round(share, 6)}
 
 
-POINTS: tuple[Point, ...] = (
-    *({"mix": mix} for mix in MIXES),
-    *({"mix": mix, "stride": stride} for mix in EIGHTS for stride in STRIDES),
-)
-
-
 def _speeds(results: Results, mix: str, **more: str) -> np.ndarray:
     return results.values("speed", mix=mix, **more)
 
 
+@claim.criterion("4 / 0.55 is the 7.3 of the paper")
 def four_bits_bring_seven(results: Results) -> CheckResult:
     """4 / 0.55 rounds to the 7.3 of the paper, and the whole range of areas that round to 55 % stays above 7."""
     speeds = _speeds(results, FOUR_BITS)
@@ -112,6 +135,7 @@ def four_bits_bring_seven(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("The paper's mixes follow from three products of equal work")
 def the_mixes_follow(results: Results) -> CheckResult:
     """Three products of equal work give the paper's other numbers, to 0.1."""
     values = {mix: float(_speeds(results, mix)[0]) for mix in MIXES if mix != FOUR_BITS}
@@ -122,6 +146,7 @@ def the_mixes_follow(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Four bits forward alone bring less than FP8 everywhere")
 def a_step_is_as_slow_as_its_slowest_product(results: Results) -> CheckResult:
     """INT4 forward alone is slower than FP8 throughout: two of three products are gradients."""
     forward, eights = (float(_speeds(results, mix)[0]) for mix in ("INT4/FP16", "FP8/FP8"))
@@ -131,6 +156,7 @@ def a_step_is_as_slow_as_its_slowest_product(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Which 1 × 1 convolutions are “bottom”")
 def bottom_means_reducing(results: Results) -> CheckResult:
     """Which 1 × 1 convolutions the paper calls "bottom": by the speed, the reducing ones of PyTorch's ResNet-50."""
     theirs = PUBLISHED["bottom 1 × 1 FP8"]
@@ -145,6 +171,7 @@ def bottom_means_reducing(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("All 1 × 1 convolutions in FP8")
 def all_pointwise(results: Results) -> CheckResult:
     """All 1 × 1 convolutions with FP8 gradients: near the paper's 4.0, without the convolutions in the shortcuts."""
     values = {stride: float(_speeds(results, "all 1 × 1 FP8", stride=stride)[0]) for stride in STRIDES}
@@ -156,41 +183,11 @@ def all_pointwise(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """The speeds of the mixes, as the model gives them."""
     parts = [f"{mix} {_speeds(results, mix)[0]:.1f}" for mix in MIXES]
     return "; ".join([*parts, f"all 1 × 1 FP8 {_speeds(results, 'all 1 × 1 FP8', stride='3 × 3')[0]:.1f}"]) + " (model)"
 
 
-SUN_2020_HARDWARE = Claim(
-    id="sun_2020_hardware",
-    version=1,
-    title="Four bits bring more than seven times the products per area: an estimate, as arithmetic",
-    paper="X. Sun et al.: Ultra-low precision 4-bit training of deep neural networks, NeurIPS 2020",
-    where="section 6, figure 6c",
-    statement="A unit for INT4 × FP4 needs 55 % of the area of an FP16 unit and does four products at once: 7.3 "
-    "times the "
-    "products in a given area; mixes with FP8 and FP16 lie between.",
-    published="against FP16: FP8/FP8 2.0, INT4/FP16 1.4, INT4/FP8 2.7, INT4/FP4 7.3, dx FP4 with dW FP8 3.9, all 1 × 1 "
-    "FP8 4.0, bottom 1 × 1 FP8 5.2 (read; model estimates in the paper, too)",
-    experiment="Arithmetic of the model: the area of 55 %, FP8 at twice FP16, three products of equal work, and the "
-    "multiplications of ResNet-50 counted layer by layer. The seeds are the area as stated and both ends of what "
-    "rounds to it.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("4 / 0.55 is the 7.3 of the paper", four_bits_bring_seven),
-        Check("The paper's mixes follow from three products of equal work", the_mixes_follow),
-        Check("Four bits forward alone bring less than FP8 everywhere", a_step_is_as_slow_as_its_slowest_product),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Which 1 × 1 convolutions are “bottom”", bottom_means_reducing),
-        Check("All 1 × 1 convolutions in FP8", all_pointwise),
-    ),
-    budget_seconds=5,
-    modelled=True,
-    limits="No chip was timed, neither by the paper nor here: the 55 % and the factor 2 of FP8 are taken from it. "
-    "Memory, the last layers and everything that is no product are left out.",
-)
+SUN_2020_HARDWARE = claim.build()

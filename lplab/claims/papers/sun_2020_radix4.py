@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, median_and_range, power_of_two, within_noise
 from lplab.claims.framework.models import deep_mlp
 from lplab.claims.framework.trainings import cosine, train
@@ -23,6 +25,31 @@ END_LAYERS = ("layers.0", "layers.4")  # 1-6-9
 GOOD_WITHIN = 0.25  # bits above the best scale: still good
 GRADIENTS = "output_gradient_dx"
 FLOAT, ONE_SCALE, PER_LAYER = "float32", "one scale", "scale per layer"
+
+POINTS: tuple[Point, ...] = (
+    {"gradients": FLOAT},
+    {"gradients": ONE_SCALE, "radix": 2, "scale": VANISHING_SCALE},
+    *({"gradients": PER_LAYER, "radix": radix} for radix in RADICES),
+    *({"gradients": ONE_SCALE, "radix": radix, "scale": scale} for radix in RADICES for scale in SCALES),
+)
+
+claim = ClaimBuilder(
+    id="sun_2020_radix4",
+    title="At one scale for all layers radix 4 covers the gradients, radix 2 does not",
+    paper=cite("sun_2020"),
+    where="section 3.1, figure 1a",
+    statement="With one loss scale for the network, gradients in radix-2 FP4 lose 10 to 30 % accuracy, because three "
+    "exponent bits do not cover them; radix 4 doubles the range, and no loss is visible.",
+    published="CIFAR-10, ResNet-18, FP4 for dx alone: radix 2 loses 10–30 % accuracy, radix 4 nothing visible (read)",
+    experiment=f"Five linear layers without normalization on the digits, {STEPS} steps of Adam, all in float32 but for "
+    f"the output gradients: FP4 for dx, FP8 for dW, and one scale for all layers, from {power_of_two(SCALES[0])} to "
+    f"{power_of_two(SCALES[-1])}. How wide the window of good scales is, that is the result.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=150,
+    limits="A small network: the gradients of a deep one spread over more octaves than these. Weights and activations "
+    "stay float32 here, so that nothing but the grid of the gradients differs; the paper's are INT4.",
+)
 
 
 def recipe_of(point: Point) -> Recipe:
@@ -42,6 +69,7 @@ def recipe_of(point: Point) -> Recipe:
     return whole.replace(weight=None, activation=None)
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train once: losses (bits); of the layers' shares of gradients that become zero, the median and the largest."""
     from lplab.training import Recorder
@@ -58,14 +86,6 @@ def measure(point: Point, seed: int) -> Numbers:
         "most_lost": round(max(lost), 6),
         "most_saturated": round(max(cut), 6),
     }
-
-
-POINTS: tuple[Point, ...] = (
-    {"gradients": FLOAT},
-    {"gradients": ONE_SCALE, "radix": 2, "scale": VANISHING_SCALE},
-    *({"gradients": PER_LAYER, "radix": radix} for radix in RADICES),
-    *({"gradients": ONE_SCALE, "radix": radix, "scale": scale} for radix in RADICES for scale in SCALES),
-)
 
 
 def losses(results: Results, radix: int, scale: int | str, number: str = "loss") -> np.ndarray:
@@ -92,6 +112,7 @@ def window(results: Results, radix: int) -> list[int]:
     return list(SCALES[low : high + 1])
 
 
+@claim.criterion("The window of good scales is wider in radix 4")
 def radix_4_is_wider(results: Results) -> CheckResult:
     """The window of good scales: at least four octaves (of the six of range) wider in radix 4."""
     values = {radix: window(results, radix) for radix in RADICES}
@@ -102,6 +123,7 @@ def radix_4_is_wider(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("At scales that are good for radix 4, radix 2 fails")
 def radix_2_loses_where_4_trains(results: Results) -> CheckResult:
     """At some scale that is good for radix 4, radix 2 is clearly worse and has more than ten points more errors."""
     worst = max(window(results, 4), key=lambda scale: float(np.median(losses(results, 2, scale))))
@@ -110,11 +132,11 @@ def radix_2_loses_where_4_trains(results: Results) -> CheckResult:
     return CheckResult(
         clearly_above(two, four) and wrong[1] - wrong[0] > 10,
         f"At {power_of_two(worst)}: radix 4 {median_and_range(four)} bits ({wrong[0]:.0f} % wrong), radix 2 "
-        f"{median_and_range(two)} "
-        f"({wrong[1]:.0f} % wrong).",
+        f"{median_and_range(two)} ({wrong[1]:.0f} % wrong).",
     )
 
 
+@claim.criterion("Radix 4 loses nothing visible")
 def radix_4_loses_nothing(results: Results) -> CheckResult:
     """At its best scale radix 4 stays within the spread of float32: "no visible loss"."""
     four, base = losses(results, 4, best(results, 4)), results.values("loss", gradients=FLOAT)
@@ -122,11 +144,11 @@ def radix_4_loses_nothing(results: Results) -> CheckResult:
     return CheckResult(
         within_noise(four, base),
         f"Radix 4 at its best scale, {power_of_two(best(results, 4))}: {median_and_range(four)} bits; float32 "
-        f"{median_and_range(base)}; with no "
-        f"gradient in the inner layers {median_and_range(nothing)}.",
+        f"{median_and_range(base)}; with no gradient in the inner layers {median_and_range(nothing)}.",
     )
 
 
+@claim.explanation("The windows begin as far apart as the ranges differ")
 def range_is_why(results: Results) -> CheckResult:
     """The windows begin as far apart as the ranges differ, and where radix 2 fails its gradients become zero."""
     low = {radix: window(results, radix)[0] for radix in RADICES}
@@ -135,24 +157,23 @@ def range_is_why(results: Results) -> CheckResult:
     return CheckResult(
         abs(gap - wanted) <= 2 and lost[2] > lost[4],
         f"The good scales begin at {power_of_two(low[4])} in radix 4 and at {power_of_two(low[2])} in radix 2: {gap} "
-        "octaves apart; "
-        f"the ranges differ by {wanted}. At {power_of_two(low[4])}, {100 * lost[4]:.0f} % of a layer's gradients "
-        "become zero "
-        f"in radix 4 and {100 * lost[2]:.0f} % in radix 2.",
+        f"octaves apart; the ranges differ by {wanted}. At {power_of_two(low[4])}, {100 * lost[4]:.0f} % of a layer's "
+        f"gradients become zero in radix 4 and {100 * lost[2]:.0f} % in radix 2.",
     )
 
 
+@claim.explanation("With a scale for each layer radix 2 is as good")
 def a_scale_per_layer_helps_radix_2(results: Results) -> CheckResult:
     """With a scale for each layer range is no longer the problem, and radix 2, the finer grid, is at least as good."""
     four, two = (losses(results, radix, PER_LAYER) for radix in RADICES)
     return CheckResult(
         float(np.median(two)) <= float(np.median(four)),
         f"With a scale for each layer: radix 2 {median_and_range(two)}, radix 4 {median_and_range(four)} bits: the "
-        "finer grid wins where "
-        "range is no longer the problem.",
+        "finer grid wins where range is no longer the problem.",
     )
 
 
+@claim.explanation("Radix 4 pays for its range with a coarser grid")
 def radix_4_is_coarser(results: Results) -> CheckResult:
     """What the range costs: at the best scale of each, radix 4 stays further from float32 than radix 2."""
     values = {r: float(np.median(losses(results, r, best(results, r)))) for r in RADICES}
@@ -166,12 +187,12 @@ def _octaves(good: list[int]) -> int:
 
 
 def _text(good: list[int]) -> str:
-    beyond = (
-        "at least " if good[0] == SCALES[0] or good[-1] == SCALES[-1] else ""
-    )  # the window ends where the sweep does
+    # the window may end where the sweep does
+    beyond = "at least " if good[0] == SCALES[0] or good[-1] == SCALES[-1] else ""
     return f"{power_of_two(good[0])} to {power_of_two(good[-1])}, {beyond}{_octaves(good)} octaves"
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Both windows, and the best loss within them."""
     parts = []
@@ -181,34 +202,4 @@ def measured(results: Results) -> str:
     return "; ".join([*parts, f"float32 {results.median('loss', gradients=FLOAT):.2f}"])
 
 
-SUN_2020_RADIX4 = Claim(
-    id="sun_2020_radix4",
-    version=1,
-    title="At one scale for all layers radix 4 covers the gradients, radix 2 does not",
-    paper="X. Sun et al.: Ultra-low precision 4-bit training of deep neural networks, NeurIPS 2020",
-    where="section 3.1, figure 1a",
-    statement="With one loss scale for the network, gradients in radix-2 FP4 lose 10 to 30 % accuracy, because three "
-    "exponent bits do not cover them; radix 4 doubles the range, and no loss is visible.",
-    published="CIFAR-10, ResNet-18, FP4 for dx alone: radix 2 loses 10–30 % accuracy, radix 4 nothing visible (read)",
-    experiment=f"Five linear layers without normalization on the digits, {STEPS} steps of Adam, all in float32 but "
-    "for the output gradients: FP4 for dx, FP8 for dW, and one scale for all layers, from "
-    f"{power_of_two(SCALES[0])} to {power_of_two(SCALES[-1])}. How wide the window of good scales is, that is the "
-    "result.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("The window of good scales is wider in radix 4", radix_4_is_wider),
-        Check("At scales that are good for radix 4, radix 2 fails", radix_2_loses_where_4_trains),
-        Check("Radix 4 loses nothing visible", radix_4_loses_nothing),
-    ),
-    measured=measured,
-    explanations=(
-        Check("The windows begin as far apart as the ranges differ", range_is_why),
-        Check("With a scale for each layer radix 2 is as good", a_scale_per_layer_helps_radix_2),
-        Check("Radix 4 pays for its range with a coarser grid", radix_4_is_coarser),
-    ),
-    budget_seconds=150,
-    limits="A small network: the gradients of a deep one spread over more octaves than these. Weights and activations "
-    "stay float32 here, so that nothing but the grid of the gradients differs; the paper's are INT4.",
-)
+SUN_2020_RADIX4 = claim.build()

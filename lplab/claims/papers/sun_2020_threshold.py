@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
 from lplab.quantizers.radix4 import reference_radix4
 
@@ -24,6 +26,24 @@ DRAWN: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 SMALL = "gaussian, scale too small"
 GRADIENTS = "gradients of a Transformer"
 LAYERS = ("blocks.0.attention.qkv", "blocks.1.mlp.up", "blocks.2.mlp.down")
+
+POINTS: tuple[Point, ...] = tuple({"distribution": name} for name in (*DRAWN, SMALL, GRADIENTS))
+
+claim = ClaimBuilder(
+    id="sun_2020_threshold",
+    title="Radix-4 rounding has the least error with thresholds at 4^n / 1.6",
+    paper=cite("sun_2020"),
+    where="section 3.1, equation 1 and figure 2b",
+    statement="Between two neighbouring powers of four the threshold 4^n / 1.6, their arithmetic middle, minimises the "
+    "mean squared error of a tensor.",
+    published="least mean squared error at 1.6 (figure 2b, read)",
+    experiment=f"The procedure of figure 2c with multipliers from 1.0 to 2.4 on {COUNT:,} numbers of three "
+    "distributions, scaled so that the largest lies near 64.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=30,
+    limits="Errors of single tensors: what they do to a training is asked by sun_2020_two_phase and sun_2020_ablation.",
+)
 
 
 def samples(name: str, seed: int) -> np.ndarray:
@@ -60,6 +80,7 @@ def error(x: np.ndarray, multiplier: float) -> tuple[float, float]:
     return float(np.mean(wrong**2) / np.mean(x**2)), float(np.mean(wrong * np.sign(x)) / np.mean(np.abs(x)))
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """The error at every multiplier, where it is least (to 0.01), and where rounding keeps the mean magnitude."""
     x = samples(point["distribution"], seed)
@@ -72,13 +93,11 @@ def measure(point: Point, seed: int) -> Numbers:
     return {**values, "best": best, "bias": round(biases[PUBLISHED], 8), "unbiased": unbiased}
 
 
-POINTS: tuple[Point, ...] = tuple({"distribution": name} for name in (*DRAWN, SMALL, GRADIENTS))
-
-
 def _numbers(results: Results, number: str, name: str) -> np.ndarray:
     return results.values(number, distribution=name)
 
 
+@claim.criterion("The error is least at 1.6 for three distributions")
 def least_at_the_midpoint(results: Results) -> CheckResult:
     """For each of the three distributions, on every seed, the error is least within 0.03 of 1.6."""
     best = {name: _numbers(results, "best", name) for name in DRAWN}
@@ -87,6 +106,7 @@ def least_at_the_midpoint(results: Results) -> CheckResult:
     return CheckResult(off < 0.031, f"The error is least at a multiplier of {text}.")
 
 
+@claim.criterion("It grows on both sides")
 def further_away_is_worse(results: Results) -> CheckResult:
     """The error rises on both sides of 1.6: at 1.0 and at 2.2 it is clearly larger."""
     worse = []
@@ -101,6 +121,7 @@ def further_away_is_worse(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("At a scale that is too small another multiplier is best")
 def zero_is_no_midpoint(results: Results) -> CheckResult:
     """The one threshold that is not halfway, the one to zero, counts where the scale is too small: another best."""
     best = _numbers(results, "best", SMALL)
@@ -111,6 +132,7 @@ def zero_is_no_midpoint(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The least error is not freedom from bias: magnitudes shrink")
 def least_error_is_not_no_bias(results: Results) -> CheckResult:
     """At 1.6 the magnitudes of all but the uniform distribution shrink."""
     bias = {name: float(np.median(_numbers(results, "bias", name))) for name in DRAWN}
@@ -124,6 +146,7 @@ def least_error_is_not_no_bias(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Real gradients at a scale of their own behave alike")
 def real_gradients_too(results: Results) -> CheckResult:
     """Real output gradients, at a scale of their own layer, lie within 0.1 of the published multiplier."""
     best = _numbers(results, "best", GRADIENTS)
@@ -140,35 +163,10 @@ def _range(values: np.ndarray) -> str:
     return f"{low:.2f}" if low == high else f"{low:.2f}–{high:.2f}"
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """The best multiplier of each distribution."""
     return "; ".join(f"{name} {_range(_numbers(results, 'best', name))}" for name in DRAWN)
 
 
-SUN_2020_THRESHOLD = Claim(
-    id="sun_2020_threshold",
-    version=1,
-    title="Radix-4 rounding has the least error with thresholds at 4^n / 1.6",
-    paper="X. Sun et al.: Ultra-low precision 4-bit training of deep neural networks, NeurIPS 2020",
-    where="section 3.1, equation 1 and figure 2b",
-    statement="Between two neighbouring powers of four the threshold 4^n / 1.6, their arithmetic middle, minimises the "
-    "mean squared error of a tensor.",
-    published="least mean squared error at 1.6 (figure 2b, read)",
-    experiment=f"The procedure of figure 2c with multipliers from 1.0 to 2.4 on {COUNT:,} numbers of three "
-    "distributions, scaled so that the largest lies near 64.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("The error is least at 1.6 for three distributions", least_at_the_midpoint),
-        Check("It grows on both sides", further_away_is_worse),
-    ),
-    measured=measured,
-    explanations=(
-        Check("At a scale that is too small another multiplier is best", zero_is_no_midpoint),
-        Check("The least error is not freedom from bias: magnitudes shrink", least_error_is_not_no_bias),
-        Check("Real gradients at a scale of their own behave alike", real_gradients_too),
-    ),
-    budget_seconds=30,
-    limits="Errors of single tensors: what they do to a training is asked by sun_2020_two_phase and sun_2020_ablation.",
-)
+SUN_2020_THRESHOLD = claim.build()

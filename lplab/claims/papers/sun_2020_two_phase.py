@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, seed_range
 from lplab.claims.framework.trainings import cosine, one_thread, train
 
@@ -20,7 +22,29 @@ SWITCHES: dict[str, dict[str, Any]] = {
 }
 GROWN = 10.0  # "orders of magnitude": at least one
 
+POINTS: tuple[Point, ...] = tuple({"recipe": name} for name in (FLOAT, *SWITCHES))
 
+claim = ClaimBuilder(
+    id="sun_2020_two_phase",
+    title="Two phases of rounding keep batch norms in place, one lets them drift",
+    paper=cite("sun_2020"),
+    where="sections 3.3 and 4, figures 4 and 5",
+    statement="Gradients that are rounded in one phase for both products bias dW; running means of batch norms grow to "
+    "thousands, and accuracy falls. Rounded in two phases they stay near those of float32.",
+    published="ResNet-18 on ImageNet: one phase loses more than 4.5 %, two phases about 1 %; running means reach "
+    "thousands with one phase; measuring them anew makes the loss flat again (read)",
+    experiment=f"The residual net with batch norms on the digits, {STEPS} steps: the whole INT4/FP4 recipe with one "
+    "phase and with two, INT4 forward alone, and float32.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=90,
+    limits="Seven layers for 120 steps: the paper's networks have 18 and 50 layers and some hundred thousand steps, "
+    "over which a small bias adds up. The character Transformer, which has no batch norms, tells one phase from two: "
+    "see sun_2020_ablation.",
+)
+
+
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train the residual net on the digits once.
 
@@ -49,13 +73,11 @@ def measure(point: Point, seed: int) -> Numbers:
     return values
 
 
-POINTS: tuple[Point, ...] = tuple({"recipe": name} for name in (FLOAT, *SWITCHES))
-
-
 def _numbers(results: Results, name: str, number: str = "loss") -> np.ndarray:
     return results.values(number, recipe=name)
 
 
+@claim.criterion("Running means grow tenfold with one phase, not with two")
 def means_grow_with_one_phase(results: Results) -> CheckResult:
     """With one phase the largest running mean is ten times that of float32, with two phases it is not."""
     means = {name: float(np.median(_numbers(results, name, "mean"))) for name in (FLOAT, SINGLE, TWO)}
@@ -67,6 +89,7 @@ def means_grow_with_one_phase(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("One phase is clearly worse than two")
 def one_phase_is_worse(results: Results) -> CheckResult:
     """One phase ends clearly above two."""
     one, two = _numbers(results, SINGLE), _numbers(results, TWO)
@@ -78,6 +101,7 @@ def one_phase_is_worse(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Batch norms measured anew bring one phase back")
 def retuning_recovers_one_phase(results: Results) -> CheckResult:
     """One phase clearly loses against two, and batch norms measured anew take back most of that."""
     one, two = _numbers(results, SINGLE), _numbers(results, TWO)
@@ -91,6 +115,7 @@ def retuning_recovers_one_phase(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The gap between one and two phases is smaller than that of seeds")
 def no_room_to_differ(results: Results) -> CheckResult:
     """Why: the gap between one phase and two lies within what the seeds of either differ by."""
     one, two = _numbers(results, SINGLE), _numbers(results, TWO)
@@ -104,6 +129,7 @@ def no_room_to_differ(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Both phases shrink gradients alike")
 def both_shrink(results: Results) -> CheckResult:
     """Rounding makes gradients smaller on average in both phases: two of them do not centre the error."""
     single = float(np.median(_numbers(results, SINGLE, "shrink_dx")))  # one phase: the same rounding for dx and dW
@@ -115,6 +141,7 @@ def both_shrink(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Test losses and the largest running means."""
     parts = [f"{name} {median_and_range(_numbers(results, name), 3)}" for name in (FLOAT, FORWARD, SINGLE, TWO)]
@@ -122,33 +149,4 @@ def measured(results: Results) -> str:
     return "; ".join(parts) + f" bits; largest running means {means[0]}, {means[1]} and {means[2]} (float32, one, two)"
 
 
-SUN_2020_TWO_PHASE = Claim(
-    id="sun_2020_two_phase",
-    version=1,
-    title="Two phases of rounding keep batch norms in place, one lets them drift",
-    paper="X. Sun et al.: Ultra-low precision 4-bit training of deep neural networks, NeurIPS 2020",
-    where="sections 3.3 and 4, figures 4 and 5",
-    statement="Gradients that are rounded in one phase for both products bias dW; running means of batch norms grow "
-    "to thousands, and accuracy falls. Rounded in two phases they stay near those of float32.",
-    published="ResNet-18 on ImageNet: one phase loses more than 4.5 %, two phases about 1 %; running means reach "
-    "thousands with one phase; measuring them anew makes the loss flat again (read)",
-    experiment=f"The residual net with batch norms on the digits, {STEPS} steps: the whole INT4/FP4 recipe with one "
-    "phase and with two, INT4 forward alone, and float32.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("Running means grow tenfold with one phase, not with two", means_grow_with_one_phase),
-        Check("One phase is clearly worse than two", one_phase_is_worse),
-        Check("Batch norms measured anew bring one phase back", retuning_recovers_one_phase),
-    ),
-    measured=measured,
-    explanations=(
-        Check("The gap between one and two phases is smaller than that of seeds", no_room_to_differ),
-        Check("Both phases shrink gradients alike", both_shrink),
-    ),
-    budget_seconds=90,
-    limits="Seven layers for 120 steps: the paper's networks have 18 and 50 layers and some hundred thousand steps, "
-    "over which a small bias adds up. The character Transformer, which has no batch norms, tells one phase from two: "
-    "see sun_2020_ablation.",
-)
+SUN_2020_TWO_PHASE = claim.build()

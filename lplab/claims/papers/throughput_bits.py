@@ -6,8 +6,10 @@ whole network gets. Each is computed here for itself. Nothing is timed.
 
 from __future__ import annotations
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.bibliography import PAPERS
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.compare import join_words, low_to_high
 from lplab.hardware import accelerators, compute, multiplier
 
 AREA, MAC, LAW, PEAK, STEP = "multiplier", "multiplier and adder", "quadratic law", "peak", "whole network"
@@ -24,7 +26,40 @@ BITS = {"32 to 8": (32, 8), "16 to 8": (16, 8), "8 to 4": (8, 4)}
 NETWORKS, BATCH = ("resnet50", "bert_base"), 256
 DENSITY = "4-bit unit of 2020"
 
+POINTS: tuple[Point, ...] = (
+    *({"what": what, "from": which} for what in (LAW, AREA) for which in BITS),
+    *({"what": MAC, "from": which} for which in ("32 to 8", "16 to 8")),
+    {"what": AREA, "from": DENSITY},
+    *({"what": PEAK, "from": which} for which in PEAKS),
+    *(
+        {"what": STEP, "from": name, "wide": wide, "fused": fused}
+        for name in NETWORKS
+        for wide in ("fp32", "bf16")
+        for fused in (False, True)
+    ),
+)
 
+claim = ClaimBuilder(
+    id="throughput_bits",
+    title="Throughput grows with the square of the bits: as an area, partly as a peak, not for a network",
+    paper="IBM Research: precision scaling (2018–2021); " + PAPERS["sun_2020"].short_citation,
+    where="abstracts and blog",
+    statement="Fewer bits bring quadratically more: over 10 times from 32 to 8 bits, 4 times from 8 to 4, and a 4-bit "
+    "unit has over 7 times the compute density of FP16.",
+    published="over 10 × from 32 to 8 bits, 4 × from 8 to 4 bits, over 7 × density of the 4-bit unit (read as "
+    "abstracts; the parts of the 7 are recalled)",
+    experiment="Arithmetic, the same at every run: published dense peaks of chips, areas of multipliers in 45 nm, and "
+    "the time of every layer of two networks on an H100.",
+    points=POINTS,
+    seeds=(0,),
+    budget_seconds=5,
+    modelled=True,
+    limits="Peak and area, not training time. Areas are of 45 nm, with two points for two coefficients. Nothing is "
+    "timed.",
+)
+
+
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """How many times as much the narrow numbers give."""
     return {"times": round(float(_times(point)), 6)}
@@ -56,20 +91,6 @@ def _of_circuits(what: str, which: str) -> float:
     return wide.um2 / narrow.um2
 
 
-POINTS: tuple[Point, ...] = (
-    *({"what": what, "from": which} for what in (LAW, AREA) for which in BITS),
-    *({"what": MAC, "from": which} for which in ("32 to 8", "16 to 8")),
-    {"what": AREA, "from": DENSITY},
-    *({"what": PEAK, "from": which} for which in PEAKS),
-    *(
-        {"what": STEP, "from": name, "wide": wide, "fused": fused}
-        for name in NETWORKS
-        for wide in ("fp32", "bf16")
-        for fused in (False, True)
-    ),
-)
-
-
 def _value(results: Results, what: str, which: str, **more: object) -> float:
     return float(results.values("times", what=what, **{"from": which}, **more)[0])
 
@@ -78,16 +99,18 @@ def _steps(results: Results, wide: str, fused: bool) -> list[float]:
     return [_value(results, STEP, name, wide=wide, fused=fused) for name in NETWORKS]
 
 
+@claim.criterion("Over 10 times from 32 to 8 bits")
 def ten_from_32_to_8(results: Results) -> CheckResult:
     """As a peak and as an area, 8 bits give more than ten times 32 bits."""
     peak, area = _value(results, PEAK, "h100 fp32 fp8"), _value(results, AREA, "32 to 8")
     return CheckResult(
         peak > 10 and area > 10,
-        f"From FP32 to FP8: the peak of an H100 grows {peak:.0f} times (its FP32 has no tensor cores), and "
-        f"{area:.0f} multipliers of 1-4-3 fit in the place of one of FP32.",
+        f"From FP32 to FP8: the peak of an H100 grows {peak:.0f} times (its FP32 has no tensor cores), and {area:.0f} "
+        "multipliers of 1-4-3 fit in the place of one of FP32.",
     )
 
 
+@claim.criterion("4 times from 8 to 4 bits")
 def four_from_8_to_4(results: Results) -> CheckResult:
     """IBM's chip does four times as many products in INT4 as in FP8, and the law says four."""
     law, peak = _value(results, LAW, "8 to 4"), _value(results, PEAK, "ibm fp8 int4")
@@ -97,12 +120,14 @@ def four_from_8_to_4(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Over 7 times the density")
 def seven_times_the_density(results: Results) -> CheckResult:
     """Four products at once on 55 % of the area."""
     density = _value(results, AREA, DENSITY)
     return CheckResult(density > 7, f"The 4-bit unit of 2020 does {density:.1f} times the products of FP16 on an area.")
 
 
+@claim.explanation("Peaks of GPUs grow with the bits, not with their square")
 def peaks_of_gpus_are_linear(results: Results) -> CheckResult:
     """GPUs double where the law says four."""
     values = {name: _value(results, PEAK, name) for name in ("h100 fp16 fp8", "b200 fp8 fp4", "ibm fp16 fp8")}
@@ -113,6 +138,7 @@ def peaks_of_gpus_are_linear(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The square ends at the adder")
 def the_sum_stays(results: Results) -> CheckResult:
     """A multiplier shrinks by the square, but the adder behind it does not."""
     alone, both = (_value(results, what, "16 to 8") for what in (AREA, MAC))
@@ -123,13 +149,14 @@ def the_sum_stays(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("A whole network gains less")
 def networks_gain_less(results: Results) -> CheckResult:
     """Norms, activations and conversions go to memory in 16 bits, whatever the products do."""
     peaks = {"fp32": _value(results, PEAK, "h100 fp32 fp8"), "bf16": _value(results, PEAK, "h100 fp16 fp8")}
     numbers = {(w, fused): _steps(results, w, fused) for w in peaks for fused in (False, True)}
     parts = [
-        f"against {wide.upper()} {_range(numbers[wide, False])} times as fast ({_range(numbers[wide, True])} if all of "
-        f"this is done on the way; the peak grows {peaks[wide]:.0f} times)"
+        f"against {wide.upper()} {low_to_high(numbers[wide, False])} times as fast ({low_to_high(numbers[wide, True])} "
+        f"if all of this is done on the way; the peak grows {peaks[wide]:.0f} times)"
         for wide in peaks
     ]
     return CheckResult(
@@ -139,14 +166,11 @@ def networks_gain_less(results: Results) -> CheckResult:
     )
 
 
-def _range(values: list[float]) -> str:
-    return f"{min(values):.1f}–{max(values):.1f}"
-
-
+@claim.summary
 def measured(results: Results) -> str:
     """Law, area, peak and whole network from 32 to 8 bits."""
     law, area = (_value(results, what, "32 to 8") for what in (LAW, AREA))
-    networks = _range(_steps(results, "fp32", False) + _steps(results, "fp32", True))
+    networks = low_to_high(_steps(results, "fp32", False) + _steps(results, "fp32", True))
     return (
         f"32 → 8 bits: law {law:.0f} ×, multipliers on an area {area:.0f} ×, peak of H100 "
         f"{_value(results, PEAK, 'h100 fp32 fp8'):.0f} ×, whole networks {networks} ×; 8 → 4 bits: peak of IBM's chip "
@@ -154,35 +178,4 @@ def measured(results: Results) -> str:
     )
 
 
-THROUGHPUT_BITS = Claim(
-    id="throughput_bits",
-    version=1,
-    title="Throughput grows with the square of the bits: as an area, partly as a peak, not for a network",
-    paper="IBM Research: precision scaling (2018–2021); X. Sun et al., NeurIPS 2020",
-    where="abstracts and blog",
-    statement="Fewer bits bring quadratically more: over 10 times from 32 to 8 bits, 4 times from 8 to 4, and a 4-bit "
-    "unit has over 7 times the compute density of FP16.",
-    published="over 10 × from 32 to 8 bits, 4 × from 8 to 4 bits, over 7 × density of the 4-bit unit (read as "
-    "abstracts; "
-    "the parts of the 7 are recalled)",
-    experiment="Arithmetic, the same at every run: published dense peaks of chips, areas of multipliers in 45 nm, and "
-    "the time of every layer of two networks on an H100.",
-    points=POINTS,
-    seeds=(0,),
-    measure=measure,
-    criteria=(
-        Check("Over 10 times from 32 to 8 bits", ten_from_32_to_8),
-        Check("4 times from 8 to 4 bits", four_from_8_to_4),
-        Check("Over 7 times the density", seven_times_the_density),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Peaks of GPUs grow with the bits, not with their square", peaks_of_gpus_are_linear),
-        Check("The square ends at the adder", the_sum_stays),
-        Check("A whole network gains less", networks_gain_less),
-    ),
-    budget_seconds=5,
-    modelled=True,
-    limits="Peak and area, not training time. Areas are of 45 nm, with two points for two coefficients. Nothing is "
-    "timed.",
-)
+THROUGHPUT_BITS = claim.build()

@@ -13,7 +13,9 @@ import numpy as np
 from lplab import arithmetic
 from lplab import formats as F
 from lplab.arithmetic import Accumulator
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
 from lplab.claims.framework.trainings import one_thread, train
 
@@ -22,6 +24,34 @@ LONG, SHORT, ONE_SIGN = "update", "forward", "update, one sign"
 CHUNKS = {LONG: (1, 4, 16, 32, 64, 128, 256, 1024, 4096, 16_384), SHORT: (1, 4, 16, 64)}
 LENGTHS = (1024, 16_384)  # of the sums of the update product that are measured
 VALLEY = (16, 32, 64, 128, 256)
+
+POINTS: tuple[Point, ...] = (
+    *(
+        {"product": LONG, "length": length, "chunk": chunk}
+        for length in LENGTHS
+        for chunk in CHUNKS[LONG]
+        if chunk <= length
+    ),
+    *({"product": ONE_SIGN, "length": LENGTHS[-1], "chunk": chunk} for chunk in CHUNKS[LONG]),
+    *({"product": SHORT, "chunk": chunk} for chunk in CHUNKS[SHORT]),
+)
+
+claim = ClaimBuilder(
+    id="wang_2018_chunks",
+    title="The weight gradient has long sums: its error is least with chunks in the middle",
+    paper=cite("wang_2018"),
+    where="discussion of the chunk size (second-hand)",
+    statement="The product that gives the weight gradient, with a sum over batch and positions, is the most sensitive "
+    "to the rounding of additions; chunks of 64 to 256 have the least error there.",
+    published="least error with chunks of 64 to 256 (second-hand: notes by others)",
+    experiment=f"Operands of a 3 × 3 convolution after {STEPS} steps of training, in FP8 1-5-2: its weight gradient "
+    f"(sums of {LENGTHS[-1]:,}) and its forward product (sums of 72), every addition rounded to 1-6-9.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=60,
+    limits="One layer of a small net. Behind a batch norm the output gradients have mean zero, so sums grow slowly and "
+    "the best chunk is shorter than that of numbers with a mean.",
+)
 
 
 @cache
@@ -56,6 +86,7 @@ def operands(seed: int) -> dict[str, np.ndarray]:
     return {name: np.ascontiguousarray(fp8.quantize(part).numpy()) for name, part in parts.items()}
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """The relative error of a product, every addition rounded to 1-6-9, against exact sums of the same operands."""
     parts = operands(seed)
@@ -71,18 +102,6 @@ def measure(point: Point, seed: int) -> Numbers:
     return {"error": round(float(error), 6), "length": float(a.shape[1])}
 
 
-POINTS: tuple[Point, ...] = (
-    *(
-        {"product": LONG, "length": length, "chunk": chunk}
-        for length in LENGTHS
-        for chunk in CHUNKS[LONG]
-        if chunk <= length
-    ),
-    *({"product": ONE_SIGN, "length": LENGTHS[-1], "chunk": chunk} for chunk in CHUNKS[LONG]),
-    *({"product": SHORT, "chunk": chunk} for chunk in CHUNKS[SHORT]),
-)
-
-
 def curve(results: Results, product: str = LONG) -> dict[int, np.ndarray]:
     """Chunk → errors of the product with the longest sums, over the seeds."""
     chunks = results.along("chunk", product=product, length=LENGTHS[-1])
@@ -94,6 +113,7 @@ def best(errors: dict[int, np.ndarray]) -> int:
     return min(errors, key=lambda chunk: float(np.median(errors[chunk])))
 
 
+@claim.criterion("The error has a valley over the chunk")
 def valley(results: Results) -> CheckResult:
     """On every seed the error falls at least tenfold from chunk 1 to its least, and rises tenfold to the whole sum."""
     errors = curve(results)
@@ -104,6 +124,7 @@ def valley(results: Results) -> CheckResult:
     return CheckResult(bool((ends.min(axis=0) > 10 * least).all()), f"Error of the weight gradient, by chunk: {text}.")
 
 
+@claim.criterion("Its bottom lies in the middle")
 def bottom_is_in_the_middle(results: Results) -> CheckResult:
     """Every seed has its least error between 16 and 256; at 64, which the paper uses, it is at most half as much again.
 
@@ -121,6 +142,7 @@ def bottom_is_in_the_middle(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Short sums are flat")
 def short_sums_are_flat(results: Results) -> CheckResult:
     """The forward product, with 72 terms a sum: small at every chunk, also without chunks."""
     values = np.array([results.values("error", product=SHORT, chunk=chunk) for chunk in CHUNKS[SHORT]])
@@ -131,6 +153,7 @@ def short_sums_are_flat(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Products of one sign have their best chunk at √n")
 def numbers_with_a_mean_need_longer_chunks(results: Results) -> CheckResult:
     """Why the best chunk is below √n: the products have both signs. With one sign it is √n, and chunks matter more."""
     both, one = curve(results), curve(results, ONE_SIGN)
@@ -142,6 +165,7 @@ def numbers_with_a_mean_need_longer_chunks(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Without chunks the error grows with the length")
 def error_grows_with_the_length(results: Results) -> CheckResult:
     """Without chunks sixteen times as many terms have at least four times the error."""
     short = float(np.median(results.values("error", product=LONG, length=LENGTHS[0], chunk=1)))
@@ -152,6 +176,7 @@ def error_grows_with_the_length(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Errors of the long sums, medians."""
     errors = curve(results)
@@ -159,33 +184,4 @@ def measured(results: Results) -> str:
     return f"sums of {LENGTHS[-1]:,}: {text}"
 
 
-WANG_2018_CHUNKS = Claim(
-    id="wang_2018_chunks",
-    version=1,
-    title="The weight gradient has long sums: its error is least with chunks in the middle",
-    paper="N. Wang, J. Choi, D. Brand, C.-Y. Chen, K. Gopalakrishnan: Training deep neural networks with 8-bit "
-    "floating point numbers, NeurIPS 2018",
-    where="discussion of the chunk size (second-hand)",
-    statement="The product that gives the weight gradient, with a sum over batch and positions, is the most "
-    "sensitive to "
-    "the rounding of additions; chunks of 64 to 256 have the least error there.",
-    published="least error with chunks of 64 to 256 (second-hand: notes by others)",
-    experiment=f"Operands of a 3 × 3 convolution after {STEPS} steps of training, in FP8 1-5-2: its weight gradient "
-    f"(sums of {LENGTHS[-1]:,}) and its forward product (sums of 72), every addition rounded to 1-6-9.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("The error has a valley over the chunk", valley),
-        Check("Its bottom lies in the middle", bottom_is_in_the_middle),
-        Check("Short sums are flat", short_sums_are_flat),
-    ),
-    measured=measured,
-    explanations=(
-        Check("Products of one sign have their best chunk at √n", numbers_with_a_mean_need_longer_chunks),
-        Check("Without chunks the error grows with the length", error_grows_with_the_length),
-    ),
-    budget_seconds=60,
-    limits="One layer of a small net. Behind a batch norm the output gradients have mean zero, so sums grow slowly and "
-    "the best chunk is shorter than that of numbers with a mean.",
-)
+WANG_2018_CHUNKS = claim.build()

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, median_and_range, within_noise
 from lplab.claims.framework.trainings import cosine, one_thread, train
 
@@ -16,6 +18,29 @@ if TYPE_CHECKING:
 STEPS = {"transformer": 200, "resnet": 300}
 VARIANTS = ("float32", "fp8", "fp8 ends")
 UNITS = {"transformer": ("loss", 2, " bits a character"), "resnet": ("error", 1, " % wrong")}
+
+POINTS: tuple[Point, ...] = (
+    *({"task": "transformer", "recipe": way} for way in VARIANTS),
+    *({"task": "resnet", "rate": "cosine", "recipe": way} for way in VARIANTS),  # else its seeds lie ten points apart
+)
+
+claim = ClaimBuilder(
+    id="wang_2018_fp8",
+    title="FP8 for all operands trains as float32 does, with 16 bits for the first and the last layer",
+    paper=cite("wang_2018"),
+    where="abstract; table 1 and the study of the last layer (second-hand)",
+    statement="FP8 (1-5-2) for the operands of all products trains without loss of accuracy; the last layer, whose "
+    "error the softmax amplifies, and the first are kept in 16 bits.",
+    published="without loss of accuracy (abstract, read); test error in %, float32 and FP8: CIFAR10-ResNet 7.23, 7.79; "
+    "ResNet-50 27.86, 28.28 (recalled, not checked)",
+    experiment=f"The character Transformer, {STEPS['transformer']} steps, and a residual net on cluttered digits, "
+    f"{STEPS['resnet']} steps: float32, the recipe of 2018, and the same with first and last layer in FP8.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=150,
+    limits="Sums are float32's here; wang_2018_training rounds them. Short trainings of small networks, far from the "
+    "accuracy at which the last half point is lost.",
+)
 
 
 def recipe(way: str) -> Recipe:
@@ -27,6 +52,7 @@ def recipe(way: str) -> Recipe:
     return recipes.get("fp8_2018", first_last="fp8_152" if way == "fp8 ends" else "dlfloat16")
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train; then, with the weights at the end, what FP8 for the ends alone does to the answers."""
     steps = STEPS[point["task"]]
@@ -57,12 +83,6 @@ def ends_alone(trainer: Trainer, inputs: Any) -> dict[str, float]:
     return values
 
 
-POINTS: tuple[Point, ...] = (
-    *({"task": "transformer", "recipe": way} for way in VARIANTS),
-    *({"task": "resnet", "rate": "cosine", "recipe": way} for way in VARIANTS),  # else its seeds lie ten points apart
-)
-
-
 def _of(results: Results, task: str, way: str, number: str = "") -> np.ndarray:
     return results.values(number or UNITS[task][0], task=task, recipe=way)
 
@@ -71,6 +91,7 @@ def _text(results: Results, task: str, way: str) -> str:
     return median_and_range(_of(results, task, way), UNITS[task][1], UNITS[task][2])
 
 
+@claim.criterion("FP8 is as good as float32")
 def fp8_is_as_good(results: Results) -> CheckResult:
     """On both networks the recipe ends within the spread of float32."""
     fine = [within_noise(_of(results, task, "fp8"), _of(results, task, "float32")) for task in STEPS]
@@ -78,6 +99,7 @@ def fp8_is_as_good(results: Results) -> CheckResult:
     return CheckResult(all(fine), f"{'; '.join(text)}.")
 
 
+@claim.criterion("First and last layer in FP8 are visibly worse")
 def ends_need_sixteen_bits(results: Results) -> CheckResult:
     """With the ends in FP8, too, at least one of the networks is clearly worse than with the ends in 16 bits."""
     worse = [clearly_above(_of(results, task, "fp8 ends"), _of(results, task, "fp8")) for task in STEPS]
@@ -85,6 +107,7 @@ def ends_need_sixteen_bits(results: Results) -> CheckResult:
     return CheckResult(any(worse), f"First and last layer in FP8, too: {'; '.join(text)}.")
 
 
+@claim.explanation("FP8 ends do move the outputs")
 def ends_move_outputs(results: Results) -> CheckResult:
     """What FP8 ends do to outputs of a trained network, against 1-6-9: over thirty times as much."""
     moved = {f: float(np.median(_of(results, "transformer", "float32", f"moved_{f}"))) for f in ("fp8", "fp16")}
@@ -95,6 +118,7 @@ def ends_move_outputs(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("But answers change without getting worse")
 def yet_training_makes_up_for_it(results: Results) -> CheckResult:
     """Why it does no visible harm here: the answers that change are many, those that get worse few."""
     changed = float(np.median(_of(results, "transformer", "float32", "changed_fp8")))
@@ -108,6 +132,7 @@ def yet_training_makes_up_for_it(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Both networks, median and spread."""
     parts = (
@@ -119,33 +144,4 @@ def measured(results: Results) -> str:
     return "; ".join(parts)
 
 
-WANG_2018_FP8 = Claim(
-    id="wang_2018_fp8",
-    version=1,
-    title="FP8 for all operands trains as float32 does, with 16 bits for the first and the last layer",
-    paper="N. Wang, J. Choi, D. Brand, C.-Y. Chen, K. Gopalakrishnan: Training deep neural networks with 8-bit "
-    "floating point numbers, NeurIPS 2018",
-    where="abstract; table 1 and the study of the last layer (second-hand)",
-    statement="FP8 (1-5-2) for the operands of all products trains without loss of accuracy; the last layer, whose "
-    "error "
-    "the softmax amplifies, and the first are kept in 16 bits.",
-    published="without loss of accuracy (abstract, read); test error in %, float32 and FP8: CIFAR10-ResNet 7.23, 7.79; "
-    "ResNet-50 27.86, 28.28 (recalled, not checked)",
-    experiment=f"The character Transformer, {STEPS['transformer']} steps, and a residual net on cluttered digits, "
-    f"{STEPS['resnet']} steps: float32, the recipe of 2018, and the same with first and last layer in FP8.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("FP8 is as good as float32", fp8_is_as_good),
-        Check("First and last layer in FP8 are visibly worse", ends_need_sixteen_bits),
-    ),
-    measured=measured,
-    explanations=(
-        Check("FP8 ends do move the outputs", ends_move_outputs),
-        Check("But answers change without getting worse", yet_training_makes_up_for_it),
-    ),
-    budget_seconds=150,
-    limits="Sums are float32's here; wang_2018_training rounds them. Short trainings of small networks, far from the "
-    "accuracy at which the last half point is lost.",
-)
+WANG_2018_FP8 = claim.build()

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.arithmetic import Accumulator
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, median_and_range, within_noise
 from lplab.claims.framework.trainings import one_thread, train
 from lplab.formats import FloatFormat
@@ -28,6 +30,26 @@ SUMS = ("float32", "chunk 1", "chunk 64", "short, chunk 1")
 SHORT_FORMAT = FloatFormat(exponent_bits=6, mantissa_bits=4)  # stops 32 times earlier than 1-6-9
 WATCHED = "blocks.0.conv1.weight"
 
+POINTS: tuple[Point, ...] = tuple({"sums": sums} for sums in SUMS)
+
+claim = ClaimBuilder(
+    id="wang_2018_training",
+    title="FP8 training with sums in 16 bits needs chunks",
+    paper=cite("wang_2018"),
+    where="abstract; figures of the training curves (second-hand)",
+    statement="With sums in 16 bits (1-6-9) FP8 training loses accuracy or fails if the sums have no chunks; with "
+    "chunks of 64 it ends where float32 does.",
+    published="chunk-based accumulation makes 16-bit sums possible without loss of accuracy (abstract, read); without "
+    "it the training fails (recalled, not checked)",
+    experiment=f"A residual net of width {WIDTH} on cluttered digits, {STEPS} steps of {BATCH} images, all operands in "
+    f"FP8, every addition rounded; sums of weight gradients with {LENGTH:,} terms in the first stage.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=180,
+    limits="Loss of the training batches: running statistics of batch norms do not settle in so few steps. The sums of "
+    "large networks are ten to fifty times as long, and their trainings ten thousand times.",
+)
+
 
 def accumulator(sums: str) -> Accumulator | None:
     """How sums are carried out: the machine's own, or in 1-6-9 or 1-6-4.
@@ -41,6 +63,7 @@ def accumulator(sums: str) -> Accumulator | None:
     return Accumulator(SHORT_FORMAT if sums.startswith("short") else "dlfloat16", chunk=chunk, rounding="nearest_away")
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train a small residual net; its losses, and how wrong the weight gradient of a long sum is at the end.
 
@@ -82,13 +105,11 @@ def _gradient(trainer: Trainer, sums: str, batch: Any) -> Tensor:
     return values
 
 
-POINTS: tuple[Point, ...] = tuple({"sums": sums} for sums in SUMS)
-
-
 def _of(results: Results, sums: str, number: str = "train_loss") -> np.ndarray:
     return results.values(number, sums=sums)
 
 
+@claim.criterion("Chunks of 64 are as good as float32 sums")
 def chunks_are_as_good(results: Results) -> CheckResult:
     """With chunks of 64 the training ends as with float32 sums, within the spread of the seeds."""
     chunks, base = _of(results, "chunk 64"), _of(results, "float32")
@@ -98,6 +119,7 @@ def chunks_are_as_good(results: Results) -> CheckResult:
     )
 
 
+@claim.criterion("Without chunks the training is clearly worse")
 def no_chunks_fail(results: Results) -> CheckResult:
     """Without chunks every seed ends clearly above all seeds with float32 sums."""
     none, base = _of(results, "chunk 1"), _of(results, "float32")
@@ -107,6 +129,7 @@ def no_chunks_fail(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("The error of the sums is smaller than the difference between two batches")
 def less_than_sampling(results: Results) -> CheckResult:
     """Why it does no harm here: that error is smaller than the difference between two batches."""
     rounding, sampling = (_of(results, "chunk 1", number) for number in ("rounding", "sampling"))
@@ -117,6 +140,7 @@ def less_than_sampling(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Roundings to FP8 differ nearly as much with chunks")
 def fp8_hides_it(results: Results) -> CheckResult:
     """With chunks of 64 the same gradient is not much closer: any difference flips roundings to FP8 in all layers."""
     none, chunks = (float(np.median(_of(results, sums, "rounding"))) for sums in ("chunk 1", "chunk 64"))
@@ -127,6 +151,7 @@ def fp8_hides_it(results: Results) -> CheckResult:
     )
 
 
+@claim.explanation("Sums that stop 32 times earlier do no harm either")
 def short_formats_train_as_well(results: Results) -> CheckResult:
     """Even with 4 mantissa bits, whose sums stop 32 times earlier, and without chunks the training ends no worse."""
     short, base = _of(results, "short, chunk 1"), _of(results, "float32")
@@ -137,40 +162,10 @@ def short_formats_train_as_well(results: Results) -> CheckResult:
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Training losses at the end, median and spread."""
     return f"{', '.join(f'{sums} {median_and_range(_of(results, sums))}' for sums in SUMS[:3])} bits an image"
 
 
-WANG_2018_TRAINING = Claim(
-    id="wang_2018_training",
-    version=1,
-    title="FP8 training with sums in 16 bits needs chunks",
-    paper="N. Wang, J. Choi, D. Brand, C.-Y. Chen, K. Gopalakrishnan: Training deep neural networks with 8-bit "
-    "floating point numbers, NeurIPS 2018",
-    where="abstract; figures of the training curves (second-hand)",
-    statement="With sums in 16 bits (1-6-9) FP8 training loses accuracy or fails if the sums have no chunks; with "
-    "chunks "
-    "of 64 it ends where float32 does.",
-    published="chunk-based accumulation makes 16-bit sums possible without loss of accuracy (abstract, read); "
-    "without it "
-    "the training fails (recalled, not checked)",
-    experiment=f"A residual net of width {WIDTH} on cluttered digits, {STEPS} steps of {BATCH} images, all operands "
-    f"in FP8, every addition rounded; sums of weight gradients with {LENGTH:,} terms in the first stage.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("Chunks of 64 are as good as float32 sums", chunks_are_as_good),
-        Check("Without chunks the training is clearly worse", no_chunks_fail),
-    ),
-    measured=measured,
-    explanations=(
-        Check("The error of the sums is smaller than the difference between two batches", less_than_sampling),
-        Check("Roundings to FP8 differ nearly as much with chunks", fp8_hides_it),
-        Check("Sums that stop 32 times earlier do no harm either", short_formats_train_as_well),
-    ),
-    budget_seconds=180,
-    limits="Loss of the training batches: running statistics of batch norms do not settle in so few steps. The sums "
-    "of large networks are ten to fifty times as long, and their trainings ten thousand times.",
-)
+WANG_2018_TRAINING = claim.build()

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
 from lplab.claims.framework.trainings import train
 
@@ -22,6 +24,25 @@ VARIANTS = ("float32", "nearest", "stochastic")
 SMALLEST_RATE = LEARNING_RATES[-1]
 SAMPLE_INTERVAL = 100  # every so many steps: which weights moved
 
+POINTS: tuple[Point, ...] = tuple({"rate": rate, "update": way} for rate in LEARNING_RATES for way in VARIANTS)
+
+claim = ClaimBuilder(
+    id="wang_2018_update",
+    title="Small updates of 16-bit weights are lost by round to nearest, and kept on average by stochastic rounding",
+    paper=cite("wang_2018"),
+    where="abstract; ablation of the update (second-hand)",
+    statement="Weights and their update can be held in 16 bits (1-6-9) if the update is rounded stochastically; round "
+    "to nearest costs accuracy.",
+    published="AlexNet: nearest costs about 4 points of accuracy, stochastic rounding none (second-hand)",
+    experiment=f"Three linear layers on 8 × 8 digits, {STEPS} steps of SGD with momentum; weights and momentum in "
+    "1-6-9 without a copy in more bits; three learning rates.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=90,
+    limits="The small learning rate stands for the late part of a long training: at the learning rate that suits this "
+    "network best, nearest does no visible harm in so few steps.",
+)
+
 
 def recipe(way: str) -> Recipe:
     """Weights and momentum in 1-6-9 without a master copy, all three steps of the update rounded."""
@@ -33,6 +54,7 @@ def recipe(way: str) -> Recipe:
     return Recipe(name=way, update=Update(weight=rule, momentum=rule))
 
 
+@claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """Train three linear layers on the digits; losses, and the share of weights that a step moves."""
     moved: list[float] = []
@@ -50,65 +72,46 @@ def measure(point: Point, seed: int) -> Numbers:
     return {**done.numbers(), "moved": round(float(np.mean(moved)), 6)}
 
 
-POINTS: tuple[Point, ...] = tuple(
-    {"rate": learning_rate, "update": way} for learning_rate in LEARNING_RATES for way in VARIANTS
-)
+def _of(results: Results, way: str, rate: float = SMALLEST_RATE, number: str = "train_loss") -> np.ndarray:
+    return results.values(number, rate=rate, update=way)
 
 
-def _of(results: Results, way: str, learning_rate: float = SMALLEST_RATE, number: str = "train_loss") -> np.ndarray:
-    return results.values(number, rate=learning_rate, update=way)
-
-
+@claim.criterion("At a small learning rate round to nearest learns clearly less")
 def nearest_loses(results: Results) -> CheckResult:
     """At the smallest learning rate every seed learns clearly less with nearest than in float32."""
     nearest, base = _of(results, "nearest"), _of(results, "float32")
     wrong, right = _of(results, "nearest", number="error"), _of(results, "float32", number="error")
     return CheckResult(
         clearly_above(nearest, base) and clearly_above(wrong, right),
-        f"Learning learning_rate {SMALLEST_RATE:g}: nearest {median_and_range(nearest)} bits and "
-        f"{median_and_range(wrong, 0)} % "
-        "wrong, float32 "
-        f"{median_and_range(base)} bits and {median_and_range(right, 0)} %.",
+        f"Learning rate {SMALLEST_RATE:g}: nearest {median_and_range(nearest)} bits and {median_and_range(wrong, 0)} % "
+        f"wrong, float32 {median_and_range(base)} bits and {median_and_range(right, 0)} %.",
     )
 
 
+@claim.criterion("Stochastic rounding is as good as float32 at every learning rate")
 def stochastic_does_not(results: Results) -> CheckResult:
     """With stochastic rounding every learning rate ends as float32 does, within the spread of its seeds."""
-    fine = [
-        within_noise(_of(results, "stochastic", learning_rate), _of(results, "float32", learning_rate))
-        for learning_rate in LEARNING_RATES
-    ]
-    gaps = [
-        float(np.median(_of(results, "stochastic", learning_rate)) - np.median(_of(results, "float32", learning_rate)))
-        for learning_rate in LEARNING_RATES
-    ]
+    pairs = {rate: [_of(results, way, rate) for way in ("stochastic", "float32")] for rate in LEARNING_RATES}
+    fine = [within_noise(stochastic, base) for stochastic, base in pairs.values()]
     text = join_words(
-        [f"{gap:+.3f} bits at {learning_rate:g}" for gap, learning_rate in zip(gaps, LEARNING_RATES, strict=True)]
+        [f"{np.median(ours) - np.median(base):+.3f} bits at {rate:g}" for rate, (ours, base) in pairs.items()]
     )
     return CheckResult(all(fine), f"Stochastic rounding against float32: {text.replace('-', '−')}.")
 
 
+@claim.explanation("The smaller the learning rate, the fewer weights move")
 def small_learning_rates_lose_more(results: Results) -> CheckResult:
     """The loss of nearest against float32 grows as the learning rate falls."""
-    ratios = [
-        float(
-            np.median(_of(results, "nearest", learning_rate, "moved"))
-            / np.median(_of(results, "float32", learning_rate, "moved"))
-        )
-        for learning_rate in LEARNING_RATES
-    ]
-    text = join_words(
-        [
-            f"{100 * ratio:.2g} % at {learning_rate:g}"
-            for ratio, learning_rate in zip(ratios, LEARNING_RATES, strict=True)
-        ]
-    )
+    pairs = [[np.median(_of(results, way, rate, "moved")) for way in ("nearest", "float32")] for rate in LEARNING_RATES]
+    ratios = [float(nearest / base) for nearest, base in pairs]
+    text = join_words([f"{100 * ratio:.2g} % at {rate:g}" for ratio, rate in zip(ratios, LEARNING_RATES, strict=True)])
     return CheckResult(
         ratios[0] > ratios[1] > ratios[2],
         f"Of the weights that a step moves in float32, nearest moves {text}: the smaller the learning rate, the fewer.",
     )
 
 
+@claim.explanation("Stochastic rounding moves more of them")
 def stochastic_moves_others_each_time(results: Results) -> CheckResult:
     """Stochastic rounding moves only a few weights in a hundred at each step, and that is enough."""
     stochastic, nearest = (
@@ -117,44 +120,15 @@ def stochastic_moves_others_each_time(results: Results) -> CheckResult:
     return CheckResult(
         stochastic > 2 * nearest,
         f"At {SMALLEST_RATE:g} a step moves {100 * stochastic:.2g} % of the weights with stochastic rounding, "
-        f"{100 * nearest:.2g} % "
-        "with nearest: there always the same large updates get through.",
+        f"{100 * nearest:.2g} % with nearest: there always the same large updates get through.",
     )
 
 
+@claim.summary
 def measured(results: Results) -> str:
     """Test errors at the smallest learning rate, median and spread."""
     each = (f"{way} {median_and_range(_of(results, way, number='error'), 0, ' %')}" for way in VARIANTS)
     return f"learning rate {SMALLEST_RATE:g}: {', '.join(each)}"
 
 
-WANG_2018_UPDATE = Claim(
-    id="wang_2018_update",
-    version=1,
-    title="Small updates of 16-bit weights are lost by round to nearest, and kept on average by stochastic rounding",
-    paper="N. Wang, J. Choi, D. Brand, C.-Y. Chen, K. Gopalakrishnan: Training deep neural networks with 8-bit "
-    "floating point numbers, NeurIPS 2018",
-    where="abstract; ablation of the update (second-hand)",
-    statement="Weights and their update can be held in 16 bits (1-6-9) if the update is rounded stochastically; "
-    "round to "
-    "nearest costs accuracy.",
-    published="AlexNet: nearest costs about 4 points of accuracy, stochastic rounding none (second-hand)",
-    experiment=f"Three linear layers on 8 × 8 digits, {STEPS} steps of SGD with momentum; weights and momentum in "
-    "1-6-9 without a copy in more bits; three learning rates.",
-    points=POINTS,
-    seeds=(0, 1, 2),
-    measure=measure,
-    criteria=(
-        Check("At a small learning rate round to nearest learns clearly less", nearest_loses),
-        Check("Stochastic rounding is as good as float32 at every learning rate", stochastic_does_not),
-    ),
-    measured=measured,
-    explanations=(
-        Check("The smaller the learning rate, the fewer weights move", small_learning_rates_lose_more),
-        Check("Stochastic rounding moves more of them", stochastic_moves_others_each_time),
-    ),
-    budget_seconds=90,
-    limits="The small learning rate stands for the late part of a long training: at the learning_rate that "
-    "suits this network "
-    "best, nearest does no visible harm in so few steps.",
-)
+WANG_2018_UPDATE = claim.build()

@@ -65,7 +65,7 @@ def judge(exercise: Exercise, answer: Answer, limits: Limits | None = None) -> V
 def is_stub(exercise: Exercise, answer: Answer) -> bool:
     """Whether the function is still the unmodified stub; comments, layout and docstring do not count."""
     return not exercise.is_repair and _body(answer.source, answer.name) in (
-        _body(exercise.stub, exercise.name),
+        _body(exercise.stub_source, exercise.name),
         "",
         "Pass()",
         "Expr(value=Constant(value=Ellipsis))",

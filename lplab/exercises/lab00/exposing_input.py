@@ -47,11 +47,6 @@ EXPOSE = Exercise(
         An 8-bit integer holds the numbers from −128 to 127. A colleague clips to this range with `math.copysign(min(abs(x), 127), x)`, and has tested it with 0, 1.5, 100, −100, 127 and 1000. Return one input for which the answer
         differs from `max(-128, min(127, x))`.
     """,
-    stub='''
-        def exposing_input():
-            """A number for which the colleague's clip is wrong."""
-            raise NotImplementedError
-    ''',
     reference=exposing_input,
     form=Number(),
     examples=(Example((), "Look at the two ends of the range: they are not the same distance from zero."),),

@@ -38,11 +38,6 @@ FOOLED = Exercise(
         A test suite for "round to the nearest whole number" has three tests with random inputs: 2.3 → 2, −0.7 → −1, 4.9 → 5. Write a function that passes all three and is nevertheless wrong for at least half of
         the numbers between −10 and 10. (It is not hard; that is the point.)
     """,
-    stub='''
-        def fooled(x):
-            """A wrong way to round to whole numbers that passes the three tests."""
-            raise NotImplementedError
-    ''',
     reference=fooled,
     form=Number(),
     examples=(

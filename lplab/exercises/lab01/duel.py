@@ -50,11 +50,6 @@ DUEL = Exercise(
     statement="""
         Both have sixteen bits. Find two finite numbers: the first one at which fp16 (1-5-10) is closer to the truth than bf16 (1-8-7), the second one at which bf16 is closer. Return both. There are many right answers.
     """,
-    stub='''
-        def duel():
-            """A number at which fp16 is closer than bf16, and one at which bf16 is closer than fp16."""
-            raise NotImplementedError
-    ''',
     reference=duel,
     form=Numbers(count=2),
     examples=(Example((), "What decides is the range for one and the number of mantissa bits for the other."),),

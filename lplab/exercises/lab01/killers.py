@@ -60,11 +60,6 @@ KILL = Exercise(
         Three colleagues wrote `round_e4m3`, and all three pass a thousand random tests. **away** sends ties away from zero; **flush** has no subnormals: results below 2⁻⁶ become zero; **wide** takes 480 for the largest
         number. Return a list of at most three inputs that exposes all three: for each colleague at least one input at which the answer differs from the right one.
     """,
-    stub='''
-        def killers():
-            """At most three inputs that expose the roundings away, flush and wide."""
-            raise NotImplementedError
-    ''',
     reference=killers,
     form=Numbers(most=3),
     examples=(Example((), ""),),

@@ -57,11 +57,6 @@ FIXED = Exercise(
         Write `fixed_point(x, integer_bits, fraction_bits)` for an array `x`. The numbers of ⟨IL, FL⟩ are the multiples of $\varepsilon=2^{-FL}$ from $-2^{IL-1}$ to $2^{IL-1}-\varepsilon$; the sign is one of the IL bits. Round to
         nearest; a value exactly in the middle goes **down**, toward −∞, as Gupta defines it. What lies beyond an end becomes that end.
     """,
-    stub='''
-        def fixed_point(x, integer_bits, fraction_bits):
-            """x in Gupta's format <IL, FL>, to nearest, ties down; x is an array of floats."""
-            raise NotImplementedError
-    ''',
     reference=fixed_point,
     form=SameShape(0),
     elements=0,

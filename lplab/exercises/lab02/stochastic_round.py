@@ -40,11 +40,6 @@ STOCHASTIC_ROUND = Exercise(
         Write `stochastic_round(x, fraction_bits, rng)` for an array `x`: every element goes to the multiple of $2^{-FL}$ below it or above it, up with a probability equal to the fraction that is cut off. Multiples stay. Each
         element needs a draw of its own; take it from `rng`, a `numpy.random.Generator`: `rng.random(x.shape)` is uniform in [0, 1). No saturation here.
     """,
-    stub='''
-        def stochastic_round(x, fraction_bits, rng):
-            """x on the grid of step 2**-fraction_bits, up with a probability equal to the fraction cut off."""
-            raise NotImplementedError
-    ''',
     reference=stochastic_round,
     form=SameShape(0),
     accept=check_neighbours,

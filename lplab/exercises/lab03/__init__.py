@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lplab.exercises.lab03.figures import draw_scales as draw_scales
-from lplab.exercises.lab03.figures import train_with as train_with
 from lplab.exercises.lab03.largest_scale import LARGEST
+from lplab.exercises.lab03.largest_scale import draw_scales as draw_scales
 from lplab.exercises.lab03.next_scale import NEXT_SCALE
+from lplab.exercises.lab03.next_scale import train_with as train_with
 from lplab.exercises.lab03.two_copies import MASTER_COPY
 from lplab.exercises.lab03.unscaled_step import UNSCALED
 from lplab.exercises.model.questions import Question

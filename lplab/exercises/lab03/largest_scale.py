@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
 from lplab.exercises.model.forms import Numbers
+from lplab.exercises.student_figures import read_results, student_figure
 
 
 def largest_scale(counts, lowest, zero_below, overflow_from):
@@ -71,11 +73,6 @@ LARGEST = Exercise(
         `counts[i]` gradients have magnitudes from $2^{lowest+i}$ up to $2^{lowest+i+1}$, that end not included. In a format, magnitudes below $2^{zero\_below}$ become zero and those from $2^{overflow\_from}$ on overflow. Write `largest_scale(counts, lowest, zero_below, overflow_from)`: the exponent $k$ of the **largest** loss scale $2^k$ (from a bin alone: so that the
         whole highest octave that is not empty fits), and the **share** of the gradients that becomes zero in spite of it. $k$ may be negative.
     """,
-    stub='''
-        def largest_scale(counts, lowest, zero_below, overflow_from):
-            """Exponent of the largest loss scale without overflow, and the share of gradients that still becomes zero."""
-            raise NotImplementedError
-    ''',
     reference=largest_scale,
     form=Numbers(count=2),
     tolerance=1e-13,  # of k, 1 at least: a share as a sum of 60 quotients, or as 1 minus another, is off by less than 1e-14
@@ -113,3 +110,32 @@ LARGEST = Exercise(
         "The skeleton: top = lowest + np.flatnonzero(counts)[-1] + 1; exponent = overflow_from − top; octave = lowest + np.arange(len(counts)) + exponent; lost = counts[octave < zero_below].sum().",
     ),
 )
+
+
+ROLE = "output_gradient_dx"
+
+
+@student_figure("Here the largest scales of 21 layers will be drawn")
+def draw_scales(function: Callable[..., Any]) -> Any:
+    """A live figure of the largest loss scale of every layer over a recorded training, as a function reads them.
+
+    Args:
+        function: takes counts, the exponent of the lowest octave, and the two ends of a format, and returns the
+            exponent of a scale, and a share.
+    """
+    from lplab import figures
+    from lplab.recordings.magnitudes import LOWEST, recorded
+    from lplab.widgets.explorers.range_state import label_of
+
+    recording = recorded("transformer")
+    layers = recording.layers(ROLE)
+    calls = [
+        (recording.magnitudes(layer, ROLE, step).counts, LOWEST, *FP16) for layer in layers for step in recording.steps
+    ]
+    exponents = read_results(function, calls, LARGEST.form, lambda result: float(result[0]))
+    names = [label_of(layer) for layer in layers]  # as the explorer calls them
+    library, yours = (
+        dict(zip(names, np.exp2(each).reshape(len(layers), -1), strict=True))
+        for each in ([float(largest_scale(*call)[0]) for call in calls], exponents)
+    )
+    return figures.layer_scales(library, yours, steps=recording.steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
@@ -64,11 +65,6 @@ NEXT_SCALE = Exercise(
         Write `next_scale(scale, good_steps, finite, interval)`, called at the end of every step. Gradients not `finite`: the step is left out (somebody else does that), the scale is **halved**, and the count of good steps begins at 0 again. Otherwise this was one good step more; when there are `interval` of them in a row, the scale is **doubled**
         and the count begins at 0. The scale stays between 1 and $2^{24}$. Return the scale and the count for the next step.
     """,
-    stub='''
-        def next_scale(scale, good_steps, finite, interval):
-            """The loss scale for the next step, and the good steps since its last change."""
-            raise NotImplementedError
-    ''',
     reference=next_scale,
     form=Numbers(count=2),
     why=why,
@@ -108,3 +104,15 @@ NEXT_SCALE = Exercise(
         "The skeleton: if not finite: return max(scale / 2, 1.0), 0. Then: if good_steps + 1 == interval: return min(scale × 2, 2.0 ** 24), 0. Else: return scale, good_steps + 1.",
     ),
 )
+
+
+def train_with(rule: Callable[..., Any], **run: Any) -> Any:
+    """A live training in emulated float16 that a rule for the loss scale drives; see `lplab.widgets.train_with_scale`.
+
+    Args:
+        rule: function of (scale, good_steps, finite, interval) that returns the next scale and the next count.
+        **run: ``steps``, ``interval``, ``start``.
+    """
+    from lplab import widgets  # shown in a notebook only
+
+    return widgets.train_with_scale(rule, **run)

@@ -82,11 +82,6 @@ MASTER_COPY = Exercise(
         A weight gets `steps` equal updates: $w \leftarrow w + update$. Write `two_copies(w, update, steps, bits)`. The first copy is kept in `bits` significant bits, rounded after **each** update. The second has a master copy in full precision, which takes all updates; it is rounded **once**, at the end, for the forward pass. Return both weights in `bits` bits, and how many updates left the first
         one exactly where it was. `to_bits` rounds for you; `w` is a number of the narrow format.
     """,
-    stub='''
-        def two_copies(w, update, steps, bits):
-            """The weight that is kept in few bits, the one that has a master copy, and the updates that the first one lost."""
-            raise NotImplementedError
-    ''',
     provided=(to_bits,),
     reference=two_copies,
     form=Numbers(count=3),

@@ -95,11 +95,6 @@ UNSCALED = Exercise(
         Write `training_step(w, gradients, scale, lr, max_norm, decay)`: one step of SGD under loss scaling. `gradients` are float16, one row for each micro-batch; their **sum** is the gradient of `scale` × loss. If the sum holds an infinity or a NaN, return the weights as they are. If the true gradient $g$ (not the scaled one) is longer than
         `max_norm`, multiply it by `max_norm` / norm. Then $w \leftarrow w - lr\,(g + decay\cdot w)$. float16 must not lose anything on the way: work in float32.
     """,
-    stub='''
-        def training_step(w, gradients, scale, lr, max_norm, decay):
-            """New weights after one step of SGD; gradients are those of scale * loss, in float16, a row per micro-batch."""
-            raise NotImplementedError
-    ''',
     reference=training_step,
     form=SameShape(0),
     signed_zero=False,

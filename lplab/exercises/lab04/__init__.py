@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lplab.exercises.lab04.alpha_gradient import ALPHA
+from lplab.exercises.lab04.alpha_gradient import ACTIVATIONS, ALPHA
+from lplab.exercises.lab04.alpha_gradient import train_clip as train_clip
 from lplab.exercises.lab04.choose_bits import CHOOSE
-from lplab.exercises.lab04.figures import ACTIVATIONS
-from lplab.exercises.lab04.figures import train_clip as train_clip
 from lplab.exercises.lab04.fit_sawb import SAWB_FIT
 from lplab.exercises.lab04.layer_trial import try_layers as try_layers
 from lplab.exercises.lab04.straight_through import STRAIGHT

@@ -111,11 +111,6 @@ CHOOSE = Exercise(
         `choose_bits(products, harm, share)`: a list with 8 for the layers to keep wide and 2 for the others. Wide layers may have at most `share` of all products; among the choices that fit take the one that avoids the most harm in all, and of several such the one with the fewest wide products.
         At most ten layers: you can try all choices.
     """,
-    stub='''
-        def choose_bits(products, harm, share):
-            """Bits of each layer: 8 for the layers to keep wide, which may have that share of all products, and 2 elsewhere."""
-            raise NotImplementedError
-    ''',
     reference=choose_bits,
     form=Numbers(),
     accept=check_optimal,

@@ -112,11 +112,6 @@ SAWB_FIT = Exercise(
         SAWB finds the clip of a weight tensor without a search: $\alpha = c_1\sqrt{E[w^2]} - c_2\,E|w|$. Write `fit_sawb(samples, clips)` that returns $c_1$ and $c_2$. Each row of the array `samples` holds the weights of one distribution, `clips` has their best clips. Divide the formula by $E|w|$: then
         $\alpha/E|w|$ is a straight line in $\sqrt{E[w^2]}/E|w|$, whatever the unit of the weights. Fit this line by least squares, as the published code does. `np.polyfit(x, y, 1)` returns slope and offset.
     """,
-    stub='''
-        def fit_sawb(samples, clips):
-            """The c1 and c2 of clip = c1 * rms - c2 * mean |w|, fitted to the best clips of the rows of samples."""
-            raise NotImplementedError
-    ''',
     reference=fit_sawb,
     form=Numbers(count=2),
     accept=close_enough,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lplab.exercises.lab04.choose_bits import HIGH, choose_bits
-from lplab.exercises.student_figures import results_of
+from lplab.exercises.lab04.choose_bits import CHOOSE, HIGH, choose_bits
+from lplab.exercises.student_figures import NotReady, as_array, read_results
 
 if TYPE_CHECKING:
     from torch import nn
@@ -161,21 +161,21 @@ def _choices(trial: Trial, choose: Chooser) -> Iterator[tuple[str, tuple[int, ..
     yield ENDS, (0, len(trial.names) - 1)
     yield TABLE, _wide(choose_bits(*table))
     try:
-        yield YOURS, _wide(results_of(choose, [table])[0])
-    except (ValueError, TypeError):
+        yield YOURS, read_results(choose, [table], CHOOSE.form, _wide)[0]
+    except NotReady:
         return  # _problem says why, after all else is drawn
 
 
 def _problem(trial: Trial, choose: Chooser) -> str:
     try:
-        _wide(results_of(choose, [(list(trial.products), list(trial.harm), SHARE)])[0])
-    except (ValueError, TypeError) as problem:
+        read_results(choose, [(list(trial.products), list(trial.harm), SHARE)], CHOOSE.form, _wide)
+    except NotReady as problem:
         return f"Your {getattr(choose, '__name__', 'function')} is not drawn: {problem}."
     return ""
 
 
 def _wide(bits: Sequence[float]) -> tuple[int, ...]:
-    return tuple(i for i, value in enumerate(bits) if value == HIGH)
+    return tuple(i for i, value in enumerate(as_array(bits)) if value == HIGH)
 
 
 def _loss(model: nn.Module, data: Any) -> float:

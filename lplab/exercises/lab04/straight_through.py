@@ -84,11 +84,6 @@ STRAIGHT = Exercise(
         Activations of few bits are $y=\text{round}(\text{clip}(x, 0, \alpha)/s)\cdot s$. Write `straight_through(x, gradient, alpha)`: the gradient for the array `x`, given the one for `y`. The **defined** one: rounding counts as if it were not there (slope 1), the clip counts as it is. So
         the gradient passes where $0\le x<\alpha$, unchanged, and is 0 elsewhere. (At $x=\alpha$ it is 0, too: there it will belong to $\alpha$.)
     """,
-    stub='''
-        def straight_through(x, gradient, alpha):
-            """The gradient for x of y = round(clip(x, 0, alpha) / step) * step, given the one for y."""
-            raise NotImplementedError
-    ''',
     reference=straight_through,
     form=SameShape(0),
     signed_zero=False,

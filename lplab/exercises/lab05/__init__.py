@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lplab.exercises.lab05.best_chunk import BOUND
 from lplab.exercises.lab05.chunked_dot import DOT
-from lplab.exercises.lab05.figures import draw_chunked as draw_chunked
+from lplab.exercises.lab05.chunked_dot import draw_chunked as draw_chunked
 from lplab.exercises.lab05.kahan import KAHAN
 from lplab.exercises.lab05.unbiased_update import UPDATE
 from lplab.exercises.model.questions import Question

@@ -42,11 +42,6 @@ BOUND = Exercise(
         Each rounded addition is off by at most $u = 2^{-(m+1)}$ of its result, with $m$ mantissa bits. A term that passes through $k$ additions collects at most about $k\,u$. In chunks of $c$, the first of $n$ terms passes through $c$ additions in its chunk and
         $\lceil n/c\rceil$ in the total (count those to a register's 0, too). Write `best_chunk(n, mantissa_bits)`: the chunk from 1 to $n$ with the smallest bound $(c + \lceil n/c\rceil)\,u$, the shorter one if two are equal, and the bound.
     """,
-    stub='''
-        def best_chunk(n, mantissa_bits):
-            """The chunk with the smallest error bound for n terms, and that bound."""
-            raise NotImplementedError
-    ''',
     reference=best_chunk,
     form=Numbers(count=2),
     examples=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from lplab.exercises.checks.numbers import decimal
 from lplab.exercises.lab05.rounding import fp8_numbers, to_169
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import Number
+from lplab.exercises.student_figures import read_results, student_figure
 
 
 def chunked_dot(x, y, chunk):
@@ -93,11 +94,6 @@ DOT = Exercise(
         Write `chunked_dot(x, y, chunk)`. The products `x[i] * y[i]` are exact. A register that starts at 0 adds `chunk` consecutive ones, first to last, and is rounded to 1-6-9 after **each** addition; then its sum is added to a second register, the total, which is
         rounded as well, and the first starts again at 0. The last chunk may be shorter. `to_169` rounds for you.
     """,
-    stub='''
-        def chunked_dot(x, y, chunk):
-            """Dot product of x and y: each chunk summed on its own in 1-6-9, then the sums of the chunks."""
-            raise NotImplementedError
-    ''',
     provided=(to_169,),
     reference=chunked_dot,
     form=Number(),
@@ -140,3 +136,24 @@ DOT = Exercise(
         "The skeleton: total = 0; for each start: part = 0; for each i of the chunk: part = to_169(part + x[i] * y[i]); then total = to_169(total + part).",
     ),
 )
+
+
+COUNT = 16_384
+LENGTHS = tuple(2**k for k in range(15))  # of a chunk
+
+
+@student_figure("Here your {name} will be drawn beside the library's")
+def draw_chunked(function: Callable[..., float]) -> Any:
+    """A live figure of the errors of a dot product of two FP8 vectors, or a line that says what it waits for.
+
+    Args:
+        function: takes two vectors and the length of a chunk, and returns one number.
+    """
+    from lplab import figures
+
+    x, y = fp8_numbers(COUNT, 1), fp8_numbers(COUNT, 2)
+    true = float(x @ y)
+    results = read_results(function, [(x, y, chunk) for chunk in LENGTHS], DOT.form, float)
+    library = [float(arithmetic.dot(x, y, "dlfloat16", chunk=chunk)) for chunk in LENGTHS]
+    errors, yours = (np.abs(np.array(sums) - true) / true for sums in (library, results))
+    return figures.chunk_error(LENGTHS, errors, yours, name=f"{COUNT:,} products of FP8")

@@ -76,11 +76,6 @@ KAHAN = Exercise(
         Kahan (1965) keeps a second register $c$ with what the last addition got wrong, and takes it off the next number. From $s=c=0$, for each number: $y = x_i - c$, then $t = s + y$, then $c = (t - s) - y$, then $s = t$. Write `kahan_sum(x)`, which returns $s$, with **each** of
         the four subtractions and additions rounded to 1-6-9.
     """,
-    stub='''
-        def kahan_sum(x):
-            """The sum of x in 1-6-9 with Kahan's compensation."""
-            raise NotImplementedError
-    ''',
     provided=(to_169,),
     reference=kahan_sum,
     form=Number(),

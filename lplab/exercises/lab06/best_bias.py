@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from lplab import datasets
+from lplab import datasets, quantizers
 from lplab.exercises.checks.numbers import decimal, with_power
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import Numbers
-from lplab.formats import FloatFormat
+from lplab.exercises.student_figures import NotReady, read_results, student_figure
+from lplab.formats import FloatFormat, get
 
 
 def best_bias(x, exponent_bits, mantissa_bits):
@@ -133,11 +134,6 @@ BIAS_EXERCISE = Exercise(
         `best_bias(x, exponent_bits, mantissa_bits)`: the **largest** whole $b$, negative ones allowed, at which no magnitude in the array `x` exceeds the largest number (a rounding step above is too much), and the share of the **nonzero** elements that this bias rounds to zero (to nearest; a tie
         between zero and the smallest number goes to zero, the even one). At least one element is not zero.
     """,
-    stub='''
-        def best_bias(x, exponent_bits, mantissa_bits):
-            """The largest bias at which nothing in x saturates, and the share of its nonzero elements that become zero."""
-            raise NotImplementedError
-    ''',
     reference=best_bias,
     form=Numbers(count=2),
     tolerance=TOLERANCE,
@@ -185,3 +181,35 @@ BIAS_EXERCISE = Exercise(
         "The skeleton: size = np.abs(x[x != 0]); fraction, exponent = math.frexp(size.max()); bias = 2**exponent_bits − exponent, one less where fraction > 1 − 2.0**−(mantissa_bits + 1); return bias, np.mean(size <= 2.0**(−bias − mantissa_bits)).",
     ),
 )
+
+
+MODEL, STEP = "transformer", 1000
+GROUPS = {"weight": "weights", "activation": "activations", "gradient": "gradients"}
+CHOSEN = "transformer/step1000/blocks.0.attention.qkv/gradient"
+
+
+@student_figure("Here your {name} will place the window of 1-4-3 over 19 tensors")
+def draw_biases(function: Callable[..., Any]) -> Any:
+    """A live figure: the format 1-4-3 with the student's bias for every tensor of the trained Transformer.
+
+    Args:
+        function: takes an array, exponent bits and mantissa bits; returns the bias and the share that becomes zero.
+    """
+    from lplab import figures
+    from lplab.widgets.explorers.plane_state import label_of
+
+    stored, fmt = datasets.captured(), get("hfp8_forward")
+    names = [name for role in GROUPS for name in stored.select(MODEL, STEP, role=role)]
+    calls = [(stored[name], 4, 3) for name in names]
+    biases = read_results(function, calls, BIAS_EXERCISE.form, lambda result: int(result[0]))
+    if not all(-100 <= bias <= 100 for bias in biases):
+        raise NotReady("its biases are beyond −100 to 100")
+    rows, same = [], 0
+    for name, bias in zip(names, biases, strict=True):
+        _, _, layer, role = name.split("/")
+        shift = bias - int(fmt.bias)
+        rows.append(figures.tensor_row(stored[name], fmt, label=label_of(layer), group=GROUPS[role], shift=shift))
+        same += 2.0**-shift == quantizers.Quantizer(fmt, quantizers.Amax(power_of_two=True)).scale(stored[name])
+    sqnr = sorted(row.numbers.sqnr_db for row in rows)
+    title = f"1-4-3, a bias for each tensor: {sqnr[0]:.0f} to {sqnr[-1]:.0f} dB; {same} of {len(rows)} as the library"
+    return figures.range_precision(rows, fmt, chosen=names.index(CHOSEN), name="1-4-3 with your biases", title=title)

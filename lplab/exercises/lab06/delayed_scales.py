@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from lplab import quantizers
 from lplab.exercises.checks.numbers import decimal, sequence_text
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
+from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
+from lplab.formats import get
 from lplab.recordings import gradient_maxima
 
 
@@ -106,11 +108,6 @@ DELAYED = Exercise(
         $s_t = 2^{\text{margin}}\cdot\max(\text{amax of the last } \texttt{length} \text{ steps before } t)\,/\,\texttt{largest}$, of fewer steps where there are fewer. The first step takes its own amax. Where all steps in the history were 0 the scale stays as it was
         (the first amax is not 0). Write `delayed_scales(amax, length, largest, margin)`: the scales of all steps, as an array or a list.
     """,
-    stub='''
-        def delayed_scales(amax, length, largest, margin):
-            """The scale of each step, from the largest magnitudes of up to `length` steps before it."""
-            raise NotImplementedError
-    ''',
     reference=delayed_scales,
     form=SameShape(0, lists=True),
     tolerance=TOLERANCE,
@@ -151,3 +148,54 @@ DELAYED = Exercise(
         "The skeleton: for t in range(len(amax)): seen = …; scales[t] = max(seen) · 2.0**margin / largest; and if that is 0, scales[t] = scales[t − 1].",
     ),
 )
+
+
+@student_figure("Here your {name} will be drawn over 400 steps of a training")
+def draw_delayed(
+    function: Callable[..., Any],
+    length: int = 16,
+    margin: int = 0,
+    layer: str = "blocks.0.attention.qkv",
+    format: str = "e4m3fn",
+) -> Any:
+    """A live figure: what the student's delayed scales can hold in 400 recorded steps, beside the library's.
+
+    Args:
+        function: takes largest magnitudes, the length of the history, the largest number and the margin.
+        length: of the history.
+        margin: octaves of headroom.
+        layer: a layer of `lplab.recordings.gradient_maxima`.
+        format: whose largest number counts.
+    """
+    from lplab import figures
+
+    amax = gradient_maxima().of(layer).astype(np.float64)
+    largest = get(format).max
+    (scales,) = read_results(function, [(amax, length, largest, margin)], DELAYED.form, as_array)
+    if np.shape(scales) != amax.shape:
+        raise NotReady(f"it returns {np.size(scales)} scales for {amax.size} steps")
+    ends = library_scales(amax, length, format, margin) * largest
+    return figures.delayed_ranges(amax, ends, scales * largest)
+
+
+def delayed_table(
+    lengths: tuple[int, ...], margins: tuple[int, ...], layer: str = "blocks.0.attention.qkv", format: str = "e4m3fn"
+) -> list[tuple[int, int, int, float, float]]:
+    """What delayed scaling does in 400 recorded steps, for each history and margin.
+
+    Returns:
+        length, margin, how many steps are clipped, how many octaves the largest of them lies beyond the end (0 where
+        none is), and the octaves between the largest magnitude and the end of the range, the mean over all other steps.
+
+    >>> [row[:3] for row in delayed_table((1, 64), (0,))]
+    [(1, 0, 205), (64, 0, 9)]
+    """
+    amax = gradient_maxima().of(layer).astype(np.float64)
+    table = []
+    for length in lengths:
+        for margin in margins:
+            ends = library_scales(amax, length, format, margin) * get(format).max
+            headroom = np.log2(ends / amax)
+            fits = amax <= ends
+            table.append((length, margin, int((~fits).sum()), float(max(0, -headroom.min())), float(headroom[fits].mean())))
+    return table

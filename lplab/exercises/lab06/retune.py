@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from lplab.exercises.checks.close import distinct_texts, float32_hint
 from lplab.exercises.checks.numbers import decimal
 from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
 from lplab.exercises.model.forms import describe_value
+from lplab.exercises.student_figures import student_figure
 
 
 def retune(batches):
@@ -115,11 +117,6 @@ RETUNE = Exercise(
         that returns two arrays, a number for each channel: the mean over all batches of the batch's **mean**, and the mean over all batches of the batch's **unbiased variance** (divided by the number of values less one). Every batch counts the same, whatever its size: this is
         PyTorch's running statistics with `momentum=None`.
     """,
-    stub='''
-        def retune(batches):
-            """Running mean and variance of a batch norm, estimated anew from batches [n, channels, height, width]."""
-            raise NotImplementedError
-    ''',
     reference=retune,
     form=TwoPerChannel(),
     accept=close_enough,
@@ -157,3 +154,18 @@ RETUNE = Exercise(
         "The skeleton: two lists; for each batch append its mean and its variance; return np.mean(means, axis=0), np.mean(variances, axis=0).",
     ),
 )
+
+
+@student_figure("Here your {name} will tune a rounded network")
+def draw_retuned(function: Callable[..., Any]) -> Any:
+    """A live figure: a small network in several formats, its batch norms tuned by the library and by the student.
+
+    Args:
+        function: takes a list of batches [n, channels, height, width]; returns means and variances.
+
+    Raises:
+        ImportError: PyTorch is missing.
+    """
+    from lplab.exercises.lab06.retuned_net import draw  # needs PyTorch
+
+    return draw(function, RETUNE.form)

@@ -15,8 +15,8 @@ from torch import nn
 
 from lplab import models
 from lplab.claims.framework.trainings import one_thread, train
-from lplab.exercises.notebook import Text
-from lplab.exercises.student_figures import results_of
+from lplab.exercises.model.forms import Form
+from lplab.exercises.student_figures import NotReady, read_results
 from lplab.training import Trainer, compare, dequantize_model, quantize_for_inference, retune_batchnorm, tasks
 
 STEPS, BATCHES = 150, 4
@@ -73,43 +73,46 @@ def norm_inputs(model: nn.Module) -> dict[str, list[np.ndarray]]:
     return recorded
 
 
-def retuned_by(function: Callable[..., Any], model: nn.Module) -> nn.Module:
-    """The model with statistics that a function estimates for each batch norm.
+def retuned_by(function: Callable[..., Any], form: Form, model: nn.Module) -> nn.Module:
+    """The model with statistics, of a form, that a function estimates for each batch norm.
 
     Raises:
-        ValueError: with one line, if the function is not written yet, fails, or returns something else.
+        NotReady: with one line, if the function is not written yet, fails, or returns something else.
     """
     recorded, norms = norm_inputs(model), norms_of(model)
-    results = results_of(function, [(batches,) for batches in recorded.values()])
-    for name, result in zip(recorded, results, strict=True):
-        statistics = np.asarray(result, np.float32)
+    results = read_results(function, [(batches,) for batches in recorded.values()], form, float32)
+    for name, statistics in zip(recorded, results, strict=True):
         if statistics.shape != (2, norms[name].num_features):
-            raise ValueError("it does not return a mean and a variance for each channel")
+            raise NotReady("it does not return a mean and a variance for each channel")
         norms[name].running_mean.copy_(torch.from_numpy(statistics[0]))
         norms[name].running_var.copy_(torch.from_numpy(statistics[1]))
     return model
 
 
-def draw(function: Callable[..., Any]) -> Any:
-    """A live figure of test errors: rounded, re-tuned by the library and by the student's function, and retrained.
+def float32(statistics: Any) -> np.ndarray:
+    """Means and variances as the network holds them; ValueError or TypeError if they are no array."""
+    return np.asarray(statistics, np.float32)
+
+
+def draw(function: Callable[..., Any], form: Form) -> Any:
+    """A figure of test errors: rounded, re-tuned by the library and by the student's function, and retrained.
 
     Args:
         function: takes a list of batches [n, channels, height, width]; returns means and variances.
-    """
-    from lplab import figures, widgets  # drawn in a notebook only
+        form: that of its result.
 
-    try:
-        results_of(function, [([np.arange(8.0, dtype=np.float32).reshape(1, 2, 2, 2)],)])  # before anything is trained
-        with one_thread():
-            yours = [error_of(retuned_by(function, quantize_for_inference(trained(), f))) for f in FORMATS.values()]
-    except (ValueError, TypeError) as problem:
-        return Text(f"Here your {function.__name__} will tune a rounded network (now: {problem}).")
+    Raises:
+        NotReady: as `retuned_by`; before anything is trained if the function is not written yet, fails, or returns no
+            arrays.
+    """
+    from lplab import figures  # drawn in a notebook only
+
+    read_results(function, [([np.arange(8.0, dtype=np.float32).reshape(1, 2, 2, 2)],)], form, float32)
     with one_thread():
+        yours = [error_of(retuned_by(function, form, quantize_for_inference(trained(), f))) for f in FORMATS.values()]
         rows = compare(trained(), FORMATS.values(), inputs(), error_of, retrain=retrain)
     direct, retuned, retrained = zip(*((r.direct, r.retuned, r.retrained) for r in rows), strict=True)
-    return widgets.LiveFigure(
-        figures.retuned_errors(list(FORMATS), direct, retuned, rows[0].float32, yours, retrained=retrained)
-    )
+    return figures.retuned_errors(list(FORMATS), direct, retuned, rows[0].float32, yours, retrained=retrained)
 
 
 def retrain(model: nn.Module) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lplab.exercises.lab07.figures import draw_phases as draw_phases
-from lplab.exercises.lab07.figures import draw_scales as draw_scales
 from lplab.exercises.lab07.grad_scale import GRAD_SCALE
+from lplab.exercises.lab07.grad_scale import draw_scales as draw_scales
 from lplab.exercises.lab07.radix4 import RADIX4
 from lplab.exercises.lab07.thresholds import THRESHOLD
 from lplab.exercises.lab07.two_phase import TWO_PHASE
+from lplab.exercises.lab07.two_phase import draw_phases as draw_phases
 from lplab.exercises.model.questions import Question
 
 SCALE = 2.0**14  # the largest power of two at which no layer's gradient lies beyond 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from lplab.exercises.checks.numbers import decimal, sequence_text
 from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
 from lplab.exercises.model.forms import SameShape
+from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
 
 
 def grad_scale(largest, first):
@@ -64,11 +66,6 @@ GRAD_SCALE = Exercise(
         Write `grad_scale(largest, first)`. The array `largest` holds max|dy| of one layer, unscaled, in every step; `first` is the scale of step 0. Return the scale that is **in force** in each step, an array as long as `largest` (a list will do). In a step the layer looks at $m = \text{scale}\cdot\max|dy|$, before anything is clipped; only then the scale of the **next** step is decided:
         half of it if $m > 64$, twice as much if $m \le 32$, else the same. Two cases in which the paper is silent: if $m$ is 0 the scale stays, and an infinite or NaN gradient counts as too large.
     """,
-    stub='''
-        def grad_scale(largest, first):
-            """The scale of each step: largest[t] is max|dy| of one layer in step t, unscaled; first is the scale of step 0."""
-            raise NotImplementedError
-    ''',
     reference=grad_scale,
     form=SameShape(0, lists=True),
     show=show,
@@ -108,3 +105,26 @@ GRAD_SCALE = Exercise(
         "The skeleton: for t, value in enumerate(largest): scales[t] = scale; m = scale × value; if not m <= 64: scale = scale / 2; elif 0 < m <= 32: scale = scale × 2.",
     ),
 )
+
+
+@student_figure("Here the scales of 21 layers as your {name} makes them will be drawn")
+def draw_scales(function: Callable[..., Any]) -> Any:
+    """A live figure of the scales of all layers of a recorded training, as a function lets them follow it.
+
+    Args:
+        function: takes max|dy| of each step, an array, and the first scale, and returns the scale of each step.
+    """
+    from lplab import figures
+    from lplab.quantizers.gradscale import scales_of
+    from lplab.recordings import gradient_maxima
+
+    recorded = gradient_maxima()
+    largest = {layer: recorded.of(layer).astype(np.float64) for layer in recorded.layers}
+    library = {layer: scales_of(values) for layer, values in largest.items()}
+    results = read_results(function, [(values, 1.0) for values in largest.values()], GRAD_SCALE.form, as_array)
+    yours = dict(zip(largest, results, strict=True))
+    for layer, values in largest.items():
+        if np.shape(yours[layer]) != values.shape:
+            count = np.size(yours[layer])
+            raise NotReady(f"it returns {count} scales for {len(values)} steps; both must be of one length")
+    return figures.layer_scales(library, yours)

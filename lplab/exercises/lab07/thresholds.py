@@ -60,11 +60,6 @@ THRESHOLD = Exercise(
         Numbers between 1 and the radix $r$ become 1 below a threshold $r/c$, and $r$ above it. Write `multipliers(radix)` that returns two multipliers $c$, right to six digits: the one with the least mean squared error (for radix 4 the paper found 1.6), and the one for which rounding keeps the **mean** of the numbers,
         $\mathbb E[q]=\mathbb E[x]$, if all octaves are equally full, that is with a density proportional to $1/x$. By hand or by a search, as you like.
     """,
-    stub='''
-        def multipliers(radix):
-            """Multipliers c of the threshold radix/c between 1 and radix: least squared error; mean kept (x log-uniform)."""
-            raise NotImplementedError
-    ''',
     reference=multipliers,
     form=Numbers(count=2),
     accept=six_digits,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from lplab.exercises.checks.numbers import sequence_text
 from lplab.exercises.lab07.phases import even, gradients
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import describe_value
+from lplab.exercises.student_figures import read_results, student_figure
 
 
 def two_phase(dy, scale):
@@ -100,11 +101,6 @@ TWO_PHASE = Exercise(
         A layer multiplies its output gradient `dy` twice: with the weights, for dx, and with the activations, for dW. Write `two_phase(dy, scale)` that returns two versions of the array `dy`: the first for dx, rounded in the **even** phase (1/64, 1/16, … 64), the second for dW, rounded in the **odd** phase
         (1/128, 1/32, … 32: half of each). Multiply by `scale` before rounding and divide by it afterwards. `even` rounds in the even phase for you; the odd phase is the even one of twice the number, halved.
     """,
-    stub='''
-        def two_phase(dy, scale):
-            """The gradient dy, rounded twice with its scale: a version for dx (even phase), one for dW (odd phase)."""
-            raise NotImplementedError
-    ''',
     provided=(even,),
     reference=two_phase,
     form=TwoSameShape(),
@@ -144,3 +140,25 @@ TWO_PHASE = Exercise(
         "The skeleton: scaled = dy × scale; first = even(scaled); second = even(2 × scaled) / 2; return np.stack([first, second]) / scale.",
     ),
 )
+
+
+POINTS = np.exp2(np.linspace(-8.4, 6.4, 75))
+
+
+@student_figure("Here both phases as your {name} makes them will be drawn")
+def draw_phases(function: Callable[..., Any]) -> Any:
+    """A live figure of both phases and of what a function makes of them, or a line that says what it waits for.
+
+    Args:
+        function: takes an array and a scale, and returns two arrays: for dx and for dW.
+    """
+    from lplab import figures
+
+    ((for_dx, for_dw),) = read_results(function, [(POINTS, 1.0)], TWO_PHASE.form, two_rows)
+    return figures.phases((POINTS, for_dx, for_dw))
+
+
+def two_rows(result: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The versions for dx and for dW of all points; ValueError or TypeError if they are something else."""
+    for_dx, for_dw = (np.asarray(part, np.float64).reshape(POINTS.shape) for part in result)
+    return for_dx, for_dw

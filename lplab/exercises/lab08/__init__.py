@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lplab.exercises.lab08.figures import draw_selection as draw_selection
 from lplab.exercises.lab08.residue import RESIDUE
 from lplab.exercises.lab08.selection import SELECT
+from lplab.exercises.lab08.selection import draw_selection as draw_selection
 from lplab.exercises.lab08.wire import PACK
 from lplab.exercises.model.questions import Question
 

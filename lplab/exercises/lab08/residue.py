@@ -107,11 +107,6 @@ RESIDUE = Exercise(
         Write `residues(gradients, symbols, scales)` for one layer of one learner. Row t of `gradients` is the gradient of step t; row t of `symbols` says −1, 0 or 1 for each element; the number sent for it is `scales[t] * symbols[t]`, and 0 means that nothing is sent. Return an array like `gradients` whose row t is the residue **after** step t.
         The residue begins at zero, and in every step **old residue + gradient = sent + new residue**, exactly, for the elements that are sent as for the others.
     """,
-    stub='''
-        def residues(gradients, symbols, scales):
-            """The residue of one layer after each step; sent in step t is scales[t] · symbols[t], with symbols −1, 0 or 1."""
-            raise NotImplementedError
-    ''',
     reference=residues,
     form=SameShape(0),
     signed_zero=False,

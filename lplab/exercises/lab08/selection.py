@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from lplab.exercises.checks.numbers import count_text
 from lplab.exercises.lab08.residue import rows
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
+from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
+from lplab.recordings.adacomp import adacomp_recording
 
 
 def select(residue, gradient, bin):
@@ -104,11 +106,6 @@ SELECT = Exercise(
         Write `select(residue, gradient, bin)` for a layer that lies flat in two arrays. With $G=\text{residue}+\text{gradient}$ and $H=G+\text{gradient}$, cut the layer into bins of `bin` consecutive elements; the last one may be shorter. In each bin, $m=\max|G|$; an element is sent if $|H|\ge m$ (the threshold of its own bin; equal is enough). Return an array of floats: the **sign of G** of the elements that are sent,
         0 for the others. A bin in which all G are zero sends nothing. A bin in which no |H| reaches m sends nothing, either: that is AdaComp as we read it.
     """,
-    stub='''
-        def select(residue, gradient, bin):
-            """The symbol of each element: the sign of G where |G + gradient| reaches its bin's max|G|, else 0."""
-            raise NotImplementedError
-    ''',
     reference=select,
     form=SameShape(0),
     signed_zero=False,
@@ -151,3 +148,24 @@ SELECT = Exercise(
         "The skeleton: for each start: part = slice(start, start + bin); m = abs(G[part]).max(); where abs(H[part]) >= m and m > 0 the symbol is np.sign(G[part]), else 0.",
     ),
 )
+
+
+LAYER, MOMENT = "convolution", 30
+SHOWN = 200  # elements: four bins of 50
+
+
+@student_figure("Here what your {name} sends of a real layer will be drawn")
+def draw_selection(function: Callable[..., Any]) -> Any:
+    """A live figure of four bins of a real layer, with crosses where a function selects otherwise than the library.
+
+    Args:
+        function: takes residue, gradient and the length of a bin, and returns symbols −1, 0 and 1.
+    """
+    from lplab import figures
+
+    window = adacomp_recording().window(LAYER, MOMENT)
+    r, g, sent, limit = (x[:SHOWN] for x in (window.residual, window.gradient, window.sent, window.limit))
+    (yours,) = read_results(function, [(r, g, window.bin)], SELECT.form, as_array)
+    if np.shape(yours) != r.shape:
+        raise NotReady(f"it returns an array of shape {np.shape(yours)}; one of shape {r.shape} is needed")
+    return figures.adacomp_bins(r, g, sent, limit, window.scale, bin=window.bin, yours=yours)

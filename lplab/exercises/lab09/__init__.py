@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lplab.exercises.lab09.figures import draw_choice as draw_choice
-from lplab.exercises.lab09.figures import draw_similarity as draw_similarity
 from lplab.exercises.lab09.leaders_choice import LEADERS_CHOICE
+from lplab.exercises.lab09.leaders_choice import draw_choice as draw_choice
 from lplab.exercises.lab09.next_memory import NEXT_MEMORY
 from lplab.exercises.lab09.similarity import SIMILARITY
+from lplab.exercises.lab09.similarity import draw_similarity as draw_similarity
 from lplab.exercises.model.questions import Question
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from lplab.exercises.checks.numbers import decimal, sequence_text
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
+from lplab.exercises.student_figures import read_results, student_figure
 
 
 def leaders_choice(p, chunk, step):
@@ -88,11 +90,6 @@ LEADERS_CHOICE = Exercise(
         The rows of the array `p`, shape [learners, elements], are what the learners would like to send (memory plus gradient). In each step **one** of them leads: learner `step` mod the number of learners. From every chunk of `chunk` consecutive elements (the last one may be shorter) it chooses the element where **its own** magnitude is largest, the first one where several are equal.
         Write `leaders_choice(p, chunk, step)`, an array shaped like `p`: each learner's own values at the leader's places, 0 everywhere else. Then choosing and adding **commute**: the sum of what is sent is the sum of `p`, at these places.
     """,
-    stub='''
-        def leaders_choice(p, chunk, step):
-            """What each learner sends of p [learners, elements]; zeros where it sends nothing."""
-            raise NotImplementedError
-    ''',
     reference=leaders_choice,
     form=SameShape(0),
     signed_zero=False,
@@ -132,3 +129,45 @@ LEADERS_CHOICE = Exercise(
         "The skeleton: leader = p[step % len(p)]; zeros like p; for start in range(0, p.shape[1], chunk): best = start + np.argmax(np.abs(leader[start : start + chunk])), then copy the column p[:, best].",
     ),
 )
+
+
+CHUNK, COUNTS = 112, (1, 2, 4, 8, 16, 32, 64)
+LAYER = "layers.2.weight"  # 1,280 weights
+
+
+@cache
+def gradients() -> np.ndarray:
+    """First gradients of the last layer of 64 learners, eight digits each: float64 [64, 1280]."""
+    from lplab.parallel.gradients import batched_gradients
+    from lplab.training import tasks
+    from lplab.training.loop.trainer import default_loss
+    from lplab.training.threads import torch_threads
+
+    task = tasks.get("mlp")
+    with torch_threads(1):
+        inputs, targets = task.data(8 * COUNTS[-1], 0)(0)
+        batches = list(zip(inputs.chunk(COUNTS[-1]), targets.chunk(COUNTS[-1]), strict=True))
+        result = batched_gradients(task.model(0), default_loss, batches, [0] * COUNTS[-1])
+    return result.gradients[LAYER].flatten(1).numpy().astype(np.float64)
+
+
+@student_figure("Here the sum that your {name} leads to will be drawn")
+def draw_choice(function: Callable[..., Any]) -> Any:
+    """A live figure of how the sum of a function's messages grows with the learners, or a line that says what it waits for.
+
+    Args:
+        function: takes p [learners, elements], a chunk and a step, and returns what each learner sends.
+    """
+    from lplab import figures
+    from lplab.compression.selection import largest_per_chunk
+    from lplab.parallel.agreement import union_size
+
+    g = gradients()
+    yours = read_results(function, [(g[:n], CHUNK, 0) for n in COUNTS], LEADERS_CHOICE.form, share_of_the_sum)
+    own = [union_size([largest_per_chunk(row, CHUNK) for row in g[:n]]) / g.shape[1] for n in COUNTS]
+    return figures.union_growth(COUNTS, own, yours, own[0])
+
+
+def share_of_the_sum(sent: Any) -> float:
+    """The share of the elements that the sum of all messages [learners, elements] holds."""
+    return float((np.asarray(sent, np.float64) != 0).any(axis=0).mean())

@@ -94,11 +94,6 @@ NEXT_MEMORY = Exercise(
         $$m \leftarrow (1-\beta)\,m + \beta\,(p - c).$$
         With $\beta=1$ that is the error feedback of lab 08. With a smaller one it is a low-pass filter. All numbers of the check are multiples of powers of two, so every right formula gives the same bits.
     """,
-    stub='''
-        def next_memory(m, g, sent_at, beta):
-            """The memory after a step: m before it, g the gradient, sent_at the places that were sent."""
-            raise NotImplementedError
-    ''',
     reference=next_memory,
     form=SameShape(0),
     signed_zero=False,

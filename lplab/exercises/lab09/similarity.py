@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from lplab.exercises.checks.close import distinct_texts, float32_hint
 from lplab.exercises.checks.numbers import sequence_text
+from lplab.exercises.lab09.leaders_choice import CHUNK, LAYER
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import describe_value, is_number
+from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
 
 
 def similarity(a, b, k):
@@ -143,11 +146,6 @@ SIMILARITY = Exercise(
         The arrays `a` and `b` hold the memories of two learners, a row for each step. Write `similarity(a, b, k)`, an array with a row of two numbers for each step, in the order of the steps: the **cosine distance** $1 - a\cdot b\,/\,(|a||b|)$, and the **Hamming distance** of the choices: of the `k` places with the largest magnitudes of `a`, the share that is not among the `k` places of `b`. Sets of places have no order. No two magnitudes of a step are equal,
         unless a memory is all zero, as at the start: then both numbers are NaN. The check allows for rounding errors.
     """,
-    stub='''
-        def similarity(a, b, k):
-            """Cosine and Hamming distance of the memories a and b of two learners [steps, elements]: one pair for each step."""
-            raise NotImplementedError
-    ''',
     reference=similarity,
     form=PairsOfSteps(),
     accept=wrong_pair,
@@ -191,3 +189,43 @@ SIMILARITY = Exercise(
         "The skeleton: an empty array of shape (len(a), 2); for each step t: size = |x|·|y|; NaN if size is 0, otherwise 1 − x @ y / size and len(own − other) / k.",
     ),
 )
+
+
+STEPS, PAIR = 60, 2
+
+
+@cache
+def residuals() -> np.ndarray:
+    """Residuals (the paper's memories) of the last layer of two learners under ScaleCom, before each step: float64 [60, 2, 1280]."""
+    from lplab.compression import ScaleCom
+    from lplab.parallel import Learners, shards
+    from lplab.training import tasks
+    from lplab.training.loop.trainer import default_loss
+
+    task = tasks.get("mlp")
+    batches = shards(task.data(8 * PAIR, 0), PAIR)
+    learners = Learners(task.model(0), default_loss, batches, ScaleCom(chunk=CHUNK), PAIR)
+    recorded = []
+    for _ in range(STEPS):
+        recorded.append(learners.residuals(LAYER).astype(np.float64))
+        learners.one_step()
+    return np.stack(recorded)
+
+
+@student_figure("Here both distances as your {name} finds them will be drawn")
+def draw_similarity(function: Callable[..., Any]) -> Any:
+    """A live figure of both distances of two learners over a training, or a line that says what it waits for.
+
+    Args:
+        function: takes the residuals of two learners [steps, elements] and k, and returns a pair for each step.
+    """
+    from lplab import figures
+    from lplab.parallel import cosine_distance, hamming_distance
+
+    m = residuals()
+    k = -(-m.shape[2] // CHUNK)
+    library = [(cosine_distance(pair), hamming_distance(pair, k)) if pair.any() else (np.nan, np.nan) for pair in m]
+    (yours,) = read_results(function, [(m[:, 0], m[:, 1], k)], SIMILARITY.form, as_array)
+    if np.shape(yours) != (STEPS, 2):
+        raise NotReady(f"it returns an array of shape {np.shape(yours)}; one of shape ({STEPS}, 2) is needed")
+    return figures.two_distances(np.array(library), yours)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lplab.exercises.lab10.figures import draw_buckets as draw_buckets
-from lplab.exercises.lab10.figures import draw_ring as draw_ring
 from lplab.exercises.lab10.hiding import HIDE
+from lplab.exercises.lab10.hiding import draw_buckets as draw_buckets
 from lplab.exercises.lab10.ring import RING
+from lplab.exercises.lab10.ring import draw_ring as draw_ring
 from lplab.exercises.lab10.targets import TARGET
 from lplab.exercises.lab10.weights import WEIGHTS
 from lplab.exercises.model.questions import Question

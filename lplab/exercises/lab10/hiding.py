@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
 from lplab.exercises.model.forms import Number
+from lplab.exercises.student_figures import read_results, student_figure
 
 
 def all_sent(backward, sizes, bucket, latency, bandwidth):
@@ -67,11 +71,6 @@ HIDE = Exercise(
 
         Write `all_sent(backward, sizes, bucket, latency, bandwidth)`: when all is done, computing and sending, in seconds from the start of the backward pass.
     """,
-    stub='''
-        def all_sent(backward, sizes, bucket, latency, bandwidth):
-            """When the last gradient has been sent, in seconds from the start of the backward pass."""
-            raise NotImplementedError
-    ''',
     reference=all_sent,
     form=Number(),
     show=show_hiding,
@@ -114,3 +113,35 @@ HIDE = Exercise(
         "The skeleton: for each layer: now += its time; held += its bytes; if something is held, and it fills the bucket or the layer is the last: free = max(now, free) + latency + held / bandwidth; held = 0. Return the later of now and free.",
     ),
 )  # fmt: skip
+
+
+MEBIBYTES = tuple(0.25 * 2.0 ** (k / 2) for k in range(20))  # of a bucket
+
+
+def resnet_backward(gigabits: float = 10.0) -> tuple[list[float], list[float], float, float]:
+    """Times and gradient bytes of ResNet-50's layers in the order of the backward pass, and of a ring of 64 V100: latency and bytes per second of a bucket's all-reduce."""
+    from lplab.hardware import Cluster, simulate
+
+    step = simulate(
+        "resnet50", Cluster("v100", 64, f"{gigabits:g}Gb/s, 50us"), precision="fp16_mixed", utilization=0.5
+    )
+    backward = step.times.layer_backward[::-1, 0].tolist()
+    sizes = step.design.traffic.payload_bytes.sum(axis=1)[::-1].tolist()
+    return backward, sizes, 2 * 6 * 50e-6, gigabits * 1.25e8 / (2 * 63 / 64)
+
+
+@student_figure("Here your {name} will be drawn beside the library's")
+def draw_buckets(function: Callable[..., float], gigabits: float = 100.0) -> Any:
+    """A live figure of the time until all is sent against the size of a bucket, the student's beside the library's.
+
+    Args:
+        function: takes backward times, sizes, bucket, latency and bandwidth, and returns seconds.
+        gigabits: bandwidth of the link.
+    """
+    from lplab import figures
+
+    backward, sizes, latency, bandwidth = resnet_backward(gigabits)
+    calls = [(backward, sizes, size * 2**20, latency, bandwidth) for size in MEBIBYTES]
+    yours = np.array(read_results(function, calls, HIDE.form, float))
+    library = np.array([all_sent(*call) for call in calls])
+    return figures.bucket_times(MEBIBYTES, library, yours, backward_seconds=sum(backward))

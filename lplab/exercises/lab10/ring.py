@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from lplab.exercises.model.exercise import Args, Example, Exercise, mistake, wrong
 from lplab.exercises.model.forms import describe_value, is_number
+from lplab.exercises.student_figures import read_results, student_figure
 
 COLUMNS = "(step, sender, receiver, part, adds)"
 
@@ -121,11 +122,6 @@ RING = Exercise(
 
         Write `ring_messages(ranks)`: a list of all messages `(step, sender, receiver, part, adds)`, with `adds` 1 or 0. In step 0, rank r sends part r. One rank alone sends nothing. The check runs your messages; any schedule that is right in this few steps passes, also one that runs to the left.
     """,
-    stub='''
-        def ring_messages(ranks):
-            """Messages of a ring all-reduce: rows (step, sender, receiver, part, adds)."""
-            raise NotImplementedError
-    ''',
     reference=ring_messages,
     form=Messages(),
     accept=runs,
@@ -170,3 +166,38 @@ RING = Exercise(
         "The skeleton: for step in range(2 × (ranks − 1)), for rank in range(ranks): append (step, rank, (rank + 1) % ranks, (rank − step) % ranks, 1 in the first half, else 0).",
     ),
 )  # fmt: skip
+
+
+RANKS = 6
+
+
+@student_figure("Here the messages of your {name} will be run")
+def draw_ring(function: Callable[..., Any]) -> Any:
+    """A live figure of what each rank holds after each step of the student's messages, or a line that says what it waits for.
+
+    Args:
+        function: takes the number of ranks and returns rows (step, sender, receiver, part, adds).
+    """
+    from lplab import figures
+
+    def run(rows: Any) -> tuple[np.ndarray, int]:
+        return contributions([[int(value) for value in row] for row in np.asarray(rows)], RANKS), len(rows)
+
+    ((held, messages),) = read_results(function, [(RANKS,)], RING.form, run)
+    return figures.ring_steps(held, messages=messages)
+
+
+def contributions(rows: list[list[int]], ranks: int) -> np.ndarray:
+    """How many ranks' numbers each rank has in each part, before the first and after every step: [steps + 1, rank, part].
+
+    >>> contributions([[0, 0, 1, 0, 1], [0, 1, 0, 1, 1]], 2)[-1].tolist()
+    [[1, 2], [2, 1]]
+    """
+    held = np.broadcast_to(np.eye(ranks, dtype=int)[:, None, :], (ranks, ranks, ranks)).copy()
+    counts = [(held > 0).sum(axis=2)]
+    for step in sorted({row[0] for row in rows}):
+        before = held.copy()
+        for _, sender, receiver, part, adds in (row for row in rows if row[0] == step):
+            held[receiver, part] = before[sender, part] + (before[receiver, part] if adds else 0)
+        counts.append((held > 0).sum(axis=2))
+    return np.array(counts)

@@ -86,11 +86,6 @@ TARGET = Exercise(
 
         Write `meet(batch, seconds, nbytes)`: the fewest devices that meet **both** targets, and with them the most bits that do; `(0, 0)` if nothing does. Both targets may be met exactly. Beware: more devices are not always faster.
     """,
-    stub='''
-        def meet(batch, seconds, nbytes):
-            """The fewest devices, and the most bits with them, that meet both targets: (devices, bits), or (0, 0)."""
-            raise NotImplementedError
-    ''',
     reference=meet,
     form=Numbers(count=2),
     show=show_target,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lplab.exercises.lab11.array_cycles import CYCLES
-from lplab.exercises.lab11.figures import draw_cycles as draw_cycles
-from lplab.exercises.lab11.figures import draw_sustained as draw_sustained
+from lplab.exercises.lab11.array_cycles import draw_cycles as draw_cycles
 from lplab.exercises.lab11.step_speedup import SPEEDUP
 from lplab.exercises.lab11.sustained import SUSTAINED
+from lplab.exercises.lab11.sustained import draw_sustained as draw_sustained
 from lplab.exercises.model.questions import Question
 
 

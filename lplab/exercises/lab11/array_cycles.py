@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import Number
+from lplab.exercises.student_figures import read_results, student_figure
 
 
 def array_cycles(m, n, k, rows, columns):
@@ -68,11 +71,6 @@ CYCLES = Exercise(
         on what it got. So that the right numbers meet, row $r$ and column $c$ start $r$ and $c$ cycles late: the farthest cell gets its first pair when the nearest has got `rows + columns − 2` pairs, and has still `k` to go. Results larger than the array are cut into **folds** of at most `rows` × `columns` sums, one after the other
         without overlap; a fold that does not fill the array takes as long as one that does. Write `array_cycles(m, n, k, rows, columns)`.
     """,
-    stub='''
-        def array_cycles(m, n, k, rows, columns):
-            """Cycles of an (m, k) by (k, n) product on an array of rows × columns cells that keep their sums."""
-            raise NotImplementedError
-    ''',
     reference=array_cycles,
     form=Number(),
     examples=(
@@ -111,3 +109,34 @@ CYCLES = Exercise(
         "The skeleton: folds = ⌈m/rows⌉ · ⌈n/columns⌉; return folds · (k + what the last cell starts later).",
     ),
 )
+
+
+ROWS = COLUMNS = 128
+
+
+@student_figure("Here your {name} will be drawn beside the library's")
+def draw_cycles(function: Callable[..., float]) -> Any:
+    """A live figure of the share of an array that each product of two networks keeps busy, or a line that says what it waits for.
+
+    Args:
+        function: takes m, n, k, rows and columns, and returns cycles.
+    """
+    from lplab import figures
+    from lplab.hardware import systolic, workloads
+
+    names: list[str] = []
+    sizes, begins = [], {}
+    for network in ("resnet18", "mobilenetv2"):
+        workload = workloads.get(network)
+        begins[len(names)] = workload.label
+        layers = [layer for layer in workload.layers if layer.has_product]
+        names += [f"{workload.label}, {layer.name}" for layer in layers]
+        sizes += [(layer.m, layer.n, layer.k) for layer in layers]
+    m, n, k = np.array(sizes, dtype=np.float64).T
+    taken = np.array(read_results(function, [(*size, ROWS, COLUMNS) for size in sizes], CYCLES.form, float))
+    library = systolic.utilization(m, n, k, ROWS, COLUMNS)
+    with np.errstate(divide="ignore"):
+        yours = m * n * k / (ROWS * COLUMNS * taken)
+    along = "products of ResNet-18, then of MobileNetV2, one image at a time"
+    title = f"An array of {ROWS} × {COLUMNS}"
+    return figures.shares(names, library, yours, name=title, what="cells at work", along=along, begins=begins)

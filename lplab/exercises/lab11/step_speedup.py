@@ -72,11 +72,6 @@ SPEEDUP = Exercise(
         A training step has parts that take `seconds` (an array). Those for which `narrow` (an array of True and False) is True become `factor` times as fast, as their numbers have fewer bits; the others (norms, softmax, first and last layer, the update) stay as they are. Rounding to fewer
         bits is work, too: the new step has `rounding` seconds of it that the old one had not. Write `step_speedup(seconds, narrow, factor, rounding)`. Return two numbers: how many times as fast the step gets, and the **bound** that it would reach if the narrow parts took no time at all. There is always something that stays, or rounding.
     """,
-    stub='''
-        def step_speedup(seconds, narrow, factor, rounding):
-            """How many times as fast the step gets, and the bound that no factor passes."""
-            raise NotImplementedError
-    ''',
     reference=step_speedup,
     form=Numbers(count=2),
     accept=close_to(step_speedup, ("speedup", "bound")),

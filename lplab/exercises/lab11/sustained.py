@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from lplab.exercises.checks.close import TOLERANCE, close_to
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import Numbers
+from lplab.exercises.student_figures import read_results, student_figure
 
 
 def sustained(operations, nbytes, others, peak, bandwidth):
@@ -95,11 +96,6 @@ SUSTAINED = Exercise(
         A step has products, one after the other, with so many `operations` each, on so many bytes of operands and results (`nbytes`; both arrays), and `others` seconds of work that is no product. The chip does at most `peak` operations and moves at most `bandwidth` bytes a second. While one product computes, its own operands
         stream: it takes the **longer** of the two times. But a product cannot use the time in which another one waits. Write `sustained(operations, nbytes, others, peak, bandwidth)` that returns the operations a second over the whole step, and their share of the peak.
     """,
-    stub='''
-        def sustained(operations, nbytes, others, peak, bandwidth):
-            """Operations a second over the whole step, and their share of the peak."""
-            raise NotImplementedError
-    ''',
     reference=sustained,
     form=Numbers(count=2),
     accept=close_to(sustained, ("sustained rate", "share of the peak")),
@@ -138,3 +134,41 @@ SUSTAINED = Exercise(
         "The skeleton: step = np.maximum(operations / peak, nbytes / bandwidth).sum() + others; rate = operations.sum() / step; return rate, rate / peak.",
     ),
 )
+
+
+PUBLISHED = (102 / 768, 588 / 768)  # Venkataramani et al. 2021
+
+
+@student_figure("Here your {name} will be drawn beside the library's")
+def draw_sustained(function: Callable[..., Any]) -> Any:
+    """A live figure of what RaPiD's training system sustains in the networks of the claim, or a line that says what it waits for.
+
+    The function gets operations as if every one ran in 8 bits on full arrays: one at half the speed, or on half of the
+    cells, counts as two. Of the share that it returns, only operations that were asked for are shown.
+
+    Args:
+        function: takes operations, bytes, other seconds, peak and bandwidth; returns operations per second and their share of the peak.
+    """
+    from lplab import figures
+    from lplab.claims.papers.rapid_2021 import BATCH, NETWORKS, TRAINING
+    from lplab.hardware import accelerators, compute
+
+    chip = accelerators.get(TRAINING)
+    peak, bandwidth = chip.peaks["fp8"], chip.memory_bytes_per_second
+    networks = [compute.layer_times(name, TRAINING, "hfp8_2019", BATCH, utilization="array") for name in NETWORKS]
+    networks.sort(key=lambda times: -times.share_of_peak)
+    calls, real = [], []
+    for times in networks:
+        some = times.flops > 0
+        work, others = times.compute_seconds[some] * peak, times.step_seconds - float(times.part("products"))
+        calls.append((work, times.nbytes[some], others, peak, bandwidth))
+        real.append(float(times.flops.sum() / work.sum()))
+    yours = np.array(read_results(function, calls, SUSTAINED.form, second_of_two)) * real
+    names, library = [times.workload.label for times in networks], np.array([times.share_of_peak for times in networks])
+    return figures.shares(names, library, yours, name=f"RaPiD, batch {BATCH}", what="share of the peak", band=PUBLISHED)
+
+
+def second_of_two(result: Any) -> float:
+    """The share of the peak in a pair; ValueError if it is no pair."""
+    _, share = result
+    return float(share)

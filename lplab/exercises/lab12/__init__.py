@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lplab.exercises.lab12.correction import CORRECTION
 from lplab.exercises.lab12.federated_round import FEDERATED_ROUND
-from lplab.exercises.lab12.figures import draw_gemm_energy as draw_gemm_energy
 from lplab.exercises.lab12.gemm_energy import GEMM_ENERGY
+from lplab.exercises.lab12.gemm_energy import draw_gemm_energy as draw_gemm_energy
 from lplab.exercises.lab12.training_bill import TRAINING_BILL
 from lplab.exercises.model.questions import Question
 

@@ -59,11 +59,6 @@ CORRECTION = Exercise(
         300,000 steps on a chip that draws 208 W, in an efficient one. Write `correct(steps, claimed, actual)`. Both tuples are (hours for 300,000 steps, watts, PUE, grams of CO₂e per kWh). Return five numbers: the **tonnes** as claimed and as they actually were, and the factors
         claimed/actual of the **hours**, of the **watts**, and of the **place** (PUE and grid together).
     """,
-    stub='''
-        def correct(steps, claimed, actual):
-            """Tonnes as claimed and as corrected; the factors of hours, of watts and of the place between them."""
-            raise NotImplementedError
-    ''',
     reference=correct,
     form=Numbers(count=5),
     accept=close_to(correct, ("claim in tonnes", "correction in tonnes", "factor of the hours", "factor of the watts", "factor of the place")),

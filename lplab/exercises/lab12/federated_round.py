@@ -59,11 +59,6 @@ FEDERATED_ROUND = Exercise(
         send all of them (`share` < 1), each also takes `index_bits` to say which one it is. Rows of the array `clients` are (seconds of computing, bytes per second down, bytes per second up). `watts` are (computing, receiving, sending). Each client receives, computes and sends, one after the other. Return
         **bytes** on all radios together, **joules** of all clients together, and the **seconds** until the last client has answered.
     """,
-    stub='''
-        def federated_round(parameters, down_bits, up_bits, share, index_bits, clients, watts):
-            """Bytes on all radios, joules of all clients, seconds of the round."""
-            raise NotImplementedError
-    ''',
     reference=federated_round,
     form=Numbers(count=3),
     accept=close_to(federated_round, ("sum of bytes", "sum of joules", "time of the round in seconds")),

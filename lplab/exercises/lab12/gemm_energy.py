@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from lplab.exercises.checks.close import TOLERANCE, close_to
 from lplab.exercises.model.exercise import Args, Example, Exercise, mistake
 from lplab.exercises.model.forms import Numbers
+from lplab.exercises.student_figures import NotReady, read_results
 
 
 def gemm_energy(m, n, k, tile, bits, mac_pj, byte_pj):
@@ -52,11 +56,6 @@ GEMM_ENERGY = Exercise(
         `tile` × `tile` results stays on the chip until it is done, and meanwhile reads its rows of the first matrix and its columns of the second from memory; at the end its results are written. Tiles at the edges may be smaller. So each matrix is read several times. Every
         number has `bits` bits; a byte to or from memory costs `byte_pj`.
     """,
-    stub='''
-        def gemm_energy(m, n, k, tile, bits, mac_pj, byte_pj):
-            """Picojoules of an m×k by k×n product: arithmetic, memory."""
-            raise NotImplementedError
-    ''',
     reference=gemm_energy,
     form=Numbers(count=2),
     accept=close_to(gemm_energy, ("arithmetic", "memory")),
@@ -97,3 +96,40 @@ GEMM_ENERGY = Exercise(
         "The skeleton: columns, rows = ⌈n/tile⌉, ⌈m/tile⌉; numbers = m·k·columns + k·n·rows + m·n; return m·n·k·mac_pj, numbers·bits/8·byte_pj.",
     ),
 )
+
+
+SIZES = tuple(2**k for k in range(11))  # of a tile
+SIZE, BITS = 1024, 16
+
+
+def draw_gemm_energy(function: Callable[..., Any], mac: str = "fp16+fp32") -> Any:
+    """A live figure of arithmetic and memory of a product of two 1024 × 1024 matrices, Horowitz's prices, by tile.
+
+    Args:
+        function: takes m, n, k, tile, bits, picojoules of a multiply-add and of a byte; returns two numbers. One that
+            is still to be written is not drawn, and the figure says so.
+        mac: a name of `lplab.hardware.footprint.operations.macs()`.
+    """
+    from lplab import figures, widgets  # drawn in a notebook only
+    from lplab.hardware.footprint import gemm_joules, operations
+
+    dram = operations.get("dram")
+    mac_joules, byte_joules = operations.macs()[mac].joules, dram.joules / (dram.bits / 8)
+    size = {"m": SIZE, "n": SIZE, "k": SIZE, "operand_bits": BITS, "result_bits": BITS}
+    prices = {"mac_joules": mac_joules, "memory_joules_per_byte": byte_joules}
+    library = np.array([gemm_joules(**size, **prices, tile=tile) for tile in SIZES])  # type: ignore[arg-type]
+    known = library[:, 0], library[:, 1]
+    name = f"two {SIZE:,} × {SIZE:,} matrices, {BITS} bits, 45 nm"
+    calls = [(SIZE, SIZE, SIZE, tile, BITS, mac_joules * 1e12, byte_joules * 1e12) for tile in SIZES]
+    try:
+        yours = np.array(read_results(function, calls, GEMM_ENERGY.form, two_numbers)) * 1e-12
+    except NotReady as problem:  # the library's curves are worth a look before
+        missing = f"{name} (yours is not drawn: {problem})"
+        return widgets.LiveFigure(figures.tile_energy(SIZES, *known, name=missing))
+    return widgets.LiveFigure(figures.tile_energy(SIZES, *known, (yours[:, 0], yours[:, 1]), name=name))
+
+
+def two_numbers(result: Any) -> tuple[float, float]:
+    """Both energies; ValueError if there are not two."""
+    arithmetic, memory = result
+    return float(arithmetic), float(memory)

@@ -59,11 +59,6 @@ TRAINING_BILL = Exercise(
         Write `training_bill(parameters, tokens, devices, peak, utilization, watts, pue, grams_per_kwh)` that returns **days, megawatt hours and tonnes of CO₂e**. A dense language model takes 6 operations for each parameter and token: 2 forward, 4 backward. Each device does
         `peak` operations a second at most and reaches the share `utilization` of it; meanwhile it draws `watts`. For each watt of the machines the building draws `pue` watts from the grid, and each kilowatt hour from the grid emits `grams_per_kwh`. All devices work together.
     """,
-    stub='''
-        def training_bill(parameters, tokens, devices, peak, utilization, watts, pue, grams_per_kwh):
-            """Days, megawatt hours and tonnes of CO2e of a training."""
-            raise NotImplementedError
-    ''',
     reference=training_bill,
     form=Numbers(count=3),
     accept=close_to(training_bill, ("time in days", "energy in MWh", "CO₂e in tonnes")),

@@ -6,6 +6,7 @@ of the documentation and the test that proves the check. Add an exercise by addi
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import textwrap
@@ -118,8 +119,8 @@ class Exercise:
         version: raised whenever the same answer may be judged otherwise.
         title, goal, minutes, difficulty: the box above the stub; the goal is one of the lab's, difficulty is 1 to 3.
         statement: Markdown.
-        stub: Python that defines the function and does nothing yet.
         reference: the solution; its source is what a student sees. Only numpy, math and the like may be used in it.
+            Its signature and docstring above ``raise NotImplementedError`` are the stub.
         form: what a result must look like.
         examples: 5 to 8 calls, each with its reason.
         boundary: makes the arguments of the boundary set.
@@ -130,6 +131,7 @@ class Exercise:
         hints: at most three: the failing case, the concept, the skeleton.
         accept: where many results are right: says for arguments and result what is wrong, in one sentence, or "". Then
             nothing is compared with the reference.
+        stub: Python that defines the function, where the stub is not the one made from the reference.
         show: the arguments in words; by default "x = 0.3, fraction_bits = 4".
         why: says, for arguments and expected result, what is special about this case.
         kind: a plural for what kind of case the arguments are ("ties"), or "" for an ordinary one.
@@ -139,7 +141,8 @@ class Exercise:
         signed_zero: whether −0 differs from 0.
         tolerance: how far right results can differ by rounding alone, as a share of the largest number of a result; 0
             where all right solutions give the same bits. Known mistakes are recognized with the same tolerance.
-        is_repair: whether the stub is a wrong function to be repaired, which is judged, and not an empty one.
+        is_repair: whether the stub is a wrong function to be repaired, which is judged, and not an empty one; it is
+            then written out.
         modules: what the answer may import beside Python's harmless modules.
         provided: helpers that are defined above the stub and the solution, in this order.
         points: for a pass; see `SHARES` for an answer that fails.
@@ -152,7 +155,6 @@ class Exercise:
     minutes: int
     difficulty: int
     statement: str
-    stub: str
     reference: Callable[..., Any]
     form: Form
     examples: tuple[Example, ...]
@@ -162,6 +164,7 @@ class Exercise:
     properties: tuple[Property, ...] = ()
     conventions: tuple[Variant, ...] = ()
     accept: Callable[[Args, Any], str] | None = None
+    stub: str = ""
     show: Callable[[Args], str] | None = None
     why: Callable[[Args, Any], str] = nothing_special
     kind: Callable[[Args], str] = lambda args: ""
@@ -181,8 +184,10 @@ class Exercise:
             raise ValueError(f"exercise {self.id}: difficulty is 1, 2 or 3, got {self.difficulty}")
         if not 1 <= len(self.hints) <= 3:
             raise ValueError(f"exercise {self.id}: one to three hints, got {len(self.hints)}")
-        if f"def {self.name}(" not in self.stub:
+        if self.stub and f"def {self.name}(" not in self.stub:
             raise ValueError(f"exercise {self.id}: its stub must define {self.name}")
+        if self.is_repair and not self.stub:
+            raise ValueError(f"exercise {self.id}: the function to be repaired is missing: give it as its stub")
         if self.points % 3:
             raise ValueError(f"exercise {self.id}: points must be a multiple of 3, got {self.points}")
 
@@ -212,11 +217,20 @@ class Exercise:
         imports = [line for name, line in known.items() if re.search(rf"\b{name}\.", "\n".join(sources))]
         return "\n\n\n".join(part for part in ("\n".join(imports), *(s.rstrip("\n") for s in sources)) if part) + "\n"
 
-    @property
+    @cached_property
     def stub_source(self) -> str:
         """The function as the student finds it."""
-        stub = textwrap.dedent(self.stub).strip() + "\n"
+        stub = textwrap.dedent(self.stub).strip() + "\n" if self.stub else self._stub_of_reference()
         return self._with_imports(*self._helpers, stub) if self.provided else stub
+
+    def _stub_of_reference(self) -> str:
+        """Signature and docstring of the reference, with nothing behind them yet."""
+        source = textwrap.dedent(inspect.getsource(self.reference))
+        function = ast.parse(source).body[0]
+        if not isinstance(function, ast.FunctionDef) or ast.get_docstring(function) is None:
+            raise ValueError(f"exercise {self.id}: its reference needs a docstring, as its stub is made from it")
+        head = source.splitlines()[: function.body[0].end_lineno]  # the docstring is its first statement
+        return "\n".join([*head, "    raise NotImplementedError"]) + "\n"
 
     @property
     def cell(self) -> str:

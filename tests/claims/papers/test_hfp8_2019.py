@@ -5,9 +5,16 @@ import pytest
 
 from lplab import claims
 from lplab.claims.papers import hfp8_2019, hfp8_2019_distributed, hfp8_2019_inference
-from lplab.claims.papers.eight_bit_weights import MASTER, NO_RESIDUAL, RESIDUAL, SHORT_RESIDUAL, MasterWeightRun
 from lplab.claims.papers.hfp8_2019 import FINE, FINE_DYNAMIC, FINE_SCALED, FLOAT, HFP8_2019, HYBRID, ONE, ONE_UNSCALED
-from lplab.claims.papers.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED, run
+from lplab.claims.papers.hfp8_2019_distributed import (
+    HFP8_2019_DISTRIBUTED,
+    MASTER,
+    NO_RESIDUAL,
+    RESIDUAL,
+    SHORT_RESIDUAL,
+    MasterWeightRun,
+    run,
+)
 from lplab.claims.papers.hfp8_2019_inference import HFP8_2019_INFERENCE
 from lplab.compression import sharded_weights as protocol
 from lplab.compression.sharded_weights import ShardedUpdateFormats, ShardedWeights, WeightShard

@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 from lplab import claims
-from lplab.claims.framework.wrapped import Recorded, WithoutErrorFeedback
 from lplab.claims.papers import adacomp_2018, scalecom_2020_rates
-from lplab.claims.papers.adacomp_2018_selection import BINS, LOCAL, NO_FEEDBACK, SAMPLE_STEPS, SOFT
+from lplab.claims.papers.adacomp_2018 import Recorded
+from lplab.claims.papers.adacomp_2018_selection import (
+    BINS,
+    LOCAL,
+    NO_FEEDBACK,
+    SAMPLE_STEPS,
+    SOFT,
+    WithoutErrorFeedback,
+)
 from lplab.claims.papers.federated_2017 import PHONES, SILOS
 from lplab.compression import AdaComp, LayerInfo, ScaleCom, TopK, exchange
 from lplab.compression.compression_ratio import adacomp_paper_ratio

@@ -6,8 +6,8 @@ import pytest
 from lplab import arithmetic, claims
 from lplab.arithmetic import Accumulator
 from lplab.claims.framework.claim import key
-from lplab.claims.framework.store import Stored
 from lplab.claims.papers.wang_2018 import COUNT, POINTS, WANG_2018, numbers, running_sum
+from tests.claims.changed_numbers import judged, where
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
@@ -22,31 +22,21 @@ def test_the_claim_is_shown_and_explained():
     assert "4,096 after 65,536" in verdict.findings[0].sentence
 
 
-def changed(change):
-    """The stored numbers with some of them changed."""
-    rows = claims.stored(WANG_2018).results(WANG_2018).rows
-    return Stored({key(p, s): change(dict(p), dict(n)) for p, s, n in rows})
-
-
-def set_where(name, value, **wanted):
-    return lambda p, n: n | {name: value} if all(p[k] == v for k, v in wanted.items()) else n
-
-
 @pytest.mark.parametrize(("change", "which"), [
-    (set_where("sum_65536", 65536.0, chunk=1, rounding="nearest_even"), 0),
-    (set_where("sum_16384", 8192.0, chunk=1, rounding="nearest_even"), 0),
-    (set_where("error", 0.1, chunk=32), 1),
-    (set_where("error", 0.001, chunk=16), 1),
-    (set_where("error", 0.2, rounding="stochastic"), 2),
-], ids=["never stops", "stops later", "32 fails", "16 is enough", "the coin fails"])  # fmt: skip
+    (where({"chunk": 1, "rounding": "nearest_even"}, sum_65536=65536), 0),
+    (where({"chunk": 1, "rounding": "nearest_even"}, sum_16384=8192), 0),
+    (where({"chunk": 32}, error=0.1), 1),
+    (where({"chunk": 16}, error=0.001), 1),
+    (where({"rounding": "stochastic"}, error=0.2), 2),
+], ids=["never stops", "stops later", "32 fails", "16 is enough", "stochastic rounding fails"])  # fmt: skip
 def test_the_claim_can_fail(change, which):
-    verdict = claims.judge(WANG_2018, changed(change))
+    verdict = judged(WANG_2018, change)
     assert verdict.word == "not shown" and not verdict.findings[which].holds
 
 
 def test_the_explanations_can_fail():
-    flat = changed(lambda p, n: n | {"error": 0.01, "sum_65536": 65536.0})
-    assert [finding.holds for finding in claims.judge(WANG_2018, flat).explanations] == [False, False]
+    flat = judged(WANG_2018, where({}, error=0.01, sum_65536=65536))
+    assert [finding.holds for finding in flat.explanations] == [False, False]
 
 
 def test_the_numbers_are_those_of_the_paper():

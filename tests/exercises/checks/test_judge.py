@@ -252,12 +252,38 @@ def test_what_was_printed_is_shown_shortened():
         ({"difficulty": 4}, "difficulty is 1, 2 or 3"),
         ({"hints": ()}, "one to three hints"),
         ({"stub": "def other(x): pass"}, "must define halve"),
+        ({"is_repair": True, "stub": ""}, "the function to be repaired is missing"),
         ({"points": 7}, "multiple of 3"),
     ],
 )
 def test_an_exercise_is_validated_when_it_is_made(change, said):
     with pytest.raises(ValueError, match=said):
         dataclasses.replace(HALVE, **change)
+
+
+def third(
+    x,  # a number
+    sign=-1,
+):
+    """A third of x.
+
+    With another sign, if asked for.
+    """
+    return sign * x / 3
+
+
+def test_a_stub_is_made_from_signature_and_docstring_of_the_reference():
+    exercise = dataclasses.replace(HALVE, stub="", reference=third, mistakes=())
+    assert exercise.stub_source == (
+        'def third(\n    x,  # a number\n    sign=-1,\n):\n    """A third of x.\n\n'
+        '    With another sign, if asked for.\n    """\n    raise NotImplementedError\n'
+    )
+    assert exercise.cell == exercise.stub_source + '\n\ncheck("99.1", third)'
+    assert verdict_on(exercise.stub_source, exercise).status == "not yet"
+    with pytest.raises(
+        ValueError, match=r"exercise 99\.1: its reference needs a docstring, as its stub is made from it"
+    ):
+        dataclasses.replace(HALVE, stub="").stub_source  # noqa: B018
 
 
 def test_an_edit_that_does_not_fit_is_an_error():

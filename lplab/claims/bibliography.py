@@ -1,0 +1,146 @@
+"""The papers whose statements are claims here: authors, title, venue and year, cited in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lplab.lookup import lookup
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper.
+
+    Args:
+        authors: initials and names, or the first with "et al.".
+        title: in full, or the name it is known by.
+        venue: where and when it appeared, with its address if it has one that is short.
+        year: of the venue.
+
+    Raises:
+        ValueError: the venue does not name the year.
+    """
+
+    authors: str
+    title: str
+    venue: str
+    year: int
+
+    def __post_init__(self) -> None:
+        if str(self.year) not in self.venue:
+            raise ValueError(f"{self.title!r}: the venue {self.venue!r} does not name the year {self.year}")
+
+    @property
+    def citation(self) -> str:
+        """Authors, title and venue."""
+        return f"{self.authors}: {self.title}, {self.venue}"
+
+    @property
+    def short_citation(self) -> str:
+        """Authors and venue, for a second paper beside another one."""
+        return f"{self.authors}, {self.venue}"
+
+
+PAPERS: dict[str, Paper] = {
+    "gupta_2015": Paper(
+        "S. Gupta, A. Agrawal, K. Gopalakrishnan, P. Narayanan",
+        "Deep learning with limited numerical precision",
+        "ICML 2015",
+        2015,
+    ),
+    "mcmahan_2017": Paper(
+        "B. McMahan et al.",
+        "Communication-efficient learning of deep networks from decentralized data",
+        "AISTATS 2017",
+        2017,
+    ),
+    "ddl_2017": Paper("M. Cho et al.", "PowerAI DDL", "arXiv 1708.02188, 2017", 2017),
+    "adacomp_2018": Paper(
+        "C.-Y. Chen et al.",
+        "AdaComp: adaptive residual gradient compression for data-parallel distributed training",
+        "AAAI 2018",
+        2018,
+    ),
+    "micikevicius_2018": Paper(
+        "P. Micikevicius et al.",
+        "Mixed precision training",
+        "ICLR 2018 (arXiv 1710.03740)",
+        2018,
+    ),
+    "pact_2018": Paper(
+        "J. Choi, Z. Wang, S. Venkataramani, P. Chuang, V. Srinivasan, K. Gopalakrishnan",
+        "PACT: parameterized clipping activation for quantized neural networks",
+        "2018 (arXiv 1805.06085)",
+        2018,
+    ),
+    "wang_2018": Paper(
+        "N. Wang, J. Choi, D. Brand, C.-Y. Chen, K. Gopalakrishnan",
+        "Training deep neural networks with 8-bit floating point numbers",
+        "NeurIPS 2018",
+        2018,
+    ),
+    "hfp8_2019": Paper(
+        "X. Sun et al.",
+        "Hybrid 8-bit floating point (HFP8) training and inference for deep neural networks",
+        "NeurIPS 2019",
+        2019,
+    ),
+    "karimireddy_2019": Paper(
+        "S. P. Karimireddy et al.",
+        "Error feedback fixes signSGD and other gradient compression schemes",
+        "ICML 2019",
+        2019,
+    ),
+    "sawb_2019": Paper(
+        "J. Choi, S. Venkataramani, V. Srinivasan, K. Gopalakrishnan, Z. Wang, P. Chuang",
+        "Accurate and efficient 2-bit quantized neural networks",
+        "SysML 2019",
+        2019,
+    ),
+    "strubell_2019": Paper(
+        "E. Strubell, A. Ganesh, A. McCallum",
+        "Energy and policy considerations for deep learning in NLP",
+        "ACL 2019",
+        2019,
+    ),
+    "scalecom_2020": Paper("C.-Y. Chen et al.", "ScaleCom", "NeurIPS 2020, arXiv 2104.11125", 2020),
+    "sun_2020": Paper(
+        "X. Sun et al.",
+        "Ultra-low precision 4-bit training of deep neural networks",
+        "NeurIPS 2020",
+        2020,
+    ),
+    "patterson_2021": Paper(
+        "D. Patterson et al.",
+        "Carbon emissions and large neural network training",
+        "arXiv 2104.10350, 2021",
+        2021,
+    ),
+    "rapid_2021": Paper("S. Venkataramani et al.", "RaPiD", "ISCA 2021", 2021),
+    "luq_2023": Paper(
+        "B. Chmiel et al.",
+        "Accurate neural training with 4-bit matrix multiplications at standard formats",
+        "ICLR 2023",
+        2023,
+    ),
+}
+"""All papers by key, in the order of their years."""
+
+
+def cite(key: str, *others: str) -> str:
+    """The citation of a paper; after it those of others, without their titles.
+
+    Args:
+        key: of :data:`PAPERS`.
+        others: further keys.
+
+    Raises:
+        ValueError: an unknown key; the message names the closest.
+
+    >>> cite("rapid_2021")
+    'S. Venkataramani et al.: RaPiD, ISCA 2021'
+    >>> cite("rapid_2021", "sun_2020")
+    'S. Venkataramani et al.: RaPiD, ISCA 2021; X. Sun et al., NeurIPS 2020'
+    """
+    first, *rest = (lookup(PAPERS, name, "paper") for name in (key, *others))
+    return "; ".join([first.citation, *(paper.short_citation for paper in rest)])

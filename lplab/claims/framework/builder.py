@@ -1,0 +1,114 @@
+"""A claim written from top to bottom: what the paper states, how it is measured, how it is judged.
+
+The module of a claim begins with a :class:`ClaimBuilder`. Functions join it by its decorators, and ``build`` gives the
+finished :class:`~lplab.claims.Claim`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+
+Measure = TypeVar("Measure", bound=Callable[[Point, int], Numbers])
+Test = TypeVar("Test", bound=Callable[[Results], CheckResult])
+Summary = TypeVar("Summary", bound=Callable[[Results], str])
+
+
+@dataclass
+class ClaimBuilder:
+    """What a paper states and which measurements test it; the functions are added by decorators.
+
+    The arguments are those of :class:`~lplab.claims.Claim`. Each decorator returns its function unchanged. Criteria and
+    explanations are judged and printed in the order in which they stand in the module.
+
+    >>> toy = ClaimBuilder(
+    ...     "toy", title="More bits, less error", paper="A. Nobody: Bits, 2020", where="figure 1",
+    ...     statement="Bits help.", published="1 %", experiment="Division.",
+    ...     points=({"bits": 4}, {"bits": 8}), seeds=(0,),
+    ... )
+    >>> @toy.measurement
+    ... def measure(point, seed):
+    ...     return {"error": 16 / point["bits"]}
+    >>> @toy.criterion("The error falls")
+    ... def falls(results):
+    ...     many, few = (results.median("error", bits=bits) for bits in (8, 4))
+    ...     return CheckResult(many < few, f"{few} % with 4 bits, {many} % with 8.")
+    >>> @toy.summary
+    ... def measured(results):
+    ...     return f"{results.median('error', bits=8)} %"
+    >>> claim = toy.build()
+    >>> claim.id, claim.criteria[0].statement, claim.measure({"bits": 8}, 0)
+    ('toy', 'The error falls', {'error': 2.0})
+    """
+
+    id: str
+    title: str
+    paper: str
+    where: str
+    statement: str
+    published: str
+    experiment: str
+    points: tuple[Point, ...]
+    seeds: tuple[int, ...]
+    budget_seconds: float = 60.0
+    limits: str = ""
+    modelled: bool = False
+    timed: bool = False
+    version: int = 1
+    criteria: list[Check] = field(init=False, default_factory=list)
+    explanations: list[Check] = field(init=False, default_factory=list)
+    measure: Callable[[Point, int], Numbers] | None = field(init=False, default=None)
+    measured: Callable[[Results], str] | None = field(init=False, default=None)
+
+    def measurement(self, function: Measure) -> Measure:
+        """Decorator of the function that makes one measurement: (point, seed) → numbers by name.
+
+        Raises:
+            ValueError: there is one already.
+        """
+        if self.measure:
+            raise ValueError(f"{self.id}: two functions are marked as its measurement")
+        self.measure = function
+        return function
+
+    def criterion(self, statement: str) -> Callable[[Test], Test]:
+        """Decorator of a check that decides: results → :class:`~lplab.claims.CheckResult`."""
+
+        def add(function: Test) -> Test:
+            self.criteria.append(Check(statement, function))
+            return function
+
+        return add
+
+    def explanation(self, statement: str) -> Callable[[Test], Test]:
+        """Decorator of a check that shows why, and does not decide."""
+
+        def add(function: Test) -> Test:
+            self.explanations.append(Check(statement, function))
+            return function
+
+        return add
+
+    def summary(self, function: Summary) -> Summary:
+        """Decorator of the function that says our numbers in a short text: results → text.
+
+        Raises:
+            ValueError: there is one already.
+        """
+        if self.measured:
+            raise ValueError(f"{self.id}: two functions are marked as its summary")
+        self.measured = function
+        return function
+
+    def build(self) -> Claim:
+        """The claim, after the last of its functions.
+
+        Raises:
+            ValueError: the measurement or the summary is missing, or parts contradict each other.
+        """
+        if not (self.measure and self.measured):
+            raise ValueError(f"{self.id}: a measurement and a summary are needed; mark their functions with decorators")
+        return Claim(**{**vars(self), "criteria": tuple(self.criteria), "explanations": tuple(self.explanations)})
