@@ -1,7 +1,7 @@
 """Makes the drawings and walks of docs/architecture.md from the code: imports are read, walks are run and watched.
 
-    python -m tests.architecture           write them into the page
-    python -m tests.architecture --check   say whether the page is as the code is; exit code 1 if not
+python -m tests.architecture           write them into the page
+python -m tests.architecture --check   say whether the page is as the code is; exit code 1 if not
 """
 
 from __future__ import annotations
@@ -258,10 +258,10 @@ def parts() -> dict[str, str]:
 
 
 def page_with(made: dict[str, str], page: str) -> str:
-    """``page`` with each part between its two marks made anew; KeyError for a part that nobody makes.
+    r"""``page`` with each part between its two marks made anew; KeyError for a part that nobody makes.
 
-    >>> page_with({"x": "new"}, "<!-- made: x -->\\nold\\n<!-- end -->")
-    '<!-- made: x -->\\nnew\\n<!-- end -->'
+    >>> page_with({"x": "new"}, "<!-- made: x -->\nold\n<!-- end -->")
+    '<!-- made: x -->\nnew\n<!-- end -->'
     """
     return re.sub(
         r"(<!-- made: (.+?) -->\n).*?(\n<!-- end -->)",

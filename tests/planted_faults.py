@@ -43,7 +43,7 @@ FORMATS = (
         "bound = np.where(negative, abs(grid.lowest), grid.highest)",
         "bound = np.where(negative, grid.highest, abs(grid.lowest))",
         "Negative numbers saturate at the positive end of two's complement, and the other way round.",
-        ("tests/formats/test_vectors.py", "tests/formats/test_exact.py"),
+        ("tests/formats/paths/test_paths.py",),
     ),
     Fault(
         "infinity_rounds_down",

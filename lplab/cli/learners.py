@@ -14,8 +14,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, bad_values
-from lplab.cli.training_run import check_output_files, deferred_sigint, reading_checkpoint
+from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, bad_values, check_output
+from lplab.cli.training_run import deferred_sigint, reading_checkpoint
 
 ALONE = ("set", "record")  # arguments of a training by one learner under a recipe
 
@@ -55,7 +55,8 @@ def train_learners(args: argparse.Namespace) -> int:
         raise BadInputError(f"several learners train in float32 and record nothing: leave out {', '.join(unfit)}")
     if args.distributed and (args.save or args.resume):
         raise BadInputError("--save and --resume need simulated learners, whose bits are the same: no --distributed")
-    check_output_files(args.save)
+    if args.save:
+        check_output(args.save)
     learners = 2 if args.learners is None else args.learners
     if args.batch is not None and learners >= 1 and args.batch < learners:
         raise BadInputError(f"--batch {args.batch} is less than an example for each of {learners} learners")

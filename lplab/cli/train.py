@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values
+from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values, check_output, once
 from lplab.cli.learners import add_learners, train_learners, wants_learners
-from lplab.cli.training_run import check_output_files, deferred_sigint, reading_checkpoint
+from lplab.cli.training_run import deferred_sigint, reading_checkpoint
 
 RECIPE = "hfp8_2019"  # the default
 
@@ -50,8 +50,10 @@ def run_train(args: argparse.Namespace) -> int:
         if args.report:
             raise BadInputError("--report is about a recipe, and several learners train in float32: leave it out")
         return train_learners(args)
-    args.recipe = args.recipe or RECIPE
-    check_output_files(args.save, args.record)
+    args.recipe = RECIPE if args.recipe is None else args.recipe
+    for path in (args.save, args.record):
+        if path:
+            check_output(path)
     try:
         with bad_values():
             trainer, task = make_trainer(args)
@@ -65,7 +67,7 @@ def make_trainer(args: argparse.Namespace) -> tuple[Any, Any]:
     from lplab.training import Recorder, recipes, tasks
 
     task = tasks.get(args.model)
-    recipe = recipes.get(args.recipe, **dict(map(parse_switch, args.set)))
+    recipe = recipes.get(args.recipe, **once("--set", map(parse_switch, args.set)))
     recorder = Recorder(every=10) if args.record else None
     trainer = task.trainer(recipe, args.seed, batch=args.batch, lr=args.lr, recorder=recorder)
     if args.resume:

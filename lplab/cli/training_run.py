@@ -1,4 +1,4 @@
-"""Shared by trainings of one learner and of several: output files, checkpoints, Ctrl-C."""
+"""Shared by trainings of one learner and of several: checkpoints, Ctrl-C."""
 
 import signal
 import threading
@@ -7,25 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
-
-from lplab.cli.command import BadInputError
-
-
-def check_output_files(*paths: Path | None) -> None:
-    """Refuse files that cannot be written, before a training begins; None stands for a file that is not wanted.
-
-    Raises:
-        BadInputError: there is no such folder, or the path is a folder.
-
-    >>> check_output_files(None, Path("no/such/run.pt"))
-    Traceback (most recent call last):
-    lplab.cli.command.BadInputError: there is no folder ...
-    """
-    for path in paths:
-        if path and not path.resolve().parent.is_dir():
-            raise BadInputError(f"there is no folder {path.resolve().parent}")
-        if path and path.is_dir():
-            raise BadInputError(f"{path} is a folder; name a file in it")
 
 
 @contextmanager

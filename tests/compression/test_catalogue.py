@@ -18,6 +18,9 @@ from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, Sig
     ("dense:wire=3", "wire of Dense takes a word, got 3"),
     ("dgc:warm_up=1", "warm_up of DGC takes several numbers, got 1"),
     ("scalecom:chunk=0", "chunk must be from 1"),
+    ("topk:density=0.1,density=0.2", "TopK takes density once, got it twice in 'topk:density=0.1,density=0.2'"),
+    (None, "a compressor is named by a text such as 'topk:density=0.01', got None"),
+    (b"topk", "a compressor is named by a text such as 'topk:density=0.01', got b'topk'"),
 ])  # fmt: skip
 def test_a_value_of_another_kind_is_one_clear_sentence(text, message):
     with pytest.raises(ValueError, match=f"^{message}"):
