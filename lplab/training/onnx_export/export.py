@@ -31,6 +31,10 @@ def export_onnx(model: nn.Module, example: Any, path: str | Path) -> Path:
     float32 sums are added: for a product of n terms, 2n·2^−24·Σ|x·w|. A number that lies within this error of the
     middle between two values of a format may be rounded to the other one by the next layer.
 
+    onnxruntime 1.32 on the CPU has no QuantizeLinear for e2m1 (``onnx.reference.ReferenceEvaluator`` has). It turns
+    some int8 products into integer products, whose sums overflow on x86 processors without VNNI unless
+    ``options.add_session_config_entry("session.x64quantprecision", "1")`` is set.
+
     These formats have an ONNX type: int2, int4, int8 and int16, signed or not, e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e2m1,
     and those that differ from one of them in bias or overflow, such as hfp8_forward; float32 is left as it is. Rounding
     is to nearest even, for weights to any rule without chance. Numbers are finite.
@@ -57,6 +61,9 @@ def export_onnx(model: nn.Module, example: Any, path: str | Path) -> Path:
     ['QuantizeLinear', 'DequantizeLinear', 'DequantizeLinear']
     """
     emulation = emulation_of(model)
+    wrong = {str(p.dtype).removeprefix("torch.") for p in model.parameters() if p.dtype != torch.float32}
+    if wrong:
+        raise ExportError(f"the model has parameters of {', '.join(sorted(wrong))}; only float32 is exported")
     inputs = example if isinstance(example, tuple) else (example,)
     graph = OnnxGraph(emulation)
     program = _exported(dequantize_model(model).eval(), inputs)

@@ -43,6 +43,8 @@ class OnnxGraph:
         opset: the lowest operator set that has all types used.
         where: the module and the operator that is being translated, for messages.
         module: the name of that module.
+        has_relu: False if every Relu must be written as a maximum: onnxruntime (1.32, from the optimization level
+            "extended" on) leaves out a Relu whose result is quantized to a type other than 8-bit integers.
         dequantized: what was rounded, by tensor or name and by rule, and the tensor.
     """
 
@@ -53,6 +55,7 @@ class OnnxGraph:
         self.roundings: Counter[tuple[str, str]] = Counter()
         self.opset = OPSET
         self.where = self.module = ""
+        self.has_relu = True
         self.dequantized: dict[Any, tuple[str, Any]] = {}
         self._names: dict[Any, tuple[str, Any]] = {}
         self._symbols: dict[str, str] = {}
@@ -60,11 +63,13 @@ class OnnxGraph:
     def add(self, op_type: str, *inputs: Value, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node; returns the name of its output, or a list of names where it has several.
 
-        Inputs that are tensors are stored; None is an optional input that is left out.
+        Inputs that are tensors are stored; None is an optional input that is left out. The node is named after the
+        module that it belongs to.
         """
         names = [f"{op_type.lower()}_{len(self.nodes)}" + (f"_{i}" if outputs > 1 else "") for i in range(outputs)]
         given = ["" if value is None else value if isinstance(value, str) else self.store(value) for value in inputs]
-        self.nodes.append(helper.make_node(op_type, given, names, **attributes))
+        label = f"{self.module}/{names[0]}" if self.module else names[0]
+        self.nodes.append(helper.make_node(op_type, given, names, name=label, **attributes))
         return names[0] if outputs == 1 else names
 
     def store(self, value: Any, name: str = "") -> str:
@@ -114,6 +119,10 @@ class OnnxGraph:
         Args:
             inputs, outputs: ``onnx.ValueInfoProto`` of each.
         """
+        for node in self.nodes:
+            if node.op_type == "Relu" and not self.has_relu:
+                node.op_type = "Max"
+                node.input.append(self.store(0.0))
         graph = helper.make_graph(self.nodes, "lplab", inputs, outputs, list(self.stored.values()))
         opsets = [helper.make_opsetid("", self.opset)]
         model = helper.make_model(graph, opset_imports=opsets, producer_name="lplab")

@@ -21,7 +21,7 @@ from lplab.training.emulation.convolutions import convolution_kinds
 from lplab.training.emulation.op_handlers import is_weight
 from lplab.training.emulation.quantized_op import PRODUCT
 from lplab.training.onnx_export.graph import DTYPES, OnnxGraph, Value
-from lplab.training.onnx_export.rounding import rounded
+from lplab.training.onnx_export.rounding import limited, rounded
 from lplab.training.recipe.recipe import LayerRules
 
 aten: Any = torch.ops.aten
@@ -325,19 +325,18 @@ def reversed_sub(graph: OnnxGraph, node: fx.Node, a: Value, b: Value) -> Value:
 
 
 def clamp(graph: OnnxGraph, node: fx.Node, x: Value, low: Any = None, high: Any = None) -> Value:
-    """``torch.clamp``, ``hardtanh``."""
-    limits = (None if limit is None else float(limit) for limit in (low, high))
-    return graph.add("Clip", x, *limits)
+    """``torch.clamp``."""
+    return limited(graph, x, low, high)
 
 
 def relu6(graph: OnnxGraph, node: fx.Node, x: Value) -> Value:
     """``functional.relu6``."""
-    return graph.add("Clip", x, 0.0, 6.0)
+    return limited(graph, x, 0.0, 6.0)
 
 
 def hardtanh(graph: OnnxGraph, node: fx.Node, x: Value, low: float = -1.0, high: float = 1.0) -> Value:
     """``functional.hardtanh``."""
-    return clamp(graph, node, x, low, high)
+    return limited(graph, x, low, high)
 
 
 def silu(graph: OnnxGraph, node: fx.Node, x: Value) -> Value:

@@ -123,7 +123,7 @@ def _in_the_graph(graph: OnnxGraph, x: str, rule: QuantSpec, kind: OnnxType, rol
     if rule.scaling is None:
         scale: Value = np.float32(kind.scale)
         if isinstance(format, IntFormat) and format.symmetric:  # ONNX would use the most negative integer too
-            x = graph.add("Clip", x, np.float32(format.lowest), np.float32(format.max))
+            x = limited(graph, x, format.lowest, format.max)
     else:
         if rule.scaling != Amax():
             raise graph.refuse(f"the scale of the {role} is {rule.scaling!r}; in the graph only Amax() is computed")
@@ -131,29 +131,21 @@ def _in_the_graph(graph: OnnxGraph, x: str, rule: QuantSpec, kind: OnnxType, rol
             raise graph.refuse(f"the {role} has a scale for each index of axis {rule.axis}; a weight may have")
         scale = _amax_scale(graph, x, symmetric_max(saturating(format)))
         scale = scale if kind.scale == 1 else graph.add("Mul", scale, np.float32(kind.scale))
-    if kind.name not in ("INT8", "UINT8"):
-        _protect_relu(graph, x)
+    graph.has_relu &= kind.name in ("INT8", "UINT8")
     saturate = int(kind.saturate or rule.scaling is not None)
     zero = _zero_point(graph, kind, ())
     codes = graph.add("QuantizeLinear", x, scale, zero, saturate=saturate)
     return graph.add("DequantizeLinear", codes, scale, zero)
 
 
-def _protect_relu(graph: OnnxGraph, x: str) -> None:
-    """Write the Relu before a QuantizeLinear as a maximum.
-
-    onnxruntime (1.32, from the optimization level "extended" on) leaves out a Relu whose result is quantized to a type
-    other than 8-bit integers, as if codes below zero could not occur.
-    """
-    for node in graph.nodes:
-        if node.output[0] == x and node.op_type == "Relu":
-            node.op_type = "Max"
-            node.input.append(graph.store(0.0))
+def limited(graph: OnnxGraph, x: str, low: float | None, high: float | None) -> str:
+    """The value within limits. It is no Clip, which onnxruntime (1.32) cannot read before an 8-bit float."""
+    x = x if low is None else graph.add("Max", x, float(low))
+    return x if high is None else graph.add("Min", x, float(high))
 
 
 def _amax_scale(graph: OnnxGraph, x: str, largest: float) -> str:
     """The largest magnitude divided by the largest value, within the limits of scales; 1 for a tensor of zeros."""
     amax = graph.add("ReduceMax", graph.add("Abs", x), keepdims=0)
-    limits = np.float32(MIN_SCALE), np.float32(MAX_SCALE)
-    scale = graph.add("Clip", graph.add("Div", amax, np.float32(largest)), *limits)
+    scale = limited(graph, graph.add("Div", amax, np.float32(largest)), MIN_SCALE, MAX_SCALE)
     return graph.add("Where", graph.add("Greater", amax, np.float32(0)), scale, np.float32(1))
