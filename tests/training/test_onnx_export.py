@@ -24,7 +24,6 @@ from lplab.training.onnx_export import export, operators  # noqa: E402
 from lplab.training.onnx_export.onnx_types import exportable, onnx_type  # noqa: E402
 
 NAMES = ["int8", "int4", "int2", "e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "hfp8_forward", "fp8_152", "q4.12"]
-ON_THE_CPU = [pytest.param(name, id=name) for name in NAMES]
 
 
 def session(path, optimize=True):
@@ -85,8 +84,8 @@ def within_the_bound(layer, x, found, expected):
     assert (np.abs(found - expected) <= 2 * n * 2.0**-24 * sums).all()
 
 
+@pytest.mark.parametrize("name", ["int8", "hfp8_forward"])
 @pytest.mark.parametrize("kind", LAYERS)
-@pytest.mark.parametrize("name", ["int8", "e4m3fn", "hfp8_forward"])
 def test_every_kind_of_layer_is_within_the_bound_of_the_order_of_sums(kind, name, tmp_path):
     layer, x = seeded(*LAYERS[kind])
     quantized = quantize_for_inference(layer, name)
@@ -96,7 +95,7 @@ def test_every_kind_of_layer_is_within_the_bound_of_the_order_of_sums(kind, name
         within_the_bound(layer, x, run(path, x, optimize=optimize)[0], expected)
 
 
-@pytest.mark.parametrize("name", ON_THE_CPU)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_format_of_onnxruntime(name, tmp_path):
     layer, x = seeded(nn.Linear(40, 7), (6, 40))
     x[0, :4] = torch.tensor([1e6, -1e6, 0.0, -0.0]) if name not in ("fp8_152", "e5m2") else torch.tensor([6e4, 0, 0, 0])
@@ -197,8 +196,17 @@ def with_all_values(path):
     return path.with_name("all.onnx"), model
 
 
-@pytest.mark.parametrize("name", ["int8", "e4m3fn"])
-@pytest.mark.parametrize("net", ["mlp", "digits_resnet", "depthwise_net"])
+@pytest.mark.parametrize(
+    ("net", "name"),
+    [
+        ("mlp", "e4m3fn"),
+        ("digits_resnet", "int8"),
+        pytest.param("mlp", "int8", marks=pytest.mark.slow),
+        pytest.param("digits_resnet", "e4m3fn", marks=pytest.mark.slow),
+        pytest.param("depthwise_net", "int8", marks=pytest.mark.slow),
+        pytest.param("depthwise_net", "e4m3fn", marks=pytest.mark.slow),
+    ],
+)
 def test_every_layer_of_a_net_computes_what_ours_computes_from_the_same_input(net, name, tmp_path):
     shape = {"mlp": (3, 64), "digits_resnet": (3, 1, 8, 8), "depthwise_net": (3, 3, 8, 8)}[net]
     torch.manual_seed(0)
@@ -248,7 +256,10 @@ class Attention(nn.Module):
         return self.head(functional.gelu(x + y.transpose(1, 2).flatten(2)))
 
 
-@pytest.mark.parametrize("name", ["int8", "e4m3fn", "e5m2"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("int8", "e5m2")]
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", *SLOW])
 def test_attention(name, tmp_path):
     torch.manual_seed(1)
     quantized = quantize_for_inference(Attention(), name)
@@ -260,7 +271,12 @@ def test_attention(name, tmp_path):
     # Float sums in another order move a few numbers to the next value of the format: a step is 1/127 or 2^−3, 2^−2.
     error = np.abs(found - expected)
     assert error.max() < 0.1 * np.abs(expected).max() and error.mean() < 0.01 * np.abs(expected).max()
-    plain = quantize_model(Attention().eval(), "fp32")
+
+
+@pytest.mark.slow
+def test_attention_in_float32(tmp_path):
+    torch.manual_seed(1)
+    plain, ids = quantize_model(Attention().eval(), "fp32"), torch.randint(0, 11, (4, 6))
     path = export_onnx(plain, ids[:2], tmp_path / "plain.onnx")
     np.testing.assert_allclose(run(path, ids)[0], ours(plain, ids), rtol=1e-4, atol=1e-5)
 
