@@ -331,6 +331,9 @@ def test_the_model_is_unchanged_and_the_file_has_names_and_few_bytes(tmp_path):
     kinds = [node.op_type for node in graph.node]
     assert kinds.count("QuantizeLinear") == 1 and kinds.count("DequantizeLinear") == 2  # the ends are float32
     assert "layers.1/" in " ".join(node.name for node in graph.node if node.op_type == "Gemm")
+    assert session(path).get_inputs()[0].shape == ["batch", 64]
+    fixed = export_onnx(quantized, torch.randn(1, 64), tmp_path / "one.onnx")  # one row: torch.export takes it as fixed
+    assert session(fixed).get_inputs()[0].shape == [1, 64]
     codes = 256 * 256 // 2 + 4 * (64 * 256 + 256 + 256 + 256 * 10 + 10)
     assert codes < path.stat().st_size < codes + 6000
 

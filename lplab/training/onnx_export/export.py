@@ -120,7 +120,7 @@ def _translated(graph: OnnxGraph, node: fx.Node, values: dict[fx.Node, Value]) -
     converter = PRODUCTS.get(target)
     if converter is None and not any(isinstance(value, str) for value in _used(node, values)):
         with torch.no_grad():
-            return node.target(*args, **kwargs)  # type: ignore[operator]
+            return node.target(*args, **kwargs)
     converter = converter or OTHERS.get(target)
     if converter is not None:
         return converter(graph, node, *args, **kwargs)
@@ -149,7 +149,7 @@ def _functional(graph: OnnxGraph, node: fx.Node) -> Any:
     if schema is None or not schema.is_mutable:
         return target
     changed = node.args[0]
-    others = [user for user in changed.users if user is not node]  # type: ignore[union-attr]
+    others = [user for user in changed.users if user is not node]
     if any(_is_view(each) for each in (changed, *others)):
         raise graph.refuse("an in-place change of a view is not exported; write it without the underscore")
     packet, overload = str(target).removeprefix("aten.").split(".")

@@ -105,7 +105,7 @@ def convolution(dims: int, transposed: bool) -> Converter:
         rules = _rules(graph, convolution_kinds(torch.empty(shape, device="meta"), groups, transposed))
         x, weight = rounded(graph, x, rules, "activation"), rounded(graph, weight, rules, "weight")
         dilation = _each(dilation, dims)
-        more = {"output_padding": _each(output_padding, dims)} if transposed else {}
+        more: dict[str, Any] = {"output_padding": _each(output_padding, dims)} if transposed else {}
         y = graph.add(
             "ConvTranspose" if transposed else "Conv",
             x,
@@ -199,7 +199,7 @@ def attention(
         scores = graph.add("Where", np.triu(np.ones((shape[-2], keys[-2]), bool), 1), -math.inf, scores)
     dead = None
     if mask is not None:
-        if node.args[3].meta["val"].dtype == torch.bool:  # type: ignore[union-attr]
+        if node.args[3].meta["val"].dtype == torch.bool:
             scores = graph.add("Where", mask, scores, -math.inf)
         else:
             scores = graph.add("Add", scores, mask)
@@ -384,7 +384,7 @@ def dropout(graph: OnnxGraph, node: fx.Node, x: Value, share: float, training: b
 
 def to_dtype(graph: OnnxGraph, node: fx.Node, x: Value, *rest: Any, **named: Any) -> Value:
     """A change of dtype."""
-    before, after = node.args[0].meta["val"].dtype, node.meta["val"].dtype  # type: ignore[union-attr]
+    before, after = node.args[0].meta["val"].dtype, node.meta["val"].dtype
     return x if before == after else graph.add("Cast", x, to=DTYPES[after])
 
 
