@@ -13,7 +13,7 @@ from torch.nn import functional
 from lplab import formats, models
 from lplab.arithmetic import Accumulator
 from lplab.quantizers import Amax, Percentile
-from lplab.training import QuantSpec, export_onnx, inference_recipe, quantize_for_inference, quantize_model, recipes
+from lplab.training import QuantSpec, inference_recipe, quantize_for_inference, quantize_model, recipes
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
@@ -21,6 +21,7 @@ from onnx import numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from lplab.training.onnx_export import export, operators  # noqa: E402
+from lplab.training.onnx_export.export import export_onnx  # noqa: E402
 from lplab.training.onnx_export.onnx_types import exportable, onnx_type  # noqa: E402
 
 NAMES = ["int8", "int4", "int2", "e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "hfp8_forward", "fp8_152", "q4.12"]
@@ -105,6 +106,10 @@ def test_every_format_of_onnxruntime(name, tmp_path):
     rows = quantize_for_inference(layer, QuantSpec(name, scaling=Amax(), axis=0), activation=name)
     path = export_onnx(rows, x, tmp_path / "rows.onnx")  # a scale for each row of the weight
     within_the_bound(layer, x, run(path, x)[0], ours(rows, x))
+    scaled = quantize_for_inference(layer, name, scaling=Amax())
+    path = export_onnx(scaled, x, tmp_path / "scaled.onnx")
+    for inputs in (x, x * 0, x * 2.0**-60, x * 1e-38):  # a scale computed in the file, at its limits too
+        within_the_bound(layer, inputs, run(path, inputs)[0], ours(scaled, inputs))
 
 
 @pytest.mark.parametrize("name", [*NAMES, "e2m1"])
