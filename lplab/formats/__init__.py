@@ -13,6 +13,7 @@ from lplab.formats.base import Format
 from lplab.formats.block_format import SCALE_RULES, BlockCodes, BlockFormat
 from lplab.formats.catalogue import get, names
 from lplab.formats.codebook import CodebookFormat
+from lplab.formats.exchange import TorchaoBlocks, from_torchao, to_ml_dtypes, to_torch, to_torchao
 from lplab.formats.fixed import FixedFormat
 from lplab.formats.floating import SPECIALS, FloatFormat
 from lplab.formats.integer import IntFormat
@@ -36,7 +37,12 @@ __all__ = [
     "LogFormat",
     "PositFormat",
     "Rounding",
+    "TorchaoBlocks",
+    "from_torchao",
     "get",
     "names",
     "straight_through",
+    "to_ml_dtypes",
+    "to_torch",
+    "to_torchao",
 ]
