@@ -7,7 +7,6 @@ python -m tests.architecture --check   say whether the page is as the code is; e
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import grimp
 
@@ -51,7 +51,7 @@ def arrows_between_parts(graph: grimp.ImportGraph, package: str) -> dict[str, se
 
 
 def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of parts of which each can be reached from each other one (Tarjan's strongly connected components).
+    """Groups of parts of which each can be reached from each other one (the strongly connected components).
 
     >>> circles({"a": {"b"}, "b": {"c"}, "c": {"b"}})
     [['b', 'c']]
@@ -201,25 +201,14 @@ def walk_of_an_answer() -> list[tuple[str, str]]:
     """A right answer to exercise 00.1 through ``check``, in the notebook's own process."""
     from lplab.exercises import check
 
-    with tempfile.TemporaryDirectory() as folder, _environment(LPLAB_PROGRESS=str(Path(folder) / "progress.json")):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.dict("os.environ", LPLAB_PROGRESS=f"{folder}/progress.json"),
+    ):
         check("00.1", midpoint)
         with watched() as calls:
             check("00.1", midpoint)
     return calls
-
-
-@contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 WALKS: dict[str, Callable[[], list[tuple[str, str]]]] = {

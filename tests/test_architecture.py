@@ -173,6 +173,6 @@ def test_add_exercise(added):
 
 
 def test_add_claim(added):
-    claim = added.claim.build()
+    claim = added.TOY
     assert claim.id == "toy" and claim.measure({"bits": 8}, 0) == {"error": 2.0}
     assert [check.statement for check in claim.criteria] == ["The error falls"]

@@ -9,7 +9,16 @@ from functools import partial
 import numpy as np
 
 from lplab.compression.averaging import dense_mean
-from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
+from lplab.compression.compressor import (
+    AllGather,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    corrected_gradient,
+    element_count,
+    flat_gradient,
+)
 from lplab.compression.state import LayerState
 from lplab.compression.wire.bits import pack_signs, unpack_signs
 
@@ -35,7 +44,7 @@ class OneBit(Compressor):
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """One all-gather."""
         columns = _columns(gradient.shape)
-        corrected = flat_gradient(gradient, state) + state["residual"]
+        corrected = corrected_gradient(gradient, state)
         negative = corrected < 0
         means = _mean_by_sign(corrected.reshape(columns, -1), negative.reshape(columns, -1))
         state.propose(residual=corrected - _values(means, negative))
@@ -168,8 +177,7 @@ class EFSign(Compressor):
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """One all-gather."""
-        flat = flat_gradient(gradient, state)
-        corrected = flat + state["residual"] if self.error_feedback else flat
+        corrected = (corrected_gradient if self.error_feedback else flat_gradient)(gradient, state)
         negative = corrected < 0
         scale = np.float32(np.add.reduce(np.abs(corrected), dtype=np.float64) / corrected.size)
         if self.error_feedback:

@@ -203,7 +203,7 @@ def test_a_figure_that_cannot_be_written_gets_one_line_and_code_2(capsys, tmp_pa
     with pytest.raises(SystemExit) as stop:
         cli.main(["simulate", "resnet18", "--html", str(tmp_path / "there.html")])
     output = capsys.readouterr().err
-    assert stop.value.code == 2 and "there.html: Is a directory" in output and output.count("\n") == 1
+    assert stop.value.code == 2 and "there.html is a folder; name a file in it" in output and output.count("\n") == 1
 
 
 def test_the_helps_example_runs(capsys):

@@ -76,7 +76,7 @@ class PreparedRounding:
         if at == to:
             self._in_place(x.reshape(-1), seed)
         elif not self.round_at(at, to, x.size, seed):
-            self._by_arrays(x.reshape(-1), out.reshape(-1), seed)
+            self.by_arrays(x.reshape(-1), out.reshape(-1), seed)
 
     def round_at(self, x: int, out: int, count: int, seed: int = 0) -> bool:
         """Round contiguous memory into disjoint memory, given by addresses; False where no loop is ready."""
@@ -94,7 +94,7 @@ class PreparedRounding:
     def _in_place(self, x: np.ndarray, seed: int) -> None:
         loop = self.loop_for(x.size)
         if loop is None:
-            self._by_arrays(x, x, seed)
+            self.by_arrays(x, x, seed)
             return
         scratch = np.empty(min(SCRATCH_SIZE, x.size), x.dtype)  # in place no loop would use vector instructions
         for start in range(0, x.size, ELEMENTS_PER_KEY):
@@ -105,7 +105,8 @@ class PreparedRounding:
                 scratch[: part.size] = part
                 loop(*addresses(scratch, part), part.size, self.scale, first, keys)
 
-    def _by_arrays(self, x: np.ndarray, out: np.ndarray, seed: int) -> None:
+    def by_arrays(self, x: np.ndarray, out: np.ndarray, seed: int = 0) -> None:
+        """Round a flat array into another without a compiled loop; the same bits."""
         for start in range(0, x.size, ELEMENTS_PER_KEY):
             key, stop = counter_rng.keys(seed, start // ELEMENTS_PER_KEY), min(start + ELEMENTS_PER_KEY, x.size)
             for first in range(start, stop, ELEMENTS_PER_STEP):

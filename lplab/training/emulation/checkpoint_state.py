@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -164,12 +163,21 @@ def from_tensor(x: Tensor) -> dict[str, Any]:
     return state
 
 
-def quantized_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module, SaveHook]]:
-    """The modules that belong to a quantized model, with their names in ``model``."""
-    for name, module in model.named_modules():
-        for hook in module._state_dict_hooks.values():
-            if isinstance(hook, SaveHook):
-                yield name, module, hook
+def quantized_modules(model: nn.Module) -> list[tuple[str, nn.Module, SaveHook]]:
+    """The modules that belong to a quantized model, with their names in ``model``.
+
+    Raises:
+        ValueError: nothing in the model is quantized.
+    """
+    modules = [
+        (name, module, hook)
+        for name, module in model.named_modules()
+        for hook in module._state_dict_hooks.values()
+        if isinstance(hook, SaveHook)
+    ]
+    if not modules:
+        raise ValueError("the model is not quantized; call quantize_model(model, recipe) first")
+    return modules
 
 
 def quantizer_state(model: nn.Module) -> dict[str, Any]:
@@ -193,10 +201,7 @@ def quantizer_state(model: nn.Module) -> dict[str, Any]:
     """
     sites: dict[str, Any] = {}
     clips: dict[str, Tensor] = {}
-    modules = list(quantized_modules(model))
-    if not modules:
-        raise ValueError("the model is not quantized; call quantize_model(model, recipe) first")
-    for name, module, hook in modules:
+    for name, module, hook in quantized_modules(model):
         state = module_state(hook.emulation, hook.name, module)
         sites |= {name + suffix: values for suffix, values in state["sites"].items()}
         clips |= {f"{name}.{key}".lstrip("."): clip for key, clip in state["clips"].items()}
@@ -207,7 +212,7 @@ def load_quantizer_state(model: nn.Module, state: dict[str, Any]) -> None:
     """Continue from :func:`quantizer_state`: scales and counts that it does not hold begin anew.
 
     Raises:
-        ValueError: no such state, or of a model with other layers or other trained clips.
+        ValueError: a model that is not quantized; no such state, or one of other layers or other trained clips.
 
     >>> from lplab.training import quantize_model
     >>> model, other = (quantize_model(nn.Linear(1, 1), "luq_2022", first=None, last=None) for _ in range(2))
@@ -215,7 +220,7 @@ def load_quantizer_state(model: nn.Module, state: dict[str, Any]) -> None:
     """
     if not isinstance(state, dict) or not {"sites", "clips"} <= set(state):
         raise ValueError("a quantizer state has 'sites' and 'clips'; it is made by quantizer_state(model)")
-    modules = list(quantized_modules(model))
+    modules = quantized_modules(model)
     parameters = dict(model.named_parameters())
     if missing := [name for name in state["clips"] if name not in parameters]:
         raise ValueError(f"the state is of another model or recipe: it has {missing[0]}, the model has not")

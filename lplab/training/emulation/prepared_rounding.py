@@ -50,8 +50,8 @@ class Prepared:
     def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:
         """Round a tensor (without gradient) into a new one."""
         count = x.numel()
-        loop = self.kernel.loop_for(count)
-        if loop is None or not _fits(x):
+        loop = self.kernel.loop_for(count) if _fits(x) else None
+        if loop is None:
             return self._slow(x, seed, scale)
         if self._is_stochastic:
             x = x.contiguous()  # random bits are numbered in this order

@@ -153,15 +153,13 @@ def recipe_report(model: nn.Module, *inputs: Any) -> RecipeReport:
     >>> report.rows[9].layer, report.rows[9].kind, report.rows[9].format
     ('1', 'last', 'dlfloat16')
     """
-    modules = list(quantized_modules(model))
-    if not modules:
-        raise ValueError("the model is not quantized; call quantize_model(model, recipe) first")
+    modules = quantized_modules(model)
     probe = modules
     if inputs:
         copied = copy.deepcopy(model)
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             copied(*inputs)
-        probe = list(quantized_modules(copied))
+        probe = quantized_modules(copied)
     rows: list[ReportRow] = []
     for (name, module, hook), (_, _, ran) in zip(modules, probe, strict=True):
         ops = _ops(hook.emulation, ran.emulation, hook.name, module)

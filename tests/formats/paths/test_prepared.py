@@ -200,7 +200,8 @@ def test_loops_are_switched_off_at_any_time(name, mode, monkeypatch):
 
 
 @needs_numba
-def test_many_small_arrays_load_a_loop(monkeypatch):
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_many_small_arrays_load_a_loop(monkeypatch, kind):
     """... after so many elements; the bits stay."""
     monkeypatch.setattr(kernel_selection, "_loaded_loops", set())
     monkeypatch.setattr(kernel_selection, "_counts", Counter())
@@ -209,7 +210,7 @@ def test_many_small_arrays_load_a_loop(monkeypatch):
     fmt, x = F.FloatFormat(4, 3, bias=8), numbers(100)
     key, results, loaded = (F.Rounding(), x.dtype), [], []
     for _ in range(4):
-        results.append(fmt.quantize(x))
+        results.append(np.asarray(fmt.quantize(kind(x))))
         loaded.append(fmt.prepared_roundings.of(*key)._loop is not None)
     assert loaded == [False, False, True, True]
     for result in results:
