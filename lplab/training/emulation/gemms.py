@@ -3,18 +3,19 @@
 All operands are rounded here. In the forward pass these are both factors; the backward pass uses the rounded factors
 again. In the backward pass the output gradient is rounded, once for dx and once for dW. Results are rounded where the
 rules say so. A trained clip has been applied before (its rule rounds nothing here). Sums are native float32 unless the
-rules name an accumulator. Second derivatives are not defined.
+rules name an accumulator. Second derivatives are not defined: :func:`differentiable_once` refuses them.
 
 This module needs PyTorch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lplab.training.emulation.im2col_conv import convolution, convolution_backward
@@ -42,6 +43,29 @@ def as_matrix_stack(x: Tensor) -> Tensor:
     return x.mT.contiguous().mT if x.stride(-2) == 1 else x.contiguous()
 
 
+def differentiable_once(backward: Callable[[Any, Tensor], Any]) -> Callable[[Any, Tensor], Any]:
+    """A backward pass whose gradients cannot be differentiated again: that raises an error that names the layer.
+
+    PyTorch's ``once_differentiable`` takes the gradients for constants where dy is one, so that a gradient penalty
+    would have no effect, without a word.
+    """
+
+    @wraps(backward)
+    def once(ctx: Any, dy: Tensor) -> Any:
+        with torch.no_grad():
+            gradients = backward(ctx, dy)
+        if not torch.is_grad_enabled():
+            return gradients
+        error = torch._C._functions.DelayedError(
+            f"{ctx.op.name or 'the model'}: a product under a recipe has no second derivative, as for a gradient "
+            "penalty; compute it in float32: with float32(model), or with the layer in skip=[…]",
+            len(gradients),
+        )
+        return error(*(None if gradient is None else gradient.requires_grad_() for gradient in gradients))
+
+    return once
+
+
 class Linear(torch.autograd.Function):
     """y = x · Wᵀ + b for x [..., in] and W [out, in]."""
 
@@ -59,7 +83,7 @@ class Linear(torch.autograd.Function):
         return op.round("output", detach_view(y if bias is None else y + bias))
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, dy: Tensor) -> Any:
         """dx = dy · W, dW = dyᵀ · x, db = Σ dy."""
         (x, weight), op = ctx.saved_tensors, ctx.op
@@ -91,7 +115,7 @@ class Product(torch.autograd.Function):
         return op.round("output", detach_view(op.matmul(a, b)))
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, dy: Tensor) -> Any:
         """da = dy · bᵀ, db = aᵀ · dy, summed where an operand was broadcast."""
         (a, b), op = ctx.saved_tensors, ctx.op
@@ -128,7 +152,7 @@ class Convolution(torch.autograd.Function):
         return op.round("output", torch.ops.aten.convolution(x, weight, bias, *geometry))
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, dy: Tensor) -> Any:
         """One call of PyTorch's backward convolution where both products use the same dy, else two."""
         (x, weight), op = ctx.saved_tensors, ctx.op
@@ -171,7 +195,7 @@ class Bilinear(torch.autograd.Function):
         return op.round("output", detach_view(compute(a, b)))
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, dy: Tensor) -> Any:
         """The product is computed again to differentiate it. It is linear, so only its shape matters."""
         (a, b), op = ctx.saved_tensors, ctx.op

@@ -18,7 +18,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from lplab.training.emulation.model_state import Emulation, ModuleCall
-from lplab.training.emulation.op_handlers import HANDLERS
+from lplab.training.emulation.op_handlers import HANDLERS, multi_head_attention
+from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
 
 
 class QuantizationMode(TorchFunctionMode):
@@ -52,7 +53,14 @@ class QuantizationMode(TorchFunctionMode):
         handler = HANDLERS.get(func)
         if handler is None or not self.emulation.enabled or self.is_left_behind():
             return func(*args, **(kwargs or {}))
-        return handler(self.emulation, func, args, kwargs or {})
+        watch = self.emulation.thread.product_watch
+        if watch is None:
+            return handler(self.emulation, func, args, kwargs or {})
+        before, watch.is_on = watch.is_on, handler is multi_head_attention  # its products have handlers of their own
+        try:
+            return handler(self.emulation, func, args, kwargs or {})
+        finally:
+            watch.is_on = before
 
 
 class PreForwardHook:
@@ -64,6 +72,8 @@ class PreForwardHook:
     def __call__(self, module: nn.Module, args: Any) -> None:
         """Record the call; the first call switches the mode on."""
         begin_call(self.emulation, self.name, module)
+        if len(self.emulation.thread.calls) == 1:
+            begin_watch(self.emulation, self.name, module, args)
 
 
 class ForwardHook:
@@ -75,8 +85,11 @@ class ForwardHook:
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
         """Remove the call; the end of the first call switches the mode off."""
         thread = self.emulation.thread
-        thread.calls.pop()
+        if thread.product_watch is not None:
+            watch_functions(self.emulation, output)
+        call = thread.calls.pop()
         if not thread.calls:
+            end_watch(self.emulation, call.name, module, is_done=output is not None)
             thread.modes.pop().__exit__(None, None, None)
             thread.shared.clear()
 
@@ -104,6 +117,7 @@ def _reset_after_interrupt(emulation: Emulation) -> None:
     """Reset the state of the thread after KeyboardInterrupt; forward hooks do not run for it."""
     thread = emulation.thread
     mode = thread.modes[-1]
+    end_watch(emulation, thread.calls[0].name, thread.calls[0].module, is_done=False)
     if _get_current_function_mode() is mode:
         mode.__exit__(None, None, None)  # a mode below others stays there, and passes everything through
     for open_items in (thread.calls, thread.modes, thread.shared):

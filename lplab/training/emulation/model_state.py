@@ -44,12 +44,14 @@ class ThreadState(threading.local):
         calls: open calls of modules, the outermost first.
         modes: function modes that are switched on.
         shared: the last rounded input, and its rounded value.
+        product_watch: the mode that looks for products that the recipe does not see, or None.
     """
 
     def __init__(self) -> None:
         self.calls: list[ModuleCall] = []
         self.modes: list[Any] = []
         self.shared: list[Any] = []
+        self.product_watch: Any = None
 
 
 class Emulation:
@@ -65,6 +67,8 @@ class Emulation:
         ops: the quantized ops by name; each is made when it first runs.
         enabled: False while the model computes in float32.
         watch: None, or a function that is called with every rounding (see :class:`QuantizedOp`).
+        unseen: products that the recipe did not see (:mod:`lplab.training.emulation.unseen_products`), as keys.
+        watched_calls: the kinds of calls of the model in which such products were looked for.
         thread: the state of the current thread.
     """
 
@@ -79,6 +83,8 @@ class Emulation:
         self.ops: dict[str, QuantizedOp] = {}
         self.enabled = True
         self.watch: Watcher | None = None
+        self.unseen: dict[Any, None] = {}
+        self.watched_calls: set[tuple[str, bool, bool]] = set()
         self.thread = ThreadState()
 
     @cached_property
@@ -142,8 +148,9 @@ class Emulation:
     # -- copies and files -------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has no open calls and no watcher."""
-        return {name: value for name, value in self.__dict__.items() if name != "thread"} | {"watch": None}
+        """A copy has no open calls and no watcher; its first calls are watched again for unseen products."""
+        state = {name: value for name, value in self.__dict__.items() if name != "thread"}
+        return state | {"watch": None, "watched_calls": set()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, thread=ThreadState())
