@@ -43,11 +43,29 @@ def as_matrix_stack(x: Tensor) -> Tensor:
     return x.mT.contiguous().mT if x.stride(-2) == 1 else x.contiguous()
 
 
+class NoSecondDerivative(torch.autograd.Function):
+    """Gradients as they are; to differentiate them again is an error, whichever way leads to the model's leaves."""
+
+    @staticmethod
+    def forward(ctx: Any, op: QuantizedOp, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The first ``count`` tensors are the gradients, the others what they depend on."""
+        ctx.op = op
+        return tuple(gradient.clone() for gradient in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        """An error that says what to do."""
+        raise RuntimeError(
+            f"{ctx.op.name or 'the model'}: a product under a recipe has no second derivative, as for a gradient "
+            "penalty; compute it in float32: with float32(model), or with the layer in skip=[…]"
+        )
+
+
 def differentiable_once(backward: Callable[[Any, Tensor], Any]) -> Callable[[Any, Tensor], Any]:
     """A backward pass whose gradients cannot be differentiated again: that raises an error that names the layer.
 
     PyTorch's ``once_differentiable`` takes the gradients for constants where dy is one, so that a gradient penalty
-    would have no effect, without a word.
+    would have no effect, without a word. ``ctx.leaves`` are the parameters that the gradients depend on.
     """
 
     @wraps(backward)
@@ -56,14 +74,16 @@ def differentiable_once(backward: Callable[[Any, Tensor], Any]) -> Callable[[Any
             gradients = backward(ctx, dy)
         if not torch.is_grad_enabled():
             return gradients
-        error = torch._C._functions.DelayedError(
-            f"{ctx.op.name or 'the model'}: a product under a recipe has no second derivative, as for a gradient "
-            "penalty; compute it in float32: with float32(model), or with the layer in skip=[…]",
-            len(gradients),
-        )
-        return error(*(None if gradient is None else gradient.requires_grad_() for gradient in gradients))
+        known = [gradient.requires_grad_() for gradient in gradients if gradient is not None]
+        refusing = iter(NoSecondDerivative.apply(ctx.op, len(known), *known, dy, *ctx.leaves))
+        return tuple(None if gradient is None else next(refusing) for gradient in gradients)
 
     return once
+
+
+def leaves(*tensors: Tensor) -> list[Tensor]:
+    """The tensors that collect gradients; only these are kept, so that no activation lives longer."""
+    return [x for x in tensors if x.requires_grad and x.is_leaf]
 
 
 class Linear(torch.autograd.Function):
@@ -74,6 +94,7 @@ class Linear(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, ready: bool = False
     ) -> Tensor:
         """Round the operands, multiply, add the bias, round the output. ``ready``: the weight is rounded already."""
+        ctx.leaves = leaves(x, weight)
         x, weight = rounded_input(x, op), weight if ready else op.round("weight", weight)
         ctx.save_for_backward(x, weight)
         ctx.op = op
@@ -109,6 +130,7 @@ class Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> Tensor:
         """Round the operands, multiply, round the output."""
+        ctx.leaves = leaves(a, b)
         a, b = rounded_factors(as_matrix_stack(a), as_matrix_stack(b), op, weight_left)
         ctx.save_for_backward(a, b)
         ctx.op, ctx.weight_left = op, weight_left
@@ -143,6 +165,7 @@ class Convolution(torch.autograd.Function):
 
         ``geometry`` is what follows the bias in aten::convolution.
         """
+        ctx.leaves = leaves(x, weight)
         x, weight = rounded_input(x, op), op.round("weight", weight)
         ctx.save_for_backward(x, weight)
         ctx.op, ctx.geometry = op, geometry
@@ -184,6 +207,7 @@ class Bilinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool, compute: Any) -> Tensor:
         """Round the operands, compute, round the output. ``compute`` takes the two tensors."""
+        ctx.leaves = leaves(a, b)
         a, b = rounded_factors(a, b, op, weight_left)
         if op.rules.accumulator is not None:
             raise NotImplementedError(

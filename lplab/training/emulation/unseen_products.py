@@ -1,10 +1,10 @@
 """Products that a recipe does not see: found where PyTorch carries them out, and listed.
 
 :mod:`lplab.training.emulation.interception` sees the functions of PyTorch that Python code calls. It does not see what
-compiled code calls (``torch.jit.script``), nor what the backward pass of a user's own ``autograd.Function`` computes.
-While a model is called for the first time, with and without gradients, a :class:`torch.utils._python_dispatch.
-TorchDispatchMode` watches every operator. A product that no handler has computed is added to ``Emulation.unseen``, and
-a warning says so. Later calls are not watched, and cost nothing.
+compiled code calls (``torch.jit.script``), nor what the backward pass of a matrix inverse or of a user's own
+``autograd.Function`` computes. While a model is called for the first time, with and without gradients, a
+``TorchDispatchMode`` watches every operator. A product that no handler has computed is added to ``Emulation.unseen``,
+and a warning says so. Later calls are not watched, and cost nothing.
 
 This module needs PyTorch.
 """
@@ -44,6 +44,8 @@ PRODUCT_OPERATORS = frozenset({
 Matrix decompositions, inverses and solvers, Fourier transforms, interpolation and multiplication element by element are
 not among them: no recipe rounds those.
 """
+SOLVERS = ("Linalg", "Cholesky", "Lu", "Triangular", "Orgqr")
+"""Nodes of the autograd graph, by how their names begin, whose backward pass multiplies matrices."""
 
 
 class UnseenProductWarning(UserWarning):
@@ -57,7 +59,7 @@ class UnseenProduct:
     Attributes:
         layer: name of the module that computes it, "" for the model itself.
         operator: PyTorch's name of what is computed: "aten.mm".
-        where: "forward", or "backward of F" for a user's ``autograd.Function`` called F.
+        where: "forward", or "backward of F" where PyTorch, or a user's ``autograd.Function`` F, computes a gradient.
         because: why it is not seen.
     """
 
@@ -91,8 +93,8 @@ class ProductWatch(TorchDispatchMode):
 
     Args:
         emulation: of the model that is watched.
-        layer: where a user's function is watched, the name of the module that called it.
-        function: the user's ``autograd.Function`` whose backward pass is watched; None to watch a forward pass.
+        layer: where a backward pass is watched, the name of the module that called the function.
+        node: name of the node of the autograd graph that is watched; None to watch a forward pass.
 
     Attributes:
         outer: the watch that is on already, as where a user's backward pass runs a part of the model again; or None.
@@ -101,21 +103,24 @@ class ProductWatch(TorchDispatchMode):
             another.
     """
 
-    def __init__(self, emulation: Emulation, layer: str = "", function: type | None = None) -> None:
+    def __init__(self, emulation: Emulation, layer: str = "", node: str | None = None) -> None:
         super().__init__()
-        self.emulation, self.layer, self.function = emulation, layer, function
+        self.emulation, self.layer, self.node = emulation, layer, node
         self.outer = emulation.thread.product_watch
         self.is_on = True
         self.visited: set[Any] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         """Compute the operator; look at it if it is a product."""
-        if self.is_on and func.namespace == "aten" and func._opname.removesuffix("_") in PRODUCT_OPERATORS:
-            if self.function is None:
+        is_product = func.namespace == "aten" and func._opname.removesuffix("_") in PRODUCT_OPERATORS
+        if is_product and self.is_on and self.emulation.thread.product_watch is self:
+            current = torch._C._current_autograd_node()
+            if self.node is None:
                 self._found_in_forward(func, args)
-            elif self.function is getattr(type(torch._C._current_autograd_node()), "_forward_cls", None):
-                self._found_in_backward(func, args)
-        return func(*args, **(kwargs or {}))
+            elif current is not None and current.name() == self.node:
+                self._found_in_backward(func, args, self.node)
+        with torch._C.DisableTorchFunction():  # else the recipe would see the operator in this call, and in no other
+            return func(*args, **(kwargs or {}))
 
     def _found_in_forward(self, func: Any, args: tuple) -> None:
         thread = self.emulation.thread
@@ -124,16 +129,20 @@ class ProductWatch(TorchDispatchMode):
         if not rounds(self.emulation, self.emulation.name):
             return
         because = "only functions of PyTorch that Python code calls, and that lplab knows, are seen"
-        cure = "compute it by torch.matmul or other functions of PyTorch, called from Python"
+        cure = "compute it by torch.matmul or other functions of PyTorch, called from Python, or "
         found = UnseenProduct(self.emulation.name, f"aten.{func._opname}", "forward", because)
         self._add(found, self.emulation.location, cure)
 
-    def _found_in_backward(self, func: Any, args: tuple) -> None:
-        if self.function is None or not _has_real_numbers(args):
+    def _found_in_backward(self, func: Any, args: tuple, node: str) -> None:
+        if not _has_real_numbers(args):
             return
-        because = "the backward pass of a function that is not PyTorch's has no roles that a recipe could round"
-        where = f"backward of {self.function.__qualname__}"
-        cure = "let PyTorch differentiate the products, without a function of your own"
+        because = "the operands of this gradient have no roles that a recipe could round"
+        where = f"backward of {_function_of(node)}"
+        cure = (
+            ""
+            if node.startswith(SOLVERS)
+            else "let PyTorch differentiate the products, without a function of yours, or "
+        )
         found = UnseenProduct(self.layer, f"aten.{func._opname}", where, because)
         self._add(found, f"{self.layer or 'the model'}, {where}", cure)
 
@@ -142,16 +151,14 @@ class ProductWatch(TorchDispatchMode):
             return
         self.emulation.unseen[found] = None
         warnings.warn(
-            f"{location}: {found.operator} is computed in float32, the recipe does not see it; {cure}, "
-            "or name the module in skip=[…]",
+            f"{location}: {found.operator} is computed in float32, the recipe does not see it; {cure}"
+            "name the module in skip=[…]",
             UnseenProductWarning,
             stacklevel=2,
         )
 
-    # -- functions of users -----------------------------------------------------------------------------------
-
     def look_at_functions(self, layer: str, outputs: Any) -> None:
-        """Watch the backward pass of users' functions, in what a module computed."""
+        """Watch the backward pass of users' functions and of solvers, in what a module computed."""
         waiting = [node for node in _nodes_of(outputs) if node not in self.visited]
         while waiting:
             node = waiting.pop()
@@ -159,20 +166,36 @@ class ProductWatch(TorchDispatchMode):
                 continue
             self.visited.add(node)
             waiting += [before for before, _ in node.next_functions if before is not None]
-            if isinstance(node, BackwardCFunction) and rounds(self.emulation, layer):
-                function: Any = type(node)._forward_cls  # type: ignore[attr-defined]
-                if function.__module__.partition(".")[0] not in ("torch", "lplab"):
-                    _watch_backward(node, self.emulation, layer, function)
+            if _may_compute_products(node) and rounds(self.emulation, layer):
+                _watch_backward(node, self.emulation, layer)
 
 
-def _watch_backward(node: Any, emulation: Emulation, layer: str, function: type) -> None:
+def _may_compute_products(node: Any) -> bool:
+    """Whether a node of the autograd graph may compute products in the backward pass, though it is none itself."""
+    if isinstance(node, BackwardCFunction):
+        module: str = type(node)._forward_cls.__module__  # type: ignore[attr-defined]
+        return module.partition(".")[0] not in ("torch", "lplab")
+    return node.name().startswith(SOLVERS)
+
+
+def _function_of(node: str) -> str:
+    """The function whose gradient a node computes.
+
+    >>> _function_of("LinalgInvExBackward0")
+    'LinalgInvEx'
+    """
+    return node.rstrip("0123456789").removesuffix("Backward")
+
+
+def _watch_backward(node: Any, emulation: Emulation, layer: str) -> None:
     """Watch what one node of the autograd graph computes.
 
     Autograd sets the modes of the forward pass again before each node, so that a mode cannot stay on after an error.
     """
+    name = node.name()
 
     def begin(gradients: Any) -> None:
-        _begin(ProductWatch(emulation, layer, function))
+        _begin(ProductWatch(emulation, layer, name))
 
     def end(gradients: Any, output_gradients: Any) -> None:
         _end(emulation.thread.product_watch)
@@ -226,16 +249,16 @@ def begin_watch(emulation: Emulation, name: str, module: nn.Module, args: Any) -
 
 
 def watch_functions(emulation: Emulation, output: Any) -> None:
-    """Watch the backward pass of users' functions that the module which ends has called."""
+    """Watch the backward pass of users' functions and of solvers that the module which ends has called."""
     watch = emulation.thread.product_watch
-    if watch is not None and watch.function is None:
+    if watch is not None and watch.node is None:
         watch.look_at_functions(emulation.name, output)
 
 
 def end_watch(emulation: Emulation, name: str, module: nn.Module, is_done: bool) -> None:
     """End the watch of a call, if it is on. A call that raised an error is not done; the next one is watched, too."""
     watch = emulation.thread.product_watch
-    if watch is None or watch.function is not None:
+    if watch is None or watch.node is not None:
         return
     _end(watch)
     if is_done:
