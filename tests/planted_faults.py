@@ -497,11 +497,11 @@ TRAINING = (
     ),
     Fault(
         "scales_not_restored",
-        "lplab/training/loop/trainer.py",
-        'load_quantizer_state(self.model, state["quantizers"])',
-        "emulations(self.model)",
+        "lplab/training/emulation/checkpoint_state.py",
+        'self.emulation.load_state_of(self.name, found["sites"])',
+        "self.emulation.ops_of(self.name)",
         "A checkpoint does not bring back gradient scales and coins.",
-        ("tests/training/loop/test_trainer.py",),
+        ("tests/training/emulation/test_checkpoint_state.py", "tests/training/loop/test_trainer.py"),
     ),
     Fault(
         "largest_counts_as_saturated",

@@ -65,6 +65,16 @@ def test_the_network_was_trained_recorded_and_rounded(namespace):
     assert {"fixed16_2015", "luq_2022"} <= set(recipes.names())
 
 
+def test_the_report_says_what_its_comments_say(namespace):
+    rows = namespace["report"].rows
+    line = next(line for line in TEXT.splitlines() if 'row.layer == "0" and row.role == "weight"' in line)
+    assert [r.rounded_to for r in rows if r.layer == "0" and r.role == "weight"] == [
+        line.split("# ")[1].split(":")[0]
+    ] * 2
+    line = next(line for line in TEXT.splitlines() if 'row.layer.startswith("1")' in line)
+    assert {r.because for r in rows if r.layer.startswith("1")} == {line.split("# ")[1]}
+
+
 def test_the_live_run_trains(namespace):
     run = namespace["run"]
     run.start()

@@ -32,6 +32,7 @@ def add_train(commands: Any) -> None:
     parser.add_argument("--record", type=Path, metavar="FILE", help="record every tenth step into an .npz file")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write a checkpoint at the end, or at Ctrl-C")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="go on from a checkpoint")
+    parser.add_argument("--report", action="store_true", help="print at the end what was rounded how, and what was not")
     parser.add_argument("--list", action="store_true", help="list recipes with their switches, and models")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_learners(parser)
@@ -50,6 +51,8 @@ def run_train(args: argparse.Namespace) -> int:
     if not 0 <= args.seed < 2**31:
         raise BadInputError(f"--seed must be from 0 to 2147483647, got {args.seed}")
     if wants_learners(args):
+        if args.report:
+            raise BadInputError("--report is about a recipe, and several learners train in float32: leave it out")
         return train_learners(args)
     args.recipe = args.recipe or RECIPE
     for path in (args.save, args.record):
@@ -161,9 +164,12 @@ def steps_with_progress(trainer: Any, steps: int) -> Any:
 
 def report(args: argparse.Namespace, trainer: Any, result: dict[str, Any]) -> None:
     """Print the result: a few lines, or JSON."""
+    from lplab.training import recipe_report
+
     if args.json:
         about = {"recipe": args.recipe, "model": args.model, "seed": args.seed, "steps": trainer.step}
-        print(json.dumps(about | result | {"stopped": result["stopped"] or None}))
+        rounded = {"report": [vars(row) for row in recipe_report(trainer.model).rows]} if args.report else {}
+        print(json.dumps(about | result | {"stopped": result["stopped"] or None} | rounded))
         return
     if result["stopped"]:
         print(result["stopped"])
@@ -175,6 +181,8 @@ def report(args: argparse.Namespace, trainer: Any, result: dict[str, Any]) -> No
     for name, value in result["test"].items():
         shown = f"{value:.4f} nats" if name == "loss" else f"{value:.1%}"
         print(f"test {name:<9} {shown}")
+    if args.report:
+        print(f"\n{recipe_report(trainer.model)}")
 
 
 def print_list(as_json: bool) -> int:

@@ -3,6 +3,8 @@
 >>> from lplab import figures
 >>> figures.number_line("e2m1").layout.meta["title"]
 "Half of e2m1's numbers lie within ±2"
+
+How a figure is made of parts, and what the parts are, is said in :mod:`lplab.figures.traces`.
 """
 
 from lplab.figures import style

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.compare_to_library import agreement
+from lplab.figures.legend import entry, legend
 
 MAX_HEIGHT = 6.0  # of the axis, in units of S; what lies beyond is drawn there
 
@@ -59,124 +61,82 @@ def adacomp_bins(
     tallest = max(np.abs(boosted).max(initial=1), (m / unit).max(initial=1))
     data = [*_stems(total, boosted, there), _threshold(m / unit, bin), _scale(r.size)]
     data += [_symbols(boosted, symbols, first), _crosses(boosted, own, symbols, first)]
+    stays, _, way, most, one, sent_ones, crosses = data
+    entries = [entry(sent_ones, "sent as +S, −S", "▲▼"), entry(stays, sign="┃"), entry(way, "to |H|", "│")]
+    entries += [entry(most), entry(one)] + ([entry(crosses)] if yours is not None else [])
     return style.apply_style(
         style.figure(data, _layout(r.size, bin, tallest, first)),
         alt=f"{r.size} elements of a layer in bins of {bin:,}, in units of the scale S. {text}.",
         title=text,
-        subtitle=_legend(yours is not None),
+        subtitle=legend(*entries, per_line=3),
         height=height,
         t=82,
     )
 
 
-def _legend(compared: bool) -> str:
-    entries = [(style.BLUE, "▲▼", "sent as +S, −S"), (style.GREY, "┃", "|G| that stays"), (style.PINK, "│", "to |H|")]
-    entries += [(style.VERMILION, "━", "the bin's max|G|"), (style.GREEN, "╍", "S")]
-    entries += [(style.VERMILION, "×", "yours differs")] if compared else []
-    return "<br>".join(style.legend(*entries[i : i + 3]) for i in range(0, len(entries), 3))
-
-
 def _text(symbols: np.ndarray, own: np.ndarray, compared: bool) -> str:
     count = int(np.count_nonzero(symbols))
     if compared:
-        return f"Yours agrees at {(own == symbols).sum()} of {own.size} elements"
+        return agreement(own == symbols, "elements").capitalize()
     return f"{count} of these {symbols.size} elements {'is' if count == 1 else 'are'} sent"
 
 
 def _stems(total: np.ndarray, boosted: np.ndarray, sent: np.ndarray) -> list[dict[str, Any]]:
     zero = np.zeros(total.size)
     g, h = np.minimum(np.abs(total), MAX_HEIGHT), np.minimum(np.abs(boosted), MAX_HEIGHT)
-    return [
-        _segments("|G| that stays", zero, g, ~sent, style.GREY, 1.2),
-        _segments("|G| of those sent", zero, g, sent, style.BLUE, 2.0),
-        _segments("from |G| to |H|", g, h, np.ones(g.size, bool), style.PINK, 1.2),
-    ]
-
-
-def _segments(name: str, low: np.ndarray, high: np.ndarray, shown: np.ndarray, colour: str, width: float) -> Any:
-    """Upright strokes as one line with gaps: a bar for each would take a browser ten times as long."""
-    at = np.flatnonzero(shown).astype(np.float64)
-    gap = np.full(at.size, np.nan)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": np.stack([at, at, gap], axis=1).reshape(-1),
-        "y": np.stack([low[shown], high[shown], gap], axis=1).reshape(-1),
-        "line": {"color": colour, "width": width, "simplify": False},
-        "hoverinfo": "skip",
-    }
+    result = []
+    for name, low, high, shown, colour, width in (
+        ("|G| that stays", zero, g, ~sent, style.GREY, 1.2),
+        ("|G| of those sent", zero, g, sent, style.BLUE, 2.0),
+        ("from |G| to |H|", g, h, np.ones(g.size, bool), style.PINK, 1.2),
+    ):
+        at = np.flatnonzero(shown).astype(np.float64)
+        x, y = traces.segments(at, at), traces.segments(low[shown], high[shown])
+        result.append(traces.line(name, x, y, traces.stroke(colour, width, simplify=False)))
+    return result
 
 
 def _threshold(limit: np.ndarray, bin: int) -> dict[str, Any]:
     """max|G| of each bin, with a gap between bins."""
     starts = np.arange(0, limit.size, bin)
-    ends = np.minimum(starts + bin, limit.size)
-    x = np.stack([starts - 0.5, ends - 0.5, np.full(starts.size, np.nan)], axis=1)
+    x = traces.segments(starts - 0.5, np.minimum(starts + bin, limit.size) - 0.5)
     y = np.repeat(np.minimum(limit[starts], MAX_HEIGHT), 3)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "the bin's max|G|",
-        "x": x.reshape(-1),
-        "y": y,
-        "line": {"color": style.VERMILION, "width": 1.8, "simplify": False},
-        "hovertemplate": "largest |G| of this bin  %{y:.3g} S<extra></extra>",
-    }
+    look = traces.stroke(style.VERMILION, 1.8, simplify=False)
+    return traces.line("the bin's max|G|", x, y, look, "largest |G| of this bin  %{y:.3g} S")
 
 
 def _scale(size: int) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "S",
-        "x": np.array([-0.5, size - 0.5]),
-        "y": np.ones(2),
-        "line": {"color": style.GREEN, "width": 1.4, "dash": "dash"},
-        "hoverinfo": "skip",
-    }
+    return traces.line("S", np.array([-0.5, size - 0.5]), np.ones(2), traces.stroke(style.GREEN, 1.4, "dash"))
 
 
 def _symbols(boosted: np.ndarray, symbols: np.ndarray, first: int) -> dict[str, Any]:
     at = np.flatnonzero(symbols)
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "sent",
-        "x": at,
-        "y": np.minimum(np.abs(boosted[at]), MAX_HEIGHT),
-        "customdata": np.stack([symbols[at], boosted[at], at + first], axis=1).reshape(-1, 3),
-        "marker": {"size": 8, "color": style.BLUE}
-        | {"symbol": np.where(symbols[at] > 0, "triangle-up", "triangle-down")},
-        "hovertemplate": "element  %{customdata[2]}<br>H      %{customdata[1]:.3g} S<br>"
-        "sent   %{customdata[0]:+.0f} · S<extra></extra>",
-    }
+    look = {"size": 8, "color": style.BLUE, "symbol": np.where(symbols[at] > 0, "triangle-up", "triangle-down")}
+    hover = "element  %{customdata[2]}<br>H      %{customdata[1]:.3g} S<br>sent   %{customdata[0]:+.0f} · S"
+    numbers = np.stack([symbols[at], boosted[at], at + first], axis=1).reshape(-1, 3)
+    return traces.points("sent", at, np.minimum(np.abs(boosted[at]), MAX_HEIGHT), look, hover, customdata=numbers)
 
 
 def _crosses(boosted: np.ndarray, own: np.ndarray, symbols: np.ndarray, first: int) -> dict[str, Any]:
     at = np.flatnonzero(own != symbols)
-    values = np.stack([own[at], symbols[at], at + first], axis=1)
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "yours differs",
-        "x": at,
-        "y": np.minimum(np.abs(boosted[at]), MAX_HEIGHT),
-        "customdata": values,
-        "marker": {"size": 11, "symbol": "x", "color": style.VERMILION},
-        "hovertemplate": "element  %{customdata[2]}<br>yours    %{customdata[0]:g}<br>library  %{customdata[1]:g}"
-        "<extra></extra>",
-        "visible": bool(at.size),
-    }
+    return traces.points(
+        "yours differs",
+        at,
+        np.minimum(np.abs(boosted[at]), MAX_HEIGHT),
+        traces.marker("x", 11, style.VERMILION),
+        "element  %{customdata[2]}<br>yours    %{customdata[0]:g}<br>library  %{customdata[1]:g}",
+        customdata=np.stack([own[at], symbols[at], at + first], axis=1),
+        visible=bool(at.size),
+    )
 
 
 def _layout(size: int, bin: int, tallest: float, first: int) -> dict[str, Any]:
     top = min(max(2.0, float(np.ceil(tallest))), MAX_HEIGHT)
     every = max(bin, 10) if size // max(bin, 10) >= 2 else size / 5
     every *= -(-size // int(every * 12)) if size > every * 12 else 1
-    ticks = np.arange(0, size + 1, every)
+    at = np.arange(0, size + 1, every)
+    labels = axes.ticks(at, [f"{t + first:,.0f}" for t in at])
     return {
-        "xaxis": {"range": [-1, size], "title": {"text": f"element of the layer (bins of {bin:,})"}}
-        | {"tickvals": ticks, "ticktext": np.array([f"{t + first:,.0f}" for t in ticks]), "showgrid": False},
-        "yaxis": {"range": [0, 1.06 * top], "title": {"text": "units of S"}, "nticks": 6},
+        "xaxis": axes.axis(-1, size, f"element of the layer (bins of {bin:,})", **labels, showgrid=False),
+        "yaxis": axes.axis(0, 1.06 * top, "units of S", nticks=6),
     }

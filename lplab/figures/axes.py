@@ -1,4 +1,4 @@
-"""Axes that several figures have: over powers of two or of ten, and with a row for each name."""
+"""The axes of figures: from one number to another, over powers of two or of ten, with a row for each name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,24 @@ from typing import Any
 import numpy as np
 
 from lplab import number_text
+
+
+def axis(low: float, high: float, title: str, **more: Any) -> dict[str, Any]:
+    """An axis from one end to the other with a title; of a logarithmic one, with ``type="log"``, ends are exponents.
+
+    >>> axis(0, 60, "epoch", dtick=10)
+    {'range': [0, 60], 'title': {'text': 'epoch'}, 'dtick': 10}
+    """
+    return {"range": [low, high], "title": {"text": title}} | more
+
+
+def ticks(places: np.ndarray, labels: Iterable[str]) -> dict[str, Any]:
+    """The ticks of an axis at these places, with a label for each.
+
+    >>> ticks(np.array([0.0, 1.0]), ["0 %", "100 %"])["ticktext"].tolist()
+    ['0 %', '100 %']
+    """
+    return {"tickvals": places, "ticktext": np.array(list(labels), dtype=str)}
 
 
 def power_ticks(low: float, high: float, most: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -27,8 +45,7 @@ def power_ticks(low: float, high: float, most: int = 8) -> tuple[np.ndarray, np.
 
 def power_axis(low: float, high: float, title: str, most: int = 8) -> dict[str, Any]:
     """A linear axis over log2 of a magnitude, with labels like 2⁻⁸."""
-    positions, labels = power_ticks(low, high, most)
-    return {"range": [low, high], "tickvals": positions, "ticktext": labels, "title": {"text": title}}
+    return axis(low, high, title, **ticks(*power_ticks(low, high, most)))
 
 
 def decade_ticks(low: float, high: float, label: Callable[[float], str]) -> dict[str, Any]:
@@ -37,8 +54,8 @@ def decade_ticks(low: float, high: float, label: Callable[[float], str]) -> dict
     >>> decade_ticks(-0.2, 2.0, "{:g} t".format)["ticktext"].tolist()
     ['1 t', '10 t', '100 t']
     """
-    ticks = np.arange(np.ceil(low), np.floor(high) + 1)
-    return {"tickvals": ticks, "ticktext": np.array([label(10.0**tick) for tick in ticks], dtype=str)}
+    decades = np.arange(np.ceil(low), np.floor(high) + 1)
+    return ticks(decades, [label(10.0**decade) for decade in decades])
 
 
 def row_axis(names: Iterable[str], chosen: str = "") -> dict[str, Any]:
@@ -57,4 +74,4 @@ def row_axis(names: Iterable[str], chosen: str = "") -> dict[str, Any]:
         raise ValueError(f"there is no row {chosen!r}; there are {', '.join(names)}")
     labels = [f"<b>▸ {name}</b>" if name == chosen else name for name in names]
     y = -np.arange(len(labels), dtype=np.float64)
-    return {"range": [y[-1] - 0.6, 0.6], "tickvals": y, "ticktext": np.array(labels, dtype=str), "showgrid": False}
+    return {"range": [y[-1] - 0.6, 0.6], "showgrid": False} | ticks(y, labels)

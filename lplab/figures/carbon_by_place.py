@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import provenance, style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.hardware.footprint import Region, carbon
 from lplab.hardware.units import mass
 
-_MARKS = ((style.GREEN, "●", "circle"), (style.PINK, "▲", "triangle-up"), (style.GREY, "■", "square"))
+_MARKS = (("circle", style.GREEN), ("triangle-up", style.PINK), ("square", style.GREY))
 
 
 def carbon_by_place(
@@ -56,11 +57,16 @@ def carbon_by_place(
     text = title or _text(kwh, places)
     each = ", ".join(f"{p.label} {mass(k)}" for p, k in zip(places, kilograms[chosen], strict=True))
     more = f" Published: {mass(published[1])} ({published[2]})." if published else ""
+    marks = _traces(kilograms, chosen, places, published)
     return style.apply_style(
-        style.figure(_traces(kilograms, chosen, places, published), _axes(places, here, low, high)),
+        style.figure(marks, _axes(places, here, low, high)),
         alt=f"Modelled CO2e at {chosen}: {each}.{more} {text}.",
         title=text,
-        subtitle=_legend(kwh, chosen, published),
+        subtitle=legend(
+            entry(marks[0], f"modelled, {chosen}"),
+            *(entry(mark) for mark in marks[1:-1]),
+            *([entry(marks[-1], f"published ({published[2]})")] if published else []),
+        ),
         height=height or 120 + 27 * len(places),
         l=190,
         t=66,
@@ -83,20 +89,13 @@ def _text(kwh: Mapping[str, float], places: Sequence[Region]) -> str:
     return f"The place: up to {by_place:.3g} times; the precision: {_times(by_bits)}"
 
 
-def _legend(kwh: Mapping[str, float], chosen: str, published: tuple[str, float, str] | None) -> str:
-    entries = [provenance.entry("modelled", f"modelled, {chosen}")]
-    entries += [(_MARKS[i % 3][0], _MARKS[i % 3][1], name) for i, name in enumerate(kwh) if name != chosen]
-    entries += [provenance.entry("published", f"published ({published[2]})")] if published else []
-    return style.legend(*entries)
-
-
 def _axes(places: Sequence[Region], here: str, low: float, high: float) -> dict[str, Any]:
     labels = {p.name: f"{p.label}, {p.grams_per_kwh:.0f} g" for p in places}
-    title = {"text": "CO<sub>2</sub>e of the whole job (each line ten times the last)"}
+    title = "CO<sub>2</sub>e of the whole job (each line ten times the last)"
     low, high = np.log10(low), np.log10(high)
     return {
-        "xaxis": {"range": [low, high], "title": title, **style.decade_ticks(low, high, mass)},
-        "yaxis": style.row_axis(labels.values(), labels.get(here, "")),
+        "xaxis": axes.axis(low, high, title, **axes.decade_ticks(low, high, mass)),
+        "yaxis": axes.row_axis(labels.values(), labels.get(here, "")),
     }
 
 
@@ -109,69 +108,30 @@ def _traces(
     """The chosen precision on its rows, the others a little above and below, and what was published."""
     y = -np.arange(len(places), dtype=np.float64)
     others = [name for name in kilograms if name != chosen]
-    beside = dict(zip(others, np.linspace(0.22, -0.22, max(len(others), 2)), strict=False))
-    marks = [
-        _marks(name, i, values, y + beside[name], places)
-        for i, (name, values) in enumerate(kilograms.items())
-        if name != chosen
-    ]
-    return [_chosen(chosen, kilograms[chosen], y, places), *marks, _published(published, places, y)]
+    marks = [_marks(chosen, kilograms[chosen], y, places, traces.provenance("modelled", 13))]
+    for name, shift in zip(others, np.linspace(0.22, -0.22, max(len(others), 2)), strict=False):
+        symbol, colour = _MARKS[list(kilograms).index(name) % len(_MARKS)]
+        look = traces.marker(symbol, 8, colour, line={"width": 1, "color": style.PAPER})
+        marks.append(_marks(name, kilograms[name], y + shift, places, look))
+    return [*marks, _published(published, places, y)]
 
 
 def _times(ratio: float) -> str:
     return f"up to {ratio:.2g} times" if ratio > 1.05 else "next to nothing"
 
 
-def _chosen(name: str, kilograms: np.ndarray, y: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": np.log10(kilograms),
-        "y": y,
-        "marker": {**provenance.marker("modelled", 13), "color": style.BLUE},
-        **_hover(name, kilograms, places),
-    }
-
-
-def _marks(name: str, index: int, kilograms: np.ndarray, y: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
-    colour, _, symbol = _MARKS[index % 3]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": np.log10(kilograms),
-        "y": y,
-        "marker": {
-            "symbol": symbol,
-            "size": 8,
-            "color": colour,
-            "line": {"width": 1, "color": style.PAPER},
-        },
-        **_hover(name, kilograms, places),
-    }
-
-
-def _hover(name: str, kilograms: np.ndarray, places: Sequence[Region]) -> dict[str, Any]:
+def _marks(
+    name: str, kilograms: np.ndarray, y: np.ndarray, places: Sequence[Region], look: dict[str, Any]
+) -> dict[str, Any]:
     lines = [[mass(float(k)), f"{p.year}, {p.source}"] for k, p in zip(kilograms, places, strict=True)]
-    return {
-        "customdata": np.array(lines, dtype=object),
-        "hovertemplate": f"modelled, {name}<br>CO<sub>2</sub>e  %{{customdata[0]}}<br>"
-        "grid  %{customdata[1]}<extra></extra>",
-    }
+    hover = "modelled, {name}<br>CO<sub>2</sub>e  %{customdata[0]}<br>grid  %{customdata[1]}"
+    return traces.points(name, np.log10(kilograms), y, look, hover, customdata=np.array(lines, dtype=object))
 
 
 def _published(published: tuple[str, float, str] | None, places: Sequence[Region], y: np.ndarray) -> dict[str, Any]:
     names = [place.name for place in places]
     there = published is not None and published[0] in names
     kilograms = published[1] if published and there else 1.0
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "published",
-        "x": np.log10([kilograms]),
-        "y": y[[names.index(published[0])]] if published and there else y[:1],
-        "marker": provenance.marker("published", 13),
-        "visible": bool(there),
-        "hovertemplate": f"published  {mass(kilograms)}<extra></extra>",
-    }
+    at = y[[names.index(published[0])]] if published and there else y[:1]
+    look, hover = traces.provenance("published", 13), f"published  {mass(kilograms)}"
+    return traces.points("published", np.log10([kilograms]), at, look, hover, visible=bool(there))

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import provenance, style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.hardware.footprint.runs import Run
 from lplab.hardware.units import mass
 
@@ -50,9 +51,7 @@ def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> 
         style.figure(data, layout),
         alt=f"CO2e of trainings, ours and published. {each}. {text}.",
         title=text,
-        subtitle=style.legend(
-            provenance.entry("modelled", "our formula, published inputs"), provenance.entry("published")
-        ),
+        subtitle=legend(entry(data[0], "our formula, published inputs"), entry(data[1])),
         height=height or 110 + 26 * len(rows),
         l=250,
         t=66,
@@ -81,14 +80,15 @@ def corrections(
     first, *_, last = values = np.array([kilograms for _, kilograms in steps])
     low, high = 0.3 * float(values.min()), 3.0 * float(values.max())
     text = title or f"From {mass(first)} to {mass(last)}: {first / last:.0f} times less"
-    rows = style.row_axis(name for name, _ in steps)
+    rows = axes.row_axis(name for name, _ in steps)
     layout = {"bargap": 0.3, "xaxis": _masses(low, high), "yaxis": rows}
     each = ", ".join(f"{name} {mass(value)}" for name, value in steps)
+    data = [_bars(steps, low, rows["tickvals"]), _diamonds(published, rows["tickvals"])]
     return style.apply_style(
-        style.figure([_bars(steps, low, rows["tickvals"]), _diamonds(published, rows["tickvals"])], layout),
+        style.figure(data, layout),
         alt=f"CO2e with one assumption after the other put right: {each}. {text}.",
         title=text,
-        subtitle=style.legend(provenance.entry("modelled"), provenance.entry("published")),
+        subtitle=legend(*map(entry, data)),
         height=height or 130 + 40 * len(values),
         l=210,
         t=66,
@@ -96,53 +96,36 @@ def corrections(
 
 
 def _masses(low: float, high: float) -> dict[str, Any]:
-    title = {"text": "CO<sub>2</sub>e (each line ten times the last)"}
     low, high = np.log10(low), np.log10(high)
-    return {"range": [low, high], "title": title, **style.decade_ticks(low, high, mass)}
+    return axes.axis(low, high, "CO<sub>2</sub>e (each line ten times the last)", **axes.decade_ticks(low, high, mass))
 
 
 def _bars(steps: Sequence[tuple[str, float]], low: float, y: np.ndarray) -> dict[str, Any]:
     """The estimates, on an axis of powers of ten that begins at ``low``."""
     words = np.array([[name, mass(kilograms)] for name, kilograms in steps])
-    return {
-        "type": "bar",
-        "name": "modelled",
-        "orientation": "h",
-        "base": np.log10(low),
-        "x": np.log10([kilograms for _, kilograms in steps]) - np.log10(low),
-        "y": y,
-        "marker": {"color": style.BLUE, "line": {"width": 0}},
-        "text": words[:, 1],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "insidetextfont": {"color": style.PAPER, "size": style.TICK},
-        "customdata": words,
-        "hovertemplate": "%{customdata[0]}<br>modelled  %{customdata[1]}<extra></extra>",
-    }
+    return traces.bars(
+        "modelled",
+        np.log10([kilograms for _, kilograms in steps]) - np.log10(low),
+        y,
+        {"color": style.BLUE, "line": {"width": 0}},
+        "%{customdata[0]}<br>{name}  %{customdata[1]}",
+        orientation="h",
+        base=np.log10(low),
+        text=words[:, 1],
+        textposition="inside",
+        insidetextanchor="middle",
+        insidetextfont={"color": style.PAPER, "size": style.TICK},
+        customdata=words,
+    )
 
 
 def _diamonds(kilograms: Sequence[float], y: np.ndarray) -> dict[str, Any]:
     """What was published for the first and for the last."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "published",
-        "x": np.log10(np.asarray(kilograms, np.float64)),
-        "y": y[[0, -1]],
-        "marker": provenance.marker("published", 14),
-        "hovertemplate": "published<extra></extra>",
-    }
+    x = np.log10(np.asarray(kilograms, np.float64))
+    return traces.points("published", x, y[[0, -1]], traces.provenance("published", 14), "{name}")
 
 
 def _dots(kind: str, kilograms: np.ndarray, y: np.ndarray, hover: np.ndarray, size: int) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": kind,
-        "x": kilograms,
-        "y": y,
-        "marker": provenance.marker(kind, size),
-        "customdata": hover,
-        "hovertemplate": "%{customdata[0]}<br>modelled   %{customdata[1]}<br>published  %{customdata[2]}<br>"
-        "%{customdata[3]}<br>inputs %{customdata[4]}<extra></extra>",
-    }
+    box = "%{customdata[0]}<br>modelled   %{customdata[1]}<br>published  %{customdata[2]}<br>"
+    box += "%{customdata[3]}<br>inputs %{customdata[4]}"
+    return traces.points(kind, kilograms, y, traces.provenance(kind, size), box, customdata=hover)

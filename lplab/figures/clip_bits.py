@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.legend import SIGNS, entry, legend
 
-STYLES = (  # of the rules, in their order: colour, dash, symbol, sign in the legend
-    (style.VERMILION, "solid", "square", style.DASH_SIGNS[0]),
-    (style.PINK, "dot", "diamond", style.DASH_SIGNS[2]),
-    (style.GREEN, "solid", "triangle-up", style.DASH_SIGNS[0]),
-    (style.BLUE, "dash", "circle", style.DASH_SIGNS[1]),
-    (style.GREY, "dashdot", "cross", style.DASH_SIGNS[3]),
+STYLES = (  # of the rules, in their order: colour, dash, symbol
+    (style.VERMILION, "solid", "square"),
+    (style.PINK, "dot", "diamond"),
+    (style.GREEN, "solid", "triangle-up"),
+    (style.BLUE, "dash", "circle"),
+    (style.GREY, "dashdot", "cross"),
 )
 
 
@@ -76,18 +77,17 @@ def bits_error(
     known = {name: e for name, e in now.items() if not math.isnan(e)}
     text = title or f"{at[0]} bits: {_first_and_least(known)}"
     layout = {
-        "xaxis": {"range": [x[0] - 0.3, x[-1] + 0.3], "dtick": 1, "tick0": int(x[0]), "title": {"text": "bits"}},
+        "xaxis": axes.axis(x[0] - 0.3, x[-1] + 0.3, "bits", dtick=1, tick0=int(x[0])),
         "yaxis": error_axis(*limits),
-        "shapes": [mark(at[0])],
+        "shapes": [shapes.upright(at[0], xref="x")],
     }
-    entries = [(trace_style[0], trace_style[3], rule.name) for trace_style, rule in zip(STYLES, rules, strict=False)]
-    key = "<br>".join(style.legend(*entries[i : i + 3]) for i in range(0, len(entries), 3))
+    entries = [entry(trace, sign=SIGNS[trace["line"]["dash"]]) for trace in data[: len(rules)]]
     each = "; ".join(f"{r.name} " + ", ".join(share(float(e)) for e in r.errors) for r in rules)
     return style.apply_style(
         style.figure(data, layout),
         alt=f"Squared error at {', '.join(map(str, bits))} bits: {each}.",
         title=text,
-        subtitle=key,
+        subtitle=legend(*entries, per_line=3),
         height=height,
         t=80,
     )
@@ -118,45 +118,25 @@ def share(value: float) -> str:
 def error_axis(low: float, high: float) -> dict[str, Any]:
     """A logarithmic axis of shares of the power, with labels in percent."""
     decades = 10.0 ** np.arange(round(math.log10(low)), 1)
-    text: Mapping[float, str] = {d: f"{100 * d:g}" for d in decades.tolist()}
-    return {
-        "type": "log",
-        "range": [math.log10(low), math.log10(high)],
-        "tickvals": decades,
-        "ticktext": np.array(list(text.values()), dtype=str),
-        "title": {"text": "error (% of power)"},
-    }
+    labels = axes.ticks(decades, [f"{100 * decade:g}" for decade in decades.tolist()])
+    return axes.axis(math.log10(low), math.log10(high), "error (% of power)", type="log", **labels)
 
 
-def mark(at: float) -> dict[str, Any]:
-    """A vertical line at a position."""
-    line = {"color": style.GREY, "width": 1.5, "dash": "dot"}
-    return {"type": "line", "xref": "x", "x0": at, "x1": at, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
-
-
-def _rule_curve(trace_style: tuple[str, str, str, str], rule: ClipRule, x: np.ndarray, low: float) -> dict[str, Any]:
-    y = np.asarray(rule.errors, np.float64)
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": rule.name,
-        "x": x,
-        "y": np.maximum(y, low),
-        "connectgaps": False,
-        "line": {"color": trace_style[0], "dash": trace_style[1], "width": 2},
-        "marker": {"size": 8, "symbol": trace_style[2], "color": trace_style[0]},
-        "hovertemplate": f"{rule.name}<br>bits   %{{x}}<br>error  %{{y:.3%}}<extra></extra>",
-        "visible": bool(rule.name),
-    }
+def _rule_curve(trace_style: tuple[str, str, str], rule: ClipRule, x: np.ndarray, low: float) -> dict[str, Any]:
+    colour, dash, symbol = trace_style
+    return traces.curve(
+        rule.name,
+        x,
+        np.maximum(np.asarray(rule.errors, np.float64), low),
+        traces.stroke(colour, 2, dash),
+        traces.marker(symbol, 8, colour),
+        "{name}<br>bits   %{x}<br>error  %{y:.3%}",
+        connectgaps=False,
+        visible=bool(rule.name),
+    )
 
 
 def _here(bits: int, error: float, low: float) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "here",
-        "x": np.array([float(bits)]),
-        "y": np.array([max(error, low)]),
-        "marker": {"size": 17, "symbol": "circle-open", "color": style.GREY, "line": {"width": 2.5}},
-        "hovertemplate": "the controls<br>bits   %{x}<br>error  %{y:.3%}<extra></extra>",
-    }
+    look = traces.marker("circle-open", 17, style.GREY, line={"width": 2.5})
+    hover = "the controls<br>bits   %{x}<br>error  %{y:.3%}"
+    return traces.points("here", np.array([float(bits)]), np.array([max(error, low)]), look, hover)

@@ -9,10 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 
 STYLES = ((style.GREEN, "solid", 5.0), (style.BLUE, "dash", 2.2), (style.GREY, "dot", 2.2))  # colour, dash, width
-_SIGNS = ("━", style.DASH_SIGNS[1], style.DASH_SIGNS[2])
 
 
 def clip_steps(
@@ -50,52 +50,32 @@ def clip_steps(
     each = ", ".join(f"{name} α = {value}" for name, value in now.items())
     text = title or (f"After {done} of {steps} steps: {each}" if now else "Not started yet")
     top = 1.12 * max(largest, *(max(values, default=0.0) for values in curves.values()), best)
-    data = [
-        _line(name, values, trace_style) for (name, values), trace_style in zip(curves.items(), STYLES, strict=False)
-    ]
-    data.append(_ends(best, largest, steps))
+    lines = [_line(name, values, *look) for (name, values), look in zip(curves.items(), STYLES, strict=False)]
     layout = {
-        "xaxis": {"range": [0, steps], "title": {"text": "step" + (f"<br>{note}" if note else "")}},
-        "yaxis": {"range": [0, top], "title": {"text": "clip α"}},
+        "xaxis": axes.axis(0, steps, "step" + (f"<br>{note}" if note else "")),
+        "yaxis": axes.axis(0, top, "clip α"),
         "shapes": [_level(best), _level(largest)],
     }
-    entries = [(trace_style[0], sign, name) for name, trace_style, sign in zip(curves, STYLES, _SIGNS, strict=False)]
     return style.apply_style(
-        style.figure(data, layout),
+        style.figure([*lines, _ends(best, largest, steps)], layout),
         alt=f"The clip over the steps of a training. {text}. The clip with the least error is "
         f"{number_text.number(best, digits=3)}, the largest element {number_text.number(largest, digits=3)}.",
         title=text,
-        subtitle=style.legend(*entries),
+        subtitle=legend(*map(entry, lines)),
         height=height,
         b=66 if note else 48,
     )
 
 
-def _line(name: str, values: Sequence[float], trace_style: tuple[str, str, float]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": np.arange(len(values)),
-        "y": np.asarray(values, np.float64),
-        "line": {"color": trace_style[0], "dash": trace_style[1], "width": trace_style[2]},
-        "hovertemplate": f"{name}<br>step  %{{x}}<br>α     %{{y:.4g}}<extra></extra>",
-    }
+def _line(name: str, values: Sequence[float], colour: str, dash: str, width: float) -> dict[str, Any]:
+    x, y = np.arange(len(values)), np.asarray(values, np.float64)
+    return traces.line(name, x, y, traces.stroke(colour, width, dash), "{name}<br>step  %{x}<br>α     %{y:.4g}")
 
 
 def _ends(best: float, largest: float, steps: int) -> dict[str, Any]:
     """The names of the two levels, at the right."""
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "name": "levels",
-        "x": np.array([steps, steps], np.float64),
-        "y": np.array([best, largest]),
-        "text": np.array(["least error", "max x"], dtype=str),
-        "textposition": np.array(["bottom left", "bottom left"], dtype=str),
-        "textfont": {"size": style.NOTE},
-        "hoverinfo": "skip",
-    }
+    x, y = np.array([steps, steps], np.float64), np.array([best, largest])
+    return traces.words("levels", x, y, ["least error", "max x"], np.array(["bottom left", "bottom left"]))
 
 
 def _level(at: float) -> dict[str, Any]:

@@ -10,8 +10,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
-from lplab.figures.clip_bits import STYLES, ClipRule, error_axis, mark, share
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.clip_bits import STYLES, ClipRule, error_axis, share
+from lplab.figures.legend import entry, legend
 from lplab.quantizers.clipping import Magnitudes, upper_levels
 
 REACH = 1.1  # the axis of magnitudes ends here, in units of the largest
@@ -65,17 +66,18 @@ def clip_histogram(
     ]
     layout = {
         "barmode": "stack",
-        "xaxis": {"range": [0, end], "title": {"text": f"{what}, and the clip α"}},
-        "yaxis": {"range": [0, top], "title": {"text": "share of elements (%)"}, "nticks": 5},
-        "shapes": [mark(clip), style.region(min(clip, end), end, style.LOST_RANGE)],
+        "xaxis": axes.axis(0, end, f"{what}, and the clip α"),
+        "yaxis": axes.axis(0, top, "share of elements (%)", nticks=5),
+        "shapes": [shapes.upright(clip, xref="x"), shapes.region(min(clip, end), end, style.LOST_RANGE)],
     }
-    entries = [(style.BLUE, "■", "within"), (style.VERMILION, "▩", "clipped"), (style.GREEN, "│", "levels")]
+    within, beyond_it, levels_there, _ = data
+    entries = [entry(within, "within"), entry(beyond_it, "clipped"), entry(levels_there, sign="│")]
     remaining = f"    {number_text.percent(zeros)} are zero: no bar" if zeros else ""
     return style.apply_style(
         style.figure(data, layout),
         alt=_alt(x, clip, on_level, what),
         title=text,
-        subtitle=style.legend(*entries) + remaining,
+        subtitle=legend(*entries) + remaining,
         height=height,
     )
 
@@ -123,27 +125,30 @@ def clip_error(
         ("rounding", result.rounding, style.BLUE, "dash", 2.0),
         ("clipping", result.clipping, style.VERMILION, "dot", 2.0),
     )
-    data = [_curve(name, at, values / power, colour, dash, width, low) for name, values, colour, dash, width in curves]
+    lines = []
+    for name, values, colour, dash, width in curves:
+        y = np.where(values / power >= low, values / power, np.nan)
+        look = traces.stroke(colour, width, dash)
+        lines.append(traces.line(name, at, y, look, "{name}<br>α      %{x:.4g}<br>error  %{y:.3%}"))
     clips = np.array([rule.clip for rule in rules])
     marks = x.errors(clips, levels).total / power if len(clips) else clips
-    data.append(_rule_marks(rules, clips, np.maximum(marks, low)))
     layout = {
-        "xaxis": {"range": [0, end], "title": {"text": "clip α"}},
+        "xaxis": axes.axis(0, end, "clip α"),
         "yaxis": error_axis(low, high),
-        "shapes": [mark(clip)],
+        "shapes": [shapes.upright(clip, xref="x")],
     }
-    entries = [(style.GREY, "━", "both"), (style.BLUE, "╍", "rounding"), (style.VERMILION, "┅", "clipping")]
+    total, rounding, clipping = lines
     each = ", ".join(
         f"{r.name} α = {number_text.number(r.clip, digits=3)}, {share(float(e))}"
         for r, e in zip(rules, marks, strict=True)
     )
     return style.apply_style(
-        style.figure(data, layout),
+        style.figure([*lines, _rule_marks(rules, clips, np.maximum(marks, low))], layout),
         alt=f"Squared error against the clip, as a share of the tensor's power: {share(here)} at "
         f"{number_text.number(clip, digits=3)}, least {share(least)} at {number_text.number(best, digits=3)}"
         f"{'; ' + each if each else ''}.",
         title=text,
-        subtitle=style.legend(*entries),
+        subtitle=legend(entry(total, "both"), entry(rounding), entry(clipping)),
         height=height,
     )
 
@@ -162,15 +167,8 @@ def error_range(x: Magnitudes, levels: int) -> tuple[float, float]:
 
 def _bars(name: str, x: np.ndarray, y: np.ndarray, outcome: str, end: float) -> dict[str, Any]:
     there = y > 0
-    return {
-        "type": "bar",
-        "name": name,
-        "x": x[there],
-        "y": y[there],
-        "width": 0.96 * end / BARS,
-        "marker": style.OUTCOME_STYLES[outcome],
-        "hovertemplate": f"{name}<br>about %{{x:.3g}}<br>share %{{y:.3g}} %<extra></extra>",
-    }
+    hover = "{name}<br>about %{x:.3g}<br>share %{y:.3g} %"
+    return traces.bars(name, x[there], y[there], style.OUTCOME_STYLES[outcome], hover, width=0.96 * end / BARS)
 
 
 def _levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> dict[str, Any]:
@@ -179,60 +177,21 @@ def _levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> di
     foot = 0.0 if len(level) <= FULL_LINES else 0.86 * top
     x = np.repeat(level[shown], 3)
     y = np.tile([foot, 0.9 * top, np.nan], int(shown.sum()))
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "levels",
-        "x": x,
-        "y": y,
-        "customdata": np.repeat(100 * shares[shown], 3),
-        "line": {"width": 1.4 if foot == 0 else 0.8, "color": style.GREEN},
-        "hovertemplate": "level  %{x:.4g}<br>share  %{customdata:.3g} %<extra></extra>",
-    }
+    look = traces.stroke(style.GREEN, 1.4 if foot == 0 else 0.8)
+    hover = "level  %{x:.4g}<br>share  %{customdata:.3g} %"
+    return traces.line("levels", x, y, look, hover, customdata=np.repeat(100 * shares[shown], 3))
 
 
 def _named_levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> dict[str, Any]:
     few = len(level) <= NAMED
     text = [number_text.percent(s) if few and at <= end else "" for at, s in zip(level, shares, strict=True)]
     side = ["top right" if at < 0.04 * end else "top left" if at > 0.93 * end else "top center" for at in level]
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "name": "shares on the levels",
-        "x": np.minimum(level, end)[:NAMED],
-        "y": np.full(len(level), 0.9 * top)[:NAMED],
-        "text": np.array(text, dtype=str)[:NAMED],
-        "textposition": np.array(side, dtype=str)[:NAMED],
-        "textfont": {"size": style.NOTE},
-        "hoverinfo": "skip",
-    }
-
-
-def _curve(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float, low: float) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": x,
-        "y": np.where(y >= low, y, np.nan),
-        "line": {"color": colour, "dash": dash, "width": width},
-        "hovertemplate": f"{name}<br>α      %{{x:.4g}}<br>error  %{{y:.3%}}<extra></extra>",
-    }
+    x, y = np.minimum(level, end)[:NAMED], np.full(len(level), 0.9 * top)[:NAMED]
+    return traces.words("shares on the levels", x, y, text[:NAMED], np.array(side, dtype=str)[:NAMED])
 
 
 def _rule_marks(rules: Sequence[ClipRule], clips: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
-    trace_styles = STYLES[: len(rules)]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "rules",
-        "x": clips,
-        "y": errors,
-        "text": np.array([rule.name for rule in rules], dtype=str),
-        "marker": {
-            "size": 10,
-            "color": [trace_style[0] for trace_style in trace_styles],
-            "symbol": [trace_style[2] for trace_style in trace_styles],
-        },
-        "hovertemplate": "%{text}<br>α      %{x:.4g}<br>error  %{y:.3%}<extra></extra>",
-    }
+    looks = STYLES[: len(rules)]
+    look = {"size": 10, "color": [colour for colour, _, _ in looks], "symbol": [symbol for _, _, symbol in looks]}
+    names = np.array([rule.name for rule in rules], dtype=str)
+    return traces.points("rules", clips, errors, look, "%{text}<br>α      %{x:.4g}<br>error  %{y:.3%}", text=names)

@@ -9,8 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, shapes, style
 from lplab.figures.grid import density, element_of
+from lplab.figures.legend import entry, legend
 from lplab.figures.magnitudes import MagnitudeData, magnitude_data
 from lplab.figures.statistics import OUTCOMES, as_formats, name_of, rounding_text
 from lplab.figures.window import AnyRounding, Window
@@ -52,20 +53,20 @@ def compare(
         rows = [precision_data(f, first, last) for f in chosen]
         bars, captions = _precision_bars(chosen, rows, first, last), [_precision_caption(f) for f in chosen]
         title, alt = _precision_title(chosen), _precision_alt(chosen)
-        key = style.legend((style.BLUE, "■", "normal"), (style.VERMILION, "▨", "subnormal"))
+        key = legend(*map(entry, bars[:2]))
         axis = "magnitude (powers of two)"
     else:
         data = [magnitude_data(tensor, f, rounding=rounding, seed=seed, octaves=octaves) for f in chosen]
         first, last = int(data[0].octaves[0]), int(data[0].octaves[-1]) + 1
         bars, captions = _tensor_bars(data), [_tensor_caption(f, d) for f, d in zip(chosen, data, strict=True)]
         title, alt = _tensor_title(chosen, data), _tensor_alt(chosen, data, rounding)
-        key = style.legend((style.BLUE, "■", "rounded"), (style.GREEN, "▦", "exact"), (style.VERMILION, "▨", "lost"))
+        key = legend(entry(bars[1]), entry(bars[0]), entry(bars[2], "lost"))
         axis, windows = "|x| (powers of two)", [d.window for d in data]
     fig = go.Figure(
         data=bars,
         layout={
             "barmode": "overlay",
-            "xaxis": style.power_axis(first, last, axis),
+            "xaxis": axes.power_axis(first, last, axis),
             "yaxis": {"range": [0.97 - len(chosen), 1.0], "visible": False},
             "shapes": [shape for i, w in enumerate(windows) for shape in _shades(w, -i, first, last)],
             "annotations": [_caption(text, -i) for i, text in enumerate(captions)],
@@ -75,18 +76,18 @@ def compare(
 
 
 def _caption(text: str, row: float) -> dict[str, Any]:
-    return style.note(text, x=0, y=row + _FULL + 0.02, yref="y", xanchor="left", font={"size": style.TICK})
+    return shapes.note(text, x=0, y=row + _FULL + 0.02, yref="y", xanchor="left", font={"size": style.TICK})
 
 
 def _shades(w: Window | None, row: int, first: float, last: float) -> list[dict[str, Any]]:
     """The ground of one row: its lost, subnormal and normal ranges, or plain grey."""
     ends = {"yref": "y", "y0": row, "y1": row + _FULL}
     if w is None:
-        return [style.region(first, last, "rgba(127,127,127,.08)") | ends]
+        return [shapes.region(first, last, "rgba(127,127,127,.08)") | ends]
     edges = [w.flush, w.normal if w.normal > w.smallest else w.flush, w.magnitude]
     marks = [first, *(min(max(math.log2(e) if e > 0 else first, first), last) for e in edges), last]
     fills = (style.LOST_RANGE, style.SUBNORMAL_RANGE, style.NORMAL_RANGE, style.LOST_RANGE)
-    return [style.region(a, b, fill) | ends for a, b, fill in zip(marks[:-1], marks[1:], fills, strict=True)]
+    return [shapes.region(a, b, fill) | ends for a, b, fill in zip(marks[:-1], marks[1:], fills, strict=True)]
 
 
 def _bar(x: np.ndarray, base: np.ndarray, size: np.ndarray, trace_style: str, **more: Any) -> dict[str, Any]:

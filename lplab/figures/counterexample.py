@@ -9,9 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
 from lplab.figures.counterexample_labels import LabelledValue, labels_of, marks_of
 from lplab.figures.grid import element_of
+from lplab.figures.legend import legend
 from lplab.figures.neighbourhood import Neighbourhood, neighbourhood
 from lplab.figures.rows import hover
 from lplab.figures.statistics import as_format, name_of
@@ -94,72 +95,61 @@ def _traces(
         _ticks(fmt, values[normal & (size > 0)], "normal", style.BLUE, 9.0),
         _ticks(fmt, values[~normal & (size > 0)], "subnormal", style.VERMILION, 6.0),
         _zero(fmt, values[size == 0]),
-        _line([halfway, halfway], [-12.0, 12.0], {"width": 1.6, "dash": "2px,2px", "color": style.GREY}, "halfway"),
-        _line(stem_x, stem_y, {"width": 1.2, "color": style.GREY}, "stems") | {"xaxis": "x2"},
+        _line("halfway", [halfway, halfway], [-12.0, 12.0], traces.stroke(style.GREY, 1.6, "2px,2px")),
+        _line("stems", stem_x, stem_y, traces.stroke(style.GREY, 1.2), xaxis="x2"),
         _signs(marks),
     ]
 
 
-def _line(x: Any, y: Any, trace_style: dict[str, Any], name: str) -> dict[str, Any]:
+def _line(name: str, x: Any, y: Any, look: dict[str, Any], hover: str = "", **more: Any) -> dict[str, Any]:
+    """A line that is hidden where it has no place."""
     xs = np.array(x, np.float64)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": xs,
-        "y": np.array(y, np.float64),
-        "line": trace_style,
-        "hoverinfo": "skip",
-        "visible": bool(np.isfinite(xs).any()),
-    }
+    there = bool(np.isfinite(xs).any())
+    return traces.line(name, xs, np.array(y, np.float64), look, hover, visible=there, **more)
 
 
 def _ticks(fmt: Any, values: np.ndarray, kind: str, colour: str, half: float) -> dict[str, Any]:
-    texts = np.array(hover(fmt, values, kind), dtype=str)
-    trace = _line(values.repeat(3), np.tile([-half, half, np.nan], len(values)), {"width": 2, "color": colour}, kind)
-    return trace | {"hoverinfo": "text", "hovertemplate": "%{hovertext}<extra></extra>", "hovertext": texts.repeat(3)}
+    texts = np.array(hover(fmt, values, kind), dtype=str).repeat(3)
+    y = np.tile([-half, half, np.nan], len(values))
+    look = traces.stroke(colour, 2)
+    return _line(kind, values.repeat(3), y, look, "%{hovertext}", hoverinfo="text", hovertext=texts)
 
 
 def _zero(fmt: Any, values: np.ndarray) -> dict[str, Any]:
-    ring = {"symbol": "circle-open", "size": 8, "color": style.GREY, "line": {"width": 2, "color": style.GREY}}
     texts = np.array(hover(fmt, values, "zero"), dtype=str)
-    trace = _line(values, [0.0] * len(values), {"color": style.GREY}, "zero") | {"mode": "markers", "marker": ring}
-    return trace | {"hoverinfo": "text", "hovertemplate": "%{hovertext}<extra></extra>", "hovertext": texts}
+    trace = _line("zero", values, [0.0] * len(values), {"color": style.GREY}, "%{hovertext}", hoverinfo="text")
+    return trace | {"mode": "markers", "marker": traces.marker("circle-open", 8, style.GREY, 2), "hovertext": texts}
 
 
 def _signs(marks: list[LabelledValue]) -> dict[str, Any]:
     colours = np.array([_STYLES[m.name][1] for m in marks], dtype=str)
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "name": "x, expected, yours",
-        "xaxis": "x2",
-        "x": np.array([m.place for m in marks]),
-        "y": np.array([m.lane for m in marks]),
-        "text": np.array([f"  {m.text}  " for m in marks], dtype=str),
-        "textposition": np.array([f"middle {'left' if m.left else 'right'}" for m in marks], dtype=str),
-        "textfont": {"size": style.TICK},
-        "marker": {
+    return traces.words(
+        "x, expected, yours",
+        np.array([m.place for m in marks]),
+        np.array([m.lane for m in marks]),
+        [f"  {m.text}  " for m in marks],
+        np.array([f"middle {'left' if m.left else 'right'}" for m in marks], dtype=str),
+        mode="markers+text",
+        textfont={"size": style.TICK},
+        marker={
             "symbol": np.array([_STYLES[m.name][0] for m in marks], dtype=str),
             "size": np.array([10, 11, 9]),
             "opacity": 1,
             "color": colours,
             "line": {"width": np.array([0, 0, 3]), "color": colours},
         },
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-    }
+        xaxis="x2",
+        cliponaxis=False,
+    )
 
 
 def _layout(fmt: Any, around: Neighbourhood | None) -> dict[str, Any]:
     low, high = around.view if around else (0.0, 1.0)
-    positions, labels = labels_of(fmt, around)
+    ticks = axes.ticks(*labels_of(fmt, around))
     beyond = around.beyond if around else (0.0, 0.0)
     return {
         "xaxis": {
             "range": [low, high],
-            "tickvals": positions,
-            "ticktext": labels,
             "tickfont": {"size": style.NOTE},
             "ticklen": 1,
             "tickcolor": "rgba(0,0,0,0)",
@@ -167,7 +157,8 @@ def _layout(fmt: Any, around: Neighbourhood | None) -> dict[str, Any]:
             "showgrid": False,
             "automargin": False,
             "visible": around is not None,
-        },
+        }
+        | ticks,
         "xaxis2": {"range": [0, 1], "overlaying": "x", "visible": False, "fixedrange": True},
         "yaxis": {"range": [_LOW, _HIGH], "visible": False},
         "shapes": [
@@ -182,7 +173,7 @@ def _layout(fmt: Any, around: Neighbourhood | None) -> dict[str, Any]:
                 "line": {"width": 1, "color": style.GREY},
                 "visible": around is not None,
             },
-            style.region(*beyond, style.LOST_RANGE),
+            shapes.region(*beyond, style.LOST_RANGE),
         ],
         "annotations": [],
     }
@@ -206,7 +197,7 @@ def _subtitle(fmt: Any, around: Neighbourhood | None, x: float) -> str:
     if math.isfinite(around.halfway):
         text = f"halfway: {number_text.decimal(around.halfway)}" + (", just where x is" if x == around.halfway else "")
         entries.append((style.GREY, "┊", text))
-    return style.legend(*entries)
+    return legend(*entries)
 
 
 def _alt(fmt: Any, x: float, marks: list[LabelledValue], around: Neighbourhood | None) -> str:

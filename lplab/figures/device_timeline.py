@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
-
 if TYPE_CHECKING:
     from lplab.hardware import Simulation
     from lplab.hardware.timeline import Event
+
+
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import legend
 
 DETAILS = ("buckets", "layers")
 STYLES: dict[str, tuple[str, str, str]] = {  # of a kind of event: colour, pattern, sign in the legend
@@ -67,7 +69,7 @@ def device_timeline(
         style.figure(data, _layout(lanes, end)),
         alt=_text(simulation),
         title=_title(simulation),
-        subtitle=style.legend(*((STYLES[kind][0], STYLES[kind][2], kind) for kind in present)),
+        subtitle=legend(*((STYLES[kind][0], STYLES[kind][2], kind) for kind in present)),
         height=_AROUND + _LANE * max(len(lanes), 3),
         l=76,
     )
@@ -88,19 +90,10 @@ def _layout(lanes: list[str], end: float) -> dict[str, Any]:
         "barmode": "overlay",
         "bargap": 0.25,
         "dragmode": "zoom",
-        "xaxis": {
-            "range": [0, end],
-            "title": {"text": "milliseconds from the start of the step"},
-            "fixedrange": False,
-            "automargin": False,  # a browser would lay out everything twice
-        },
-        "yaxis": {
-            "range": [len(lanes) - 0.5, -0.5],
-            "tickvals": np.arange(len(lanes)),
-            "ticktext": np.array(lanes, dtype=str),
-            "showgrid": False,
-            "automargin": False,
-        },
+        # a browser would lay out everything twice with automargin
+        "xaxis": axes.axis(0, end, "milliseconds from the start of the step", fixedrange=False, automargin=False),
+        "yaxis": {"range": [len(lanes) - 0.5, -0.5], "showgrid": False, "automargin": False}
+        | axes.ticks(np.arange(len(lanes)), lanes),
     }
 
 
@@ -137,25 +130,23 @@ def _bars(kind: str, events: list[Any], shown: int, room: float) -> dict[str, An
     lengths = np.array([1e3 * (event.end_seconds - event.start_seconds) for event in events])
     lane = np.array([shown if event.lane == "network" else event.device for event in events], np.float64)
     fill = {"shape": pattern, "fillmode": "replace", "size": 6, "solidity": 0.55} if pattern else {"shape": ""}
-    edge = {"color": style.PAPER, "width": 0.5}
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": kind,
-        "base": starts,
-        "x": lengths,
-        "y": lane,
-        "marker": {"color": colour, "pattern": fill, "line": edge},
-        "text": np.array(["" if pattern or length < room else kind for length in lengths], dtype=str),
-        "constraintext": "none",
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "textfont": {"color": style.PAPER, "size": style.NOTE},
-        "customdata": np.array([event.what for event in events], dtype=str),
-        "hovertemplate": f"{kind}: %{{customdata}}<br>from %{{base:.4g}} ms<br>for %{{x:.4g}} ms<extra></extra>",
-        "visible": bool(events),
-    }
+    return traces.bars(
+        kind,
+        lengths,
+        lane,
+        {"color": colour, "pattern": fill, "line": {"color": style.PAPER, "width": 0.5}},
+        "{name}: %{customdata}<br>from %{base:.4g} ms<br>for %{x:.4g} ms",
+        orientation="h",
+        base=starts,
+        text=np.array(["" if pattern or length < room else kind for length in lengths], dtype=str),
+        constraintext="none",
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        textfont={"color": style.PAPER, "size": style.NOTE},
+        customdata=np.array([event.what for event in events], dtype=str),
+        visible=bool(events),
+    )
 
 
 def milliseconds(seconds: float) -> str:

@@ -9,15 +9,16 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.hardware.footprint import PARTS, Energy, FederatedRound
 from lplab.hardware.units import format_si
 
-_STYLES: dict[str, tuple[str, str, dict[str, Any]]] = {  # colour, sign in a legend, pattern of a bar
-    "plain": (style.BLUE, "■", {}),
-    "dots": (style.GREEN, "▦", {"shape": ".", "size": 6, "solidity": 0.25}),
-    "bars": (style.PINK, "▥", {"shape": "|", "size": 6, "solidity": 0.3}),
-    "stripes": (style.VERMILION, "▨", {"shape": "/", "size": 7, "solidity": 0.2}),
+_STYLES: dict[str, tuple[str, dict[str, Any]]] = {  # colour and pattern of a bar
+    "plain": (style.BLUE, {}),
+    "dots": (style.GREEN, {"shape": ".", "size": 6, "solidity": 0.25}),
+    "bars": (style.PINK, {"shape": "|", "size": 6, "solidity": 0.3}),
+    "stripes": (style.VERMILION, {"shape": "/", "size": 7, "solidity": 0.2}),
 }
 
 
@@ -88,39 +89,33 @@ def _stack(
     title: str,
     height: int,
 ) -> go.Figure:
-    axis = style.row_axis(rows, chosen)
+    row_axis = axes.row_axis(rows, chosen)
     totals = {name: sum(parts.values()) for name, parts in rows.items()}
     against, compared = reference or next(iter(totals.items()))
     end = 1.2 * (max(most, *totals.values(), compared) or 1.0)
-    y = axis["tickvals"]
-    data = [_bar(part, trace_style, rows, totals, y, end) for part, trace_style in trace_styles.items()]
-    data.append(_totals(np.array(list(totals.values())), y, compared if reference else 0.0, end))
+    y = row_axis["tickvals"]
+    bars = [_bar(part, trace_style, rows, totals, y, end) for part, trace_style in trace_styles.items()]
+    sums = _totals(np.array(list(totals.values())), y, compared if reference else 0.0, end)
     row = chosen or list(rows)[-1]
     text = title or f"{row} takes {100 * totals[row] / (compared or 1.0):.0f} % of the energy of {against}"
     layout = {
         "barmode": "stack",
         "bargap": 0.3,
-        "xaxis": {"range": [0, end], "title": {"text": what}, "nticks": 6},
-        "yaxis": axis,
-        "shapes": [_mark(compared)] if reference else [],
+        "xaxis": axes.axis(0, end, what, nticks=6),
+        "yaxis": row_axis,
+        "shapes": [shapes.upright(compared, 1.6, "dash", xref="x")] if reference else [],
     }
-    entries = [(_STYLES[trace_style][0], _STYLES[trace_style][1], part) for part, trace_style in trace_styles.items()]
-    entries += [(style.GREY, "╎", against)] if reference else []
+    compared_with = [(style.GREY, "╎", against)] if reference else []
     each = "; ".join(f"{name} {format_si(totals[name], 'J')}, {_text(rows[name])}" for name in rows)
     return style.apply_style(
-        style.figure(data, layout),
+        style.figure([*bars, sums], layout),
         alt=f"Stacked bars, {what}. {each}. {text}.",
         title=text,
-        subtitle=style.legend(*entries),
+        subtitle=legend(*map(entry, bars), *compared_with),
         height=height or 130 + 44 * len(rows),
         l=min(190, 30 + 8 * max(map(len, rows))),
         t=66,
     )
-
-
-def _mark(joules: float) -> dict[str, Any]:
-    line = {"color": style.GREY, "width": 1.6, "dash": "dash"}
-    return {"type": "line", "xref": "x", "x0": joules, "x1": joules, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
 
 
 def _text(parts: Mapping[str, float]) -> str:
@@ -136,42 +131,31 @@ def _bar(
     y: np.ndarray,
     end: float,
 ) -> dict[str, Any]:
-    colour, _, pattern = _STYLES[trace_style]
+    colour, pattern = _STYLES[trace_style]
     values = np.array([parts[part] for parts in rows.values()])
     shares = values / np.array([total or 1.0 for total in totals.values()])
     shown = [f"{100 * share:.0f} %" if value > 0.055 * end else "" for share, value in zip(shares, values, strict=True)]
     marker: dict[str, Any] = {"color": colour, "line": {"width": 0}}
     if pattern:
         marker["pattern"] = {**pattern, "fgcolor": style.PAPER, "fillmode": "overlay", "fgopacity": 0.55}
-    return {
-        "type": "bar",
-        "name": part,
-        "orientation": "h",
-        "x": values,
-        "y": y,
-        "marker": marker,
-        "text": np.array(shown, dtype=str),
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "insidetextfont": {"size": style.TICK, "color": style.PAPER, "shadow": "0 0 3px #000, 0 0 3px #000"},
-        "customdata": np.array([[name, f"{100 * share:.3g}"] for name, share in zip(rows, shares, strict=True)]),
-        "hovertemplate": f"%{{customdata[0]}}<br>{part}  %{{x:.4g}} J<br>share  %{{customdata[1]}} %<extra></extra>",
-    }
+    return traces.bars(
+        part,
+        values,
+        y,
+        marker,
+        "%{customdata[0]}<br>{name}  %{x:.4g} J<br>share  %{customdata[1]} %",
+        orientation="h",
+        text=np.array(shown, dtype=str),
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        insidetextfont={"size": style.TICK, "color": style.PAPER, "shadow": "0 0 3px #000, 0 0 3px #000"},
+        customdata=np.array([[name, f"{100 * share:.3g}"] for name, share in zip(rows, shares, strict=True)]),
+    )
 
 
 def _totals(totals: np.ndarray, y: np.ndarray, line: float, end: float) -> dict[str, Any]:
     """Joules behind every bar, or behind the dashed line where that would cross them."""
     crossed = (totals < line) & (totals > line - 0.13 * end)
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "name": "total",
-        "x": np.where(crossed, line, totals),
-        "y": y,
-        "text": np.array([" " + format_si(float(total), "J") for total in totals], dtype=str),
-        "textposition": "middle right",
-        "textfont": {"size": style.TICK},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    x, texts = np.where(crossed, line, totals), [" " + format_si(float(total), "J") for total in totals]
+    return traces.words("total", x, y, texts, "middle right", textfont={"size": style.TICK}, showlegend=False)

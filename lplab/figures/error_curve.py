@@ -9,7 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.figures.relative_error import ErrorCurve, error_curve_data, view_of
 from lplab.figures.statistics import as_formats, rounding_text
 from lplab.figures.window import AnyRounding
@@ -51,13 +52,15 @@ def error_curve(
     rows = len(curves) if panels else 1
     height = height or max(300, min(400, 120 * rows + 100), 84 * rows + 64)
     layout = _layout(curves, low, high, top, rows, height)
-    fig = style.figure(data=_traces(curves, low, high, top, panels), layout=layout)
-    signs = dict(zip(style.DASHES, style.DASH_SIGNS, strict=True))
-    names = [(colour, signs[dash], c.name) for colour, dash, c in _looks(curves, panels)]
-    subtitle = "" if panels else style.legend(*names)
-    alt = _alt(curves, rounding, low, high)
+    data = _traces(curves, low, high, top, panels)
+    entries = [entry(trace, curve.name) for trace, curve in zip(data[::3], curves, strict=True)]
     return style.apply_style(
-        fig, alt=alt, title=_title(curves), subtitle=subtitle, height=height, t=66 if rows > 1 or subtitle else 48
+        style.figure(data, layout),
+        alt=_alt(curves, rounding, low, high),
+        title=_title(curves),
+        subtitle="" if panels else legend(*entries),
+        height=height,
+        t=66 if rows > 1 or not panels else 48,
     )
 
 
@@ -67,9 +70,10 @@ def _top(worst: list[float]) -> float:
 
 
 def _looks(curves: list[ErrorCurve], panels: bool) -> list[tuple[str, str, ErrorCurve]]:
-    colours = style.COLOURS if len(curves) <= len(style.COLOURS) else (style.BLUE,) * len(curves)
-    dashes = ("solid",) * len(curves) if panels else style.DASHES
-    return [(colour, dash, c) for colour, dash, c in zip(colours, dashes, curves, strict=False)]
+    if len(curves) > len(style.SERIES):
+        return [(style.BLUE, "solid", curve) for curve in curves]
+    looks = zip(style.SERIES, curves, strict=False)
+    return [(colour, "solid" if panels else dash, curve) for (colour, dash, _), curve in looks]
 
 
 def _traces(curves: list[ErrorCurve], low: float, high: float, top: float, panels: bool) -> list[dict[str, Any]]:
@@ -77,56 +81,44 @@ def _traces(curves: list[ErrorCurve], low: float, high: float, top: float, panel
 
     A format that is alone does not name its traces: when names change, the browser redraws more.
     """
-    traces: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for i, (colour, dash, curve) in enumerate(_looks(curves, panels)):
         axis = str(i + 1) if panels and i else ""
         name, who = ("relative error", "") if len(curves) == 1 else (curve.name, f"{curve.name}<br>")
         named = [(text, start, end) for text, start, end, _ in _edges(curve, low, high)]
-        traces += [
-            _line(curve, name, who, top, panels) | {"yaxis": f"y{axis}"} | _look(colour, dash, panels),
+        result += [
+            _line(curve, name, who, top, panels, colour, dash) | {"yaxis": f"y{axis}"},
             _worst(curve, name, low, high) | {"yaxis": f"y{axis}", "visible": panels and math.isfinite(curve.worst)},
-            style.region_names(named, high - low, top, axis=axis, visible=panels or len(curves) == 1),
+            traces.region_names(named, high - low, top, axis=axis, visible=panels or len(curves) == 1),
         ]
-    return traces
+    return result
 
 
-def _look(colour: str, dash: str, panels: bool) -> dict[str, Any]:
-    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
-    line = {"width": 1.5 if panels else 2, "color": colour, "dash": dash, "shape": "linear" if panels else "hvh"}
-    return {"line": line, "fillcolor": f"rgba({red},{green},{blue},.55)"}
-
-
-def _line(curve: ErrorCurve, name: str, who: str, top: float, panels: bool) -> dict[str, Any]:
+def _line(curve: ErrorCurve, name: str, who: str, top: float, panels: bool, colour: str, dash: str) -> dict[str, Any]:
     """The curve; an outline in a panel of its own is filled, and left out where it is far beyond the chart."""
     outline = panels and curve.is_outline
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": curve.log2_x,
-        "y": np.where(curve.percent > 2 * top, np.nan, curve.percent) if outline else curve.percent,
-        "fill": "tozeroy" if outline else "none",
-        "hovertemplate": f"{who}x      2<sup>%{{x:.2f}}</sup><br>error  %{{y:.3g}} %<extra></extra>",
-    }
+    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    return traces.line(
+        name,
+        curve.log2_x,
+        np.where(curve.percent > 2 * top, np.nan, curve.percent) if outline else curve.percent,
+        traces.stroke(colour, 1.5 if panels else 2, dash, shape="linear" if panels else "hvh"),
+        f"{who}x      2<sup>%{{x:.2f}}</sup><br>error  %{{y:.3g}} %",
+        fill="tozeroy" if outline else "none",
+        fillcolor=f"rgba({red},{green},{blue},.55)",
+    )
 
 
 def _worst(curve: ErrorCurve, name: str, low: float, high: float) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": f"{name}, worst case",
-        "x": np.clip(curve.normal, low, high),
-        "y": np.full(2, curve.worst),
-        "line": {"width": 1.3, "color": style.GREY, "dash": "dash"},
-        "hoverinfo": "skip",
-    }
+    x, y = np.clip(curve.normal, low, high), np.full(2, curve.worst)
+    return traces.line(f"{name}, worst case", x, y, traces.stroke(style.GREY, 1.3, "dash"))
 
 
 def _layout(curves: list[ErrorCurve], low: float, high: float, top: float, rows: int, height: int) -> dict[str, Any]:
     gap = 26 / (height - 114)  # the room for a panel's caption, as a share of the plot
     each = (1 - (rows - 1) * gap) / rows
     layout: dict[str, Any] = {
-        "xaxis": style.power_axis(low, high, "|x| (powers of two)"),
+        "xaxis": axes.power_axis(low, high, "|x| (powers of two)"),
         "shapes": [],
         "annotations": [],
     }
@@ -145,7 +137,7 @@ def _layout(curves: list[ErrorCurve], low: float, high: float, top: float, rows:
         layout["shapes"] += _regions(curve, low, high, axis) if shown else []
         caption = f"<b>{curve.name}</b>  {_worst_text(curve)}"
         layout["annotations"] += [
-            style.note(caption, x=0, y=start + each, xanchor="left", font={"size": style.TICK}, visible=rows > 1)
+            shapes.note(caption, x=0, y=start + each, xanchor="left", font={"size": style.TICK}, visible=rows > 1)
         ]
     return layout
 
@@ -180,7 +172,7 @@ def _edges(curve: ErrorCurve, low: float, high: float) -> list[tuple[str, float,
 
 
 def _regions(curve: ErrorCurve, low: float, high: float, axis: str) -> list[dict[str, Any]]:
-    return [style.region(start, end, fill, axis=axis) for _, start, end, fill in _edges(curve, low, high)]
+    return [shapes.region(start, end, fill, axis=axis) for _, start, end, fill in _edges(curve, low, high)]
 
 
 def _title(curves: list[ErrorCurve]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
 from lplab.figures.statistics import (
     OUTCOMES,
     Quantized,
@@ -82,8 +82,8 @@ def error_histogram(
         data=[*_bars(centres, shares, limit, numbers), _bias_line(bias, limit, top)],
         layout={
             "barmode": "stack",
-            "xaxis": {"range": [-limit, limit], "nticks": 7, "title": {"text": "error q − x (% of the tensor's RMS)"}},
-            "yaxis": {"range": [0, top], "nticks": 6, "title": {"text": "share of elements (%)"}},
+            "xaxis": axes.axis(-limit, limit, "error q − x (% of the tensor's RMS)", nticks=7),
+            "yaxis": axes.axis(0, top, "share of elements (%)", nticks=6),
             "annotations": [_bias_label(bias, limit)],
         },
     )
@@ -106,33 +106,31 @@ def _limit(result: Quantized, rms: float) -> float:
 
 
 def _bars(centres: np.ndarray, shares: np.ndarray, limit: float, numbers: TensorStatistics) -> list[dict[str, Any]]:
+    width = np.full(len(centres), 1.92 * limit / BINS)
     return [
-        {
-            "type": "bar",
-            "x": centres,
-            "y": share,
-            "width": np.full(len(centres), 1.92 * limit / BINS),
-            "hovertemplate": f"error     %{{x:.3g}} % of RMS<br>{outcome:<9} %{{y:.3g}} %<extra></extra>",
-            "name": f"{outcome} {number_text.percent(getattr(numbers, outcome))}",
-            "marker": style.OUTCOME_STYLES[outcome],
-        }
+        traces.bars(
+            f"{outcome} {number_text.percent(getattr(numbers, outcome))}",
+            centres,
+            share,
+            style.OUTCOME_STYLES[outcome],
+            f"error     %{{x:.3g}} % of RMS<br>{outcome:<9} %{{y:.3g}} %",
+            width=width,
+        )
         for outcome, share in zip(OUTCOMES, shares, strict=True)
     ]
 
 
 def _bias_line(bias: float, limit: float, top: float) -> dict[str, Any]:
     """A line at the mean error; at the edge if it lies beyond."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "bias",
-        "x": np.full(2, np.clip(bias, -limit, limit)),
-        "y": np.array([0.0, top]),
-        "line": {"width": 2, "color": style.PINK, "dash": "dash"},
-        "hovertemplate": f"bias  {bias:.3g} % of RMS<extra></extra>".replace("-", number_text.MINUS),
-        "visible": math.isfinite(bias),
-        "showlegend": False,
-    }
+    return traces.line(
+        "bias",
+        np.full(2, np.clip(bias, -limit, limit)),
+        np.array([0.0, top]),
+        traces.stroke(style.PINK, 2, "dash"),
+        f"{{name}}  {bias:.3g} % of RMS".replace("-", number_text.MINUS),
+        visible=math.isfinite(bias),
+        showlegend=False,
+    )
 
 
 def _bias_label(bias: float, limit: float) -> dict[str, Any]:

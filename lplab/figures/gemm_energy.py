@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.compare_to_library import agreement, compare_to_library
+from lplab.figures.legend import entry, legend
 from lplab.hardware.units import format_si
 
 
@@ -46,14 +48,18 @@ def tile_energy(
         raise ValueError("tiles, arithmetic, memory and yours must be of one length, at least one tile")
     same = [np.isclose(a, b[: len(a)], rtol=1e-9, atol=0) for a, b in zip(own, right, strict=True)]
     where = np.concatenate([x[: len(part)] for part in own])
-    both, agree = np.concatenate(own), np.concatenate(same)
+    agree = np.concatenate(same)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        heights = np.log10(np.concatenate(own))
+    ring, cross = (traces.marker(symbol, 9, style.PINK, 1.8) for symbol in ("circle-open", "x"))
     data = [
         _line("arithmetic", x, right[0], style.BLUE, "solid"),
         _line("memory", x, right[1], style.GREEN, "dash"),
-        _points("yours, the same", where, both, agree, "circle-open"),
-        _points("yours, different", where, both, ~agree, "x"),
+        *compare_to_library(np.log2(where), heights, agree, ring, cross, "{name}"),
     ]
-    agrees = f"Yours agrees at {int(agree.sum())} of {len(agree)} points"
+    entries = [entry(data[0]), entry(data[1])]
+    entries += [entry(data[2]), entry(data[3], "different")] if len(agree) else []
+    agrees = agreement(agree, "points").capitalize()
     text = title or (agrees if len(agree) else _crossing(x, *right))
     ends = (
         f"Memory {format_si(right[1][0], 'J')} with tiles of {x[0]:.0f}, {format_si(right[1][-1], 'J')} with "
@@ -64,27 +70,21 @@ def tile_energy(
         alt=f"Energy of {name or 'a matrix product'} by tile. Arithmetic {format_si(right[0][0], 'J')}. {ends}. "
         f"{text}.",
         title=text,
-        subtitle=_legend(len(agree) > 0) + (f"<br>{name}" if name else ""),
+        subtitle=legend(*entries) + (f"<br>{name}" if name else ""),
         height=height,
         t=82 if name else 66,
         l=76,
     )
 
 
-def _legend(yours: bool) -> str:
-    entries = [(style.BLUE, "━", "arithmetic"), (style.GREEN, "╍", "memory")]
-    entries += [(style.PINK, "○", "yours, the same"), (style.PINK, "×", "different")] if yours else []
-    return style.legend(*entries)
-
-
 def _layout(x: np.ndarray, joules: np.ndarray) -> dict[str, Any]:
     """Both axes in powers: of two for the tiles, of ten for the energy."""
     first, last = np.log2(x[[0, -1]]).tolist()
     low, high = float(np.floor(np.log10(joules.min()))), float(np.ceil(np.log10(joules.max())))
-    energy = {"range": [low - 0.1, high + 0.1], "title": {"text": "energy, modelled"}}
+    decades = axes.decade_ticks(low, high, lambda value: format_si(value, "J"))
     return {
-        "xaxis": style.power_axis(first - 0.3, last + 0.3, "edge of a tile (results)"),
-        "yaxis": energy | style.decade_ticks(low, high, lambda value: format_si(value, "J")),
+        "xaxis": axes.power_axis(first - 0.3, last + 0.3, "edge of a tile (results)"),
+        "yaxis": axes.axis(low - 0.1, high + 0.1, "energy, modelled", **decades),
     }
 
 
@@ -98,27 +98,6 @@ def _crossing(x: np.ndarray, arithmetic: np.ndarray, memory: np.ndarray) -> str:
 
 
 def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": np.log2(x),
-        "y": np.log10(y),
-        "line": {"color": colour, "dash": dash, "width": 2.2},
-        "customdata": np.array([[f"{t:.0f}", format_si(e, "J")] for t, e in zip(x, y, strict=True)]),
-        "hovertemplate": f"{name}<br>tile    %{{customdata[0]}}<br>energy  %{{customdata[1]}}<extra></extra>",
-    }
-
-
-def _points(name: str, x: np.ndarray, y: np.ndarray, shown: np.ndarray, symbol: str) -> dict[str, Any]:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        heights = np.log10(y[shown])
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": np.log2(x[shown]),
-        "y": heights,
-        "marker": {"symbol": symbol, "size": 9, "color": style.PINK, "line": {"width": 1.8, "color": style.PINK}},
-        "hovertemplate": f"{name}<extra></extra>",
-    }
+    texts = np.array([[f"{t:.0f}", format_si(e, "J")] for t, e in zip(x, y, strict=True)])
+    hover = "{name}<br>tile    %{customdata[0]}<br>energy  %{customdata[1]}"
+    return traces.line(name, np.log2(x), np.log10(y), traces.stroke(colour, 2.2, dash), hover, customdata=texts)

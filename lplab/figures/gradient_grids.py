@@ -10,14 +10,14 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.quantizers import GRADIENT_GRIDS, GridEffect
 from lplab.quantizers.gradscale import RADIX4_MAX
 
 OCTAVES = -22, 14  # the axis: it stays where it is whatever the scale; what lies beyond counts in the outermost bars
 OUTCOMES = ("becomes zero", "rounded", "beyond 64")
 _STYLES = (style.OUTCOME_STYLES["flushed"], style.OUTCOME_STYLES["rounded"], style.OUTCOME_STYLES["saturated"])
-_SIGNS = ((style.VERMILION, "▨"), (style.BLUE, "■"), (style.VERMILION, "▩"))
 _COLUMNS = ("zeroed", "bias", "error")
 _SPLIT, _TABLE = 0.68, 0.70  # of the width: where the plots end, where the table begins
 _FLOOR, _CEILING = 0.50, 0.56  # of the height: where the rows end, where the histogram begins
@@ -50,20 +50,16 @@ def gradient_grids(
     shares = 100 * counts / max(total, 1)
     rows = list(effects)
     text = title or f"{GRADIENT_GRIDS[grid].label} makes {number_text.percent(effects[grid].zeroed)} zero"
-    fig = style.figure(
-        [*_bars(shares, counts), *_bands(rows), *_rows(rows, grid), *_table(effects, grid)], _layout(shares, rows, grid)
-    )
+    bars = _bars(shares, counts)
+    data = [*bars, *_bands(rows), *_rows(rows, grid), _table(effects, grid)]
     beyond = number_text.percent(effects[grid].saturated)  # like every number here; the bars count elements
-    entries = [
-        (*sign, outcome) for sign, outcome in zip(_SIGNS, (*OUTCOMES[:2], f"{OUTCOMES[2]} ({beyond})"), strict=True)
-    ]
     each = "; ".join(f"{GRADIENT_GRIDS[name].label}: {_text(effect)}" for name, effect in effects.items())
     return style.apply_style(
-        fig,
+        style.figure(data, _layout(shares, rows, grid)),
         alt=f"Histogram of {total:,} scaled gradients over the values of {len(rows)} grids of four bits, coloured by "
         f"{GRADIENT_GRIDS[grid].label}; {beyond} lie beyond 64. {each}.",
         title=text,
-        subtitle=style.legend(*entries),
+        subtitle=legend(entry(bars[0]), entry(bars[1]), entry(bars[2], f"{OUTCOMES[2]} ({beyond})")),
         height=height,
         l=142,
         t=60,
@@ -82,46 +78,31 @@ def _counts(x: np.ndarray, grid: str) -> tuple[np.ndarray, int]:
 def _bars(shares: np.ndarray, counts: np.ndarray) -> list[dict[str, Any]]:
     octaves = np.arange(*OCTAVES)
     ranges = np.array([f"{number_text.power(k)} … {number_text.power(k + 1)}" for k in octaves.tolist()], dtype=str)
-    return [
-        {
-            "type": "bar",
-            "name": outcome,
-            "x": octaves[there] + 0.5,  # empty bars would take the browser as long as others
-            "y": share[there],
-            "width": 0.96,
-            "customdata": count[there],
-            "hovertext": ranges[there],
-            "hovertemplate": f"%{{hovertext}}<br>{outcome}  %{{y:.3g}} %<br>elements  %{{customdata:,}}<extra></extra>",
-            "marker": trace_style,
-        }
-        for outcome, share, count, there, trace_style in zip(OUTCOMES, shares, counts, counts > 0, _STYLES, strict=True)
-    ]
+    result = []
+    for outcome, share, count, look in zip(OUTCOMES, shares, counts, _STYLES, strict=True):
+        there = count > 0  # empty bars would take the browser as long as others
+        hover = "%{hovertext}<br>{name}  %{y:.3g} %<br>elements  %{customdata:,}"
+        more = {"width": 0.96, "customdata": count[there], "hovertext": ranges[there]}
+        result.append(traces.bars(outcome, octaves[there] + 0.5, share[there], look, hover, **more))
+    return result
 
 
 def _rows(rows: Sequence[str], grid: str) -> list[dict[str, Any]]:
     """The values of all grids as strokes on lines: those of the chosen grid, and those of the others."""
-    traces = []
+    result = []
     for name, colour, chosen in (("the chosen grid", style.BLUE, True), ("the other grids", style.GREY, False)):
         shown = [(y, GRADIENT_GRIDS[row].values) for y, row in enumerate(rows) if (row == grid) == chosen]
-        x = [math.log2(value) for _, values in shown for value in values]
-        y = [float(y) for y, values in shown for _ in values]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": name,
-                "x": np.array(x),
-                "y": np.array(y),
-                "yaxis": "y2",
-                "marker": {"symbol": "line-ns", "size": 17, "line": {"width": 2.4, "color": colour}, "color": colour},
-                "customdata": np.array([value for _, values in shown for value in values]),
-                "hovertemplate": "value  %{customdata:.5g}<extra></extra>",
-            }
+        values = [value for _, values in shown for value in values]
+        x = np.array([math.log2(value) for value in values])
+        y = np.array([float(y) for y, values in shown for _ in values])
+        look = traces.marker("line-ns", 17, colour, 2.4)
+        result.append(
+            traces.points(name, x, y, look, "value  %{customdata:.5g}", yaxis="y2", customdata=np.array(values))
         )
-    return traces
+    return result
 
 
-def _table(effects: Mapping[str, GridEffect], grid: str) -> list[dict[str, Any]]:
+def _table(effects: Mapping[str, GridEffect], grid: str) -> dict[str, Any]:
     cells = [
         [whole_percent(e.zeroed), number_text.signed_percent(e.bias, 2), percent_of(e.error)] for e in effects.values()
     ]
@@ -131,20 +112,7 @@ def _table(effects: Mapping[str, GridEffect], grid: str) -> list[dict[str, Any]]
     texts = [*_COLUMNS, *(cell for row in bold for cell in row)]
     x = np.tile(np.arange(3.0), len(effects) + 1)
     y = np.repeat(np.arange(-1.0, len(effects)), 3)
-    return [
-        {
-            "type": "scatter",
-            "mode": "text",
-            "name": "numbers",
-            "x": x,
-            "y": y,
-            "xaxis": "x2",
-            "yaxis": "y2",
-            "text": np.array(texts, dtype=str),
-            "textfont": {"size": style.TICK},
-            "hoverinfo": "skip",
-        }
-    ]
+    return traces.words("numbers", x, y, texts, textfont={"size": style.TICK}, xaxis="x2", yaxis="y2")
 
 
 def whole_percent(share: float) -> str:
@@ -177,13 +145,19 @@ def _layout(shares: np.ndarray, rows: Sequence[str], grid: str) -> dict[str, Any
     labels = [GRADIENT_GRIDS[row].label for row in rows]
     text = [f"<b>{label}</b>" if row == grid else label for row, label in zip(rows, labels, strict=True)]
     top = max(5.0 * math.ceil(1.12 * float(shares.sum(axis=0).max(initial=0)) / 5), 10.0)
-    x = style.power_axis(low, high, "|scale × gradient|, powers of two")
+    x = axes.power_axis(low, high, "|scale × gradient|, powers of two")
     return {
         "barmode": "stack",
         "xaxis": x | {"domain": [0, _SPLIT], "anchor": "y2"},
-        "yaxis": {"domain": [_CEILING, 1], "range": [0, top], "title": {"text": "share (%)"}, "nticks": 5},
-        "yaxis2": {"domain": [0, _FLOOR], "range": [len(rows) - 0.4, -1.5], "tickvals": np.arange(len(rows))}
-        | {"ticktext": np.array(text, dtype=str), "showgrid": False, "ticks": "", "showline": False},
+        "yaxis": axes.axis(0, top, "share (%)", domain=[_CEILING, 1], nticks=5),
+        "yaxis2": {
+            "domain": [0, _FLOOR],
+            "range": [len(rows) - 0.4, -1.5],
+            "showgrid": False,
+            "ticks": "",
+            "showline": False,
+        }
+        | axes.ticks(np.arange(len(rows)), text),
         "xaxis2": {"domain": [_TABLE, 1], "range": [-0.5, 2.5], "visible": False, "anchor": "y2", "fixedrange": True},
     }
 
@@ -199,13 +173,5 @@ def _bands(rows: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _band(name: str, x: Sequence[float], rows: int, colour: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": np.array(x),
-        "y": np.repeat(np.arange(float(rows)), len(x) // rows),
-        "yaxis": "y2",
-        "line": {"width": 22, "color": colour, "simplify": False},
-        "hoverinfo": "skip",
-    }
+    y = np.repeat(np.arange(float(rows)), len(x) // rows)
+    return traces.line(name, np.array(x), y, traces.stroke(colour, 22, simplify=False), yaxis="y2")

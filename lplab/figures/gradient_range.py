@@ -8,7 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.figures.range_map import LEFT, SPLIT
 from lplab.figures.range_outcomes import (
     FILLS,
@@ -35,7 +36,6 @@ _STYLES = (
     style.OUTCOME_STYLES["rounded"],
     style.OUTCOME_STYLES["saturated"],
 )
-_SIGNS = ((style.VERMILION, "▨"), (style.AMBER, "▤"), (style.BLUE, "■"), (style.VERMILION, "▩"))
 
 
 def gradient_range(
@@ -69,52 +69,41 @@ def gradient_range(
     low, high = OCTAVES
     top = headroom(magnitudes)  # from the tensor alone: neither format nor scale moves the axis
     message = f"{name}, {scale_text(scale)}: {describe(outcomes)}"
-    x = style.power_axis(low, high, f"{'loss scale × ' if scale else ''}{what} (powers of two)")
+    x = axes.power_axis(low, high, f"{'loss scale × ' if scale else ''}{what} (powers of two)")
+    bars = _bars(shares)
     fig = style.figure(
-        data=[*_bars(shares), _names(outcomes, window, top)],
+        data=[*bars, _names(outcomes, window, top)],
         layout={
             "barmode": "stack",
             "xaxis": x | {"domain": [0, SPLIT]},
-            "yaxis": {"range": [0, top], "title": {"text": "share of elements (%)"}, "nticks": 6},
-            "shapes": [style.region(a, b, fill) for (a, b), fill in zip(spans(window), FILLS, strict=True)],
+            "yaxis": axes.axis(0, top, "share of elements (%)", nticks=6),
+            "shapes": [shapes.region(a, b, fill) for (a, b), fill in zip(spans(window), FILLS, strict=True)],
         },
     )
-    each = ", ".join(
-        f"{text} {number_text.percent(share)}" for text, share in zip(OUTCOMES, outcomes.shares, strict=True)
-    )
+    texts = [f"{name} {number_text.percent(share)}" for name, share in zip(OUTCOMES, outcomes.shares, strict=True)]
+    key = legend(*map(entry, bars, texts))
     zeros = f"; {magnitudes.zeros:,} more are zero" if magnitudes.zeros else ""
     return style.apply_style(
         fig,
-        alt=f"Histogram of {magnitudes.total:,} recorded magnitudes under the window of {message}. {each}.",
+        alt=f"Histogram of {magnitudes.total:,} recorded magnitudes under the window of {message}. {', '.join(texts)}.",
         title=message,
-        subtitle=f"{magnitudes.total:,} elements that are not zero{zeros}<br>{_legend(outcomes)}",
+        subtitle=f"{magnitudes.total:,} elements that are not zero{zeros}<br>{key}",
         height=height,
         t=82,
         l=LEFT,
     )
 
 
-def _legend(outcomes: RangeOutcomes) -> str:
-    texts = [f"{name} {number_text.percent(share)}" for name, share in zip(OUTCOMES, outcomes.shares, strict=True)]
-    return style.legend(*((*sign, text) for sign, text in zip(_SIGNS, texts, strict=True)))
-
-
 def _bars(shares: np.ndarray) -> list[dict[str, Any]]:
     octaves = np.arange(*OCTAVES)
     ranges = np.array([f"{number_text.power(k)} … {number_text.power(k + 1)}" for k in octaves.tolist()], dtype=str)
-    return [
-        {
-            "type": "bar",
-            "name": outcome,
-            "x": octaves[share > 0] + 0.5,  # empty bars would take the browser as long as others
-            "y": share[share > 0],
-            "width": 0.96,
-            "hovertext": ranges[share > 0],
-            "hovertemplate": f"%{{hovertext}}<br>{outcome}  %{{y:.3g}} %<extra></extra>",
-            "marker": trace_style,
-        }
-        for outcome, share, trace_style in zip(OUTCOMES, shares, _STYLES, strict=True)
-    ]
+    result = []
+    for outcome, share, look in zip(OUTCOMES, shares, _STYLES, strict=True):
+        there = share > 0  # empty bars would take the browser as long as others
+        hover = "%{hovertext}<br>{name}  %{y:.3g} %"
+        x, y = octaves[there] + 0.5, share[there]
+        result.append(traces.bars(outcome, x, y, look, hover, width=0.96, hovertext=ranges[there]))
+    return result
 
 
 def _names(outcomes: RangeOutcomes, window: Window, top: float) -> dict[str, Any]:
@@ -123,5 +112,5 @@ def _names(outcomes: RangeOutcomes, window: Window, top: float) -> dict[str, Any
         (f"{outcome}<br><b>{number_text.percent(share)}</b>", a, b)
         for outcome, share, (a, b) in zip(OUTCOMES, outcomes.shares.tolist(), spans(window), strict=True)
     ]
-    names = style.region_names(named, high - low, top)
+    names = traces.region_names(named, high - low, top)
     return names | {"cliponaxis": False}  # on half a page the last range is narrower than its name

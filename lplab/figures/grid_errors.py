@@ -9,16 +9,17 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.quantizers import GRADIENT_GRIDS
 
-STYLES = {  # colour, dash, sign in the legend
-    "int4": (style.PINK, "dashdot", "┉"),
-    "radix2": (style.VERMILION, "dash", "╍"),
-    "luq": (style.GREEN, "dot", "┅"),
-    "radix4_even": (style.BLUE, "solid", "━"),
-    "radix4_odd": (style.BLUE, "longdash", "╍"),
-    "radix4_mean": (style.GREY, "solid", "━"),
+STYLES = {  # colour and dash
+    "int4": (style.PINK, "dashdot"),
+    "radix2": (style.VERMILION, "dash"),
+    "luq": (style.GREEN, "dot"),
+    "radix4_even": (style.BLUE, "solid"),
+    "radix4_odd": (style.BLUE, "longdash"),
+    "radix4_mean": (style.GREY, "solid"),
 }
 GOOD = 0.5  # an error that loses no more than half of a layer's gradient
 
@@ -72,8 +73,8 @@ def grid_errors(
     upto = (factor * good, float(x[-1]) + 0.7) if good is not None else (0, float(x[0]))
     layout = {
         "xaxis": _scales(x, right),
-        "yaxis": {"range": [low, high], "title": {"text": f"{what} ({unit})" if unit else what}},
-        "shapes": [_mark(float(at) if at is not None else right), _limit(*upto)],
+        "yaxis": axes.axis(low, high, f"{what} ({unit})" if unit else what),
+        "shapes": [shapes.upright(float(at) if at is not None else right), _limit(*upto)],
     }
     text = title or (_windows(x, result, good) if good is not None else what)
     at_mark = {n: own[n] if at is None else float(v[np.searchsorted(x, at)]) for n, v in result.items()}
@@ -83,8 +84,8 @@ def grid_errors(
         style.figure([*lines, *points, beyond], layout),
         alt=f"{what} against the scale. {text}. With {where}: {now}.".replace("-", number_text.MINUS),
         title=text,
-        subtitle=style.legend(
-            *((STYLES[n][0], STYLES[n][2], GRADIENT_GRIDS[n].label) for n in result),
+        subtitle=legend(
+            *map(entry, lines),
             *([(style.GREY, "▲", "off the scale")] if len(beyond["x"]) else []),
         ),
         height=height,
@@ -94,14 +95,10 @@ def grid_errors(
 
 def _scales(x: np.ndarray, right: float) -> dict[str, Any]:
     """An axis of exponents, every second one labelled, with one place more at the right."""
-    ticks = np.arange(x[0], x[-1] + 1, 2)
-    labels = [number_text.raised(number_text.power(tick, plain=True)) for tick in ticks]
-    return {
-        "range": [float(x[0]) - 0.7, right + 1],
-        "title": {"text": "one scale for all layers"},
-        "tickvals": np.append(ticks, right),
-        "ticktext": np.array([*labels, "per layer"], dtype=str),
-    }
+    places = np.arange(x[0], x[-1] + 1, 2)
+    labels = [number_text.raised(number_text.power(place, plain=True)) for place in places]
+    ticks = axes.ticks(np.append(places, right), [*labels, "per layer"])
+    return axes.axis(float(x[0]) - 0.7, right + 1, "one scale for all layers", **ticks)
 
 
 def good_scales(scales: Any, values: Any, good: float = GOOD) -> list[int]:
@@ -119,35 +116,24 @@ def _windows(x: np.ndarray, curves: Mapping[str, np.ndarray], good: float) -> st
 
 
 def _line(name: str, x: np.ndarray, y: np.ndarray, low: float, high: float) -> dict[str, Any]:
-    colour, dash, _ = STYLES[name]
-    label = GRADIENT_GRIDS[name].label
+    colour, dash = STYLES[name]
     outside = np.concatenate([[True], (y < low) | (y > high), [True]])
     far = outside[:-2] & outside[1:-1] & outside[2:]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": label,
-        "x": x,
-        "y": np.where(far, np.nan, np.clip(y, low, high)),
-        "line": {"color": colour, "dash": dash, "width": 2},
-        "customdata": y,
-        "hovertemplate": f"{label}<br>scale  2<sup>%{{x}}</sup><br>value  %{{customdata:.3g}}<extra></extra>",
-    }
+    shown = np.where(far, np.nan, np.clip(y, low, high))
+    hover = "{name}<br>scale  2<sup>%{x}</sup><br>value  %{customdata:.3g}"
+    return traces.line(GRADIENT_GRIDS[name].label, x, shown, traces.stroke(colour, 2, dash), hover, customdata=y)
 
 
 def _point(name: str, x: float, y: float, low: float, high: float) -> dict[str, Any]:
-    colour, _, _ = STYLES[name]
-    label = GRADIENT_GRIDS[name].label
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"{label}, a scale per layer",
-        "x": np.array([x]),
-        "y": np.clip(np.array([y]), low, high),
-        "marker": {"symbol": "diamond", "size": 10, "color": colour},
-        "customdata": np.array([y]),
-        "hovertemplate": f"{label}<br>a scale per layer<br>value  %{{customdata:.3g}}<extra></extra>",
-    }
+    label, value = GRADIENT_GRIDS[name].label, np.array([y])
+    return traces.points(
+        f"{label}, a scale per layer",
+        np.array([x]),
+        np.clip(value, low, high),
+        traces.marker("diamond", 10, STYLES[name][0]),
+        f"{label}<br>a scale per layer<br>value  %{{customdata:.3g}}",
+        customdata=value,
+    )
 
 
 def _beyond(x: np.ndarray, curves: Mapping[str, np.ndarray], low: float, high: float) -> dict[str, Any]:
@@ -156,27 +142,19 @@ def _beyond(x: np.ndarray, curves: Mapping[str, np.ndarray], low: float, high: f
     count = [int(there.sum()) for there in outside.values()]
     symbols = [np.where(y[outside[name]] > high, "triangle-up", "triangle-down") for name, y in curves.items()]
     values = np.concatenate([y[outside[name]] for name, y in curves.items()])
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "off the scale",
-        "x": np.concatenate([x[there] for there in outside.values()]),
-        "y": np.clip(values, low, high),
-        "marker": {"symbol": np.concatenate(symbols), "size": 9}
-        | {"color": np.repeat([STYLES[name][0] for name in outside], count)},
-        "customdata": values,
-        "cliponaxis": False,
-        "hovertemplate": "off the scale<br>value  %{customdata:,.0f}<extra></extra>",
-    }
-
-
-def _mark(x: float) -> dict[str, Any]:
-    """Where the scale stands."""
-    line = {"width": 1.5, "color": style.GREY, "dash": "dot"}
-    return {"type": "line", "x0": x, "x1": x, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
+    colours = np.repeat([STYLES[name][0] for name in outside], count)
+    return traces.points(
+        "off the scale",
+        np.concatenate([x[there] for there in outside.values()]),
+        np.clip(values, low, high),
+        {"symbol": np.concatenate(symbols), "size": 9, "color": colours},
+        "{name}<br>value  %{customdata:,.0f}",
+        customdata=values,
+        cliponaxis=False,
+    )
 
 
 def _limit(y: float, right: float) -> dict[str, Any]:
     """Up to where values count as good."""
-    line = {"width": 1.2, "color": style.GREY}
-    return {"type": "line", "xref": "x", "x0": 0, "x1": right, "y0": y, "y1": y, "line": line, "layer": "below"}
+    look = traces.stroke(style.GREY, 1.2)
+    return {"type": "line", "xref": "x", "x0": 0, "x1": right, "y0": y, "y1": y, "line": look, "layer": "below"}

@@ -9,7 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 
 
 def layer_scales(
@@ -44,28 +45,29 @@ def layer_scales(
     every = np.concatenate(list(result.values()))
     apart = {name: _apart(values, result[name]) for name, values in own.items()}
     data = [
-        _line("each layer", *_joined(at, result), style.GREY, "solid", 1.0) | {"opacity": 0.6},
+        _line("each layer", *_joined(at, result), style.GREY, "solid", 1.0, opacity=0.6),
         _line(highest, at, result[highest], style.BLUE, "solid", 2.2),
         _line(lowest, at, result[lowest], style.VERMILION, "dash", 2.2),
-        _line("yours", *_joined(at, apart), style.PINK, "dot", 2.2) | {"visible": bool(own)},
+        _line("yours", *_joined(at, apart), style.PINK, "dot", 2.2, visible=bool(own)),
     ]
-    entries = [(style.BLUE, "━", highest), (style.VERMILION, "╍", lowest), (style.GREY, "─", "the other layers")]
-    entries += [(style.PINK, "┅", "yours, where it differs")] if own else []
+    others, first, last, own_ones = data
+    entries = [entry(first), entry(last), entry(others, "the other layers", "─")]
+    entries += [entry(own_ones, "yours, where it differs")] if own else []
     ends = [number_text.raised(number_text.power(float(result[name][-1]), plain=True)) for name in (lowest, highest)]
     ends_at = f"Scales at the last step: {ends[0]} to {ends[1]}"
     equal = sum(int((own[name] == result[name]).sum()) for name in own)
     text = title or (f"Yours agrees at {equal:,} of {every.size:,} scales" if own else ends_at)
     more = f" {ends_at}." if text != ends_at else ""
     layout = {
-        "xaxis": {"range": [0, max(int(at[-1]), 1)], "title": {"text": "step"}},
-        "yaxis": style.power_axis(*_ends(every), "scale (powers of two)"),
+        "xaxis": axes.axis(0, max(int(at[-1]), 1), "step"),
+        "yaxis": axes.power_axis(*_ends(every), "scale (powers of two)"),
     }
     return style.apply_style(
         style.figure(data, layout),
         alt=f"The scales of {len(result)} layers over {len(at)} steps. {text}.{more} The lowest is that of "
         f"{lowest}, the highest that of {highest}.",
         title=text,
-        subtitle=style.legend(*entries),
+        subtitle=legend(*entries),
         height=height,
         t=66,
     )
@@ -97,11 +99,8 @@ def _apart(own: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _joined(steps: np.ndarray, lines: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """All lines as one trace with gaps: sixty traces would take a browser twice as long."""
-    gap = np.full(1, np.nan)
-    x = [part for _ in lines for part in (steps.astype(np.float64), gap)]
-    y = [part for values in lines.values() for part in (values, gap)]
-    return (np.concatenate(x), np.concatenate(y)) if lines else (np.empty(0), np.empty(0))
+    """All lines as one trace: sixty traces would take a browser twice as long."""
+    return traces.joined([steps.astype(np.float64) for _ in lines]), traces.joined(list(lines.values()))
 
 
 def _ends(exponents: np.ndarray) -> tuple[float, float]:
@@ -109,13 +108,6 @@ def _ends(exponents: np.ndarray) -> tuple[float, float]:
     return float(np.floor(exponents.min())) - 1, float(np.ceil(exponents.max())) + 1
 
 
-def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": x,
-        "y": y,
-        "line": {"color": colour, "dash": dash, "width": width, "shape": "hv"},
-        "hovertemplate": f"{name}<br>step   %{{x}}<br>scale  2<sup>%{{y}}</sup><extra></extra>",
-    }
+def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float, **more: Any) -> dict[str, Any]:
+    look = traces.stroke(colour, width, dash, shape="hv")
+    return traces.line(name, x, y, look, "{name}<br>step   %{x}<br>scale  2<sup>%{y}</sup>", **more)

@@ -9,7 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 
 
 def layer_sensitivity(
@@ -59,18 +60,17 @@ def layer_sensitivity(
         _dots(x, errors, names),
     ]
     layout = {
-        "xaxis": {"range": [-0.6, len(names) - 0.4], "tickvals": x}
-        | {"ticktext": np.array([_short(n) for n in names], dtype=str)},
-        "yaxis": {"range": [low, high], "title": {"text": f"harm ({unit})"}},
-        "yaxis2": {"range": [100 * low / high * 0.2, 20], "overlaying": "y", "side": "right", "showgrid": False}
-        | {"title": {"text": "error of the weights (%)"}, "tickmode": "linear", "tick0": 0, "dtick": 5},
+        "xaxis": {"range": [-0.6, len(names) - 0.4]} | axes.ticks(x, map(_short, names)),
+        "yaxis": axes.axis(low, high, f"harm ({unit})"),
+        "yaxis2": axes.axis(100 * low / high * 0.2, 20, "error of the weights (%)", overlaying="y", side="right")
+        | {"showgrid": False, "tickmode": "linear", "tick0": 0, "dtick": 5},
     }
-    entries = [(style.BLUE, "■", "harm at 2 bits"), (style.GREEN, "▦", "kept wide"), (style.VERMILION, "◆", "weights")]
+    narrow, stays_wide, weights = data
     return style.apply_style(
         style.figure(data, layout),
         alt=f"Harm of rounding one layer alone, in {unit}: {_each(names, values)}. {_ends(errors)}. {text}.",
         title=text,
-        subtitle=style.legend(*entries),
+        subtitle=legend(entry(narrow, "harm at 2 bits"), entry(stays_wide), entry(weights, "weights")),
         height=height,
         r=64,
         b=76,
@@ -128,14 +128,6 @@ def _bars(
 
 
 def _dots(x: np.ndarray, errors: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "error of the weights",
-        "x": x,
-        "y": 100 * errors,
-        "yaxis": "y2",
-        "text": np.array(names, dtype=str),
-        "marker": {"size": 10, "symbol": "diamond", "color": style.VERMILION},
-        "hovertemplate": "%{text}<br>error of the weights  %{y:.3g} %<extra></extra>",
-    }
+    look, hover = traces.marker("diamond", 10, style.VERMILION), "%{text}<br>{name}  %{y:.3g} %"
+    texts = np.array(names, dtype=str)
+    return traces.points("error of the weights", x, 100 * errors, look, hover, yaxis="y2", text=texts)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.figures.many_learners import bytes_unit, bytes_word
 from lplab.figures.stacked import stacked
 from lplab.figures.step_losses import LossCurve, loss_curves
-from lplab.figures.training_error import STYLES
 
 _LEFT = 84  # pixels left of the plot: room for "400 MB" and the axis's title
 
@@ -57,8 +56,8 @@ def learner_runs(
     >>> fig.layout.meta["alt"]
     'Training loss after 2 of 10 steps: ScaleCom 2.20 nats. Sent by all learners: ScaleCom 960 B.'
     """
-    if not 1 <= len(curves) <= len(STYLES):
-        raise ValueError(f"one to {len(STYLES)} runs share a figure, got {len(curves)}")
+    if not 1 <= len(curves) <= len(style.SERIES_BESIDE_GREEN):
+        raise ValueError(f"one to {len(style.SERIES_BESIDE_GREEN)} runs share a figure, got {len(curves)}")
     losses = loss_curves(
         [LossCurve(curve.name, _finite(curve.losses)) for curve in curves],
         steps=steps,
@@ -80,32 +79,21 @@ def _sent(curves: Sequence[LearnerCurve], steps: int) -> go.Figure:
     now = [f"{curve.name} {bytes_word(total[-1])}" for curve, total in zip(curves, sums, strict=True) if len(total)]
     top = 1.08 * max((total[-1] / len(total) * steps for total in sums if len(total)), default=1000.0)
     size, unit = bytes_unit(top)
-    data = [
-        _line(curve.name, total / size, unit, *STYLES[i][:2])
-        for i, (curve, total) in enumerate(zip(curves, sums, strict=True))
-    ]
+    data = []
+    for curve, total, (colour, dash, _) in zip(curves, sums, style.SERIES_BESIDE_GREEN, strict=False):
+        hover = f"{curve.name}<br>step  %{{x}}<br>sent  %{{y:,.4~g}} {unit}"
+        steps_done, look = np.arange(1, len(total) + 1), traces.stroke(colour, 2, dash)
+        data.append(traces.line(f"{curve.name}: sent", steps_done, total / size, look, hover))
     layout = {
-        "xaxis": {"range": [0, steps + 0.5], "title": {"text": "step"}},
-        "yaxis": {"range": [0, top / size], "title": {"text": "sent"}, "ticksuffix": f" {unit}"},
+        "xaxis": axes.axis(0, steps + 0.5, "step"),
+        "yaxis": axes.axis(0, top / size, "sent", ticksuffix=f" {unit}"),
     }
     message = "Sent by all learners"
-    entries = [(STYLES[i][0], style.DASH_SIGNS[i], text) for i, text in enumerate(now)]
+    entries = map(entry, [trace for trace in data if len(trace["x"])], now)
     return style.apply_style(
         style.figure(data, layout),
         alt=f"{message}: {', '.join(now)}." if now else f"{message}: nothing yet.",
         title=message,
-        subtitle=style.legend(*entries) if entries else "nothing yet",
+        subtitle=legend(*entries) or "nothing yet",
         height=230,
     )
-
-
-def _line(name: str, total: np.ndarray, unit: str, colour: str, dash: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": f"{name}: sent",
-        "x": np.arange(1, len(total) + 1),
-        "y": total,
-        "line": {"width": 2, "color": colour, "dash": dash},
-        "hovertemplate": f"{name}<br>step  %{{x}}<br>sent  %{{y:,.4~g}} {unit}<extra></extra>",
-    }

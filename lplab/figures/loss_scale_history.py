@@ -10,7 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 
 _COLOURS = (style.PINK, style.BLUE)
 _DASHES = ("solid", "dash")
@@ -59,29 +60,19 @@ def loss_scale_history(histories: Sequence[LossScaleHistory], *, steps: int, hei
     done = max(len(history.scales) for history in histories)
     text = f"Loss scale after {done} of {steps} steps" if done else "Not started yet"
     each = "; ".join(_text(history) for history in histories)
-    trace_style = list(zip(histories, _COLOURS, _DASHES, strict=False))
-    positions, labels = style.power_ticks(0, 26)
-    fig = style.figure(
-        [
-            part
-            for history, colour, dash in trace_style
-            for part in (_line(history, colour, dash), _crosses(history, colour))
-        ],
-        {
-            "xaxis": {"range": [0, steps + 0.5], "title": {"text": "step"}},
-            "yaxis": {"range": [-0.5, 26], "title": {"text": "loss scale (powers of two)"}}
-            | {"tickvals": positions, "ticktext": labels},
-        },
-    )
-    entries = [
-        (colour, sign, _text(history))
-        for (history, colour, _), sign in zip(trace_style, style.DASH_SIGNS, strict=False)
-    ]
+    data = []
+    for history, colour, dash in zip(histories, _COLOURS, _DASHES, strict=False):
+        data += [_line(history, colour, dash), _crosses(history, colour)]
+    layout = {
+        "xaxis": axes.axis(0, steps + 0.5, "step"),
+        "yaxis": axes.axis(-0.5, 26, "loss scale (powers of two)", **axes.ticks(*axes.power_ticks(0, 26))),
+    }
+    entries = map(entry, data[::2], map(_text, histories))
     return style.apply_style(
-        fig,
+        style.figure(data, layout),
         alt=f"{text}: {each}." if done else "Loss scale of a training: not started yet.",
         title=text,
-        subtitle=style.legend(*entries) + f"<br>{style.legend((style.GREY, '✕', 'step left out'))}",
+        subtitle=legend(*entries) + f"<br>{legend((style.GREY, '✕', 'step left out'))}",
         height=height,
         t=82,
     )
@@ -96,25 +87,13 @@ def _text(history: LossScaleHistory) -> str:
 
 
 def _line(history: LossScaleHistory, colour: str, dash: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": history.name,
-        "x": np.arange(1, len(history.scales) + 1),
-        "y": np.log2(np.asarray(history.scales, np.float64)),
-        "line": {"width": 2, "color": colour, "dash": dash, "shape": "hv"},
-        "hovertemplate": f"{history.name}<br>step   %{{x}}<br>scale  2<sup>%{{y:.3g}}</sup><extra></extra>",
-    }
+    x, y = np.arange(1, len(history.scales) + 1), np.log2(np.asarray(history.scales, np.float64))
+    look = traces.stroke(colour, 2, dash, shape="hv")
+    return traces.line(history.name, x, y, look, "{name}<br>step   %{x}<br>scale  2<sup>%{y:.3g}</sup>")
 
 
 def _crosses(history: LossScaleHistory, colour: str) -> dict[str, Any]:
     at = np.flatnonzero(np.asarray(history.skipped, bool))
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"{history.name}: left out",
-        "x": at + 1,
-        "y": np.log2(np.asarray(history.scales, np.float64)[at]),
-        "marker": {"symbol": "x", "size": 9, "color": colour},
-        "hovertemplate": "step %{x} left out: a gradient was not finite<extra></extra>",
-    }
+    y, look = np.log2(np.asarray(history.scales, np.float64)[at]), traces.marker("x", 9, colour)
+    hover = "step %{x} left out: a gradient was not finite"
+    return traces.points(f"{history.name}: left out", at + 1, y, look, hover)

@@ -10,7 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.figures.statistics import (
     OUTCOMES,
     Quantized,
@@ -24,12 +25,6 @@ from lplab.figures.statistics import (
 from lplab.figures.window import AnyRounding, Window, window
 
 _TOP = 86  # room above the plot for title, subtitle and key
-_SIGNS = {  # of the bars in the legend: colour, and a square like the pattern
-    "exact": (style.GREEN, "▦"),
-    "rounded": (style.BLUE, "■"),
-    "flushed": (style.VERMILION, "▨"),
-    "saturated": (style.VERMILION, "▩"),
-}
 WIDEST = 40  # octaves; what lies further below the largest element is counted in the leftmost bar
 
 
@@ -135,14 +130,15 @@ def magnitude_histogram(
     data = magnitude_data(tensor, fmt, rounding=rounding, seed=seed, octaves=octaves)
     name = "" if fmt is None else name_of(as_format(fmt))
     low, high = int(data.octaves[0]), int(data.octaves[-1]) + 1
+    bars = _bars(data)
     fig = style.figure(
-        data=[*_bars(data), _names(data, low, high)],
+        data=[*bars, _names(data, low, high)],
         layout={
             "barmode": "stack",
-            "xaxis": style.power_axis(low, high, f"{what} (powers of two)"),
-            "yaxis": {"range": [0, _top(data)], "title": {"text": "share of elements (%)"}, "nticks": 6},
-            "shapes": [style.region(a, b, fill) for _, a, b, fill, _ in _regions(data)],
-            "annotations": [_legend(data)],
+            "xaxis": axes.power_axis(low, high, f"{what} (powers of two)"),
+            "yaxis": axes.axis(0, _top(data), "share of elements (%)", nticks=6),
+            "shapes": [shapes.region(a, b, fill) for _, a, b, fill, _ in _regions(data)],
+            "annotations": [_legend(data, bars)],
         },
     )
     return style.apply_style(
@@ -159,30 +155,31 @@ def _bars(data: MagnitudeData) -> list[dict[str, Any]]:
     ranges = np.array(
         [f"{number_text.power(k)} … {number_text.power(k + 1)}" for k in data.octaves.tolist()], dtype=str
     )
-    return [
-        {
-            "type": "bar",
-            "x": data.octaves[there] + 0.5,  # empty bars would take the browser as long as others
-            "y": share[there],
-            "width": 0.96,
-            "customdata": count[there],
-            "hovertext": ranges[there],
-            "hovertemplate": f"%{{hovertext}}<br>{outcome:<9} %{{y:.3g}} %<br>elements  "
-            f"%{{customdata:,}}<extra></extra>",
-            "name": outcome,  # constant: a legend with changing words costs more than all the rest
-            "marker": style.OUTCOME_STYLES[outcome],
-            "visible": bool(data.numbers) or outcome == "rounded",
-        }
-        for outcome, share, count, there in zip(OUTCOMES, data.shares, data.counts, data.counts > 0, strict=True)
-    ]
+    result = []
+    for outcome, share, count in zip(OUTCOMES, data.shares, data.counts, strict=True):
+        there = count > 0  # empty bars would take the browser as long as others
+        result.append(
+            traces.bars(
+                outcome,  # constant: a legend with changing words costs more than all the rest
+                data.octaves[there] + 0.5,
+                share[there],
+                style.OUTCOME_STYLES[outcome],
+                f"%{{hovertext}}<br>{outcome:<9} %{{y:.3g}} %<br>elements  %{{customdata:,}}",
+                width=0.96,
+                customdata=count[there],
+                hovertext=ranges[there],
+                visible=bool(data.numbers) or outcome == "rounded",
+            )
+        )
+    return result
 
 
-def _legend(data: MagnitudeData) -> dict[str, Any]:
+def _legend(data: MagnitudeData, bars: list[dict[str, Any]]) -> dict[str, Any]:
     """What the patterns of the bars mean, and how many elements each has, above the plot."""
     shares = [number_text.percent(getattr(data.numbers, outcome)) if data.numbers else "" for outcome in OUTCOMES]
-    entries = [(*_SIGNS[outcome], f"{outcome} {share}") for outcome, share in zip(OUTCOMES, shares, strict=True)]
-    text = f"{style.legend(*entries[:2])}<br>{style.legend(*entries[2:])}"  # four in a row are too wide for half a page
-    return style.note(text, x=0, xanchor="left", yref="y domain", yshift=4, align="left", visible=bool(data.numbers))
+    entries = [entry(bar, f"{bar['name']} {share}") for bar, share in zip(bars, shares, strict=True)]
+    text = legend(*entries, per_line=2)  # four in a row are too wide for half a page
+    return shapes.note(text, x=0, xanchor="left", yref="y domain", yshift=4, align="left", visible=bool(data.numbers))
 
 
 def _top(data: MagnitudeData) -> float:
@@ -209,7 +206,7 @@ def _regions(data: MagnitudeData) -> list[tuple[str, float, float, str, float]]:
 
 def _names(data: MagnitudeData, low: int, high: int) -> dict[str, Any]:
     named = [(f"{name}<br><b>{number_text.percent(share)}</b>", a, b) for name, a, b, _, share in _regions(data)]
-    return style.region_names(named, high - low, _top(data), visible=bool(data.numbers))
+    return traces.region_names(named, high - low, _top(data), visible=bool(data.numbers))
 
 
 _NAMES = ("to zero", "subnormal", "normal", "overflow")

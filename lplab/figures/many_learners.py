@@ -11,7 +11,8 @@ import plotly.graph_objects as go
 
 from lplab import number_text
 from lplab.compression.compression_ratio import build_up
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.legend import entry, legend
 
 _UPPER, _LOWER = 0.54, 0.33  # of the height: where the upper panels begin, where the lower one ends
 _LEFT, _RIGHT = (0.0, 0.43), (0.57, 1.0)
@@ -87,24 +88,19 @@ def many_learners(
     own, leader = number_text.percent(scaling.own[at]), number_text.percent(scaling.leader[at])
     formula = build_up(density, chosen)
     text = title or f"{learners_word(chosen)}, own choices: {own} of the weights; the leader’s: {leader}"
-    fig = style.figure(
-        [*_shares(scaling, density), *_bytes(scaling), *_over_time(likeness)],
-        _layout(scaling, chosen, float(likeness.steps[-1])),
-    )
+    sums, sent, over_time = _shares(scaling, density), _bytes(scaling), _over_time(likeness)
+    own_sum, independent, leader_sum = sums
     own_bytes, leader_bytes = (bytes_word(values[at]) for values in (scaling.own_bytes, scaling.leader_bytes))
     ends = f"Memories at the last step: cosine distance {likeness.cosine[-1]:.2f}" if chosen > 1 else "One learner"
     return style.apply_style(
-        fig,
+        style.figure([*sums, *sent, *over_time], _layout(scaling, chosen, float(likeness.steps[-1]), over_time)),
         alt=f"With {learners_word(chosen)} the sum of own choices holds {own} of the weights "
         f"({number_text.percent(formula)} if they were independent), that of the leader's choice {leader}; a learner "
         "sends "
         f"{own_bytes} and {leader_bytes} a step. {ends}.",
         title=text,
-        subtitle=style.legend(
-            (style.VERMILION, "●", "own top-k"),
-            (style.GREY, "╍", "1 − (1 − q)ⁿ"),
-            (style.BLUE, "■", "ScaleCom"),
-            (style.GREEN, "━", "dense"),
+        subtitle=legend(
+            entry(own_sum), entry(independent, "1 − (1 − q)ⁿ"), entry(leader_sum), entry(sent[2], sign="━")
         ),
         height=height,
         t=66,
@@ -143,43 +139,28 @@ def bytes_unit(count: float) -> tuple[float, str]:
 
 def learners_axis(x: np.ndarray, n: np.ndarray) -> dict[str, Any]:
     """An axis of log2 of the learners, labelled with their numbers."""
-    ends = [float(x.min()) - 0.3, float(x.max()) + 0.3]
-    return {"range": ends, "tickvals": x, "ticktext": n.astype(str), "title": {"text": "learners"}}
+    return axes.axis(float(x.min()) - 0.3, float(x.max()) + 0.3, "learners", **axes.ticks(x, n.astype(str)))
 
 
 def share_axis() -> dict[str, Any]:
     """A logarithmic axis of shares in percent, the same at every position."""
     ticks = np.array([0.1, 1.0, 10.0, 100.0])
-    return {
-        "type": "log",
-        "range": [-0.8, 2.15],
-        "tickvals": ticks,
-        "ticktext": np.array([f"{t:g}" for t in ticks]),
-        "title": {"text": "weights in the sum (%)"},
-    }
+    return axes.axis(-0.8, 2.15, "weights in the sum (%)", type="log", **axes.ticks(ticks, map("{:g}".format, ticks)))
 
 
 def curve(
     name: str, x: np.ndarray, y: np.ndarray, n: np.ndarray, colour: str, symbol: str, unit: str
 ) -> dict[str, Any]:
     """Points and a line over log2 of the learners."""
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": x,
-        "y": y,
-        "customdata": n,
-        "line": {"width": 1.8, "color": colour},
-        "marker": {"size": 7, "symbol": symbol, "color": colour},
-        "hovertemplate": f"{name}<br>learners  %{{customdata}}<br>sum       %{{y:.3g}} {unit}<extra></extra>",
-    }
+    hover = f"{{name}}<br>learners  %{{customdata}}<br>sum       %{{y:.3g}} {unit}"
+    look = traces.stroke(colour, 1.8), traces.marker(symbol, 7, colour)
+    return traces.curve(name, x, y, *look, hover, customdata=n)
 
 
 def formula(x: np.ndarray, n: np.ndarray, density: float) -> dict[str, Any]:
     """The share that independent choices would fill, dashed."""
     share = np.array([build_up(density, int(k)) for k in n])
-    return style.line("independent choices", x, 100 * share, style.GREY, "dash")
+    return traces.reference("independent choices", x, 100 * share, style.GREY, "dash")
 
 
 def _shares(points: Scaling, density: float) -> list[dict[str, Any]]:
@@ -202,13 +183,13 @@ def _bytes(points: Scaling) -> list[dict[str, Any]]:
         ("ScaleCom", points.leader_bytes, style.BLUE, "square"),
         ("dense", points.dense_bytes, style.GREEN, "line-ew"),
     )
-    traces = []
+    result = []
     for name, values, colour, symbol in rows:
         y = np.asarray(values, np.float64)[there]
         trace = curve(name, x, y, n[there], colour, symbol, "")
         hover = f"{name}<br>learners  %{{customdata}}<br>sends     %{{y:,.0f}} B a step<extra></extra>"
-        traces.append(trace | {"xaxis": "x2", "yaxis": "y2", "hovertemplate": hover})
-    return traces
+        result.append(trace | {"xaxis": "x2", "yaxis": "y2", "hovertemplate": hover})
+    return result
 
 
 def _over_time(likeness: LearnerSimilarity) -> list[dict[str, Any]]:
@@ -218,42 +199,29 @@ def _over_time(likeness: LearnerSimilarity) -> list[dict[str, Any]]:
         ("cosine distance of the residuals", likeness.cosine, style.BLUE, "solid", 2.4),
         ("missed by the leader", likeness.missed, style.PINK, "dot", 2.2),
     )
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "x": x,
-            "y": np.asarray(values, np.float64),
-            "xaxis": "x3",
-            "yaxis": "y3",
-            "line": {"width": width, "color": colour, "dash": dash},
-            "hovertemplate": f"{name}<br>step   %{{x}}<br>value  %{{y:.2f}}<extra></extra>",
-        }
-        for name, values, colour, dash, width in rows
-    ]
+    result = []
+    for name, values, colour, dash, width in rows:
+        y, look = np.asarray(values, np.float64), traces.stroke(colour, width, dash)
+        hover = "{name}<br>step   %{x}<br>value  %{y:.2f}"
+        result.append(traces.line(name, x, y, look, hover, xaxis="x3", yaxis="y3"))
+    return result
 
 
-def _layout(points: Scaling, chosen: int, last: float) -> dict[str, Any]:
+def _layout(points: Scaling, chosen: int, last: float, over_time: list[dict[str, Any]]) -> dict[str, Any]:
     n = np.asarray(points.learners)
     x = np.log2(n.astype(np.float64))
-    axis, at = learners_axis(x, n), float(np.log2(chosen))
-    sizes = np.array([1e3, 1e4, 1e5, 1e6])
-    key = style.legend(
-        (style.BLUE, "━", "cosine distance of the residuals"),
-        (style.GREY, "╍", "the same with β = 1"),
-        (style.PINK, "┅", "missed by the leader"),
-    )
-    mark = {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "layer": "below"}
-    mark |= {"line": {"color": style.GREY, "width": 1.4, "dash": "dot"}}
+    learners, at = learners_axis(x, n), float(np.log2(chosen))
+    sizes = axes.ticks(np.array([1e3, 1e4, 1e5, 1e6]), ["1 kB", "10 kB", "100 kB", "1 MB"])
+    unfiltered, cosine, missed = over_time
+    key = legend(entry(cosine), entry(unfiltered, "the same with β = 1"), entry(missed))
+    upper, lower = {"domain": [_UPPER, 1.0]}, {"domain": [0.0, _LOWER]}
     return {
-        "xaxis": axis | {"domain": list(_LEFT), "anchor": "y"},
-        "yaxis": share_axis() | {"domain": [_UPPER, 1.0], "anchor": "x"},
-        "xaxis2": axis | {"domain": list(_RIGHT), "anchor": "y2"},
-        "yaxis2": {"type": "log", "range": [2.5, 6.2], "tickvals": sizes, "domain": [_UPPER, 1.0], "anchor": "x2"}
-        | {"ticktext": np.array(["1 kB", "10 kB", "100 kB", "1 MB"]), "title": {"text": "a learner sends"}},
-        "xaxis3": {"range": [0, last], "title": {"text": "step"}, "domain": [0.0, 1.0], "anchor": "y3"},
-        "yaxis3": {"range": [0, 1.05], "title": {"text": "distance"}, "domain": [0.0, _LOWER], "anchor": "x3"},
-        "shapes": [mark | {"xref": f"x{k}", "yref": f"y{k} domain"} for k in ("", "2")],
-        "annotations": [style.note(key, x=0, y=_LOWER + 0.02, xanchor="left")],
+        "xaxis": learners | {"domain": list(_LEFT), "anchor": "y"},
+        "yaxis": share_axis() | upper | {"anchor": "x"},
+        "xaxis2": learners | {"domain": list(_RIGHT), "anchor": "y2"},
+        "yaxis2": axes.axis(2.5, 6.2, "a learner sends", type="log", **sizes, **upper, anchor="x2"),
+        "xaxis3": axes.axis(0, last, "step", domain=[0.0, 1.0], anchor="y3"),
+        "yaxis3": axes.axis(0, 1.05, "distance", **lower, anchor="x3"),
+        "shapes": [shapes.upright(at, 1.4, layer="below", xref=f"x{k}", yref=f"y{k} domain") for k in ("", "2")],
+        "annotations": [shapes.note(key, x=0, y=_LOWER + 0.02, xanchor="left")],
     }

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import provenance, style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.hardware import multiplier
 
 QUANTITIES = {"energy": ("energy (pJ), 45 nm", 1e12), "area": ("area (µm²), 45 nm", 1.0)}
@@ -44,7 +45,7 @@ def multiplier_cost(
     saves = f"the multiplier saves {_saved(alone)}, the whole {_saved(both)}"
     text = title or f"Sums in {accumulator}: from FP16 to 1-4-3 {saves}"
     data = [
-        style.line("M² alone", m, law, style.GREY, "dot"),
+        traces.reference("M² alone", m, law, style.GREY, "dot"),
         _points("multiplier", x, alone, style.BLUE, "solid", "square-open", [""] * len(x)),
         _points("with its sum", x, both, style.BLUE, "dash", "square", [_SHORT.get(n, "1-6-9") for n in FORMATS]),
         _published(quantity, factor),
@@ -56,11 +57,11 @@ def multiplier_cost(
         style.figure(data, _layout(label, min(law.min(), alone.min()), both.max())),
         alt=f"{label}, of a multiplication: {each}. {text}.",
         title=text,
-        subtitle=style.legend(
-            (style.GREY, "┅", "M² alone"),
-            (style.BLUE, "□", "multiplier, modelled"),
-            (style.BLUE, "■", "with its sum"),
-            provenance.entry("published", "published (Horowitz 2014)"),
+        subtitle=legend(
+            entry(data[0]),
+            entry(data[1], "multiplier, modelled"),
+            entry(data[2]),
+            entry(data[3], "published (Horowitz 2014)"),
         ),
         height=height,
     )
@@ -73,12 +74,12 @@ def _saved(costs: np.ndarray) -> str:
 
 
 def _layout(label: str, least: float, most: float) -> dict[str, Any]:
-    ticks = np.array([2, 3, 4, 8, 10, 11, 24])
-    ends = [float(np.log10(least) - 0.1), float(np.log10(most) + 0.25)]
+    bits = np.array([2, 3, 4, 8, 10, 11, 24])
+    title = "bits of the significand, hidden one included"
+    low, high = float(np.log10(least) - 0.1), float(np.log10(most) + 0.25)
     return {
-        "xaxis": {"type": "log", "range": [np.log10(1.8), np.log10(28)], "tickvals": ticks}
-        | {"ticktext": ticks.astype(str), "title": {"text": "bits of the significand, hidden one included"}},
-        "yaxis": {"type": "log", "range": ends, "title": {"text": label}, "dtick": 1},
+        "xaxis": axes.axis(np.log10(1.8), np.log10(28), title, type="log", **axes.ticks(bits, bits.astype(str))),
+        "yaxis": axes.axis(low, high, label, type="log", dtick=1),
     }
 
 
@@ -86,19 +87,19 @@ def _points(
     name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, symbol: str, texts: list[str]
 ) -> dict[str, Any]:
     order = np.argsort(x, kind="stable")
-    return {
-        "type": "scatter",
-        "mode": "lines+markers+text",
-        "name": name,
-        "x": x[order],
-        "y": y[order],
-        "line": {"color": colour, "dash": dash, "width": 1.8},
-        "marker": {"symbol": symbol, "size": 9, "color": colour, "line": {"width": 2, "color": colour}},
-        "text": np.array(texts, dtype=str)[order],
-        "textposition": np.array(["bottom center" if text == "1-6-9" else "top center" for text in texts])[order],
-        "textfont": {"size": style.NOTE},
-        "hovertemplate": f"{name}, modelled<br>%{{x}} bits  %{{y:.3g}}<extra></extra>",
-    }
+    places = np.array(["bottom center" if text == "1-6-9" else "top center" for text in texts])
+    return traces.curve(
+        name,
+        x[order],
+        y[order],
+        traces.stroke(colour, 1.8, dash),
+        traces.marker(symbol, 9, colour, 2),
+        "{name}, modelled<br>%{x} bits  %{y:.3g}",
+        mode="lines+markers+text",
+        text=np.array(texts, dtype=str)[order],
+        textposition=places[order],
+        textfont={"size": style.NOTE},
+    )
 
 
 def _published(quantity: str, factor: float) -> dict[str, Any]:
@@ -106,16 +107,15 @@ def _published(quantity: str, factor: float) -> dict[str, Any]:
     table = multiplier.operations()
     column = 0 if quantity == "energy" else 1
     result = [(11, "fp16_multiply"), (24, "fp32_multiply"), (8, "int8_multiply")]
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "name": "published",
-        "x": np.array([m for m, _ in result], dtype=np.float64),
-        "y": factor * np.array([table[name][column] for _, name in result]),
-        "marker": provenance.marker("published", 14),
-        "text": np.array(["", "", "INT8, an integer"], dtype=str),
-        "textposition": "bottom center",
-        "textfont": {"size": style.NOTE},
-        "customdata": np.array([name.replace("_", " ") for _, name in result], dtype=str),
-        "hovertemplate": "%{customdata}, published<br>%{x} bits  %{y:.3g}<extra></extra>",
-    }
+    return traces.points(
+        "published",
+        np.array([m for m, _ in result], dtype=np.float64),
+        factor * np.array([table[name][column] for _, name in result]),
+        traces.provenance("published", 14),
+        "%{customdata}, published<br>%{x} bits  %{y:.3g}",
+        mode="markers+text",
+        text=np.array(["", "", "INT8, an integer"], dtype=str),
+        textposition="bottom center",
+        textfont={"size": style.NOTE},
+        customdata=np.array([name.replace("_", " ") for _, name in result], dtype=str),
+    )

@@ -9,10 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style
 from lplab.figures.captions import count_text, row_caption, specials_text, steps_text
 from lplab.figures.grid import LISTED_BITS, density, element_of, neighbours, values_between
-from lplab.figures.rows import Row, traces
+from lplab.figures.legend import legend
+from lplab.figures.rows import Row, row_traces
 from lplab.figures.statistics import as_formats, name_of
 from lplab.figures.window import AnyRounding
 
@@ -140,7 +141,7 @@ def number_line(
         row_caption(r.format, -i, around, r.nearest, tick / 2 + 4, len(r.counts) > 0) for i, r in enumerate(rows)
     ]
     fig = style.figure(
-        data=traces(rows, scale, (low, high), around, tick, tick / 2 / pitch),
+        data=row_traces(rows, scale, (low, high), around, tick, tick / 2 / pitch),
         layout={
             "xaxis": _x_axis(low, high, scale),
             "yaxis": {
@@ -158,7 +159,7 @@ def number_line(
         fig,
         alt=alt,
         title=_title(rows, scale, around),
-        subtitle=style.legend(*key),
+        subtitle=legend(*key),
         height=height,
         l=16,
         t=_TOP,
@@ -168,8 +169,8 @@ def number_line(
 
 def _x_axis(low: float, high: float, scale: str) -> dict[str, Any]:
     if scale == "log":
-        return style.power_axis(math.log2(low), math.log2(high), "magnitude (powers of two)")
-    return {"range": [low, high], "nticks": 9, "exponentformat": "power", "title": {"text": "value"}}
+        return axes.power_axis(math.log2(low), math.log2(high), "magnitude (powers of two)")
+    return axes.axis(low, high, "value", nticks=9, exponentformat="power")
 
 
 def _title(rows: list[Row], scale: str, around: float | None) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.compare_to_library import agreement, compare_to_library
+from lplab.figures.legend import entry, legend
 from lplab.quantizers import two_phase
 
 OCTAVES = (-9.0, 7.0)
@@ -42,49 +44,32 @@ def phases(yours: tuple[Any, Any, Any] | None = None, *, title: str = "", height
             f"numbers and both results must be of one length, got {len(x)}, {len(own_even)}, {len(own_odd)}"
         )
     right = two_phase(x) if len(x) else (x, x)
-    points = np.concatenate([x, x]), np.concatenate([own_even, own_odd])
+    before, after = np.concatenate([x, x]), np.concatenate([own_even, own_odd])
     same = np.concatenate([own_even == right[0], own_odd == right[1]])
-    data += [_points("yours, the same", *points, same, "circle-open"), _points("yours, different", *points, ~same, "x")]
-    agrees = f"Yours agrees at {int(same.sum())} of {len(same)} points"
+    ring, cross = (traces.marker(symbol, 8, style.PINK, 1.6) for symbol in ("circle-open", "x"))
+    hover = "{name}<br>before  %{customdata[0]:.5g}<br>after   %{customdata[1]:.5g}"
+    y, numbers = np.clip(after / before, 0, 1.7), np.stack([before, after], axis=1)
+    data += compare_to_library(np.log2(before), y, same, ring, cross, hover, customdata=numbers)
+    agrees = agreement(same, "points").capitalize()
     text = title or (agrees if len(x) else "Where one phase rounds up, the other often rounds down")
-    entries = [(style.BLUE, "━", "even, for dx"), (style.VERMILION, "╍", "odd, for dW"), (style.GREY, "─", "mean")]
-    entries += [(style.PINK, "○", "yours, the same"), (style.PINK, "×", "different")] if len(x) else []
+    _, mean, for_dx, for_dw, alike, different = data
+    entries = [entry(for_dx), entry(for_dw), entry(mean, "mean", "─")]
+    entries += [entry(alike), entry(different, "different")] if len(x) else []
     low, high = OCTAVES
     layout = {
-        "xaxis": style.power_axis(low, high, "magnitude before rounding"),
-        "yaxis": {"range": [-0.08, 1.75], "title": {"text": "rounded ÷ number"}, "nticks": 8},
+        "xaxis": axes.power_axis(low, high, "magnitude before rounding"),
+        "yaxis": axes.axis(-0.08, 1.75, "rounded ÷ number", nticks=8),
     }
     return style.apply_style(
         style.figure(data, layout),
         alt="The result of rounding as a multiple of the number: a sawtooth from 1.6 to 0.4 every two octaves for the "
         f"even phase of radix-4 FP4, one shifted by an octave for the odd phase, 1.2 to 0.6 for their mean. {text}.",
         title=text,
-        subtitle=style.legend(*entries),
+        subtitle=legend(*entries),
         height=height,
         t=66,
     )
 
 
 def _saw(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": np.log2(x),
-        "y": y / x,
-        "line": {"color": colour, "dash": dash, "width": width},
-        "hoverinfo": "skip",
-    }
-
-
-def _points(name: str, x: np.ndarray, y: np.ndarray, shown: np.ndarray, symbol: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": np.log2(x[shown]),
-        "y": np.clip(y[shown] / x[shown], 0, 1.7),
-        "marker": {"symbol": symbol, "size": 8, "color": style.PINK, "line": {"width": 1.6, "color": style.PINK}},
-        "customdata": np.stack([x[shown], y[shown]], axis=1),
-        "hovertemplate": f"{name}<br>before  %{{customdata[0]:.5g}}<br>after   %{{customdata[1]:.5g}}<extra></extra>",
-    }
+    return traces.line(name, np.log2(x), y / x, traces.stroke(colour, width, dash))

@@ -10,7 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import legend
 from lplab.figures.precision import OCTAVES, ROUNDING, TensorRow, precision_of
 from lplab.figures.statistics import as_format, name_of
 from lplab.figures.window import window
@@ -61,7 +62,7 @@ def range_precision(
         style.figure([*data, *_texts(rows, places)], _layout(rows, places, chosen)),
         alt=_alt(name, rows, chosen),
         title=text,
-        subtitle=style.legend(*entries),
+        subtitle=legend(*entries),
         height=_HEAD + round(_ROW * (max(places) + 2)),
         l=118,
         r=122,
@@ -96,46 +97,18 @@ def _plateaus(fmt: Any, others: Sequence[Any], row: TensorRow) -> list[dict[str,
     cloud = np.repeat(0.95 * TOP_BITS * share / max(float(share.max(initial=0)), 1e-9), 2)
     octaves = np.arange(OCTAVES[0], OCTAVES[1] + 1, dtype=np.float64)
     gap = np.array([np.nan])
-    parts = [precision_of(other) for other in others] or [(gap, gap)]
-    x, bits = (np.concatenate([np.concatenate([part[i], gap]) for part in parts]) for i in (0, 1))
+    x, bits = zip(*([precision_of(other) for other in others] or [(gap, gap)]), strict=True)
     own_x, own_bits = precision_of(fmt)
+    faint, filled = traces.stroke(_FAINT, 0.5), {"fill": "tozeroy", "fillcolor": style.NORMAL_RANGE}
+    others_look = traces.stroke(style.GREY, 1.4, "dash", shape="hv")
+    own_look = traces.stroke(style.BLUE, 2.6, "solid", shape="hv")
+    hover = "{name}<br>from 2^%{x:.4g}<br>bits of precision  %{y:.0f}"
     return [
-        _curve("the chosen tensor", np.repeat(octaves, 2)[1:-1], cloud, _FAINT, 0.5, fill="tozeroy", fillcolor=_FAINT),
-        _stairs("other formats", x, bits, style.GREY, 1.4, dash="dash"),
-        _stairs("the format", own_x - row.shift, own_bits, style.BLUE, 2.6, fillcolor=style.NORMAL_RANGE),
+        traces.line("the chosen tensor", np.repeat(octaves, 2)[1:-1], cloud, faint, fill="tozeroy", fillcolor=_FAINT),
+        traces.line("other formats", traces.joined(x), traces.joined(bits), others_look, hover),
+        traces.line("the format", own_x - row.shift, own_bits, own_look, hover, **filled),
         _names_of(others),
     ]
-
-
-def _curve(name: str, x: np.ndarray, y: np.ndarray, colour: str, width: float, **more: Any) -> dict[str, Any]:
-    trace_style = {"width": width, "color": colour}
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": x,
-        "y": y,
-        "line": trace_style,
-        "hoverinfo": "skip",
-    } | more
-
-
-def _stairs(
-    name: str, x: np.ndarray, bits: np.ndarray, colour: str, width: float, *, dash: str = "solid", fillcolor: str = ""
-) -> dict[str, Any]:
-    """A staircase with what it says under the pointer."""
-    fill = {"fill": "tozeroy", "fillcolor": fillcolor} if fillcolor else {}
-    hover = f"{name}<br>from 2^%{{x:.4g}}<br>bits of precision  %{{y:.0f}}<extra></extra>"
-    line = {"width": width, "color": colour, "shape": "hv", "dash": dash}
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": x,
-        "y": bits,
-        "line": line,
-        "hovertemplate": hover,
-    } | fill
 
 
 def _names_of(others: Sequence[Any]) -> dict[str, Any]:
@@ -151,22 +124,8 @@ def _names_of(others: Sequence[Any]) -> dict[str, Any]:
         y.append(0.93 * TOP_BITS if above else bits + 0.3 if goes_on else bits - 0.3)
         text.append(f"{name_of(other)}: {bits:.0f} bits" if above else name_of(other))
         places.append("middle left" if goes_on else "middle right")
-    names = _text("names of the formats", np.array(x), np.array(y), text, "middle right")
-    return names | {"textposition": np.array(places, dtype=str), "cliponaxis": False}
-
-
-def _text(name: str, x: np.ndarray, y: np.ndarray, text: Sequence[str], position: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "name": name,
-        "x": x,
-        "y": y,
-        "text": np.array(text, dtype=str),
-        "textposition": position,
-        "textfont": {"size": style.NOTE},
-        "hoverinfo": "skip",
-    }
+    where = np.array(places, dtype=str)
+    return traces.words("names of the formats", np.array(x), np.array(y), text, where, cliponaxis=False)
 
 
 def _clouds(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]]:
@@ -203,12 +162,12 @@ def _bands(rows: Sequence[TensorRow], places: list[int], fmt: Any) -> list[dict[
     """The window of the format in every row: from the smallest survivor to the largest, the normal numbers marked."""
     edges = window(fmt, ROUNDING)
     ends = {"window": (edges.flush, edges.magnitude), "normal numbers": (edges.normal, edges.magnitude)}
-    traces = []
+    look, y = traces.stroke("rgba(127,127,127,.16)", _ROW - 3), np.repeat(places, 3) + 0.0
+    result = []
     for name, (low, high) in ends.items():
         x = [[math.log2(low) - row.shift, math.log2(high) - row.shift, np.nan] for row in rows]
-        line = _curve(name, np.array(x).ravel(), np.repeat(places, 3) + 0.0, "rgba(127,127,127,.16)", _ROW - 3)
-        traces.append(line | {"yaxis": "y2"})
-    return traces
+        result.append(traces.line(name, np.array(x).ravel(), y, look, yaxis="y2"))
+    return result
 
 
 def _texts(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]]:
@@ -223,11 +182,12 @@ def _texts(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]]
     heads = [i for i, row in enumerate(rows) if i == 0 or rows[i - 1].group != row.group]
     names = [f"<b>{rows[i].group}</b>" for i in heads]
     start = np.full(len(heads), OCTAVES[0] + 0.3)
-    traces = [
-        _text("what each row keeps", edge, np.array(places, float), right, "middle right"),
-        _text("names of the groups", start, np.array([places[i] - 1 for i in heads], float), names, "middle right"),
+    above = np.array([places[i] - 1 for i in heads], float)
+    more = {"yaxis": "y2", "cliponaxis": False}
+    return [
+        traces.words("what each row keeps", edge, np.array(places, float), right, "middle right", **more),
+        traces.words("names of the groups", start, above, names, "middle right", **more),
     ]
-    return [trace | {"yaxis": "y2", "cliponaxis": False} for trace in traces]
 
 
 def _layout(rows: Sequence[TensorRow], places: list[int], chosen: int) -> dict[str, Any]:
@@ -245,17 +205,15 @@ def _layout(rows: Sequence[TensorRow], places: list[int], chosen: int) -> dict[s
     rows_axis = {
         "domain": [0, _SPLIT[1]],
         "range": [max(places) + 0.7, -0.7],
-        "tickvals": np.array(places),
-        "ticktext": np.array(labels, dtype=str),
         "showgrid": False,
         "ticks": "",
         "showline": False,
         "tickfont": {"size": style.NOTE},
     }
     return {
-        "xaxis": style.power_axis(*OCTAVES, "magnitude (powers of two)", 10) | {"anchor": "y2"},
-        "yaxis": {"domain": [_SPLIT[0], 1], "range": [0, TOP_BITS], "title": {"text": "bits of precision"}, "dtick": 1},
-        "yaxis2": rows_axis,
+        "xaxis": axes.power_axis(*OCTAVES, "magnitude (powers of two)", 10) | {"anchor": "y2"},
+        "yaxis": axes.axis(0, TOP_BITS, "bits of precision", domain=[_SPLIT[0], 1], dtick=1),
+        "yaxis2": rows_axis | axes.ticks(np.array(places), labels),
         "shapes": [frame],
     }
 

@@ -10,14 +10,14 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import SIGNS
 
 HEIGHT = 120
 LOG_FROM = 6.0  # ratio from which a logarithmic axis shows more: on a linear one the smaller number is lost near zero
 _LANES, _TOP = (44.0, 20.0), 62.0  # pixels above the axis
 _ROW = 24  # pixels a row of the list takes
 _STYLES = {"you": ("circle-open", style.BLUE), "it is": ("diamond", style.GREEN)}
-_SIGNS = {"you": "○", "it is": "◆"}
 
 
 def guess_and_truth(
@@ -121,11 +121,11 @@ def _axis(low: float, high: float, log: bool, scale: float) -> dict[str, Any]:
         "exponentformat": "power",
     }
     if log:
-        positions, _ = style.power_ticks(low, high, 9)
+        positions, _ = axes.power_ticks(low, high, 9)
         labels = [_doubling(k) for k in positions.tolist()]
-        axis |= {"tickvals": positions, "ticktext": np.array(labels, dtype=str)}
+        axis |= axes.ticks(positions, labels)
     elif scale != 1:
-        axis |= {"tickvals": np.zeros(1), "ticktext": np.array(["0"])}
+        axis |= axes.ticks(np.zeros(1), ["0"])
     return axis
 
 
@@ -136,48 +136,32 @@ def _doubling(k: int) -> str:
 
 def _distance(places: dict[str, float], guess: float, truth: float) -> dict[str, Any]:
     """A thick line on the axis between the two."""
-    x = np.array(list(places.values()))
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "distance",
-        "x": x,
-        "y": np.full(2, 3.0),
-        "line": {"width": 5, "color": "rgba(127,127,127,.5)"},
-        "hoverinfo": "skip",
-        "visible": math.isfinite(guess) and math.isfinite(truth) and guess != truth,
-    }
+    there = math.isfinite(guess) and math.isfinite(truth) and guess != truth
+    look = traces.stroke("rgba(127,127,127,.5)", 5)
+    return traces.line("distance", np.array(list(places.values())), np.full(2, 3.0), look, visible=there)
 
 
 def _stems(places: dict[str, float], lanes: dict[str, float]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "stems",
-        "x": np.array(list(places.values()), np.float64).repeat(3),
-        "y": np.array([y for name in places for y in (0.0, lanes[name] - 6, math.nan)], np.float64),
-        "line": {"width": 1.2, "color": style.GREY},
-        "hoverinfo": "skip",
-    }
+    x = np.array(list(places.values()), np.float64).repeat(3)
+    y = np.array([y for name in places for y in (0.0, lanes[name] - 6, math.nan)], np.float64)
+    return traces.line("stems", x, y, traces.stroke(style.GREY, 1.2))
 
 
 def _signs(
     places: dict[str, float], lanes: dict[str, float], texts: dict[str, str], view: tuple[float, float]
 ) -> dict[str, Any]:
     left = {name: x > view[0] + 0.85 * (view[1] - view[0]) for name, x in places.items()}
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "name": "guess and truth",
-        "x": np.array(list(places.values())),
-        "y": np.array([lanes[name] for name in places]),
-        "text": np.array([f"  <b>{texts[name]}</b>  " for name in places], dtype=str),
-        "textposition": np.array([f"middle {'left' if left[name] else 'right'}" for name in places], dtype=str),
-        "textfont": {"size": style.BODY},
-        "marker": _looks(list(places)),
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-    }
+    return traces.words(
+        "guess and truth",
+        np.array(list(places.values())),
+        np.array([lanes[name] for name in places]),
+        [f"  <b>{texts[name]}</b>  " for name in places],
+        np.array([f"middle {'left' if left[name] else 'right'}" for name in places], dtype=str),
+        mode="markers+text",
+        textfont={"size": style.BODY},
+        marker=_looks(list(places)),
+        cliponaxis=False,
+    )
 
 
 def _looks(names: list[str]) -> dict[str, Any]:
@@ -217,18 +201,17 @@ def _finished(fig: go.Figure, alt: str, height: int, bottom: int) -> go.Figure:
 def _list(guess: str, truth: str, choices: list[str], height: int | None) -> go.Figure:
     rows = [[name for name, value in (("you", guess), ("it is", truth)) if value == choice] for choice in choices]
     marks = [(name, -float(i)) for i, row in enumerate(rows) for name in row]
-    texts = np.array([_row(choice, row) for choice, row in zip(choices, rows, strict=True)], dtype=str)
+    texts = [_row(choice, row) for choice, row in zip(choices, rows, strict=True)]
     y = -np.arange(len(choices), dtype=np.float64)
-    common = {"type": "scatter", "hoverinfo": "skip", "cliponaxis": False}
     shown = np.array([0.0 if row else 1.0 for row in rows])
-    dots = {"symbol": "circle", "size": 5, "color": style.GREY, "opacity": shown, "line": {"width": 0}}
-    words_of_rows = {"text": texts, "textposition": "middle right", "textfont": {"size": style.BODY}}
-    answers = {"mode": "markers+text", "name": "answers", "x": np.zeros(len(y)), "y": y, "marker": dots}
-    signs = {"mode": "markers", "name": "guess and truth", "x": np.zeros(len(marks))}
-    signs |= {"y": np.array([at for _, at in marks]), "marker": _looks([name for name, _ in marks])}
+    dots = traces.marker("circle", 5, style.GREY, opacity=shown, line={"width": 0})
+    more = {"mode": "markers+text", "textfont": {"size": style.BODY}, "marker": dots, "cliponaxis": False}
+    answers = traces.words("answers", np.zeros(len(y)), y, texts, "middle right", **more)
+    at, looks = np.array([at for _, at in marks]), _looks([name for name, _ in marks])
+    signs = traces.points("guess and truth", np.zeros(len(marks)), at, looks, cliponaxis=False)
     hidden = {"visible": False, "fixedrange": True}
     fig = style.figure(
-        data=[common | answers | words_of_rows, common | signs],
+        data=[answers, signs],
         layout={"xaxis": hidden | {"range": [0, 1]}, "yaxis": hidden | {"range": [0.5 - len(y), 0.5]}},
     )
     alt = f"Of the answers {', '.join(choices)}, you chose {guess}; "
@@ -237,5 +220,5 @@ def _list(guess: str, truth: str, choices: list[str], height: int | None) -> go.
 
 
 def _row(choice: str, names: list[str]) -> str:
-    signs = "".join(f"     <span style='color:{_STYLES[n][1]}'>{_SIGNS[n]}</span> <b>{n}</b>" for n in names)
+    signs = "".join(f"     <span style='color:{_STYLES[n][1]}'>{SIGNS[_STYLES[n][0]]}</span> <b>{n}</b>" for n in names)
     return f"   {choice}" if not names else f"   <b>{choice}</b>{signs}"

@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
 from lplab.figures.range_outcomes import FILLS, OCTAVES, RangeOutcomes, in_view, range_outcomes, scale_text, spans
 from lplab.figures.window import Window
 from lplab.recordings.magnitudes import Magnitudes
@@ -85,26 +85,14 @@ def _worst(rows: Sequence[tuple[str, Magnitudes]], outcomes: Sequence[RangeOutco
 
 def _ridges(rows: Sequence[tuple[str, Magnitudes]], shares: np.ndarray, chosen: int) -> list[dict[str, Any]]:
     """The histograms as ridges, each on the line of its row: the chosen one, and all others as one trace."""
-    traces = []
+    result = []
     for name, fill, here in (("the other rows", 0.4, False), ("the chosen row", 0.9, True)):
         wanted = [i for i in range(len(rows)) if (i == chosen) == here]
         x, y, text = _outlines([(i, rows[i][0], shares[i]) for i in wanted])
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": x,
-                "y": y,
-                "text": text,
-                "fill": "toself",
-                "fillcolor": f"rgba(0,114,178,{fill})",
-                "line": {"color": style.BLUE, "width": 1},
-                "hoveron": "points",
-                "hovertemplate": "%{text} at 2<sup>%{x}</sup><extra></extra>",
-            }
-        )
-    return traces
+        look, hover = traces.stroke(style.BLUE, 1), "%{text} at 2<sup>%{x}</sup>"
+        more = {"text": text, "fill": "toself", "fillcolor": f"rgba(0,114,178,{fill})", "hoveron": "points"}
+        result.append(traces.line(name, x, y, look, hover, **more))
+    return result
 
 
 def _outlines(rows: Sequence[tuple[int, str, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -127,26 +115,15 @@ def _outlines(rows: Sequence[tuple[int, str, np.ndarray]]) -> tuple[np.ndarray, 
 
 def _column(outcomes: Sequence[RangeOutcomes]) -> list[dict[str, Any]]:
     """What each row loses, beside it: to zero, and in the colour of losses what overflows."""
-    traces = []
+    y = np.arange(-1.0, len(outcomes))
+    result = []
     for name, x, shares in (
         ("→ 0", 0.0, [f.lost for f in outcomes]),
         ("over", 1.0, [f.overflowed for f in outcomes]),
     ):
-        texts = [number_text.percent(share) if share else "0" for share in shares]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "text",
-                "name": name,
-                "x": np.full(len(outcomes) + 1, x),
-                "y": np.arange(-1.0, len(outcomes)),
-                "xaxis": "x2",
-                "text": np.array([name, *texts], dtype=str),
-                "textfont": {"size": style.NOTE},
-                "hoverinfo": "skip",
-            }
-        )
-    return traces
+        texts = [name, *(number_text.percent(share) if share else "0" for share in shares)]
+        result.append(traces.words(name, np.full(len(y), x), y, texts, xaxis="x2"))
+    return result
 
 
 def _map_layout(
@@ -154,15 +131,16 @@ def _map_layout(
 ) -> dict[str, Any]:
     low, high = OCTAVES
     texts = [f"<b>{label}</b>" if i == chosen else label for i, (label, _) in enumerate(rows)]
-    x = style.power_axis(low, high, f"{'loss scale × ' if scale else ''}{what} (powers of two)")
+    x = axes.power_axis(low, high, f"{'loss scale × ' if scale else ''}{what} (powers of two)")
     outline = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": chosen - 0.5, "y1": chosen + 0.5}
     return {
         "xaxis": x | {"domain": [0, SPLIT]},
         "xaxis2": {"domain": [SPLIT + 0.02, 1], "range": [-0.5, 1.5], "visible": False, "fixedrange": True},
-        "yaxis": {"range": [len(rows) - 0.5, -1.6], "tickvals": np.arange(len(rows)), "showgrid": False}
-        | {"ticktext": np.array(texts, dtype=str), "tickfont": {"size": style.NOTE}, "ticks": "", "showline": False},
+        "yaxis": {"range": [len(rows) - 0.5, -1.6], "showgrid": False, "ticks": "", "showline": False}
+        | axes.ticks(np.arange(len(rows)), texts)
+        | {"tickfont": {"size": style.NOTE}},
         "shapes": [
-            *(style.region(a, b, fill) for (a, b), fill in zip(spans(window), FILLS, strict=True)),
-            outline | {"line": {"color": style.GREY, "width": 1.5}, "fillcolor": "rgba(0,0,0,0)"},
+            *(shapes.region(a, b, fill) for (a, b), fill in zip(spans(window), FILLS, strict=True)),
+            outline | {"line": traces.stroke(style.GREY, 1.5), "fillcolor": "rgba(0,0,0,0)"},
         ],
     }

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.compare_to_library import compare_to_library
+from lplab.figures.legend import entry, legend
 
 MIN_ERROR = 0.5  # percent: the left end of the logarithmic axis; smaller errors are drawn there
+_HOVER = "{name}<br>error  %{customdata:.4g} %"
 
 
 def retuned_errors(
@@ -51,23 +54,27 @@ def retuned_errors(
     text += f"; yours agrees in {agree.sum()} of {count}" if yours is not None else ""
     y = np.arange(count, dtype=np.float64)
     base = np.full(2, np.log10(max(float32, MIN_ERROR)))
-    traces = [
-        style.line("float32", base, np.array([-0.6, count - 0.4]), style.GREEN, "dash"),
+    there = np.isfinite(own)
+    ring, cross = traces.marker("circle-open", 17, style.VERMILION, 2), traces.marker("x-thin", 13, style.VERMILION, 2)
+    data = [
+        traces.reference("float32", base, np.array([-0.6, count - 0.4]), style.GREEN, "dash"),
         _dots("as it is", before, y, "square", style.VERMILION, 10),
         _dots("re-tuned", after, y, "circle", style.BLUE, 10),
-        _dots("yours, the same", np.where(agree, own, np.nan), y, "circle-open", style.VERMILION, 17),
-        _dots("yours, different", np.where(agree, np.nan, own), y, "x-thin", style.VERMILION, 13),
+        *compare_to_library(_place(own[there]), y[there], agree[there], ring, cross, _HOVER, customdata=own[there]),
         _dots("retrained", on, y, "diamond", style.PINK, 9),
     ]
+    entries = [entry(data[1]), entry(data[2]), entry(data[0])]
+    entries += [entry(data[5])] if retrained is not None else []
+    entries += [entry(data[3]), entry(data[4], "different")] if yours is not None else []
     each = "; ".join(
         f"{n} {d:.1f} %, re-tuned {r:.1f} %" + (f", retrained {t:.1f} %" if np.isfinite(t) else "")
         for n, d, r, t in zip(labels, before, after, on, strict=True)
     )
     return style.apply_style(
-        style.figure(traces, _layout(labels)),
+        style.figure(data, _layout(labels)),
         alt=f"Test errors in {count} formats: {each}; float32 {float32:.1f} %. {text}.",
         title=text,
-        subtitle=_legend(retrained is not None, yours is not None),
+        subtitle=legend(*entries),
         height=height,
         l=90,
     )
@@ -75,31 +82,19 @@ def retuned_errors(
 
 def _layout(labels: Sequence[str]) -> dict[str, Any]:
     rows = len(labels)
-    ticks = np.array([0.5, 1, 2, 5, 10, 20, 50, 100])
+    errors = np.array([0.5, 1, 2, 5, 10, 20, 50, 100])
+    ticks = axes.ticks(np.log10(errors), map("{:g}".format, errors))
     return {
-        "xaxis": {"range": [np.log10(MIN_ERROR) - 0.08, 2.05], "title": {"text": "test error (%)"}}
-        | {"tickvals": np.log10(ticks), "ticktext": np.array([f"{t:g}" for t in ticks])},
-        "yaxis": {"range": [rows - 0.4, -0.6], "tickvals": np.arange(rows, dtype=np.float64)}
-        | {"ticktext": np.array(labels, dtype=str)},
+        "xaxis": axes.axis(np.log10(MIN_ERROR) - 0.08, 2.05, "test error (%)", **ticks),
+        "yaxis": {"range": [rows - 0.4, -0.6]} | axes.ticks(np.arange(rows, dtype=np.float64), labels),
     }
 
 
-def _legend(retrained: bool, yours: bool) -> str:
-    entries = [(style.VERMILION, "■", "as it is"), (style.BLUE, "●", "re-tuned"), (style.GREEN, "╍", "float32")]
-    entries += [(style.PINK, "◆", "retrained")] if retrained else []
-    entries += [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "different")] if yours else []
-    return style.legend(*entries)
+def _place(errors: np.ndarray) -> np.ndarray:
+    """Where errors are drawn."""
+    return np.log10(np.maximum(errors, MIN_ERROR))
 
 
 def _dots(name: str, errors: np.ndarray, y: np.ndarray, symbol: str, colour: str, size: int) -> dict[str, Any]:
-    there = np.isfinite(errors)
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": np.log10(np.maximum(errors[there], MIN_ERROR)),
-        "y": y[there],
-        "customdata": errors[there],
-        "marker": {"symbol": symbol, "size": size, "color": colour, "line": {"width": 2, "color": colour}},
-        "hovertemplate": f"{name}<br>error  %{{customdata:.4g}} %<extra></extra>",
-    }
+    there, look = np.isfinite(errors), traces.marker(symbol, size, colour, 2)
+    return traces.points(name, _place(errors[there]), y[there], look, _HOVER, customdata=errors[there])

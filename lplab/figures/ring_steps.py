@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.compare_to_library import SAME, agreement, compare_to_library
 from lplab.figures.device_timeline import milliseconds
+from lplab.figures.legend import entry, legend
 
 _SCALE = ((0.0, "#F2D7C6"), (0.5, "#B5CDDD"), (1.0, "#5BA3D0"))  # few ranks' numbers: pale; all: blue
 _INK = "#111111"  # on all of them, in both themes: 7:1 or more
@@ -34,14 +36,11 @@ def ring_steps(held: Any, *, messages: int) -> go.Figure:
     count, ranks, parts = held.shape
     whole = (held[-1] == ranks).all(axis=1).sum()
     done = f"all {ranks} ranks have the whole sum" if whole == ranks else f"{whole} of {ranks} ranks have the whole sum"
+    names = ["start", *(f"step {k}" for k in range(count - 1))]
     layout = {
-        "xaxis": {
-            "tickvals": np.arange(count) * (parts + 1) + (parts - 1) / 2,
-            "ticktext": np.array(["start", *(f"step {k}" for k in range(count - 1))], dtype=str),
-            "showgrid": False,
-            "range": [-0.5, count * (parts + 1) - 1.5],
-        },
-        "yaxis": {"range": [ranks - 0.5, -0.5], "dtick": 1, "title": {"text": "rank"}, "showgrid": False},
+        "xaxis": {"range": [-0.5, count * (parts + 1) - 1.5], "showgrid": False}
+        | axes.ticks(np.arange(count) * (parts + 1) + (parts - 1) / 2, names),
+        "yaxis": axes.axis(ranks - 0.5, -0.5, "rank", dtick=1, showgrid=False),
     }
     return style.apply_style(
         style.figure([_cells(held)], layout),
@@ -93,26 +92,26 @@ def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: floa
     agree = np.isclose(library, yours, rtol=1e-9)
     best = int(np.argmin(library))
     text = f"Best with {sizes[best]:.3g} MiB: {milliseconds(library[best])}"
-    title = f"{text}; yours agrees at {agree.sum()} of {len(agree)}"
+    title = f"{text}; {agreement(agree)}"
     top = 1.15 * 1e3 * float(max([*library, *yours[np.isfinite(yours)]]))
-    ends = np.array([np.log2(sizes[0]), np.log2(sizes[-1])])
-    data = [
-        style.line("the backward pass alone", ends, np.full(2, 1e3 * backward_seconds), style.GREY, "dot"),
-        style.line("library", np.log2(sizes), 1e3 * library, style.GREEN, "solid"),
-        _points("yours, the same", np.log2(sizes[agree]), 1e3 * yours[agree], style.BLUE, "circle-open"),
-        _points("yours, another", np.log2(sizes[~agree]), 1e3 * yours[~agree], style.VERMILION, "x"),
-    ]
-    layout = {"xaxis": _sizes(ends), "yaxis": {"range": [0, top], "title": {"text": "milliseconds"}}}
+    x, ends = np.log2(sizes), np.array([np.log2(sizes[0]), np.log2(sizes[-1])])
+    ring = traces.marker("circle-open", 9, style.BLUE, line={"width": 2})
+    cross = traces.marker("x", 9, style.VERMILION, line={"width": 2})
+    alone = traces.reference("the backward pass alone", ends, np.full(2, 1e3 * backward_seconds), style.GREY, "dot")
+    line = traces.reference("library", x, 1e3 * library, style.GREEN, "solid")
+    same, another = compare_to_library(
+        x, 1e3 * yours, agree, ring, cross, "{name}: %{y:.4g} ms", names=(SAME, "yours, another")
+    )
     return style.apply_style(
-        style.figure(data, layout),
+        style.figure([alone, line, same, another], {"xaxis": _sizes(ends), "yaxis": axes.axis(0, top, "milliseconds")}),
         alt=f"Time until all gradients are sent against the size of a bucket. {title}. The backward pass alone takes "
         f"{milliseconds(backward_seconds)}.",
         title=title,
-        subtitle=style.legend(
-            (style.GREEN, "━", "library"),
-            (style.BLUE, "○", "yours"),
-            (style.VERMILION, "✕", "yours, where it differs"),
-            (style.GREY, "┅", "end of the backward pass"),
+        subtitle=legend(
+            entry(line),
+            entry(same, "yours"),
+            entry(another, "yours, where it differs", "✕"),
+            entry(alone, "end of the backward pass"),
         ),
         height=height,
     )
@@ -120,22 +119,6 @@ def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: floa
 
 def _sizes(ends: np.ndarray) -> dict[str, Any]:
     """An axis of log2 of the sizes between these ends, a label at every second power of two."""
-    ticks = 2.0 ** np.arange(np.ceil(ends[0]), ends[1] + 0.01, 2)
-    return {
-        "range": [ends[0] - 0.2, ends[1] + 0.2],
-        "tickvals": np.log2(ticks),
-        "ticktext": np.array([f"{t:g}" for t in ticks], dtype=str),
-        "title": {"text": "MiB of gradient in a bucket"},
-    }
-
-
-def _points(name: str, x: np.ndarray, y: np.ndarray, colour: str, symbol: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": x,
-        "y": y,
-        "marker": {"size": 9, "symbol": symbol, "color": colour, "line": {"width": 2}},
-        "hovertemplate": f"{name}: %{{y:.4g}} ms<extra></extra>",
-    }
+    sizes = 2.0 ** np.arange(np.ceil(ends[0]), ends[1] + 0.01, 2)
+    ticks = axes.ticks(np.log2(sizes), map("{:g}".format, sizes))
+    return axes.axis(ends[0] - 0.2, ends[1] + 0.2, "MiB of gradient in a bucket", **ticks)

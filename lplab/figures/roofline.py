@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import provenance, style
-from lplab.figures.roofline_marks import SPAN, marks_trace
-from lplab.figures.roofline_marks import RooflineMark as Mark
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.hardware.units import format_si
 
+SPAN = (1.0, 20_000.0)  # operations per byte of the whole figure
 MIN_SPACING = 0.16  # decades between two roofs from which on both have room for a name
 
 
@@ -32,6 +32,20 @@ class Roof:
     def at(self, intensity: Any) -> np.ndarray:
         """Operations a second at most, for so many operations per byte."""
         return np.minimum(self.ops_per_second, np.asarray(intensity, float) * self.bytes_per_second)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point that was measured or published: a name, operations per byte, operations a second, and their range.
+
+    Where the operations per byte are unknown, ``intensity`` is NaN and the mark is drawn at the edge.
+    """
+
+    name: str
+    intensity: float
+    ops_per_second: float
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -102,16 +116,17 @@ def roofline(
         _names(roofs, chosen),
         _squares(products),
         _whole(whole),
-        marks_trace("published", published, roof.ops_per_second),
-        marks_trace("measured", measured, roof.ops_per_second),
+        _marks("published", published, roof.ops_per_second),
+        _marks("measured", measured, roof.ops_per_second),
     ]
-    entries = [provenance.entry("modelled", "products and ⊞ step, modelled")]
-    entries += [provenance.entry(kind) for kind, there in (("published", published), ("measured", measured)) if there]
+    squares, theirs, ours = data[3], data[5], data[6]
+    entries = [entry(squares, "products and ⊞ step, modelled")]
+    entries += [entry(trace) for trace, there in ((theirs, published), (ours, measured)) if there]
     return style.apply_style(
         style.figure(data, _layout(max(r.ops_per_second for r in roofs))),
         alt=_alt(roof, products, whole, published, measured) + f" {text}.",
         title=text,
-        subtitle=style.legend(*entries),
+        subtitle=legend(*entries),
         height=height,
         l=78,
         r=24,
@@ -140,12 +155,13 @@ def _alt(roof: Roof, products: Products, whole: Mark, published: Sequence[Mark],
 def _layout(best: float) -> dict[str, Any]:
     """From four decades below the highest roof to a little above it."""
     low, high = (np.log10(best) + np.array([-4.0, 0.35])).tolist()
-    ticks = style.decade_ticks(low, high, lambda rate: format_si(rate, "", 1))
+    ticks = axes.decade_ticks(low, high, lambda rate: format_si(rate, "", 1))
     ticks |= {"tickvals": 10.0 ** ticks["tickvals"]}
+    left, right = (float(np.log10(end)) for end in SPAN)
+    plain = {"dtick": 1, "exponentformat": "none", "separatethousands": True}
     return {
-        "xaxis": {"type": "log", "range": [float(np.log10(v)) for v in SPAN], "dtick": 1}
-        | {"title": {"text": "operations per byte"}, "exponentformat": "none", "separatethousands": True},
-        "yaxis": {"type": "log", "range": [low, high], "title": {"text": "operations a second"}} | ticks,
+        "xaxis": axes.axis(left, right, "operations per byte", type="log", **plain),
+        "yaxis": axes.axis(low, high, "operations a second", type="log", **ticks),
     }
 
 
@@ -156,23 +172,14 @@ def _curve(roof: Roof) -> tuple[np.ndarray, np.ndarray]:
 
 def _lines(roofs: Sequence[Roof]) -> dict[str, Any]:
     """The thin roofs as one trace, with gaps between."""
-    curves = [_curve(roof) for roof in roofs]
-    gap = np.array([np.nan])
-    x, y = (np.concatenate([part for c in curves for part in (c[axis], gap)]) if curves else gap for axis in (0, 1))
-    return style.line("other roofs", x, y, style.GREY, "dot")
+    curves = [_curve(roof) for roof in roofs] or [(np.empty(0), np.empty(0))]
+    x, y = (traces.joined(parts) for parts in zip(*curves, strict=True))
+    return traces.reference("other roofs", x, y, style.GREY, "dot")
 
 
 def _line(roof: Roof) -> dict[str, Any]:
-    x, y = _curve(roof)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "roof",
-        "x": x,
-        "y": y,
-        "line": {"width": 3, "color": style.GREY},
-        "hovertemplate": "%{x:,.4g} operations per byte<br>%{y:.3g} a second at most<extra></extra>",
-    }
+    hover = "%{x:,.4g} operations per byte<br>%{y:.3g} a second at most"
+    return traces.line("roof", *_curve(roof), traces.stroke(style.GREY, 3), hover)
 
 
 def _names(roofs: Sequence[Roof], chosen: int) -> dict[str, Any]:
@@ -184,17 +191,8 @@ def _names(roofs: Sequence[Roof], chosen: int) -> dict[str, Any]:
             kept[-1] = (kept[-1][0], f"{kept[-1][1]}, {name}")
         else:
             kept.append((roof.ops_per_second, name))
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "name": "names",
-        "x": np.full(len(kept), SPAN[1]),
-        "y": np.array([y for y, _ in kept]),
-        "text": np.array([text for _, text in kept], dtype=str),
-        "textposition": "top left",
-        "textfont": {"size": style.NOTE},
-        "hoverinfo": "skip",
-    }
+    y, texts = np.array([y for y, _ in kept]), [text for _, text in kept]
+    return traces.words("names", np.full(len(kept), SPAN[1]), y, texts, "top left")
 
 
 def _squares(products: Products) -> dict[str, Any]:
@@ -209,33 +207,73 @@ def _squares(products: Products) -> dict[str, Any]:
         f"{products.names[i]} and {n - 1} more" if n > 1 else products.names[i]
         for i, n in zip(first, count, strict=True)
     ]
-    trace_style = {"symbol": "square", "color": style.BLUE, "opacity": 0.65, "line": {"width": 0}}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "products, modelled",
-        "x": products.intensity[first],
-        "y": products.ops_per_second[first],
-        "marker": trace_style | {"size": 4 + 26 * np.sqrt(shares)},
-        "customdata": np.stack([np.array(names, dtype=object), 100 * shares], axis=1),
-        "hovertemplate": "%{customdata[0]}, modelled<br>%{x:,.3g} operations per byte<br>%{y:.3g} a second<br>"
-        "%{customdata[1]:.3g} % of all products' time<extra></extra>",
-    }
+    return traces.points(
+        "products, modelled",
+        products.intensity[first],
+        products.ops_per_second[first],
+        traces.marker("square", 4 + 26 * np.sqrt(shares), style.BLUE, opacity=0.65, line={"width": 0}),
+        "%{customdata[0]}, modelled<br>%{x:,.3g} operations per byte<br>%{y:.3g} a second<br>"
+        "%{customdata[1]:.3g} % of all products' time",
+        customdata=np.stack([np.array(names, dtype=object), 100 * shares], axis=1),
+    )
 
 
 def _whole(whole: Mark) -> dict[str, Any]:
-    trace_style = {
-        "symbol": "square-cross-open",
-        "size": 17,
-        "color": style.BLUE,
-        "line": {"width": 2, "color": style.BLUE},
-    }
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "the whole step, modelled",
-        "x": np.array([whole.intensity]),
-        "y": np.array([whole.ops_per_second]),
-        "marker": trace_style,
-        "hovertemplate": f"{whole.name}, modelled<br>%{{y:.3g}} operations a second<extra></extra>",
-    }
+    x, y = np.array([whole.intensity]), np.array([whole.ops_per_second])
+    look = traces.marker("square-cross-open", 17, style.BLUE, 2)
+    return traces.points(
+        "the whole step, modelled", x, y, look, f"{whole.name}, modelled<br>%{{y:.3g}} operations a second"
+    )
+
+
+def _marks(kind: str, marks: Sequence[Mark], hidden_at: float) -> dict[str, Any]:
+    """The "published" or the "measured" marks; without any, one that is hidden at some rate."""
+    marks = _chains(marks)
+    colour = style.PROVENANCE[kind][1]
+    x = np.array([SPAN[1] / 3 if np.isnan(m.intensity) and m.name else m.intensity for m in marks] or [SPAN[0]])
+    y = np.array([m.ops_per_second for m in marks] or [hidden_at])
+    up = np.array([(m.high or m.ops_per_second) - m.ops_per_second for m in marks])
+    down = np.array([m.ops_per_second - (m.low or m.ops_per_second) for m in marks])
+    bars = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 2, "width": 5}
+    return traces.curve(
+        kind,
+        x,
+        y,
+        traces.stroke(colour, 1),
+        traces.provenance(kind, 11),
+        "%{customdata}, {name}<br>%{y:.3g} operations a second",
+        mode="lines+markers+text",
+        error_y=bars | {"visible": bool(marks), "color": colour},
+        text=np.array(_words(marks) or [""], dtype=str),
+        customdata=np.array([m.name for m in marks] or [""], dtype=str),
+        textposition=_places(kind, marks),
+        textfont={"size": style.NOTE},
+        visible=bool(marks),
+    )
+
+
+def _words(marks: Sequence[Mark]) -> list[str]:
+    """What stands beside the marks: of those whose names begin alike ("fp32, …") only beside the last."""
+    heads = [_head(mark) for mark in marks]
+    return [f" {head} " if head not in heads[i + 1 :] else "" for i, head in enumerate(heads)]
+
+
+def _head(mark: Mark) -> str:
+    return mark.name.split(",")[0]
+
+
+def _chains(marks: Sequence[Mark]) -> list[Mark]:
+    """The marks with a gap wherever a name begins otherwise, so that a line joins those that belong together."""
+    result: list[Mark] = []
+    for mark in marks:
+        if result and _head(result[-1]) != _head(mark):
+            result.append(Mark("", np.nan, np.nan))
+        result.append(mark)
+    return result
+
+
+def _places(kind: str, marks: Sequence[Mark]) -> np.ndarray:
+    """Where words stand: measured ones at the right, from the third name on above, as int8 may be as fast as bf16."""
+    heads = list(dict.fromkeys(_head(mark) for mark in marks if mark.name))
+    right = ["top right" if _head(m) in heads[2:] else "bottom right" for m in marks] or ["bottom right"]
+    return np.array(["middle left"] * len(right) if kind == "published" else right, dtype=str)

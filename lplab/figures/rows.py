@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import style, traces
 from lplab.figures.grid import element_of, neighbours
 from lplab.figures.statistics import name_of
 
@@ -40,7 +40,7 @@ class Row:
     nearest: float
 
 
-def traces(
+def row_traces(
     rows: list[Row], scale: str, view: tuple[float, float], around: float | None, tick: int, half: float
 ) -> list[dict[str, Any]]:
     """Always the same eight: normal and subnormal ticks, zeros, two ribbons, arrows, the number, what it becomes.
@@ -88,24 +88,16 @@ def _ticks(
     texts = [text for row, values in zip(rows, numbers, strict=True) for text in hover(row.format, values, kind)]
     x = position(np.concatenate(numbers))
     y = np.concatenate([np.full(len(values), -float(i)) for i, values in enumerate(numbers)])
-    trace = {
-        "type": "scatter",
-        "name": kind,
-        "hovertemplate": "%{hovertext}<extra></extra>",
-        "visible": bool(texts),
-    }
+    there = bool(texts)
     if not share:
-        ring = {"symbol": "circle-open", "size": 7, "color": colour, "line": {"width": 1.6, "color": colour}}
-        return trace | {"mode": "markers", "x": x, "y": y, "hovertext": np.array(texts, dtype=str), "marker": ring}
+        ring = traces.marker("circle-open", 7, colour, 1.6)
+        said = np.array(texts, dtype=str)
+        return traces.points(kind, x, y, ring, "%{hovertext}", hovertext=said, visible=there)
     # One line with gaps is a single element of the page; as many markers would be drawn one by one.
     ends = half * share * np.array([-1.0, 1.0, np.nan])
-    return trace | {
-        "mode": "lines",
-        "x": np.repeat(x, 3),
-        "y": (y[:, None] + ends).reshape(-1),
-        "hovertext": np.repeat(np.array(texts, dtype=str), 3),
-        "line": {"width": 1.6, "color": colour, "simplify": False},
-    }
+    heights, said = (y[:, None] + ends).reshape(-1), np.repeat(np.array(texts, dtype=str), 3)
+    look = traces.stroke(colour, 1.6, simplify=False)
+    return traces.line(kind, np.repeat(x, 3), heights, look, "%{hovertext}", hovertext=said, visible=there)
 
 
 def hover(fmt: Any, values: np.ndarray, kind: str) -> list[str]:
@@ -146,25 +138,18 @@ def _ribbon(rows: list[Row], kind: str, scale: str, most: float, half: float) ->
             xs += [np.concatenate([x, x[::-1], [x[0], np.nan]])]
             ys += [np.concatenate([y - i, -y[::-1] - i, [y[0] - i, np.nan]])]
     colour = _TICKS[kind][0]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": f"{kind}, thick where dense",
-        "x": np.concatenate(xs) if xs else np.empty(0),
-        "y": np.concatenate(ys) if ys else np.empty(0),
-        "fill": "toself",
-        "fillcolor": colour,
-        "fillpattern": {
-            "shape": "" if kind == "normal" else "/",
-            "fgcolor": colour,
-            "bgcolor": "rgba(0,0,0,0)",
-            "size": 6,
-            "solidity": 0.6,
-        },
-        "line": {"width": 0.8, "color": colour},
-        "hoverinfo": "skip",
-        "visible": bool(xs),
-    }
+    shape = "" if kind == "normal" else "/"
+    pattern = {"shape": shape, "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.6}
+    return traces.line(
+        f"{kind}, thick where dense",
+        np.concatenate(xs) if xs else np.empty(0),
+        np.concatenate(ys) if ys else np.empty(0),
+        traces.stroke(colour, 0.8),
+        fill="toself",
+        fillcolor=colour,
+        fillpattern=pattern,
+        visible=bool(xs),
+    )
 
 
 def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
@@ -181,21 +166,10 @@ def _arrows(rows: list[Row], view: np.ndarray) -> dict[str, Any]:
     """Small arrows at the edges beyond which a format goes on."""
     right = np.array([-float(i) for i, row in enumerate(rows) if row.goes_on[1]])
     left = np.array([-float(i) for i, row in enumerate(rows) if row.goes_on[0]])
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "goes on",
-        "x": np.repeat(view[::-1], (len(right), len(left))),
-        "y": np.concatenate([right, left]),
-        "marker": {
-            "symbol": np.array(["triangle-right"] * len(right) + ["triangle-left"] * len(left), dtype=str),
-            "size": 9,
-            "color": style.GREY,
-        },
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-        "visible": bool(len(right) + len(left)),
-    }
+    symbols = np.array(["triangle-right"] * len(right) + ["triangle-left"] * len(left), dtype=str)
+    x, y = np.repeat(view[::-1], (len(right), len(left))), np.concatenate([right, left])
+    look = {"symbol": symbols, "size": 9, "color": style.GREY}
+    return traces.points("goes on", x, y, look, cliponaxis=False, visible=bool(len(symbols)))
 
 
 def _number(
@@ -206,29 +180,11 @@ def _number(
     x = position(np.array([around if there else 1.0], dtype=np.float64)).repeat(3 * len(rows))
     ends = np.array([half * 1.1, -half * 1.1, np.nan])
     rings = [(-float(i), row.nearest) for i, row in enumerate(rows) if math.isfinite(row.nearest)] if there else []
-    line = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "the number itself",
-        "x": x,
-        "y": np.concatenate([ends - i for i in range(len(rows))]),
-        "line": {"width": 2.5, "dash": "5px,3px", "color": style.GREEN},
-        "hoverinfo": "skip",
-        "visible": there,
-    }
-    ring = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "what it becomes",
-        "x": position(np.array([value for _, value in rings], dtype=np.float64)),
-        "y": np.array([y for y, _ in rings], dtype=np.float64),
-        "marker": {
-            "symbol": "diamond-open",
-            "size": min(0.6 * tick, 20),
-            "color": style.PINK,
-            "line": {"width": 2.5, "color": style.PINK},
-        },
-        "hoverinfo": "skip",
-        "visible": bool(rings),
-    }
-    return [line, ring]
+    y = np.concatenate([ends - i for i in range(len(rows))])
+    ring_x = position(np.array([value for _, value in rings], dtype=np.float64))
+    ring_y = np.array([y for y, _ in rings], dtype=np.float64)
+    look = traces.marker("diamond-open", min(0.6 * tick, 20), style.PINK, 2.5)
+    return [
+        traces.line("the number itself", x, y, traces.stroke(style.GREEN, 2.5, "5px,3px"), visible=there),
+        traces.points("what it becomes", ring_x, ring_y, look, visible=bool(rings)),
+    ]

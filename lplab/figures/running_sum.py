@@ -9,7 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.compare_to_library import agreement, compare_to_library
+from lplab.figures.legend import entry, legend
 
 
 def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str = "", height: int = 360) -> go.Figure:
@@ -41,8 +43,8 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
         _line("register", x, np.where(np.isfinite(y), y, np.nan), style.BLUE, "dash", 2.2),
     ]
     layout = {
-        "xaxis": {"range": [0, float(x[-1])], "title": {"text": "numbers added"}, "tickformat": ",d"},
-        "yaxis": {"range": [low, high], "title": {"text": "sum"}, "tickformat": ",d"},
+        "xaxis": axes.axis(0, float(x[-1]), "numbers added", tickformat=",d"),
+        "yaxis": axes.axis(low, high, "sum", tickformat=",d"),
     }
     half = len(y) // 2
     at_half = f"Halfway: {grouped(y[half])} instead of {grouped(exact[half])}."
@@ -50,7 +52,7 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
         style.figure(lines, layout),
         alt=f"Running sum of {grouped(x[-1])} numbers in {name}. {text}. {at_half}",
         title=text,
-        subtitle=style.legend((style.GREEN, "━", "true sum"), (style.BLUE, "╍", name)),
+        subtitle=legend(entry(lines[0]), entry(lines[1], name)),
         height=height,
         r=28,
     )
@@ -78,30 +80,28 @@ def chunk_error(chunks: Any, errors: Any, yours: Any = None, *, name: str, heigh
         raise ValueError(f"chunks, errors and yours must be of one length, got {x.shape}, {y.shape}, {own.shape}")
     agree = own == y
     best = round(2 ** float(x[int(np.argmin(y))]))
-    text = f"{name}: best with chunks of {best:,}" + (
-        f"; yours agrees at {agree.sum()} of {len(y)}" if yours is not None else ""
+    text = f"{name}: best with chunks of {best:,}" + (f"; {agreement(agree)}" if yours is not None else "")
+    there = ~np.isnan(own)
+    ring, cross = (traces.marker(symbol, 13, style.VERMILION, 2) for symbol in ("circle-open", "x"))
+    hover = "{name}<br>chunk  %{customdata[0]:,d}<br>error  %{customdata[1]:.3g} %"
+    look = traces.stroke(style.BLUE, 1.6), {"size": 7, "color": style.BLUE}
+    library = traces.curve("library", x, _drawn(y), *look, hover, customdata=_numbers(x, y))
+    dots = compare_to_library(
+        x[there], _drawn(own[there]), agree[there], ring, cross, hover, customdata=_numbers(x[there], own[there])
     )
-    dots = [_points("yours, the same", x, own, agree, "circle-open", style.VERMILION)]
-    dots.append(_points("yours, different", x, own, ~agree & ~np.isnan(own), "x", style.VERMILION))
-    ticks = np.arange(x.min(), x.max() + 1, 2)
-    decades = np.array([0.0001, 0.001, 0.01, 0.1, 1.0])
+    places, decades = np.arange(x.min(), x.max() + 1, 2), np.array([0.0001, 0.001, 0.01, 0.1, 1.0])
+    lengths = axes.ticks(places, [f"{2**place:,.0f}" for place in places])
+    shares = axes.ticks(decades, [f"{100 * decade:g}" for decade in decades])
     layout = {
-        "xaxis": {"range": [float(x.min()) - 0.4, float(x.max()) + 0.4], "title": {"text": "length of a chunk"}}
-        | {"tickvals": ticks, "ticktext": np.array([f"{2**t:,.0f}" for t in ticks])},
-        "yaxis": {"type": "log", "range": [-4.2, 0.3], "title": {"text": "relative error (%)"}}
-        | {"tickvals": decades, "ticktext": np.array([f"{100 * d:g}" for d in decades])},
+        "xaxis": axes.axis(float(x.min()) - 0.4, float(x.max()) + 0.4, "length of a chunk", **lengths),
+        "yaxis": axes.axis(-4.2, 0.3, "relative error (%)", type="log", **shares),
     }
-    entries = [
-        (style.BLUE, "●", "library"),
-        (style.VERMILION, "○", "yours, the same"),
-        (style.VERMILION, "×", "yours, different"),
-    ]
     each = ", ".join(f"{number_text.percent(e)} at {2**c:,.0f}" for c, e in zip(x, y, strict=True))
     return style.apply_style(
-        style.figure([_library(x, y), *dots], layout),
+        style.figure([library, *dots], layout),
         alt=f"Relative error against the length of the chunks: {each}. {text}.",
         title=text,
-        subtitle=style.legend(*entries[: 3 if yours is not None else 1]),
+        subtitle=legend(entry(library), *(map(entry, dots) if yours is not None else ())),
         height=height,
     )
 
@@ -144,34 +144,15 @@ def _ends(exact: np.ndarray) -> tuple[float, float]:
 
 
 def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": x,
-        "y": y,
-        "line": {"color": colour, "dash": dash, "width": width},
-        "hovertemplate": f"{name}<br>numbers  %{{x:,d}}<br>sum      %{{y:,.6g}}<extra></extra>",
-    }
+    hover = "{name}<br>numbers  %{x:,d}<br>sum      %{y:,.6g}"
+    return traces.line(name, x, y, traces.stroke(colour, width, dash), hover)
 
 
-def _library(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    trace_style = {"marker": {"size": 7, "color": style.BLUE}, "line": {"color": style.BLUE, "width": 1.6}}
-    return _dots("library", x, y) | {"mode": "lines+markers"} | trace_style
+def _drawn(errors: np.ndarray) -> np.ndarray:
+    """Errors as far as the axis shows them."""
+    return np.maximum(errors, 1e-4)
 
 
-def _points(name: str, x: np.ndarray, y: np.ndarray, shown: np.ndarray, symbol: str, colour: str) -> dict[str, Any]:
-    trace_style = {"marker": {"size": 13, "symbol": symbol, "color": colour, "line": {"width": 2, "color": colour}}}
-    return _dots(name, x[shown], y[shown]) | {"mode": "markers"} | trace_style
-
-
-def _dots(name: str, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    hover = f"{name}<br>chunk  %{{customdata[0]:,d}}<br>error  %{{customdata[1]:.3g}} %<extra></extra>"
-    return {
-        "type": "scatter",
-        "name": name,
-        "x": x,
-        "y": np.maximum(y, 1e-4),
-        "customdata": np.stack([np.round(2**x), 100 * y], axis=1) if len(x) else np.zeros((0, 2)),
-        "hovertemplate": hover,
-    }
+def _numbers(x: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """What the box under the pointer names: the length of the chunks, and the error in percent."""
+    return np.stack([np.round(2**x), 100 * errors], axis=1)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 
 
 def delayed_ranges(amax: Any, ends: Any, yours: Any = None, *, what: str = "", height: int = 340) -> go.Figure:
@@ -34,35 +35,31 @@ def delayed_ranges(amax: Any, ends: Any, yours: Any = None, *, what: str = "", h
     if not (top > 0).all() or not (end > 0).all():
         raise ValueError("magnitudes and ends must be above zero")
     text = _title(top, end, what)
-    agree = int((own == end).sum())
     if yours is not None:
-        text += f"; yours agrees in {agree:,}"
+        text += f"; yours agrees in {int((own == end).sum()):,}"
     steps = np.arange(len(top), dtype=np.float64)
     clipped = top > end
     with np.errstate(divide="ignore", invalid="ignore"):  # a wrong answer may be zero or below: it leaves a gap
         log_own = np.where(own > 0, np.log2(own), np.nan)
-    traces = [
-        _line("largest magnitude", steps, np.log2(top), style.GREEN, "solid", 1.4),
-        _line("end of the range", steps, np.log2(end), style.BLUE, "solid", 1.8),
-        _line("end by yours", steps, log_own, style.VERMILION, "dot", 3.0) | {"visible": yours is not None},
-        _crosses(steps[clipped], np.log2(top[clipped])),
+    hover = "step %{x:,d}<br>{name}  2^%{y:.2f}"
+    data = [
+        traces.line("largest magnitude", steps, np.log2(top), traces.stroke(style.GREEN, 1.4, "solid"), hover),
+        traces.line("end of the range", steps, np.log2(end), traces.stroke(style.BLUE, 1.8, "solid"), hover),
+        traces.line(
+            "end by yours", steps, log_own, traces.stroke(style.VERMILION, 3.0, "dot"), hover, visible=yours is not None
+        ),
+        traces.points(
+            "clipped", steps[clipped], np.log2(top[clipped]), traces.marker("x-thin", 7, style.VERMILION, 1.8), hover
+        ),
     ]
     low, high = math.floor(np.log2(min(top.min(), end.min()))) - 1, math.ceil(np.log2(max(top.max(), end.max()))) + 1
-    layout = {
-        "xaxis": {"range": [-1, len(top)], "title": {"text": "step"}},
-        "yaxis": style.power_axis(low, high, "magnitude"),
-    }
-    entries = [
-        (style.GREEN, "━", "largest magnitude"),
-        (style.BLUE, "━", "end of the range"),
-        (style.VERMILION, "×", "clipped"),
-        (style.VERMILION, "┅", "end by yours"),
-    ]
+    layout = {"xaxis": axes.axis(-1, len(top), "step"), "yaxis": axes.power_axis(low, high, "magnitude")}
+    largest, range_end, own_end, crosses = map(entry, data)
     return style.apply_style(
-        style.figure(traces, layout),
+        style.figure(data, layout),
         alt=f"Largest magnitude and end of the range in {len(top):,} steps. {text}.",
         title=text,
-        subtitle=style.legend(*entries[: 4 if yours is not None else 3]),
+        subtitle=legend(largest, range_end, crosses, *([own_end] if yours is not None else [])),
         height=height,
     )
 
@@ -72,33 +69,3 @@ def _title(top: np.ndarray, end: np.ndarray, what: str) -> str:
     room = float(np.log2(end[~clipped] / top[~clipped]).mean()) if not clipped.all() else 0.0
     text = f"clipped in {clipped.sum():,} of {len(top):,} steps; {room:.1f} octaves unused in the others"
     return f"{what}: {text}" if what else text.capitalize()
-
-
-def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": x,
-        "y": y,
-        "line": {"color": colour, "dash": dash, "width": width},
-        "hovertemplate": f"step %{{x:,d}}<br>{name}  2^%{{y:.2f}}<extra></extra>",
-    }
-
-
-def _crosses(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    trace_style = {
-        "symbol": "x-thin",
-        "size": 7,
-        "line": {"width": 1.8, "color": style.VERMILION},
-        "color": style.VERMILION,
-    }
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "clipped",
-        "x": x,
-        "y": y,
-        "marker": trace_style,
-        "hovertemplate": "step %{x:,d}<br>clipped  2^%{y:.2f}<extra></extra>",
-    }

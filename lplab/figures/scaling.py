@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import SIGNS, entry, legend
 
-STYLES = (  # colour, dash, symbol, sign in the legend
-    (style.BLUE, "solid", "circle", style.DASH_SIGNS[0]),
-    (style.VERMILION, "dash", "square", style.DASH_SIGNS[1]),
-    (style.PINK, "dot", "diamond", style.DASH_SIGNS[2]),
-    (style.GREY, "dashdot", "triangle-up", style.DASH_SIGNS[3]),
-)
 _NAMES_AT = 1.07  # where names begin, in lengths of the axis
 _ROOM = 0.052  # between two names at the right edge, as a share of the axis
 
@@ -29,8 +24,8 @@ class ScalingCurve:
         name: as the legend calls it.
         devices: how many, increasing: [n].
         efficiency: examples per second and device over those of one device alone: [n].
-        style_index: which of :data:`STYLES`; by default its place among the curves. Curves of one style are one
-            family.
+        style_index: which of ``style.SERIES_BESIDE_GREEN``; by default its place among the curves. Curves of one style
+            are one family.
 
     Raises:
         ValueError: arrays that differ in length.
@@ -80,20 +75,25 @@ def scaling(
     >>> scaling([curve], chosen=4).layout.meta["title"]
     'FP32: 80 % of perfect scaling on 4 devices'
     """
-    if not curves or (len(curves) > len(STYLES) and not families):
-        raise ValueError(f"give 1 to {len(STYLES)} curves, or name their families; got {len(curves)}")
-    trace_styles = [
-        STYLES[curve.style_index if curve.style_index is not None else i % len(STYLES)]
-        for i, curve in enumerate(curves)
-    ]
+    styles = style.SERIES_BESIDE_GREEN
+    if not curves or (len(curves) > len(styles) and not families):
+        raise ValueError(f"give 1 to {len(styles)} curves, or name their families; got {len(curves)}")
     last = max(float(curve.devices[-1]) for curve in curves)
-    data = [_line(curve, trace_style) for curve, trace_style in zip(curves, trace_styles, strict=True)]
-    data += [_marked(curves[0], chosen), _published(published), *(_names(curves, last) if families else ())]
+    lines = []
+    for i, curve in enumerate(curves):
+        index = i % len(styles) if curve.style_index is None else curve.style_index
+        lines.append(_line(curve, *styles[index]))
+    known = _published(published)
+    data = [*lines, _marked(curves[0], chosen), known, *(_names(curves, last) if families else ())]
+    entries = [entry(line, sign=SIGNS[line["line"]["dash"]]) for line in lines]
+    if families:
+        entries = [(styles[i][0], SIGNS[styles[i][1]], family) for i, family in enumerate(families)]
+    entries += [entry(known)] if published else []
     return style.apply_style(
         style.figure(data, _layout(last, 0.34 if families else 0.02)),
         alt=_alt(curves, chosen, published),
         title=title or _title(curves, chosen),
-        subtitle=subtitle or _legend(curves, trace_styles, families, bool(published)),
+        subtitle=subtitle or legend(*entries),
         height=height,
         l=72,
     )
@@ -102,64 +102,42 @@ def scaling(
 def _layout(last: float, right: float) -> dict[str, Any]:
     """Axes up to so many devices, and this share of the axis more for names."""
     span = np.log2(max(last, 2.0))
-    ticks = 2.0 ** np.arange(0, span + 0.01, max(1, round(span / 8)))
+    devices = 2.0 ** np.arange(0, span + 0.01, max(1, round(span / 8)))
+    ticks = axes.ticks(np.log2(devices), [f"{n:,.0f}" for n in devices])
     return {
-        "xaxis": {
-            "range": [-0.1, span * (1 + right)],
-            "tickvals": np.log2(ticks),
-            "ticktext": np.array([f"{n:,.0f}" for n in ticks], dtype=str),
-            "title": {"text": "devices"},
-            "automargin": False,
-        },
-        "yaxis": {"range": [0, 1.06], "tickformat": ".0%", "title": {"text": "efficiency"}, "automargin": False},
+        "xaxis": axes.axis(-0.1, span * (1 + right), "devices", **ticks, automargin=False),
+        "yaxis": axes.axis(0, 1.06, "efficiency", tickformat=".0%", automargin=False),
     }
 
 
-def _line(curve: ScalingCurve, trace_style: tuple[str, ...]) -> dict[str, Any]:
-    colour, dash, symbol, _ = trace_style
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": curve.name,
-        "x": np.log2(curve.devices),
-        "y": curve.efficiency,
-        "customdata": curve.devices,
-        "line": {"width": 2, "color": colour, "dash": dash},
-        "marker": {"size": 6, "symbol": symbol, "color": colour},
-        "hovertemplate": f"{curve.name} (modelled)<br>%{{customdata:,}} devices: %{{y:.1%}}<extra></extra>",
-    }
+def _line(curve: ScalingCurve, colour: str, dash: str, symbol: str) -> dict[str, Any]:
+    look = traces.stroke(colour, 2, dash), traces.marker(symbol, 6, colour)
+    hover = "{name} (modelled)<br>%{customdata:,} devices: %{y:.1%}"
+    return traces.curve(curve.name, np.log2(curve.devices), curve.efficiency, *look, hover, customdata=curve.devices)
 
 
 def _marked(curve: ScalingCurve, chosen: int | None) -> dict[str, Any]:
     """The chosen number of devices, on the first curve."""
     at = float(chosen or 1)
     height = np.interp(np.log2(at), np.log2(curve.devices), curve.efficiency)
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "here",
-        "x": np.array([np.log2(at)]),
-        "y": np.array([height]),
-        "marker": {"size": 13, "symbol": "circle-open", "color": style.BLUE, "line": {"width": 3}},
-        "hoverinfo": "skip",
-        "visible": chosen is not None,
-    }
+    x, y = np.array([np.log2(at)]), np.array([height])
+    look = traces.marker("circle-open", 13, style.BLUE, line={"width": 3})
+    return traces.points("here", x, y, look, visible=chosen is not None)
 
 
 def _published(points: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "name": "published",
-        "x": np.log2(np.array([devices for _, devices, _ in points], np.float64)),
-        "y": np.array([efficiency for _, _, efficiency in points], np.float64),
-        "text": np.array([f"{name}, published" for name, _, _ in points], dtype=str),
-        "textposition": "bottom left",
-        "textfont": {"size": style.NOTE},
-        "marker": {"size": 11, "symbol": "star-open", "color": style.GREEN, "line": {"width": 2}},
-        "hovertemplate": "%{text}: %{y:.0%}<extra></extra>",
-        "visible": bool(points),
-    }
+    return traces.points(
+        "published",
+        np.log2(np.array([devices for _, devices, _ in points], np.float64)),
+        np.array([efficiency for _, _, efficiency in points], np.float64),
+        traces.marker("star-open", 11, style.GREEN, line={"width": 2}),
+        "%{text}: %{y:.0%}",
+        mode="markers+text",
+        text=np.array([f"{name}, published" for name, _, _ in points], dtype=str),
+        textposition="bottom left",
+        textfont={"size": style.NOTE},
+        visible=bool(points),
+    )
 
 
 def _names(curves: Sequence[ScalingCurve], last: float) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -167,29 +145,14 @@ def _names(curves: Sequence[ScalingCurve], last: float) -> tuple[dict[str, Any],
     order = sorted(curves, key=lambda curve: curve.efficiency[-1])
     ends = np.array([curve.efficiency[-1] for curve in order])
     heights = apart(ends, _ROOM, (0.02, 1.03))
-    right, none = np.log2(max(last, 2.0)), np.full(len(order), np.nan)
-    begins = np.log2([curve.devices[-1] for curve in order]) + 0.01 * right
-    leaders = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "leaders",
-        "x": np.column_stack([begins, np.full(len(order), _NAMES_AT * right), none]).ravel(),
-        "y": np.column_stack([ends, heights, none]).ravel(),
-        "line": {"width": 1, "color": style.GREY},
-        "hoverinfo": "skip",
-    }
-    return leaders, {
-        "type": "scatter",
-        "mode": "text",
-        "name": "names",
-        "x": np.full(len(order), _NAMES_AT * right),
-        "y": heights,
-        "text": np.array([curve.name for curve in order], dtype=str),
-        "textposition": "middle right",
-        "textfont": {"size": style.NOTE},
-        "hoverinfo": "skip",
-        "visible": bool(order),
-    }
+    right = np.log2(max(last, 2.0))
+    begins, names_at = np.log2([c.devices[-1] for c in order]) + 0.01 * right, np.full(len(order), _NAMES_AT * right)
+    x, y = traces.segments(begins, names_at), traces.segments(ends, heights)
+    names = [curve.name for curve in order]
+    return (
+        traces.line("leaders", x, y, traces.stroke(style.GREY, 1)),
+        traces.words("names", names_at, heights, names, "middle right", visible=bool(order)),
+    )
 
 
 def apart(heights: np.ndarray, room: float, ends: tuple[float, float]) -> np.ndarray:
@@ -208,19 +171,6 @@ def apart(heights: np.ndarray, room: float, ends: tuple[float, float]) -> np.nda
     flat = [mean for mean, length in blocks for _ in range(length)]
     highest = max(ends[1] - room * (len(heights) - 1), ends[0])
     return np.clip(flat, ends[0], highest) + room * np.arange(len(heights))
-
-
-def _legend(
-    curves: Sequence[ScalingCurve], trace_styles: Sequence[tuple[str, ...]], families: Sequence[str], published: bool
-) -> str:
-    if families:
-        entries = [(STYLES[i][0], STYLES[i][3], family) for i, family in enumerate(families)]
-    else:
-        entries = [
-            (trace_style[0], trace_style[3], curve.name)
-            for curve, trace_style in zip(curves, trace_styles, strict=True)
-        ]
-    return style.legend(*entries, *([(style.GREEN, "☆", "published")] if published else []))
 
 
 def _at(curve: ScalingCurve, devices: float) -> float:

@@ -9,7 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.figures.statistics import (
     EXACT,
     FLUSHED,
@@ -65,19 +66,16 @@ def quantized_scatter(
     low, high = _view(result, numbers, scale, limit)
     log = scale == "log"
     shown = f" ({len(_sample(result)):,} of {numbers.count:,} elements)"
+    points = _points(result, low, high, log)
+    unchanged = traces.reference("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash")
     fig = go.Figure(
-        data=[
-            style.line("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash"),
-            _staircase(fmt, rounding, low, high, log),
-            *_points(result, low, high, log),
-        ],
+        data=[unchanged, _staircase(fmt, rounding, low, high, log), *points],
         layout={
             "xaxis": _axis(low, high, log, "original", more=shown),
             "yaxis": _axis(low, high, log, "quantized", zero=True),
         },
     )
-    key = style.legend(*((colour, sign, name) for (name, _, colour, *_), sign in zip(_KINDS, "●✕▲", strict=True)))
-    subtitle = f"{key}    {style.legend((style.GREEN, '╍', 'unchanged'))}"
+    subtitle = legend(*map(entry, points, ("", "", ""), ("", "✕", "")), entry(unchanged))
     title = (
         f"{name_of(fmt)}: SQNR {number_text.decibels(numbers.sqnr_db)}"
         if len(result.x)
@@ -101,8 +99,8 @@ def _view(result: Quantized, numbers: TensorStatistics, scale: str, limit: float
 
 def _axis(low: float, high: float, log: bool, title: str, zero: bool = False, more: str = "") -> dict[str, Any]:
     if not log:
-        return {"range": [low, high], "nticks": 7, "title": {"text": title + more}}
-    axis = style.power_axis(low, high, f"|{title}|{more}")
+        return axes.axis(low, high, title + more, nticks=7)
+    axis = axes.power_axis(low, high, f"|{title}|{more}")
     if zero:  # the lowest line of the plot stands for zero
         keep = axis["tickvals"] > low + 1
         axis["tickvals"] = np.append(low, axis["tickvals"][keep])
@@ -119,37 +117,35 @@ def _sample(result: Quantized) -> np.ndarray:
 def _points(result: Quantized, low: float, high: float, log: bool) -> list[dict[str, Any]]:
     chosen = _sample(result)
     x, q, outcome = result.x[chosen], result.q[chosen], result.outcome[chosen]
-    traces = []
+    hover = "original   %{customdata[0]:.6g}<br>quantized  %{customdata[1]:.6g}<br>error      %{customdata[2]:.3g}"
+    points = []
     for name, outcomes, colour, symbol, size in _KINDS:
         mine = np.isin(outcome, outcomes) & np.isfinite(q) & ((x != 0) | (not log))
         a, b = x[mine], q[mine]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": name,
-                "x": np.log2(np.abs(a)) if log else a,
-                "y": np.where(b == 0, low, np.log2(np.abs(np.where(b == 0, 1, b)))) if log else b,
-                "customdata": np.stack([a, b, b - a], axis=1),
-                "hovertemplate": "original   %{customdata[0]:.6g}<br>quantized  %{customdata[1]:.6g}"
-                "<br>error      %{customdata[2]:.3g}<extra></extra>",
-                "marker": {"symbol": symbol, "size": size, "color": colour, "opacity": 0.8},
-                "visible": bool(len(a)),
-            }
+        points.append(
+            traces.points(
+                name,
+                np.log2(np.abs(a)) if log else a,
+                np.where(b == 0, low, np.log2(np.abs(np.where(b == 0, 1, b)))) if log else b,
+                traces.marker(symbol, size, colour, opacity=0.8),
+                hover,
+                customdata=np.stack([a, b, b - a], axis=1),
+                visible=bool(len(a)),
+            )
         )
-    return traces
+    return points
 
 
 def _staircase(fmt: Any, rounding: AnyRounding, low: float, high: float, log: bool) -> dict[str, Any]:
     """The quantized value of every number in view; hidden where it depends on neighbours or on random bits."""
     x = np.linspace(low, high, 2001)
     if hasattr(fmt, "block_size") or mode_of(rounding) == "stochastic":
-        return style.line("the format", x[:0], x[:0], style.GREY, "solid")
+        return traces.reference("the format", x[:0], x[:0], style.GREY, "solid")
     q = np.asarray(fmt.quantize(np.exp2(x) if log else x, rounding), np.float64)
     q = np.where(np.isfinite(q), q, np.nan)
     if log:
         q = np.where(q > 0, np.log2(np.where(q > 0, q, 1)), low)
-    return style.line("the format", x, q, style.GREY, "solid")
+    return traces.reference("the format", x, q, style.GREY, "solid")
 
 
 def _alt(n: TensorStatistics) -> str:

@@ -10,9 +10,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 
-MAX_LAYERS = len(style.COLOURS)
+MAX_LAYERS = len(style.SERIES)
 SHARES = 1e-4, 1.5  # the ends of both axes, fixed: a control that moves them would hide what it does
 RESIDUAL = 0.3, 60.0
 _SPLIT = 0.54, 0.46
@@ -80,14 +81,14 @@ def sent_and_kept(
     data = [_line(history, i, i == chosen, lower) for lower in (False, True) for i, history in enumerate(histories)]
     text = title or _now(histories[chosen], steps)
     each = "; ".join(f"{c.name}: {_numbers(c, -1)}" for c in histories if len(c.steps))
-    entries = [(style.COLOURS[i], style.DASH_SIGNS[i], history.name) for i, history in enumerate(histories)]
+    entries = [entry(line, history.name) for line, history in zip(data, histories, strict=False)]
     return style.apply_style(
         style.figure([*data, *mark], _layout(steps)),
         alt=f"Share sent and residual of {len(histories)} layers over {steps} steps. At the end: {each}."
         if each
         else "Share sent and residual of each layer: not started yet.",
         title=text,
-        subtitle="<br>".join(style.legend(*entries[i : i + 2]) for i in range(0, len(entries), 2)),
+        subtitle=legend(*entries, per_line=2),
         height=height,
         t=82,
         r=20,
@@ -108,41 +109,36 @@ def _line(history: SentHistory, i: int, chosen: bool, lower: bool) -> dict[str, 
     low, high = RESIDUAL if lower else SHARES
     y = history.residual if lower else history.sent
     what = "residual  %{customdata:.2f} gradients" if lower else "sent  %{customdata:.2%}"
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": f"{history.name}, {'residual' if lower else 'sent'}",
-        "x": history.steps,
-        "y": np.clip(y, low, high),
-        "yaxis": "y2" if lower else "y",
-        "customdata": y,
-        "line": {"width": 3.2 if chosen else 1.3, "color": style.COLOURS[i], "dash": style.DASHES[i]},
-        "opacity": 1.0 if chosen else 0.75,
-        "hovertemplate": f"{history.name}<br>step  %{{x}}<br>{what}<extra></extra>",
-    }
+    colour, dash, _ = style.SERIES[i]
+    return traces.line(
+        f"{history.name}, {'residual' if lower else 'sent'}",
+        history.steps,
+        np.clip(y, low, high),
+        traces.stroke(colour, 3.2 if chosen else 1.3, dash),
+        f"{history.name}<br>step  %{{x}}<br>{what}",
+        yaxis="y2" if lower else "y",
+        customdata=y,
+        opacity=1.0 if chosen else 0.75,
+    )
 
 
 def _mark(at: float | None) -> list[dict[str, Any]]:
     """A line through both panels where a step is looked at: two traces, as shapes cost a browser more."""
     x = np.empty(0) if at is None else np.array([at, at], np.float64)
-    trace_style = {"type": "scatter", "mode": "lines", "line": {"width": 1.4, "color": style.GREY, "dash": "dash"}}
-    ends = {"y": np.array(SHARES)[: len(x)]}, {"y": np.array(RESIDUAL)[: len(x)], "yaxis": "y2"}
+    look, there = traces.stroke(style.GREY, 1.4, "dash"), at is not None
     return [
-        trace_style | {"name": "step", "x": x, "hoverinfo": "skip", "visible": at is not None} | end for end in ends
+        traces.line("step", x, np.array(SHARES)[: len(x)], look, visible=there),
+        traces.line("step", x, np.array(RESIDUAL)[: len(x)], look, visible=there, yaxis="y2"),
     ]
 
 
 def _layout(steps: int) -> dict[str, Any]:
     shares, residuals = np.array([1e-4, 1e-3, 0.01, 0.1, 1.0]), np.array([0.3, 1.0, 3.0, 10.0, 30.0])
-    upper, lower = (np.log10(ends).tolist() for ends in (SHARES, RESIDUAL))
+    (lowest, highest), (least, most) = np.log10([SHARES, RESIDUAL]).tolist()
+    percents = axes.ticks(shares, [f"{100 * share:g}" for share in shares])
+    gradients = axes.ticks(residuals, map("{:g}".format, residuals))
     return {
-        "xaxis": {"range": [0, steps], "title": {"text": "step"}, "anchor": "y2"},
-        "yaxis": {"type": "log", "range": upper, "domain": [_SPLIT[0], 1], "title": {"text": "sent (%)"}}
-        | {"tickvals": shares, "ticktext": np.array([f"{100 * share:g}" for share in shares])},
-        "yaxis2": {"type": "log", "range": lower, "domain": [0, _SPLIT[1]]}
-        | {
-            "title": {"text": "residual (gradients)"},
-            "tickvals": residuals,
-            "ticktext": np.array([f"{h:g}" for h in residuals]),
-        },
+        "xaxis": axes.axis(0, steps, "step", anchor="y2"),
+        "yaxis": axes.axis(lowest, highest, "sent (%)", type="log", domain=[_SPLIT[0], 1], **percents),
+        "yaxis2": axes.axis(least, most, "residual (gradients)", type="log", domain=[0, _SPLIT[1]], **gradients),
     }

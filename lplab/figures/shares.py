@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.compare_to_library import agreement, compare_to_library
+from lplab.figures.legend import entry, legend
 
 LABELLED = 12  # names that have room below the axis
 
@@ -51,56 +53,49 @@ def shares(
         raise ValueError(f"names, library and yours must be of one length, got {len(names)}, {len(values)}, {len(own)}")
     agree = np.isclose(own, values, rtol=1e-9, atol=0)
     text = f"{name}: {what} {100 * values.min():.0f} to {100 * values.max():.0f} %"
-    text += f"; yours agrees at {agree.sum()} of {len(values)}" if yours is not None else ""
-    x = np.arange(len(values), dtype=np.float64)
+    text += f"; {agreement(agree)}" if yours is not None else ""
+    x, texts = np.arange(len(values), dtype=np.float64), np.array(names, dtype=str)
     few = len(names) <= LABELLED
-    other = ~agree & np.isfinite(own)
+    there, drawn = agree | np.isfinite(own), 100 * np.where(agree, own, own.clip(-0.05, 1.15))
+    ring, cross = traces.marker("circle-open", 13, style.VERMILION, 2), traces.marker("x", 9, style.VERMILION, 2)
+    squares, hover = traces.marker("square", 8, style.BLUE), "%{text}<br>{name}  %{y:.3g} %"
     data = [
-        _points("library, modelled", x, values, names, {"symbol": "square", "size": 8, "color": style.BLUE}),
-        _points("yours, the same", x[agree], own[agree], np.array(names)[agree], _open("circle-open", 13)),
-        _points("yours, different", x[other], own[other].clip(-0.05, 1.15), np.array(names)[other], _open("x", 9)),
+        traces.points("library, modelled", x, 100 * values, squares, hover, text=texts),
+        *compare_to_library(x[there], drawn[there], agree[there], ring, cross, hover, text=texts[there]),
     ]
+    entries = [entry(data[0])]
+    entries += [(style.VERMILION, "▒", "published range")] if band else []
+    entries += map(entry, data[1:]) if yours is not None else []
     layout = {
         "xaxis": _places(names, along),
-        "yaxis": {"range": [-6, 116], "title": {"text": f"{what} (%)"}, "tickvals": np.arange(0, 101, 20)},
+        "yaxis": axes.axis(-6, 116, f"{what} (%)", tickvals=np.arange(0, 101, 20)),
     }
     each = ", ".join(f"{n} {100 * v:.0f} %" for n, v in zip(names[:LABELLED], values, strict=False))
     return style.apply_style(
         style.figure(data, layout | _marks(band, begins or {})),
         alt=f"{what.capitalize()}, modelled: {each}{' and more' if not few else ''}. {text}.",
         title=text,
-        subtitle=_legend(bool(band), yours is not None),
+        subtitle=legend(*entries),
         height=height,
         b=88 if few else 48,
     )
 
 
-def _legend(band: bool, yours: bool) -> str:
-    entries = [(style.BLUE, "■", "library, modelled")]
-    entries += [(style.VERMILION, "▒", "published range")] if band else []
-    entries += [(style.VERMILION, "○", "yours, the same"), (style.VERMILION, "×", "yours, different")] if yours else []
-    return style.legend(*entries)
-
-
 def _places(names: Sequence[str], along: str) -> dict[str, Any]:
     """An axis with a name at each place, or, where there is no room for so many, with a title."""
     few = len(names) <= LABELLED
-    return {
-        "range": [-0.7, len(names) - 0.3],
-        "showgrid": False,
-        "tickvals": np.arange(len(names) if few else 0, dtype=np.float64),
-        "ticktext": np.array([_below(n, i) for i, n in enumerate(names)] if few else [], dtype=str),
-        "title": {"text": "" if few else along},
-    }
+    ticks = axes.ticks(np.arange(len(names), dtype=np.float64), map(_below, names, range(len(names))))
+    none = axes.ticks(np.empty(0), [])
+    return axes.axis(-0.7, len(names) - 0.3, "" if few else along, showgrid=False, **(ticks if few else none))
 
 
 def _marks(band: tuple[float, float] | None, begins: Mapping[int, str]) -> dict[str, Any]:
     """Shapes and annotations of a layout: a band, or else where groups of names begin."""
     if band:
         text = f"published range: {100 * band[0]:.0f} to {100 * band[1]:.0f} %"
-        return {"shapes": [_band(*band)], "annotations": [style.note(text, y=0.99)]}
+        return {"shapes": [_band(*band)], "annotations": [shapes.note(text, y=0.99)]}
     if begins:
-        starts = [_start(place) for place in begins if place]
+        starts = [shapes.upright(place - 0.5, 1) for place in begins if place]
         return {"shapes": starts, "annotations": [_above(place, word) for place, word in begins.items()]}
     return {}
 
@@ -110,32 +105,9 @@ def _below(name: str, place: int) -> str:
     return "<br>" * (place % 2) + "<br>".join(textwrap.wrap(name, 12))
 
 
-def _start(place: int) -> dict[str, Any]:
-    trace_style = {"color": style.GREY, "width": 1, "dash": "dot"}
-    x = place - 0.5
-    return {"type": "line", "x0": x, "x1": x, "yref": "y domain", "y0": 0, "y1": 1, "line": trace_style}
-
-
 def _above(place: int, word: str) -> dict[str, Any]:
     trace_style = {"showarrow": False, "xanchor": "left", "yanchor": "top", "font": {"size": style.NOTE}}
     return {"x": place - 0.4, "y": 1, "yref": "y domain", "text": word} | trace_style
-
-
-def _open(symbol: str, size: int) -> dict[str, Any]:
-    return {"symbol": symbol, "size": size, "color": style.VERMILION, "line": {"width": 2, "color": style.VERMILION}}
-
-
-def _points(name: str, x: np.ndarray, y: np.ndarray, texts: Any, marker: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": x,
-        "y": 100 * y,
-        "text": np.array(texts, dtype=str),
-        "marker": marker,
-        "hovertemplate": f"%{{text}}<br>{name}  %{{y:.3g}} %<extra></extra>",
-    }
 
 
 def _band(low: float, high: float) -> dict[str, Any]:

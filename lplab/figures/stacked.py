@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import style, traces
 
 _TITLE, _BETWEEN = 14, 14  # pixels above a title; below a panel whose x axis another one shows
 _PER_FIGURE = ("xaxis", "yaxis", "shapes", "annotations", "template", "title", "meta", "height", "margin", "legend")
@@ -129,20 +129,16 @@ def _share(value: float, view: tuple[float, float]) -> float:
 
 
 def _written(texts: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "name": "titles",
-        "x": np.array([text["x"] for text in texts], np.float64),
-        "y": np.array([text["y"] for text in texts], np.float64),
-        "xaxis": x,
-        "yaxis": y,
-        "text": np.array([text["text"] for text in texts], dtype=str),
-        "textposition": np.array([text["side"] for text in texts], dtype=str),
-        "textfont": {"size": style.NOTE},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    return traces.words(
+        "titles",
+        np.array([text["x"] for text in texts], np.float64),
+        np.array([text["y"] for text in texts], np.float64),
+        [text["text"] for text in texts],
+        np.array([text["side"] for text in texts], dtype=str),
+        xaxis=x,
+        yaxis=y,
+        showlegend=False,
+    )
 
 
 def _paper(pixels: float, x: str, y: str) -> dict[str, Any]:

@@ -8,7 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.compare_to_library import DIFFERENT, compare_to_library
+from lplab.figures.legend import entry, legend
 from lplab.figures.statistics import as_format, name_of, rounding_text
 
 
@@ -44,21 +46,21 @@ def staircase(
         raise ValueError(f"{len(x)} inputs but {len(results)} results")
     differs = ~_same(results, np.asarray(fmt.quantize(x, rounding)))
     steps = np.linspace(low, high, 2001)
-    data = [
-        style.line("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash"),
-        style.line(name_of(fmt), steps, np.asarray(fmt.quantize(steps, rounding)), style.GREY, "solid"),
-        _points("as the format", x[~differs], results[~differs], style.BLUE, "circle", 4),
-        _points("different", x[differs], results[differs], style.VERMILION, "x", 7),
-    ]
-    axes = {
-        "xaxis": {"range": [low, high], "title": {"text": "x"}},
-        "yaxis": {"title": {"text": "result"}, "range": [low, high]},
-    }
-    entries = [(style.GREY, "━", name_of(fmt)), (style.GREEN, "╍", "unchanged")]
-    entries += [(style.BLUE, "●", "yours"), (style.VERMILION, "✕", "yours, different")] if len(x) else []
+    unchanged = traces.reference("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash")
+    stairs = traces.reference(name_of(fmt), steps, np.asarray(fmt.quantize(steps, rounding)), style.GREY, "solid")
+    dot, cross = traces.marker("circle", 4, style.BLUE), traces.marker("x", 7, style.VERMILION)
+    hover = "x       %{x:.6g}<br>result  %{y:.6g}"
+    same, different = compare_to_library(x, results, ~differs, dot, cross, hover, names=("as the format", "different"))
+    layout = {"xaxis": axes.axis(low, high, "x"), "yaxis": axes.axis(low, high, "result")}
+    entries = [entry(stairs), entry(unchanged)]
+    entries += [entry(same, "yours"), entry(different, DIFFERENT, "✕")] if len(x) else []
     title, alt = _words(fmt, len(x), int(differs.sum()), low, high, rounding)
     return style.apply_style(
-        style.figure(data, axes), alt=alt, title=title, subtitle=style.legend(*entries), height=340
+        style.figure([unchanged, stairs, same, different], layout),
+        alt=alt,
+        title=title,
+        subtitle=legend(*entries),
+        height=340,
     )
 
 
@@ -75,15 +77,3 @@ def _words(fmt: Any, count: int, different: int, low: float, high: float, roundi
     some, all_of = f"{different:,} of {count:,} results differ from", f"All {count:,} results are those of"
     title = f"{some if different else all_of} {name_of(fmt)}"
     return title, f"{steps}, with {count:,} results of another rounding, of which {different:,} differ."
-
-
-def _points(name: str, x: np.ndarray, y: np.ndarray, colour: str, symbol: str, size: int) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": x,
-        "y": y,
-        "marker": {"color": colour, "symbol": symbol, "size": size},
-        "hovertemplate": "x       %{x:.6g}<br>result  %{y:.6g}<extra></extra>",
-    }

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
-from lplab.figures.training_error import STYLES
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 
 SMOOTHED_OVER = 25  # the line is the mean of the last 1/25 of the steps: a batch's own loss jumps up and down
 _ENTRIES = 2  # of the legend on a line, where not all have room on one: an entry has a name and a number
@@ -79,28 +79,29 @@ def loss_curves(
     >>> fig.layout.meta["title"], fig.layout.meta["alt"]
     ('Training loss after 2 of 100 steps', 'Training loss after 2 of 100 steps: hfp8_2019 2.20 nats.')
     """
-    if len(curves) > len(STYLES):
-        raise ValueError(f"at most {len(STYLES)} curves can share a figure, got {len(curves)}")
+    if len(curves) > len(style.SERIES_BESIDE_GREEN):
+        raise ValueError(f"at most {len(style.SERIES_BESIDE_GREEN)} curves can share a figure, got {len(curves)}")
     window = max(1, steps // SMOOTHED_OVER)
     bottom, top = loss_range or (0.0, _top(_all(curves, reference)))
     if not bottom < top:
         raise ValueError(f"loss_range must be two numbers in order, got {loss_range!r}")
-    data = [_line(curve, window, *STYLES[i][:2]) for i, curve in enumerate(curves)]
-    green = _line(reference or LossCurve("fp32", []), window, style.GREEN, "solid")
-    data += [green | {"visible": reference is not None}, _crosses(_all(curves, reference), window, top)]
+    looks = zip(curves, style.SERIES_BESIDE_GREEN, strict=False)
+    lines = [_line(curve, window, colour, dash) for curve, (colour, dash, _) in looks]
+    there = reference is not None
+    green = _line(reference or LossCurve("fp32", []), window, style.GREEN, "solid", visible=there)
+    crosses = _crosses(_all(curves, reference), window, top)
     layout = {
-        "xaxis": {"range": [0, steps + 0.5]}
-        | {"title": {"text": "step" + f" (lines: mean of the last {window} steps)" * (window > 1)}},
-        "yaxis": {"range": [bottom, top], "title": {"text": f"loss ({unit})"}},
+        "xaxis": axes.axis(0, steps + 0.5, "step" + f" (lines: mean of the last {window} steps)" * (window > 1)),
+        "yaxis": axes.axis(bottom, top, f"loss ({unit})"),
     }
     done = max((len(curve.losses) for curve in _all(curves, reference)), default=0)
     text = f"Training loss after {done} of {steps} steps"
     each = ", ".join(_now(curve, window, f" {unit}") for curve in _all(curves, reference))
     fig = style.apply_style(
-        style.figure(data, layout),
+        style.figure([*lines, green, crosses], layout),
         alt=f"{text}: {each}." if done else "Training loss: not started yet.",
         title=title or (text if done else "Not started yet"),
-        subtitle=_legend(curves, reference, window),
+        subtitle=_legend([*lines, *([green] if there else [])], _all(curves, reference), window),
         height=height,
         t=50 + 16 * max(1, -(-len(_all(curves, reference)) // _ENTRIES)),  # for the legend at its longest
     )
@@ -118,34 +119,25 @@ def _all(curves: Sequence[LossCurve], reference: LossCurve | None) -> list[LossC
     return [*curves, *([reference] if reference else [])]
 
 
-def _line(curve: LossCurve, window: int, colour: str, dash: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": curve.name,
-        "x": np.arange(1, len(curve.losses) + 1),
-        "y": curve.smooth(window),
-        "line": {"width": 2, "color": colour, "dash": dash},
-        "hovertemplate": f"{curve.name}<br>step  %{{x}}<br>loss  %{{y:.4g}}<extra></extra>",
-    }
+def _line(curve: LossCurve, window: int, colour: str, dash: str, **more: Any) -> dict[str, Any]:
+    x, look = np.arange(1, len(curve.losses) + 1), traces.stroke(colour, 2, dash)
+    return traces.line(curve.name, x, curve.smooth(window), look, "{name}<br>step  %{x}<br>loss  %{y:.4g}", **more)
 
 
 def _crosses(curves: Sequence[LossCurve], window: int, top: float) -> dict[str, Any]:
     """Where trainings diverged, on the upper edge if beyond it."""
     ended = [curve for curve in curves if curve.diverged]
     last = [curve.smooth(window)[-1] if len(curve.losses) else top for curve in ended]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "diverged",
-        "x": np.array([len(curve.losses) for curve in ended]),
-        "y": np.minimum(np.array(last, np.float64), top),
-        "marker": {"symbol": "x", "size": 11, "color": style.VERMILION},
-        "text": np.array([curve.name for curve in ended], dtype=str),
-        "cliponaxis": False,
-        "hovertemplate": "%{text}<br>diverged after step %{x}<extra></extra>",
-        "visible": bool(ended),
-    }
+    return traces.points(
+        "diverged",
+        np.array([len(curve.losses) for curve in ended]),
+        np.minimum(np.array(last, np.float64), top),
+        traces.marker("x", 11, style.VERMILION),
+        "%{text}<br>{name} after step %{x}",
+        text=np.array([curve.name for curve in ended], dtype=str),
+        cliponaxis=False,
+        visible=bool(ended),
+    )
 
 
 def _now(curve: LossCurve, window: int, unit: str = "") -> str:
@@ -154,9 +146,7 @@ def _now(curve: LossCurve, window: int, unit: str = "") -> str:
     return f"{curve.name} {curve.smooth(window)[-1]:.2f}{unit}" if len(curve.losses) else curve.name
 
 
-def _legend(curves: Sequence[LossCurve], reference: LossCurve | None, window: int) -> str:
-    entries = [(STYLES[i][0], style.DASH_SIGNS[i], _now(curve, window)) for i, curve in enumerate(curves)]
-    entries += [(style.GREEN, "━", _now(reference, window))] if reference else []
+def _legend(lines: Sequence[dict[str, Any]], curves: Sequence[LossCurve], window: int) -> str:
+    entries = [entry(line, _now(curve, window)) for line, curve in zip(lines, curves, strict=True)]
     letters = sum(len(text) + 6 for _, _, text in entries)  # a sign before each, and room between them
-    per_line = max(len(entries), 1) if letters <= _LETTERS else _ENTRIES
-    return "<br>".join(style.legend(*entries[i : i + per_line]) for i in range(0, len(entries), per_line))
+    return legend(*entries, per_line=0 if letters <= _LETTERS else _ENTRIES)

@@ -9,7 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.compare_to_library import agreement
+from lplab.figures.legend import entry, legend
 from lplab.figures.many_learners import curve, formula, learners_axis, learners_word, share_axis
 
 
@@ -42,13 +44,14 @@ def union_growth(
     ]
     text = f"The sum of yours holds {number_text.percent(float(yours[-1]))} at {learners_word(int(n[-1]))}"
     layout = {"xaxis": learners_axis(x, n), "yaxis": share_axis()}
-    entries = [(style.VERMILION, "●", "each its own"), (style.GREY, "╍", "1 − (1 − q)ⁿ"), (style.PINK, "◆", "yours")]
+    each_its_own, independent, of_yours = data
+    entries = [entry(each_its_own, "each its own"), entry(independent, "1 − (1 − q)ⁿ"), entry(of_yours)]
     each = ", ".join(f"{number_text.percent(float(v))} at {k}" for k, v in zip(learners, yours, strict=True))
     return style.apply_style(
         style.figure(data, layout),
         alt=f"Share of the elements in the sum of your function's messages: {each} learners. {text}.",
         title=text,
-        subtitle=style.legend(*entries),
+        subtitle=legend(*entries),
         height=height,
     )
 
@@ -71,35 +74,25 @@ def two_distances(library: Any, yours: Any, *, height: int = 300) -> go.Figure:
     known, own = (np.asarray(values, np.float64) for values in (library, yours))
     if known.shape != own.shape or known.ndim != 2 or known.shape[1] != 2 or not len(known):
         raise ValueError(f"pairs for each step are needed, [steps, 2] twice, got {known.shape} and {own.shape}")
-    agree = int(np.isclose(known, own, rtol=0, atol=1e-6, equal_nan=True).all(axis=1).sum())
+    agree = np.all(np.isclose(known, own, rtol=0, atol=1e-6, equal_nan=True), axis=1)
     x = np.arange(1, len(known) + 1, dtype=np.float64)
-    trace_styles = (
-        ("cosine distance", style.BLUE, "solid", "circle-open"),
-        ("Hamming distance", style.PINK, "dot", "x"),
-    )
-    data = []
-    for column, (name, colour, dash, symbol) in enumerate(trace_styles):
-        data.append(style.line(name, x, known[:, column], colour, dash))
-        trace_style = {"symbol": symbol, "size": 7, "color": colour}
-        hover = f"yours: {name}<br>step   %{{x}}<br>value  %{{y:.3g}}<extra></extra>"
-        dots = {"type": "scatter", "mode": "markers", "name": f"yours: {name}", "x": x, "y": own[:, column]}
-        data.append(dots | {"marker": trace_style, "hovertemplate": hover})
-    text = f"Yours agrees at {agree} of {len(known)} steps"
-    layout = {
-        "xaxis": {"range": [0, len(known) + 1], "title": {"text": "step"}},
-        "yaxis": {"range": [-0.05, 1.3], "title": {"text": "distance"}},
-    }
+    data, entries = [], []
+    for i, (name, colour, dash, symbol) in enumerate(
+        (("cosine distance", style.BLUE, "solid", "circle-open"), ("Hamming distance", style.PINK, "dot", "x"))
+    ):
+        line = traces.reference(name, x, known[:, i], colour, dash)
+        look, hover = traces.marker(symbol, 7, colour), "{name}<br>step   %{x}<br>value  %{y:.3g}"
+        dots = traces.points(f"yours: {name}", x, own[:, i], look, hover)
+        data += [line, dots]
+        entries += [entry(line, f"{name.removesuffix(' distance')}, library"), entry(dots, "yours")]
+    text = agreement(agree, "steps").capitalize()
+    layout = {"xaxis": axes.axis(0, len(known) + 1, "step"), "yaxis": axes.axis(-0.05, 1.3, "distance")}
     last = [f"{value:.2f}" for value in known[-1]]
     return style.apply_style(
         style.figure(data, layout),
         alt=f"Two learners over {len(known)} steps: at the last one cosine distance {last[0]}, Hamming distance "
         f"{last[1]}. {text}.",
         title=text,
-        subtitle=style.legend(
-            (style.BLUE, "━", "cosine, library"),
-            (style.BLUE, "○", "yours"),
-            (style.PINK, "┅", "Hamming, library"),
-            (style.PINK, "×", "yours"),
-        ),
+        subtitle=legend(*entries),
         height=height,
     )

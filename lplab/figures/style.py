@@ -9,13 +9,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures.axes import decade_ticks as decade_ticks
-from lplab.figures.axes import power_axis as power_axis
-from lplab.figures.axes import power_ticks as power_ticks
-from lplab.figures.axes import row_axis as row_axis
 from lplab.figures.lazy_figure import as_plain_dicts as as_plain_dicts
 from lplab.figures.lazy_figure import figure as figure
 
@@ -27,10 +22,24 @@ AMBER = "#E69F00"  # fills only: 2.3:1 on white
 PAPER = "#FFFFFF"  # dots inside a coloured bar
 GREY = "#7F7F7F"  # axes, reference lines
 INK = "#757575"  # text where the theme is not known: 4.6:1 on white, 4.1:1 on #111
-COLOURS = (BLUE, VERMILION, GREEN, PINK)
-DASHES = ("solid", "dash", "dot", "dashdot")  # the second sign beside the colour, in the same order
-DASH_SIGNS = ("━", "╍", "┅", "┉")  # the dashes in a legend
-SYMBOLS = ("circle", "square", "diamond", "triangle-up")
+SERIES = (  # colour, dash and symbol of the series of a figure: no two differ by colour alone
+    (BLUE, "solid", "circle"),
+    (VERMILION, "dash", "square"),
+    (GREEN, "dot", "diamond"),
+    (PINK, "dashdot", "triangle-up"),
+)
+COLOURS = tuple(colour for colour, _, _ in SERIES)
+SERIES_BESIDE_GREEN = (  # the same beside a reference, which is green
+    (BLUE, "solid", "circle"),
+    (VERMILION, "dash", "square"),
+    (PINK, "dot", "diamond"),
+    (GREY, "dashdot", "triangle-up"),
+)
+PROVENANCE = {  # where a number is from, by shape and by colour: the symbol, its colour
+    "modelled": ("square", BLUE),
+    "published": ("diamond-open", VERMILION),
+    "measured": ("circle", GREEN),
+}
 
 NORMAL_RANGE = "rgba(0,114,178,.10)"
 SUBNORMAL_RANGE = "rgba(230,159,0,.22)"
@@ -132,7 +141,7 @@ def apply_style(
         alt: one or two full sentences with the numbers, for those who cannot see the figure; stored in
             ``layout.meta["alt"]``.
         title: the point that the figure makes, short (a narrow screen does not wrap it).
-        subtitle: a smaller second line: what was counted, or the legend of the colours (:func:`legend`).
+        subtitle: a smaller second line: what was counted, or the legend (:func:`lplab.figures.legend.legend`).
         height: in pixels, 260 to 400 unless the figure has many rows.
         legend: whether room for a horizontal legend is needed above the plot.
         margin: l, r, t or b in pixels, where a figure needs others.
@@ -182,15 +191,6 @@ def style_layout(
     }
 
 
-def legend(*entries: tuple[str, str, str]) -> str:
-    """A legend in a subtitle: (colour, sign, word) each; it stays on one line where plotly's legend would wrap.
-
-    >>> legend((BLUE, "┃", "normal"))
-    "<span style='color:#0072B2'>┃</span> normal"
-    """
-    return "    ".join(f"<span style='color:{colour}'>{sign}</span> {word}" for colour, sign, word in entries)
-
-
 def themed(fig: go.Figure, theme: str) -> go.Figure:
     """A copy with the background and the ink of one theme, "light" or "dark"; "clear" leaves both as they are.
 
@@ -205,82 +205,3 @@ def themed(fig: go.Figure, theme: str) -> go.Figure:
         copy.update_layout(paper_bgcolor=background, font_color=ink)
         copy.update_traces(cells_font_color=ink, header_font_color=ink, selector={"type": "table"})
     return copy
-
-
-def line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
-    """A reference line without hover text: a staircase, a diagonal. Without points it is hidden."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": x,
-        "y": y,
-        "line": {"width": 1.5, "color": colour, "dash": dash},
-        "hoverinfo": "skip",
-        "visible": bool(len(x)),
-    }
-
-
-def note(text: str, *, x: float = 1, y: float = 1, **more: Any) -> dict[str, Any]:
-    """An annotation in the plot's own coordinates (0 to 1), right-aligned at its edge by default."""
-    return {
-        "text": text,
-        "xref": "paper",
-        "yref": "paper",
-        "x": x,
-        "y": y,
-        "xanchor": "right",
-        "yanchor": "bottom",
-    } | more
-
-
-def region(low: float, high: float, fill: str, *, axis: str = "") -> dict[str, Any]:
-    """A shaded range of x as a shape below the data, over the height of the panel with y axis ``axis`` ("", "2" …)."""
-    return {
-        "type": "rect",
-        "layer": "below",
-        "line": {"width": 0},
-        "fillcolor": fill,
-        "xref": "x",
-        "x0": low,
-        "x1": high,
-        "yref": f"y{axis} domain",
-        "y0": 0,
-        "y1": 1,
-        "visible": bool(high > low),
-    }
-
-
-def region_names(
-    regions: list[tuple[str, float, float]], span: float, top: float, *, axis: str = "", visible: bool = True
-) -> dict[str, Any]:
-    """The names of shaded ranges, at their top: one text trace, as annotations take a browser a millisecond each.
-
-    Args:
-        regions: name, start and end of each; one narrower than a tenth of ``span`` stays without a name.
-        span: length of the x axis.
-        top: upper end of the y axis.
-        axis: of the y axis: "", "2" ...
-        visible: False for a figure that has the ranges only in another state.
-
-    >>> region_names([("to zero", 0, 4), ("subnormal", 4, 4.5)], 10, 1.0)["text"].tolist()
-    ['to zero', '']
-    """
-    names = []
-    for text, low, high in regions:
-        short = text.replace("subnormal", "sub-<br>normal") if high - low < 0.16 * span else text
-        names.append(short if high - low >= 0.1 * span else "")
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "name": "names of the ranges",
-        "x": np.array([(low + high) / 2 for _, low, high in regions]),
-        "y": np.full(len(regions), 0.97 * top),
-        "yaxis": f"y{axis}",
-        "text": np.array(names, dtype=str),
-        "textposition": "bottom center",
-        "textfont": {"size": NOTE},
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "visible": visible,
-    }

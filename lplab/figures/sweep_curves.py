@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
-from lplab.figures.scaling import STYLES, ScalingCurve, scaling
+from lplab.figures import style
+from lplab.figures.scaling import ScalingCurve, scaling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,9 +40,9 @@ def sweep_curves(frame: pd.DataFrame, *, title: str = "", height: int = 0) -> go
     for key, part in groups:
         part = part.sort_values("devices")
         name = ", ".join(_text(axis, value) for axis, value in zip(axes, key, strict=True)) or "this design"
-        trace_style = _family(str(part["compressor"].iloc[0])) if len(groups) > len(STYLES) else None
+        trace_style = _family(str(part["compressor"].iloc[0])) if len(groups) > len(style.SERIES_BESIDE_GREEN) else None
         curves.append(ScalingCurve(name, part["devices"], part["efficiency"], trace_style))
-    many = len(curves) > len(STYLES)
+    many = len(curves) > len(style.SERIES_BESIDE_GREEN)
     return scaling(
         curves,
         families=FAMILIES if many else (),

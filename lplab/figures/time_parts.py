@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import legend
 from lplab.hardware.layer_times import PARTS, LayerTimes
 from lplab.hardware.units import duration
 
@@ -49,13 +50,13 @@ def time_parts(
     >>> time_parts(rows).layout.meta["title"]
     '4 bits is 1.8 times as fast as 16 bits'
     """
-    axis, names = style.row_axis(rows, chosen), list(rows)
+    row_axis, names = axes.row_axis(rows, chosen), list(rows)
     if unknown := [part for row in rows.values() for part in row if part not in PARTS]:
         raise ValueError(f"unknown part {unknown[0]!r}; allowed: {', '.join(PARTS)}")
     totals = np.array([sum(row.values()) for row in rows.values()])
     end = 1.22 * (most or float(totals.max()) or 1.0)
     factor, unit = _unit(end)
-    y = axis["tickvals"]
+    y = row_axis["tickvals"]
     data = [_bar(part, [row.get(part, 0.0) for row in rows.values()], names, totals, y, factor, unit) for part in PARTS]
     data.append(_texts(rows, totals, y, end, factor))
     text = title or f"{names[-1]} takes no time"
@@ -64,15 +65,15 @@ def time_parts(
     layout = {
         "barmode": "stack",
         "bargap": 0.3,
-        "xaxis": {"range": [0, end * factor], "title": {"text": f"{what} ({unit}), modelled"}, "nticks": 6},
-        "yaxis": axis,
+        "xaxis": axes.axis(0, end * factor, f"{what} ({unit}), modelled", nticks=6),
+        "yaxis": row_axis,
     }
     each = "; ".join(_shares(*row) for row in rows.items() if sum(row[1].values()) > 0)
     return style.apply_style(
         style.figure(data, layout),
         alt=f"Modelled {what} by part. {each}. {text}.",
         title=text,
-        subtitle=style.legend(*((colour, sign, word) for word, colour, sign, _ in _STYLES.values())),
+        subtitle=legend(*((colour, sign, word) for word, colour, sign, _ in _STYLES.values())),
         height=height or 130 + 40 * len(rows),
         l=128,
         t=66,
@@ -140,22 +141,14 @@ def _bar(
     values = np.array(seconds)
     shares = np.divide(values, totals, out=np.zeros_like(values), where=totals > 0)
     marker = {"color": colour, "line": {"width": 0}} | ({"pattern": pattern} if pattern else {})
-    return {
-        "type": "bar",
-        "name": word,
-        "orientation": "h",
-        "x": values * factor,
-        "y": y,
-        "marker": marker,
-        "customdata": np.stack([np.array(names, dtype=object), shares * 100], axis=1),
-        "hovertemplate": f"%{{customdata[0]}}, modelled<br>{word}  %{{x:.4g}} {unit}<br>"
-        "share  %{customdata[1]:.3g} %<extra></extra>",
-    }
+    numbers = np.stack([np.array(names, dtype=object), shares * 100], axis=1)
+    hover = f"%{{customdata[0]}}, modelled<br>{{name}}  %{{x:.4g}} {unit}<br>share  %{{customdata[1]:.3g}} %"
+    return traces.bars(word, values * factor, y, marker, hover, orientation="h", customdata=numbers)
 
 
 def _texts(
     rows: Mapping[str, Mapping[str, float]], totals: np.ndarray, y: np.ndarray, end: float, factor: float
-) -> Any:
+) -> dict[str, Any]:
     """Shares in the bars that have room for them, totals behind: one trace, as text in each bar is slow to draw."""
     result: list[tuple[float, float, str, str, str]] = []
     for row, total, height in zip(rows.values(), totals.tolist(), y.tolist(), strict=True):
@@ -171,15 +164,12 @@ def _texts(
         result.append((total, height, " " + duration(total), "middle right", style.INK))
     x, heights, words, places, colours = zip(*result, strict=True)
     sizes = [style.NOTE if colour == style.INK else style.BODY for colour in colours]
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "name": "shares and totals",
-        "x": np.array(x) * factor,
-        "y": np.array(heights),
-        "text": np.array(words, dtype=str),
-        "textposition": np.array(places, dtype=str),
-        "textfont": {"size": np.array(sizes), "color": np.array(colours, dtype=str)},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    return traces.words(
+        "shares and totals",
+        np.array(x) * factor,
+        np.array(heights),
+        words,
+        np.array(places, dtype=str),
+        textfont={"size": np.array(sizes), "color": np.array(colours, dtype=str)},
+        showlegend=False,
+    )

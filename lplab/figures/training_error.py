@@ -11,17 +11,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.legend import entry, legend
 
 ERRORS = (0.8, 100.0)  # percent, the ends of the logarithmic axis; what is below lies on its lower end
 TICKS = (1, 2, 5, 10, 20, 50, 100)
 BITS_TITLE = "fraction bits of the weights (FL)"
-STYLES = (  # colour, dash, symbol, sign in the legend; green is for floating point
-    (style.BLUE, "solid", "circle", "●"),
-    (style.VERMILION, "dash", "square", "■"),
-    (style.PINK, "dot", "diamond", "◆"),
-    (style.GREY, "dashdot", "triangle-up", "▲"),
-)
 
 _KEYS = 3  # entries of the legend on a line
 _TOP, _TITLE_DOWN = 82, 28  # pixels: the margin above the plot, and where in it the title hangs
@@ -93,17 +88,18 @@ def training_error(
     _check(curves)
     low, high = bits
     floating = np.asarray(baseline, np.float64).ravel()
-    data = [*_band(floating, low, high)]
-    for i, curve in enumerate(curves):
-        data += [_points(curve, i, len(curves)), _line(curve, i, "fraction bits")]
+    band = _band(floating, low, high)
+    points = [_points(curve, i, len(curves)) for i, curve in enumerate(curves)]
+    lines = [_line(curve, i, "fraction bits") for i, curve in enumerate(curves)]
+    shown = [line for line in lines if line["visible"]] + ([band[-1]] if len(floating) else [])
     layout = _layout(low - 0.5, high + 0.5, BITS_TITLE, note)
     layout["xaxis"] |= {"dtick": 1, "tick0": low}
     layout["shapes"] = [mark(low if marked_bits is None else marked_bits, marked_bits is not None)]
     return _finish(
-        style.figure(data, layout),
+        style.figure([*band, *(trace for pair in zip(points, lines, strict=True) for trace in pair)], layout),
         alt=_alt(curves, floating),
         title=title or _title(curves, marked_bits),
-        subtitle=_legend(curves, len(floating) > 0, [trace_style[3] for trace_style in STYLES]),
+        subtitle=legend(*map(entry, shown), per_line=_KEYS),
         height=height,
         b=66 if note else 48,
     )
@@ -125,19 +121,22 @@ def training_epochs(
     'After 2 of 60 epochs: stochastic 20 %'
     """
     _check(curves)
-    data = [_line(curve, i, "epoch", markers=False) for i, curve in enumerate(curves)]
-    line = _line(baseline or Curve("floating point", [], []), 0, "epoch", markers=False)
-    data.append(line | {"line": {"width": 1.5, "color": style.GREEN, "dash": "solid"}, "visible": baseline is not None})
+    lines = [_line(curve, i, "epoch", mode="lines") for i, curve in enumerate(curves)]
+    there, look = baseline is not None, traces.stroke(style.GREEN, 1.5, "solid")
+    floating = _line(baseline or Curve("floating point", [], []), 0, "epoch", mode="lines")
+    floating |= {"line": look, "visible": there}
+    entries = [entry(line) for line in lines if line["visible"]]
+    entries += [entry(floating, "floating point")] if there else []
     done = max((int(curve.x[-1]) for curve in curves if len(curve.x)), default=0)
     everyone = [*curves, *([baseline] if baseline else [])]
     now = [f"{c.name} {error_text(c.medians[-1])}" for c in everyone if len(c.x)]
     text = f"After {done} of {epochs} epochs: {', '.join(now)}" if now else "Not started yet"
     layout = _layout(0, epochs + 0.5, "epoch", "")
     return _finish(
-        style.figure(data, layout),
+        style.figure([*lines, floating], layout),
         alt=f"Test error over the epochs of a training. {text}.",
         title=title or text,
-        subtitle=_legend(curves, baseline is not None, style.DASH_SIGNS),
+        subtitle=legend(*entries, per_line=_KEYS),
         height=height,
     )
 
@@ -152,83 +151,60 @@ def error_text(percent: float) -> str:
 
 
 def _check(curves: Sequence[Curve]) -> None:
-    if len(curves) > len(STYLES):
-        raise ValueError(f"at most {len(STYLES)} curves can share a figure, got {len(curves)}")
+    if len(curves) > len(style.SERIES_BESIDE_GREEN):
+        raise ValueError(f"at most {len(style.SERIES_BESIDE_GREEN)} curves can share a figure, got {len(curves)}")
 
 
 def _band(floating: np.ndarray, low: float, high: float) -> list[dict[str, Any]]:
     """The range of floating point over all seeds, and its median."""
-    ends = np.array([low - 0.5, high + 0.5])
-    there = len(floating) > 0
+    ends, there = np.array([low - 0.5, high + 0.5]), len(floating) > 0
     least, middle, most = (np.full(2, f(floating)) if there else np.ones(2) for f in (np.min, np.median, np.max))
-    common = {"type": "scatter", "mode": "lines", "x": ends, "visible": there}
+    none, median = {"width": 0}, traces.stroke(style.GREEN, 2)
+    filled = {"fill": "tonexty", "fillcolor": "rgba(0,158,115,.18)"}
     return [
-        common | {"name": "least", "y": least, "line": {"width": 0}, "hoverinfo": "skip"},
-        common
-        | {"name": "floating point, all seeds", "y": most, "fill": "tonexty", "fillcolor": "rgba(0,158,115,.18)"}
-        | {"line": {"width": 0}, "hoverinfo": "skip"},
-        common
-        | {"name": "floating point", "y": middle, "line": {"width": 2, "color": style.GREEN}}
-        | {"hovertemplate": "floating point<br>median  %{y:.3g} %<extra></extra>"},
+        traces.line("least", ends, least, none, visible=there),
+        traces.line("floating point, all seeds", ends, most, none, visible=there, **filled),
+        traces.line("floating point", ends, middle, median, "{name}<br>median  %{y:.3g} %", visible=there),
     ]
 
 
 def _points(curve: Curve, i: int, curves: int) -> dict[str, Any]:
     """All seeds, beside each other rule's: a small shift to the side keeps symbols apart."""
-    colour, _, symbol, _ = STYLES[i]
+    colour, _, symbol = style.SERIES_BESIDE_GREEN[i]
     seeds = curve.errors.shape[1]
-    x = np.repeat(curve.x + 0.13 * (i - (curves - 1) / 2), seeds)
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"{curve.name}, each seed",
-        "x": x,
-        "y": np.maximum(curve.errors.ravel(), ERRORS[0]),
-        "marker": {"symbol": symbol, "size": 5, "color": colour, "opacity": 0.55},
-        "visible": curve.shown,
-        "customdata": np.repeat(curve.x, seeds),
-        "hovertemplate": f"{curve.name}, one seed<br>FL     %{{customdata}}<br>error  %{{y:.3g}} %<extra></extra>",
-    }
+    return traces.points(
+        f"{curve.name}, each seed",
+        np.repeat(curve.x + 0.13 * (i - (curves - 1) / 2), seeds),
+        np.maximum(curve.errors.ravel(), ERRORS[0]),
+        traces.marker(symbol, 5, colour, opacity=0.55),
+        f"{curve.name}, one seed<br>FL     %{{customdata}}<br>error  %{{y:.3g}} %",
+        visible=curve.shown,
+        customdata=np.repeat(curve.x, seeds),
+    )
 
 
-def _line(curve: Curve, i: int, what: str, *, markers: bool = True) -> dict[str, Any]:
-    colour, dash, symbol, _ = STYLES[i]
-    return {
-        "type": "scatter",
-        "mode": "lines+markers" if markers else "lines",
-        "name": curve.name,
-        "x": curve.x,
-        "y": np.maximum(curve.medians, ERRORS[0]),
-        "line": {"width": 2, "color": colour, "dash": dash},
-        "marker": {"symbol": symbol, "size": 9, "color": colour},
-        "visible": curve.shown,
-        "hovertemplate": f"{curve.name}<br>{what}  %{{x}}<br>error  %{{y:.3g}} %<extra></extra>",
-    }
+def _line(curve: Curve, i: int, what: str, **more: Any) -> dict[str, Any]:
+    colour, dash, symbol = style.SERIES_BESIDE_GREEN[i]
+    look = traces.stroke(colour, 2, dash), traces.marker(symbol, 9, colour)
+    hover = f"{{name}}<br>{what}  %{{x}}<br>error  %{{y:.3g}} %"
+    y = np.maximum(curve.medians, ERRORS[0])
+    return traces.curve(curve.name, curve.x, y, *look, hover, visible=curve.shown, **more)
 
 
 def _layout(left: float, right: float, x_title: str, note: str) -> dict[str, Any]:
     low, high = (math.log10(end) for end in ERRORS)
-    below = style.note(note, x=0, y=0, xanchor="left", yanchor="top", yshift=-44) if note else None
+    below = shapes.note(note, x=0, y=0, xanchor="left", yanchor="top", yshift=-44) if note else None
+    ticks = axes.ticks(np.array(TICKS, np.float64), map(str, TICKS))
     return {
-        "xaxis": {"range": [left, right], "title": {"text": x_title}},
-        "yaxis": {
-            "type": "log",
-            "range": [low, high + 0.02],
-            "tickvals": np.array(TICKS, np.float64),
-            "ticktext": np.array([str(t) for t in TICKS], dtype=str),
-            "title": {"text": "test error (%, logarithmic)"},
-        },
+        "xaxis": axes.axis(left, right, x_title),
+        "yaxis": axes.axis(low, high + 0.02, "test error (%, logarithmic)", type="log", **ticks),
         "annotations": [below] if below else [],
     }
 
 
 def mark(bits: float, visible: bool) -> dict[str, Any]:
     """A vertical dotted line at some fraction bits, as a shape."""
-    trace_style = {"color": style.GREY, "width": 1.5, "dash": "dot"}
-    return {"type": "line", "x0": bits, "x1": bits, "yref": "y domain", "y0": 0, "y1": 1, "line": trace_style} | {
-        "layer": "below",
-        "visible": visible,
-    }
+    return shapes.upright(bits, layer="below", visible=visible)
 
 
 def _finish(fig: go.Figure, *, height: int, **words_and_margin: Any) -> go.Figure:
@@ -236,13 +212,6 @@ def _finish(fig: go.Figure, *, height: int, **words_and_margin: Any) -> go.Figur
     style.apply_style(fig, height=height, t=_TOP, **words_and_margin)
     style.as_plain_dicts(fig)[1]["title"]["y"] = 1 - _TITLE_DOWN / height
     return fig
-
-
-def _legend(curves: Sequence[Curve], floating: bool, signs: Sequence[str]) -> str:
-    """The legend on two lines, as five entries do not fit beside one another on a narrow screen."""
-    entries = [(STYLES[i][0], signs[i], curve.name) for i, curve in enumerate(curves) if curve.shown]
-    entries += [(style.GREEN, "━", "floating point")] if floating else []
-    return "<br>".join(style.legend(*entries[i : i + _KEYS]) for i in range(0, len(entries), _KEYS))
 
 
 def _at(curve: Curve, bits: float) -> float:

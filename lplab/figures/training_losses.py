@@ -8,12 +8,13 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
 from lplab.figures.training_error import BITS_TITLE, mark
 
-STYLES = (  # name, colour, dash, symbol, sign in the legend
-    ("updates lost", style.VERMILION, "solid", "circle", "●"),
-    ("outputs saturated", style.BLUE, "dash", "square", "■"),
+STYLES = (  # name, colour, dash, symbol
+    ("updates lost", style.VERMILION, "solid", "circle"),
+    ("outputs saturated", style.BLUE, "dash", "square"),
 )
 
 
@@ -51,31 +52,27 @@ def training_losses(
         raise ValueError(
             f"lost and saturated must be [n, seeds] for {len(x)} fraction bits, got {[p.shape for p in shares]}"
         )
-    data: list[dict[str, Any]] = []
-    for (name, colour, dash, symbol, _), part in zip(STYLES, shares, strict=True):
-        data += _curve(name, x, part, colour, dash, symbol)
+    data = [trace for look, part in zip(STYLES, shares, strict=True) for trace in _curve(x, part, *look)]
     low, high = bits_shown
     layout = {
-        "xaxis": {"range": [low - 0.5, high + 0.5], "dtick": 1, "tick0": low, "title": {"text": BITS_TITLE}},
-        "yaxis": {"range": [-3, 103], "tickvals": np.arange(0, 101, 25), "title": {"text": "share (%)"}},
+        "xaxis": axes.axis(low - 0.5, high + 0.5, BITS_TITLE, dtick=1, tick0=low),
+        "yaxis": axes.axis(-3, 103, "share (%)", tickvals=np.arange(0, 101, 25)),
         "shapes": [mark(low if marked_bits is None else marked_bits, marked_bits is not None)],
     }
     lost_median, saturated_median = (np.median(part, axis=1) / 100 for part in shares)
     title, alt = _words(x, lost_median, saturated_median, rule)
-    subtitle = style.legend(*((colour, sign, name) for name, colour, _, _, sign in STYLES))
-    return style.apply_style(style.figure(data, layout), alt=alt, title=title, subtitle=subtitle, height=height)
+    return style.apply_style(
+        style.figure(data, layout), alt=alt, title=title, subtitle=legend(*map(entry, data[1::2])), height=height
+    )
 
 
-def _curve(name: str, x: np.ndarray, part: np.ndarray, colour: str, dash: str, symbol: str) -> list[dict[str, Any]]:
-    common = {"type": "scatter", "hovertemplate": f"{name}<br>FL     %{{x}}<br>share  %{{y:.3g}} %<extra></extra>"}
+def _curve(x: np.ndarray, part: np.ndarray, name: str, colour: str, dash: str, symbol: str) -> list[dict[str, Any]]:
+    hover = f"{name}<br>FL     %{{x}}<br>share  %{{y:.3g}} %"
+    seeds, point = traces.marker(symbol, 5, colour, opacity=0.45), traces.marker(symbol, 8, colour)
+    line = traces.stroke(colour, 2, dash)
     return [
-        common
-        | {"mode": "markers", "name": f"{name}, each seed", "x": np.repeat(x, part.shape[1]), "y": part.ravel()}
-        | {"marker": {"symbol": symbol, "size": 5, "color": colour, "opacity": 0.45}},
-        common
-        | {"mode": "lines+markers", "name": name, "x": x, "y": np.median(part, axis=1)}
-        | {"line": {"width": 2, "color": colour, "dash": dash}}
-        | {"marker": {"symbol": symbol, "size": 8, "color": colour}},
+        traces.points(f"{name}, each seed", np.repeat(x, part.shape[1]), part.ravel(), seeds, hover),
+        traces.curve(name, x, np.median(part, axis=1), line, point, hover),
     ]
 
 

@@ -24,7 +24,13 @@ from lplab.training.fixed_point.convert import LABELS, ROUNDINGS, ConversionCoun
 from lplab.training.fixed_point.training import digits_split, train_epochs, train_fixed_point, train_in_lockstep
 
 if TYPE_CHECKING:
-    from lplab.training.emulation.conversion import dequantize_model, float32, quantize_model
+    from lplab.training.emulation.checkpoint_state import (
+        MissingQuantizerState,
+        load_quantizer_state,
+        quantizer_state,
+    )
+    from lplab.training.emulation.conversion import RoundsNothing, dequantize_model, float32, quantize_model
+    from lplab.training.emulation.recipe_report import RecipeReport, ReportRow, recipe_report
     from lplab.training.inference import (
         compare,
         inference_recipe,
@@ -58,7 +64,9 @@ _OLD_NAMES = {
 }
 """Names of earlier versions, which still work, and their current names."""
 _MODULES = {
-    "emulation.conversion": ("dequantize_model", "float32", "quantize_model"),
+    "emulation.checkpoint_state": ("MissingQuantizerState", "load_quantizer_state", "quantizer_state"),
+    "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model"),
+    "emulation.recipe_report": ("RecipeReport", "ReportRow", "recipe_report"),
     "inference": ("compare", "inference_recipe", "quantize_for_inference", "retune_batchnorm", "sensitivity"),
     "loop": ("tasks",),
     "loop.batches": ("Batches", "SequenceBatches"),
@@ -90,11 +98,15 @@ __all__ = [
     "FixedPointResult",
     "LayerRules",
     "LearnedClip",
+    "MissingQuantizerState",
     "PerLayerGradScale",
     "QuantSpec",
     "Recipe",
+    "RecipeReport",
     "Record",
     "Recorder",
+    "ReportRow",
+    "RoundsNothing",
     "SequenceBatches",
     "Step",
     "Trainer",
@@ -107,9 +119,12 @@ __all__ = [
     "gradient_projection",
     "gradients_only",
     "inference_recipe",
+    "load_quantizer_state",
     "make_optimizer",
     "quantize_for_inference",
     "quantize_model",
+    "quantizer_state",
+    "recipe_report",
     "recipes",
     "retune_batchnorm",
     "sensitivity",

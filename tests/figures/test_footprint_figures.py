@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lplab import figures
-from lplab.figures import provenance
+from lplab.figures import style, traces
 from lplab.hardware import footprint
 from lplab.hardware.footprint import Energy, runs
 
@@ -73,8 +73,8 @@ def test_a_round_is_computing_receiving_sending():
 
 
 def test_kinds_of_numbers_differ_in_shape_and_word():
-    symbols = {provenance.marker(kind)["symbol"] for kind in provenance.STYLES}
-    assert len(symbols) == 3 and set(provenance.STYLES) == {"modelled", "published", "measured"}
+    symbols = {traces.provenance(kind, 11)["symbol"] for kind in style.PROVENANCE}
+    assert len(symbols) == 3 and set(style.PROVENANCE) == {"modelled", "published", "measured"}
 
 
 @pytest.mark.parametrize(

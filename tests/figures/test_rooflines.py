@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lplab import figures
-from lplab.figures import lazy_figure, provenance, style
+from lplab.figures import lazy_figure, style
 from lplab.figures.roofline import Mark, Products, Roof
 from lplab.figures.time_parts import by_layer
 from lplab.hardware import compute
@@ -96,7 +96,7 @@ def test_the_multiplier_goes_through_what_was_published():
             at = list(alone.x).index(bits)
             assert alone.y[at] == pytest.approx(theirs.y[list(theirs.x).index(bits)])
         assert np.all(trace(fig, "with its sum").y > alone.y)
-        assert theirs.marker.symbol == provenance.STYLES["published"][1]
+        assert theirs.marker.symbol == style.PROVENANCE["published"][0]
     assert "the whole 37 %" in figures.multiplier_cost("energy").layout.meta["title"]
     chunked = figures.multiplier_cost("area", "dlfloat16")
     assert chunked.layout.meta["title"].startswith("Sums in dlfloat16")

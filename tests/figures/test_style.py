@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from lplab import figures, number_text
-from lplab.figures import style
+from lplab.figures import axes, shapes, style, traces
 
 
 def luminance(colour: str) -> float:
@@ -43,7 +43,8 @@ def test_finish_wants_sentences() -> None:
 
 
 def test_every_series_has_a_second_sign() -> None:
-    assert len(set(style.DASHES)) == len(set(style.SYMBOLS)) == len(style.COLOURS)
+    for series in (style.SERIES, style.SERIES_BESIDE_GREEN):
+        assert [len(set(signs)) for signs in zip(*series, strict=True)] == [len(style.COLOURS)] * 3
     looks = style.OUTCOME_STYLES.values()
     assert len({(look["color"], look.get("pattern", {}).get("shape")) for look in looks}) == len(looks)
     assert len({look.get("pattern", {}).get("shape") for look in looks}) == len(looks)
@@ -51,7 +52,7 @@ def test_every_series_has_a_second_sign() -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(-3, 5), (-30, 12), (-150, 128), (0, 1), (-1074, 1024)])
 def test_power_ticks_fit_and_are_few(low: float, high: float) -> None:
-    positions, labels = style.power_ticks(low, high)
+    positions, labels = axes.power_ticks(low, high)
     assert 1 <= len(positions) == len(labels) <= 8
     assert positions[0] >= low and positions[-1] <= high
     assert "-" not in "".join(labels.tolist())
@@ -79,11 +80,11 @@ def test_themed_is_a_copy(theme: str) -> None:
 
 
 def test_region_is_hidden_when_empty() -> None:
-    assert not style.region(2.0, 2.0, style.LOST_RANGE)["visible"]
+    assert not shapes.region(2.0, 2.0, style.LOST_RANGE)["visible"]
 
 
 def test_names_of_narrow_ranges_are_left_out() -> None:
-    names = style.region_names([("x", 0, 1), ("x", 0, 2), ("subnormal", 4, 5.5)], 11, 1.0)
+    names = traces.region_names([("x", 0, 1), ("x", 0, 2), ("subnormal", 4, 5.5)], 11, 1.0)
     assert names["text"].tolist() == ["", "x", "sub-<br>normal"] and names["x"].tolist() == [0.5, 1.0, 4.75]
 
 
@@ -113,7 +114,7 @@ def test_dress_is_valid() -> None:
     ids=lambda fig: fig.layout.meta["title"],
 )
 def test_a_dashed_line_has_its_dash_in_the_key(fig) -> None:
-    signs = {sign: dash for dash, sign in zip(style.DASHES, style.DASH_SIGNS, strict=True)}
+    signs = {"━": "solid", "╍": "dash", "┅": "dot", "┉": "dashdot"}
     result = re.findall(r"color:(#\w+)'>(.)</span>", fig.layout.meta["subtitle"])
     keyed = [(colour, signs[sign]) for colour, sign in result if sign in signs]
     lines = {(trace.line.color, trace.line.dash or "solid") for trace in fig.data if "lines" in (trace.mode or "")}

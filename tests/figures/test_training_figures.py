@@ -5,7 +5,7 @@ import pytest
 
 from lplab import figures
 from lplab.figures import Curve, style
-from lplab.figures.training_error import ERRORS, STYLES
+from lplab.figures.training_error import ERRORS
 
 BITS = [4, 6, 8]
 CURVES = [
@@ -27,7 +27,8 @@ def test_curves_differ_in_more_than_colour():
     fig = figures.training_error([Curve(f"rule {i}", BITS, CURVES[0].errors) for i in range(4)])
     lines = [trace for trace in fig.data if trace.mode == "lines+markers"]
     assert len({line.line.dash for line in lines}) == len({line.marker.symbol for line in lines}) == 4
-    assert len({look[0] for look in STYLES}) == 4 and style.GREEN not in {look[0] for look in STYLES}
+    colours = {colour for colour, _, _ in style.SERIES_BESIDE_GREEN}
+    assert len(colours) == 4 and style.GREEN not in colours and {line.line.color for line in lines} == colours
 
 
 def test_words_say_the_numbers():

@@ -145,6 +145,12 @@ class QuantizedOp:
 
     # -- state ------------------------------------------------------------------------------------------------
 
+    @property
+    def has_state(self) -> bool:
+        """Whether there is anything that a checkpoint must hold."""
+        is_scaled = self.scale is not None and (self.scale.is_set or bool(self.scale.votes))
+        return bool(self.calls) or is_scaled or self.clip_signed is not None
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must hold."""
         scale = self.scale.state_dict() if self.scale else None

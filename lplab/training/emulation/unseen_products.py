@@ -60,7 +60,7 @@ class UnseenProduct:
         layer: name of the module that computes it, "" for the model itself.
         operator: PyTorch's name of what is computed: "aten.mm".
         where: "forward", or "backward of F" where PyTorch, or a user's ``autograd.Function`` F, computes a gradient.
-        because: why it is not seen.
+        because: that it is not seen, and why.
     """
 
     layer: str
@@ -128,7 +128,7 @@ class ProductWatch(TorchDispatchMode):
             return
         if not rounds(self.emulation, self.emulation.name):
             return
-        because = "only functions of PyTorch that Python code calls, and that lplab knows, are seen"
+        because = "it is not seen: only functions of PyTorch that Python code calls, and that lplab knows, are"
         cure = "compute it by torch.matmul or other functions of PyTorch, called from Python, or "
         found = UnseenProduct(self.emulation.name, f"aten.{func._opname}", "forward", because)
         self._add(found, self.emulation.location, cure)
@@ -136,7 +136,7 @@ class ProductWatch(TorchDispatchMode):
     def _found_in_backward(self, func: Any, args: tuple, node: str) -> None:
         if not _has_real_numbers(args):
             return
-        because = "the operands of this gradient have no roles that a recipe could round"
+        because = "it is not seen: what a function computes for its own gradient has no roles that a recipe rounds"
         where = f"backward of {_function_of(node)}"
         cure = (
             ""

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from lplab import formats
 from lplab.training.emulation.conversion import emulation_of, float32, quantize_model
+from lplab.training.emulation.recipe_report import recipe_report
 from lplab.training.emulation.unseen_products import UnseenProductWarning, unseen_products
 from lplab.training.recipe.recipe import Recipe
 from tests.training.emulation.product_cases import (
@@ -66,7 +67,7 @@ class Spy(TorchDispatchMode):
 
 
 def spied(name):
-    """The emulation after a forward and a backward pass, and the spies of both."""
+    """The model after a forward and a backward pass, and the spies of both."""
     _, make, shape = CASES[name]
     torch.manual_seed(0)
     module = make()
@@ -79,7 +80,7 @@ def spied(name):
         outputs = [y for y in tree_leaves(model(x)) if isinstance(y, torch.Tensor) and y.requires_grad]
     with backward:
         torch.autograd.backward(outputs, [torch.randn_like(y) for y in outputs])
-    return emulation_of(model), forward, backward
+    return model, forward, backward
 
 
 def names_with(outcome):
@@ -94,16 +95,16 @@ def test_there_are_more_than_100_cases():
 def test_products_are_rounded(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnseenProductWarning)
-        emulation, forward, backward = spied(name)
+        model, forward, backward = spied(name)
     assert forward.products and backward.products
     assert not forward.off_grid and not backward.off_grid
-    assert not unseen_products(emulation)
+    assert not unseen_products(emulation_of(model))
 
 
 @pytest.mark.parametrize("name", names_with(NO_PRODUCT))
 def test_what_is_no_product_is_not_listed(name):
-    emulation, forward, backward = spied(name)
-    assert not forward.products and not backward.products and not unseen_products(emulation)
+    model, forward, backward = spied(name)
+    assert not forward.products and not backward.products and not unseen_products(emulation_of(model))
 
 
 @pytest.mark.parametrize("name", names_with(REFUSED))
@@ -115,14 +116,15 @@ def test_products_without_a_quantized_form_are_refused_with_a_cure(name):
 @pytest.mark.parametrize("name", names_with(LISTED))
 def test_products_that_are_not_seen_are_listed_and_warned_of(name):
     with pytest.warns(UnseenProductWarning, match="computed in float32, the recipe does not see it"):
-        emulation, forward, backward = spied(name)
-    listed = unseen_products(emulation)
+        model, forward, backward = spied(name)
+    listed = unseen_products(emulation_of(model))
     in_forward = {f"aten.{name}" for name in forward.off_grid}
     assert in_forward == {product.operator for product in listed if product.where == "forward"}
     if not in_forward:
         in_backward = {f"aten.{name}" for name in backward.off_grid}
         assert in_backward == {product.operator for product in listed if product.where.startswith("backward of ")}
-    assert all(str(product).startswith(f"not seen: {product.operator} in ") for product in listed)
+    rows = [row for row in recipe_report(model).rows if row.because.startswith("it is not seen: ")]
+    assert [(row.product, row.role, row.format) for row in rows] == [(p.where, p.operator, "float32") for p in listed]
 
 
 # ---- what else is watched, and when ----------------------------------------------------------------------------------

@@ -50,6 +50,22 @@ def test_switches_and_recording(tmp_path, capsys):
     assert recorder.series("layers.1", "weight")["step"].tolist() == [0, 10]
 
 
+def test_the_report_says_what_was_rounded(capsys):
+    words = ["--recipe", "int4_fp4_2020", "--set", "phases=single", "--model", "mlp", "--steps", "3", "--report"]
+    assert train(*words) == 0
+    lines = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    assert lines[0].startswith("int4_fp4_2020: ") and lines[0].endswith(" tensors are rounded")
+    weights = [line for line in lines if "SAWB 15 levels" in line]
+    assert weights and sum("radix4_fp4_even" in line for line in lines) == len(weights)
+    assert train(*words, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["report"]
+    assert {row["product"] for row in rows} == {"forward", "dx", "dw"}
+    assert {row["format"] for row in rows if row["layer"] == "layers.1" and row["role"] == "weight"} == {
+        "SAWB 15 levels"
+    }
+    assert all(bool(row["because"]) == (row["format"] == "float32") for row in rows)
+
+
 def test_divergence_ends_with_code_1_and_a_diagnosis(capsys):
     assert train("--recipe", "hfp8_2019", "--model", "mlp", "--steps", "40", "--lr", "1e4") == 1
     assert "step " in (output := capsys.readouterr().out) and "layers." in output
@@ -68,6 +84,7 @@ def test_divergence_ends_with_code_1_and_a_diagnosis(capsys):
     (["--model", "mlp", "--resume", "no.pt"], "there is no file no.pt"),
     (["--model", "mlp", "--save", "/no/such/folder/x.pt"], "there is no folder"),
     (["--model", "mlp", "--save", "."], ". is a folder; name a file in it"),
+    (["--model", "mlp", "--learners", "2", "--report"], "--report is about a recipe, and several learners train in"),
     (["--model", "mlp", "--record", "."], ". is a folder; name a file in it"),
 ])  # fmt: skip
 def test_bad_input_gets_one_line_and_code_2(words, message, capsys):
