@@ -355,7 +355,7 @@ def _operators(handlers: dict[Any, Handler]) -> dict[Any, Handler]:
     functions |= {name: getattr(torch.Tensor, name) for name in ("addmm_", "addmv_", "baddbmm_", "addbmm_", "addr_")}
     functions |= {"linear": functional.linear, "bilinear": functional.bilinear}
     functions |= {"scaled_dot_product_attention": functional.scaled_dot_product_attention}
-    found = {}
+    found: dict[Any, Handler] = {}
     for name, function in functions.items():
         operator = getattr(torch.ops.aten, name)
         overloads = (getattr(operator, overload) for overload in operator.overloads() if overload in ALIKE)

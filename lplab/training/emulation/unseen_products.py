@@ -173,7 +173,7 @@ class ProductWatch(TorchDispatchMode):
 def _may_compute_products(node: Any) -> bool:
     """Whether a node of the autograd graph may compute products in the backward pass, though it is none itself."""
     if isinstance(node, BackwardCFunction):
-        module: str = type(node)._forward_cls.__module__  # type: ignore[attr-defined]
+        module: str = type(node)._forward_cls.__module__
         return module.partition(".")[0] not in ("torch", "lplab")
     return node.name().startswith(SOLVERS)
 
