@@ -19,6 +19,9 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from lplab.training.emulation.model_state import Emulation, ModuleCall
 from lplab.training.emulation.op_handlers import HANDLERS
+from lplab.training.emulation.recomputation import draws_of
+
+_MODULE_CALL = nn.Module._call_impl.__code__
 
 
 class QuantizationMode(TorchFunctionMode):
@@ -52,7 +55,9 @@ class QuantizationMode(TorchFunctionMode):
         handler = HANDLERS.get(func)
         if handler is None or not self.emulation.enabled or self.is_left_behind():
             return func(*args, **(kwargs or {}))
-        return handler(self.emulation, func, args, kwargs or {})
+        emulation = self.emulation
+        emulation.thread.draws = draws_of(emulation, sys._getframe(1))
+        return handler(emulation, func, args, kwargs or {})
 
 
 class PreForwardHook:
@@ -79,6 +84,7 @@ class ForwardHook:
         if not thread.calls:
             thread.modes.pop().__exit__(None, None, None)
             thread.shared.clear()
+            thread.draws = None
 
 
 def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
@@ -86,18 +92,28 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
     thread = emulation.thread
     if thread.modes and thread.modes[-1].is_left_behind():
         _reset_after_interrupt(emulation)
+    frame = module_call(sys._getframe(2))
+    draws = draws_of(emulation, frame and frame.f_back)
     if not thread.calls:
-        if torch.is_grad_enabled():
+        # inside a reentrant checkpoint gradients are off in the forward pass, and the recomputation is no new step
+        if thread.again is None and (torch.is_grad_enabled() or draws is not None):
             for op in emulation.ops.values():
                 op.end_step()
         mode = QuantizationMode(emulation, None if torch.compiler.is_compiling() else sys._getframe(2))
         thread.modes.append(mode)
         mode.__enter__()
-    thread.calls.append(ModuleCall(name, module))
+    thread.calls.append(ModuleCall(name, module, draws=draws, frame=frame))
     if len(thread.calls) == 1 and not emulation.is_identity and any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
         raise RuntimeError(
             "torch.autocast is on, and a recipe decides formats itself; call the model outside of autocast"
         )
+
+
+def module_call(frame: FrameType | None) -> FrameType | None:
+    """The frame of the module call that runs a hook, or None."""
+    while frame is not None and frame.f_code is not _MODULE_CALL:
+        frame = frame.f_back
+    return frame
 
 
 def _reset_after_interrupt(emulation: Emulation) -> None:

@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
+from types import FrameType
 from typing import Any
 
 from torch import Tensor, nn
 
 from lplab.training.emulation import pact
-from lplab.training.emulation.quantized_op import QuantizedOp, Watcher
+from lplab.training.emulation.quantized_op import Draws, QuantizedOp, Watcher
 from lplab.training.recipe.recipe import LayerRules, Recipe
 
 
@@ -30,11 +31,15 @@ class ModuleCall:
     Attributes:
         name, module: the module.
         counts: products computed in this call so far, by kind.
+        draws: where random bits come from if the call is inside an activation checkpoint.
+        frame: of the call; None in a recomputation.
     """
 
     name: str
     module: nn.Module
     counts: dict[str, int] = field(default_factory=dict)
+    draws: Draws | None = None
+    frame: FrameType | None = None
 
 
 class ThreadState(threading.local):
@@ -44,12 +49,16 @@ class ThreadState(threading.local):
         calls: open calls of modules, the outermost first.
         modes: function modes that are switched on.
         shared: the last rounded input, and its rounded value.
+        draws: of the function that is running, if it is inside an activation checkpoint.
+        again: in the recomputation of an activation checkpoint, the draws of the forward pass.
     """
 
     def __init__(self) -> None:
         self.calls: list[ModuleCall] = []
         self.modes: list[Any] = []
         self.shared: list[Any] = []
+        self.draws: Draws | None = None
+        self.again: Draws | None = None
 
 
 class Emulation:
@@ -125,7 +134,7 @@ class Emulation:
             kinds = kinds if "product" in kinds else kinds | self.kinds.get(call.name, frozenset())
             self.ops[name] = QuantizedOp(name, kinds, self.rules_of(call.name, kinds), self.seed)
         op = self.ops[name]
-        op.watch, op.shared = self.watch, self.thread.shared
+        op.watch, op.shared, op.thread = self.watch, self.thread.shared, self.thread
         return op
 
     def rules_of(self, name: str, kinds: frozenset[str]) -> LayerRules:
