@@ -14,11 +14,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lplab.training.emulation.im2col_conv import convolution, convolution_backward
-from lplab.training.emulation.quantized_op import QuantizedOp, detach_view
+from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
 
 def rounded_input(x: Tensor, op: QuantizedOp) -> Tensor:
@@ -59,7 +58,7 @@ class Linear(torch.autograd.Function):
         return op.round("output", detach_view(y if bias is None else y + bias))
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """dx = dy · W, dW = dyᵀ · x, db = Σ dy."""
         (x, weight), op = ctx.saved_tensors, ctx.op
@@ -91,7 +90,7 @@ class Product(torch.autograd.Function):
         return op.round("output", detach_view(op.matmul(a, b)))
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """da = dy · bᵀ, db = aᵀ · dy, summed where an operand was broadcast."""
         (a, b), op = ctx.saved_tensors, ctx.op
@@ -128,7 +127,7 @@ class Convolution(torch.autograd.Function):
         return op.round("output", torch.ops.aten.convolution(x, weight, bias, *geometry))
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """One call of PyTorch's backward convolution where both products use the same dy, else two."""
         (x, weight), op = ctx.saved_tensors, ctx.op
@@ -171,7 +170,7 @@ class Bilinear(torch.autograd.Function):
         return op.round("output", detach_view(compute(a, b)))
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """The product is computed again to differentiate it. It is linear, so only its shape matters."""
         (a, b), op = ctx.saved_tensors, ctx.op

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from lplab.training.emulation.model_state import Emulation, ModuleCall
@@ -103,9 +104,27 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
         thread.modes.append(mode)
         mode.__enter__()
     thread.calls.append(ModuleCall(name, module, draws=draws, frame=frame))
-    if len(thread.calls) == 1 and not emulation.is_identity and any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
+    if len(thread.calls) == 1 and not emulation.is_identity:
+        _check_surroundings(emulation)
+
+
+def _check_surroundings(emulation: Emulation) -> None:
+    """Refuse tools of PyTorch that cannot see into a quantized function."""
+    if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
         raise RuntimeError(
             "torch.autocast is on, and a recipe decides formats itself; call the model outside of autocast"
+        )
+    if not emulation.enabled:
+        return
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise NotImplementedError(
+            "torch.func (vmap, grad, jacrev, …) cannot transform a model under a recipe: take torch.autograd.grad, one "
+            "example after the other, or call the model within `with lplab.training.float32(model):`"
+        )
+    if forward_ad._current_level >= 0:
+        raise NotImplementedError(
+            "forward-mode derivatives of a model under a recipe are not defined: take torch.autograd.grad, or call the "
+            "model within `with lplab.training.float32(model):`"
         )
 
 

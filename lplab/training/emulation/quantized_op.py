@@ -5,6 +5,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -212,6 +213,41 @@ def detach_view(x: Tensor) -> Tensor:
     return x.data if x._is_view() else x
 
 
+_SECOND = (
+    "second derivatives are not defined under a recipe; compute a gradient penalty in float32: "
+    "call the model within `with lplab.training.float32(model):`"
+)
+_BATCHED = (
+    "a backward pass under a recipe takes one gradient at a time: call torch.autograd.grad without is_grads_batched, "
+    "or call the model within `with lplab.training.float32(model):`"
+)
+
+
+def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare that the gradients of a ``backward`` have no derivatives: asking for one says what to do.
+
+    PyTorch's ``once_differentiable`` does so only where the incoming gradient has a graph itself. The result of a
+    product depends on its factors as well, so without this a part of a gradient penalty would be lost in silence.
+    """
+
+    @functools.wraps(backward)
+    def checked(ctx: Any, *gradients: Any) -> Any:
+        if any(isinstance(each, Tensor) and torch._C._functorch.is_legacy_batchedtensor(each) for each in gradients):
+            raise NotImplementedError(_BATCHED)
+        with torch.no_grad():
+            results = backward(ctx, *gradients)
+        return without_derivative(*results) if torch.is_grad_enabled() else results
+
+    return checked
+
+
+def without_derivative(*gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The same gradients, whose derivatives raise an error."""
+    error = torch._C._functions.DelayedError(_SECOND.encode(), len(gradients))
+    results = error(*(None if each is None else each.detach().requires_grad_() for each in gradients))
+    return results if isinstance(results, tuple) else (results,)
+
+
 class StraightThrough(torch.autograd.Function):
     """Round one operand of a product in the forward pass; pass the gradient on unchanged."""
 
@@ -232,10 +268,11 @@ def rounded_gradient(x: Tensor, op: QuantizedOp, role: str) -> Tensor:
     if not x.requires_grad:
         return x
 
-    def hook(gradient: Tensor) -> Tensor:
+    def hook(gradient: Tensor) -> Tensor | None:
         if op.scale is not None and role.startswith("output_gradient"):
             op.scale.vote(gradient)  # no product uses this gradient, so it is counted here
-        return op.round(role, gradient)
+        rounded = op.round(role, gradient)
+        return without_derivative(rounded)[0] if torch.is_grad_enabled() else rounded
 
     x.register_hook(hook)
     return x

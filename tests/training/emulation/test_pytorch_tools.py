@@ -127,3 +127,71 @@ def test_a_recomputation_on_another_path_is_refused():
     with pytest.raises(RuntimeError, match="takes another path than the forward pass did"):
         y.sum().backward()
     assert model(torch.ones(2, 4)).isfinite().all() and not emulation_of(model).thread.again
+
+
+# ---- derivatives of other kinds --------------------------------------------------------------------------------------
+
+
+X = torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(2))
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+@pytest.mark.parametrize("recipe", ["hfp8_2019", "pact_sawb_2019", ALL_RANDOM], ids=str)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_gradient_penalty_says_what_to_do_and_that_works(activation, recipe):
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(6, 5), ACTIVATIONS[activation](), nn.LayerNorm(5), nn.Linear(5, 1))
+    model = quantize_model(plain, recipe, first=None, last=None)
+    x = X.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="call the model within `with lplab.training.float32") as error:
+        gradient.norm().backward()
+    assert "\n" not in str(error.value)
+
+    def penalty(net):
+        (slope,) = torch.autograd.grad(net(x).sum(), x, create_graph=True)
+        return torch.autograd.grad(slope.norm(), net[0].weight)[0]
+
+    with float32(model):
+        assert torch.equal(penalty(model), penalty(plain))
+    (first,) = torch.autograd.grad(model(x).sum(), model[0].weight, create_graph=True)
+    assert first.isfinite().all()  # the first derivative alone needs no second one
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda model: torch.vmap(model)(X),
+        lambda model: torch.func.grad(lambda x: model(x).sum())(X),
+        lambda model: torch.func.jacrev(model)(X[:1]),
+        lambda model: torch.func.jvp(model, (X,), (X,)),
+        lambda model: torch.vmap(torch.func.grad(lambda x: model(x[None]).sum()))(X),
+    ],
+    ids=["vmap", "grad", "jacrev", "jvp", "gradients of each example"],
+)
+def test_transforms_say_what_to_do_and_that_works(transform):
+    plain = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2))
+    model = quantize_model(plain, "hfp8_2019")
+    with pytest.raises(NotImplementedError, match=r"call the model within `with lplab.training.float32\(model\)") as e:
+        transform(model)
+    assert "\n" not in str(e.value)
+    with float32(model):
+        found, expected = (torch.utils._pytree.tree_leaves(transform(each)) for each in (model, plain))
+    assert all(map(torch.equal, found, expected))
+    assert all(map(torch.equal, torch.utils._pytree.tree_leaves(transform(quantize_model(plain, "fp32"))), expected))
+    assert model(X).isfinite().all()  # nothing was left behind
+
+
+def test_forward_mode_and_batched_gradients_say_what_to_do():
+    model = quantize_model(nn.Linear(6, 2), "hfp8_2019")
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward-mode derivatives"):
+        model(torch.autograd.forward_ad.make_dual(X, X))
+    x = X.clone().requires_grad_()
+    with pytest.raises(NotImplementedError, match="takes one gradient at a time"):
+        torch.autograd.grad(model(x), x, torch.ones(2, 3, 4, 2), is_grads_batched=True)
+
+
+def test_functional_call_takes_other_weights():
+    model = quantize_model(nn.Linear(6, 2), "hfp8_2019", first=None, last=None)
+    weights = {name: 2 * p.detach() for name, p in model.named_parameters()}
+    assert torch.equal(torch.func.functional_call(model, weights, X), 2 * model(X))
