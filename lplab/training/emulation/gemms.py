@@ -41,6 +41,11 @@ def as_matrix_stack(x: Tensor) -> Tensor:
     return x.mT.contiguous().mT if x.stride(-2) == 1 else x.contiguous()
 
 
+def as_rows(x: Tensor) -> Tensor:
+    """A tensor as a matrix with the same last axis. The number of rows is given, as -1 is ambiguous if x is empty."""
+    return x.reshape(x.shape[:-1].numel(), x.shape[-1])
+
+
 class Linear(torch.autograd.Function):
     """y = x · Wᵀ + b for x [..., in] and W [out, in]."""
 
@@ -63,14 +68,13 @@ class Linear(torch.autograd.Function):
         """dx = dy · W, dW = dyᵀ · x, db = Σ dy."""
         (x, weight), op = ctx.saved_tensors, ctx.op
         for_dx, for_dw, for_db = ctx.needs_input_grad[:3]
-        db = dy.reshape(-1, dy.shape[-1]).sum(0) if for_db else None  # first, while dy is in the cache
+        db = as_rows(dy).sum(0) if for_db else None  # first, while dy is in the cache
         dy_dx, dy_dw = op.gradients(dy, for_dx, for_dw)
         dx = dw = None
         if dy_dx is not None:
             dx = op.round("input_gradient", op.matmul(dy_dx, weight))
         if dy_dw is not None:
-            rows = dy_dw.reshape(-1, dy_dw.shape[-1])
-            dw = op.round("weight_gradient", op.matmul(rows.t(), x.reshape(-1, x.shape[-1])))
+            dw = op.round("weight_gradient", op.matmul(as_rows(dy_dw).t(), as_rows(x)))
         return dx, dw, db, None, None
 
 

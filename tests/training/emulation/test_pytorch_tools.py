@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from lplab.formats import Rounding
+from lplab.arithmetic import Accumulator
+from lplab.formats import FloatFormat, Rounding
 from lplab.training import float32, quantize_model
 from lplab.training.emulation.conversion import emulation_of
 from lplab.training.recipe.quant_spec import QuantSpec
@@ -195,3 +196,61 @@ def test_functional_call_takes_other_weights():
     model = quantize_model(nn.Linear(6, 2), "hfp8_2019", first=None, last=None)
     weights = {name: 2 * p.detach() for name, p in model.named_parameters()}
     assert torch.equal(torch.func.functional_call(model, weights, X), 2 * model(X))
+
+
+# ---- nothing in a tensor ---------------------------------------------------------------------------------------------
+
+
+class Products(nn.Module):
+    """Products without a module of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 4))
+
+    def forward(self, x):
+        y = x @ self.weight + torch.addmm(x, x, self.weight) + functional.scaled_dot_product_attention(x, x, x)
+        return y + x[:, :0] @ self.weight[:0] + (x @ (x.mT @ x))
+
+
+EMPTY = {
+    "no example": (lambda: nn.Linear(6, 4), (0, 6)),
+    "no sequence": (lambda: nn.Linear(6, 4), (2, 0, 6)),
+    "no inputs": (lambda: nn.Linear(0, 4), (3, 0)),
+    "no outputs": (lambda: nn.Linear(4, 0), (3, 4)),
+    "conv1d": (lambda: nn.Conv1d(4, 4, 3, groups=2), (0, 4, 8)),
+    "conv2d": (lambda: nn.Conv2d(3, 4, 3, padding=1), (0, 3, 8, 8)),
+    "lstm": (lambda: nn.LSTM(4, 4, batch_first=True), (0, 5, 4)),
+    "gru": (lambda: nn.GRU(4, 3, 2, bidirectional=True), (5, 0, 4)),
+    "gru cell": (lambda: nn.GRUCell(4, 3), (0, 4)),
+    "layer norm": (lambda: nn.LayerNorm(4), (0, 4)),
+    "products": (Products, (0, 4)),
+}
+EMPTY_RECIPES = {
+    "hfp8_2019": "hfp8_2019",
+    "int4_fp4_2020": "int4_fp4_2020",
+    "luq_2022": "luq_2022",
+    "blocks": Recipe(**dict.fromkeys(("weight", "activation", "output", "output_gradient_dw"), QuantSpec("mxfp8_e4m3"))),
+    "accumulator": Recipe(accumulator=Accumulator(FloatFormat(8, 22))),
+}
+
+
+@pytest.mark.parametrize("recipe", EMPTY_RECIPES)
+def test_empty_tensors_give_what_pytorch_gives(recipe):
+    for name, (layer, shape) in EMPTY.items():
+        results = []
+        for model in (layer(), quantize_model(layer(), EMPTY_RECIPES[recipe], first=None, last=None)):
+            x = torch.ones(shape, requires_grad=True)
+            y = model(x)
+            y = y[0] if isinstance(y, tuple) else y
+            y.sum().backward()
+            tensors = (y, x.grad, *(p.grad for n, p in model.named_parameters() if not n.endswith("pact_alpha")))
+            assert all(bool(each.isfinite().all()) for each in tensors), name
+            results.append([each.shape for each in tensors])
+        assert results[0] == results[1], name
+
+
+def test_a_sequence_without_a_time_step_is_refused_as_by_pytorch():
+    for layer in (nn.LSTM(4, 4), quantize_model(nn.LSTM(4, 4), "hfp8_2019")):
+        with pytest.raises(RuntimeError, match="Expected sequence length to be larger than 0 in RNN"):
+            layer(torch.zeros(0, 2, 4))
