@@ -3,15 +3,13 @@
 All operands are rounded here. In the forward pass these are both factors; the backward pass uses the rounded factors
 again. In the backward pass the output gradient is rounded, once for dx and once for dW. Results are rounded where the
 rules say so. A trained clip has been applied before (its rule rounds nothing here). Sums are native float32 unless the
-rules name an accumulator. Second derivatives are not defined: :func:`differentiable_once` refuses them.
+rules name an accumulator. Second derivatives are not defined: :func:`first_derivative` refuses them.
 
 This module needs PyTorch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import torch
@@ -19,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lplab.training.emulation.im2col_conv import convolution, convolution_backward
-from lplab.training.emulation.quantized_op import QuantizedOp, detach_view
+from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
 
 def rounded_input(x: Tensor, op: QuantizedOp) -> Tensor:
@@ -43,47 +41,14 @@ def as_matrix_stack(x: Tensor) -> Tensor:
     return x.mT.contiguous().mT if x.stride(-2) == 1 else x.contiguous()
 
 
-class NoSecondDerivative(torch.autograd.Function):
-    """Gradients as they are; to differentiate them again is an error, whichever way leads to the model's leaves."""
-
-    @staticmethod
-    def forward(ctx: Any, op: QuantizedOp, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """The first ``count`` tensors are the gradients, the others what they depend on."""
-        ctx.op = op
-        return tuple(gradient.clone() for gradient in tensors[:count])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        """An error that says what to do."""
-        raise RuntimeError(
-            f"{ctx.op.name or 'the model'}: a product under a recipe has no second derivative, as for a gradient "
-            "penalty; compute it in float32: with float32(model), or with the layer in skip=[…]"
-        )
-
-
-def differentiable_once(backward: Callable[[Any, Tensor], Any]) -> Callable[[Any, Tensor], Any]:
-    """A backward pass whose gradients cannot be differentiated again: that raises an error that names the layer.
-
-    PyTorch's ``once_differentiable`` takes the gradients for constants where dy is one, so that a gradient penalty
-    would have no effect, without a word. ``ctx.leaves`` are the parameters that the gradients depend on.
-    """
-
-    @wraps(backward)
-    def once(ctx: Any, dy: Tensor) -> Any:
-        with torch.no_grad():
-            gradients = backward(ctx, dy)
-        if not torch.is_grad_enabled():
-            return gradients
-        known = [gradient.requires_grad_() for gradient in gradients if gradient is not None]
-        refusing = iter(NoSecondDerivative.apply(ctx.op, len(known), *known, dy, *ctx.leaves))
-        return tuple(None if gradient is None else next(refusing) for gradient in gradients)
-
-    return once
-
-
 def leaves(*tensors: Tensor) -> list[Tensor]:
-    """The tensors that collect gradients; only these are kept, so that no activation lives longer."""
+    """The tensors that collect gradients, for ``first_derivative``; no activation, so that none lives longer."""
     return [x for x in tensors if x.requires_grad and x.is_leaf]
+
+
+def as_rows(x: Tensor) -> Tensor:
+    """A tensor as a matrix with the same last axis. The number of rows is given, as -1 is ambiguous if x is empty."""
+    return x.reshape(x.shape[:-1].numel(), x.shape[-1])
 
 
 class Linear(torch.autograd.Function):
@@ -104,19 +69,18 @@ class Linear(torch.autograd.Function):
         return op.round("output", detach_view(y if bias is None else y + bias))
 
     @staticmethod
-    @differentiable_once
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """dx = dy · W, dW = dyᵀ · x, db = Σ dy."""
         (x, weight), op = ctx.saved_tensors, ctx.op
         for_dx, for_dw, for_db = ctx.needs_input_grad[:3]
-        db = dy.reshape(-1, dy.shape[-1]).sum(0) if for_db else None  # first, while dy is in the cache
+        db = as_rows(dy).sum(0) if for_db else None  # first, while dy is in the cache
         dy_dx, dy_dw = op.gradients(dy, for_dx, for_dw)
         dx = dw = None
         if dy_dx is not None:
             dx = op.round("input_gradient", op.matmul(dy_dx, weight))
         if dy_dw is not None:
-            rows = dy_dw.reshape(-1, dy_dw.shape[-1])
-            dw = op.round("weight_gradient", op.matmul(rows.t(), x.reshape(-1, x.shape[-1])))
+            dw = op.round("weight_gradient", op.matmul(as_rows(dy_dw).t(), as_rows(x)))
         return dx, dw, db, None, None
 
 
@@ -137,7 +101,7 @@ class Product(torch.autograd.Function):
         return op.round("output", detach_view(op.matmul(a, b)))
 
     @staticmethod
-    @differentiable_once
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """da = dy · bᵀ, db = aᵀ · dy, summed where an operand was broadcast."""
         (a, b), op = ctx.saved_tensors, ctx.op
@@ -175,7 +139,7 @@ class Convolution(torch.autograd.Function):
         return op.round("output", torch.ops.aten.convolution(x, weight, bias, *geometry))
 
     @staticmethod
-    @differentiable_once
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """One call of PyTorch's backward convolution where both products use the same dy, else two."""
         (x, weight), op = ctx.saved_tensors, ctx.op
@@ -219,7 +183,7 @@ class Bilinear(torch.autograd.Function):
         return op.round("output", detach_view(compute(a, b)))
 
     @staticmethod
-    @differentiable_once
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """The product is computed again to differentiate it. It is linear, so only its shape matters."""
         (a, b), op = ctx.saved_tensors, ctx.op

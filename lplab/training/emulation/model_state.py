@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
+from types import FrameType
 from typing import Any
 
 from torch import Tensor, nn
 
 from lplab.training.emulation import pact
-from lplab.training.emulation.quantized_op import QuantizedOp, Watcher
+from lplab.training.emulation.quantized_op import Draws, QuantizedOp, Watcher
 from lplab.training.recipe.recipe import LayerRules, Recipe
 
 
@@ -45,11 +46,15 @@ class ModuleCall:
     Attributes:
         name, module: the module.
         counts: products computed in this call so far, by kind.
+        draws: where random bits come from if the call is inside an activation checkpoint.
+        frame: of the call; None in a recomputation.
     """
 
     name: str
     module: nn.Module
     counts: dict[str, int] = field(default_factory=dict)
+    draws: Draws | None = None
+    frame: FrameType | None = None
 
 
 class ThreadState(threading.local):
@@ -61,6 +66,8 @@ class ThreadState(threading.local):
         shared: the last rounded input, and its rounded value.
         product_watch: the mode that looks for products that the recipe does not see, or None.
         loading: the ``load_state_dict`` that is going on, or None.
+        draws: of the function that is running, if it is inside an activation checkpoint.
+        again: in the recomputation of an activation checkpoint, the draws of the forward pass.
     """
 
     def __init__(self) -> None:
@@ -69,6 +76,8 @@ class ThreadState(threading.local):
         self.modes: list[Any] = []
         self.shared: list[Any] = []
         self.product_watch: Any = None
+        self.draws: Draws | None = None
+        self.again: Draws | None = None
 
 
 class Emulation:
@@ -153,7 +162,7 @@ class Emulation:
             kinds = kinds if "product" in kinds else kinds | self.kinds.get(call.name, frozenset())
             self._add(call.name, QuantizedOp(name, kinds, self.rules_of(call.name, kinds), self.seed))
         op = self.ops[name]
-        op.watch, op.shared = self.watch, self.thread.shared
+        op.watch, op.shared, op.thread = self.watch, self.thread.shared, self.thread
         return op
 
     def recipe_of(self, name: str) -> tuple[str | None, Recipe]:

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from lplab.formats import IntFormat, Rounding
 from lplab.quantizers import Percentile, Quantizer, Sawb
 from lplab.quantizers.autograd import clamped_value
 from lplab.quantizers.reductions import clip_backward, clip_mask
 from lplab.training.emulation.prepared_rounding import prepared
-from lplab.training.emulation.quantized_op import QuantizedOp, StraightThrough
+from lplab.training.emulation.quantized_op import QuantizedOp, StraightThrough, first_derivative
 from lplab.training.emulation.rounders import Rounded, Rounder, rounder_of
 from lplab.training.recipe.quant_spec import QuantSpec
 
@@ -72,7 +71,7 @@ class Clip(torch.autograd.Function):
         return on_grid(x.detach(), bound, bits, signed)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, gradient: Tensor) -> Any:
         """For x and for α."""
         x, alpha = ctx.saved_tensors

@@ -322,6 +322,11 @@ MODULES = {
         lambda: nn.utils.parametrizations.orthogonal(nn.Linear(4, 4), orthogonal_map="cayley"),
         M,
     ),
+    "recomputed function": (
+        ROUNDED,
+        lambda: Applied(lambda x, w: checkpoint(torch.mm, x, w, use_reentrant=False), M),
+        M,
+    ),
     "recomputed": (
         ROUNDED,
         lambda: Wrapped(nn.Linear(4, 4), lambda m, x: checkpoint(m, x, use_reentrant=False)),

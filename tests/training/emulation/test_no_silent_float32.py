@@ -252,9 +252,7 @@ def test_a_gradient_penalty_is_refused_and_not_lost(how):
     y = model(x).sum()
     (gradient,) = torch.autograd.grad(y, x, create_graph=True)
     total = y + gradient.square().sum()
-    with pytest.raises(
-        RuntimeError, match=r"^[02]: a product under a recipe has no second derivative.*; compute it in"
-    ):
+    with pytest.raises(RuntimeError, match="^second derivatives are not defined under a recipe; compute"):
         total.backward() if how == "backward" else torch.autograd.grad(total, list(model.parameters()))
     model.zero_grad()
     with float32(model):
@@ -267,5 +265,5 @@ def test_a_gradient_of_one_product_is_no_constant():
     model = quantize_model(nn.Linear(4, 1), INT2, first=None, last=None)
     x = torch.randn(3, 4, requires_grad=True)
     (gradient,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="the model: a product under a recipe has no second derivative"):
+    with pytest.raises(RuntimeError, match="^second derivatives are not defined under a recipe; compute"):
         torch.autograd.grad(model(x).sum() + gradient.sum(), model.weight)
