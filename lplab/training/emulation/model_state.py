@@ -51,6 +51,7 @@ class ThreadState(threading.local):
         shared: the last rounded input, and its rounded value.
         draws: of the function that is running, if it is inside an activation checkpoint.
         again: in the recomputation of an activation checkpoint, the draws of the forward pass.
+        compiler: of ``torch.compile``, switched off during the call of the model; None where there is none.
     """
 
     def __init__(self) -> None:
@@ -59,6 +60,7 @@ class ThreadState(threading.local):
         self.shared: list[Any] = []
         self.draws: Draws | None = None
         self.again: Draws | None = None
+        self.compiler: Any = None
 
 
 class Emulation:

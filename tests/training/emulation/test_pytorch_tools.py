@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from lplab.arithmetic import Accumulator
 from lplab.formats import FloatFormat, Rounding
-from lplab.training import float32, quantize_model
+from lplab.training import dequantize_model, float32, quantize_model
 from lplab.training.emulation.conversion import emulation_of
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import Recipe
@@ -254,3 +254,87 @@ def test_a_sequence_without_a_time_step_is_refused_as_by_pytorch():
     for layer in (nn.LSTM(4, 4), quantize_model(nn.LSTM(4, 4), "hfp8_2019")):
         with pytest.raises(RuntimeError, match="Expected sequence length to be larger than 0 in RNN"):
             layer(torch.zeros(0, 2, 4))
+
+
+# ---- compiled and exported -------------------------------------------------------------------------------------------
+
+
+def compiled_step(model, how, backend):
+    """Loss and gradients of a step, of which PyTorch's compiler may see the model or everything."""
+
+    def step(x):
+        loss = call(x).square().sum()
+        loss.backward()
+        return loss.detach()
+
+    call = torch.compile(model, backend=backend) if how == "the model" else model
+    if how == "the module's compile()":
+        model.compile(backend=backend)
+    if how == "the step":
+        step = torch.compile(step, backend=backend)
+    losses = [step(torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(i))) for i in range(2)]
+    return losses + [p.grad for p in model.parameters() if p.grad is not None]
+
+
+def same_bits_when_compiled(backend):
+    for how in ("the model", "the module's compile()", "the step"):
+        for recipe in ("luq_2022", ALL_RANDOM):
+            torch._dynamo.reset()
+            expected, model = compiled_step(quantize_model(Net(), recipe), None, None), quantize_model(Net(), recipe)
+            for net in (model, model.heads):
+                net.register_forward_hook(lambda module, x, y: None)  # the user's own hooks do no harm
+            with pytest.warns(UserWarning, match="torch.compile leaves a model under a recipe as it is") as warned:
+                found = compiled_step(model, how, backend)
+            assert {str(each.message).count("\n") for each in warned} == {0}
+            assert {each.category for each in warned} == {UserWarning} and len(found) == len(expected)
+            assert all(map(torch.equal, found, expected)), (how, recipe)
+
+
+def test_a_compiled_model_has_the_same_bits_and_one_line_of_warning():
+    same_bits_when_compiled("eager")
+
+
+@pytest.mark.slow
+def test_a_model_under_inductor_has_the_same_bits():
+    same_bits_when_compiled("inductor")
+
+
+def test_a_compiled_plain_part_beside_the_model_is_compiled():
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    model = quantize_model(nn.Linear(6, 6), "hfp8_2019")
+    after = torch.compile(lambda x: torch.tanh(x) + 1, backend=backend)
+    with pytest.warns(UserWarning, match="torch.compile leaves"):
+        torch.compile(model, backend=backend)(X)
+    assert not graphs and after(model(X)).isfinite().all() and len(graphs) == 1
+
+
+def test_one_graph_for_a_whole_model_is_refused():
+    model = quantize_model(nn.Linear(6, 6), "hfp8_2019")
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="torch.compile leaves a model under a recipe as it is"):
+        torch.compile(model, backend="eager", fullgraph=True)(X)
+    assert model(X).isfinite().all()
+
+
+TRACERS = {
+    "torch.export": lambda model: torch.export.export(model, (X,)).module(),
+    "torch.jit.trace": lambda model: torch.jit.trace(model, X),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("tool", TRACERS)
+def test_recorders_are_refused_in_one_line_and_the_advice_works(tool):
+    model = quantize_model(nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2)), "hfp8_2019")
+    with pytest.raises(NotImplementedError, match=f"{tool} cannot record how a recipe rounds") as error:
+        TRACERS[tool](model)
+    assert "\n" not in str(error.value)
+    plain = dequantize_model(model)
+    assert torch.allclose(TRACERS[tool](plain)(2 * X), plain(2 * X))
+    with float32(model):
+        recorded = TRACERS[tool](model)
+    assert torch.allclose(recorded(2 * X), plain(2 * X)) and not torch.allclose(model(2 * X), plain(2 * X))
