@@ -10,16 +10,19 @@ This module needs PyTorch.
 from __future__ import annotations
 
 import sys
+import warnings
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
+from torch._C._dynamo import eval_frame
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from lplab.training.emulation.model_state import Emulation, ModuleCall
 from lplab.training.emulation.op_handlers import HANDLERS, multi_head_attention
+from lplab.training.emulation.quantized_op import NOT_COMPILED
 from lplab.training.emulation.recomputation import draws_of
 from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
 
@@ -77,6 +80,12 @@ class PreForwardHook:
 
     def __call__(self, module: nn.Module, args: Any) -> None:
         """Record the call; the first call switches the mode on."""
+        if torch.compiler.is_dynamo_compiling():
+            torch._dynamo.skip_frame(msg=NOT_COMPILED)
+        compiler = eval_frame.set_eval_frame(None)
+        if compiler is not None:
+            self.emulation.thread.compiler = compiler
+            warnings.warn(NOT_COMPILED, stacklevel=2)
         begin_call(self.emulation, self.name, module)
         if len(self.emulation.thread.calls) == 1:
             begin_watch(self.emulation, self.name, module, args)
@@ -91,6 +100,8 @@ class ForwardHook:
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
         """Remove the call; the end of the first call switches the mode off."""
         thread = self.emulation.thread
+        if not thread.calls:
+            return  # torch.compile(fullgraph=True) has refused the hook before the module
         if thread.product_watch is not None:
             watch_functions(self.emulation, output)
         call = thread.calls.pop()
@@ -99,6 +110,9 @@ class ForwardHook:
             thread.modes.pop().__exit__(None, None, None)
             thread.shared.clear()
             thread.draws = None
+            if thread.compiler is not None:
+                compiler, thread.compiler = thread.compiler, None
+                eval_frame.set_eval_frame(compiler)
 
 
 def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
@@ -113,7 +127,7 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
         if thread.again is None and (torch.is_grad_enabled() or draws is not None):
             for op in emulation.ops.values():
                 op.end_step()
-        mode = QuantizationMode(emulation, None if torch.compiler.is_compiling() else sys._getframe(2))
+        mode = QuantizationMode(emulation, sys._getframe(2))
         thread.modes.append(mode)
         mode.__enter__()
     thread.calls.append(ModuleCall(name, module, draws=draws, frame=frame))
@@ -133,6 +147,12 @@ def _check_surroundings(emulation: Emulation) -> None:
         raise NotImplementedError(
             "torch.func (vmap, grad, jacrev, …) cannot transform a model under a recipe: take torch.autograd.grad, one "
             "example after the other, or call the model within `with lplab.training.float32(model):`"
+        )
+    if torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None:
+        tool = "torch.export" if torch.compiler.is_exporting() else "torch.jit.trace"
+        raise NotImplementedError(
+            f"{tool} cannot record how a recipe rounds: export dequantize_model(model), or record the model within "
+            "`with lplab.training.float32(model):`"
         )
     if forward_ad._current_level >= 0:
         raise NotImplementedError(
@@ -155,5 +175,6 @@ def _reset_after_interrupt(emulation: Emulation) -> None:
     end_watch(emulation, thread.calls[0].name, thread.calls[0].module, is_done=False)
     if _get_current_function_mode() is mode:
         mode.__exit__(None, None, None)  # a mode below others stays there, and passes everything through
+    thread.compiler = thread.draws = thread.again = None
     for open_items in (thread.calls, thread.modes, thread.shared):
         open_items.clear()

@@ -68,6 +68,7 @@ class ThreadState(threading.local):
         loading: the ``load_state_dict`` that is going on, or None.
         draws: of the function that is running, if it is inside an activation checkpoint.
         again: in the recomputation of an activation checkpoint, the draws of the forward pass.
+        compiler: of ``torch.compile``, switched off during the call of the model; None where there is none.
     """
 
     def __init__(self) -> None:
@@ -78,6 +79,7 @@ class ThreadState(threading.local):
         self.product_watch: Any = None
         self.draws: Draws | None = None
         self.again: Draws | None = None
+        self.compiler: Any = None
 
 
 class Emulation:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._dynamo import eval_frame
 
 from lplab.quantizers import GradScale
 from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_of
@@ -231,6 +232,29 @@ _BATCHED = (
 )
 
 
+NOT_COMPILED = "torch.compile leaves a model under a recipe as it is: it runs without being compiled, with the same bits"
+
+
+def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that ``torch.compile`` does not look into, nor into what it calls.
+
+    It is ``torch.compiler.disable`` without importing the compiler, which takes seconds.
+    """
+
+    @functools.wraps(function)
+    def run(*args: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            torch._dynamo.skip_frame(msg=NOT_COMPILED)
+        compiler = eval_frame.set_eval_frame(None)
+        try:
+            return function(*args)
+        finally:
+            if compiler is not None:
+                eval_frame.set_eval_frame(compiler)
+
+    return run
+
+
 def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
     """Declare that the gradients of a ``backward`` have no derivatives: asking for one says what to do.
 
@@ -239,6 +263,7 @@ def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
     ``ctx.leaves``, if it is there, holds those of the factors that collect gradients.
     """
 
+    @not_compiled
     @functools.wraps(backward)
     def checked(ctx: Any, *gradients: Any) -> Any:
         if any(isinstance(each, Tensor) and torch._C._functorch.is_legacy_batchedtensor(each) for each in gradients):
@@ -297,6 +322,7 @@ def rounded_gradient(x: Tensor, op: QuantizedOp, role: str) -> Tensor:
     if not x.requires_grad:
         return x
 
+    @not_compiled
     def hook(gradient: Tensor) -> Tensor | None:
         if op.scale is not None and role.startswith("output_gradient"):
             op.scale.vote(gradient)  # no product uses this gradient, so it is counted here
