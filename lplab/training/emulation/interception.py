@@ -135,10 +135,9 @@ def _check_surroundings(emulation: Emulation) -> None:
             "torch.func (vmap, grad, jacrev, …) cannot transform a model under a recipe: take torch.autograd.grad, one "
             "example after the other, or call the model within `with lplab.training.float32(model):`"
         )
-    if torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None:
-        tool = "torch.export" if torch.compiler.is_exporting() else "torch.jit.trace"
+    if torch.compiler.is_exporting():
         raise NotImplementedError(
-            f"{tool} cannot record how a recipe rounds: export dequantize_model(model), or record the model within "
+            "torch.export cannot record how a recipe rounds: export dequantize_model(model), or export the model within "
             "`with lplab.training.float32(model):`"
         )
     if forward_ad._current_level >= 0:
