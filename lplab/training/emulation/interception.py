@@ -24,6 +24,7 @@ from lplab.training.emulation.model_state import Emulation, ModuleCall
 from lplab.training.emulation.op_handlers import HANDLERS
 from lplab.training.emulation.quantized_op import NOT_COMPILED
 from lplab.training.emulation.recomputation import draws_of
+from lplab.training.emulation.traced_rounding import is_tracing
 
 _MODULE_CALL = nn.Module._call_impl.__code__
 
@@ -137,9 +138,11 @@ def _check_surroundings(emulation: Emulation) -> None:
         )
     if torch.compiler.is_exporting():
         raise NotImplementedError(
-            "torch.export cannot record how a recipe rounds: export dequantize_model(model), or export the model within "
+            "torch.export cannot record how a recipe rounds: export dequantize_model(model), or do it within "
             "`with lplab.training.float32(model):`"
         )
+    if is_tracing() and torch.is_grad_enabled():
+        raise NotImplementedError("torch.jit.trace records a model under a recipe only within `with torch.no_grad():`")
     if forward_ad._current_level >= 0:
         raise NotImplementedError(
             "forward-mode derivatives of a model under a recipe are not defined: take torch.autograd.grad, or call the "

@@ -1,8 +1,9 @@
 """Roundings as operators of PyTorch, so that ``torch.jit.trace`` can record them.
 
 A trace records operators. It does not see what a compiled loop writes into memory, and would keep as constants the
-scales that are computed from the example. So while a model is traced, each rounding is a call of ``lplab::round``, which
-rounds whatever the traced model is given later. The traced model is for inference, in the process that recorded it.
+scales that are computed from the example. So while a model is traced, each rounding is a call of ``lplab::round``,
+which rounds whatever the traced model is given later. The traced model is for inference, in the process that recorded
+it.
 
 This module needs PyTorch.
 """
