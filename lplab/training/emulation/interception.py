@@ -24,6 +24,7 @@ from lplab.training.emulation.model_state import Emulation, ModuleCall
 from lplab.training.emulation.op_handlers import HANDLERS, multi_head_attention
 from lplab.training.emulation.quantized_op import NOT_COMPILED
 from lplab.training.emulation.recomputation import draws_of
+from lplab.training.emulation.traced_rounding import is_tracing
 from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
 
 _MODULE_CALL = nn.Module._call_impl.__code__
@@ -148,12 +149,13 @@ def _check_surroundings(emulation: Emulation) -> None:
             "torch.func (vmap, grad, jacrev, …) cannot transform a model under a recipe: take torch.autograd.grad, one "
             "example after the other, or call the model within `with lplab.training.float32(model):`"
         )
-    if torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None:
-        tool = "torch.export" if torch.compiler.is_exporting() else "torch.jit.trace"
+    if torch.compiler.is_exporting():
         raise NotImplementedError(
-            f"{tool} cannot record how a recipe rounds: export dequantize_model(model), or record the model within "
+            "torch.export cannot record how a recipe rounds: export dequantize_model(model), or do it within "
             "`with lplab.training.float32(model):`"
         )
+    if is_tracing() and torch.is_grad_enabled():
+        raise NotImplementedError("torch.jit.trace records a model under a recipe only within `with torch.no_grad():`")
     if forward_ad._current_level >= 0:
         raise NotImplementedError(
             "forward-mode derivatives of a model under a recipe are not defined: take torch.autograd.grad, or call the "

@@ -158,6 +158,9 @@ class Einsum:
         """Compute it."""
         return torch.einsum(self.equation, a, b)
 
+    def __repr__(self) -> str:  # torch.jit.trace compares two traces by their text
+        return f"Einsum({self.equation!r})"
+
 
 def einsum(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
     """``torch.einsum`` of two tensors; with one tensor there is no product."""
@@ -192,6 +195,9 @@ class Tensordot:
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         """Compute it."""
         return torch.tensordot(a, b, dims=self.dims)
+
+    def __repr__(self) -> str:
+        return f"Tensordot({self.dims!r})"
 
 
 def tensordot(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:

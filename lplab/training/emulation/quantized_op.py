@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch._C._dynamo import eval_frame
 
-from lplab.quantizers import GradScale
+from lplab.quantizers import GradScale, Luq
 from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_of
+from lplab.training.emulation.traced_rounding import is_tracing, recorded
 from lplab.training.recipe.recipe import LayerRules
 
 _SEED = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: multiples of it are spread evenly over 64 bits
@@ -107,7 +108,15 @@ class QuantizedOp:
         seed = self.seed_of(role) if rule.is_random else 0
         if role not in self._rounders:
             self._rounders[role] = rounder_of(rule)
-        rounded = self._rounders[role](x.detach(), seed, self.scale.scale if self.scale else 1.0)
+        rounder = self._rounders[role]
+        if is_tracing():
+            if rule.rounding.is_stochastic or isinstance(rule.quantizer, Luq):
+                raise NotImplementedError(
+                    f"{self.name}: torch.jit.trace would repeat the random bits of one call in all; trace the model "
+                    "under a recipe without stochastic rounding, or within `with lplab.training.float32(model):`"
+                )
+            rounder = recorded(rounder)
+        rounded = rounder(x.detach(), seed, self.scale.scale if self.scale else 1.0)
         if self.watch is not None:
             self.watch(self, role, x, rounded)
         return detach_view(rounded.values)
@@ -189,6 +198,10 @@ class QuantizedOp:
             return torch.mm(a, b) if a.ndim == b.ndim == 2 else torch.matmul(a, b)  # mm checks no shapes, and is faster
         from lplab.arithmetic import matmul
 
+        if is_tracing():
+            raise NotImplementedError(
+                f"{self.name}: torch.jit.trace cannot record an accumulator; pass accumulator=None"
+            )
         seed = self.seed_of("accumulator") if accumulator.rounding.is_stochastic else None
         return matmul(a, b, accumulator, seed=seed)
 
@@ -232,7 +245,9 @@ _BATCHED = (
 )
 
 
-NOT_COMPILED = "torch.compile leaves a model under a recipe as it is: it runs without being compiled, with the same bits"
+NOT_COMPILED = (
+    "torch.compile leaves a model under a recipe as it is: it runs without being compiled, with the same bits"
+)
 
 
 def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:

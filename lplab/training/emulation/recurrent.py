@@ -125,7 +125,9 @@ def _stepwise(emulation: Emulation, args: tuple, gates: Gates) -> State:
     time, batch = x.shape[:2]
     if not time:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")  # as PyTorch says it
-    y, end = _layers(emulation, x.reshape(time * batch, x.shape[-1]), [batch] * time, state, flat, gates, tuple(options))
+    y, end = _layers(
+        emulation, x.reshape(time * batch, x.shape[-1]), [batch] * time, state, flat, gates, tuple(options)
+    )
     y = y.reshape(time, batch, y.shape[-1])
     return y.transpose(0, 1) if batch_first else y, *end
 
