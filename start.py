@@ -285,6 +285,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the address")
     ours = 1 if argv[:1] and argv[0] in LPLAB else len(argv)  # --help after these is lplab's
     args, more = parser.parse_known_args(argv[:ours])
+    if not 0 <= args.port <= 65535:
+        parser.exit(2, f"start.py: --port must be from 0 (any free one) to 65535, got {args.port}\n")
     try:
         if args.command == "test":
             began = time.monotonic()

@@ -43,7 +43,7 @@ FORMATS = (
         "bound = np.where(negative, abs(grid.lowest), grid.highest)",
         "bound = np.where(negative, grid.highest, abs(grid.lowest))",
         "Negative numbers saturate at the positive end of two's complement, and the other way round.",
-        ("tests/formats/test_vectors.py", "tests/formats/test_exact.py"),
+        ("tests/formats/paths/test_paths.py",),
     ),
     Fault(
         "infinity_rounds_down",
@@ -764,7 +764,7 @@ WIDGETS = (
     ),
     Fault(
         "levels_of_activations",
-        "lplab/widgets/explorers/clip_state.py",
+        "lplab/widgets/explorers/clip_explorer.py",
         "return 2 ** (bits + 1) - 1",
         "return 2**bits - 1",
         "The explorer of clips shows activations on half of their levels.",
@@ -772,7 +772,7 @@ WIDGETS = (
     ),
     Fault(
         "explorer_forgets_nodes",
-        "lplab/widgets/explorers/cluster_state.py",
+        "lplab/widgets/explorers/cluster_explorer.py",
         "devices_per_node=self.per_node, inner_link=INNER[chip])",
         "inner_link=INNER[chip])",
         "Devices of one machine share no link in the explorer, whatever its control says.",

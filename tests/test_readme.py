@@ -26,7 +26,8 @@ COMMAND_LINES = [line for line in LINES if "..." not in line]
 def namespace():
     """What all blocks but the row of the catalogue leave behind, run one after the other as a reader would."""
     torch = pytest.importorskip("torch")
-    pytest.importorskip("ipywidgets")
+    for needed in ("ipywidgets", "onnx", "tensorboard"):
+        pytest.importorskip(needed)
     torch.manual_seed(0)
     found = {}
     for block in BLOCKS:
@@ -41,6 +42,21 @@ def test_the_first_lines_give_what_their_comments_say(namespace):
     assert formats.get("e4m3fn").quantize(x).tolist() == [float(n) for n in line.partition("#")[2].split(",")]
     one, two = (formats.get("bf16").quantize(x, rounding="stochastic", seed=7) for _ in range(2))
     np.testing.assert_array_equal(one, two)
+
+
+def test_model_tensors_and_recording_went_out(namespace):
+    import onnx
+
+    from lplab.datasets import load_tensors
+
+    folder, plain, formats = (namespace[name] for name in ("folder", "plain", "F"))
+    kinds = [node.op_type for node in onnx.load(folder / "small.onnx").graph.node]
+    assert kinds.count("Gemm") == kinds.count("QuantizeLinear") == 3
+    with pytest.warns(UserWarning, match="no floating-point numbers in 1.num_batches_tracked"):
+        stored = load_tensors(folder / "plain.safetensors")
+    expected = formats.get("e4m3fn").quantize(plain.state_dict()["0.weight"].numpy())
+    np.testing.assert_array_equal(stored["0.weight"], expected)
+    assert len(list((folder / "runs").iterdir())) == 1
 
 
 def test_the_row_of_the_catalogue_is_one():

@@ -63,8 +63,9 @@ def run_simulate(args: argparse.Namespace) -> int:
         raise BadInputError("name a workload, such as resnet50; --list shows all")
     if args.json and args.csv:
         raise BadInputError("choose one of --json and --csv")
-    if args.html and not args.html.resolve().parent.is_dir():
-        raise BadInputError(f"there is no folder {args.html.resolve().parent}")
+    with bad_values():
+        if args.html and not args.html.resolve().parent.is_dir():
+            raise BadInputError(f"there is no folder {args.html.resolve().parent}")
     nodes = args.per_node > 1 or any(re.match("per.node=|devices.per.node=", text) for text in args.sweep)
     if args.inner_link and not nodes:
         raise BadInputError("--inner-link joins the devices of a node: say how many with --per-node, 2 or more")

@@ -2,18 +2,14 @@
 
 import argparse
 import json
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
-from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values
+from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values, check_output, once
 from lplab.cli.learners import add_learners, train_learners, wants_learners
+from lplab.cli.training_run import deferred_sigint, reading_checkpoint
 
 RECIPE = "hfp8_2019"  # the default
 
@@ -54,12 +50,10 @@ def run_train(args: argparse.Namespace) -> int:
         if args.report:
             raise BadInputError("--report is about a recipe, and several learners train in float32: leave it out")
         return train_learners(args)
-    args.recipe = args.recipe or RECIPE
+    args.recipe = RECIPE if args.recipe is None else args.recipe
     for path in (args.save, args.record):
-        if path and not path.resolve().parent.is_dir():
-            raise BadInputError(f"there is no folder {path.resolve().parent}")
-        if path and path.is_dir():
-            raise BadInputError(f"{path} is a folder; name a file in it")
+        if path:
+            check_output(path)
     try:
         with bad_values():
             trainer, task = make_trainer(args)
@@ -73,17 +67,12 @@ def make_trainer(args: argparse.Namespace) -> tuple[Any, Any]:
     from lplab.training import Recorder, recipes, tasks
 
     task = tasks.get(args.model)
-    recipe = recipes.get(args.recipe, **dict(map(parse_switch, args.set)))
+    recipe = recipes.get(args.recipe, **once("--set", map(parse_switch, args.set)))
     recorder = Recorder(every=10) if args.record else None
     trainer = task.trainer(recipe, args.seed, batch=args.batch, lr=args.lr, recorder=recorder)
     if args.resume:
-        if not args.resume.is_file():
-            raise ValueError(f"there is no file {args.resume}")
-        try:
+        with reading_checkpoint(args.resume, "this model and recipe"):
             trainer.load(args.resume)
-        except (LookupError, TypeError, AttributeError, EOFError, RuntimeError, UnpicklingError) as problem:
-            message = (str(problem).splitlines() or [type(problem).__name__])[0].partition(". ")[0]
-            raise ValueError(f"{args.resume} is no checkpoint of this model and recipe: {message}") from None
     return trainer, task
 
 
@@ -129,26 +118,6 @@ def run_training(args: argparse.Namespace, trainer: Any, task: Any) -> int:
     test = trainer.evaluate(*task.test()) if code == 0 else {}
     report(args, trainer, {"losses": losses, "seconds": seconds, "test": test, "stopped": stopped})
     return code
-
-
-@contextmanager
-def deferred_sigint() -> Iterator[threading.Event]:
-    """Ctrl-C takes effect after the current step, so that no checkpoint holds half an update; a second one at once."""
-    interrupted = threading.Event()
-
-    def on_interrupt(number: int, frame: Any) -> None:
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-        interrupted.set()
-
-    if threading.current_thread() is not threading.main_thread():  # which alone gets Ctrl-C
-        yield interrupted
-        return
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def steps_with_progress(trainer: Any, steps: int) -> Any:

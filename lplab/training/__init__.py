@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lplab.training.loop.optimizers import SGD, Adam, AdamW, make_optimizer
     from lplab.training.loop.recorder import Record, Recorder
     from lplab.training.loop.trainer import Step, Trainer, default_loss
+    from lplab.training.onnx_export.export import export_onnx
     from lplab.training.recipe import recipes
     from lplab.training.recipe.quant_spec import LearnedClip, PerLayerGradScale, QuantSpec
     from lplab.training.recipe.recipe import LayerRules, Recipe, Update
@@ -77,6 +78,7 @@ _MODULES = {
     "loop.optimizers": ("SGD", "Adam", "AdamW", "make_optimizer"),
     "loop.recorder": ("Record", "Recorder"),
     "loop.trainer": ("Step", "Trainer", "default_loss"),
+    "onnx_export.export": ("export_onnx",),
     "recipe": ("recipes",),
     "recipe.quant_spec": ("LearnedClip", "PerLayerGradScale", "QuantSpec"),
     "recipe.recipe": ("LayerRules", "Recipe", "Update"),
@@ -118,6 +120,7 @@ __all__ = [
     "default_loss",
     "dequantize_model",
     "digits_split",
+    "export_onnx",
     "float32",
     "gradient_projection",
     "gradients_only",
@@ -155,6 +158,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise ImportError(f"lplab.training.{name} needs PyTorch: pip install 'lplab[torch]'") from error
+        if error.name == "onnx":
+            raise ImportError(f"lplab.training.{name} needs onnx: pip install 'lplab[export]'") from error
         raise
     globals()[name] = value
     return value

@@ -270,14 +270,24 @@ class Trainer:
 
     def save(self, path: str | Path) -> Path:
         """Write a checkpoint, by way of a temporary file, so that an interruption leaves the old checkpoint."""
-        path = Path(path)
-        temporary = path.with_name(path.name + ".part")
-        torch.save(self.state_dict(), temporary)
-        return temporary.replace(path)
+        return write_checkpoint(self.state_dict(), path)
 
     def load(self, path: str | Path) -> None:
         """Resume from a checkpoint; only tensors and plain values are read from the file."""
         self.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
+
+
+def write_checkpoint(state: dict[str, Any], path: str | Path) -> Path:
+    """Write a checkpoint, by way of a temporary file, so that an interruption leaves the old checkpoint; its path.
+
+    Args:
+        state: tensors and plain values, as ``state_dict()`` gives them.
+        path: of the file.
+    """
+    path = Path(path)
+    temporary = path.with_name(path.name + ".part")
+    torch.save(state, temporary)
+    return temporary.replace(path)
 
 
 def _all_finite(tensors: list[Tensor]) -> bool:

@@ -1,6 +1,7 @@
 """``lplab train`` as a user types it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -73,6 +74,8 @@ def test_divergence_ends_with_code_1_and_a_diagnosis(capsys):
 
 @pytest.mark.parametrize(("words", "message"), [
     (["--recipe", "hfp9"], "unknown recipe 'hfp9'; closest: hfp8_2019"),
+    (["--recipe", ""], "unknown recipe ''"),
+    (["--recipe", "luq_2022", "--set", "bits=4", "--set", "bits=3"], "--set gives bits twice: 4 and 3"),
     (["--model", "transfomer"], "closest: transformer"),
     (["--steps", "0"], "--steps must be at least 1"),
     (["--model", "mlp", "--set", "bits"], "--set takes SWITCH=VALUE"),
@@ -92,6 +95,18 @@ def test_bad_input_gets_one_line_and_code_2(words, message, capsys):
         train(*words)
     output = capsys.readouterr()
     assert stop.value.code == 2 and message in output.err and output.err.count("\n") == 1 and output.out == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows calls such a file missing")
+@pytest.mark.parametrize("words", [
+    ["--save", "x" * 300], ["--record", "x" * 300], ["--save", "x" * 251],  # until it is whole, one ends in .part
+    ["--save", "x" * 300 + "/run.pt"], ["--resume", "x" * 300],
+])  # fmt: skip
+def test_a_name_that_no_file_can_have_is_refused_before_the_training(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        train("--model", "mlp", "--steps", "1000000000", *words)
+    output = capsys.readouterr()
+    assert stop.value.code == 2 and "xxx" in output.err and output.err.count("\n") == 1 and output.out == ""
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path, capsys):
