@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from lplab.training.emulation.conversion import RoundsNothing, dequantize_model, float32, quantize_model
     from lplab.training.emulation.recipe_report import RecipeReport, ReportRow, recipe_report
+    from lplab.training.emulation.unseen_products import UnseenProductWarning
     from lplab.training.inference import (
         compare,
         inference_recipe,
@@ -68,6 +69,7 @@ _MODULES = {
     "emulation.checkpoint_state": ("MissingQuantizerState", "load_quantizer_state", "quantizer_state"),
     "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model"),
     "emulation.recipe_report": ("RecipeReport", "ReportRow", "recipe_report"),
+    "emulation.unseen_products": ("UnseenProductWarning",),
     "inference": ("compare", "inference_recipe", "quantize_for_inference", "retune_batchnorm", "sensitivity"),
     "loop": ("tasks",),
     "loop.batches": ("Batches", "SequenceBatches"),
@@ -112,6 +114,7 @@ __all__ = [
     "SequenceBatches",
     "Step",
     "Trainer",
+    "UnseenProductWarning",
     "Update",
     "compare",
     "default_loss",

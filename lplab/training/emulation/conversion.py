@@ -68,7 +68,9 @@ def quantize_model(
     plain model, is loaded with a warning, :class:`MissingQuantizerState`, where the recipe trains any.
 
     Stored weights are not rounded here: that is done by the optimizer (:func:`lplab.training.make_optimizer`).
-    Functions called outside of every ``forward`` are plain PyTorch.
+    Functions called outside of every ``forward`` are plain PyTorch. A product that a recipe cannot see, such as one
+    inside ``torch.jit.script`` or in the backward pass of your own ``autograd.Function``, stays in float32: the first
+    call of the model warns of it (:class:`UnseenProductWarning`), and :func:`recipe_report` lists it.
 
     Args:
         model: the model.

@@ -3,7 +3,7 @@
 All operands are rounded here. In the forward pass these are both factors; the backward pass uses the rounded factors
 again. In the backward pass the output gradient is rounded, once for dx and once for dW. Results are rounded where the
 rules say so. A trained clip has been applied before (its rule rounds nothing here). Sums are native float32 unless the
-rules name an accumulator. Second derivatives are not defined.
+rules name an accumulator. Second derivatives are not defined: :func:`first_derivative` refuses them.
 
 This module needs PyTorch.
 """
@@ -14,11 +14,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lplab.training.emulation.im2col_conv import convolution, convolution_backward
-from lplab.training.emulation.quantized_op import QuantizedOp, detach_view
+from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
 
 def rounded_input(x: Tensor, op: QuantizedOp) -> Tensor:
@@ -42,6 +41,16 @@ def as_matrix_stack(x: Tensor) -> Tensor:
     return x.mT.contiguous().mT if x.stride(-2) == 1 else x.contiguous()
 
 
+def leaves(*tensors: Tensor) -> list[Tensor]:
+    """The tensors that collect gradients, for ``first_derivative``; no activation, so that none lives longer."""
+    return [x for x in tensors if x.requires_grad and x.is_leaf]
+
+
+def as_rows(x: Tensor) -> Tensor:
+    """A tensor as a matrix with the same last axis. The number of rows is given, as -1 is ambiguous if x is empty."""
+    return x.reshape(x.shape[:-1].numel(), x.shape[-1])
+
+
 class Linear(torch.autograd.Function):
     """y = x · Wᵀ + b for x [..., in] and W [out, in]."""
 
@@ -50,6 +59,7 @@ class Linear(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, ready: bool = False
     ) -> Tensor:
         """Round the operands, multiply, add the bias, round the output. ``ready``: the weight is rounded already."""
+        ctx.leaves = leaves(x, weight)
         x, weight = rounded_input(x, op), weight if ready else op.round("weight", weight)
         ctx.save_for_backward(x, weight)
         ctx.op = op
@@ -59,19 +69,18 @@ class Linear(torch.autograd.Function):
         return op.round("output", detach_view(y if bias is None else y + bias))
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """dx = dy · W, dW = dyᵀ · x, db = Σ dy."""
         (x, weight), op = ctx.saved_tensors, ctx.op
         for_dx, for_dw, for_db = ctx.needs_input_grad[:3]
-        db = dy.reshape(-1, dy.shape[-1]).sum(0) if for_db else None  # first, while dy is in the cache
+        db = as_rows(dy).sum(0) if for_db else None  # first, while dy is in the cache
         dy_dx, dy_dw = op.gradients(dy, for_dx, for_dw)
         dx = dw = None
         if dy_dx is not None:
             dx = op.round("input_gradient", op.matmul(dy_dx, weight))
         if dy_dw is not None:
-            rows = dy_dw.reshape(-1, dy_dw.shape[-1])
-            dw = op.round("weight_gradient", op.matmul(rows.t(), x.reshape(-1, x.shape[-1])))
+            dw = op.round("weight_gradient", op.matmul(as_rows(dy_dw).t(), as_rows(x)))
         return dx, dw, db, None, None
 
 
@@ -85,13 +94,14 @@ class Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> Tensor:
         """Round the operands, multiply, round the output."""
+        ctx.leaves = leaves(a, b)
         a, b = rounded_factors(as_matrix_stack(a), as_matrix_stack(b), op, weight_left)
         ctx.save_for_backward(a, b)
         ctx.op, ctx.weight_left = op, weight_left
         return op.round("output", detach_view(op.matmul(a, b)))
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """da = dy · bᵀ, db = aᵀ · dy, summed where an operand was broadcast."""
         (a, b), op = ctx.saved_tensors, ctx.op
@@ -119,6 +129,7 @@ class Convolution(torch.autograd.Function):
 
         ``geometry`` is what follows the bias in aten::convolution.
         """
+        ctx.leaves = leaves(x, weight)
         x, weight = rounded_input(x, op), op.round("weight", weight)
         ctx.save_for_backward(x, weight)
         ctx.op, ctx.geometry = op, geometry
@@ -128,7 +139,7 @@ class Convolution(torch.autograd.Function):
         return op.round("output", torch.ops.aten.convolution(x, weight, bias, *geometry))
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """One call of PyTorch's backward convolution where both products use the same dy, else two."""
         (x, weight), op = ctx.saved_tensors, ctx.op
@@ -160,6 +171,7 @@ class Bilinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool, compute: Any) -> Tensor:
         """Round the operands, compute, round the output. ``compute`` takes the two tensors."""
+        ctx.leaves = leaves(a, b)
         a, b = rounded_factors(a, b, op, weight_left)
         if op.rules.accumulator is not None:
             raise NotImplementedError(
@@ -171,7 +183,7 @@ class Bilinear(torch.autograd.Function):
         return op.round("output", detach_view(compute(a, b)))
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> Any:
         """The product is computed again to differentiate it. It is linear, so only its shape matters."""
         (a, b), op = ctx.saved_tensors, ctx.op

@@ -8,6 +8,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import Tensor
@@ -22,9 +23,10 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple,
     x4, w4, shape = _in_two_dimensions(x, weight, geometry, op)
     groups = geometry[5]
     columns = _columns(x4, w4, shape, groups)  # [group, kernel, batch · positions]
-    rows = w4.reshape(groups, w4.shape[0] // groups, -1)
-    y = op.matmul(rows, columns).reshape(w4.shape[0], x.shape[0], -1).transpose(0, 1)
-    y = y.reshape(x.shape[0], w4.shape[0], *_size(x4, w4, shape)[4 - x.ndim :])
+    rows = w4.reshape(groups, w4.shape[0] // groups, w4.shape[1:].numel())
+    size = _size(x4, w4, shape)[4 - x.ndim :]
+    y = op.matmul(rows, columns).reshape(w4.shape[0], x.shape[0], math.prod(size)).transpose(0, 1)
+    y = y.reshape(x.shape[0], w4.shape[0], *size)
     return y if bias is None else y + bias.reshape(1, -1, *[1] * (x.ndim - 2))
 
 
@@ -38,9 +40,10 @@ def convolution_backward(
         columns = _columns(x4, w4, shape, groups)
         dw = op.matmul(_rows(dy_dw, groups), columns.transpose(1, 2)).reshape(weight.shape)
     if dy_dx is not None:
-        rows = w4.reshape(groups, w4.shape[0] // groups, -1)
+        rows = w4.reshape(groups, w4.shape[0] // groups, w4.shape[1:].numel())
         columns = op.matmul(rows.transpose(1, 2), _rows(dy_dx, groups))
-        columns = columns.reshape(columns.shape[0] * columns.shape[1], x.shape[0], -1).transpose(0, 1)
+        positions = dy_dx.shape[2:].numel()
+        columns = columns.reshape(columns.shape[0] * columns.shape[1], x.shape[0], positions).transpose(0, 1)
         dx = functional.fold(columns, x4.shape[2:], w4.shape[2:], **shape).reshape(x.shape)
     return dx, dw
 
@@ -61,12 +64,13 @@ def _in_two_dimensions(
 def _columns(x: Tensor, weight: Tensor, shape: dict[str, Any], groups: int) -> Tensor:
     """The inputs of each output: [group, inputs · kernel, batch · positions]."""
     columns = im2col(x, tuple(weight.shape[2:]), **shape)
-    return columns.reshape(groups, -1, columns.shape[1])
+    return columns.reshape(groups, columns.shape[0] // groups, columns.shape[1])
 
 
 def _rows(dy: Tensor, groups: int) -> Tensor:
     """An output gradient as [group, outputs, batch · positions]."""
-    return dy.flatten(2).reshape(dy.shape[0], groups, dy.shape[1] // groups, -1).permute(1, 2, 0, 3).flatten(2)
+    positions = dy.shape[2:].numel()
+    return dy.reshape(dy.shape[0], groups, dy.shape[1] // groups, positions).permute(1, 2, 0, 3).flatten(2)
 
 
 def _size(x: Tensor, weight: Tensor, shape: dict[str, Any]) -> list[int]:

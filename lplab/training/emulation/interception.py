@@ -10,15 +10,24 @@ This module needs PyTorch.
 from __future__ import annotations
 
 import sys
+import warnings
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
+from torch._C._dynamo import eval_frame
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from lplab.training.emulation.model_state import Emulation, ModuleCall
-from lplab.training.emulation.op_handlers import HANDLERS
+from lplab.training.emulation.op_handlers import HANDLERS, multi_head_attention
+from lplab.training.emulation.quantized_op import NOT_COMPILED
+from lplab.training.emulation.recomputation import draws_of
+from lplab.training.emulation.traced_rounding import is_tracing
+from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
+
+_MODULE_CALL = nn.Module._call_impl.__code__
 
 
 class QuantizationMode(TorchFunctionMode):
@@ -52,7 +61,16 @@ class QuantizationMode(TorchFunctionMode):
         handler = HANDLERS.get(func)
         if handler is None or not self.emulation.enabled or self.is_left_behind():
             return func(*args, **(kwargs or {}))
-        return handler(self.emulation, func, args, kwargs or {})
+        emulation = self.emulation
+        emulation.thread.draws = draws_of(emulation, sys._getframe(1))
+        watch = emulation.thread.product_watch
+        if watch is None:
+            return handler(emulation, func, args, kwargs or {})
+        before, watch.is_on = watch.is_on, handler is multi_head_attention  # its products have handlers of their own
+        try:
+            return handler(emulation, func, args, kwargs or {})
+        finally:
+            watch.is_on = before
 
 
 class PreForwardHook:
@@ -63,7 +81,15 @@ class PreForwardHook:
 
     def __call__(self, module: nn.Module, args: Any) -> None:
         """Record the call; the first call switches the mode on."""
+        if torch.compiler.is_dynamo_compiling():
+            torch._dynamo.skip_frame(msg=NOT_COMPILED)
+        compiler = eval_frame.set_eval_frame(None)
+        if compiler is not None:
+            self.emulation.thread.compiler = compiler
+            warnings.warn(NOT_COMPILED, stacklevel=2)
         begin_call(self.emulation, self.name, module)
+        if len(self.emulation.thread.calls) == 1:
+            begin_watch(self.emulation, self.name, module, args)
 
 
 class ForwardHook:
@@ -75,10 +101,19 @@ class ForwardHook:
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
         """Remove the call; the end of the first call switches the mode off."""
         thread = self.emulation.thread
-        thread.calls.pop()
         if not thread.calls:
+            return  # torch.compile(fullgraph=True) has refused the hook before the module
+        if thread.product_watch is not None:
+            watch_functions(self.emulation, output)
+        call = thread.calls.pop()
+        if not thread.calls:
+            end_watch(self.emulation, call.name, module, is_done=output is not None)
             thread.modes.pop().__exit__(None, None, None)
             thread.shared.clear()
+            thread.draws = None
+            if thread.compiler is not None:
+                compiler, thread.compiler = thread.compiler, None
+                eval_frame.set_eval_frame(compiler)
 
 
 def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
@@ -86,25 +121,62 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
     thread = emulation.thread
     if thread.modes and thread.modes[-1].is_left_behind():
         _reset_after_interrupt(emulation)
+    frame = module_call(sys._getframe(2))
+    draws = draws_of(emulation, frame and frame.f_back)
     if not thread.calls:
-        if torch.is_grad_enabled():
+        # inside a reentrant checkpoint gradients are off in the forward pass, and the recomputation is no new step
+        if thread.again is None and (torch.is_grad_enabled() or draws is not None):
             for op in emulation.ops.values():
                 op.end_step()
-        mode = QuantizationMode(emulation, None if torch.compiler.is_compiling() else sys._getframe(2))
+        mode = QuantizationMode(emulation, sys._getframe(2))
         thread.modes.append(mode)
         mode.__enter__()
-    thread.calls.append(ModuleCall(name, module))
-    if len(thread.calls) == 1 and not emulation.is_identity and any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
+    thread.calls.append(ModuleCall(name, module, draws=draws, frame=frame))
+    if len(thread.calls) == 1 and not emulation.is_identity:
+        _check_surroundings(emulation)
+
+
+def _check_surroundings(emulation: Emulation) -> None:
+    """Refuse tools of PyTorch that cannot see into a quantized function."""
+    if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
         raise RuntimeError(
             "torch.autocast is on, and a recipe decides formats itself; call the model outside of autocast"
         )
+    if not emulation.enabled:
+        return
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise NotImplementedError(
+            "torch.func (vmap, grad, jacrev, …) cannot transform a model under a recipe: take torch.autograd.grad, one "
+            "example after the other, or call the model within `with lplab.training.float32(model):`"
+        )
+    if torch.compiler.is_exporting():
+        raise NotImplementedError(
+            "torch.export cannot record how a recipe rounds: export dequantize_model(model), or do it within "
+            "`with lplab.training.float32(model):`"
+        )
+    if is_tracing() and torch.is_grad_enabled():
+        raise NotImplementedError("torch.jit.trace records a model under a recipe only within `with torch.no_grad():`")
+    if forward_ad._current_level >= 0:
+        raise NotImplementedError(
+            "forward-mode derivatives of a model under a recipe are not defined: take torch.autograd.grad, or call the "
+            "model within `with lplab.training.float32(model):`"
+        )
+
+
+def module_call(frame: FrameType | None) -> FrameType | None:
+    """The frame of the module call that runs a hook, or None."""
+    while frame is not None and frame.f_code is not _MODULE_CALL:
+        frame = frame.f_back
+    return frame
 
 
 def _reset_after_interrupt(emulation: Emulation) -> None:
     """Reset the state of the thread after KeyboardInterrupt; forward hooks do not run for it."""
     thread = emulation.thread
     mode = thread.modes[-1]
+    end_watch(emulation, thread.calls[0].name, thread.calls[0].module, is_done=False)
     if _get_current_function_mode() is mode:
         mode.__exit__(None, None, None)  # a mode below others stays there, and passes everything through
+    thread.compiler = thread.draws = thread.again = None
     for open_items in (thread.calls, thread.modes, thread.shared):
         open_items.clear()

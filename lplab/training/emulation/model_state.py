@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
+from types import FrameType
 from typing import Any
 
 from torch import Tensor, nn
 
 from lplab.training.emulation import pact
-from lplab.training.emulation.quantized_op import QuantizedOp, Watcher
+from lplab.training.emulation.quantized_op import Draws, QuantizedOp, Watcher
 from lplab.training.recipe.recipe import LayerRules, Recipe
 
 
@@ -45,11 +46,15 @@ class ModuleCall:
     Attributes:
         name, module: the module.
         counts: products computed in this call so far, by kind.
+        draws: where random bits come from if the call is inside an activation checkpoint.
+        frame: of the call; None in a recomputation.
     """
 
     name: str
     module: nn.Module
     counts: dict[str, int] = field(default_factory=dict)
+    draws: Draws | None = None
+    frame: FrameType | None = None
 
 
 class ThreadState(threading.local):
@@ -59,7 +64,11 @@ class ThreadState(threading.local):
         calls: open calls of modules, the outermost first.
         modes: function modes that are switched on.
         shared: the last rounded input, and its rounded value.
+        product_watch: the mode that looks for products that the recipe does not see, or None.
         loading: the ``load_state_dict`` that is going on, or None.
+        draws: of the function that is running, if it is inside an activation checkpoint.
+        again: in the recomputation of an activation checkpoint, the draws of the forward pass.
+        compiler: of ``torch.compile``, switched off during the call of the model; None where there is none.
     """
 
     def __init__(self) -> None:
@@ -67,6 +76,10 @@ class ThreadState(threading.local):
         self.calls: list[ModuleCall] = []
         self.modes: list[Any] = []
         self.shared: list[Any] = []
+        self.product_watch: Any = None
+        self.draws: Draws | None = None
+        self.again: Draws | None = None
+        self.compiler: Any = None
 
 
 class Emulation:
@@ -84,6 +97,8 @@ class Emulation:
         sites: the names of the ops of each module.
         enabled: False while the model computes in float32.
         watch: None, or a function that is called with every rounding (see :class:`QuantizedOp`).
+        unseen: products that the recipe did not see (:mod:`lplab.training.emulation.unseen_products`), as keys.
+        watched_calls: the kinds of calls of the model in which such products were looked for.
         thread: the state of the current thread.
     """
 
@@ -101,6 +116,8 @@ class Emulation:
         self.sites: dict[str, list[str]] = {}
         self.enabled = True
         self.watch: Watcher | None = None
+        self.unseen: dict[Any, None] = {}
+        self.watched_calls: set[tuple[str, bool, bool]] = set()
         self.thread = ThreadState()
 
     @cached_property
@@ -147,7 +164,7 @@ class Emulation:
             kinds = kinds if "product" in kinds else kinds | self.kinds.get(call.name, frozenset())
             self._add(call.name, QuantizedOp(name, kinds, self.rules_of(call.name, kinds), self.seed))
         op = self.ops[name]
-        op.watch, op.shared = self.watch, self.thread.shared
+        op.watch, op.shared, op.thread = self.watch, self.thread.shared, self.thread
         return op
 
     def recipe_of(self, name: str) -> tuple[str | None, Recipe]:
@@ -176,8 +193,9 @@ class Emulation:
     # -- copies and files -------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has no open calls and no watcher."""
-        return {name: value for name, value in self.__dict__.items() if name != "thread"} | {"watch": None}
+        """A copy has no open calls and no watcher; its first calls are watched again for unseen products."""
+        state = {name: value for name, value in self.__dict__.items() if name != "thread"}
+        return state | {"watch": None, "watched_calls": set()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, thread=ThreadState())

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from lplab.formats import IntFormat, Rounding
 from lplab.quantizers import Percentile, Quantizer, Sawb
 from lplab.quantizers.autograd import clamped_value
 from lplab.quantizers.reductions import clip_backward, clip_mask
-from lplab.training.emulation.prepared_rounding import prepared
-from lplab.training.emulation.quantized_op import QuantizedOp, StraightThrough
+from lplab.training.emulation.prepared_rounding import Prepared, prepared
+from lplab.training.emulation.quantized_op import QuantizedOp, StraightThrough, first_derivative
 from lplab.training.emulation.rounders import Rounded, Rounder, rounder_of
+from lplab.training.emulation.traced_rounding import is_tracing, recorded
 from lplab.training.recipe.quant_spec import QuantSpec
 
 ALPHA = "pact_alpha"
@@ -56,7 +56,15 @@ def on_grid(x: Tensor, alpha: float, bits: int, signed: bool) -> Tensor:
     (tensor([ 7., -1.]), tensor([0.]))
     """
     steps = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
-    return prepared(IntFormat(bits, symmetric=signed, signed=signed), Rounding(), step=True)(x, scale=alpha / steps)
+    ready = prepared(IntFormat(bits, symmetric=signed, signed=signed), Rounding(), step=True)
+    if is_tracing():
+        return recorded(_as_rounder(ready))(x, 0, alpha / steps).values
+    return ready(x, scale=alpha / steps)
+
+
+@cache
+def _as_rounder(ready: Prepared) -> Rounder:
+    return lambda x, seed, scale: Rounded(ready(x, seed, scale))
 
 
 class Clip(torch.autograd.Function):
@@ -65,14 +73,14 @@ class Clip(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, alpha: Tensor, bound: float, bits: int, signed: bool) -> Tensor:
         """Round. Save on which side of the bounds each number lies; on other devices than the CPU save x."""
-        ctx.has_sides = x.is_cpu and x.dtype == torch.float32
+        ctx.has_sides = x.is_cpu and x.dtype == torch.float32 and not is_tracing()
         sides = torch.from_numpy(clip_mask(_flat(x.detach()), bound, signed)) if ctx.has_sides else None
         ctx.save_for_backward(x if sides is None else sides, alpha)
         ctx.bound, ctx.signed = bound, signed
         return on_grid(x.detach(), bound, bits, signed)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, gradient: Tensor) -> Any:
         """For x and for α."""
         x, alpha = ctx.saved_tensors
@@ -96,7 +104,8 @@ def _flat(x: Tensor) -> np.ndarray:
 
 def _by_statistics(x: Tensor, op: QuantizedOp, bits: int) -> Tensor:
     """Round under SAWB's clip, which is computed from each input."""
-    rounded = _statistics(bits)(x.detach(), 0, 1.0)
+    rounder = recorded(_statistics(bits)) if is_tracing() else _statistics(bits)
+    rounded = rounder(x.detach(), 0, 1.0)
     if op.watch is not None:
         op.watch(op, "activation", x.detach(), rounded)
     return StraightThrough.apply(x, PreRounded(rounded.values), "activation") if x.requires_grad else rounded.values

@@ -5,22 +5,57 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+import functools
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._dynamo import eval_frame
 
-from lplab.quantizers import GradScale
+from lplab.quantizers import GradScale, Luq
 from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_of
+from lplab.training.emulation.traced_rounding import is_tracing, recorded
 from lplab.training.recipe.recipe import LayerRules
 
 _SEED = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: multiples of it are spread evenly over 64 bits
 PRODUCT = frozenset({"product"})
 """The kinds of a product of two activations."""
 Watcher = Callable[["QuantizedOp", str, Tensor, Rounded], None]
+
+FORWARD_ROLES = frozenset({"weight", "activation", "output", "accumulator"})
+"""The roles that are rounded in the forward pass. Accumulators are also those of the backward pass."""
+
+
+@dataclass(eq=False)
+class Draws:
+    """Where the seeds of a forward pass inside activation checkpoints come from, and where they are kept.
+
+    Attributes:
+        records: the seeds of each open checkpoint by op and role, in the order in which they were drawn.
+        again: in a recomputation, the seeds of the first computation; else None.
+    """
+
+    records: tuple[dict[tuple[str, str], list[int]], ...] = ()
+    again: dict[tuple[str, str], Iterator[int]] | None = None
+
+    def seed(self, op: QuantizedOp, role: str, reused: int | None = None) -> int:
+        """The seed of a forward rounding. ``reused``: that of another op which has rounded the same tensor."""
+        key = op.name, role
+        if self.again is None:
+            seed = op.new_seed(role) if reused is None else reused
+        elif (known := next(self.again.get(key, iter(())), None)) is not None:
+            seed = known
+        else:
+            raise RuntimeError(
+                f"{op.name}: the recomputation of an activation checkpoint takes another path than the "
+                "forward pass did, so its random bits are not known"
+            )
+        for record in self.records:
+            record.setdefault(key, []).append(seed)
+        return seed
 
 
 @dataclass(eq=False, repr=False)
@@ -50,6 +85,8 @@ class QuantizedOp:
         self.watch: Watcher | None = None
         self.clip_signed: bool | None = None
         self.shared: list[Any] = []
+        self.thread: Any = None  # the ThreadState of the model
+        self.last_seed = 0
         self._rounders: dict[str, Any] = {}
         self._both: dict[float, Any] = {}
         per_layer = self.rules.output_gradient_dx.per_layer or self.rules.output_gradient_dw.per_layer
@@ -71,7 +108,15 @@ class QuantizedOp:
         seed = self.seed_of(role) if rule.is_random else 0
         if role not in self._rounders:
             self._rounders[role] = rounder_of(rule)
-        rounded = self._rounders[role](x.detach(), seed, self.scale.scale if self.scale else 1.0)
+        rounder = self._rounders[role]
+        if is_tracing():
+            if rule.rounding.is_stochastic or isinstance(rule.quantizer, Luq):
+                raise NotImplementedError(
+                    f"{self.name}: torch.jit.trace would repeat the random bits of one call in all; trace the model "
+                    "under a recipe without stochastic rounding, or within `with lplab.training.float32(model):`"
+                )
+            rounder = recorded(rounder)
+        rounded = rounder(x.detach(), seed, self.scale.scale if self.scale else 1.0)
         if self.watch is not None:
             self.watch(self, role, x, rounded)
         return detach_view(rounded.values)
@@ -79,7 +124,8 @@ class QuantizedOp:
     def activation(self, x: Tensor) -> Tensor:
         """The input of a layer, rounded; an input that several layers take one after the other is rounded once.
 
-        ``shared`` belongs to the whole model: the last tensor that was rounded, its version, its rule and the result.
+        ``shared`` belongs to the whole model: the last tensor that was rounded, its version, its rule, the result and
+        its seed.
         It holds a reference to the tensor, so that no other tensor can get the same identity.
         """
         rule = self.rules.activation
@@ -87,9 +133,11 @@ class QuantizedOp:
             return self.round("activation", x)
         last = next(iter(self.shared), None)  # read once: another thread may write it
         if last is not None and last[0] is x and last[1] == x._version and last[2] == rule:
+            if rule.is_random and self._draws is not None:
+                self._draws.seed(self, "activation", reused=last[4])
             return last[3]
         rounded = self.round("activation", x)
-        self.shared[:] = [(x, x._version, rule, rounded)]
+        self.shared[:] = [(x, x._version, rule, rounded, self.last_seed)]
         return rounded
 
     def gradients(self, dy: Tensor, for_dx: bool, for_dw: bool) -> tuple[Tensor | None, Tensor | None]:
@@ -124,7 +172,17 @@ class QuantizedOp:
         if self.scale is not None and self.scale.votes:
             self.scale.update()
 
+    @property
+    def _draws(self) -> Draws | None:
+        return None if self.thread is None else self.thread.draws
+
     def seed_of(self, role: str) -> int:
+        """A seed that no other op, role or call has; in the recomputation of a checkpoint, that of the forward pass."""
+        draws = self._draws if role in FORWARD_ROLES else None
+        self.last_seed = self.new_seed(role) if draws is None else draws.seed(self, role)
+        return self.last_seed
+
+    def new_seed(self, role: str) -> int:
         """A seed that no other op, role or call has."""
         count = self.calls.get(role, 0)
         self.calls[role] = count + 1
@@ -140,6 +198,10 @@ class QuantizedOp:
             return torch.mm(a, b) if a.ndim == b.ndim == 2 else torch.matmul(a, b)  # mm checks no shapes, and is faster
         from lplab.arithmetic import matmul
 
+        if is_tracing():
+            raise NotImplementedError(
+                f"{self.name}: torch.jit.trace cannot record an accumulator; pass accumulator=None"
+            )
         seed = self.seed_of("accumulator") if accumulator.rounding.is_stochastic else None
         return matmul(a, b, accumulator, seed=seed)
 
@@ -165,12 +227,94 @@ class QuantizedOp:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and files have no watcher, and hold no tensors."""
-        return {**self.__dict__, "watch": None, "shared": [], "_rounders": {}, "_both": {}}
+        return {**self.__dict__, "watch": None, "shared": [], "thread": None, "_rounders": {}, "_both": {}}
 
 
 def detach_view(x: Tensor) -> Tensor:
     """The same numbers, no longer a view: the result of a Function may then be changed in place, as by ``relu_``."""
     return x.data if x._is_view() else x
+
+
+_SECOND = (
+    "second derivatives are not defined under a recipe; compute a gradient penalty in float32: "
+    "call the model within `with lplab.training.float32(model):`"
+)
+_BATCHED = (
+    "a backward pass under a recipe takes one gradient at a time: call torch.autograd.grad without is_grads_batched, "
+    "or call the model within `with lplab.training.float32(model):`"
+)
+
+
+NOT_COMPILED = (
+    "torch.compile leaves a model under a recipe as it is: it runs without being compiled, with the same bits"
+)
+
+
+def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that ``torch.compile`` does not look into, nor into what it calls.
+
+    It is ``torch.compiler.disable`` without importing the compiler, which takes seconds.
+    """
+
+    @functools.wraps(function)
+    def run(*args: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            torch._dynamo.skip_frame(msg=NOT_COMPILED)
+        compiler = eval_frame.set_eval_frame(None)
+        try:
+            return function(*args)
+        finally:
+            if compiler is not None:
+                eval_frame.set_eval_frame(compiler)
+
+    return run
+
+
+def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare that the gradients of a ``backward`` have no derivatives: asking for one says what to do.
+
+    PyTorch's ``once_differentiable`` does so only where the incoming gradient has a graph itself. The result of a
+    product depends on its factors as well, so without this a part of a gradient penalty would be lost in silence.
+    ``ctx.leaves``, if it is there, holds those of the factors that collect gradients.
+    """
+
+    @not_compiled
+    @functools.wraps(backward)
+    def checked(ctx: Any, *gradients: Any) -> Any:
+        if any(isinstance(each, Tensor) and torch._C._functorch.is_legacy_batchedtensor(each) for each in gradients):
+            raise NotImplementedError(_BATCHED)
+        with torch.no_grad():
+            results = backward(ctx, *gradients)
+        if not torch.is_grad_enabled():
+            return results
+        return without_derivative(*results, sources=(*gradients, *getattr(ctx, "leaves", ())))
+
+    return checked
+
+
+class NoSecondDerivative(torch.autograd.Function):
+    """Gradients as they are; to differentiate them again is an error, whichever way it leads."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The first ``count`` tensors are the gradients, the others what they depend on."""
+        return tuple(gradient.clone() for gradient in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        """An error that says what to do."""
+        raise RuntimeError(_SECOND)
+
+
+def without_derivative(*gradients: Tensor | None, sources: Sequence[Tensor] = ()) -> tuple[Tensor | None, ...]:
+    """The same gradients, whose derivatives raise an error.
+
+    ``sources``: what the gradients depend on. ``torch.autograd.grad`` takes only the ways that lead to its inputs, so
+    without them it would find none, and take the gradients for constants.
+    """
+    known = [gradient.detach().requires_grad_() for gradient in gradients if gradient is not None]
+    results = iter(NoSecondDerivative.apply(len(known), *known, *sources))
+    return tuple(None if gradient is None else next(results) for gradient in gradients)
 
 
 class StraightThrough(torch.autograd.Function):
@@ -193,10 +337,12 @@ def rounded_gradient(x: Tensor, op: QuantizedOp, role: str) -> Tensor:
     if not x.requires_grad:
         return x
 
-    def hook(gradient: Tensor) -> Tensor:
+    @not_compiled
+    def hook(gradient: Tensor) -> Tensor | None:
         if op.scale is not None and role.startswith("output_gradient"):
             op.scale.vote(gradient)  # no product uses this gradient, so it is counted here
-        return op.round(role, gradient)
+        rounded = op.round(role, gradient)
+        return without_derivative(rounded)[0] if torch.is_grad_enabled() else rounded
 
     x.register_hook(hook)
     return x

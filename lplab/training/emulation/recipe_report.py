@@ -22,6 +22,7 @@ from lplab.training.emulation.layer_kinds import with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.pact import ALPHA, has_clip, quantizer_without_clip
 from lplab.training.emulation.quantized_op import QuantizedOp
+from lplab.training.emulation.unseen_products import unseen_products
 from lplab.training.recipe.quant_spec import QuantSpec
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ class ReportRow:
     Attributes:
         layer: name of the module, with the product's number where a module computes several.
         kind: what the layer is (``lplab.training.recipe.recipe.KINDS``), "" for an ordinary one.
-        product: "forward", "dx" (the gradient of the input) or "dw" (of the weight).
-        role: of the tensor, as in a recipe.
+        product: "forward", "dx" (the gradient of the input) or "dw" (of the weight); "backward of F" for a product
+            that the recipe does not see, in the gradient of a function F.
+        role: of the tensor, as in a recipe; the name of the operator for a product that the recipe does not see.
         format: the grid; "float32" where nothing is rounded.
         rounding, scale: how; "" where nothing is rounded.
         accumulator: what the sums of the product are carried out in; "" where there is no product.
@@ -131,8 +133,10 @@ def recipe_report(model: nn.Module, *inputs: Any) -> RecipeReport:
     """How each tensor of each product of a quantized model is rounded, or why it is not.
 
     Modules of PyTorch are known at once. What a ``forward`` computes itself, with ``x @ w`` or attention, is known
-    after it has run: call the model first, or pass inputs. Scales and clips are those of now. How the optimizer rounds
-    stored weights and its state belongs to the recipe, not to a product: ``print(recipe)`` shows it.
+    after it has run: call the model first, or pass inputs. A product that the recipe does not see, such as one inside
+    ``torch.jit.script``, then has a row, too, with PyTorch's name of the operator ("aten.mm") as its role. Scales and
+    clips are those of now. How the optimizer rounds stored weights and its state belongs to the recipe, not to a
+    product: ``print(recipe)`` shows it.
 
     Args:
         model: a quantized model, a part of one, or a model with quantized parts; it is not changed.
@@ -165,6 +169,9 @@ def recipe_report(model: nn.Module, *inputs: Any) -> RecipeReport:
         ops = _ops(hook.emulation, ran.emulation, hook.name, module)
         for op in ops:
             rows += _rows(name + op.name[len(hook.name) :], op, hook.emulation, hook.name, module)
+        for found in dict.fromkeys((*unseen_products(hook.emulation), *unseen_products(ran.emulation))):
+            if found.layer == hook.name:
+                rows.append(ReportRow(name, "", found.where, found.operator, "float32", "", "", "", found.because))
         is_called = not isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear)
         if not ops and hook.name in hook.emulation.kinds and is_called:
             because = "it has not run" if ran.emulation.ops else "its products are known once the model has run"

@@ -123,8 +123,12 @@ def _stepwise(emulation: Emulation, args: tuple, gates: Gates) -> State:
     state = (state,) if isinstance(state, Tensor) else tuple(state)
     x = x.transpose(0, 1) if batch_first else x
     time, batch = x.shape[:2]
-    y, end = _layers(emulation, x.reshape(time * batch, -1), [batch] * time, state, flat, gates, tuple(options))
-    y = y.reshape(time, batch, -1)
+    if not time:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")  # as PyTorch says it
+    y, end = _layers(
+        emulation, x.reshape(time * batch, x.shape[-1]), [batch] * time, state, flat, gates, tuple(options)
+    )
+    y = y.reshape(time, batch, y.shape[-1])
     return y.transpose(0, 1) if batch_first else y, *end
 
 

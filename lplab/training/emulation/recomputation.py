@@ -1,0 +1,94 @@
+"""Activation checkpointing: what is computed again in the backward pass is computed as it was in the forward pass.
+
+``torch.utils.checkpoint`` runs a part of a model, forgets its activations and runs the part again in the backward pass.
+It restores PyTorch's random state, but not the counts of a recipe's random bits, nor which module is running. So the
+first quantized module or function inside such a part replaces the function that PyTorch will call again by a
+:class:`Recomputation`, which restores both. Parts may be nested, with ``use_reentrant`` or without.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+from torch.utils import checkpoint
+
+from lplab.training.emulation.model_state import Emulation
+from lplab.training.emulation.quantized_op import Draws
+
+_WITH_REENTRANT = checkpoint.CheckpointFunction.forward.__code__
+_WITHOUT_REENTRANT = inspect.unwrap(checkpoint.checkpoint).__code__
+
+
+class Recomputation:
+    """The function of one checkpoint, called again in the backward pass.
+
+    Args:
+        function: what PyTorch would call.
+        emulation: of the model; the calls that are open now are those in which the checkpoint was met.
+
+    Attributes:
+        seeds: of the random bits of the first computation.
+    """
+
+    def __init__(self, function: Callable[..., Any], emulation: Emulation) -> None:
+        self.function, self.emulation, self.enabled = function, emulation, emulation.enabled
+        thread = emulation.thread
+        self.calls = [replace(call, counts=dict(call.counts), frame=None) for call in thread.calls]
+        self.mode = thread.modes[-1].nested() if thread.modes else nullcontext()
+        self.seeds: dict[tuple[str, str], list[int]] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        """Compute again."""
+        thread, emulation = self.emulation.thread, self.emulation
+        before, enabled = dict(thread.__dict__), emulation.enabled
+        again = Draws((), {key: iter(seeds) for key, seeds in self.seeds.items()})
+        thread.calls = [replace(call, counts=dict(call.counts), draws=again) for call in self.calls]
+        thread.modes, thread.shared, thread.draws, thread.again = [self.mode] if self.calls else [], [], again, again
+        emulation.enabled = self.enabled
+        try:
+            with self.mode:
+                return self.function(*args)
+        finally:  # PyTorch stops a recomputation by an exception, as soon as it has all it needs
+            thread.__dict__.update(before)
+            emulation.enabled = enabled
+
+
+def draws_of(emulation: Emulation, frame: FrameType | None) -> Draws | None:
+    """Where the random bits of a quantized function come from; None where they are drawn and not needed again.
+
+    Args:
+        emulation: of the model.
+        frame: from here to the module call around it, checkpoints are looked for.
+    """
+    thread = emulation.thread
+    call = thread.calls[-1] if thread.calls else None
+    draws, stop = (thread.again, None) if call is None else (call.draws, call.frame)
+    while frame is not None and frame is not stop:
+        code = frame.f_code
+        if code is _WITH_REENTRANT:
+            draws = _recorded(draws, frame.f_locals["ctx"], "run_function", emulation)
+        elif code is _WITHOUT_REENTRANT and (running := frame.f_locals.get("gen")) is not None:
+            draws = _recorded(draws, running.gi_frame.f_locals["new_frame"], "recompute_fn", emulation)
+        elif code is Recomputation.__call__.__code__:
+            break
+        frame = frame.f_back
+    return draws
+
+
+def _recorded(draws: Draws | None, owner: Any, attribute: str, emulation: Emulation) -> Draws:
+    """The same draws, which the checkpoint with this owner records; it is prepared when it is met first."""
+    known = getattr(owner, attribute)
+    while isinstance(known, Recomputation) and known.emulation is not emulation:
+        known = known.function
+    if not isinstance(known, Recomputation):
+        known = Recomputation(getattr(owner, attribute), emulation)
+        setattr(owner, attribute, known)
+    draws = draws or Draws()
+    return Draws((*draws.records, known.seeds), draws.again)
