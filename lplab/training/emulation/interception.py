@@ -101,7 +101,10 @@ class ForwardHook:
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
         """Remove the call; the end of the first call switches the mode off."""
         thread = self.emulation.thread
+        if thread.calls:  # else the hook before the module has refused the call
+            thread.calls.pop()
         if not thread.calls:
+<<<<<<< HEAD
             return  # torch.compile(fullgraph=True) has refused the hook before the module
         if thread.product_watch is not None:
             watch_functions(self.emulation, output)
@@ -109,6 +112,10 @@ class ForwardHook:
         if not thread.calls:
             end_watch(self.emulation, call.name, module, is_done=output is not None)
             thread.modes.pop().__exit__(None, None, None)
+=======
+            if thread.modes:
+                thread.modes.pop().__exit__(None, None, None)
+>>>>>>> part-tools
             thread.shared.clear()
             thread.draws = None
             if thread.compiler is not None:
@@ -124,6 +131,8 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
     frame = module_call(sys._getframe(2))
     draws = draws_of(emulation, frame and frame.f_back)
     if not thread.calls:
+        if not emulation.is_identity:
+            _check_surroundings(emulation)  # before anything is switched on: torch.export calls no hook after an error
         # inside a reentrant checkpoint gradients are off in the forward pass, and the recomputation is no new step
         if thread.again is None and (torch.is_grad_enabled() or draws is not None):
             for op in emulation.ops.values():
@@ -132,8 +141,6 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
         thread.modes.append(mode)
         mode.__enter__()
     thread.calls.append(ModuleCall(name, module, draws=draws, frame=frame))
-    if len(thread.calls) == 1 and not emulation.is_identity:
-        _check_surroundings(emulation)
 
 
 def _check_surroundings(emulation: Emulation) -> None:
