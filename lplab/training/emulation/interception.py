@@ -102,20 +102,14 @@ class ForwardHook:
         """Remove the call; the end of the first call switches the mode off."""
         thread = self.emulation.thread
         if thread.calls:  # else the hook before the module has refused the call
-            thread.calls.pop()
+            if thread.product_watch is not None:
+                watch_functions(self.emulation, output)
+            call = thread.calls.pop()
+            if not thread.calls:
+                end_watch(self.emulation, call.name, module, is_done=output is not None)
         if not thread.calls:
-<<<<<<< HEAD
-            return  # torch.compile(fullgraph=True) has refused the hook before the module
-        if thread.product_watch is not None:
-            watch_functions(self.emulation, output)
-        call = thread.calls.pop()
-        if not thread.calls:
-            end_watch(self.emulation, call.name, module, is_done=output is not None)
-            thread.modes.pop().__exit__(None, None, None)
-=======
             if thread.modes:
                 thread.modes.pop().__exit__(None, None, None)
->>>>>>> part-tools
             thread.shared.clear()
             thread.draws = None
             if thread.compiler is not None:
