@@ -128,7 +128,7 @@ def quantizer_without_clip(bits: int) -> Sawb:
 
 def has_clip(op: QuantizedOp, module: nn.Module) -> bool:
     """Whether the op of a module uses the module's α: its own product does, where it has one."""
-    return getattr(module, ALPHA, None) is not None and "/" not in op.name
+    return "/" not in op.name and getattr(module, ALPHA, None) is not None
 
 
 class PreRounded:
