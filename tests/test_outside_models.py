@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def outside(name):
-    """A library that is not ours. One that is there and does not work, as torchvision for CUDA here, counts as missing."""
+    """A library that is not ours. One that does not work, such as torchvision for another torch, counts as missing."""
     try:
         return importlib.import_module(name)
     except (ImportError, RuntimeError) as error:

@@ -101,14 +101,13 @@ class ForwardHook:
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
         """Remove the call; the end of the first call switches the mode off."""
         thread = self.emulation.thread
-        call = thread.calls[-1] if thread.calls else None  # None: the hook before the module has refused the call
-        if call is not None:
+        if thread.calls:  # else the hook before the module has refused the call
             if thread.product_watch is not None:
                 watch_functions(self.emulation, output)
-            thread.calls.pop()
-        if not thread.calls:
-            if call is not None:
+            call = thread.calls.pop()
+            if not thread.calls:
                 end_watch(self.emulation, call.name, module, is_done=output is not None)
+        if not thread.calls:
             if thread.modes:
                 thread.modes.pop().__exit__(None, None, None)
             thread.shared.clear()
