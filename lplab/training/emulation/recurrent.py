@@ -16,12 +16,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lplab.training.emulation.gemms import Linear, rounded_input
 from lplab.training.emulation.model_state import Emulation
-from lplab.training.emulation.quantized_op import QuantizedOp, round_with_ste
+from lplab.training.emulation.quantized_op import QuantizedOp, first_derivative, round_with_ste
+from lplab.training.emulation.traced_rounding import is_tracing
 
 State = tuple[Tensor, ...]  # (h,) or (h, c)
 
@@ -71,7 +71,8 @@ def _one_way(
     """One layer in one direction over rows that are grouped by time: ``sizes[t]`` sequences reach time t."""
     inputs = _linear(emulation, x, weights["input"])
     order = range(len(sizes))[::-1] if reverse else range(len(sizes))
-    if gates is lstm_gates and emulation.watch is None and "projection" not in weights and len(set(sizes)) == 1:
+    is_alone = emulation.watch is None and not is_tracing()  # a watcher, and a trace, need the steps one by one
+    if gates is lstm_gates and is_alone and "projection" not in weights and len(set(sizes)) == 1:
         y, *end = LstmSequence.apply(inputs, *state, *weights["recurrent"], emulation, order)
         return y, tuple(end)
     steps = list(inputs.split(sizes))
@@ -146,7 +147,7 @@ class LstmSequence(torch.autograd.Function):
         return hidden.reshape(time * batch, size).clone(), h.clone(), c.clone()  # the user may change them in place
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor | None, dh: Tensor | None, dc: Tensor | None) -> Any:
         """Gradients of the inputs, of the first states, of the weight and of the bias."""
         gates, cells, tanh_cells, first_c, weight, *factors = ctx.saved_tensors

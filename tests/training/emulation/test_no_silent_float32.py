@@ -267,3 +267,12 @@ def test_a_gradient_of_one_product_is_no_constant():
     (gradient,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="^second derivatives are not defined under a recipe; compute"):
         torch.autograd.grad(model(x).sum() + gradient.sum(), model.weight)
+
+
+def test_a_gradient_of_an_lstm_is_no_constant():
+    model = quantize_model(nn.LSTM(4, 3), INT2, first=None, last=None)
+    x = torch.randn(5, 2, 4, requires_grad=True)
+    y = model(x)[0].sum()
+    (gradient,) = torch.autograd.grad(y, x, create_graph=True)
+    with pytest.raises(RuntimeError, match="^second derivatives are not defined under a recipe; compute"):
+        (y + gradient.square().sum()).backward()
