@@ -153,7 +153,8 @@ class LstmSequence(torch.autograd.Function):
         op, order = ctx.op, ctx.order
         _, for_h, _, for_weight, for_bias = ctx.needs_input_grad[:5]
         sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
-        d_gates, product, total = torch.empty_like(gates), torch.empty_like(first_c), {}
+        d_gates, product = torch.empty_like(gates), torch.empty_like(first_c)
+        total: dict[str, Tensor] = {}
         views = _by_time(d_gates, *_split(gates), tanh_cells, *_split(d_gates))
         rows = [None] * len(order) if dy is None else dy.view_as(cells).unbind()
         for t, earlier in zip(order[::-1], [*order[-2::-1], None], strict=True):
