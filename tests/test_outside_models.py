@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lplab.training import Trainer, quantize_model, recipe_report
+from lplab.training import Trainer, default_loss, quantize_model, recipe_report
 from lplab.training.emulation.conversion import emulation_of
 
 PAGE = (Path(__file__).parents[1] / "docs" / "outside_models.md").read_text("utf-8")
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def outside(name):
-    """A library that is not ours. One that does not work, such as torchvision for another torch, counts as missing."""
+    """A library that is not ours. One that fails to import, as torchvision for CUDA may, counts as missing."""
     try:
         return importlib.import_module(name)
     except (ImportError, RuntimeError) as error:
@@ -106,8 +106,6 @@ def check(plain, recipe, data, adam):
     """The model learns, most of its layers are rounded, and a saved one computes the same bits."""
     model = quantize_model(plain, recipe)
     optimizer = {"optimizer": "adam", "lr": 3e-3} if adam else {"lr": 0.02, "momentum": 0.9}
-    from lplab.training import default_loss
-
     trainer = Trainer(model, data, loss=lambda y, t: default_loss(getattr(y, "logits", y), t), **optimizer)
     losses = [step.loss for step in trainer.steps(20)]
     assert losses[-1] < 0.8 * losses[0], losses

@@ -1,10 +1,10 @@
 """LSTM and GRU step by step, so that every product is rounded: all inputs at once, the hidden states one by one.
 
 Gates are computed in float32, as PyTorch documents them. An LSTM whose sequences are equally long has the steps of a
-layer in one node of the graph (:class:`LstmSequence`), which costs half as much and gives the same bits. Packed
-sequences, several layers, both directions, dropout and projections work as in ``nn.LSTM`` and ``nn.GRU``. Where a
-recipe rounds nothing, PyTorch's own fused function computes; if a watcher is set, the steps are computed in addition,
-so that it sees them (:func:`with_shadow_steps`).
+layer in one node of the graph (:class:`LstmSequence`), which is faster and gives the same bits. Packed sequences,
+several layers, both directions, dropout and projections work as in ``nn.LSTM`` and ``nn.GRU``. Where a recipe rounds
+nothing, PyTorch's own fused function computes; if a watcher is set, the steps are computed in addition, so that it sees
+them (:func:`with_shadow_steps`).
 
 This module needs PyTorch.
 """

@@ -114,10 +114,11 @@ def _sawb(quantizer: Sawb) -> Rounder:
     def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
         if x.dtype != torch.float32 or not x.is_cpu or x.is_neg():
             return fallback(x, seed, scale)
-        alpha = float(clip_for_row(x.contiguous().reshape(-1).numpy(), row))
+        clip = clip_for_row(x.contiguous().numpy().reshape(-1), row)  # numpy reshapes faster than PyTorch
+        alpha = float(clip)
         if not alpha:
             return fallback(x, seed, scale)
-        step = min(max(float(np.float32(alpha) / half), MIN_SCALE), MAX_SCALE)
+        step = min(max(float(clip / half), MIN_SCALE), MAX_SCALE)
         return Rounded(ready(x, scale=step), alpha, alpha)
 
     return rounder
