@@ -285,10 +285,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the address")
     ours = 1 if argv[:1] and argv[0] in LPLAB else len(argv)  # --help after these is lplab's
     args, more = parser.parse_known_args(argv[:ours])
+    if not 0 <= args.port <= 65535:
+        parser.exit(2, f"start.py: --port must be from 0 (any free one) to 65535, got {args.port}\n")
     try:
         if args.command == "test":
             began = time.monotonic()
-            prepare({"lab", "test"})
+            prepare({"lab", "test", "outside"} if "--all" in more else {"lab", "test"})
             browser = find_browser()
             print(f"Set up in {time.monotonic() - began:.0f} s; the tests begin.", flush=True)
             return hand_over([str(PYTHON), "-m", "pytest", *pytest_options(more)], environment(LPLAB_BROWSER=browser))

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+import timeit
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -24,6 +25,8 @@ from lplab import formats as F
 
 ELEMENTS = 2**24
 COLD_IMPORT_BAR_SECONDS = 0.3
+SMALL_CALL_BAR_MICROSECONDS = 10.0  # what a call on a few numbers may cost above its loop
+BLOCKS_BAR = 1.5  # what 65,536 numbers may cost, against their share of ELEMENTS
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,29 @@ def measure(candidate: Candidate, x: np.ndarray, out: np.ndarray, repetitions: i
     return Result(candidate.work, candidate.who, middle, low, high, candidate.bar)
 
 
+def least_seconds(run: Callable[[], object], calls: int) -> float:
+    """CPU seconds of one call: the least of nine times so many calls."""
+    return min(timeit.repeat(run, number=calls, repeat=9, timer=time.process_time)) / calls
+
+
+def small_call(name: str) -> float:
+    """Microseconds that ``quantize`` of 32 float32 numbers costs above the compiled loop."""
+    fmt, x, out = F.get(name), samples(32), np.empty(32, np.float32)
+    fmt.quantize(samples(2**16))  # loads the loop
+    prepared = fmt.prepared_roundings.of(F.Rounding(), x.dtype)
+    loop, at, to = prepared.loop_for(32), x.ctypes.data, out.ctypes.data
+    alone = least_seconds(lambda: loop(at, to, 32 // prepared.block_size), 2000)
+    return 1e6 * (least_seconds(lambda: fmt.quantize(x), 2000) - alone)
+
+
+def middling_blocks(name: str, x: np.ndarray, out: np.ndarray) -> float:
+    """The time of 65,536 numbers over what the throughput for all of x predicts."""
+    fmt, part, to = F.get(name), x[: 2**16].copy(), out[: 2**16]
+    fmt.quantize(x, out=out)
+    predicted = least_seconds(lambda: fmt.quantize(x, out=out), 1) * part.size / x.size
+    return least_seconds(lambda: fmt.quantize(part, out=to), 50) / predicted
+
+
 def cold_import() -> float:
     """Seconds that ``import lplab`` and its formats take in a new process: the least of five."""
     code = "import time; t = time.perf_counter(); import lplab; lplab.formats; print(time.perf_counter() - t)"
@@ -172,6 +198,11 @@ def show(result: Result) -> None:
     print(f"{result.work:24} {result.who:10} {result.ratio:8.2f} {spread:>13} {bar:>5}  {result.verdict}", flush=True)
 
 
+def listed(numbers: dict[str, float]) -> str:
+    """Names with their numbers in one line."""
+    return ", ".join(f"{name} {number:.1f}" for name, number in numbers.items())
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -189,13 +220,27 @@ def main() -> int:
     for candidate in (*ours(x, out), *(() if options.quick else peers(x))):
         results.append(measure(candidate, x, out, repetitions if candidate.share > 0.1 else 3))
         show(results[-1])
+    small = {name: small_call(name) for name in ("e4m3fn", "int8", "posit8_1", "mxfp4", "nvfp4")}
+    blocks = {name: middling_blocks(name, x, out) for name in ("mxfp4", "nvfp4")}
+    print(f"\nabove the loop, 32 numbers, µs (bar {SMALL_CALL_BAR_MICROSECONDS}): {listed(small)}")
+    print(f"65,536 numbers, × their share of {ELEMENTS:,} (bar {BLOCKS_BAR}): {listed(blocks)}")
     seconds = cold_import()
     slow = seconds > COLD_IMPORT_BAR_SECONDS
     print(f"\ncold import of lplab: {seconds:.2f} s (bar {COLD_IMPORT_BAR_SECONDS}) {'MISSED' if slow else 'within'}")
     print(f"first large tensor of a process: {first_use():.2f} s")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"import_seconds": seconds, "ratios": [asdict(r) for r in results]}, file, indent=1)
+            json.dump(
+                {
+                    "import_seconds": seconds,
+                    "small_calls": small,
+                    "blocks": blocks,
+                    "ratios": [asdict(r) for r in results],
+                },
+                file,
+                indent=1,
+            )
+    slow = slow or max(small.values()) > SMALL_CALL_BAR_MICROSECONDS or max(blocks.values()) > BLOCKS_BAR
     return int(slow or any(r.verdict == "MISSED" for r in results))
 
 

@@ -32,12 +32,19 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from lplab import datasets
 from lplab.arithmetic import Accumulator
-from lplab.training import Recipe, Recorder, recipes, tasks
+from lplab.training import Recipe, Recorder, SequenceBatches, recipes, tasks
 
-MODELS = {"transformer": 1, "resnet": 2, "cnn": 6, "mlp": 20}  # steps in a row: long enough for the clock
-BARS = {"hfp8_2019": 1.4, "int4_fp4_2020": 1.7}
-BARRED = ("transformer", "resnet", "cnn")
+MODELS = {"transformer": 1, "resnet": 2, "cnn": 6, "mlp": 20, "lstm": 2}  # steps in a row: long enough for the clock
+_PUBLISHED = {"hfp8_2019": 1.4, "int4_fp4_2020": 1.7}
+BARS: dict[str, dict[str, float]] = {
+    "transformer": {**_PUBLISHED, "luq_2022": 2.0},
+    "resnet": _PUBLISHED,
+    "cnn": _PUBLISHED,
+    "lstm": {"hfp8_2019": 2.0, "int4_fp4_2020": 2.0},
+}
+"""What a step may cost in units of the bare loop, by model and recipe."""
 SUMS_BAR = 10.0  # every addition of every product rounded, forward and backward, in chunks of 64
 RECORDING_BARS = {1: 2.0, 10: 1.1}
 WARM_UP = 20
@@ -77,9 +84,39 @@ class Result:
         return "" if self.bar is None else ("within" if self.ratio <= self.bar else "MISSED")
 
 
+class CharLstm(nn.Module):
+    """Two layers of LSTM over characters [batch, time]; logits [batch, time, vocabulary]."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, 64)
+        self.lstm = nn.LSTM(64, 128, num_layers=2, batch_first=True)
+        self.head = nn.Linear(128, vocabulary)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The logits."""
+        return self.head(self.lstm(self.embedding(x))[0])
+
+
+def task_of(name: str) -> tasks.Task:
+    """A task by name; "lstm" is the Transformer's text, 32 characters at a time, for an LSTM."""
+    if name != "lstm":
+        return tasks.get(name)
+    ids, vocabulary = datasets.character_ids()
+
+    def model(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        return CharLstm(len(vocabulary))
+
+    def data(batch: int, seed: int) -> SequenceBatches:
+        return SequenceBatches(ids, length=32, batch=batch, seed=seed)
+
+    return tasks.Task("lstm", "a novel's characters", model, data, lambda: data(64, 0)(0), batch=16, lr=0.1)
+
+
 def plain(name: str, change: Callable[[nn.Module], nn.Module] = lambda model: model) -> Step:
     """A step of torch's own, of a task by name; ``change`` may put the model under a peer's quantizers."""
-    task = tasks.get(name)
+    task = task_of(name)
     model, data = change(task.model(0)), task.data(task.batch, 0)
     optimizer_class: Any = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[task.optimizer]
     optimizer = optimizer_class(model.parameters(), lr=task.lr, **dict(task.options))
@@ -100,14 +137,14 @@ def plain(name: str, change: Callable[[nn.Module], nn.Module] = lambda model: mo
 def ours(name: str, recipe: str | Recipe, every: int = 0) -> Step:
     """A step of the trainer; ``every``: how often a recorder samples all tensors, 0 for never."""
     recorder = Recorder(every=every) if every else None
-    return tasks.get(name).trainer(recipe, recorder=recorder).one_step
+    return task_of(name).trainer(recipe, recorder=recorder).one_step
 
 
 def candidates(models: Sequence[str], chosen: Sequence[str]) -> Iterator[Candidate]:
     """Recipes on models, recording, and peers."""
     for model in models:
         for recipe in chosen:
-            bar = BARS.get(recipe) if model in BARRED else None
+            bar = BARS.get(model, {}).get(recipe)
             yardsticks = partial(plain, model), partial(ours, model, "fp32")
             yield Candidate(model, recipe, partial(ours, model, recipe), yardsticks, bar)
     if "cnn" in models:
@@ -218,7 +255,8 @@ def main() -> int:
     print("\nA step of training (recorded: × the same step without recording; peers: × the bare loop)\n")
     names = f"{'model':12} {'recipe':24} {'threads':>7}"
     print(f"{names} {'× bare loop':>11} {'quartiles':>11} {'× our fp32':>10} {'bare ms':>8} {'bar':>5}")
-    chosen = options.recipes or (["fp32", *BARS] if options.quick else recipes.names())
+    barred = dict.fromkeys(recipe for model in options.models for recipe in BARS.get(model, ()))
+    chosen = options.recipes or (["fp32", *barred] if options.quick else recipes.names())
     results = []
     for candidate in candidates(options.models, chosen):
         for threads in options.threads:

@@ -1,9 +1,11 @@
 """lplab: learn low-precision deep learning by doing it.
 
 The floors, from the ground up: :mod:`lplab.formats` (which numbers a format can hold), :mod:`lplab.arithmetic` (sums
-and products carried out in a format), :mod:`lplab.quantizers` (how a tensor meets a format), :mod:`lplab.datasets`
-(data to learn from, offline), :mod:`lplab.figures` (data in, figure out), :mod:`lplab.widgets` (controls around
-figures). Each is imported when it is first used, so that ``import lplab`` stays fast.
+and products carried out in a format), :mod:`lplab.quantizers` (how a tensor meets a format), :mod:`lplab.compression`
+(gradients in fewer bits), :mod:`lplab.hardware` (seconds, joules and bytes), :mod:`lplab.datasets` (data to learn from,
+offline), :mod:`lplab.models`, :mod:`lplab.training`, :mod:`lplab.parallel` (many learners), :mod:`lplab.claims`
+(published claims, measured again), :mod:`lplab.figures` (data in, figure out), :mod:`lplab.widgets` (controls around
+figures), :mod:`lplab.exercises`. Each is imported when it is first used, so that ``import lplab`` stays fast.
 
 >>> import lplab
 >>> lplab.formats.get("e4m3fn").quantize(0.3)
@@ -19,8 +21,10 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not see __getattr__
         claims,
         compression,
         datasets,
+        exercises,
         figures,
         formats,
+        hardware,
         models,
         parallel,
         quantizers,
@@ -34,8 +38,10 @@ __all__ = [
     "claims",
     "compression",
     "datasets",
+    "exercises",
     "figures",
     "formats",
+    "hardware",
     "models",
     "parallel",
     "quantizers",

@@ -20,6 +20,26 @@ def check_int(name: str, value: Any, low: int, high: int) -> int:
     return int(value)
 
 
+def check_numbers(name: str, values: Any) -> np.ndarray:
+    """A real number or an array-like of them as float64, or a ValueError that says so; words are no numbers.
+
+    >>> check_numbers("ranks", [1, 2])
+    array([1., 2.])
+    >>> check_numbers("ranks", "8")
+    Traceback (most recent call last):
+    ...
+    ValueError: ranks must be a number or an array of numbers, got '8'
+    """
+    array = np.asarray(values)
+    has_long = array.dtype.kind == "O" and all(isinstance(value, int) for value in array.ravel())  # beyond 64 bits
+    if array.dtype.kind not in "iuf" and not has_long:
+        raise ValueError(f"{name} must be a number or an array of numbers, got {values!r}")
+    try:
+        return array.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"{name} must be within the range of float64, got an integer beyond it") from None
+
+
 def check_positive(name: str, value: Any) -> float:
     """A positive finite number as a float, or a ValueError that says so.
 

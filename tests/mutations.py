@@ -245,7 +245,8 @@ def as_table(columns: dict[str, dict[str, Found]]) -> str:
         found = [column.get(fault.name) for column in columns.values()]
         if any(found) or not any(columns.values()):
             told = " | ".join(cell(each) for each in found)
-            lines.append(f"| {fault.name} | `{fault.file.removeprefix('lplab/')}` | {fault.meaning} | {told} |")
+            meaning = fault.meaning.replace("|", "\\|")
+            lines.append(f"| {fault.name} | `{fault.file.removeprefix('lplab/')}` | {meaning} | {told} |")
     return "\n".join([*lines, "", *(f"{name}: {summary(list(column.values()))}" for name, column in columns.items())])
 
 

@@ -43,7 +43,7 @@ FORMATS = (
         "bound = np.where(negative, abs(grid.lowest), grid.highest)",
         "bound = np.where(negative, grid.highest, abs(grid.lowest))",
         "Negative numbers saturate at the positive end of two's complement, and the other way round.",
-        ("tests/formats/test_vectors.py", "tests/formats/test_exact.py"),
+        ("tests/formats/paths/test_paths.py",),
     ),
     Fault(
         "infinity_rounds_down",
@@ -497,11 +497,11 @@ TRAINING = (
     ),
     Fault(
         "scales_not_restored",
-        "lplab/training/loop/trainer.py",
-        'load_quantizer_state(self.model, state["quantizers"])',
-        "emulations(self.model)",
+        "lplab/training/emulation/checkpoint_state.py",
+        'self.emulation.load_state_of(self.name, found["sites"])',
+        "self.emulation.ops_of(self.name)",
         "A checkpoint does not bring back gradient scales and coins.",
-        ("tests/training/loop/test_trainer.py",),
+        ("tests/training/emulation/test_checkpoint_state.py", "tests/training/loop/test_trainer.py"),
     ),
     Fault(
         "largest_counts_as_saturated",
@@ -764,7 +764,7 @@ WIDGETS = (
     ),
     Fault(
         "levels_of_activations",
-        "lplab/widgets/explorers/clip_state.py",
+        "lplab/widgets/explorers/clip_explorer.py",
         "return 2 ** (bits + 1) - 1",
         "return 2**bits - 1",
         "The explorer of clips shows activations on half of their levels.",
@@ -772,7 +772,7 @@ WIDGETS = (
     ),
     Fault(
         "explorer_forgets_nodes",
-        "lplab/widgets/explorers/cluster_state.py",
+        "lplab/widgets/explorers/cluster_explorer.py",
         "devices_per_node=self.per_node, inner_link=INNER[chip])",
         "inner_link=INNER[chip])",
         "Devices of one machine share no link in the explorer, whatever its control says.",

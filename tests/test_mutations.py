@@ -121,6 +121,11 @@ def test_results_are_kept_and_shown(tmp_path):
     assert mutations.read(file) == {first.name: first}
     table = mutations.as_table({"before": {first.name: first, second.name: second}, "now": mutations.read(file)})
     assert f"| {first.name} |" in table and "| SURVIVED | not run |" in table
+    drawn = next(f for f in FAULTS if "|" in f.meaning)
+    row = mutations.as_table(
+        {"now": {drawn.name: mutations.Found(drawn.name, drawn.file, drawn.meaning)}}
+    ).splitlines()[2]
+    assert row.replace("\\|", "").count("|") == 5, "four columns"
 
 
 def test_an_unknown_name_is_told(capsys):

@@ -11,6 +11,7 @@ import lplab
 def test_submodules_come_when_they_are_asked_for():
     assert lplab.formats.get("bf16").bits == 16
     assert set(lplab.__all__) <= set(dir(lplab))
+    assert lplab.hardware.accelerators.get("p100").name == "p100" and callable(lplab.exercises.check)
 
 
 def test_an_unknown_name_says_what_there_is():

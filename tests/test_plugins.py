@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,15 +12,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests import durations
+from tests import durations, failed_again
 from tests.plugins import cpu_time, order
 
 PROJECT = Path(__file__).parents[1]
 BUDGET = tomllib.loads((PROJECT / "tests/budget.toml").read_text("utf-8"))
 
-SMALL_PROJECT = {
-    "pytest.ini": "[pytest]\nmarkers = slow\naddopts = -m 'not slow' -p no:randomly\n",
+SETTINGS = {
+    "pytest.ini": "[pytest]\nmarkers = slow\naddopts = -m 'not slow' -p no:randomly -p xdist.plugin\n",
     "conftest.py": 'pytest_plugins = ["tests.plugins.order", "tests.plugins.summary", "tests.plugins.cpu_time"]\n',
+}
+SMALL_PROJECT = {
     "test_a.py": """
 import pytest
 @pytest.mark.slow
@@ -38,21 +41,29 @@ def test_three(): pass
 }
 
 
-def write(folder: Path) -> Path:
+def write(folder: Path, tests: dict[str, str] = SMALL_PROJECT) -> Path:
     """A small project that has the plugins of this one."""
-    for name, text in SMALL_PROJECT.items():
+    for name, text in {**SETTINGS, **tests}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return folder
 
 
+PYTEST = (sys.executable, "-m", "pytest")
+
+
+def environment() -> dict[str, str]:
+    """For pytest in a small project. Plugins that are installed are not needed, and some take seconds to import."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "COV_"))}
+    return {**env, "PYTHONPATH": str(PROJECT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
 def run(folder: Path, *options: str) -> str:
     """What pytest prints in the small project."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "COV_"))}
-    command = [sys.executable, "-m", "pytest", "-v", *options]
-    env["PYTHONPATH"] = str(PROJECT)
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True).stdout
+    command = [*PYTEST, "-v", *options]
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=300)
+    return done.stdout
 
 
 @pytest.fixture(scope="module", params=["-n0", "-n2"])
@@ -88,6 +99,108 @@ def test_a_file_and_a_group_stay_on_one_worker(whole):
 
 def test_a_slow_test_is_repeated_with_all(tmp_path):
     assert "start.py test --all -n0 test_a.py::test_slow" in run(write(tmp_path), "-n0", "-m", "slow")
+
+
+# ---- the second chance of failed tests -------------------------------------------------------------------------------
+
+FLAKY = """
+from pathlib import Path
+def is_first(name):
+    seen = Path(name).exists()
+    Path(name).touch()
+    return not seen
+def test_flaky(): assert not is_first("flaky")
+def test_one(): pass
+"""
+SKIPPED = """
+import pytest
+from pathlib import Path
+def test_skips_later():
+    if Path("seen").exists(): pytest.skip("there is one already")
+    Path("seen").touch()
+    raise AssertionError
+"""
+CRASH = "import os\ndef test_crash(): os._exit(3)\n"
+WRONG = "def test_wrong(): raise AssertionError\n"
+
+
+@pytest.fixture
+def try_again(tmp_path, monkeypatch, capfd):
+    """Runs the tests of a project, then what failed again; what the second command returned and printed."""
+    for name in os.environ.keys() - environment().keys():
+        monkeypatch.delenv(name)
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+
+    def both(tests: dict[str, str], option: str) -> tuple[int, str]:
+        run(write(tmp_path, tests), option)
+        code = failed_again.main(PYTEST, tmp_path)
+        return code, "".join(capfd.readouterr())
+
+    return both
+
+
+def test_a_test_that_passes_alone_is_named_and_costs_nothing(try_again, tmp_path):
+    code, text = try_again({"test_f.py": FLAKY}, "-n2")
+    assert code == 0
+    assert re.findall("^FLAKY, failed in the whole run, passed alone: (.*)", text, re.MULTILINE) == [
+        "test_f.py::test_flaky"
+    ]
+    kept = json.loads((tmp_path / ".pytest_cache/v/lplab/cpu_time").read_text())
+    assert "test_f.py" in kept["seconds"] and kept["wall_seconds"] > 0
+    assert failed_again.outcome(tmp_path / ".pytest_cache")["passed"] == 1, "what is kept is that of the whole run"
+
+
+@pytest.mark.slow
+def test_what_fails_twice_crashes_or_is_skipped_is_no_flaky_test(try_again):
+    code, text = try_again({"test_f.py": FLAKY, "test_s.py": SKIPPED, "test_w.py": WRONG, "test_c.py": CRASH}, "-n2")
+    twice = re.findall("^FAILED TWICE, in the whole run and alone: (.*)", text, re.MULTILINE)
+    assert code == 1 and sorted(twice) == [
+        "test_c.py::test_crash",
+        "test_s.py::test_skips_later",
+        "test_w.py::test_wrong",
+    ]
+    assert text.count("FLAKY") == 1
+
+
+@pytest.mark.parametrize(("tests", "option", "told"), [
+    ({"test_w.py": "".join(WRONG.replace("wrong", f"w{k}") for k in range(6))}, "-n0", "No second try: 6 tests failed"),
+    ({"test_f.py": FLAKY, "test_i.py": "import no_such_module\n"}, "-n2", "No second try"),
+    ({"test_f.py": FLAKY, "test_i.py": "import no_such_module\n"}, "-n0", "No second try"),
+    ({"test_f.py": FLAKY, "test_c.py": CRASH}, "-n0", "No second try: 0 tests failed"),
+])  # fmt: skip
+def test_no_second_chance_for_many_failures_and_other_errors(try_again, tests, option, told):
+    code, text = try_again(tests, option)
+    assert code == 1 and told in text and "FLAKY" not in text and "TWICE" not in text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell script")
+@pytest.mark.parametrize(("tests_pass", "again_pass", "argument", "steps"), [
+    (True, True, [], ["start.py test --all", "tests.durations", "ruff", "ruff", "mypy"]),
+    (False, True, [], ["start.py test --all", "tests.failed_again", "tests.durations", "ruff", "ruff", "mypy"]),
+    (False, False, [], ["start.py test --all", "tests.failed_again"]),
+    (False, True, ["-x"], ["start.py test --all -x"]),
+])  # fmt: skip
+def test_ci_goes_on_only_if_all_that_failed_passes_alone(tmp_path, tests_pass, again_pass, argument, steps):
+    """With programs that only write down how they are called."""
+    programs = {
+        "bin/python3": f"echo $* >> steps; exit {int(not tests_pass)}",
+        ".venv/bin/python": f"echo $2 >> steps; [ $2 != tests.failed_again ] || exit {int(not again_pass)}",
+        ".venv/bin/ruff": "echo ruff >> steps",
+        ".venv/bin/mypy": "echo mypy >> steps",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("dirname", "rm"):
+        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(PROJECT / ".ci/run", tmp_path / ".ci/run")
+    command = [str(shutil.which("bash")), str(tmp_path / ".ci/run"), *argument]
+    done = subprocess.run(command, env={"PATH": str(tmp_path / "bin")}, capture_output=True, text=True)
+    assert (tmp_path / "steps").read_text().splitlines() == steps, done.stderr
+    assert (done.returncode == 0) is (tests_pass or (again_pass and not argument))
 
 
 @pytest.mark.parametrize(("nodeid", "group"), [

@@ -26,7 +26,8 @@ COMMAND_LINES = [line for line in LINES if "..." not in line]
 def namespace():
     """What all blocks but the row of the catalogue leave behind, run one after the other as a reader would."""
     torch = pytest.importorskip("torch")
-    pytest.importorskip("ipywidgets")
+    for needed in ("ipywidgets", "onnx", "tensorboard"):
+        pytest.importorskip(needed)
     torch.manual_seed(0)
     found = {}
     for block in BLOCKS:
@@ -41,6 +42,21 @@ def test_the_first_lines_give_what_their_comments_say(namespace):
     assert formats.get("e4m3fn").quantize(x).tolist() == [float(n) for n in line.partition("#")[2].split(",")]
     one, two = (formats.get("bf16").quantize(x, rounding="stochastic", seed=7) for _ in range(2))
     np.testing.assert_array_equal(one, two)
+
+
+def test_model_tensors_and_recording_went_out(namespace):
+    import onnx
+
+    from lplab.datasets import load_tensors
+
+    folder, plain, formats = (namespace[name] for name in ("folder", "plain", "F"))
+    kinds = [node.op_type for node in onnx.load(folder / "small.onnx").graph.node]
+    assert kinds.count("Gemm") == kinds.count("QuantizeLinear") == 3
+    with pytest.warns(UserWarning, match="no floating-point numbers in 1.num_batches_tracked"):
+        stored = load_tensors(folder / "plain.safetensors")
+    expected = formats.get("e4m3fn").quantize(plain.state_dict()["0.weight"].numpy())
+    np.testing.assert_array_equal(stored["0.weight"], expected)
+    assert len(list((folder / "runs").iterdir())) == 1
 
 
 def test_the_row_of_the_catalogue_is_one():
@@ -63,6 +79,16 @@ def test_the_network_was_trained_recorded_and_rounded(namespace):
     rows = compare(plain, ["int8", "int4"], inputs, wrong)
     assert abs(rows[0].direct - rows[0].float32) < 0.05 and list(sensitivity(plain, "int4", wrong)) == ["0", "3", "5"]
     assert {"fixed16_2015", "luq_2022"} <= set(recipes.names())
+
+
+def test_the_report_says_what_its_comments_say(namespace):
+    rows = namespace["report"].rows
+    line = next(line for line in TEXT.splitlines() if 'row.layer == "0" and row.role == "weight"' in line)
+    assert [r.rounded_to for r in rows if r.layer == "0" and r.role == "weight"] == [
+        line.split("# ")[1].split(":")[0]
+    ] * 2
+    line = next(line for line in TEXT.splitlines() if 'row.layer.startswith("1")' in line)
+    assert {r.because for r in rows if r.layer.startswith("1")} == {line.split("# ")[1]}
 
 
 def test_the_live_run_trains(namespace):

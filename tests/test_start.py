@@ -16,6 +16,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from tests import failed_again
+
 PROJECT = Path(__file__).parents[1]
 posix = pytest.mark.skipif(os.name == "nt", reason="the fake programs are shell scripts")
 
@@ -315,6 +317,14 @@ def test_the_labs_options_reach_jupyterlab(start, handed):
     assert {"--no-browser", "--port=9001", "--ServerApp.ip=0.0.0.0"} <= set(handed[1])
 
 
+@pytest.mark.parametrize("port", ["99999", "-1"])
+def test_a_port_that_there_is_not_is_refused_in_one_line(start, handed, capsys, port):
+    with pytest.raises(SystemExit, match="2"):
+        start.main(["--port", port])
+    assert capsys.readouterr().err == f"start.py: --port must be from 0 (any free one) to 65535, got {port}\n"
+    assert handed == []
+
+
 def test_what_follows_test_goes_to_pytest_in_order(start, handed):
     assert start.main(["test", "-m", "browser", "tests/test_cli.py", "-q", "--lf"]) == 7
     extras, command, env = handed
@@ -323,10 +333,22 @@ def test_what_follows_test_goes_to_pytest_in_order(start, handed):
     assert command[-5:] == ["-m", "browser", "tests/test_cli.py", "-q", "--lf"]
 
 
+def test_what_ci_runs_again_reaches_pytest(start, handed, monkeypatch, tmp_path):
+    ran = []
+    failing = SimpleNamespace(returncode=1)
+    monkeypatch.setattr(failed_again.subprocess, "run", lambda command, **_: ran.append(command) or failing)
+    assert not failed_again.passes_alone("tests/test_a.py::test_b[c d]", failed_again.START, tmp_path)
+    assert ran[0][:2] == [sys.executable, str(PROJECT / "start.py")]
+    start.main(ran[0][2:])
+    cache = f"cache_dir={failed_again.AGAIN}"
+    assert handed[1][-6:] == ["-p", "randomly", "-n0", "-o", cache, "tests/test_a.py::test_b[c d]"]
+
+
 def test_the_default_tier_leaves_the_slow_tests_to_the_settings_and_all_runs_them_in_any_order(start, handed):
     start.main(["test", "-x"])
     start.main(["test", "--all", "-x"])
     default, everything = handed[1], handed[4]
+    assert handed[3] == {"lab", "test", "outside"}  # models of other libraries are tested, too
     assert "-m" not in default[3:] and default[-1] == "-x"
     assert everything[len(default) - 1 :] == ["-m", "slow or not slow", "-p", "randomly", "-x"]
     assert everything[: len(default) - 1] == default[:-1]

@@ -145,8 +145,9 @@ def rows(wanted: "list[Claim]", folder: Path | None) -> list[dict[str, Any]]:
 
 def check_folder(folder: Path | None) -> Path | None:
     """The folder to read from, None for that of this checkout; one that is not there is bad input."""
-    if folder is not None and not folder.is_dir():
-        raise BadInputError(f"there is no folder {folder}")
+    with bad_values():
+        if folder is not None and not folder.is_dir():
+            raise BadInputError(f"there is no folder {folder}")
     return folder
 
 

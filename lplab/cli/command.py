@@ -1,8 +1,9 @@
 """Shared by all commands: a parser that reports bad input in one line, and a function that adds a command."""
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 INTERRUPTED = 130  # exit code of shells for Ctrl-C
@@ -28,6 +29,48 @@ def bad_values() -> Iterator[None]:
         raise BadInputError(str(problem)) from None
     except OSError as problem:
         raise BadInputError(f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)) from None
+
+
+def check_output(path: Path) -> None:
+    """Refuse a file that cannot be written later, before the work begins.
+
+    Raises:
+        BadInputError: its folder is not there, it is a folder, or the system allows no such name.
+    """
+    with bad_values():
+        if not path.resolve().parent.is_dir():
+            raise BadInputError(f"there is no folder {path.resolve().parent}")
+        with suppress(FileNotFoundError):  # a checkpoint has a longer name until it is whole
+            (path.parent / f"{path.name}.part").stat()
+        if path.is_dir():
+            raise BadInputError(f"{path} is a folder; name a file in it")
+
+
+def check_port(port: int) -> int:
+    """The number of a port, 0 for any free one; others are bad input.
+
+    >>> check_port(99999)
+    Traceback (most recent call last):
+    lplab.cli.command.BadInputError: --port must be from 0 (any free one) to 65535, got 99999
+    """
+    if not 0 <= port <= 65535:
+        raise BadInputError(f"--port must be from 0 (any free one) to 65535, got {port}")
+    return port
+
+
+def once(option: str, settings: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The settings as a dictionary; ValueError if one is given twice.
+
+    >>> once("--set", [("bits", 2), ("bits", 4)])
+    Traceback (most recent call last):
+    ValueError: --set gives bits twice: 2 and 4
+    """
+    found: dict[str, Any] = {}
+    for name, value in settings:
+        if name in found:
+            raise ValueError(f"{option} gives {name} twice: {found[name]} and {value}")
+        found[name] = value
+    return found
 
 
 class Parser(argparse.ArgumentParser):

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +70,11 @@ def run_grade(args: argparse.Namespace) -> int:
         from lplab.exercises.grading.marks_files import as_json, marks_object, write_marks
     if args.jobs is not None and args.jobs < 1:
         raise BadInputError(f"--jobs must be at least 1, not {args.jobs}")
-    if args.out.exists() and not args.out.is_dir():
-        raise BadInputError(f"{args.out} is a file; give --out a folder")
     with bad_values():
+        with suppress(FileNotFoundError):
+            args.out.stat()  # tells of a name that no folder can have, before hours of grading
+        if args.out.exists() and not args.out.is_dir():
+            raise BadInputError(f"{args.out} is a file; give --out a folder")
         some = {"jobs": args.jobs, "all_or_nothing": args.all_or_nothing, "leave_out": args.out}
         marks = grade(args.folder, args.lab, each_file=args.each_file, **some)
         files = write_marks(marks, args.out)

@@ -24,8 +24,8 @@ def run_exercises(args: argparse.Namespace) -> int:
     from lplab.exercises.model import catalogue
 
     with bad_values():
-        chosen = [catalogue.get(args.id)] if args.id else [catalogue.get(name) for name in catalogue.names()]
-    if not (args.id or args.kills or args.all):
+        chosen = [catalogue.get(name) for name in (catalogue.names() if args.id is None else [args.id])]
+    if args.id is None and not (args.kills or args.all):
         rows = [{"id": e.id, "title": e.title, "minutes": e.minutes, "points": e.points} for e in chosen]
         text = "\n".join(f"{row['id']}  {row['title']} ({row['minutes']} min, {row['points']} points)" for row in rows)
         print(json.dumps(rows, indent=1) if args.json else text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from lplab.cli.command import BadInputError, add_command
+from lplab.cli.command import BadInputError, add_command, bad_values, check_port
 
 
 def add_lab(commands: Any) -> None:
@@ -24,11 +24,14 @@ def run_lab(args: argparse.Namespace) -> int:
     """Start JupyterLab in ``args.folder`` and wait for its end."""
     beside = Path(__file__).resolve().parents[2] / "labs"
     folder = args.folder or (beside if beside.is_dir() else Path("labs"))
-    if not folder.is_dir():
+    port = check_port(args.port)
+    with bad_values():
+        is_there = folder.is_dir()
+    if not is_there:
         raise BadInputError(f"there is no folder {folder}: give the labs folder of a clone of the repository")
     if importlib.util.find_spec("jupyterlab") is None:
         raise BadInputError("JupyterLab is not installed: pip install 'lplab[lab]'")
-    command = [sys.executable, "-m", "jupyterlab", *jupyter_arguments(folder), f"--port={args.port}"]
+    command = [sys.executable, "-m", "jupyterlab", *jupyter_arguments(folder), f"--port={port}"]
     command += ["--no-browser"] * args.no_browser
     command += ["--allow-root"] * (os.name == "posix" and os.geteuid() == 0)
     return subprocess.call(command)

@@ -7,13 +7,20 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
-from lplab.cli.command import DIVERGED, BadInputError, bad_values
+from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, bad_values, check_output
+from lplab.cli.training_run import deferred_sigint, reading_checkpoint
 
-ALONE = ("set", "record", "save", "resume")  # arguments of a training by one learner under a recipe
+ALONE = ("set", "record")  # arguments of a training by one learner under a recipe
+
+
+IN_A_STEP = "stopped by Ctrl-C in the middle of a step"  # then no checkpoint is written
 
 
 def add_learners(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +52,11 @@ def train_learners(args: argparse.Namespace) -> int:
 
     unfit = [f"--{name}" for name in ALONE if getattr(args, name)] + (["--recipe"] if args.recipe else [])
     if unfit:
-        raise BadInputError(f"several learners train in float32 and keep no checkpoint: leave out {', '.join(unfit)}")
+        raise BadInputError(f"several learners train in float32 and record nothing: leave out {', '.join(unfit)}")
+    if args.distributed and (args.save or args.resume):
+        raise BadInputError("--save and --resume need simulated learners, whose bits are the same: no --distributed")
+    if args.save:
+        check_output(args.save)
     learners = 2 if args.learners is None else args.learners
     if args.batch is not None and learners >= 1 and args.batch < learners:
         raise BadInputError(f"--batch {args.batch} is less than an example for each of {learners} learners")
@@ -55,12 +66,21 @@ def train_learners(args: argparse.Namespace) -> int:
     if args.distributed and (warning := oversubscription_warning(learners, processors())):
         print(f"lplab train: {warning}", file=sys.stderr)
     started = time.perf_counter()
-    steps, end = _run(settings, args.distributed)
-    _report(args, settings, steps, {**end, "seconds": time.perf_counter() - started})
+    with bad_values():
+        run = _run(settings, args)
+    steps, end, stopped = _reports(run, settings, simulated=not args.distributed)
     wrong = next((number for number, step in enumerate(steps, 1) if not math.isfinite(step["loss"])), None)
+    is_whole = wrong is None and stopped != IN_A_STEP
+    if args.save and is_whole:
+        from lplab.training.loop.trainer import write_checkpoint
+
+        with bad_values():
+            write_checkpoint(run.state_dict(), args.save)
+    _report(args, settings, steps, {**end, "seconds": time.perf_counter() - started, "stopped": stopped or None})
     if wrong is not None:
         print(f"lplab train: diverged: the loss is no number from step {wrong} on; try a smaller --lr", file=sys.stderr)
-    return 0 if wrong is None else DIVERGED
+        return DIVERGED
+    return INTERRUPTED if stopped else 0
 
 
 def processors() -> int:
@@ -86,22 +106,46 @@ def oversubscription_warning(learners: int, cores: int) -> str | None:
     )
 
 
-def _run(settings: Any, distributed: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The reports of all steps, and the final report."""
-    from tqdm import tqdm
-
+def _run(settings: Any, args: argparse.Namespace) -> Any:
+    """The run, which gives reports when it is iterated over."""
     from lplab.parallel.simulated import SimulatedRun
 
-    reports, steps, end = (_distributed_reports(settings) if distributed else SimulatedRun(settings)), [], {}
+    if args.distributed:
+        return _distributed_reports(settings)
+    return SimulatedRun(settings, state=_saved(args.resume) if args.resume else None)
+
+
+def _saved(path: Path) -> dict[str, Any]:
+    """The state in a checkpoint; only tensors and plain values are read from the file."""
+    import torch
+
+    with reading_checkpoint(path, "several learners"):
+        saved: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+        return {name: saved[name] for name in ("signature", "learners")}
+
+
+def _reports(run: Any, settings: Any, simulated: bool) -> tuple[list[dict[str, Any]], dict[str, Any], str]:
+    """The reports of all steps, the final report, and what has stopped the run before its end, if anything."""
+    from tqdm import tqdm
+
+    steps: list[dict[str, Any]] = []
     with tqdm(total=settings.steps, unit="step", file=sys.stderr, desc=settings.compressor) as bar:
-        for report in reports:
-            if "step" not in report:
-                end = report
-                continue
-            steps.append(report)
-            bar.set_postfix_str(f"loss {report['loss']:.4f}", refresh=False)
-            bar.update()
-    return steps, end
+        try:
+            # Ranks get Ctrl-C from the terminal themselves, and torchrun ends them.
+            with deferred_sigint() if simulated else nullcontext(threading.Event()) as interrupted:
+                for report in run:
+                    if "step" not in report:
+                        return steps, report, ""
+                    steps.append(report)
+                    bar.set_postfix_str(f"loss {report['loss']:.4f}", refresh=False)
+                    bar.update()
+                    if interrupted.is_set():
+                        break
+        except KeyboardInterrupt:
+            if not simulated:
+                raise
+            return steps, {}, IN_A_STEP
+    return steps, {}, "stopped by Ctrl-C"
 
 
 def _distributed_reports(settings: Any) -> Iterator[dict[str, Any]]:
@@ -126,13 +170,18 @@ def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]]
             )
         )
         return
+    if end["stopped"]:
+        print(end["stopped"])
+    if not steps:
+        return
     one, several = ("process", "processes") if args.distributed else ("simulated learner", "simulated learners")
     where = one if settings.learners == 1 else several
     who = f"{settings.model}, {settings.learners} {where}, {settings.compressor}"
     print(f"{who}: {len(steps)} steps, {end['seconds']:.1f} s")
     tail = losses[-max(1, len(losses) // 10) :]
     print(f"training loss  {losses[0]:.4f} → {sum(tail) / len(tail):.4f} nats (mean of the last tenth)")
-    print(f"test loss      {end['test_loss']:.4f} nats")
+    if "test_loss" in end:
+        print(f"test loss      {end['test_loss']:.4f} nats")
     if "test_error" in end:
         print(f"test error     {end['test_error']:.1%}")
     from lplab.compression.compression_ratio import wire_bytes

@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from lplab.cli.command import BadInputError, add_command, bad_values
+from lplab.cli.command import BadInputError, add_command, bad_values, check_output
 from lplab.cli.simulate_report import notes, print_notes, report, table, write_figure
 from lplab.cli.simulate_sweep import print_sweep
 
@@ -63,8 +63,8 @@ def run_simulate(args: argparse.Namespace) -> int:
         raise BadInputError("name a workload, such as resnet50; --list shows all")
     if args.json and args.csv:
         raise BadInputError("choose one of --json and --csv")
-    if args.html and not args.html.resolve().parent.is_dir():
-        raise BadInputError(f"there is no folder {args.html.resolve().parent}")
+    if args.html:
+        check_output(args.html)
     nodes = args.per_node > 1 or any(re.match("per.node=|devices.per.node=", text) for text in args.sweep)
     if args.inner_link and not nodes:
         raise BadInputError("--inner-link joins the devices of a node: say how many with --per-node, 2 or more")

@@ -5,7 +5,7 @@ import math
 import re
 from typing import Any
 
-from lplab.cli.command import BadInputError
+from lplab.cli.command import BadInputError, once
 from lplab.cli.simulate_report import notes, print_notes, write_figure
 
 RANGE = re.compile(r"([^:]+):([^:]+):(\d+)")
@@ -20,7 +20,7 @@ def print_sweep(args: argparse.Namespace, settings: dict[str, Any]) -> int:
         raise BadInputError("a sweep needs pandas: pip install 'lplab[lab]'") from None
     from lplab.hardware import sweep
 
-    axes = settings | dict(map(parse_axis, args.sweep))
+    axes = settings | once("--sweep", map(parse_axis, args.sweep))
     points = math.prod(len(values) for values in axes.values() if isinstance(values, list))
     if points > MAX_POINTS:
         raise BadInputError(f"this sweep has {points:,} points; up to {MAX_POINTS:,} are simulated in one call")
@@ -61,7 +61,7 @@ def parse_axis(text: str) -> tuple[str, list[Any]]:
         first, last, count = float(spread[1]), float(spread[2]), int(spread[3])
     except ValueError:
         raise ValueError(f"--sweep {name}: a range is FIRST:LAST:COUNT, got {values!r}") from None
-    if not (first > 0 and last > 0 and 1 < count <= MAX_POINTS):
+    if not (first > 0 and last > 0 and math.isfinite(last / first) and 1 < count <= MAX_POINTS):
         allowed = f"two numbers above 0 and a count from 2 to {MAX_POINTS:,}"
         raise ValueError(f"--sweep {name}: a range needs {allowed}, got {values!r}")
     spaced = (first * (last / first) ** (i / (count - 1)) for i in range(count))

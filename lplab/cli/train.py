@@ -2,18 +2,14 @@
 
 import argparse
 import json
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
-from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values
+from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values, check_output, once
 from lplab.cli.learners import add_learners, train_learners, wants_learners
+from lplab.cli.training_run import deferred_sigint, reading_checkpoint
 
 RECIPE = "hfp8_2019"  # the default
 
@@ -32,6 +28,7 @@ def add_train(commands: Any) -> None:
     parser.add_argument("--record", type=Path, metavar="FILE", help="record every tenth step into an .npz file")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write a checkpoint at the end, or at Ctrl-C")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="go on from a checkpoint")
+    parser.add_argument("--report", action="store_true", help="print at the end what was rounded how, and what was not")
     parser.add_argument("--list", action="store_true", help="list recipes with their switches, and models")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_learners(parser)
@@ -50,13 +47,13 @@ def run_train(args: argparse.Namespace) -> int:
     if not 0 <= args.seed < 2**31:
         raise BadInputError(f"--seed must be from 0 to 2147483647, got {args.seed}")
     if wants_learners(args):
+        if args.report:
+            raise BadInputError("--report is about a recipe, and several learners train in float32: leave it out")
         return train_learners(args)
-    args.recipe = args.recipe or RECIPE
+    args.recipe = RECIPE if args.recipe is None else args.recipe
     for path in (args.save, args.record):
-        if path and not path.resolve().parent.is_dir():
-            raise BadInputError(f"there is no folder {path.resolve().parent}")
-        if path and path.is_dir():
-            raise BadInputError(f"{path} is a folder; name a file in it")
+        if path:
+            check_output(path)
     try:
         with bad_values():
             trainer, task = make_trainer(args)
@@ -70,17 +67,12 @@ def make_trainer(args: argparse.Namespace) -> tuple[Any, Any]:
     from lplab.training import Recorder, recipes, tasks
 
     task = tasks.get(args.model)
-    recipe = recipes.get(args.recipe, **dict(map(parse_switch, args.set)))
+    recipe = recipes.get(args.recipe, **once("--set", map(parse_switch, args.set)))
     recorder = Recorder(every=10) if args.record else None
     trainer = task.trainer(recipe, args.seed, batch=args.batch, lr=args.lr, recorder=recorder)
     if args.resume:
-        if not args.resume.is_file():
-            raise ValueError(f"there is no file {args.resume}")
-        try:
+        with reading_checkpoint(args.resume, "this model and recipe"):
             trainer.load(args.resume)
-        except (LookupError, TypeError, AttributeError, EOFError, RuntimeError, UnpicklingError) as problem:
-            message = (str(problem).splitlines() or [type(problem).__name__])[0].partition(". ")[0]
-            raise ValueError(f"{args.resume} is no checkpoint of this model and recipe: {message}") from None
     return trainer, task
 
 
@@ -128,26 +120,6 @@ def run_training(args: argparse.Namespace, trainer: Any, task: Any) -> int:
     return code
 
 
-@contextmanager
-def deferred_sigint() -> Iterator[threading.Event]:
-    """Ctrl-C takes effect after the current step, so that no checkpoint holds half an update; a second one at once."""
-    interrupted = threading.Event()
-
-    def on_interrupt(number: int, frame: Any) -> None:
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-        interrupted.set()
-
-    if threading.current_thread() is not threading.main_thread():  # which alone gets Ctrl-C
-        yield interrupted
-        return
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def steps_with_progress(trainer: Any, steps: int) -> Any:
     """The steps of the training, with a bar that shows the loss."""
     from tqdm import tqdm
@@ -161,9 +133,12 @@ def steps_with_progress(trainer: Any, steps: int) -> Any:
 
 def report(args: argparse.Namespace, trainer: Any, result: dict[str, Any]) -> None:
     """Print the result: a few lines, or JSON."""
+    from lplab.training import recipe_report
+
     if args.json:
         about = {"recipe": args.recipe, "model": args.model, "seed": args.seed, "steps": trainer.step}
-        print(json.dumps(about | result | {"stopped": result["stopped"] or None}))
+        rounded = {"report": [vars(row) for row in recipe_report(trainer.model).rows]} if args.report else {}
+        print(json.dumps(about | result | {"stopped": result["stopped"] or None} | rounded))
         return
     if result["stopped"]:
         print(result["stopped"])
@@ -175,6 +150,8 @@ def report(args: argparse.Namespace, trainer: Any, result: dict[str, Any]) -> No
     for name, value in result["test"].items():
         shown = f"{value:.4f} nats" if name == "loss" else f"{value:.1%}"
         print(f"test {name:<9} {shown}")
+    if args.report:
+        print(f"\n{recipe_report(trainer.model)}")
 
 
 def print_list(as_json: bool) -> int:

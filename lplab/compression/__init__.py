@@ -15,7 +15,7 @@ from lplab.compression.layer import LayerInfo
 from lplab.compression.lossless import Lossless
 from lplab.compression.lowrank import PowerSGD
 from lplab.compression.scalecom import ScaleCom
-from lplab.compression.signs import EFSign, OneBit
+from lplab.compression.signs import EFSign, OneBit, SignSGD
 from lplab.compression.sparse import RandomK, TopK
 from lplab.compression.state import LayerState
 from lplab.compression.unbiased import QSGD, TernGrad
@@ -48,6 +48,7 @@ __all__ = [
     "PowerSGD",
     "RandomK",
     "ScaleCom",
+    "SignSGD",
     "Sum",
     "TernGrad",
     "TopK",

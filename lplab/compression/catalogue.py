@@ -13,7 +13,7 @@ from lplab.compression.dgc import DGC
 from lplab.compression.lossless import Lossless
 from lplab.compression.lowrank import PowerSGD
 from lplab.compression.scalecom import ScaleCom
-from lplab.compression.signs import EFSign, OneBit
+from lplab.compression.signs import EFSign, OneBit, SignSGD
 from lplab.compression.sparse import RandomK, TopK
 from lplab.compression.unbiased import QSGD, TernGrad
 from lplab.lookup import closest_names
@@ -26,6 +26,7 @@ COMPRESSORS: dict[str, type[Compressor]] = {
     "randomk": RandomK,
     "dgc": DGC,
     "onebit": OneBit,
+    "signsgd": SignSGD,
     "efsign": EFSign,
     "terngrad": TernGrad,
     "qsgd": QSGD,
@@ -43,7 +44,7 @@ def get(text: str) -> Compressor:
     """A compressor from its name and, after a colon, its settings.
 
     Raises:
-        ValueError: an unknown name or setting, or a value that is not allowed.
+        ValueError: an unknown name or setting, one that is given twice, a value that is not allowed, or no text.
 
     >>> get("scalecom:chunk=100,beta=0.3")
     ScaleCom(chunk=100, beta=0.3, m=1, wire='fp32', small='dense')
@@ -52,13 +53,22 @@ def get(text: str) -> Compressor:
     ...
     ValueError: unknown compressor 'scalcom'; did you mean scalecom or adacomp? All: dense, adacomp, ...
     """
+    if not isinstance(text, str):
+        raise ValueError(f"a compressor is named by a text such as 'topk:density=0.01', got {text!r}")
     name, _, settings = text.partition(":")
     if name not in COMPRESSORS:
         close = closest_names(name, COMPRESSORS, limit=2, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}? " if close else ""
         raise ValueError(f"unknown compressor {name!r}; {hint}All: {', '.join(COMPRESSORS)}")
     kind = COMPRESSORS[name]
-    return kind(**dict(_setting(kind, part) for part in settings.split(",") if part))
+    given: dict[str, Any] = {}
+    for part in settings.split(","):
+        if part:
+            setting, value = _setting(kind, part)
+            if setting in given:
+                raise ValueError(f"{kind.__name__} takes {setting} once, got it twice in {text!r}")
+            given[setting] = value
+    return kind(**given)
 
 
 def _setting(kind: type[Compressor], part: str) -> tuple[str, Any]:

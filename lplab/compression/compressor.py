@@ -10,17 +10,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from math import isfinite, prod
+from math import prod
 from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
 
+from lplab.compression import selection
 from lplab.compression.layer import LayerInfo
 from lplab.compression.settings import check_settings
 from lplab.compression.state import LayerState
 
 Payload = np.ndarray  # a message: uint8, one-dimensional
+NOT_FINITE = "the gradient holds NaN or infinity; all learners must skip this step together"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Context:
         step: the shared step counter, from 0.
         layer: name of the parameter.
         seed: of the run; all random numbers are derived from seed, step, layer and rank.
+        overwrite: whether an algorithm may keep the gradient's memory for its state: the caller does not use it again.
 
     Raises:
         ValueError: rank not in 0 … world − 1, or a negative step.
@@ -46,6 +49,7 @@ class Context:
     step: int = 0
     layer: str = ""
     seed: int = 0
+    overwrite: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
@@ -162,7 +166,7 @@ class Compressor(ABC):
         """Average a gradient with those of the other learners.
 
         Args:
-            gradient: float32, of the state's shape, finite; not changed.
+            gradient: float32, of the state's shape, finite; not changed, unless ``context.overwrite``.
             state: of this layer; changes are proposed, and take effect when they are committed.
             context: the learner and the step.
 
@@ -188,20 +192,48 @@ class NotFiniteError(ValueError):
 
 
 def flat_gradient(gradient: np.ndarray, state: LayerState) -> np.ndarray:
-    """Check a gradient and flatten it: every algorithm calls this first.
+    """Check a gradient and flatten it: every algorithm calls this or :func:`corrected_gradient` first.
 
     Raises:
         ValueError: another shape than the state's, or another dtype.
         NotFiniteError: a value that is not finite.
     """
+    flat = _flattened(gradient, state)
+    if not selection.is_finite(flat):
+        raise NotFiniteError(NOT_FINITE)
+    return flat
+
+
+def corrected_gradient(gradient: np.ndarray, state: LayerState, out: np.ndarray | None = None) -> np.ndarray:
+    """The state's residual plus a gradient that is checked as by :func:`flat_gradient`, flat; in one pass over memory.
+
+    Args:
+        gradient, state: as for :meth:`Compressor.steps`.
+        out: float32 that receives the sum: flat, or the gradient itself; None: a new array.
+
+    Returns:
+        The sum, flat.
+
+    Raises:
+        ValueError: another shape than the state's, or another dtype.
+        NotFiniteError: a value that is not finite.
+
+    >>> corrected_gradient(np.ones(2, np.float32), LayerState((2,), residual=np.array([2, 3], np.float32)))
+    array([3., 4.], dtype=float32)
+    """
+    flat = _flattened(gradient, state)
+    total = np.empty_like(flat) if out is None else flat if out is gradient else out
+    if not selection.add_finite(state["residual"], flat, total):
+        raise NotFiniteError(NOT_FINITE)
+    return total
+
+
+def _flattened(gradient: np.ndarray, state: LayerState) -> np.ndarray:
     if gradient.shape != state.shape:
         raise ValueError(f"the gradient has shape {gradient.shape}, its state {state.shape}")
     if gradient.dtype != np.float32:
         raise ValueError(f"the gradient must be float32, got {gradient.dtype}")
-    flat = np.ascontiguousarray(gradient).reshape(-1)
-    if flat.size and not (isfinite(flat.max()) and isfinite(flat.min())):  # max and min propagate NaN
-        raise NotFiniteError("the gradient holds NaN or infinity; all learners must skip this step together")
-    return flat
+    return np.ascontiguousarray(gradient).reshape(-1)
 
 
 def element_count(shape: Sequence[int]) -> int:

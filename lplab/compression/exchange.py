@@ -52,6 +52,7 @@ def exchange(
     layer: str = "",
     seed: int = 0,
     ledger: TrafficLog | None = None,
+    overwrite: bool = False,
 ) -> np.ndarray:
     """One step of one layer for all learners: the averaged gradient. The caller commits the states.
 
@@ -61,6 +62,7 @@ def exchange(
         states: one for each learner, of :meth:`Compressor.init`.
         step, layer, seed: of the context.
         ledger: receives an entry for each payload.
+        overwrite: whether the states may keep the memory of the gradients, which the caller then does not use again.
 
     Raises:
         ValueError: no learners, or the numbers of gradients and states differ.
@@ -75,7 +77,7 @@ def exchange(
     if not gradients or len(gradients) != len(states):
         raise ValueError(f"one state for each gradient is needed, got {len(gradients)} gradients, {len(states)} states")
     world = len(gradients)
-    contexts = [Context(rank, world, step, layer, seed) for rank in range(world)]
+    contexts = [Context(rank, world, step, layer, seed, overwrite) for rank in range(world)]
     runs = [compressor.steps(g, s, c) for g, s, c in zip(gradients, states, contexts, strict=True)]
     return run_in_lockstep(runs, contexts[0], ledger)
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.compression.compressor import AllReduce, Compressor, Context, Steps, Transfer, element_count, flat_gradient
+from lplab.compression.compressor import (
+    AllReduce,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    corrected_gradient,
+    element_count,
+)
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
 from lplab.compression.state import LayerState
@@ -57,7 +65,7 @@ class PowerSGD(Compressor):
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """Two all-reduces."""
         shape, rank = _matrix(gradient.shape), self._rank(gradient.shape)
-        matrix = (flat_gradient(gradient, state) + state["residual"]).reshape(shape)
+        matrix = corrected_gradient(gradient, state).reshape(shape)
         q = _without_zero_columns(state["q"] if self.warm_start else np.zeros((shape[1], rank), np.float32), context)
         p = yield AllReduce((matrix @ q).reshape(-1))
         p = orthonormal(p.reshape(shape[0], rank))

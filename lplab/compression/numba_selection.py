@@ -1,4 +1,4 @@
-"""Compiled loops of AdaComp's selection: two passes over memory, the same bits as :mod:`lplab.compression.selection`.
+"""Compiled loops of the selection: few passes over memory, the same bits as :mod:`lplab.compression.selection`.
 
 Magnitudes are compared as integers: positive floats and their bit patterns have the same order, and
 an integer maximum is vectorized, which a float maximum (NaN, signed zeros) is not.
@@ -14,6 +14,48 @@ import numpy as np
 from lplab.formats.paths.numba_compile import compile_loop, use_wide_vectors
 
 MAGNITUDE = np.int32(0x7FFFFFFF)
+INFINITY = np.int32(0x7F800000)  # the pattern of infinity; those of NaN are above
+
+
+@compile_loop
+def is_finite(values):
+    """Whether no value is NaN or infinite."""
+    use_wide_vectors()
+    largest = np.int32(0)
+    for j in range(values.size):
+        largest = np.int32(max(largest, np.int32(np.float32(values[j]).view(np.int32) & MAGNITUDE)))
+    return largest < INFINITY
+
+
+@compile_loop
+def add_finite(residual, gradient, total):
+    """Write r + g to ``total``; whether no g is NaN or infinite."""
+    use_wide_vectors()
+    largest = np.int32(0)
+    for j in range(gradient.size):
+        total[j] = np.float32(residual[j] + gradient[j])
+        largest = np.int32(max(largest, np.int32(np.float32(gradient[j]).view(np.int32) & MAGNITUDE)))
+    return largest < INFINITY
+
+
+@compile_loop
+def add_finite_in_place(residual, gradient):
+    """Write r + g to g; whether no g was NaN or infinite. In the loop above, aliases prevent vector instructions."""
+    use_wide_vectors()
+    largest = np.int32(0)
+    for j in range(gradient.size):
+        value = np.float32(gradient[j])
+        gradient[j] = np.float32(residual[j] + value)
+        largest = np.int32(max(largest, np.int32(value.view(np.int32) & MAGNITUDE)))
+    return largest < INFINITY
+
+
+@compile_loop
+def take_sent(corrected, indices, sent):
+    """Move the values at some indices to ``sent``; zeros remain."""
+    for k in range(indices.size):
+        sent[k] = corrected[indices[k]]
+        corrected[indices[k]] = np.float32(0)
 
 
 @compile_loop

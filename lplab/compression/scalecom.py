@@ -23,8 +23,8 @@ from lplab.compression.compressor import (
     Context,
     Steps,
     Transfer,
+    corrected_gradient,
     element_count,
-    flat_gradient,
 )
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
@@ -87,18 +87,22 @@ class ScaleCom(Compressor):
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """A broadcast of indices by the leader, then an all-reduce."""
-        chunk, residual = self._chunk(), state["residual"]
-        corrected = np.add(residual, flat_gradient(gradient, state), out=state.blank("residual"))
+        chunk = self._chunk()
+        out = gradient if context.overwrite else state.blank("residual")
+        corrected = corrected_gradient(gradient, state, out)
         payload = None
         if context.rank == context.leader:
             payload = scalecom_wire.encode(selection.largest_per_chunk(corrected, chunk, self.m), chunk)
         nbytes = scalecom_wire.size_of(gradient.size, chunk, self.m)
         decode = partial(scalecom_wire.decode, numel=gradient.size, chunk=chunk, m=self.m)
         indices = yield Broadcast(payload, context.leader, nbytes, decode)
-        selected = corrected.take(indices)
-        sent = round_to_wire(selected, self.wire)
-        corrected[indices] = selected - sent
-        state.propose(residual=self._filtered(residual, corrected))
+        if self.wire == "fp32":
+            sent = selection.take_sent(corrected, indices)
+        else:
+            selected = corrected.take(indices)
+            sent = round_to_wire(selected, self.wire)
+            corrected[indices] = selected - sent
+        state.propose(residual=self._filtered(state["residual"], corrected))
         average = yield AllReduce(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
         return average.reshape(gradient.shape)
 

@@ -1,6 +1,6 @@
-"""Local selection: which elements of each bin (AdaComp) or chunk (ScaleCom) are sent.
+"""Local selection: the sum of residual and gradient, and which elements of each bin or chunk of it are sent.
 
-Whole-array numpy. Where numba is installed, large tensors take the loops of ``numba_selection.py``: two passes over
+Whole-array numpy. Where numba is installed, large tensors take the loops of ``numba_selection.py``: fewer passes over
 memory, the same bits.
 """
 
@@ -57,6 +57,68 @@ class Selection:
     residual: np.ndarray
 
 
+def is_finite(values: np.ndarray) -> bool:
+    """Whether no value is NaN or infinite.
+
+    Args:
+        values: flat float32.
+
+    >>> is_finite(np.array([1, -np.inf], np.float32))
+    False
+    """
+    if _compiles(values):
+        from lplab.compression import numba_selection
+
+        return bool(numba_selection.is_finite(values))
+    return bool(np.isfinite(values).all())
+
+
+def add_finite(residual: np.ndarray, gradient: np.ndarray, total: np.ndarray) -> bool:
+    """Write residual + gradient to ``total``; whether the gradient is finite. If it is not, ``total`` is undefined.
+
+    Args:
+        residual, gradient: flat float32, not changed.
+        total: flat float32, other memory than these; or the same array as ``gradient``.
+
+    >>> total = np.empty(2, np.float32)
+    >>> add_finite(np.array([1, 2], np.float32), np.array([3, 4], np.float32), total), total.tolist()
+    (True, [4.0, 6.0])
+    """
+    if _compiles(gradient):
+        from lplab.compression import numba_selection
+
+        if total is gradient:
+            return bool(numba_selection.add_finite_in_place(residual, gradient))
+        return bool(numba_selection.add_finite(residual, gradient, total))
+    if not is_finite(gradient):
+        return False
+    np.add(residual, gradient, out=total)
+    return True
+
+
+def take_sent(corrected: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """The values at some indices, where ``corrected`` becomes zero: they are sent without rounding.
+
+    >>> corrected = np.array([1, 2, 3], np.float32)
+    >>> take_sent(corrected, np.array([0, 2])).tolist(), corrected.tolist()
+    ([1.0, 3.0], [0.0, 2.0, 0.0])
+    """
+    if _compiles(corrected):
+        from lplab.compression import numba_selection
+
+        sent = np.empty(indices.size, np.float32)
+        numba_selection.take_sent(corrected, indices, sent)
+        return sent
+    sent = corrected.take(indices)
+    corrected[indices] = 0
+    return sent
+
+
+def _compiles(values: np.ndarray) -> bool:
+    """Whether compiled loops pay off for an array of this size, and numba is installed."""
+    return values.size >= kernel_selection.MIN_COMPILED_SIZE and kernel_selection.available()
+
+
 def adacomp_select(
     residual: np.ndarray, gradient: np.ndarray, settings: SelectionSettings, bin: int, out: np.ndarray | None = None
 ) -> Selection:
@@ -68,7 +130,7 @@ def adacomp_select(
         bin: elements in a bin.
         out: flat float32 that receives the new residual; None: a new array.
     """
-    if gradient.size >= kernel_selection.MIN_COMPILED_SIZE and kernel_selection.available():
+    if _compiles(gradient):
         return adacomp_select_compiled(residual, gradient, settings, bin, out)
     return adacomp_select_arrays(residual, gradient, settings, bin, out)
 

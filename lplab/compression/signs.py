@@ -1,15 +1,24 @@
-"""One bit per element: 1-bit SGD (Seide et al. 2014) and EF-signSGD (Karimireddy et al. 2019)."""
+"""One bit per element: 1-bit SGD (Seide 2014), signSGD (Bernstein 2018) and EF-signSGD (Karimireddy 2019)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from lplab.compression.averaging import dense_mean
-from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
+from lplab.compression.compressor import (
+    AllGather,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    corrected_gradient,
+    element_count,
+    flat_gradient,
+)
 from lplab.compression.state import LayerState
 from lplab.compression.wire.bits import pack_signs, unpack_signs
 
@@ -35,7 +44,7 @@ class OneBit(Compressor):
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """One all-gather."""
         columns = _columns(gradient.shape)
-        corrected = flat_gradient(gradient, state) + state["residual"]
+        corrected = corrected_gradient(gradient, state)
         negative = corrected < 0
         means = _mean_by_sign(corrected.reshape(columns, -1), negative.reshape(columns, -1))
         state.propose(residual=corrected - _values(means, negative))
@@ -57,6 +66,90 @@ def decode_columns(payload: np.ndarray, numel: int, columns: int) -> np.ndarray:
     """
     means = _finite(payload, 2 * columns)
     return _values(means.reshape(columns, 2), unpack_signs(payload[8 * columns :], numel))
+
+
+@dataclass(frozen=True)
+class SignSGD(Compressor):
+    """signSGD with majority vote (Bernstein et al., ICML 2018, arXiv 1802.04434; ICLR 2019, arXiv 1810.05291).
+
+    v ← β·v + (1 − β)·g; each learner sends the signs of its v, and the update is the sign of their sum: +1 or −1 for
+    every element. An optimizer's step is then its learning rate, which is much smaller than for gradients (the authors
+    use 1e-4), and SGD should have no momentum. Nothing is remembered of the magnitudes, so training need not converge.
+    With β above 0 the papers call it Signum.
+
+    Zero is sent as positive, as in the authors' code: one bit has no third value. Elements whose gradient is zero at
+    all learners are therefore updated, too. In the papers the server broadcasts the result, one bit per element; here
+    every learner gathers all messages and counts, with the same result.
+
+    Args:
+        momentum: β, from 0 to below 1; the authors use 0.9.
+        ties: the result where as many learners are for + as for −, with an even number of them: "zero", the papers'
+            formula sign(0) = 0; or "positive", as in the authors' code, where the result has only one bit.
+
+    Message: the signs, eight to a byte.
+
+    Raises:
+        ValueError: a value out of range.
+
+    >>> SignSGD().plan((1000,))
+    (Transfer(kind='gather', payload_bytes=125),)
+    """
+
+    momentum: float = 0.0
+    ties: str = "zero"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be from 0 to below 1, got {self.momentum}")
+        if self.ties not in ("zero", "positive"):
+            raise ValueError(f"ties must be 'zero' or 'positive', got {self.ties!r}")
+
+    def init(self, shape: Sequence[int]) -> LayerState:
+        """A velocity of zeros, if there is momentum."""
+        if not self.momentum:
+            return LayerState(shape)
+        return LayerState(shape, velocity=np.zeros(element_count(shape), np.float32))
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """One all-gather."""
+        v = flat_gradient(gradient, state)
+        if self.momentum:
+            v = np.float32(self.momentum) * state["velocity"] + np.float32(1 - self.momentum) * v
+            state.propose(velocity=v)
+        vote = yield AllGather(pack_signs(v < 0), majority_vote(gradient.size, self.ties))
+        return vote.reshape(gradient.shape)
+
+    def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
+        """One bit per element."""
+        return (Transfer("gather", -(-element_count(shape) // 8)),)
+
+
+def majority_vote(numel: int, ties: str = "zero") -> Callable[[Sequence[np.ndarray]], np.ndarray]:
+    """Make a function of all payloads of :class:`SignSGD` that returns the sign of each sum, float32 [numel].
+
+    Args:
+        numel: elements of the layer.
+        ties: as for :class:`SignSGD`.
+
+    Raises:
+        ValueError: (when called) a damaged message.
+
+    >>> payloads = [pack_signs(np.array(negative)) for negative in ([False, True], [True, True])]
+    >>> majority_vote(2)(payloads).tolist(), majority_vote(2, ties="positive")(payloads).tolist()
+    ([0.0, -1.0], [1.0, -1.0])
+    """
+
+    def finish(payloads: Sequence[np.ndarray]) -> np.ndarray:
+        negative = np.zeros(numel, np.int64)
+        for payload in payloads:
+            negative += unpack_signs(payload, numel)
+        vote = np.sign(len(payloads) - 2 * negative).astype(np.float32)
+        if ties == "positive":
+            vote[vote == 0] = 1
+        return vote
+
+    return finish
 
 
 @dataclass(frozen=True)
@@ -84,8 +177,7 @@ class EFSign(Compressor):
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """One all-gather."""
-        flat = flat_gradient(gradient, state)
-        corrected = flat + state["residual"] if self.error_feedback else flat
+        corrected = (corrected_gradient if self.error_feedback else flat_gradient)(gradient, state)
         negative = corrected < 0
         scale = np.float32(np.add.reduce(np.abs(corrected), dtype=np.float64) / corrected.size)
         if self.error_feedback:

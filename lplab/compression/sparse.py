@@ -19,6 +19,7 @@ from lplab.compression.compressor import (
     Context,
     Steps,
     Transfer,
+    corrected_gradient,
     element_count,
     flat_gradient,
 )
@@ -184,5 +185,4 @@ class RandomK(_Sparse):
 
 def _add_residual(gradient: np.ndarray, state: LayerState) -> np.ndarray:
     """The gradient plus the residual, if there is one: a new array."""
-    flat = flat_gradient(gradient, state)
-    return flat + state["residual"] if "residual" in state else flat.copy()
+    return corrected_gradient(gradient, state) if "residual" in state else flat_gradient(gradient, state).copy()

@@ -51,8 +51,8 @@ class LayerState:
             KeyError: a name that this state does not have.
         """
         arrays = _current(arrays)
-        unknown = set(arrays) - set(self._arrays)
-        if unknown:
+        if not arrays.keys() <= self._arrays.keys():
+            unknown = set(arrays) - set(self._arrays)
             raise KeyError(f"this state has no {', '.join(sorted(unknown))}; it has {', '.join(self._arrays)}")
         self._proposed |= arrays
 

@@ -11,6 +11,7 @@ are fetched from the network on first use (:mod:`lplab.datasets.downloads`).
 from lplab.datasets.bundled import character_ids, characters, data_folder, digits
 from lplab.datasets.captured_tensors import Captured, captured
 from lplab.datasets.downloads import cifar10, fashion_mnist, mnist
+from lplab.datasets.saved_tensors import save_tensors
 from lplab.datasets.synthetic import cluttered_digits, recall_sequences
 from lplab.datasets.tensor_files import load_tensors
 from lplab.datasets.user_data import Split, from_arrays, from_files
@@ -31,4 +32,5 @@ __all__ = [
     "load_tensors",
     "mnist",
     "recall_sequences",
+    "save_tensors",
 ]

@@ -124,8 +124,12 @@ def _check_file(path: Path, max_bytes: int) -> Any:
     """The reader for a file that exists, has an allowed name and an allowed size."""
     if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes <= 0:
         raise ValueError(f"max_bytes must be a positive number of bytes, got {max_bytes!r}")
-    if not path.exists():
-        raise FileNotFoundError(f"no file {path.name} in {path.absolute().parent}")
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(f"no file {path.name} in {path.absolute().parent}") from None
+    except OSError as error:  # a name of 300 letters, a folder that may not be read
+        raise ValueError(f"{path.name} cannot be read: {error.strerror}") from None
     if not path.is_file():
         raise ValueError(f"{path} is not a file; give one of {' '.join(READERS)}")
     if path.suffix.lower() not in READERS:
@@ -200,6 +204,23 @@ def _widen(codes: np.ndarray, kind: str) -> np.ndarray:
     return formats.get({"F8_E4M3": "e4m3fn", "F8_E5M2": "e5m2"}[kind]).decode(codes).astype(np.float32)
 
 
+def _whole_numbers(values: Any, what: str) -> tuple[int, ...]:
+    """A list of JSON as it must be; true, 4.0 and "4" are no whole numbers there."""
+    if not isinstance(values, list) or any(type(value) is not int for value in values):
+        raise _Refusal(f"{what} must be a list of whole numbers, got {values!r:.60}")
+    return tuple(values)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, whose reader would silently take the last of several values of a name."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"its header gives {name!r} twice")
+        found[name] = value
+    return found
+
+
 def _read_safetensors(path: Path, limits: _Limits) -> Iterator[tuple[str, np.ndarray | str]]:
     """The format is public and short: 8 bytes of header length, a JSON header, the data."""
     with path.open("rb") as stream:
@@ -210,11 +231,13 @@ def _read_safetensors(path: Path, limits: _Limits) -> Iterator[tuple[str, np.nda
             raise _Refusal(f"{path.name} is cut off or not a .safetensors file: no room for its header")
         if length > 100_000_000:  # the format's own limit
             raise _Refusal(f"{path.name}: a header of {length:,} bytes; the format allows 100,000,000")
-        header = json.loads(stream.read(length))
+        header = json.loads(stream.read(length), object_pairs_hook=_each_once)
         for name, entry in header.items():
             if name == "__metadata__":
                 continue
-            kind, shape, (begin, end) = entry["dtype"], tuple(map(int, entry["shape"])), map(int, entry["data_offsets"])
+            kind = entry["dtype"]
+            shape = _whole_numbers(entry["shape"], f"{path.name}: the shape of {name!r}")
+            begin, end = _whole_numbers(entry["data_offsets"], f"{path.name}: the data_offsets of {name!r}")
             dtype = np.dtype((SAFETENSORS | WIDENED).get(kind, object))
             if not limits.allows(name, "float32" if kind in WIDENED else dtype.name):
                 yield name, str(kind)

@@ -2,7 +2,7 @@
 
 Start with :func:`get` and :func:`names`, or describe a format of your own with one of the classes. To read the code,
 begin with ``reference.py`` (how rounding works), then ``floating.py`` (what a format is), then
-``paths/array_kernels.py`` and ``paths/kernel_selection.py`` (the same, fast).
+``paths/array_kernels.py`` and ``paths/prepared.py`` (the same, fast).
 
 >>> from lplab import formats as F
 >>> F.get("e4m3fn").quantize(0.3)
@@ -13,6 +13,7 @@ from lplab.formats.base import Format
 from lplab.formats.block_format import SCALE_RULES, BlockCodes, BlockFormat
 from lplab.formats.catalogue import get, names
 from lplab.formats.codebook import CodebookFormat
+from lplab.formats.exchange import TorchaoBlocks, from_torchao, to_ml_dtypes, to_torch, to_torchao
 from lplab.formats.fixed import FixedFormat
 from lplab.formats.floating import SPECIALS, FloatFormat
 from lplab.formats.integer import IntFormat
@@ -36,7 +37,12 @@ __all__ = [
     "LogFormat",
     "PositFormat",
     "Rounding",
+    "TorchaoBlocks",
+    "from_torchao",
     "get",
     "names",
     "straight_through",
+    "to_ml_dtypes",
+    "to_torch",
+    "to_torchao",
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from lplab.formats import coding, dispatch
+from lplab.formats.paths.prepared import PreparedRoundings
 from lplab.formats.rounding import Rounding, as_rounding
 from lplab.formats.rounding_spec import Grid, Table
 
@@ -81,6 +82,11 @@ class Format(ABC):
 
     # -- what follows from it ----------------------------------------------------------------------------------
 
+    @cached_property
+    def prepared_roundings(self) -> PreparedRoundings:
+        """The roundings that this format has been asked for, each decided once and ready to run."""
+        return PreparedRoundings(self.rounding_spec)
+
     def quantize(
         self,
         x: Any,
@@ -121,7 +127,7 @@ class Format(ABC):
         >>> get("q4.12").quantize(0.1, rounding="up")
         0.10009765625
         """
-        return dispatch.quantize(self.rounding_spec, x, as_rounding(rounding, random_bits, variant), seed, out)
+        return dispatch.quantize(self.prepared_roundings, x, as_rounding(rounding, random_bits, variant), seed, out)
 
     def encode(self, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None) -> Any:
         """Round x to this format and return the codes.

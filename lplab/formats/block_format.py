@@ -16,6 +16,7 @@ from lplab.formats.codebook import CodebookFormat
 from lplab.formats.coding import BlockCodes
 from lplab.formats.floating import FloatFormat
 from lplab.formats.integer import IntFormat
+from lplab.formats.paths.prepared import PreparedRoundings
 from lplab.formats.rounding import Rounding, as_rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid
 
@@ -185,7 +186,8 @@ class BlockFormat:
         >>> get("mxint8").quantize([0.1, 0.2, 100.0])
         array([  0.,   0., 100.])
         """
-        return dispatch.quantize(self.rounding_spec, x, as_rounding(rounding, random_bits, variant), seed, out, axis)
+        rounding = as_rounding(rounding, random_bits, variant)
+        return dispatch.quantize(self.prepared_roundings, x, rounding, seed, out, axis)
 
     def encode(
         self, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None, *, axis: int = -1
@@ -203,6 +205,11 @@ class BlockFormat:
     def decode(self, codes: BlockCodes, *, axis: int = -1) -> Any:
         """The float64 values of codes; the inverse of :meth:`encode`."""
         return coding.decode_blocks(self.element, self._scale, self.rounding_spec, codes, axis)
+
+    @cached_property
+    def prepared_roundings(self) -> PreparedRoundings:
+        """The roundings that this format has been asked for, each decided once and ready to run."""
+        return PreparedRoundings(self.rounding_spec)
 
     @cached_property
     def rounding_spec(self) -> BlockSpec:

@@ -76,6 +76,17 @@ _ROWS = (
     BlockFormat(_E2M1, scale=_E4M3FN, block_size=16, tensor_scale=True, name="nvfp4"),
 )
 _CATALOGUE = {row.name: row for row in _ROWS}
+_ALIASES = {  # what numpy, PyTorch and ml_dtypes call some of them
+    "float32": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float8_e4m3fn": "e4m3fn",
+    "float8_e5m2": "e5m2",
+    "float8_e4m3fnuz": "e4m3fnuz",
+    "float8_e5m2fnuz": "e5m2fnuz",
+    "float8_e8m0fnu": "e8m0",
+    "float4_e2m1fn": "e2m1",
+}
 
 
 def names() -> list[str]:
@@ -88,13 +99,15 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Any:
-    """The format with this name.
+    """The format with this name, or with the name that numpy, PyTorch and ml_dtypes have for it.
 
     Raises:
         ValueError: no such name; the message has the closest ones.
 
     >>> get("bf16")
     FloatFormat(exponent_bits=8, mantissa_bits=7, bias=127, saturating=False, name='bf16')
+    >>> get("bfloat16") is get("bf16")
+    True
     >>> get("q8.8").max
     127.99609375
     >>> get("e4m3nf")
@@ -102,6 +115,7 @@ def get(name: str) -> Any:
     ...
     ValueError: unknown format 'e4m3nf'; closest: e4m3fn, e4m3, e4m3fnuz. See lplab.formats.names(); qI.F is fixed point
     """
+    name = _ALIASES.get(name, name)
     if name in _CATALOGUE:
         return _CATALOGUE[name]
     fixed = re.fullmatch(r"q(\d+)\.(\d+)", str(name))

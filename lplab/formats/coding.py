@@ -10,6 +10,7 @@ from lplab.formats import dispatch
 from lplab.formats.counter_rng import keys, random_bits, seed_to_int
 from lplab.formats.inputs import as_float_array, as_rows, is_torch, working_dtype
 from lplab.formats.paths import array_kernels, block_rounding
+from lplab.formats.paths.prepared import PreparedRoundings
 from lplab.formats.rounding import Rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, Table
 
@@ -32,6 +33,10 @@ class Codec(Protocol):
     @property
     def rounding_spec(self) -> Grid | Table:
         """What rounding needs to know."""
+
+    @property
+    def prepared_roundings(self) -> PreparedRoundings:
+        """The roundings that the format has been asked for, ready to run."""
 
     def values_of(self, codes: np.ndarray) -> np.ndarray:
         """The float64 values of int64 codes."""
@@ -71,7 +76,8 @@ def encode(fmt: Codec, x: Any, rounding: Rounding, seed: Any) -> Any:
         return _codes_to_torch(codes, fmt.bits, x.device)
     is_number = not isinstance(x, np.ndarray | np.generic | list | tuple)
     array = np.asarray(x) if isinstance(x, np.ndarray | np.generic) else as_float_array(x)
-    values = dispatch.quantize(fmt.rounding_spec, _exact(array, fmt.rounding_spec), rounding, seed).astype(np.float64)
+    exact = _exact(array, fmt.rounding_spec)
+    values = dispatch.quantize(fmt.prepared_roundings, exact, rounding, seed).astype(np.float64)
     if not fmt.has_nan and np.isnan(values).any():
         raise ValueError(f"{fmt.label} has no code for NaN, and {int(np.isnan(values).sum())} elements are NaN")
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,7 @@
-"""From what users pass (numbers, lists, numpy arrays, torch tensors) to contiguous memory and back."""
+"""From what users pass (numbers, lists, numpy arrays, torch tensors) to contiguous memory and back.
+
+Which loop rounds is decided once for a format, a rounding and a dtype: :mod:`lplab.formats.paths.prepared`.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +10,57 @@ from typing import Any
 import numpy as np
 
 from lplab.formats.counter_rng import seed_to_int
-from lplab.formats.inputs import as_float_array, as_rows, is_torch, working_dtype
-from lplab.formats.paths.contiguous import round_flat, round_rows
+from lplab.formats.inputs import as_float_array, as_rows, is_torch
+from lplab.formats.paths.addresses import addresses
+from lplab.formats.paths.prepared import PreparedRoundings
 from lplab.formats.rounding import Rounding
-from lplab.formats.rounding_spec import BlockSpec, RoundingSpec
 
 
 def quantize(
-    spec: RoundingSpec, x: Any, rounding: Rounding, seed: Any = None, out: Any = None, axis: int | None = None
+    roundings: PreparedRoundings, x: Any, rounding: Rounding, seed: Any = None, out: Any = None, axis: int | None = None
 ) -> Any:
     """The work behind ``Format.quantize``: see there."""
-    number = seed_to_int(seed) if rounding.is_stochastic else 0
+    number = seed_to_int(seed) if rounding.mode == "stochastic" else 0
+    if isinstance(x, np.ndarray):
+        return _quantize_array(roundings, x, rounding, number, out, axis)
     if is_torch(x):
         from lplab.formats import tensors
 
-        return tensors.quantize(spec, x, rounding, number, out, axis)
-    if isinstance(x, np.ndarray):
-        return _quantize_array(spec, x, rounding, number, out, axis)
+        return tensors.quantize(roundings, x, rounding, number, out, axis)
     if out is not None:
         raise ValueError("out is for numpy arrays and torch tensors; a number or a list gives a new result")
     if isinstance(x, np.generic):
-        return _quantize_array(spec, np.asarray(x), rounding, number, None, axis)[()]
+        return _quantize_array(roundings, np.asarray(x), rounding, number, None, axis)[()]
     array = as_float_array(x)
-    result = _quantize_array(spec, array, rounding, number, None, axis)
+    result = _quantize_array(roundings, array, rounding, number, None, axis)
     return float(result) if array.ndim == 0 else result
 
 
 def _quantize_array(
-    spec: RoundingSpec, x: np.ndarray, rounding: Rounding, seed: int, out: Any, axis: int | None
+    roundings: PreparedRoundings, x: np.ndarray, rounding: Rounding, seed: int, out: Any, axis: int | None
 ) -> np.ndarray:
-    work = np.dtype(working_dtype(x.dtype.name))
+    prepared = roundings[rounding.mode, rounding.random_bits, rounding.variant, x.dtype]
+    block = prepared.block_size
+    whole = block == 1 or (x.ndim > 0 and axis in (-1, x.ndim - 1) and x.shape[-1] % block == 0)
+    if whole and x.dtype is prepared.dtype and type(x) is np.ndarray and x.flags.c_contiguous:
+        if out is None:
+            target = np.empty_like(x)
+        else:
+            _check_out(x, out)
+            target = _target(out, x)
+        prepared(x, target, seed)
+        return target if out is None else _deliver(target, x, out)
     _check_out(x, out)
-    if isinstance(spec, BlockSpec):
-        rows, undo = as_rows(np, x, axis)
-        rows = np.ascontiguousarray(rows, dtype=work)
-        in_order = axis in (None, -1, x.ndim - 1)
-        target = _target(out if in_order else None, rows)
-        round_rows(rows, target, spec, rounding, seed)
-        return _deliver(undo(target), x, out)
-    flat = np.ascontiguousarray(x, dtype=work).reshape(-1)
-    target = _target(out, flat)
-    round_flat(flat, target, spec, rounding, seed)
-    return _deliver(target.reshape(x.shape), x, out)
+    if block == 1:
+        source = np.ascontiguousarray(x, dtype=prepared.dtype).reshape(x.shape)
+        target = _target(out, source)
+        prepared(source, target, seed)
+        return _deliver(target, x, out)
+    rows, undo = as_rows(np, x, axis)
+    rows = np.ascontiguousarray(rows, dtype=prepared.dtype)
+    target = _target(out if axis in (None, -1, x.ndim - 1) else None, rows)
+    prepared(rows, target, seed)
+    return _deliver(undo(target), x, out)
 
 
 def _check_out(x: np.ndarray, out: Any) -> None:
@@ -62,9 +74,9 @@ def _check_out(x: np.ndarray, out: Any) -> None:
 def _target(out: np.ndarray | None, x: np.ndarray) -> np.ndarray:
     """Where the result for contiguous x goes: straight into ``out`` if its memory allows, else into new memory."""
     if out is not None and out.dtype == x.dtype and out.flags.c_contiguous and out.flags.writeable:
-        same_place = out.ctypes.data == x.ctypes.data
-        if same_place or not np.may_share_memory(out, x):
-            return out.reshape(x.shape)
+        at, to = addresses(x, out)
+        if at == to or not np.may_share_memory(out, x):
+            return out if out.shape == x.shape else out.reshape(x.shape)
     return np.empty_like(x)
 
 
@@ -73,7 +85,7 @@ def _deliver(result: np.ndarray, x: np.ndarray, out: np.ndarray | None) -> np.nd
     if out is None:
         with np.errstate(over="ignore"):
             return result.astype(x.dtype.newbyteorder("="), copy=False)
-    if not np.may_share_memory(out, result):
+    if out is not result and not np.may_share_memory(out, result):
         with np.errstate(over="ignore"):
             out[...] = result
     return out

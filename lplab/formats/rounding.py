@@ -8,6 +8,7 @@ paths of the library (reference, array, compiled) compute the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 ROUNDINGS = (
@@ -76,7 +77,16 @@ def as_rounding(rounding: str | Rounding, random_bits: int = 16, variant: str = 
     >>> as_rounding("up").mode, as_rounding(Rounding("down")).mode
     ('up', 'down')
     """
-    return rounding if isinstance(rounding, Rounding) else Rounding(rounding, random_bits, variant)
+    if isinstance(rounding, Rounding):
+        return rounding
+    if type(rounding) is str and type(random_bits) is int and type(variant) is str:
+        return _rounding_named(rounding, random_bits, variant)
+    return Rounding(rounding, random_bits, variant)
+
+
+@lru_cache(maxsize=512)
+def _rounding_named(mode: str, random_bits: int, variant: str) -> Rounding:
+    return Rounding(mode, random_bits, variant)
 
 
 def overflow_stays_finite(rounding: Rounding, negative: bool) -> bool:

@@ -10,26 +10,27 @@ from typing import Any
 import torch
 
 from lplab.formats import counter_rng
-from lplab.formats.inputs import as_rows, working_dtype
-from lplab.formats.paths import array_kernels, block_rounding, contiguous, kernel_selection
+from lplab.formats.inputs import as_rows
+from lplab.formats.paths import array_kernels, block_rounding, kernel_selection, prepared
+from lplab.formats.paths.prepared import Prepared, PreparedBlocks, PreparedRounding, PreparedRoundings
 from lplab.formats.rounding import Rounding
-from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
 
 DEVICE_BLOCK = 2**24  # elements at a time on an accelerator: bounds the memory for intermediate results
+_WORKING_DTYPES = torch.float32, torch.float64
 
 
 @torch.compiler.disable  # torch.compile would drop casts, and it cannot trace the compiled kernels
 def quantize(
-    spec: RoundingSpec, x: torch.Tensor, rounding: Rounding, seed: int, out: Any, axis: int | None
+    roundings: PreparedRoundings, x: torch.Tensor, rounding: Rounding, seed: int, out: Any, axis: int | None
 ) -> torch.Tensor:
     """The work behind ``Format.quantize`` for a tensor; gradients pass straight through."""
-    working_dtype(str(x.dtype).removeprefix("torch."))
+    ready = roundings[rounding.mode, rounding.random_bits, rounding.variant, x.dtype]
     _check_out(x, out)
     if x.requires_grad and torch.is_grad_enabled():
         if out is not None:
             raise ValueError("out cannot be combined with a tensor that requires a gradient; use x.detach()")
-        return StraightThrough.apply(x, spec, rounding, seed, axis, None)
-    return _quantize(spec, x.detach(), rounding, seed, out, axis)
+        return StraightThrough.apply(x, ready, seed, axis, None)
+    return _quantize(ready, x.detach(), seed, out, axis)
 
 
 class StraightThrough(torch.autograd.Function):
@@ -39,8 +40,7 @@ class StraightThrough(torch.autograd.Function):
     def forward(
         ctx: Any,
         x: torch.Tensor,
-        spec: RoundingSpec,
-        rounding: Rounding,
+        ready: Prepared,
         seed: int,
         axis: int | None,
         limits: tuple[float, float] | None,
@@ -50,32 +50,43 @@ class StraightThrough(torch.autograd.Function):
         if limits is not None:
             lowest, highest = limits
             ctx.save_for_backward((x >= lowest) & (x <= highest))
-        return _quantize(spec, x.detach(), rounding, seed, None, axis)
+        return _quantize(ready, x.detach(), seed, None, axis)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         """The gradient itself, or zero outside the range."""
         if ctx.clip:
             gradient = gradient * ctx.saved_tensors[0]
-        return gradient, None, None, None, None, None
+        return gradient, None, None, None, None
 
 
-def _quantize(
-    spec: RoundingSpec, x: torch.Tensor, rounding: Rounding, seed: int, out: torch.Tensor | None, axis: int | None
-) -> torch.Tensor:
+def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:
+    if x.is_cpu and x.is_contiguous() and x.dtype in _WORKING_DTYPES and not x.is_neg():
+        block = ready.block_size
+        whole = block == 1 or (x.ndim > 0 and axis in (-1, x.ndim - 1) and x.shape[-1] % block == 0)
+        disjoint = out is None or (out.is_contiguous() and not out.is_neg() and not _overlap(out, x))
+        if whole and disjoint:
+            target = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
+            if ready.round_at(x.data_ptr(), target.data_ptr(), x.numel(), seed):
+                return target
+            if kernel_selection.available() and isinstance(
+                ready, PreparedRounding
+            ):  # no loop yet; to ask again counts twice
+                ready.by_arrays(x.reshape(-1).numpy(), target.detach().reshape(-1).numpy(), seed)
+                return target
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
     x = x.resolve_neg()  # views such as z.conj().imag have a sign flag that is not in memory
-    if isinstance(spec, BlockSpec):
+    if isinstance(ready, PreparedBlocks):
         rows, undo = as_rows(torch, x.to(work), axis)
         rows = rows.contiguous()
         in_order = axis in (None, -1, x.ndim - 1)
         target = _target(out if in_order else None, rows)
-        _run_rows(rows, target, spec, rounding, seed)
+        _run_rows(ready, rows, target, seed)
         result = undo(target)
     else:
         flat = x.to(work).contiguous().reshape(-1)
         target = _target(out, flat)
-        _run(flat, target, spec, rounding, seed)
+        _run(ready, flat, target, seed)
         result = target.reshape(x.shape)
     if out is not None and target.data_ptr() == out.data_ptr():
         return out
@@ -93,28 +104,28 @@ def _target(out: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-def _run(x: torch.Tensor, out: torch.Tensor, spec: Grid | Table, rounding: Rounding, seed: int) -> None:
-    on_cpu = x.device.type == "cpu"
+def _run(ready: PreparedRounding, x: torch.Tensor, out: torch.Tensor, seed: int) -> None:
+    on_cpu, rounding = x.device.type == "cpu", ready.rounding
     if on_cpu and kernel_selection.available():
-        contiguous.round_flat(x.numpy(), out.numpy(), spec, rounding, seed)
+        ready(x.numpy(), out.numpy(), seed)
         return
-    block = contiguous.ELEMENTS_PER_STEP if on_cpu else DEVICE_BLOCK
+    block = prepared.ELEMENTS_PER_STEP if on_cpu else DEVICE_BLOCK
     for first in range(0, x.numel(), block):
         part = x[first : first + block]
         draws = None
         if rounding.is_stochastic:
-            key = counter_rng.keys(seed, first // contiguous.ELEMENTS_PER_KEY)
+            key = counter_rng.keys(seed, first // prepared.ELEMENTS_PER_KEY)
             draws = counter_rng.random_bits(
-                torch, key, first % contiguous.ELEMENTS_PER_KEY, part.numel(), rounding.random_bits, x.device
+                torch, key, first % prepared.ELEMENTS_PER_KEY, part.numel(), rounding.random_bits, x.device
             )
-        out[first : first + block] = array_kernels.quantize(torch, part, spec, rounding, draws)
+        out[first : first + block] = array_kernels.quantize(torch, part, ready.spec, rounding, draws)
 
 
-def _run_rows(rows: torch.Tensor, out: torch.Tensor, spec: BlockSpec, rounding: Rounding, seed: int) -> None:
+def _run_rows(ready: PreparedBlocks, rows: torch.Tensor, out: torch.Tensor, seed: int) -> None:
     if rows.device.type == "cpu" and kernel_selection.available():
-        contiguous.round_rows(rows.numpy(), out.numpy(), spec, rounding, seed)
+        ready(rows.numpy(), out.numpy(), seed)
     else:
-        out.copy_(block_rounding.quantize(torch, rows, spec, rounding, seed))
+        out.copy_(block_rounding.quantize(torch, rows, ready.spec, ready.rounding, seed))
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:

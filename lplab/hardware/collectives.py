@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_numbers
 from lplab.hardware.links import Floats, Link
 
 RankFormula = Callable[[np.ndarray], np.ndarray]  # of the number of ranks
@@ -181,23 +182,28 @@ ALL_REDUCE: dict[str, Collective] = {row.name: row for row in _ROWS}
 """Algorithms of all-reduce, by name."""
 
 
+MOST_RANKS = 2.0**53  # the next whole number is none of float64
+
+
 def checked_ranks(ranks: Floats) -> np.ndarray:
-    """Ranks as float64; ValueError unless each is a whole number, 1 or more.
+    """Ranks as float64; ValueError unless each is a whole number from 1 to 2^53.
 
     >>> checked_ranks(0)
     Traceback (most recent call last):
     ValueError: the number of devices must be a whole number, 1 or more, got 0
     """
-    p = np.asarray(ranks, np.float64)
+    p = check_numbers("the number of devices", ranks)
     wrong = ~((p >= 1) & (p == np.floor(p)) & np.isfinite(p))
     if wrong.any():
         raise ValueError(f"the number of devices must be a whole number, 1 or more, got {p[wrong][0]:g}")
+    if (p > MOST_RANKS).any():
+        raise ValueError(f"the number of devices must be at most 2^53, got {p.max():g}")
     return p
 
 
 def checked_straggler(straggler: Floats) -> np.ndarray:
     """By how much the slowest device is slower, as float64; ValueError if it is negative, infinite or no number."""
-    slower = np.asarray(straggler, np.float64)
+    slower = check_numbers("straggler", straggler)
     wrong = ~((slower >= 0) & np.isfinite(slower))
     if wrong.any():
         raise ValueError(f"straggler must be 0 or more, got {slower[wrong][0]:g}")
@@ -206,7 +212,7 @@ def checked_straggler(straggler: Floats) -> np.ndarray:
 
 def checked_bytes(nbytes: Floats) -> np.ndarray:
     """Bytes as float64; ValueError if one is negative or no number."""
-    n = np.asarray(nbytes, np.float64)
+    n = check_numbers("the bytes of a message", nbytes)
     if not (n >= 0).all():
         raise ValueError(f"a message must have 0 bytes or more, got {n[~(n >= 0)][0]:g}")
     return n

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_numbers
 from lplab.hardware import tables
 from lplab.hardware.graded import SourcedValue
 from lplab.lookup import lookup
@@ -40,7 +41,7 @@ class Link:
         source: where the numbers are from.
 
     Raises:
-        ValueError: a negative latency, or a bandwidth that is not positive.
+        ValueError: a negative latency, a bandwidth that is not positive, or what is no number.
 
     >>> Link(2e-6, 12.5e9).seconds(1e6)
     8.2e-05
@@ -58,15 +59,17 @@ class Link:
     source: str = ""
 
     def __post_init__(self) -> None:
-        latency, bandwidth = np.asarray(self.latency_seconds), np.asarray(self.bytes_per_second)
+        latency = check_numbers("latency_seconds of a link", self.latency_seconds)
+        bandwidth = check_numbers("bytes_per_second of a link", self.bytes_per_second)
         if not (np.isfinite(latency) & (latency >= 0)).all():
             raise ValueError(f"latency_seconds of a link must be 0 or more, got {_worst(latency)}")
         if not (bandwidth > 0).all():
             raise ValueError(f"bytes_per_second of a link must be positive, got {_worst(bandwidth)}")
 
     def seconds(self, nbytes: Floats) -> Any:
-        """Time of one message of so many bytes, seconds."""
-        seconds = np.asarray(self.latency_seconds) + nbytes / np.asarray(self.bytes_per_second)
+        """Time of one message of so many bytes, seconds; ValueError where these are no numbers."""
+        sent = check_numbers("the bytes of a message", nbytes)
+        seconds = np.asarray(self.latency_seconds) + sent / np.asarray(self.bytes_per_second)
         return float(seconds) if np.ndim(seconds) == 0 else seconds
 
     def shared(self, ways: Floats) -> Link:
@@ -75,6 +78,7 @@ class Link:
         >>> Link(0.0, 12e9).shared(4).bytes_per_second
         3000000000.0
         """
+        check_numbers("the ways of a shared link", ways)
         return replace(self, bytes_per_second=self.bytes_per_second / ways)
 
 
@@ -92,12 +96,18 @@ def load(path: str | Path) -> dict[str, Link]:
     """Links by name from a CSV file of your own with the columns of ``data/hardware/links.csv``.
 
     Raises:
-        ValueError: a cell that is no number, or one that no link can have; the message names the link.
+        ValueError: a cell that is no number, or one that no link can have, or a name that is given twice; the message
+            names the link.
 
     >>> list(load("links"))[:2]
     ['ethernet_1g', 'ethernet_10g']
     """
-    return {row["name"]: _from_row(row) for row in tables.read(path, ("name", "latency_seconds", "bytes_per_second"))}
+    found: dict[str, Link] = {}
+    for row in tables.read(path, ("name", "latency_seconds", "bytes_per_second")):
+        if row["name"] in found:
+            raise ValueError(f"link {row['name']} is given twice")
+        found[row["name"]] = _from_row(row)
+    return found
 
 
 def _from_row(row: dict[str, str]) -> Link:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_numbers
 from lplab.hardware.collectives import checked_bytes, checked_ranks, unwrap_scalar
 from lplab.hardware.links import Floats, Link
 
@@ -40,7 +41,7 @@ class LogGP:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if not 0 <= getattr(self, field.name) < np.inf:
+            if not 0 <= check_numbers(field.name, getattr(self, field.name)) < np.inf:
                 raise ValueError(f"{field.name} must be 0 or more, got {getattr(self, field.name)}")
         if self.byte_seconds == 0:
             raise ValueError("byte_seconds must be above 0; it is 1 / bandwidth")

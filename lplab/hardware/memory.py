@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from lplab.hardware.collectives import checked_ranks
 from lplab.hardware.links import Floats
 from lplab.hardware.precisions import Precision
 from lplab.hardware.traffic import Traffic
 from lplab.hardware.workloads import Workload
+from lplab.hardware.workloads.layer import checked_batch
 
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
 """Numbers that an optimizer keeps for each weight."""
@@ -37,7 +39,7 @@ def memory_bytes(
         sharded: master weights and optimizer state of one part on each device instead of all on all.
 
     Raises:
-        ValueError: an unknown optimizer.
+        ValueError: an unknown optimizer, no devices, or a batch or devices that are no whole numbers.
 
     >>> from lplab.hardware import precisions, traffic, workloads
     >>> resnet, fp32 = workloads.get("resnet50"), precisions.get("fp32")
@@ -47,7 +49,8 @@ def memory_bytes(
     """
     if optimizer not in OPTIMIZERS:
         raise ValueError(f"unknown optimizer {optimizer!r}; allowed: {', '.join(OPTIMIZERS)}")
-    count, parts = float(workload.parameters), np.asarray(devices, np.float64) if sharded else np.float64(1)
+    count, ranks = float(workload.parameters), checked_ranks(devices)
+    parts = ranks if sharded else np.float64(1)
     state = OPTIMIZERS[optimizer] * precision.optimizer_bits / 8
     everywhere = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(devices)))
     found = {
@@ -55,8 +58,8 @@ def memory_bytes(
         "master": count * precision.master_bits / 8 / parts,
         "gradients": count * precision.output_bits / 8,
         "optimizer": count * state / parts,
-        "activations": activation_bytes(workload, precision) * np.asarray(batch, np.float64),
-        "residues": traffic.state_bytes.sum() * (np.asarray(devices) > 1),
+        "activations": activation_bytes(workload, precision) * checked_batch(batch),
+        "residues": traffic.state_bytes.sum() * (ranks > 1),
     }
     return {part: nbytes + everywhere for part, nbytes in found.items()}
 

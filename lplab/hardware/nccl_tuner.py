@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_numbers
 from lplab.hardware import tables
 from lplab.hardware.collectives import checked_bytes, checked_ranks, log2_floor, unwrap_scalar
 from lplab.hardware.graded import SourcedValue
@@ -108,7 +109,7 @@ def bandwidth(
     211.429
     """
     n, local = checked_ranks(nodes), checked_ranks(ranks_per_node)
-    ranks, bus = n * local, np.asarray(bus_bytes_per_second, np.float64)
+    ranks, bus = n * local, check_numbers("bus_bytes_per_second", bus_bytes_per_second)
     if not (bus > 0).all():
         raise ValueError(f"bus_bytes_per_second must be positive, got {bus[~(bus > 0)][0]:g}")
     algorithm, protocol = _canonical_names(algorithm, protocol)

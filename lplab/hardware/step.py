@@ -82,7 +82,7 @@ class Design:
 
     def sent_bytes(self, devices: Floats) -> np.ndarray:
         """Bytes that a device sends in a step, on average, with ring algorithms."""
-        p = np.asarray(devices, np.float64)
+        p = checked_ranks(devices)
         weights = self.weight_bytes * (p - 1) / p if self.sharded else 0.0
         return self.traffic.sent_bytes(p, halved=self.sharded) + weights
 

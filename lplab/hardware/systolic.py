@@ -48,7 +48,7 @@ def cycles(m: Any, n: Any, k: Any, rows: Any, columns: Any, dataflow: str = "os"
         float64, of the broadcast shape of the sizes.
 
     Raises:
-        ValueError: a size below 1, or an unknown dataflow.
+        ValueError: a size that is below 1 or not whole, or an unknown dataflow.
 
     >>> cycles(128, 128, [128, 4096], rows=128, columns=128)
     array([ 382., 4350.])
@@ -67,9 +67,10 @@ def utilization(m: Any, n: Any, k: Any, rows: Any, columns: Any, dataflow: str =
     >>> round(float(utilization(4, 4, 4, rows=4, columns=4)), 2)
     0.4
     """
+    taken = cycles(m, n, k, rows, columns, dataflow)
     work = np.asarray(m, float) * np.asarray(n, float) * np.asarray(k, float)
     cells = np.asarray(rows, float) * np.asarray(columns, float)
-    return work / (cells * cycles(m, n, k, rows, columns, dataflow))
+    return work / (cells * taken)
 
 
 def of_chip(chip: Accelerator, m: Any, n: Any, k: Any, groups: Any = 1, speed: Any = 1.0) -> np.ndarray:
@@ -104,4 +105,6 @@ def _sizes(name: str, value: Any) -> np.ndarray:
     sizes = np.asarray(value)
     if sizes.dtype.kind not in "iuf" or not np.all(sizes >= 1):
         raise ValueError(f"{name} must be a number from 1, got {value!r}")
+    if not np.all((sizes == np.floor(sizes)) & np.isfinite(sizes)):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
     return sizes.astype(float)

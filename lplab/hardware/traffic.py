@@ -13,6 +13,7 @@ import numpy as np
 
 from lplab import compression
 from lplab.compression import Compressor, LayerInfo
+from lplab.hardware.collectives import checked_ranks
 from lplab.hardware.links import Floats
 from lplab.hardware.precisions import Precision
 from lplab.hardware.workloads import Layer, Workload
@@ -43,7 +44,7 @@ class Traffic:
         The same factors as in :func:`lplab.compression.compression_ratio.wire_bytes`. ``halved``: sums are only
         scattered, not gathered again, as with sharded updates.
         """
-        p = np.asarray(devices, np.float64)
+        p = checked_ranks(devices)
         factors = {"sum": (1 if halved else 2) * (p - 1) / p, "gather": p - 1, "broadcast": (p - 1) / p}
         each = self.payload_bytes.sum(axis=0)
         return sum((factors[kind] * nbytes for kind, nbytes in zip(self.kinds, each, strict=True)), np.zeros_like(p))

@@ -9,10 +9,9 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -20,20 +19,25 @@ from torch.overrides import TorchFunctionMode
 
 from lplab.training.loop.train_eval_mode import eval_mode
 
-_PASSED: WeakKeyDictionary[nn.Module, set[Any]] = WeakKeyDictionary()  # what has passed, by model
 
-
-def check_pass_once(model: nn.Module, layers: Mapping[str, nn.Module], inputs: Tensor, other: Tensor) -> None:
-    """:func:`check_pass`, skipped where the same model has passed with the same layers and inputs of the same shape.
+def check_pass_once(
+    model: nn.Module, layers: Mapping[str, nn.Module], inputs: Tensor, other: Tensor, passed: set[Hashable]
+) -> None:
+    """:func:`check_pass`, skipped where a case with the same layers and inputs of the same shape has passed before.
 
     The check costs two forward passes of one learner; a training makes it in its first step.
 
-    >>> layer = nn.Linear(2, 2)
+    Args:
+        model, layers, inputs, other: as for :func:`check_pass`.
+        passed: the cases of this model that have passed; a new one is added.
+
+    >>> layer, passed = nn.Linear(2, 2), set()
     >>> for _ in range(2):
-    ...     check_pass_once(layer, {"": layer}, torch.ones(3, 2), torch.zeros(1, 2))
+    ...     check_pass_once(layer, {"": layer}, torch.ones(3, 2), torch.zeros(1, 2), passed)
+    >>> len(passed)
+    1
     """
-    case = inputs.shape, inputs.dtype, tuple((name, id(module)) for name, module in layers.items())
-    passed = _PASSED.setdefault(model, set())
+    case = inputs.shape, inputs.dtype, tuple(layers.items())
     if case not in passed:
         check_pass(model, layers, inputs, other)
         passed.add(case)

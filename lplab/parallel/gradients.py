@@ -5,7 +5,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,16 +73,27 @@ def _restore(model: nn.Module, buffers: Sequence[Tensor]) -> None:
         buffer.copy_(value)
 
 
-def batched_gradients(model: nn.Module, loss: Loss, batches: Sequence[Batch], seeds: Sequence[int]) -> LearnerGradients:
+def batched_gradients(
+    model: nn.Module,
+    loss: Loss,
+    batches: Sequence[Batch],
+    seeds: Sequence[int],
+    passed: set[Hashable] | None = None,
+) -> LearnerGradients:
     """All batches in one forward pass; each layer's input and output gradient then give the gradients of all learners.
 
     Batches must have equal sizes, along the first dimension. Dropout masks differ from :func:`sequential_gradients`.
+
+    Args:
+        model, loss, batches, seeds: as for :func:`sequential_gradients`.
+        passed: the cases in which this model has passed :func:`~lplab.parallel.batching_check.check_pass`, which is
+            skipped for them; a new one is added. None: the model is checked in each call.
 
     Raises:
         ValueError: a model for which this is not possible; the message names the layer.
     """
     layers = batchable_layers(model)
-    check_pass_once(model, layers, batches[0][0], batches[-1][0][:1])
+    check_pass_once(model, layers, batches[0][0], batches[-1][0][:1], set() if passed is None else passed)
     parameters, learners = trainable_parameters(model), len(batches)
     taps: dict[str, tuple[Tensor, Tensor]] = {}
     hooks = [module.register_forward_hook(_tap(name, taps)) for name, module in layers.items()]
@@ -195,7 +206,7 @@ RULES: dict[type[nn.Module], Callable[[Any, Tensor, Tensor], dict[str, Tensor]]]
 }
 """The gradients of all learners from a layer's input and the gradient of its output; a new layer is a new row."""
 
-ENGINES: dict[str, Callable[[nn.Module, Loss, Sequence[Batch], Sequence[int]], LearnerGradients]] = {
+ENGINES: dict[str, Callable[..., LearnerGradients]] = {
     "loop": sequential_gradients,
     "stacked": batched_gradients,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -79,7 +80,7 @@ class DistributedRun:
         self._process = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        last: deque[str] = deque(maxlen=40)
+        last: deque[str] = deque(maxlen=400)  # an aborted rank prints some forty frames behind its reason
         self._ranks = []
         try:
             assert self._process.stdout is not None  # it is a pipe
@@ -127,21 +128,27 @@ class DistributedRun:
 def reason(last: list[str], code: int) -> str:
     """The reason of a failure, from the last lines of the output: torchrun's summary, or the first error.
 
+    A rank that is aborted by a C++ exception ends by signal 6; the exception's text is in a line "what(): …". Where
+    other ranks have failed otherwise, that is taken for the reason: gloo aborts a rank that has lost a peer, too.
+
     >>> reason(["traceback", "ValueError: no such thing"], 1)
     'the run ended with code 1: ValueError: no such thing'
     >>> reason(["  rank      : 1 (local_rank: 1)", "  exitcode  : -9 (pid: 77)"], 1)
     'rank 1 was ended by signal 9; all other ranks have been stopped'
+    >>> reason(["  what():  Connection closed by peer", "  rank      : 0", "  exitcode  : -6 (pid: 78)"], 1)
+    'rank 0 was ended by signal 6 (Connection closed by peer); all other ranks have been stopped'
     >>> reason([], -9)
     'torchrun was ended by signal 9; all ranks have been stopped'
     """
     if code < 0:
         return f"torchrun was ended by signal {-code}; all ranks have been stopped"
-    fields = dict(line.strip().split(":", 1) for line in last if ":" in line and line.startswith("  "))
-    fields = {key.strip(): value.strip() for key, value in fields.items()}
-    exit_code = fields.get("exitcode", "").partition(" ")[0]
+    failures = re.findall(r"^ +rank +: (\d+).*\n +exitcode +: (-?\d+)", "\n".join(last), re.MULTILINE)
+    # torchrun names the failure that it holds for the first at the end.
+    rank, exit_code = min(reversed(failures), key=lambda failure: failure[1] == "-6", default=("", ""))
     if exit_code.startswith("-"):
-        rank = fields.get("rank", "?").partition(" ")[0]
-        return f"rank {rank} was ended by signal {exit_code[1:]}; all other ranks have been stopped"
+        thrown = [line.partition("what():")[2].strip() for line in last if line.lstrip().startswith("what():")]
+        why = f" ({thrown[0]})" if thrown and exit_code == "-6" else ""
+        return f"rank {rank} was ended by signal {exit_code[1:]}{why}; all other ranks have been stopped"
     errors = [line for line in last if "Error" in line and not line.startswith(("Traceback", " "))]
     message = (errors or last or ["no output"])[0]
     return f"the run ended with code {code}: {message}"

@@ -95,6 +95,8 @@ class Learners:
         self.model, self.loss, self.batches = model, loss, batches
         self.world = check_int("learners", learners, 1, 2**16)
         self.compressor, self.engine, self.seed = compressor, engine, seed
+        # The stacked engine checks the model once for each shape, and keeps here what has passed.
+        self._engine_options: dict[str, Any] = {"passed": set()} if engine == "stacked" else {}
         kinds = sorted({str(p.dtype).removeprefix("torch.") for p in trainable_parameters(model).values()})
         if kinds != ["float32"]:
             raise TypeError(f"learners train float32 parameters; those of this model: {', '.join(kinds) or 'none'}")
@@ -115,9 +117,8 @@ class Learners:
         with torch_threads(1):
             ensure_train_mode(self.model)
             batches = [self.batches(number, rank) for rank in ranks]
-            results = ENGINES[self.engine](
-                self.model, self.loss, batches, [learner_seed(self.seed, number, rank) for rank in ranks]
-            )
+            seeds = [learner_seed(self.seed, number, rank) for rank in ranks]
+            results = ENGINES[self.engine](self.model, self.loss, batches, seeds, **self._engine_options)
             sent = self._apply(results.gradients)
         if self.ledger is not None and sent is not None:
             self.ledger.entries += sent.entries
@@ -149,6 +150,7 @@ class Learners:
                 layer=name,
                 seed=self.seed,
                 ledger=ledger,
+                overwrite=True,
             )
             parameter.grad = torch.from_numpy(average)
 

@@ -13,12 +13,14 @@ from lplab.checks import check_int
 from lplab.compression.catalogue import get
 from lplab.compression.compressor import Compressor
 from lplab.compression.dgc import DGC
+from lplab.compression.signs import SignSGD
 
 if TYPE_CHECKING:
     from lplab.parallel.gradients import Batch
     from lplab.training.loop.tasks import Task
 
 BACKENDS = ("gloo", "nccl")
+OWN_MOMENTUM = (DGC, SignSGD)  # compressors with a setting "momentum", which takes the place of the optimizer's
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class RunSettings:
         steps: number of steps.
         batch: examples of each learner; None: the task's batch divided among them.
         lr: learning rate; None: that of the task.
-        momentum: of SGD, from 0 to below 1; None: that of the task, or 0 with DGC, which has its own.
+        momentum: of SGD, from 0 to below 1; None: that of the task, or 0 with DGC and SignSGD, which have their own.
         seed: of weights, batches and random bits.
         backend: "gloo" on CPUs, "nccl" on GPUs.
         ordered: whether values are summed in the order of ranks.
@@ -67,12 +69,13 @@ class RunSettings:
         if self.backend not in BACKENDS:
             raise ValueError(f"unknown backend {self.backend!r}; allowed: {', '.join(BACKENDS)}")
         check_int("seed", self.seed, 0, 2**31 - 1)
-        has_momentum = isinstance(self.make_compressor(), DGC)
+        compressor = self.make_compressor()
         sgd = self.task().optimizer == "sgd"
         if self.momentum is not None and not (sgd and 0 <= _number("momentum", self.momentum) < 1):
             raise ValueError(f"momentum must be from 0 to below 1, and is for SGD alone, got {self.momentum}")
-        if self.momentum and has_momentum:
-            raise ValueError(f"DGC has a momentum of its own: set that one, and momentum to 0, not {self.momentum}")
+        if self.momentum and isinstance(compressor, OWN_MOMENTUM):
+            kind = type(compressor).__name__
+            raise ValueError(f"{kind} has a momentum of its own: set that one, and momentum to 0, not {self.momentum}")
 
     def make_compressor(self) -> Compressor:
         """The compressor."""
@@ -83,6 +86,22 @@ class RunSettings:
         from lplab.training import tasks
 
         return tasks.get(self.model)
+
+    def signature(self) -> dict[str, Any]:
+        """What must be the same for a run to resume bit for bit from the checkpoint of another one.
+
+        >>> RunSettings("mlp", "dense", steps=5).signature() == RunSettings("mlp", "dense:wire=fp32").signature()
+        True
+        """
+        return {
+            "model": self.model,
+            "compressor": repr(self.make_compressor()),
+            "learners": self.learners,
+            "batch": self.batch_per_learner,
+            "lr": self.task().lr if self.lr is None else self.lr,
+            "momentum": self.momentum,
+            "seed": self.seed,
+        }
 
     @property
     def batch_per_learner(self) -> int:
@@ -103,7 +122,7 @@ class RunSettings:
         learning_rate, options = task.lr if self.lr is None else self.lr, dict(task.options)
         if self.momentum is not None:
             options["momentum"] = self.momentum
-        elif isinstance(self.make_compressor(), DGC):  # else momentum would be applied twice
+        elif isinstance(self.make_compressor(), OWN_MOMENTUM):  # else momentum would be applied twice
             options.pop("momentum", None)
         kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
         return kinds[task.optimizer](parameters, lr=learning_rate, **options)

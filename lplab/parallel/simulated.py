@@ -23,17 +23,29 @@ class SimulatedRun:
     Args:
         settings: of the run; ``backend`` and ``save`` are ignored.
         engine: "loop", with the bits of a distributed run, or "stacked", faster where the layers allow it.
+        state: of :meth:`state_dict`, to make ``settings.steps`` further steps: bit for bit those of a longer run.
 
     Attributes:
         weights: at the end, float32 by parameter; {} until the run is complete.
 
+    Raises:
+        ValueError: a state of other settings.
+
     >>> run = SimulatedRun(RunSettings("mlp", learners=2, steps=3))
     >>> [report["step"] for report in run if "step" in report], len(run.weights)
     ([0, 1, 2], 6)
+    >>> longer = SimulatedRun(run.settings, state=run.state_dict())
+    >>> [report["step"] for report in longer if "step" in report]
+    [3, 4, 5]
     """
 
-    def __init__(self, settings: RunSettings, engine: str = "loop") -> None:
-        self.settings, self.engine = settings, engine
+    def __init__(self, settings: RunSettings, engine: str = "loop", state: Mapping[str, Any] | None = None) -> None:
+        self.settings, self.engine, self._state = settings, engine, state
+        self._learners: Learners | None = None
+        saved = settings.signature() if state is None else state["signature"]
+        for name, value in settings.signature().items():
+            if saved[name] != value:
+                raise ValueError(f"the checkpoint is of {name} {saved[name]}, this run's is {value}")
         self.weights: dict[str, np.ndarray] = {}
         self._stopped = False
 
@@ -42,7 +54,7 @@ class SimulatedRun:
         settings, self.weights, self._stopped = self.settings, {}, False
         task = settings.task()
         model, batches = task.model(settings.seed), settings.batches()
-        learners = Learners(
+        learners = self._learners = Learners(
             model,
             default_loss,
             batches,
@@ -53,6 +65,8 @@ class SimulatedRun:
             seed=settings.seed,
             example=batches(0, 0)[0],
         )
+        if self._state is not None:
+            learners.load_state_dict(self._state["learners"])
         for step in learners.steps(settings.steps):
             assert learners.ledger is not None  # the default of keep_ledger
             sent = total_wire_bytes(learners.ledger.entries, settings.learners)
@@ -66,6 +80,16 @@ class SimulatedRun:
     def stop(self) -> None:
         """End after the current step."""
         self._stopped = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state after the last step, for a checkpoint: tensors and plain values.
+
+        Raises:
+            ValueError: no step has been made.
+        """
+        if self._learners is None:
+            raise ValueError("the run has not begun: there is no state yet")
+        return {"signature": self.settings.signature(), "learners": self._learners.state_dict()}
 
 
 def count_differences(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> tuple[int, int]:

@@ -51,6 +51,11 @@ class Luq:
         check_int("exponent_bits", self.exponent_bits, 1, 4)
         Rounding("stochastic", self.random_bits)
 
+    @property
+    def label(self) -> str:
+        """The grid in a few words, for tables: a sign and exponent bits."""
+        return f"LUQ {1 + self.exponent_bits} bits"
+
     @cached_property
     def format(self) -> FloatFormat:
         """1, 2, 4, … in units of α; with ``subnormals`` zero is the lower neighbour of the smallest value."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lplab.formats.paths import kernel_selection
+from lplab.formats.paths.addresses import addresses
 
 LANES = 1024
 MIN_COMPILED_SIZE = 2**15  # elements from which on loading a loop pays
@@ -99,8 +100,8 @@ def largest(x: np.ndarray) -> float:
         return float(np.maximum(x.max(), -x.min()))
     from lplab.formats.paths import numba_kernels
 
-    top = np.empty(1, np.int32)
-    numba_kernels.largest_loop()(np.ascontiguousarray(x).view(np.int32).reshape(1, -1), top, x.size)
+    x, top = np.ascontiguousarray(x), np.empty(1, np.int32)
+    numba_kernels.largest_loop()(*addresses(x, top), 1, x.size)
     return float(top.view(np.float32)[0])
 
 

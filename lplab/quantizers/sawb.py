@@ -204,6 +204,11 @@ class Sawb:
         if self.gradient not in GRADIENTS:
             raise ValueError(f"gradient must be {' or '.join(map(repr, GRADIENTS))}, got {self.gradient!r}")
 
+    @property
+    def label(self) -> str:
+        """The grid in a few words, for tables."""
+        return f"SAWB {len(self.coefficients.grid)} levels"
+
     @cached_property
     def coefficients(self) -> SawbRow:
         """The row of coefficients in use."""

@@ -24,7 +24,14 @@ from lplab.training.fixed_point.convert import LABELS, ROUNDINGS, ConversionCoun
 from lplab.training.fixed_point.training import digits_split, train_epochs, train_fixed_point, train_in_lockstep
 
 if TYPE_CHECKING:
-    from lplab.training.emulation.conversion import dequantize_model, float32, quantize_model
+    from lplab.training.emulation.checkpoint_state import (
+        MissingQuantizerState,
+        load_quantizer_state,
+        quantizer_state,
+    )
+    from lplab.training.emulation.conversion import RoundsNothing, dequantize_model, float32, quantize_model
+    from lplab.training.emulation.recipe_report import RecipeReport, ReportRow, recipe_report
+    from lplab.training.emulation.unseen_products import UnseenProductWarning
     from lplab.training.inference import (
         compare,
         inference_recipe,
@@ -39,6 +46,7 @@ if TYPE_CHECKING:
     from lplab.training.loop.optimizers import SGD, Adam, AdamW, make_optimizer
     from lplab.training.loop.recorder import Record, Recorder
     from lplab.training.loop.trainer import Step, Trainer, default_loss
+    from lplab.training.onnx_export.export import export_onnx
     from lplab.training.recipe import recipes
     from lplab.training.recipe.quant_spec import LearnedClip, PerLayerGradScale, QuantSpec
     from lplab.training.recipe.recipe import LayerRules, Recipe, Update
@@ -58,7 +66,10 @@ _OLD_NAMES = {
 }
 """Names of earlier versions, which still work, and their current names."""
 _MODULES = {
-    "emulation.conversion": ("dequantize_model", "float32", "quantize_model"),
+    "emulation.checkpoint_state": ("MissingQuantizerState", "load_quantizer_state", "quantizer_state"),
+    "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model"),
+    "emulation.recipe_report": ("RecipeReport", "ReportRow", "recipe_report"),
+    "emulation.unseen_products": ("UnseenProductWarning",),
     "inference": ("compare", "inference_recipe", "quantize_for_inference", "retune_batchnorm", "sensitivity"),
     "loop": ("tasks",),
     "loop.batches": ("Batches", "SequenceBatches"),
@@ -67,6 +78,7 @@ _MODULES = {
     "loop.optimizers": ("SGD", "Adam", "AdamW", "make_optimizer"),
     "loop.recorder": ("Record", "Recorder"),
     "loop.trainer": ("Step", "Trainer", "default_loss"),
+    "onnx_export.export": ("export_onnx",),
     "recipe": ("recipes",),
     "recipe.quant_spec": ("LearnedClip", "PerLayerGradScale", "QuantSpec"),
     "recipe.recipe": ("LayerRules", "Recipe", "Update"),
@@ -90,26 +102,35 @@ __all__ = [
     "FixedPointResult",
     "LayerRules",
     "LearnedClip",
+    "MissingQuantizerState",
     "PerLayerGradScale",
     "QuantSpec",
     "Recipe",
+    "RecipeReport",
     "Record",
     "Recorder",
+    "ReportRow",
+    "RoundsNothing",
     "SequenceBatches",
     "Step",
     "Trainer",
+    "UnseenProductWarning",
     "Update",
     "compare",
     "default_loss",
     "dequantize_model",
     "digits_split",
+    "export_onnx",
     "float32",
     "gradient_projection",
     "gradients_only",
     "inference_recipe",
+    "load_quantizer_state",
     "make_optimizer",
     "quantize_for_inference",
     "quantize_model",
+    "quantizer_state",
+    "recipe_report",
     "recipes",
     "retune_batchnorm",
     "sensitivity",
@@ -137,6 +158,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise ImportError(f"lplab.training.{name} needs PyTorch: pip install 'lplab[torch]'") from error
+        if error.name == "onnx":
+            raise ImportError(f"lplab.training.{name} needs onnx: pip install 'lplab[export]'") from error
         raise
     globals()[name] = value
     return value

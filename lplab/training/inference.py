@@ -20,7 +20,8 @@ from torch import nn
 
 from lplab.formats import FixedFormat, IntFormat
 from lplab.quantizers import Amax
-from lplab.training.emulation.conversion import emulation_of, kinds_of, quantize_model
+from lplab.training.emulation.conversion import emulation_of, quantize_model
+from lplab.training.emulation.layer_kinds import kinds_of
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules, Recipe
 

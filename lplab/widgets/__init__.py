@@ -1,7 +1,8 @@
 """Controls around figures, for notebooks: live figures, a bit panel, a format explorer, predictions, trainings.
 
 Nothing here computes: numbers come from `lplab.formats`, figures from `lplab.figures`. `live` holds figures that change
-in place and trainings that draw while they run; `explorers` holds one state and one widget for each explorer.
+in place and trainings that draw while they run; `explorers` holds one module for each explorer: its state, whose fields
+declare their controls (`fields`), its figures, its sentence, and the widget (`explorer_base`).
 """
 
 from .bit_panel import BitPanel

@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import ipywidgets
 import traitlets
 
-from .controls import ControlGroup, line, set_text, show_errors
+from lplab import figures
+from lplab.figures.lazy_figure import as_dicts
+
+from .controls import ControlGroup, line, set_text, show_errors, table
+from .fields import Choice, State, preset_of
+from .live.live_figure import LiveFigure, single_redraw
 
 
 class Explorer(ipywidgets.VBox):
-    """Controls beside figures. A subclass builds both and redraws the figures when the state changes.
+    """Controls beside figures. A subclass declares its state, the order on the page, its figures and its sentence.
 
-    A subclass implements ``_build``, which fills ``controls`` (by the name of the field that each one sets) and returns
-    the widgets of the side and of the main column, and ``_draw``, which updates everything that is shown. Where options
-    or limits of controls depend on the state, it overrides ``_update_options``; where a control shows something else
-    than a field of the state, ``_control_values``. The summary line is ``summary``.
+    An explorer is one module: a frozen `State` whose fields have controls, a function that draws a state, one that says
+    it in a sentence, and a subclass with `state_class`, `side`, `_figures` and `_summary`. Its name in
+    ``lplab/widgets/__init__.py`` brings it to notebooks, and to the tests of all explorers. Where options depend on
+    more than the state, it overrides `_options`; where a control shows something else than a field,
+    `_control_values`; where other fields follow a change, `State.changed`.
 
     Args:
-        start: the first state, a frozen dataclass with a property ``code``: Python that gives the numbers of this
-            state. Reset returns to it.
-        presets: names of buttons, and the fields of the state that they set.
+        **position: fields of the state; Reset returns to them.
+
+    Raises:
+        ValueError: a value that is not allowed.
     """
 
     position = traitlets.Any(help="The state: the value of every control.")
+
+    state_class: ClassVar[type[State]]
+    side: ClassVar[Mapping[str, Sequence[str]]]  # headings, and what stands below each: fields, "presets" or "table"
+    preset_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # names, and the fields that each sets
+    no_preset: ClassVar[str] = ""  # where presets are a list instead of buttons: its entry for all other states
+    table_heads: ClassVar[Sequence[str]] = ()  # where there is a table: the heads of its columns
     _copy_tooltip = "Python that gives these numbers"  # the tooltip of "Copy as code"
     _figure_flex: str | None = "3 1 520px"  # CSS flex of the main column; on narrower pages the controls go on top
+    _preset_layout: ClassVar[Mapping[str, str]] = {"flex_flow": "row wrap"}
+    _summary_css: tuple[str, ...] = ("lp-quiet", "lp-live")
     summary: ipywidgets.HTML
 
-    def __init__(self, start: Any, presets: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        presets = presets or {}
-        self._start, self._setting_controls = start, False
-        self.controls: dict[str, Any] = {}
-        self._make_common(presets)
-        side, main = self._build(start)
-        super().__init__([self._columns(side, main), self.error_line, self._control_group], position=start)
+    def __init__(self, **position: Any) -> None:
+        self._start = start = self._after(self.state_class(), position)
+        self._setting_controls = False
+        self._make_common()
+        self._make(start)
+        super().__init__(self._rows(), position=start)
         self.add_class("lp-controls")
         self._set_controls(start)
         self.observe(show_errors(self.error_line, lambda change: self._on_state_change(change["new"])), "position")
@@ -47,11 +60,19 @@ class Explorer(ipywidgets.VBox):
             )
             control.observe(moved, "value")
         for name, button in self.preset_buttons.items():
-            button.on_click(show_errors(self.error_line, lambda _, name=name: self.set(**presets[name])))
+            pressed = show_errors(self.error_line, lambda _, name=name: self.set(**self.preset_fields[name]))
+            button.on_click(pressed)
         self.reset_button.on_click(show_errors(self.error_line, lambda _: self.reset()))
         self.copy_button.on_click(show_errors(self.error_line, lambda _: self.copy_code()))
 
     # -- what a notebook may use ----------------------------------------------------------------------------------
+
+    @property
+    def figure(self) -> LiveFigure:
+        """The figure, where there is one; more than one are in ``figures``, by name."""
+        if len(self.figures) != 1:
+            raise AttributeError(f"{type(self).__name__} has no single figure; its figures: {', '.join(self.figures)}")
+        return next(iter(self.figures.values()))
 
     @property
     def statement(self) -> ipywidgets.HTML:
@@ -59,8 +80,14 @@ class Explorer(ipywidgets.VBox):
         return self.summary
 
     def set(self, **position: Any) -> None:
-        """Set controls by name: the fields of the state."""
-        self.position = replace(self.position, **position)
+        """Set controls by name: the fields of the state; where presets are a list, also ``preset``."""
+        state = self.position
+        if self.no_preset and "preset" in position:
+            name = position.pop("preset")
+            if name not in self.preset_fields:
+                raise ValueError(f"unknown preset {name!r}; allowed: {', '.join(self.preset_fields)}")
+            position = {**self.preset_fields[name], **position}
+        self.position = self._after(state, position)
 
     def reset(self) -> None:
         """Set every control back to its first value."""
@@ -74,34 +101,87 @@ class Explorer(ipywidgets.VBox):
 
     # -- what a subclass implements -------------------------------------------------------------------------------
 
-    def _build(self, state: Any) -> tuple[Sequence[ipywidgets.Widget], Sequence[ipywidgets.Widget]]:
-        """Make ``controls`` and figures; return the widgets of the side and of the main column."""
+    def _figures(self, state: Any) -> dict[str, Any]:
+        """The figures of a state by name; the first one stands above the summary."""
         raise NotImplementedError
 
-    def _draw(self, state: Any) -> None:
-        """Update figures and texts to a state."""
+    def _summary(self, state: Any) -> str:
+        """What the state shows, in a sentence or two."""
         raise NotImplementedError
 
-    def _update_options(self, state: Any) -> None:
-        """Update options and limits of controls that depend on the state; callbacks are off meanwhile."""
+    def _table(self, state: Any) -> Sequence[Sequence[str]]:
+        """The rows of the table, where there are `table_heads`."""
+        raise NotImplementedError
+
+    # -- what a subclass may override -----------------------------------------------------------------------------
+
+    def _changed(self, state: Any, changes: dict[str, Any]) -> Any:
+        """The state after changes."""
+        return state.changed(**changes)
+
+    def _parts(self, state: Any) -> dict[str, list[Any]]:
+        """Further widgets that `side` names."""
+        return {}
+
+    def _options(self, state: Any) -> dict[str, list[Any]]:
+        """The options of every list, slider and row of buttons in a state."""
+        return {
+            name: field.offered(state)
+            for name, field in self.state_class.controls().items()
+            if isinstance(field, Choice)
+        }
 
     def _control_values(self, state: Any) -> dict[str, Any]:
         """The value of every control in a state."""
-        return {name: getattr(state, name) for name in self.controls}
+        values = {name: getattr(state, name) for name in self.state_class.controls()}
+        return values | ({"preset": preset_of(state, self.preset_fields, self.no_preset)} if self.no_preset else {})
 
     def _code(self, state: Any) -> str:
         """Python that gives the numbers of a state."""
         return str(state.code)
 
+    def _update_options(self, state: Any) -> None:
+        """Update what controls offer in a state; callbacks are off meanwhile."""
+        for name, options in self._options(state).items():
+            set_options(self.controls[name], options)
+
+    def _draw(self, state: Any) -> None:
+        """Update everything that is shown to a state."""
+        if self.code_line.value:
+            set_text(self.code_line, *self._code(state).splitlines())
+        set_text(self.summary, self._summary(state))
+        if self.table_heads:
+            self.table.value = table(self.table_heads, self._table(state))
+        with single_redraw(), as_dicts():  # only what differs is sent
+            for name, figure in self._figures(state).items():
+                figures.update(self.figures[name], figure)
+
+    def _main(self) -> list[ipywidgets.Widget]:
+        """The widgets of the main column."""
+        first, *others = self.figures.values()
+        return [first, self.summary, *others]
+
+    def _rows(self) -> list[ipywidgets.Widget]:
+        """The widgets of the explorer, from the top."""
+        return [self._columns, self.error_line, self._control_group]
+
     # -- internals ------------------------------------------------------------------------------------------------
 
-    def _make_common(self, presets: Mapping[str, Any]) -> None:
+    def _after(self, state: Any, changes: dict[str, Any]) -> Any:
+        """The state after changes by a user; no control holds an array or a list."""
+        for name in self.state_class.controls().keys() & changes.keys():
+            if not isinstance(changes[name], Hashable):
+                raise ValueError(f"{name} must be one value, got an object of type {type(changes[name]).__name__}")
+        return self._changed(state, changes)
+
+    def _make_common(self) -> None:
         """Make the widgets that every explorer has."""
         w = ipywidgets
         self.error_line, self.code_line = line("", "lp-error", "lp-live"), line("", "lp-code")
         for each in (self.error_line, self.code_line):
             set_text(each, "")
-        self.preset_buttons = {name: w.Button(description=name, tooltip="put the controls there") for name in presets}
+        names = () if self.no_preset else self.preset_fields
+        self.preset_buttons = {name: w.Button(description=name, tooltip="put the controls there") for name in names}
         self.reset_button = w.Button(description="Reset", tooltip="back to where it was at first")
         self.copy_button = w.Button(description="Copy as code", tooltip=self._copy_tooltip)
         self.presets = w.Box(list(self.preset_buttons.values()))
@@ -109,19 +189,41 @@ class Explorer(ipywidgets.VBox):
         self._control_group = ControlGroup()
         for row in (self.presets, self.buttons):
             row.add_class("lp-row")
-        self.presets.layout.flex_flow = "row wrap"
+        for name, css in self._preset_layout.items():
+            setattr(self.presets.layout, name, css)
 
-    def _columns(self, side: Sequence[ipywidgets.Widget], main: Sequence[ipywidgets.Widget]) -> ipywidgets.Box:
-        boxes = [ipywidgets.VBox([*side, self.buttons, self.code_line]), ipywidgets.VBox(list(main))]
+    def _make(self, state: Any) -> None:
+        """Make the controls in the order of the page, figures and texts."""
+        shown: dict[str, list[Any]] = {"presets": [self.presets]} | self._parts(state)
+        if self.table_heads:
+            self.table = line("", "lp-quiet")
+            self.table.value = table(self.table_heads, self._table(state))
+            shown["table"] = [self.table]
+        declared = self.state_class.controls()
+        self.controls: dict[str, Any] = {}
+        for name in (name for names in self.side.values() for name in names if name not in shown):
+            if name == "preset" and self.no_preset:
+                self.preset = Choice("preset", [self.no_preset, *self.preset_fields]).widget(state)
+                self.controls[name] = self.preset
+            else:
+                self.controls[name] = declared[name].widget(state)
+            shown[name] = [self.controls[name]]
+        self.figures = {name: LiveFigure(figure) for name, figure in self._figures(state).items()}
+        self.summary = line(self._summary(state), *self._summary_css)
+        side: list[ipywidgets.Widget] = []
+        for heading, names in self.side.items():
+            side += [line(heading, "lp-heading")] if heading else []
+            side += [widget for name in names for widget in shown[name]]
+        boxes = [ipywidgets.VBox([*side, self.buttons, self.code_line]), ipywidgets.VBox(self._main())]
         boxes[1].layout.flex = self._figure_flex
-        columns = ipywidgets.Box(boxes)
-        for box, css in zip((*boxes, columns), ("lp-side", "lp-main", "lp-columns"), strict=True):
+        self._columns = ipywidgets.Box(boxes)
+        for box, css in zip((*boxes, self._columns), ("lp-side", "lp-main", "lp-columns"), strict=True):
             box.add_class(css)
-        return columns
 
     def _on_control_change(self, **position: Any) -> None:
-        if not self._setting_controls:
-            self.set(**position)
+        if self._setting_controls or (self.no_preset and position.get("preset") == self.no_preset):
+            return  # the entry for all other states changes nothing
+        self.set(**position)
 
     def _set_controls(self, state: Any) -> None:
         """Set the controls to the state, with callbacks off."""
@@ -135,8 +237,6 @@ class Explorer(ipywidgets.VBox):
 
     def _on_state_change(self, state: Any) -> None:
         self._set_controls(state)
-        if self.code_line.value:
-            set_text(self.code_line, *self._code(state).splitlines())
         self._draw(state)
 
     @traitlets.validate("position")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lplab.widgets.explorers import bill_state, cluster_state, learners_state, roofline_state
+from lplab.widgets.explorers import bill_explorer, cluster_explorer, learners_explorer, roofline_explorer
 
 pytestmark = pytest.mark.browser
 
@@ -37,34 +37,34 @@ class Case:
 
 CASES = {
     "LearnersExplorer": Case(
-        learners_state,
-        learners_state.LearnersState(),
-        (learners_state.figure,),
+        learners_explorer,
+        learners_explorer.LearnersState(),
+        (learners_explorer.figure,),
         ("learners", "learners", "ArrowLeft"),
         (32, "32"),
         "ResNet18, 8 learners, 1 of 112",
     ),
     "ClusterExplorer": Case(
-        cluster_state,
-        cluster_state.ClusterState(),
-        (cluster_state.figure,),
+        cluster_explorer,
+        cluster_explorer.ClusterState(),
+        (cluster_explorer.figure,),
         ("devices", "devices", "ArrowRight"),
         (128, "128"),
         "1,024 H100",
         listed=True,
     ),
     "RooflineExplorer": Case(
-        roofline_state,
-        roofline_state.RooflineState(),
-        (roofline_state.figure,),
+        roofline_explorer,
+        roofline_explorer.RooflineState(),
+        (roofline_explorer.figure,),
         ("batch", "batch", "ArrowRight"),
         (1024, "1,024"),
         "4 bits (2020)",
     ),
     "BillExplorer": Case(
-        bill_state,
-        bill_state.BillState(),
-        (bill_state.parts_figure, bill_state.places_figure),
+        bill_explorer,
+        bill_explorer.BillState(),
+        (bill_explorer.parts_figure, bill_explorer.places_figure),
         ("fewer bytes", "compression", "ArrowRight"),
         (2, "2 ×"),
         "ScaleCom (2020)",

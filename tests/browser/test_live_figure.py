@@ -22,9 +22,15 @@ slider.observe(redraw, 'value')
 slider""",
     "first",
     """pair = LiveFigure(go.Figure(
-    [go.Scatter(x=x, y=np.sin(x), name='sine'), go.Scatter(x=x, y=np.cos(x), name='cosine')],
+    [go.Scatter(x=x, y=np.sin(x), name='sine'), go.Scatter(x=x, y=np.cos(x), name='cosine', line_color='red')],
     dict(height=260, title='Two waves', showlegend=True)))
+def change(k):  # something of both traces, then of one alone
+    with pair.batch_update():
+        pair.data[0].y, pair.data[1].name = np.sin(k * x), f'the other, {k}'
+    with pair.batch_update():
+        pair.data[0].line.color = f'rgb(0, 0, {k})'
 pair""",
+    "later = ipywidgets.Box(layout=ipywidgets.Layout(width='100%')); later",  # for a figure that is shown once more
 )
 
 
@@ -104,3 +110,40 @@ def test_what_a_change_does_not_name_stays(notebook):
     assert plot.locator("text.xtitle").text_content() == "time"
     assert plot.locator(".main-svg").first.bounding_box()["height"] == 260
     assert plot.locator(".cartesianlayer path.js-line").count() == 2
+
+
+# What a figure draws: names, numbers and colours of its traces, and how many of them are lines on the page.
+TRACES = """k => {
+  const plot = document.querySelectorAll('.js-plotly-plot')[k];
+  const traces = plot?.data?.map(({name, x, y, line}) => [name, [...(x ?? [])], [...(y ?? [])], line?.color ?? null]);
+  return [traces, plot?.querySelectorAll('.cartesianlayer path.js-line').length];
+}"""
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["second output", "page loaded anew"])
+def test_a_figure_drawn_once_more_shows_what_a_change_left(notebook, anew):
+    """Plotly's model writes its sign for "as it was" into the figure's data, from which the next view is drawn."""
+    notebook.python("setattr(later, 'children', [])")
+    notebook.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    notebook.python(f"change({3 + anew})")
+    names_numbers = "[trace.name, trace.x.tolist(), trace.y.tolist(), trace.line.color]"
+    expected = [notebook.python(f"[{names_numbers} for trace in pair.data]"), 2]
+    notebook.sees(TRACES, expected, 3)
+    if anew:
+        notebook.load_anew()
+        notebook.sees(TRACES, expected, 3)
+    notebook.python("setattr(later, 'children', [pair])")
+    notebook.sees(TRACES, expected, 4)
+
+
+def test_a_closed_view_keeps_no_later_one_from_changes(notebook):
+    expected = [f"the half, {notebook.name}", [0.5] * 200]
+    for children in ("[pair]", "[]", "[pair]"):
+        notebook.python(f"setattr(later, 'children', {children})")
+        notebook.sees("() => document.querySelectorAll('.js-plotly-plot').length", 4 + (children != "[]"))
+        notebook.page.wait_for_timeout(300)  # it is drawn
+    notebook.python(f"pair.data[0].update(y=np.full(200, 0.5), name={expected[0]!r}) and None")
+    for view in (3, 4):
+        notebook.sees(
+            TRACES.replace("return [traces", "return [traces?.[0][0], traces?.[0][2]]; [traces"), expected, view
+        )

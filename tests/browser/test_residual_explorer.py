@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from lplab.widgets.explorers import residual_state as rs
+from lplab.widgets.explorers import residual_explorer as rs
 
 pytestmark = pytest.mark.browser
 

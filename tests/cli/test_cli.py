@@ -44,6 +44,11 @@ def test_every_format_can_be_looked_up(name, capsys):
     (["formats", "e4m3fn", "--jsonn"], "--jsonn"),
     (["lab", "/no/such/folder"], "there is no folder"),
     (["lab", "--port", "high"], "--port"),
+    (["lab", "--port", "99999"], "--port must be from 0 (any free one) to 65535, got 99999"),
+    (["lab", "--port", "-1"], "--port must be from 0 (any free one) to 65535, got -1"),
+    (["lab", "x" * 300], "xxx"),
+    (["exercises", ""], "there is no exercise ''"),
+    (["claims", "table", "--folder", "x" * 300], "xxx"),
     (["formulas"], "'lab', 'formats', 'train', 'simulate', 'claims', 'exercises', 'report', 'grade', 'doctor'"),
     ([], "COMMAND"),
     (["claims"], "list|run|table"),
@@ -56,6 +61,14 @@ def test_bad_input_gets_one_line_and_code_2(argv, message, capsys):
     output = capsys.readouterr()
     assert stop.value.code == 2 and output.out == ""
     assert message in output.err and output.err.startswith("lplab") and output.err.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows calls such a folder missing")
+def test_a_folder_that_cannot_be_is_refused_before_anything_is_graded(capsys, monkeypatch):
+    monkeypatch.setattr("lplab.exercises.grading.grading.grade", lambda *_, **__: pytest.fail("graded"))
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["grade", ".", "--out", "x" * 300])
+    assert "xxx" in (told := capsys.readouterr().err) and told.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["lab", "formats", "train", "simulate", "claims", "doctor"])

@@ -174,6 +174,18 @@ def test_chips_of_your_own(capsys, tmp_path):
     (["resnet50", "--sweep", "link=1,2"], "a link is a name"),
     (["resnet50", "--sweep", "bytes_per_second=nan"], "takes numbers, got nan"),
     (["resnet50", "--sweep", "devices=a:b:3"], "FIRST:LAST:COUNT"),
+    (["resnet50", "--sweep", "devices=1:1e30:3"], "the number of devices must be at most 2^53, got 1e+30"),
+    (["resnet50", "--sweep", "per_node=1e30", "--inner-link", "ideal"], "devices must be at most 2^53, got 1e+30"),
+    (["resnet50", "--sweep", "bytes_per_second=1e-200:1e200:3"], "two numbers above 0"),
+    (["resnet50", "--sweep", "batch=inf"], "batch must be at most 2^53, got inf"),
+    (["resnet50", "--devices", "9" * 400], "the number of devices must be within the range of float64"),
+    (["resnet50", "--sweep", "devices=1,2", "--sweep", "devices=8"], "gives devices twice: [1.0, 2.0] and [8.0]"),
+    (["resnet50", "--sweep", "recipe=fp32", "--sweep", "precision=bf16"], "--sweep gives precision twice"),
+    (["resnet50", "--compressor", "topk:density=0.1,density=0.2"], "TopK takes density once"),
+    (["resnet50", "--recipe", ""], "there is no precision ''; there are: fp32"),
+    (["resnet50", "--html", "x" * 300 + ".html"], "xxx"),
+    (["resnet50", "--html", "x" * 300 + "/a.html"], "xxx"),
+    (["resnet50", "--chips", "x" * 300 + ".csv"], "xxx"),
     (["resnet50", "--sweep", "devices=1,two"], "devices"),
     (["resnet50", "--sweep", "bytes_per_second=1:9:1000", "--sweep", "latency_seconds=1:9:1000"], "1,000,000 points"),
     (["resnet50", "--sweep", "batch=8,16", "--html", "x.html"], "two numbers of devices"),
@@ -191,7 +203,7 @@ def test_a_figure_that_cannot_be_written_gets_one_line_and_code_2(capsys, tmp_pa
     with pytest.raises(SystemExit) as stop:
         cli.main(["simulate", "resnet18", "--html", str(tmp_path / "there.html")])
     output = capsys.readouterr().err
-    assert stop.value.code == 2 and "there.html: Is a directory" in output and output.count("\n") == 1
+    assert stop.value.code == 2 and "there.html is a folder; name a file in it" in output and output.count("\n") == 1
 
 
 def test_the_helps_example_runs(capsys):

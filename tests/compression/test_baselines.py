@@ -124,6 +124,71 @@ def test_ef_sign_by_hand():
     assert state["residual"].tolist() == [0, 0]
 
 
+def test_signsgd_by_hand():
+    """Three learners vote on five elements; zero of either sign counts as positive."""
+    gradients = [np.array(g, F) for g in ([3, -1, 0, -2, 1e-30], [-9, -1, -0.0, -5, 0], [1, 1, 0, -1, -7])]
+    compressor, ledger = C.SignSGD(), C.TrafficLog()
+    vote = C.exchange(compressor, gradients, [compressor.init((5,)) for _ in range(3)], ledger=ledger)
+    assert vote.tolist() == [1, -1, 1, -1, 1]
+    assert [entry.payload_bytes for entry in ledger.entries] == [1, 1, 1]
+    run = compressor.steps(gradients[1], compressor.init((5,)), C.Context())
+    assert run.send(None).payload.tolist() == [0b01011], "negative elements, the first in the lowest bit"
+
+
+@pytest.mark.parametrize(("ties", "vote"), [("zero", [0, 1, 0, -1]), ("positive", [1, 1, 1, -1])])
+def test_a_tie_of_the_vote(ties, vote):
+    gradients = [np.array([1, 2, -3, -4], F), np.array([-5, 6, 7, -8], F)]
+    compressor = C.SignSGD(ties=ties)
+    assert C.exchange(compressor, gradients, [compressor.init((4,)) for _ in range(2)]).tolist() == vote
+
+
+def test_elements_without_a_gradient_are_updated_by_signsgd():
+    assert once(C.SignSGD(), np.zeros(3, F))[0].tolist() == [1, 1, 1]
+
+
+def test_signum_by_hand():
+    """v: 2, −1 after the first step; then 0.5 · 2 − 0.5 · 1 = 0.5 and 0.5 · (−1) + 0.5 · 0.5 = −0.25."""
+    compressor = C.SignSGD(momentum=0.5)
+    vote, state = once(compressor, np.array([4, -2], F))
+    assert vote.tolist() == [1, -1] and state["velocity"].tolist() == [2, -1]
+    assert C.exchange(compressor, [np.array([-1, 0.5], F)], [state], step=1).tolist() == [1, -1]
+    state.commit()
+    assert state["velocity"].tolist() == [0.5, -0.25]
+    assert C.SignSGD().init((2,)).arrays() == {}, "without momentum there is nothing to keep"
+
+
+@pytest.mark.parametrize("world", [1, 2, 5, 8])
+@pytest.mark.parametrize(("momentum", "ties"), [(0.0, "zero"), (0.9, "positive"), (0.9, "zero")])
+def test_signsgd_against_votes_counted_one_by_one(momentum, ties, world, draw):
+    compressor = C.SignSGD(momentum, ties)
+    states = [compressor.init((7, 11)) for _ in range(world)]
+    velocities = [[F(0)] * 77 for _ in range(world)]
+    for step in range(4):
+        gradients = [draw((7, 11), seed=50 * step + rank) for rank in range(world)]
+        vote = C.exchange(compressor, gradients, states, step=step)
+        expected = []
+        for element in range(77):
+            balance = 0
+            for velocity, gradient in zip(velocities, gradients, strict=True):
+                g = gradient[element // 11, element % 11]
+                velocity[element] = F(momentum) * velocity[element] + F(1 - momentum) * g
+                balance += -1 if velocity[element] < 0 else 1
+            tie = 1 if ties == "positive" else 0
+            expected.append(1 if balance > 0 else -1 if balance < 0 else tie)
+        assert vote.reshape(-1).tolist() == expected
+        for state in states:
+            state.commit()
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"momentum": 1.0}, "momentum must be from 0 to below 1, got 1.0"), ({"momentum": -0.1}, "got -0.1"),
+    ({"momentum": float("nan")}, "got nan"), ({"ties": "random"}, "ties must be 'zero' or 'positive', got 'random'"),
+])  # fmt: skip
+def test_bad_settings_of_signsgd(settings, message):
+    with pytest.raises(ValueError, match=message):
+        C.SignSGD(**settings)
+
+
 @pytest.mark.parametrize("compressor", [C.OneBit(), C.EFSign()])
 def test_a_sign_code_decodes_to_the_right_size(compressor, draw):
     """Elsewhere an inverted byte mask made the result 203 times too large; a sign code misses about 0.6 to 1."""
@@ -133,7 +198,8 @@ def test_a_sign_code_decodes_to_the_right_size(compressor, draw):
 
 
 @pytest.mark.parametrize(
-    ("compressor", "bits"), [(C.OneBit(), 1), (C.EFSign(), 1), (C.TernGrad(), 1.6), (C.QSGD(1, 4096), 2)]
+    ("compressor", "bits"),
+    [(C.OneBit(), 1), (C.SignSGD(), 1), (C.EFSign(), 1), (C.TernGrad(), 1.6), (C.QSGD(1, 4096), 2)],
 )
 def test_a_bit_is_a_bit_on_the_wire(compressor, bits, draw):
     """Elsewhere "one bit" and "ternary" took a whole byte for each value."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, TopK, WarmUp, catalogue
+from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, SignSGD, TopK, WarmUp, catalogue
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -18,10 +18,19 @@ from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, Top
     ("dense:wire=3", "wire of Dense takes a word, got 3"),
     ("dgc:warm_up=1", "warm_up of DGC takes several numbers, got 1"),
     ("scalecom:chunk=0", "chunk must be from 1"),
+    ("topk:density=0.1,density=0.2", "TopK takes density once, got it twice in 'topk:density=0.1,density=0.2'"),
+    (None, "a compressor is named by a text such as 'topk:density=0.01', got None"),
+    (b"topk", "a compressor is named by a text such as 'topk:density=0.01', got b'topk'"),
 ])  # fmt: skip
 def test_a_value_of_another_kind_is_one_clear_sentence(text, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         catalogue.get(text)
+
+
+def test_signsgd_has_its_name():
+    assert catalogue.get("signsgd:momentum=0.9") == SignSGD(momentum=0.9)
+    with pytest.raises(ValueError, match="did you mean signsgd"):
+        catalogue.get("signSGD")
 
 
 def test_whole_numbers_are_numbers_and_none_is_none():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from lplab.compression import Context, Dense, LayerInfo, ScaleCom, TopK, TrafficLog, exchange
+from lplab.compression import Context, Dense, LayerInfo, NotFiniteError, ScaleCom, TopK, TrafficLog, exchange
 from lplab.compression.scalecom import chunk_for
-from lplab.compression.selection import BLOCK, largest_per_chunk
+from lplab.compression.selection import BLOCK, add_finite, is_finite, largest_per_chunk
 from lplab.compression.wire.scalecom_wire import count_of, decode, encode
 
 F = np.float32
@@ -241,3 +241,70 @@ def test_the_first_layer_and_small_ones_go_dense():
     assert ScaleCom().for_layer(LayerInfo("bias", (2048,), "small")) == Dense()
     assert ScaleCom(small="compressed").for_layer(LayerInfo("bias", (2048,), "small")).chunk == 25
     assert ScaleCom(chunk=77).for_layer(LayerInfo("fc", (64, 64))).chunk == 77
+
+
+@pytest.mark.parametrize("wire", ["fp32", "bf16"])
+def test_compiled_loops_and_arrays_have_the_same_bits(wire, draw, monkeypatch):
+    pytest.importorskip("numba")
+    compressor, shape = ScaleCom(chunk=50, beta=0.3, wire=wire), (200, 301)  # large enough for compiled loops
+    results = []
+    for no_numba in ("", "1"):
+        monkeypatch.setenv("LPLAB_NO_NUMBA", no_numba)
+        states = [compressor.init(shape) for _ in range(2)]
+        for step in range(3):
+            gradients = [draw(shape, seed=10 * step + rank) for rank in range(2)]
+            average = exchange(compressor, gradients, states, step=step)
+            for state in states:
+                state.commit()
+        results.append([average.tobytes(), *(state["residual"].tobytes() for state in states)])
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("no_numba", ["", "1"])
+@pytest.mark.parametrize("shape", [(3, 5), (200, 301)])
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+def test_states_in_the_memory_of_the_gradients_have_the_same_bits(beta, shape, no_numba, draw, monkeypatch):
+    monkeypatch.setenv("LPLAB_NO_NUMBA", no_numba)
+    compressor, results = ScaleCom(chunk=5, beta=beta), []
+    for overwrite in (False, True):
+        states = [compressor.init(shape) for _ in range(3)]
+        for step in range(4):
+            gradients = [draw(shape, seed=10 * step + rank) for rank in range(3)]
+            average = exchange(compressor, gradients, states, step=step, overwrite=overwrite)
+            for state in states:
+                state.commit()
+            kept = [np.shares_memory(g, s["residual"]) for g, s in zip(gradients, states, strict=True)]
+            assert kept == [overwrite] * 3
+        results.append([average.tobytes(), *(state["residual"].tobytes() for state in states)])
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("no_numba", ["", "1"])
+@pytest.mark.parametrize("size", [5, 40_000])
+def test_one_value_that_is_not_finite_is_found_wherever_it_is(size, no_numba, monkeypatch):
+    monkeypatch.setenv("LPLAB_NO_NUMBA", no_numba)
+    x, total = np.full(size, -3e38, F), np.empty(size, F)
+    with np.errstate(over="ignore"):
+        assert is_finite(x) and add_finite(x.copy(), x, total) and np.isinf(total).all(), "the sum may overflow"
+    for at in (0, size // 2, size - 1):
+        for bad in (np.nan, -np.nan, np.inf, -np.inf):
+            x[at] = bad
+            in_place = x.copy()
+            assert not is_finite(x) and not add_finite(np.zeros(size, F), x, total)
+            assert not add_finite(np.zeros(size, F), in_place, in_place)
+        x[at] = 0
+    assert is_finite(np.empty(0, F))
+
+
+@pytest.mark.parametrize("size", [100, 40_000])
+def test_a_gradient_that_is_not_finite_leaves_the_residual(size):
+    compressor = ScaleCom(chunk=10)
+    state = compressor.init((size,))
+    exchange(compressor, [np.ones(size, F)], [state])
+    state.commit()
+    before, bad = state["residual"].copy(), np.ones(size, F)
+    bad[-1] = np.nan
+    with pytest.raises(NotFiniteError, match="NaN or infinity"):
+        exchange(compressor, [bad], [state], step=1)
+    state.rollback()
+    assert (state["residual"] == before).all() and before.any()

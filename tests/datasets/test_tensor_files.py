@@ -303,6 +303,14 @@ def test_missing_file(tmp_path):
         load_tensors(tmp_path / "absent.npy")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows calls such a file missing")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_name_of_300_letters(tmp_path, suffix):
+    with pytest.raises(ValueError, match="x+.* cannot be read: ") as problem:
+        load_tensors(tmp_path / ("x" * 300 + suffix))
+    assert "\n" not in str(problem.value)
+
+
 def test_directory(tmp_path):
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(ValueError, match=r"folder.npz is not a file; give one of .npy .npz .pt .pth .safetensors"):
@@ -407,6 +415,23 @@ def test_inconsistent_safetensors_headers(tmp_path, entry):
     path = safetensors_file(tmp_path / "mine.safetensors", {"a": entry}, b"12345678")
     with pytest.raises(ValueError, match="mine.safetensors"):
         load_tensors(path, max_bytes=MIB)
+
+
+@pytest.mark.parametrize("key", ["shape", "data_offsets"])
+@pytest.mark.parametrize("wrong", [[0.0, 8.0], [True, 2], ["0", "8"], "08", {"0": 0, "8": 8}, True, None, [[0], 8]])
+def test_numbers_of_a_safetensors_header_are_whole(tmp_path, key, wrong):
+    right = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    path = safetensors_file(tmp_path / "mine.safetensors", {"a": right | {key: wrong}}, bytes(8))
+    with pytest.raises(ValueError, match=f"^mine.safetensors: the {key} of 'a' must be a list of whole numbers, got "):
+        load_tensors(path)
+
+
+def test_a_safetensors_header_gives_each_name_once(tmp_path):
+    entry = '"a": {"dtype": "F32", "shape": [1], "data_offsets": [%s]}'
+    raw = ("{" + entry % "0, 4" + ", " + entry % "4, 8" + "}").encode()
+    (tmp_path / "mine.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw + bytes(8))
+    with pytest.raises(ValueError, match=r"^mine.safetensors is damaged .*: its header gives 'a' twice$"):
+        load_tensors(tmp_path / "mine.safetensors")
 
 
 def test_safetensors_metadata_is_no_tensor(tmp_path):

@@ -20,7 +20,7 @@ from lplab.exercises.lab10.weights import to_fp8, update_share
 from lplab.exercises.model import catalogue
 from lplab.formats import get as format_of
 from lplab.hardware import Cluster, network, overlap, simulate, workloads
-from lplab.widgets.explorers.cluster_state import PRESETS, RECIPES, ClusterState
+from lplab.widgets.explorers.cluster_explorer import PRESETS, RECIPES, ClusterState
 from tests.exercises.in_process import judge_here as judge
 
 TEXT = "\n".join(

@@ -14,7 +14,7 @@ from lplab.exercises.lab11.sustained import show_network, sustained
 from lplab.exercises.model import catalogue
 from lplab.hardware import amdahl, compute, multiplier, systolic
 from lplab.hardware.layer_times import PARTS
-from lplab.widgets.explorers import roofline_state as rs
+from lplab.widgets.explorers import roofline_explorer as rs
 
 PROJECT = Path(__file__).parents[2]
 

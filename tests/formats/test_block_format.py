@@ -95,6 +95,20 @@ def test_mx_by_definition(name, rule, dtype, monkeypatch):
             assert_same(fmt.quantize(torch.from_numpy(x), mode, seed=5).numpy(), want, x)
 
 
+@pytest.mark.parametrize("no_numba", ["0", "1"])
+@pytest.mark.parametrize("name", MX)
+def test_rceil_doubles_the_scale_only_where_the_largest_does_not_fit(name, no_numba, monkeypatch):
+    monkeypatch.setenv("LPLAB_NO_NUMBA", no_numba)
+    fmt = dataclasses.replace(F.get(name), scale_rule="rceil")
+    largest, smallest = 2 * np.float32(fmt.element.max), 2 * np.float32(fmt.element.smallest_subnormal)
+    x = np.tile(smallest, (ELEMENTS // 32, 32))
+    x[:, 0] = largest
+    x[1::2, 0] = np.nextafter(largest, np.float32(np.inf))
+    assert (fmt.encode(x).scales.reshape(-1, 2) == [128, 129]).all(), "exponents 1 and 2"
+    assert_same(fmt.quantize(x[::2]), x[::2], x[::2])
+    assert (fmt.quantize(x[1::2])[:, 1:] != smallest).all(), "half a step under the doubled scale"
+
+
 @pytest.mark.parametrize("size", [2, 3, 16, 31, 64, 1000])
 def test_any_block_size(size):
     fmt = F.BlockFormat(F.get("e2m1"), block_size=size)

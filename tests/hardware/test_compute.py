@@ -174,6 +174,10 @@ def test_weight_and_input_stationary_load_first():
         systolic.cycles(1, 1, 0, 1, 1)
     with pytest.raises(ValueError, match="rows must be a number from 1"):
         systolic.cycles(1, 1, 1, 0, 1)
+    with pytest.raises(ValueError, match=r"m must be a whole number, got 1\.5"):
+        systolic.cycles(1.5, 1, 1, 1, 1)
+    with pytest.raises(ValueError, match="columns must be a whole number, got inf"):
+        systolic.utilization(1, 1, 1, 1, np.inf)
 
 
 def test_depthwise_convolutions_leave_arrays_empty():

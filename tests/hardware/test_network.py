@@ -151,6 +151,20 @@ def test_logarithms_are_exact(n):
     (lambda: network.all_reduce_seconds("ring", 2.5, 1, "ideal"), "got 2.5"),
     (lambda: network.all_reduce_seconds("rung", 2, 1, "ideal"), "did you mean ring"),
     (lambda: network.all_reduce_seconds("ring", 2, -1, "ideal"), "0 bytes or more, got -1"),
+    (lambda: network.all_reduce_seconds("ring", "8", 1, "ideal"), "number of devices must be a number .*, got '8'"),
+    (lambda: network.all_reduce_seconds("ring", [2, "4"], 1, "ideal"), "devices must be a number or an array of num"),
+    (lambda: network.steps("ring", "many"), "the number of devices must be a number .*, got 'many'"),
+    (lambda: network.steps("ring", 1e30), r"the number of devices must be at most 2\^53, got 1e\+30"),
+    (lambda: network.steps("ring", 10**400), "the number of devices must be within the range of float64"),
+    (lambda: network.sent_bytes("ring", 8, "1MB"), "the bytes of a message must be a number or .*, got '1MB'"),
+    (lambda: network.all_gather_seconds(8, "1000", "ideal"), "the bytes of a message must be .*, got '1000'"),
+    (lambda: Fabric("ideal").seconds("sum", None, 8), "the bytes of a message must be a number or .*, got None"),
+    (lambda: Fabric("ideal", devices_per_node="4"), "the number of devices must be a number or .*, got '4'"),
+    (lambda: Link(1e-6, 1e9).seconds("1e6"), "the bytes of a message must be a number or .*, got '1e6'"),
+    (lambda: Link(1e-6, 1e9).shared("two"), "the ways of a shared link must be a number or .*, got 'two'"),
+    (lambda: Link("x", 1e9), "latency_seconds of a link must be a number or an array of numbers, got 'x'"),
+    (lambda: Link(1e-6, "fast"), "bytes_per_second of a link must be a number or an array of numbers, got 'fast'"),
+    (lambda: Link(None, 1e9), "latency_seconds of a link must be a number or an array of numbers, got None"),
     (lambda: network.multidimensional_seconds([2], 1, []), "one link for each dimension"),
     (lambda: Link(1e-6, -5.0), "must be positive, got -5.0"),
     (lambda: Link(1e-6, 0.0), "must be positive, got 0.0"),
@@ -164,6 +178,9 @@ def test_logarithms_are_exact(n):
     (lambda: Fabric("ideal", "rings"), "did you mean ring"),
     (lambda: Fabric("ideal").seconds("scatter", 1, 2), "allowed: sum, gather"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, -1.0), "bus_bytes_per_second must be positive, got -1"),
+    (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, "fast"), "bus_bytes_per_second must be a number .*, got 'fast'"),
+    (lambda: nccl_tuner.all_reduce_seconds(1, 8, "1GB", 1e9), "the bytes of a message must be a number .*, got '1GB'"),
+    (lambda: LogGP("x", 0, 0, 1), "latency_seconds must be a number or an array of numbers, got 'x'"),
     (lambda: nccl_tuner.latency_seconds("ring", "ll", 1, 8, inner="wire"), "allowed: nvlink, pci"),
 ])  # fmt: skip
 def test_bad_input_is_told_in_one_line(ask, message):
@@ -185,6 +202,9 @@ def test_a_file_of_links_of_your_own(tmp_path):
     assert links.load(path)["mine"].bandwidth_grade == "measured"
     path.write_text("name,label,latency_seconds,bytes_per_second\nmine,My wire,1e-6,-1\n", "utf-8")
     with pytest.raises(ValueError, match="link mine: bytes_per_second of a link must be positive"):
+        links.load(path)
+    path.write_text("name,latency_seconds,bytes_per_second\nmine,1e-6,1e9\nmine,1e-6,2e9\n", "utf-8")
+    with pytest.raises(ValueError, match="link mine is given twice"):
         links.load(path)
 
 

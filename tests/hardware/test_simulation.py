@@ -209,6 +209,11 @@ def test_fewer_bits_compute_faster_and_scale_worse():
     assert narrow.step_seconds < wide.step_seconds and narrow.efficiency < wide.efficiency
 
 
+def bytes_of_resnet(**points: object) -> dict:
+    design = simulate("resnet50", "h100").design
+    return memory_bytes(design.workload, design.precision, design.traffic, **points)
+
+
 @pytest.mark.parametrize(("ask", "message"), [
     (lambda: simulate("resnet50", "h1000"), "there is no chip 'h1000'; did you mean"),
     (lambda: simulate("resnet5", "h100"), "there is no workload 'resnet5'; did you mean"),
@@ -218,6 +223,11 @@ def test_fewer_bits_compute_faster_and_scale_worse():
     (lambda: Cluster("h100", -3), "1 or more, got -3"),
     (lambda: Cluster("h100", 2, straggler=-0.1), "straggler must be 0 or more"),
     (lambda: simulate("resnet50", "h100", batch=0), "batch must be a whole number from 1"),
+    (lambda: simulate("resnet50", "h100", batch=math.inf), "batch must be at most 2^53, got inf"),
+    (lambda: simulate("resnet50", "h100").design.sent_bytes("8"), "the number of devices must be a number or an array"),
+    (lambda: simulate("resnet50", "h100").design.traffic.sent_bytes("8"), "the number of devices must be a number or"),
+    (lambda: bytes_of_resnet(devices="8"), "the number of devices must be a number or an array of numbers, got '8'"),
+    (lambda: bytes_of_resnet(batch="8"), "batch must be a whole number from 1"),
     (lambda: simulate("resnet50", "h100", overlap=1.5), "overlap must be from 0 to 1"),
     (lambda: simulate("resnet50", "h100", bucket_bytes=-1), "bucket_bytes must be 0 or more"),
     (lambda: simulate("resnet50", "h100", precision="int8"), "int8 is for inference"),
@@ -232,6 +242,8 @@ def test_fewer_bits_compute_faster_and_scale_worse():
     (lambda: simulate("resnet50", "h100", compressor=1.0), "a compressor is text"),
     (lambda: Cluster("h100", 2, link=2.0), "a link is a name, a text"),
     (lambda: sweep("resnet50", batch=[8, 1.5]), "batch must be a whole number from 1 (or an array of them), got 1.5"),
+    (lambda: sweep("resnet50", batch=[8, math.inf]), "batch must be at most 2^53, got inf"),
+    (lambda: sweep("resnet50", devices=[8, 1e30]), "the number of devices must be at most 2^53, got 1e+30"),
     (lambda: sweep("resnet50", overlap=[0.5, 2]), "overlap must be from 0 to 1, got 2"),
     (lambda: sweep("resnet50", devices=2, straggler=[0.1, -0.5]), "straggler must be 0 or more, got -0.5"),
     (lambda: sweep("resnet50", straggler=math.nan), "axis 'straggler' takes numbers, got nan"),

@@ -1,5 +1,7 @@
 """Workloads: published totals, the products of three passes, and modules watched while they run."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -136,6 +138,17 @@ def test_the_batch_divides_out_and_the_module_stays_as_it_was():
     ]
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
     assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_the_quantizers_of_a_quantized_module_stay_as_they_were():
+    from lplab.training import quantize_model, quantizer_state
+
+    model = quantize_model(models.digits_resnet(), "int4_fp4_2020")
+    before = quantizer_state(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert workloads.from_module(model, torch.ones(2, 1, 8, 8)).layers
+    assert quantizer_state(model) == before and before["clips"]
 
 
 def test_ends_shortcuts_depthwise_layers_and_attention_are_told_apart():

@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lplab.compression import AdaComp, Dense, ScaleCom
+from lplab.compression import AdaComp, Dense, ScaleCom, SignSGD
 from lplab.parallel import ddp_hook, shards
 from lplab.parallel.gradients import learner_seed
 from lplab.training.loop.trainer import default_loss
@@ -16,6 +16,7 @@ COMPRESSORS = {
     "adacomp": AdaComp(bin=50),
     "scalecom": ScaleCom(chunk=100),
     "scalecom_beta": ScaleCom(chunk=100, beta=0.3),
+    "signum": SignSGD(momentum=0.9),
 }
 
 

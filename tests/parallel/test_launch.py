@@ -112,6 +112,7 @@ def test_a_stop_ends_all_processes(run_of):
     ({"momentum": 1.0}, "momentum must be from 0 to below 1"),
     ({"momentum": "x"}, "momentum must be a number, got 'x'"),
     ({"compressor": "dgc", "momentum": 0.9}, "DGC has a momentum of its own"),
+    ({"compressor": "signsgd", "momentum": 0.9}, "SignSGD has a momentum of its own"),
     ({"lr": -1.0}, "lr must be a positive finite number, got -1.0"),
     ({"lr": "x"}, "lr must be a number, got 'x'"),
     ({"seed": -1}, "seed must be an integer from 0"),
@@ -132,6 +133,62 @@ def test_momentum_is_the_tasks_own_unless_told_otherwise():
     own, none = (RunSettings("mlp", momentum=m).optimizer(parameters).defaults["momentum"] for m in (None, 0.0))
     assert (own, none) == (0.9, 0.0)
     assert RunSettings("mlp", "dgc").optimizer(parameters).defaults["momentum"] == 0, "DGC has one of its own"
+    assert RunSettings("mlp", "signsgd").optimizer(parameters).defaults["momentum"] == 0, "SignSGD has one of its own"
+
+
+ABORTED = """
+import os, sys
+print("terminate called after throwing an instance of 'gloo::EnforceNotMet'", file=sys.stderr)
+print("  what():  [enforce fail at pair.cc:446] 8 <= 4", *range(99), sep="\\nframe #", file=sys.stderr)
+os.abort()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGABRT")
+def test_a_rank_that_a_cpp_exception_aborts_ends_the_run_with_its_text(tmp_path, monkeypatch):
+    script = tmp_path / "aborted.py"
+    script.write_text(ABORTED)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1", str(script)]
+    monkeypatch.setattr(DistributedRun, "_command", staticmethod(lambda settings: torchrun))
+    message = r"^rank 0 was ended by signal 6 \(\[enforce fail at pair.cc:446\] 8 <= 4\); all other ranks"
+    with pytest.raises(DistributedError, match=message):
+        list(DistributedRun(RunSettings("mlp", learners=1)))
+
+
+def test_of_several_aborted_ranks_the_first_exception_is_the_reason():
+    last = ["  what():  no memory", "  what():  Connection closed by peer", "  rank : 1", "  exitcode : -6 (pid: 9)"]
+    assert launch.reason(last, 1) == "rank 1 was ended by signal 6 (no memory); all other ranks have been stopped"
+
+
+SUMMARY = """\
+terminate called after throwing an instance of 'gloo::IoException'
+  what():  Connection closed by peer
+Failures:
+[1]:
+  time      : 2026-01-01_00:00:00
+  host      : here
+  rank      : 1 (local_rank: 1)
+  exitcode  : {} (pid: 78)
+  error_file: <N/A>
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-01_00:00:00
+  host      : here
+  rank      : 0 (local_rank: 0)
+  exitcode  : -6 (pid: 77)
+  error_file: <N/A>
+"""
+
+
+@pytest.mark.parametrize(("exit_code", "reason"), [
+    ("-9", "rank 1 was ended by signal 9; all other ranks have been stopped"),
+    ("1", "the run ended with code 1: ValueError: no such thing"),
+    ("-6", "rank 0 was ended by signal 6 (Connection closed by peer); all other ranks have been stopped"),
+])  # fmt: skip
+def test_a_rank_that_lost_its_peer_is_not_the_reason(exit_code, reason):
+    errors = ["ValueError: no such thing"] if exit_code == "1" else []
+    assert launch.reason([*errors, *SUMMARY.format(exit_code).splitlines()], 1) == reason
 
 
 def test_of_several_errors_the_first_is_the_reason():

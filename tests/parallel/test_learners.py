@@ -7,7 +7,17 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from lplab import models  # noqa: E402
-from lplab.compression import AdaComp, Dense, DenseIfSmall, EFSign, LayerInfo, PowerSGD, ScaleCom, TopK  # noqa: E402
+from lplab.compression import (  # noqa: E402
+    AdaComp,
+    Dense,
+    DenseIfSmall,
+    EFSign,
+    LayerInfo,
+    PowerSGD,
+    ScaleCom,
+    SignSGD,
+    TopK,
+)
 from lplab.parallel import (  # noqa: E402
     ErrorFeedbackState,
     Learners,
@@ -66,7 +76,15 @@ def test_all_of_them_learn(compressor):
     assert np.mean(losses[-10:]) < 0.8 * np.mean(losses[:10])
 
 
-@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+@pytest.mark.parametrize("compressor", [SignSGD(), SignSGD(momentum=0.9)], ids=repr)
+@pytest.mark.parametrize("world", [3, 4])
+def test_learners_that_vote_learn(compressor, world):
+    run = learners(compressor, world, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.002))
+    losses = [step.loss for step in run.steps(150)]
+    assert np.mean(losses[-10:]) < 0.8 * np.mean(losses[:10])
+
+
+@pytest.mark.parametrize("compressor", [*COMPRESSORS, SignSGD(), SignSGD(momentum=0.9)], ids=repr)
 def test_a_checkpoint_goes_on_bit_for_bit(compressor, tmp_path):
     through, first = learners(compressor), learners(compressor)
     list(through.steps(6))
@@ -77,6 +95,9 @@ def test_a_checkpoint_goes_on_bit_for_bit(compressor, tmp_path):
     list(second.steps(3))
     assert all(torch.equal(a, b) for a, b in zip(through.model.parameters(), second.model.parameters(), strict=True))
     assert (through.residuals("2.weight") == second.residuals("2.weight")).all()
+    for ours, theirs in zip(through.states, second.states, strict=True):
+        for name, state in ours.states.items():
+            assert all((theirs.states[name][key] == array).all() for key, array in state.arrays().items())
 
 
 @pytest.mark.parametrize("world", [2, 8])
@@ -389,12 +410,34 @@ def test_similarity_needs_two(bad):
 
 
 def test_the_check_of_a_model_runs_once_for_each_shape():
-    passes = []
+    passes, passed = [], set()
     model = torch.nn.Linear(20, 4)
     model.register_forward_pre_hook(lambda *_: passes.append(1))
     counts = []
     for examples in (4, 4, 8, 8, 4):
         passes.clear()
-        batched_gradients(model, default_loss, [data(0, examples), data(1, examples)], [0, 1])
+        batched_gradients(model, default_loss, [data(0, examples), data(1, examples)], [0, 1], passed)
         counts.append(len(passes))
     assert counts == [3, 1, 3, 1, 1], "two passes of the check, the first time alone"
+
+
+def test_learners_check_their_model_in_the_first_step_and_other_learners_check_it_again():
+    passes, model = [], torch.nn.Linear(20, 4)
+    model.register_forward_pre_hook(lambda *_: passes.append(1))
+    counts = []
+    for steps in (3, 2):
+        run = Learners(model, default_loss, shards(data, 4), Dense(), 4, engine="stacked")
+        for _ in range(steps):
+            passes.clear()
+            run.one_step()
+            counts.append(len(passes))
+    assert counts == [3, 1, 1, 3, 1]
+
+
+def test_a_layer_that_is_replaced_is_checked():
+    model = nn.Sequential(nn.Linear(20, 4))
+    run = Learners(model, default_loss, shards(data, 4), Dense(), 4, engine="stacked")
+    run.one_step()
+    model[0] = Centred()
+    with pytest.raises(ValueError, match="depends on the others of its batch"):
+        run.one_step()

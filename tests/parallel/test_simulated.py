@@ -1,5 +1,7 @@
 """The simulator reports what real processes report, bit for bit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,23 @@ def test_a_stop_ends_it_and_a_second_start_begins_anew():
             run.stop()
     assert seen == [0, 1, 2] and run.weights == {}
     assert next(iter(run))["step"] == 0
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_a_run_is_continued_from_its_state_bit_for_bit(engine):
+    settings = RunSettings("mlp", "adacomp:bin=50", learners=3, steps=4, batch=4)
+    half, whole = replace(settings, steps=2), SimulatedRun(settings, engine)
+    first = SimulatedRun(half, engine)
+    with pytest.raises(ValueError, match="the run has not begun"):
+        first.state_dict()
+    expected = list(whole)
+    losses = [report["loss"] for report in first if "loss" in report]
+    second_half = SimulatedRun(half, engine, state=first.state_dict())
+    rest = list(second_half)
+    assert losses + [report["loss"] for report in rest if "loss" in report] == [r["loss"] for r in expected[:-1]]
+    assert rest[-1] == expected[-1] and count_differences(second_half.weights, whole.weights) == (0, 26_122)
+    with pytest.raises(ValueError, match="the checkpoint is of seed 0, this run's is 1"):
+        SimulatedRun(replace(half, seed=1), engine, state=first.state_dict())
 
 
 def test_both_engines_report_alike():

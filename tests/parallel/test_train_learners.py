@@ -1,16 +1,26 @@
 """``lplab train --learners``: simulated and real runs from a terminal."""
 
 import json
+import signal
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-from lplab.cli import learners, main
+from lplab.cli import learners, main  # noqa: E402
+from lplab.parallel import Learners  # noqa: E402
 
 MLP = ["train", "--model", "mlp", "--steps", "3", "--learners", "2"]
+
+
+def refused(words, capsys):
+    """What is printed to stderr by a command whose input is bad."""
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2
+    return capsys.readouterr().err
 
 
 SCALECOM = [*MLP, "--compressor", "scalecom:chunk=50", "--json"]
@@ -43,6 +53,79 @@ def test_one_learner_is_one(capsys):
     assert "1 simulated learner, dense" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("compressor", ["scalecom:chunk=50,beta=0.3", "signsgd:momentum=0.9", "dense"])
+def test_a_checkpoint_is_continued_bit_for_bit(compressor, tmp_path, capsys):
+    words, results = [*MLP, "--compressor", compressor, "--lr", "0.003", "--json"], []
+    path = str(tmp_path / "run.pt")
+    parts = ["--steps", "5"], ["--steps", "3", "--save", path], ["--steps", "2", "--resume", path, "--save", path]
+    for more in parts:
+        assert main([*words, *more]) == 0
+        results.append(json.loads(capsys.readouterr().out))
+    whole, first, second = results
+    assert first["losses"] + second["losses"] == whole["losses"] and second["weights"] == whole["weights"]
+    assert torch.load(path, weights_only=True)["learners"]["step"] == 5
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--learners", "3"], "the checkpoint is of learners 2, this run's is 3"),
+    (["--compressor", "topk"], "the checkpoint is of compressor Dense(wire='fp32'), this run's is TopK("),
+    (["--lr", "0.5"], "the checkpoint is of lr 0.05, this run's is 0.5"),
+    (["--seed", "1"], "the checkpoint is of seed 0, this run's is 1"),
+    (["--batch", "8"], "the checkpoint is of batch 25, this run's is 4"),
+    (["--model", "lstm"], "the checkpoint is of model mlp, this run's is lstm"),
+])  # fmt: skip
+def test_a_checkpoint_of_other_settings_is_refused_in_one_line(words, message, checkpoint, capsys):
+    output = refused([*MLP, *words, "--resume", str(checkpoint)], capsys)
+    assert message in output and len(output.strip().splitlines()) == 1
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """Of two learners that have made three steps."""
+    path = tmp_path_factory.mktemp("learners") / "run.pt"
+    assert main([*MLP, "--save", str(path), "--json"]) == 0
+    return path
+
+
+def test_a_file_of_something_else_is_refused_in_one_line(tmp_path, capsys):
+    for name, content in (("notes.pt", b"not a checkpoint"), ("single.pt", None)):
+        path = tmp_path / name
+        if content is None:
+            assert main(["train", "--model", "mlp", "--steps", "1", "--save", str(path)]) == 0
+        else:
+            path.write_bytes(content)
+        capsys.readouterr()
+        output = refused([*MLP, "--resume", str(path)], capsys)
+        assert f"{name} is no checkpoint of several learners" in output and len(output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_waits_for_the_end_of_the_step_unless_it_comes_twice(times, tmp_path, capsys, monkeypatch):
+    path, apply = tmp_path / "run.pt", Learners._apply
+
+    def interrupted(run, gradients):
+        for _ in range(times if run.step == 1 else 0):
+            signal.raise_signal(signal.SIGINT)
+        return apply(run, gradients)
+
+    monkeypatch.setattr(Learners, "_apply", interrupted)
+    assert main([*MLP, "--save", str(path), "--json"]) == 130
+    result = json.loads(capsys.readouterr().out)
+    assert path.exists() is (times == 1) and len(result["losses"]) == 3 - times
+    assert result["stopped"] == ("stopped by Ctrl-C" if times == 1 else "stopped by Ctrl-C in the middle of a step")
+    monkeypatch.undo()
+    if times == 1:
+        assert main([*MLP, "--steps", "1", "--resume", str(path), "--json"]) == 0
+        rest = json.loads(capsys.readouterr().out)
+        assert main([*MLP, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["weights"] == rest["weights"]
+
+
+def test_a_training_that_diverges_leaves_no_checkpoint(tmp_path, capsys):
+    assert main([*MLP, "--lr", "1e8", "--save", str(tmp_path / "run.pt")]) == 1
+    assert "diverged" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
 def test_a_training_that_diverges_ends_with_code_1_as_of_one_learner_and_its_json_is_strict(capsys):
     assert main([*MLP, "--lr", "1e8", "--json"]) == 1
     output = capsys.readouterr()
@@ -61,17 +144,20 @@ def test_more_processes_than_processors_are_warned_of(distributed, capsys, monke
     (["--compressor", "zip"], "unknown compressor 'zip'"),
     (["--learners", "0"], "learners"),
     (["--learners", "2", "--recipe", "fp8_2018"], "leave out --recipe"),
-    (["--learners", "2", "--save", "x.pt"], "leave out --save"),
+    (["--learners", "2", "--record", "x.npz"], "leave out --record"),
+    (["--learners", "2", "--save", "/no/such/folder/x.pt"], "there is no folder /no/such/folder"),
+    (["--learners", "2", "--save", "."], ". is a folder; name a file in it"),
+    (["--learners", "2", "--resume", "no.pt"], "there is no file no.pt"),
+    (["--distributed", "--save", "x.pt"], "--save and --resume need simulated learners"),
     (["--learners", "2", "--model", "mpl"], "unknown model 'mpl'"),
     (["--learners", "3", "--batch", "2"], "--batch 2 is less than an example for each of 3 learners"),
     (["--learners", "2", "--batch", "0"], "--batch 0 is less than an example for each of 2 learners"),
     (["--learners", "2", "--lr", "nan"], "lr must be a positive finite number, got nan"),
     (["--learners", "2", "--lr", "-1"], "lr must be a positive finite number, got -1"),
     (["--compressor", "topk:density=2"], "density must be"),
+    (["--compressor", "signsgd:ties=random"], "ties must be 'zero' or 'positive', got 'random'"),
     (["--compressor", "scalecom:chunk=abc"], "chunk of ScaleCom takes a whole number or None, got 'abc'"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(words, message, capsys):
-    with pytest.raises(SystemExit) as end:
-        raise SystemExit(main(["train", *words]))
-    output = capsys.readouterr().err
-    assert end.value.code == 2 and message in output and len(output.strip().splitlines()) == 1
+    output = refused(["train", *words], capsys)
+    assert message in output and len(output.strip().splitlines()) == 1

@@ -58,12 +58,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give out whole groups, in our order."""
+    """Give out whole groups, in our order, and go on where a worker has crashed.
+
+    xdist's own scheduler gives the test that has crashed a worker to the next one, until all have crashed; and it waits
+    for ever for a new worker that has a single test, since a worker begins a test once it knows the next, or that none
+    follows.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid)
+
+        def remove_node(self, node: Any) -> str | None:
+            groups = self.assigned_work.get(node, {})
+            crashed = next((test for tests in groups.values() for test, done in tests.items() if not done), None)
+            for group, tests in list(groups.items()):
+                if crashed in tests:
+                    tests[crashed] = True
+                if all(tests.values()):
+                    del groups[group]
+            super().remove_node(node)
+            return crashed
+
+        def _reschedule(self, node: Any) -> None:
+            if node not in self.registered_collections:  # a new worker that still collects
+                return
+            super()._reschedule(node)
+            while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+                self._assign_work_unit(node)
+            if not self.workqueue and not node.shutting_down:
+                node.shutdown()
 
     config.option.loadscopereorder = False
     return GroupScheduling(config, log)

@@ -1,4 +1,7 @@
-"""What a run says at its end: what was left out, and for each failure the one command that repeats it alone."""
+"""What a run says at its end: what was left out, and for each failure the one command that repeats it alone.
+
+Which tests failed is kept in pytest's cache, for ``python -m tests.failed_again``.
+"""
 
 import shlex
 import sys
@@ -7,6 +10,7 @@ from typing import Any
 
 import pytest
 
+KEY = "lplab/outcome"
 COMMAND = "python start.py test" if sys.platform == "win32" else "python3 start.py test"
 slow_left_out = pytest.StashKey[int]()
 
@@ -45,17 +49,33 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[slow_left_out] = max(node.config.stash[slow_left_out], told)
 
 
+def alone(report: Any) -> str:
+    """What to run in order to run a test alone; a cell of a notebook needs the cells before it."""
+    path = report.nodeid.partition("::")[0]
+    return path if path.endswith(".ipynb") else report.nodeid
+
+
 def repeat(report: Any) -> str:
-    """The command that runs a failed test alone; a cell of a notebook needs the cells before it."""
-    name = report.nodeid
-    path = name.partition("::")[0]
+    """The command that runs a failed test alone."""
     everything = ["--all"] if "slow" in getattr(report, "keywords", {}) else []
-    return " ".join([COMMAND, *everything, "-n0", shlex.quote(path if path.endswith(".ipynb") else name)])
+    return " ".join([COMMAND, *everything, "-n0", shlex.quote(alone(report))])
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print it."""
+def outcome(stats: dict[str, list], exitstatus: int) -> dict[str, Any]:
+    """What is kept of a run: its failed tests, whether there was no other error, how many tests passed."""
+    wrong = [*stats.get("failed", []), *stats.get("error", [])]
+    only_tests = exitstatus == pytest.ExitCode.TESTS_FAILED and not any(
+        isinstance(r, pytest.CollectReport) for r in wrong
+    )
+    failed = list(dict.fromkeys(map(alone, wrong)))
+    return {"only_tests_failed": only_tests, "failed": failed, "passed": len(stats.get("passed", []))}
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Print it, and keep what failed."""
     stats = terminalreporter.stats
+    if cache := getattr(config, "cache", None):
+        cache.set(KEY, outcome(stats, exitstatus))
     skipped = Counter(reason(report) for report in stats.get("skipped", []))
     left_out = config.stash[slow_left_out]
     if left_out or skipped:

@@ -1,55 +1,69 @@
 """The base of explorers: controls and position follow each other, and what a subclass adds takes part."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import ipywidgets
 import pytest
 import traitlets
 
 from lplab.widgets.explorer_base import Explorer, set_options
+from lplab.widgets.fields import Choice, State, control
 
 SIZES = {"small": (1, 2), "large": (2, 3)}
 
 
 @dataclass(frozen=True)
-class Place:
-    kind: str = "small"
-    size: int = 1
-
-    def __post_init__(self):
-        if self.size not in SIZES[self.kind]:
-            raise ValueError(f"size must be one of {SIZES[self.kind]}, got {self.size}")
+class Place(State):
+    kind: str = control("small", Choice("kind", list(SIZES)))
+    size: int = control(
+        1, Choice("size", lambda at: SIZES[at.kind], refusal="size must be one of ({allowed}), got {value!r}")
+    )
 
     @property
     def code(self):
         return f"{self.kind!r}\n{self.size}"
 
 
-class Shown(Explorer):
+class Plain(Explorer):
+    """Controls alone: what is drawn is only written down."""
+
+    state_class, side = Place, {"": ("presets", "kind", "size")}
     _copy_tooltip, _figure_flex = "Python that makes this", None
 
-    def _build(self, at):
+    def _parts(self, state):
         self.drawn, self.moves = [], []
-        self.controls = {
-            "kind": ipywidgets.Dropdown(options=list(SIZES)),
-            "size": ipywidgets.Dropdown(options=SIZES[at.kind]),
-        }
-        return [self.presets, *self.controls.values()], []
+        return {}
 
-    def _update_options(self, at):
-        set_options(self.controls["size"], SIZES[at.kind])
+    def _figures(self, state):
+        self.drawn.append(state)
+        return {}
 
-    def _draw(self, at):
-        self.drawn.append(at)
+    def _summary(self, state):
+        return f"{state.kind}, {state.size}"
+
+    def _main(self):
+        return [self.summary]
 
     def _on_control_change(self, **position):
         self.moves += [] if self._setting_controls else [position]
         super()._on_control_change(**position)
 
 
+class Shown(Plain):
+    preset_fields: ClassVar = {"the largest": {"kind": "large", "size": 3}}
+
+
+class Listed(Plain):
+    side: ClassVar = {"Where": ("preset", "kind", "size")}
+    preset_fields, no_preset = Shown.preset_fields, "(none)"
+
+
 @pytest.fixture
 def shown():
-    return Shown(Place(), {"the largest": {"kind": "large", "size": 3}})
+    made = Shown()
+    made.drawn.clear()
+    return made
 
 
 def test_a_preset_moves_the_controls_with_their_options_and_none_calls_back(shown):
@@ -90,11 +104,31 @@ def test_code_on_the_page_follows_the_position_once_it_is_shown(shown):
 
 
 def test_without_presets_and_with_the_room_that_a_subclass_gives():
-    plain = Shown(Place())
+    plain = Plain()
     side, main = plain.children[0].children
     assert plain.preset_buttons == {} and main.layout.flex is None and plain.buttons in side.children
     plain.controls["size"].value = 2
     assert plain.position.size == 2
+
+
+def test_presets_in_a_list_are_chosen_by_name_and_follow_the_controls():
+    listed = Listed(size=2)
+    assert listed.preset_buttons == {} and listed.preset.value == "(none)"
+    listed.set(preset="the largest")
+    assert listed.position == Place("large", 3) and listed.preset.value == "the largest"
+    listed.preset.value = "(none)"
+    assert listed.position == Place("large", 3), "the entry for all other states changes nothing"
+    listed.controls["size"].value = 2
+    assert listed.preset.value == "(none)"
+    listed.set(preset="the largest", size=2)
+    assert listed.position == Place("large", 2), "what is given beside a preset counts"
+    with pytest.raises(ValueError, match="unknown preset 'huge'; allowed: the largest"):
+        listed.set(preset="huge")
+
+
+def test_a_single_figure_is_asked_for_only_where_there_is_one():
+    with pytest.raises(AttributeError, match="Plain has no single figure"):
+        _ = Plain().figure
 
 
 def test_the_same_options_keep_what_is_chosen():

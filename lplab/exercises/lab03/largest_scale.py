@@ -125,7 +125,7 @@ def draw_scales(function: Callable[..., Any]) -> Any:
     """
     from lplab import figures
     from lplab.recordings.magnitudes import LOWEST, recorded
-    from lplab.widgets.explorers.range_state import label_of
+    from lplab.widgets.explorers.range_explorer import label_of
 
     recording = recorded("transformer")
     layers = recording.layers(ROLE)

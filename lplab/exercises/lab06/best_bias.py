@@ -196,7 +196,7 @@ def draw_biases(function: Callable[..., Any]) -> Any:
         function: takes an array, exponent bits and mantissa bits; returns the bias and the share that becomes zero.
     """
     from lplab import figures
-    from lplab.widgets.explorers.plane_state import label_of
+    from lplab.widgets.explorers.plane_explorer import label_of
 
     stored, fmt = datasets.captured(), get("hfp8_forward")
     names = [name for role in GROUPS for name in stored.select(MODEL, STEP, role=role)]

@@ -8,7 +8,6 @@ the float32 operations are those of NVIDIA's reference quantizer, in its order, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -111,13 +110,23 @@ def tensor_scales(xp: Any, largest: Any, spec: BlockSpec) -> tuple[np.float32, n
 
     Blocks with NaN or infinity are ignored; a tensor of zeros has the scale 1.
     """
-    assert spec.scale is not None
     amax = np.float32(xp.where(xp.isfinite(largest), largest, 0.0).max()) if _size(largest) else np.float32(0)
+    return tensor_scale_of(amax, spec)
+
+
+def tensor_scale_of(amax: np.float32, spec: BlockSpec) -> tuple[np.float32, np.float32]:
+    """(s_enc, s_dec) of NVFP4 from the largest finite magnitude of the tensor."""
+    assert spec.scale is not None
     encode = np.float32(1)
-    if amax > 0:
-        with np.errstate(over="ignore"):
-            encode = min(np.float32(spec.scale.highest * spec.element.highest) / amax, np.float32(MAX_FLOAT32))
+    if amax > 0:  # a float64 quotient of two float32 numbers, rounded to float32, is their float32 quotient
+        largest = float(np.float32(spec.scale.highest * spec.element.highest))
+        encode = np.float32(min(largest / float(amax), MAX_FLOAT32))
     return encode, np.float32(1) / encode
+
+
+def scale_per_element(tensor_scale: tuple[np.float32, np.float32], spec: BlockSpec) -> np.float32:
+    """What the largest magnitude of a block is multiplied with, before it is rounded to the block's scale."""
+    return tensor_scale[0] * (np.float32(1) / np.float32(spec.element.highest))
 
 
 def rounded_scales(
@@ -125,7 +134,6 @@ def rounded_scales(
     largest: Any,
     spec: BlockSpec,
     tensor_scale: tuple[np.float32, np.float32],
-    round_to: Callable = array_kernels.quantize,
 ) -> tuple[Any, Any]:
     """The scales of NVFP4 blocks from their largest magnitudes (float32).
 
@@ -135,10 +143,9 @@ def rounded_scales(
     """
     assert spec.scale is not None
     good = xp.isfinite(largest)
-    encode, decode = tensor_scale
-    per_element = encode * (np.float32(1) / np.float32(spec.element.highest))
+    per_element, decode = scale_per_element(tensor_scale, spec), tensor_scale[1]
     target = xp.clip(xp.where(good, largest, 0.0) * _number(xp, per_element), None, spec.scale.highest)
-    scales = round_to(xp, target.reshape(-1), spec.scale, Rounding()).reshape(target.shape)
+    scales = array_kernels.quantize(xp, target.reshape(-1), spec.scale, Rounding()).reshape(target.shape)
     with np.errstate(divide="ignore", over="ignore"):
         factors = xp.clip(1 / (scales * _number(xp, decode)), None, MAX_FLOAT32)
     return array_kernels.cast(xp, xp.where(good, factors, np.nan), xp.float32), scales

@@ -17,7 +17,8 @@ from lplab.formats.rounding_spec import Grid
 
 MODES = ("nearest_even", "nearest_away")
 _WORD = FLOAT_LAYOUTS["float32"]
-NearestKernel = Callable[[int, int, int, float], None]  # addresses of float32 x and out, elements, step
+NearestKernel = Callable[..., None]
+"""(addresses of float32 x and out, elements, step, number of the first element, keys): the last two are not used."""
 
 
 @lru_cache(maxsize=1024)
@@ -49,9 +50,40 @@ def nearest_kernel_key(spec: Any, rounding: Rounding, step: bool = False) -> tup
 
 def _is_integers(spec: Grid) -> bool:
     """Whether all numbers of the grid are whole, share one spacing and saturate."""
-    least = 2.0 ** (spec.min_exponent - 1)
-    even = spec.min_exponent == spec.mantissa_bits <= 20 and max(spec.highest, -spec.lowest) < least
-    return even and spec.overflow == "saturate" and not spec.negative_zero
+    return spec.min_exponent == spec.mantissa_bits and _is_uniform(spec)
+
+
+def _is_uniform(spec: Grid) -> bool:
+    """Whether all numbers of the grid share one spacing and saturate; at most 2^20 of them, normal in float32."""
+    least, spacing = 2.0 ** (spec.min_exponent - 1), spec.min_exponent - spec.mantissa_bits
+    even = spec.mantissa_bits <= 20 and max(spec.highest, -spec.lowest) < least
+    in_reach = -_WORD.bias + 1 < spacing and spacing + 24 < _WORD.bias
+    return even and in_reach and spec.overflow == "saturate" and not spec.negative_zero and not spec.smallest
+
+
+def serves_uniform(spec: Grid, rounding: Rounding) -> bool:
+    """Whether :func:`uniform_kernel` rounds to a grid: evenly spaced numbers, with other bounds on either side.
+
+    >>> from lplab.formats import get
+    >>> [serves_uniform(get(name).rounding_spec, Rounding()) for name in ("int8", "q4.12", "e4m3fn")]
+    [True, True, False]
+    """
+    return rounding.code == "nearest_even" and spec.step == 1 and _is_uniform(spec)
+
+
+def uniform_kernel(spec: Grid, rounding: Rounding) -> NearestKernel:
+    """The loop of evenly spaced numbers, with its constants bound; x and out are contiguous and disjoint."""
+    from lplab.formats.paths import numba_kernels, numba_nearest
+
+    loop = numba_nearest.uniform_loop()
+    table = numba_kernels.grid_constants(array_kernels.constants(spec, rounding, "float32"), 0, "float32")
+    address = table.ctypes.data
+
+    def call(x: int, out: int, count: int, scale: float = 1.0, first: int = 0, keys: tuple[int, int] = (0, 0)) -> None:
+        loop(x, out, count, address)
+
+    call.table = table  # type: ignore[attr-defined]  # keeps the address valid
+    return call
 
 
 def _is_in_reach(spec: Grid) -> bool:
@@ -81,7 +113,7 @@ def nearest_kernel(spec: Grid, rounding: Rounding, step: bool = False) -> Neares
     table = numba_kernels.grid_constants(array_kernels.constants(spec, rounding, "float32"), 0, "float32")
     address = table.ctypes.data
 
-    def call(x: int, out: int, count: int, scale: float) -> None:
+    def call(x: int, out: int, count: int, scale: float = 1.0, first: int = 0, keys: tuple[int, int] = (0, 0)) -> None:
         if step:
             loop(x, out, count, address, scale)
         else:

@@ -199,29 +199,84 @@ def grid_loop(real: str, code: str, kind: str, no_mantissa: bool, plain: bool, s
 
 @cache
 def largest_loop() -> Callable:
-    """The loop that finds the pattern of the largest magnitude in each of [blocks, size]; NaN exceeds infinity.
+    """The loop that finds the pattern of the largest magnitude in each block; NaN exceeds infinity.
 
-    The size is an argument, not a constant: LLVM would unroll a short loop of known length and not vectorize it.
+    It takes the addresses of float32 patterns and of results (int32 [blocks]), the number of blocks and their size. It
+    returns the largest finite pattern. The size is an argument, not a constant: LLVM would unroll a short loop of known
+    length and not vectorize it.
     """
-    I, MAGNITUDE = np.int32, np.int32(0x7FFFFFFF)  # noqa: E741
+    I, MAGNITUDE, INFINITY = np.int32, np.int32(0x7FFFFFFF), np.int32(0x7F800000)  # noqa: E741
 
-    def loop(x, largest, size):
-        for b in range(largest.size):
+    def loop(x_address, largest_address, blocks, size):
+        x = carray(pointer(x_address), (blocks, size), I)
+        largest = carray(pointer(largest_address), blocks, I)
+        finite = I(0)
+        for b in range(blocks):
             top = I(0)
             for j in range(size):
                 top = I(max(top, I(x[b, j] & MAGNITUDE)))
             largest[b] = top
+            if top < INFINITY:
+                finite = I(max(finite, top))
+        return finite
+
+    return compile_loop(loop)
+
+
+@cache
+def target_loop() -> Callable:
+    """The loop that finds what is rounded to a block's scale, as in :func:`block_rounding.rounded_scales`.
+
+    It takes the addresses of the patterns of largest magnitudes (int32) and of results (float32), the number of blocks,
+    the factor and the largest scale. Blocks with NaN or infinity get 0.
+    """
+    I, F, INFINITY = np.int32, np.float32, np.int32(0x7F800000)  # noqa: E741
+
+    def loop(largest_address, target_address, blocks, factor, highest):
+        largest, target = carray(pointer(largest_address), blocks, I), carray(pointer(target_address), blocks, F)
+        factor, highest = F(factor), F(highest)
+        for b in range(blocks):
+            finite = largest[b] if largest[b] < INFINITY else I(0)
+            target[b] = min(F(I(finite).view(F) * factor), highest)
+
+    return compile_loop(loop)
+
+
+@cache
+def factor_loop() -> Callable:
+    """The loop that finds what a block is multiplied with, as in :func:`block_rounding.rounded_scales`.
+
+    It takes the addresses of the patterns of largest magnitudes (int32), of rounded scales and of results (float32),
+    the number of blocks and the scale of the tensor. Blocks with NaN or infinity get NaN.
+    """
+    I, F, INFINITY = np.int32, np.float32, np.int32(0x7F800000)  # noqa: E741
+    MOST, NAN = F(np.finfo(F).max), F(np.nan)
+
+    def loop(largest_address, scale_address, factor_address, blocks, tensor_scale):
+        largest, scales = carray(pointer(largest_address), blocks, I), carray(pointer(scale_address), blocks, F)
+        factors, tensor_scale = carray(pointer(factor_address), blocks, F), F(tensor_scale)
+        for b in range(blocks):
+            inverse = F(F(1) / F(scales[b] * tensor_scale))
+            factors[b] = min(inverse, MOST) if largest[b] < INFINITY else NAN
 
     return compile_loop(loop)
 
 
 @cache
 def exponent_loop() -> Callable:
-    """The loop that finds the exponent of each block's power-of-two scale; 128 marks a block with NaN or infinity."""
+    """The loop that finds the exponent of each block's power-of-two scale; 128 marks a block with NaN or infinity.
+
+    It takes the addresses of float32 patterns and of results (int32 [blocks]), the number of blocks, their size, the
+    three numbers of the scale rule, and two bounds. It returns whether an exponent lies outside these bounds.
+    """
     I, MAGNITUDE = np.int32, np.int32(0x7FFFFFFF)  # noqa: E741
 
-    def loop(x, exponents, size, add, limit, element_exponent):
-        for b in range(exponents.size):
+    def loop(x_address, exponent_address, blocks, size, add, limit, element_exponent, least, most):
+        x = carray(pointer(x_address), (blocks, size), I)
+        exponents = carray(pointer(exponent_address), blocks, I)
+        add, limit, element_exponent = I(add), I(limit), I(element_exponent)
+        outside = False
+        for b in range(blocks):
             top = I(0)
             for j in range(size):
                 top = I(max(top, I(x[b, j] & MAGNITUDE)))
@@ -229,11 +284,14 @@ def exponent_loop() -> Callable:
             exponent = (rounded >> 23) - 127 - element_exponent
             if (rounded & 0x7FFFFF) > limit:
                 exponent += 1
-            exponents[b] = min(max(exponent, -127), 127)
+            exponent = min(max(exponent, -127), 127)
             if top == 0:
-                exponents[b] = 0  # the scale of a block of zeros does not matter
+                exponent = 0  # the scale of a block of zeros does not matter
             elif top >= 0x7F800000:
-                exponents[b] = 128
+                exponent = 128
+            exponents[b] = exponent
+            outside = outside or exponent < least or exponent > most
+        return outside
 
     return compile_loop(loop)
 

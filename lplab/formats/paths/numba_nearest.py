@@ -100,6 +100,29 @@ def integer_loop() -> Callable:
 
 
 @cache
+def uniform_loop() -> Callable:
+    """The loop that rounds to evenly spaced numbers between two bounds, ties to even. Zeros have no sign.
+
+    It takes the arguments of :func:`nearest_loop`.
+    """
+
+    def loop(x_address, out_address, count, constants):
+        use_wide_vectors()
+        x, out = carray(pointer(x_address), count, I), carray(pointer(out_address), count, F)
+        c = carray(pointer(constants), CONSTANTS, I)
+        high, low = I(c[7]).view(F), F(-I(c[8]).view(F))
+        huge = F(F(1.5) * I(I(c[2] - c[3]) + HIDDEN).view(F))  # for both signs: in the middle of an octave
+        for i in range(count):
+            value = I(x[i]).view(F)
+            bounded = min(max(value, low), high)
+            whole = F(F(bounded + huge) - huge)
+            nan = I(NAN | I(x[i] & SIGN)).view(F)
+            out[i] = whole if value == value else nan
+
+    return compile_loop(loop)
+
+
+@cache
 def power_loop(negative_zero: bool) -> Callable:
     """The loop that rounds to powers: magnitudes that grow by one factor, such as 4 in radix-4 FP4.
 

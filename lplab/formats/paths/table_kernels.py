@@ -15,25 +15,26 @@ MAX_COMPARISONS = 8  # up to so many magnitudes comparisons are faster than a lo
 
 
 @lru_cache(maxsize=512)
-def table_loop(table: Table, rounding: Rounding) -> Callable[[int, int, int], None] | None:
+def table_loop(table: Table, rounding: Rounding) -> Callable[..., None] | None:
     """A function of the addresses of float32 x and out and their number of elements; None if no loop serves.
 
-    Not for stochastic rounding. x and out are contiguous and either the same memory or disjoint.
+    Not for stochastic rounding. x and out are contiguous and either the same memory or disjoint. More arguments are
+    ignored: those that loops of other formats need.
     """
     from lplab.formats.paths import numba_kernels, numba_nearest
 
     comparisons, powers = _comparison_arguments(table, rounding), power_loop_arguments(table, rounding)
     if powers is not None:
         to_power = numba_nearest.power_loop(powers[-1])
-        return lambda x, out, count: to_power(x, out, count, *powers[:-1])
+        return lambda x, out, count, *more: to_power(x, out, count, *powers[:-1])
     if comparisons is not None:
         compare = numba_kernels.comparison_loop(len(comparisons[0]))
-        return lambda x, out, count: compare(x, out, count, *comparisons)
+        return lambda x, out, count, *more: compare(x, out, count, *comparisons)
     lookup = _lookup_arguments(table, rounding)
     if lookup is None:
         return None
     look_up = numba_kernels.lookup_loop()
-    return lambda x, out, count: look_up(x, out, count, *lookup)
+    return lambda x, out, count, *more: look_up(x, out, count, *lookup)
 
 
 @lru_cache(maxsize=512)

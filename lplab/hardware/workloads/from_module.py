@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -59,14 +60,14 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
 
 @contextmanager
 def _restored_afterwards(model: torch.nn.Module) -> Iterator[None]:
-    """Restore mode and buffers (running means) after the run, and switch oneDNN off during it.
+    """Restore mode, buffers (running means) and quantizers after the run, and switch oneDNN off during it.
 
     Recurrent layers of oneDNN are a single operation, in which no product can be recorded.
     """
     import torch
 
     was_training = model.training
-    before = {key: value.clone() for key, value in model.state_dict().items()}
+    before = copy.deepcopy(model.state_dict())  # with its metadata, where a quantized model has its clips and scales
     enabled = bool(torch.backends.mkldnn.set_flags(False)[0])
     try:
         yield

@@ -186,9 +186,11 @@ class Workload:
 
 
 def checked_batch(batch: Any) -> np.ndarray:
-    """A batch size, or an array of them, as float64; ValueError unless all are whole and above 0."""
+    """A batch size, or an array of them, as float64; ValueError unless all are whole and from 1 to 2^53."""
     sizes = np.asarray(batch)
     wrong = ~((sizes >= 1) & (sizes == np.floor(sizes))) if sizes.dtype.kind in "iuf" else np.ones(sizes.shape, bool)
     if wrong.any():
         raise ValueError(f"batch must be a whole number from 1 (or an array of them), got {sizes[wrong].tolist()[0]!r}")
+    if (sizes > 2**53).any():  # float64 has no 2^53 + 1
+        raise ValueError(f"batch must be at most 2^53, got {sizes.max():g}")
     return sizes.astype(float)

@@ -6,6 +6,8 @@ This module needs PyTorch.
 from __future__ import annotations
 
 import copy
+import warnings
+import weakref
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -14,29 +16,15 @@ import torch
 from torch import nn
 
 from lplab.checks import check_int
-from lplab.training.emulation.convolutions import convolution_kinds
+from lplab.training.emulation.checkpoint_state import add_state_hooks, remove_state_hooks
 from lplab.training.emulation.interception import ForwardHook, PreForwardHook
+from lplab.training.emulation.layer_kinds import kinds_of, with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation, disable_quantization
 from lplab.training.emulation.pact import ALPHA
 from lplab.training.recipe import recipes
 from lplab.training.recipe.recipe import Recipe
 
 ATTRIBUTE = "_lplab_emulation"
-LAYERS = (
-    nn.Linear,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.Conv3d,
-    nn.ConvTranspose1d,
-    nn.ConvTranspose2d,
-    nn.ConvTranspose3d,
-    nn.Embedding,
-    nn.LSTM,
-    nn.GRU,
-    nn.LSTMCell,
-    nn.GRUCell,
-    nn.MultiheadAttention,
-)
 _SKIP = "pass skip=[{name!r}] to leave it in float32"
 UNSUPPORTED: dict[Any, str] = {
     nn.RNN: "use nn.GRU or nn.LSTM, or " + _SKIP,
@@ -60,6 +48,7 @@ def quantize_model(
     last: str | None = "auto",
     seed: int = 0,
     inplace: bool = False,
+    tensor_state: bool = False,
 ) -> nn.Module:
     """Put a model under a recipe: the forward and backward pass of every product it contains.
 
@@ -68,12 +57,20 @@ def quantize_model(
     ``torch.einsum``, ``functional.scaled_dot_product_attention`` and others. All formats are emulated: rounded numbers
     are stored in the model's float32, so neither memory nor time are those of hardware for the format.
 
-    Classes, parameters, buffers and ``state_dict`` of the model stay unchanged: a state of the plain model can be
+    Classes, parameters, buffers and the keys of ``state_dict`` stay unchanged: a state of the plain model can be
     loaded into the quantized one and back. ``copy.deepcopy``, ``torch.save(model)``, ``train()``/``eval()``, hooks,
     shared weights and gradient accumulation work as before. A recipe with trained clips (PACT) adds one parameter a
-    layer, ``pact_alpha``, which is trained and not in ``state_dict``; gradient scales and clips are saved with
-    :func:`quantizer_state`. Stored weights are not rounded here: that is done by the optimizer
-    (:func:`lplab.training.make_optimizer`). Functions called outside of every ``forward`` are plain PyTorch.
+    layer, ``pact_alpha``, which is trained with the others.
+
+    Trained clips, gradient scales and the counts of random roundings travel with ``state_dict`` as metadata: each
+    module's are ``model.state_dict()._metadata[module]["lplab_quantizers"]``. ``torch.save``, ``torch.load`` and
+    ``load_state_dict`` keep them, so that a loaded model computes the same bits. A state without them, as that of a
+    plain model, is loaded with a warning, :class:`MissingQuantizerState`, where the recipe trains any.
+
+    Stored weights are not rounded here: that is done by the optimizer (:func:`lplab.training.make_optimizer`).
+    Functions called outside of every ``forward`` are plain PyTorch. A product that a recipe cannot see, such as one
+    inside ``torch.jit.script`` or in the backward pass of your own ``autograd.Function``, stays in float32: the first
+    call of the model warns of it (:class:`UnseenProductWarning`), and :func:`recipe_report` lists it.
 
     Args:
         model: the model.
@@ -86,6 +83,9 @@ def quantize_model(
             layer); None for none.
         seed: of stochastic rounding: same seed, same bits.
         inplace: change ``model`` itself; by default a deep copy is returned and ``model`` is not changed.
+        tensor_state: put what is in the metadata into ordinary entries of ``state_dict``, too, for files and dicts that
+            lose metadata, such as safetensors: uint8 tensors ``<module>.lplab_quantizers``. A plain model loads such a
+            state with ``strict=False``.
 
     Raises:
         ValueError: the model is quantized already; an unsupported module (the message names it and says what to do);
@@ -103,18 +103,84 @@ def quantize_model(
         raise TypeError(f"expected a torch.nn.Module and a recipe, got {type(model).__name__} and {recipe!r}")
     if emulations(model):
         raise ValueError("the model is quantized already; quantize the plain model, or take dequantize_model(model)")
+    if not isinstance(tensor_state, bool):
+        raise TypeError(f"tensor_state must be True or False, got {tensor_state!r}")
     pairs = _overrides(model, overrides or {}, skip)
     plain = ("*",) if recipe.is_identity and not recipe.exceptions else ()
     _check_support(model, plain + tuple(pattern for pattern, other in pairs if other.is_identity))
     model = model if inplace else copy.deepcopy(model)
     kinds = kinds_of(model, first, last)
-    emulation = Emulation(recipe, kinds, pairs, check_int("seed", seed, 0, 2**63 - 1))
+    emulation = Emulation(recipe, kinds, pairs, check_int("seed", seed, 0, 2**63 - 1), tensor_state)
     _add_clips(model, emulation)
     for name, module in model.named_modules():
         module.register_forward_pre_hook(PreForwardHook(emulation, name), prepend=True)
         module.register_forward_hook(ForwardHook(emulation), always_call=True)
+        add_state_hooks(emulation, name, module)
+        is_called = not isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear)
+        if (name in kinds and is_called) or module is model:
+            module.__dict__["extra_repr"] = QuantizedRepr(emulation, name, module)
     setattr(model, ATTRIBUTE, emulation)
+    _warn_if_nothing_is_rounded(model, emulation)
     return model
+
+
+class RoundsNothing(UserWarning):
+    """A recipe leaves every layer of a model in float32."""
+
+
+class QuantizedRepr:
+    """Takes the place of a module's ``extra_repr``: PyTorch's text, and in short what the recipe rounds.
+
+    It holds the module weakly, so that a model that is deleted frees its memory at once; its copies and files belong to
+    the copy of the module.
+    """
+
+    def __init__(self, emulation: Emulation, name: str, module: nn.Module) -> None:
+        self.emulation, self.name, self.module = emulation, name, weakref.ref(module)
+
+    def __call__(self) -> str:
+        """The text that ``print`` shows for the module."""
+        module = self.module()
+        assert module is not None
+        parts = [type(module).extra_repr(module)]
+        if hasattr(module, ATTRIBUTE):
+            parts.append(f"recipe={self.emulation.recipe.name or 'unnamed'}")
+        if self.name in self.emulation.kinds:
+            kinds = with_tensor_kinds(module, self.emulation.kinds[self.name])
+            rules = self.emulation.rules_of(self.name, kinds)
+            parts.append("in float32" if rules.is_identity else f"rounded: {rules.summary}")
+        return ", ".join(filter(None, parts))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "module": self.module()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, module=weakref.ref(state["module"]))
+
+
+def _warn_if_nothing_is_rounded(model: nn.Module, emulation: Emulation) -> None:
+    """Warn where the recipe itself (no override) leaves all layers with weights in float32, though it rounds others."""
+    by_recipe = {}
+    for name, kinds in emulation.kinds.items():
+        kinds = with_tensor_kinds(model.get_submodule(name), kinds)
+        if not emulation.rules_of(name, kinds).is_identity:
+            return
+        pattern, recipe = emulation.recipe_of(name)
+        if pattern is None and (kind := recipe.exception_for(kinds)):
+            by_recipe[name or "the model"] = kind
+    if by_recipe:
+        recipe = emulation.recipe
+        cure = "change its exceptions"
+        if {"first", "last"} & set(by_recipe.values()):
+            has_switch = recipe.name in recipes.names() and "first_last" in recipes.switches_of(recipe.name)
+            switch = f", or recipes.get({recipe.name!r}, first_last='bf16')" if has_switch else ""
+            cure = f"pass first=None, last=None to quantize_model{switch}"
+        layers = ", ".join(f"{name} ({kind})" for name, kind in by_recipe.items())
+        warnings.warn(
+            f"{recipe.name or 'the recipe'} rounds no layer of this model: it leaves {layers} in float32; {cure}",
+            RoundsNothing,
+            stacklevel=3,
+        )
 
 
 def _overrides(model: nn.Module, overrides: Mapping[str, Any], skip: Iterable[str]) -> tuple[tuple[str, Recipe], ...]:
@@ -141,48 +207,6 @@ def _check_support(model: nn.Module, skipped: tuple[str, ...]) -> None:
             raise ValueError(f"{name or 'the model'} has complex weights; formats are of real numbers")
 
 
-def kinds_of(model: nn.Module, first: str | None = "auto", last: str | None = "auto") -> dict[str, frozenset[str]]:
-    """The modules that own the weights of products or lookups, in the order of registration, with their kinds.
-
-    Raises:
-        ValueError: ``first`` or ``last`` is no such module.
-
-    >>> kinds_of(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))
-    {'0': frozenset({'first'}), '2': frozenset({'last'})}
-    """
-    kinds: dict[str, set[str]] = {name: set() for name, module in model.named_modules() if _owns_weights(module)}
-    tables = [name for name in kinds if isinstance(model.get_submodule(name), nn.Embedding)]
-    order = list(kinds)
-    products = [name for name in order if name not in tables]
-    if first == "auto":
-        first = order[0] if order and order[0] not in tables else None
-    if last == "auto":
-        last = products[-1] if products else None
-    for word, name in (("first", first), ("last", last)):
-        if name is not None and name not in kinds:
-            raise ValueError(f"{word} must be a layer with weights, got {name!r}; allowed: {', '.join(order)}")
-        if name is not None:
-            kinds[name].add(word)
-    for name in order:
-        if isinstance(model.get_submodule(name), nn.modules.conv._ConvNd) and _is_shortcut(model, name):
-            kinds[name].add("shortcut")
-    return {name: frozenset(names) for name, names in kinds.items()}
-
-
-def _owns_weights(module: nn.Module) -> bool:
-    """A layer of PyTorch, or a module without children that owns a matrix (and is no normalization)."""
-    if isinstance(module, LAYERS):
-        return True
-    normalizes = "Norm" in type(module).__name__
-    matrices = any(p.ndim >= 2 for p in module.parameters(recurse=False))
-    return matrices and not normalizes and not any(True for _ in module.children())
-
-
-def _is_shortcut(model: nn.Module, name: str) -> bool:
-    pointwise = all(size == 1 for size in getattr(model.get_submodule(name), "kernel_size", (0,)))
-    return pointwise and any(word in name.lower() for word in ("shortcut", "downsample"))
-
-
 def _add_clips(model: nn.Module, emulation: Emulation) -> None:
     """Add a parameter to each layer whose activations have a trained clip."""
     for name, layer_kinds in emulation.kinds.items():
@@ -191,27 +215,12 @@ def _add_clips(model: nn.Module, emulation: Emulation) -> None:
             continue
         if isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear):
             continue  # the output of nn.MultiheadAttention: a weight whose module is never called
-        kinds = layer_kinds
-        if isinstance(module, nn.modules.conv._ConvNd):
-            kinds = layer_kinds | convolution_kinds(module.weight, module.groups, module.transposed)
-        learned = emulation.rules_of(name, kinds).activation.learned
+        learned = emulation.rules_of(name, with_tensor_kinds(module, layer_kinds)).activation.learned
         if learned is None:
             continue
         weight = module.weight
         start = torch.tensor(learned.initial or 10.0, dtype=weight.dtype, device=weight.device)
         module.register_parameter(ALPHA, nn.Parameter(start))
-        module.register_state_dict_post_hook(leave_clip_out)
-        module.register_load_state_dict_pre_hook(keep_clip)
-
-
-def leave_clip_out(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
-    """The hook that removes the clip from ``state_dict``, so that it equals that of the plain model."""
-    state.pop(prefix + ALPHA, None)
-
-
-def keep_clip(module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-    """The hook that runs before the state of a plain model is loaded: the clip is not changed."""
-    state.setdefault(prefix + ALPHA, getattr(module, ALPHA).detach())
 
 
 def emulations(model: nn.Module) -> list[Emulation]:
@@ -253,43 +262,9 @@ def dequantize_model(model: nn.Module) -> nn.Module:
             for key in [key for key, hook in hooks.items() if isinstance(hook, PreForwardHook | ForwardHook)]:
                 del hooks[key]
                 module._forward_hooks_always_called.pop(key, None)
-        if ALPHA in module._parameters:
-            del module._parameters[ALPHA]
-            _without_clip_hooks(module)
+        remove_state_hooks(module)
+        if isinstance(module.__dict__.get("extra_repr"), QuantizedRepr):
+            del module.__dict__["extra_repr"]
+        module._parameters.pop(ALPHA, None)
     delattr(plain, ATTRIBUTE)
     return plain
-
-
-def _without_clip_hooks(module: nn.Module) -> None:
-    for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
-        for key in [key for key, hook in hooks.items() if _function_of(hook) in (leave_clip_out, keep_clip)]:
-            del hooks[key]
-
-
-def _function_of(hook: Any) -> Any:
-    return getattr(hook, "hook", getattr(hook, "func", hook))
-
-
-def quantizer_state(model: nn.Module) -> dict[str, Any]:
-    """What ``state_dict`` does not hold: gradient scales, counts of random roundings, trained clips. For checkpoints.
-
-    >>> sorted(quantizer_state(quantize_model(nn.Linear(1, 1), "fp32")))
-    ['clips', 'sites']
-    """
-    clips = {name: p.detach().clone() for name, p in model.named_parameters() if name.split(".")[-1] == ALPHA}
-    return {"sites": emulation_of(model).state_dict(), "clips": clips}
-
-
-def load_quantizer_state(model: nn.Module, state: dict[str, Any]) -> None:
-    """Continue from :func:`quantizer_state`.
-
-    Raises:
-        ValueError: the state is of a model with other trained clips.
-    """
-    parameters = dict(model.named_parameters())
-    if missing := [name for name in state["clips"] if name not in parameters]:
-        raise ValueError(f"the state is of another model or recipe: it has {missing[0]}, the model has not")
-    with torch.no_grad():
-        for name, clip in state["clips"].items():
-            parameters[name].copy_(clip)
-    emulation_of(model).load_state_dict(state["sites"])

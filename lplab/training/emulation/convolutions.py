@@ -77,6 +77,21 @@ def _handler(dims: int, transposed: bool) -> Any:
     return convolve
 
 
+def conv_tbc(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``torch.conv_tbc``: a convolution over time for x [time, batch, in] and a weight [kernel, in, out]."""
+    x, weight, bias, padding = _tbc_arguments(*args, **kwargs)
+    op = emulation.op("conv", convolution_kinds(weight.permute(2, 1, 0), groups=1, transposed=False))
+    if op.rules.is_identity:
+        return call_observed(op, func, args, kwargs, ("activation", x), ("weight", weight))
+    x = emulation.clipped(x, op).permute(1, 2, 0)
+    y = Convolution.apply(x, weight.permute(2, 1, 0), bias, op, ([1], [padding], [1], False, [0], 1))
+    return y.permute(2, 0, 1)
+
+
+def _tbc_arguments(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> tuple:
+    return input, weight, bias, pad
+
+
 def _trailing_arguments(names: tuple[str, ...], rest: tuple, named: dict) -> list[Any]:
     """Arguments by position or by name, with PyTorch's defaults."""
     defaults = {"dilation": 1, "groups": 1, "output_padding": 0}
@@ -87,4 +102,5 @@ def _trailing_arguments(names: tuple[str, ...], rest: tuple, named: dict) -> lis
 def convolutions() -> dict[Any, Any]:
     """The handlers of all convolutions of PyTorch, by function."""
     ordinary = {getattr(torch, f"conv{n}d"): _handler(n, False) for n in (1, 2, 3)}
-    return ordinary | {getattr(torch, f"conv_transpose{n}d"): _handler(n, True) for n in (1, 2, 3)}
+    transposed = {getattr(torch, f"conv_transpose{n}d"): _handler(n, True) for n in (1, 2, 3)}
+    return ordinary | transposed | {torch.conv_tbc: conv_tbc}

@@ -3,7 +3,7 @@
 All operands are rounded here. In the forward pass these are both factors; the backward pass uses the rounded factors
 again. In the backward pass the output gradient is rounded, once for dx and once for dW. Results are rounded where the
 rules say so. A trained clip has been applied before (its rule rounds nothing here). Sums are native float32 unless the
-rules name an accumulator. Second derivatives are not defined.
+rules name an accumulator. Second derivatives are not defined: :func:`first_derivative` refuses them.
 
 This module needs PyTorch.
 """
@@ -41,6 +41,11 @@ def as_matrix_stack(x: Tensor) -> Tensor:
     return x.mT.contiguous().mT if x.stride(-2) == 1 else x.contiguous()
 
 
+def leaves(*tensors: Tensor) -> list[Tensor]:
+    """The tensors that collect gradients, for ``first_derivative``; no activation, so that none lives longer."""
+    return [x for x in tensors if x.requires_grad and x.is_leaf]
+
+
 def as_rows(x: Tensor) -> Tensor:
     """A tensor as a matrix with the same last axis. The number of rows is given, as -1 is ambiguous if x is empty."""
     return x.reshape(x.shape[:-1].numel(), x.shape[-1])
@@ -54,6 +59,7 @@ class Linear(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, ready: bool = False
     ) -> Tensor:
         """Round the operands, multiply, add the bias, round the output. ``ready``: the weight is rounded already."""
+        ctx.leaves = leaves(x, weight)
         x, weight = rounded_input(x, op), weight if ready else op.round("weight", weight)
         ctx.save_for_backward(x, weight)
         ctx.op = op
@@ -88,6 +94,7 @@ class Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> Tensor:
         """Round the operands, multiply, round the output."""
+        ctx.leaves = leaves(a, b)
         a, b = rounded_factors(as_matrix_stack(a), as_matrix_stack(b), op, weight_left)
         ctx.save_for_backward(a, b)
         ctx.op, ctx.weight_left = op, weight_left
@@ -122,6 +129,7 @@ class Convolution(torch.autograd.Function):
 
         ``geometry`` is what follows the bias in aten::convolution.
         """
+        ctx.leaves = leaves(x, weight)
         x, weight = rounded_input(x, op), op.round("weight", weight)
         ctx.save_for_backward(x, weight)
         ctx.op, ctx.geometry = op, geometry
@@ -163,6 +171,7 @@ class Bilinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool, compute: Any) -> Tensor:
         """Round the operands, compute, round the output. ``compute`` takes the two tensors."""
+        ctx.leaves = leaves(a, b)
         a, b = rounded_factors(a, b, op, weight_left)
         if op.rules.accumulator is not None:
             raise NotImplementedError(

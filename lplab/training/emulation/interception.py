@@ -21,10 +21,11 @@ from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from lplab.training.emulation.model_state import Emulation, ModuleCall
-from lplab.training.emulation.op_handlers import HANDLERS
+from lplab.training.emulation.op_handlers import HANDLERS, multi_head_attention
 from lplab.training.emulation.quantized_op import NOT_COMPILED
 from lplab.training.emulation.recomputation import draws_of, may_be_new
 from lplab.training.emulation.traced_rounding import is_tracing
+from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
 
 _MODULE_CALL = nn.Module._call_impl.__code__
 
@@ -62,7 +63,14 @@ class QuantizationMode(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         emulation = self.emulation
         emulation.thread.draws = draws_of(emulation, sys._getframe(1) if may_be_new() else None)
-        return handler(emulation, func, args, kwargs or {})
+        watch = emulation.thread.product_watch
+        if watch is None:
+            return handler(emulation, func, args, kwargs or {})
+        before, watch.is_on = watch.is_on, handler is multi_head_attention  # its products have handlers of their own
+        try:
+            return handler(emulation, func, args, kwargs or {})
+        finally:
+            watch.is_on = before
 
 
 class PreForwardHook:
@@ -80,6 +88,8 @@ class PreForwardHook:
             self.emulation.thread.compiler = compiler
             warnings.warn(NOT_COMPILED, stacklevel=2)
         begin_call(self.emulation, self.name, module)
+        if len(self.emulation.thread.calls) == 1:
+            begin_watch(self.emulation, self.name, module, args)
 
 
 class ForwardHook:
@@ -92,7 +102,11 @@ class ForwardHook:
         """Remove the call; the end of the first call switches the mode off."""
         thread = self.emulation.thread
         if thread.calls:  # else the hook before the module has refused the call
-            thread.calls.pop()
+            if thread.product_watch is not None:
+                watch_functions(self.emulation, output)
+            call = thread.calls.pop()
+            if not thread.calls:
+                end_watch(self.emulation, call.name, module, is_done=output is not None)
         if not thread.calls:
             if thread.modes:
                 thread.modes.pop().__exit__(None, None, None)
@@ -161,6 +175,7 @@ def _reset_after_interrupt(emulation: Emulation) -> None:
     """Reset the state of the thread after KeyboardInterrupt; forward hooks do not run for it."""
     thread = emulation.thread
     mode = thread.modes[-1]
+    end_watch(emulation, thread.calls[0].name, thread.calls[0].module, is_done=False)
     if _get_current_function_mode() is mode:
         mode.__exit__(None, None, None)  # a mode below others stays there, and passes everything through
     thread.compiler = thread.draws = thread.again = None

@@ -25,6 +25,21 @@ from lplab.training.recipe.recipe import LayerRules, Recipe
 
 
 @dataclass(eq=False)
+class StateLoading:
+    """A call of ``load_state_dict`` that has not returned yet.
+
+    Attributes:
+        missing_keys: PyTorch's list of missing keys; every call has a list of its own.
+        outermost: the name of the first module of the model that is loaded.
+        without_state: names of the layers whose trained clip or gradient scale is not in what is loaded.
+    """
+
+    missing_keys: list[str]
+    outermost: str
+    without_state: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
 class ModuleCall:
     """A call of a module that has not returned yet.
 
@@ -49,15 +64,19 @@ class ThreadState(threading.local):
         calls: open calls of modules, the outermost first.
         modes: function modes that are switched on.
         shared: the last rounded input, and its rounded value.
+        product_watch: the mode that looks for products that the recipe does not see, or None.
+        loading: the ``load_state_dict`` that is going on, or None.
         draws: of the function that is running, if it is inside an activation checkpoint.
         again: in the recomputation of an activation checkpoint, the draws of the forward pass.
         compiler: of ``torch.compile``, switched off during the call of the model; None where there is none.
     """
 
     def __init__(self) -> None:
+        self.loading: StateLoading | None = None
         self.calls: list[ModuleCall] = []
         self.modes: list[Any] = []
         self.shared: list[Any] = []
+        self.product_watch: Any = None
         self.draws: Draws | None = None
         self.again: Draws | None = None
         self.compiler: Any = None
@@ -71,11 +90,15 @@ class Emulation:
         kinds: of the modules that own weights, by name.
         overrides: pairs of a name pattern (as in a shell: ``"blocks.0.*"``) and a recipe; the first match decides.
         seed: of all random bits.
+        tensor_state: whether ``state_dict`` of the model has quantizer state in tensors, too.
 
     Attributes:
         ops: the quantized ops by name; each is made when it first runs.
+        sites: the names of the ops of each module.
         enabled: False while the model computes in float32.
         watch: None, or a function that is called with every rounding (see :class:`QuantizedOp`).
+        unseen: products that the recipe did not see (:mod:`lplab.training.emulation.unseen_products`), as keys.
+        watched_calls: the kinds of calls of the model in which such products were looked for.
         thread: the state of the current thread.
     """
 
@@ -85,11 +108,16 @@ class Emulation:
         kinds: dict[str, frozenset[str]],
         overrides: tuple[tuple[str, Recipe], ...] = (),
         seed: int = 0,
+        tensor_state: bool = False,
     ) -> None:
         self.recipe, self.kinds, self.overrides, self.seed = recipe, kinds, overrides, seed
+        self.tensor_state = tensor_state
         self.ops: dict[str, QuantizedOp] = {}
+        self.sites: dict[str, list[str]] = {}
         self.enabled = True
         self.watch: Watcher | None = None
+        self.unseen: dict[Any, None] = {}
+        self.watched_calls: set[tuple[str, bool, bool]] = set()
         self.thread = ThreadState()
 
     @cached_property
@@ -134,17 +162,29 @@ class Emulation:
             name = f"{call.name}/{op_kind}{count if count > 1 else ''}"
         if name not in self.ops:
             kinds = kinds if "product" in kinds else kinds | self.kinds.get(call.name, frozenset())
-            self.ops[name] = QuantizedOp(name, kinds, self.rules_of(call.name, kinds), self.seed)
+            self._add(call.name, QuantizedOp(name, kinds, self.rules_of(call.name, kinds), self.seed))
         op = self.ops[name]
         op.watch, op.shared, op.thread = self.watch, self.thread.shared, self.thread
         return op
 
-    def rules_of(self, name: str, kinds: frozenset[str]) -> LayerRules:
-        """The rules of a layer: those of the first override that matches its name, else of the recipe."""
+    def recipe_of(self, name: str) -> tuple[str | None, Recipe]:
+        """The recipe of a layer, and the pattern of the first override that matches its name; None without one."""
         for pattern, recipe in self.overrides:
             if fnmatchcase(name, pattern):
-                return recipe.rules_for(kinds)
-        return self.recipe.rules_for(kinds)
+                return pattern, recipe
+        return None, self.recipe
+
+    def rules_of(self, name: str, kinds: frozenset[str]) -> LayerRules:
+        """The rules of a layer: those of the first override that matches its name, else of the recipe."""
+        return self.recipe_of(name)[1].rules_for(kinds)
+
+    def ops_of(self, name: str) -> dict[str, QuantizedOp]:
+        """The ops of one module, by what follows its name: "" for its own product, "/matmul" for another."""
+        return {site[len(name) :]: self.ops[site] for site in self.sites.get(name, ())}
+
+    def _add(self, module: str, op: QuantizedOp) -> None:
+        self.ops[op.name] = op
+        self.sites.setdefault(module, []).append(op.name)
 
     def clipped(self, x: Tensor, op: QuantizedOp) -> Tensor:
         """The input of a layer, rounded under its trained clip; unchanged where the layer has none."""
@@ -153,23 +193,25 @@ class Emulation:
     # -- copies and files -------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has no open calls and no watcher."""
-        return {name: value for name, value in self.__dict__.items() if name != "thread"} | {"watch": None}
+        """A copy has no open calls and no watcher; its first calls are watched again for unseen products."""
+        state = {name: value for name, value in self.__dict__.items() if name != "thread"}
+        return state | {"watch": None, "watched_calls": set()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, thread=ThreadState())
 
-    def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must hold: gradient scales and how many random roundings each op has done."""
-        return {name: op.state_dict() for name, op in self.ops.items()}
+    def load_state_of(self, name: str, sites: dict[str, dict[str, Any]]) -> None:
+        """Restore the ops of one module from their ``state_dict``, by what follows the module's name.
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state_dict`; ops that did not run yet are made."""
-        for name, values in state.items():
-            if name not in self.ops:
-                kinds = frozenset(values["kinds"])
-                self.ops[name] = QuantizedOp(name, kinds, self.rules_of(name.partition("/")[0], kinds), self.seed)
-            self.ops[name].load_state_dict(values)
+        Ops that did not run yet are made; those without a state begin anew.
+        """
+        for site in self.sites.pop(name, ()):
+            del self.ops[site]
+        for suffix, values in sites.items():
+            kinds = frozenset(values["kinds"])
+            op = QuantizedOp(name + suffix, kinds, self.rules_of(name, kinds), self.seed)
+            op.load_state_dict(values)
+            self._add(name, op)
 
     def __repr__(self) -> str:
         return f"Emulation({self.recipe.name or 'recipe'}, {len(self.ops)} ops)"

@@ -117,6 +117,36 @@ def addmm(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
     return y if beta == 0 else y + (c if beta == 1 else c * beta)
 
 
+def addr(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """β·c + α·(a · bᵀ) for two vectors: ``addr``."""
+    if emulation.rules_of(emulation.name, frozenset()).is_identity:
+        return func(*args, **kwargs)
+    kwargs = dict(kwargs)
+    c, a, b = (*args, *(kwargs.pop(name) for name in ("input", "self", "vec1", "vec2") if name in kwargs))
+    return addmm(emulation, func, (c, a[:, None], b[None]), kwargs)
+
+
+def matrix_power(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``torch.matrix_power``: the products by squaring that PyTorch computes; each is rounded."""
+    x, exponent = (*args, *(kwargs[name] for name in ("input", "self", "A", "n") if name in kwargs))
+    if "out" in kwargs or abs(exponent) < 2 or x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        return func(*args, **kwargs)  # no product, or PyTorch's error
+    square = torch.linalg.inv(x) if exponent < 0 else x
+
+    def times(a: Tensor, b: Tensor) -> Tensor:
+        return matmul(emulation, torch.matmul, (a, b), {})
+
+    if abs(exponent) == 3:
+        return times(times(square, square), square)
+    bits, power = abs(exponent), None
+    while bits:
+        if bits % 2:
+            power = square if power is None else times(power, square)
+        bits //= 2
+        square = times(square, square) if bits else square
+    return power
+
+
 class Einsum:
     """An einsum of two tensors as a function of them."""
 
@@ -247,8 +277,23 @@ def unsupported(what: str, advice: str) -> Handler:
     return refuse
 
 
+def cdist(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
+    """``torch.cdist``: PyTorch computes Euclidean distances of many rows by a product, others without one."""
+    norm = kwargs.get("p", args[2] if len(args) > 2 else 2.0)
+    mode = kwargs.get("compute_mode", args[3] if len(args) > 3 else None)
+    if norm != 2 or mode == "donot_use_mm_for_euclid_dist":
+        return func(*args, **kwargs)
+    return EUCLIDEAN_DISTANCE(emulation, func, args, kwargs)
+
+
 SKIP = "name the module in skip=[…] to leave it in float32"
 SPARSE = unsupported("a product with a sparse matrix", f"make it dense, or {SKIP}")
+
+ALIKE = ("default", "input", "padding")
+"""Overloads of operators that take their arguments as the function of PyTorch does."""
+EUCLIDEAN_DISTANCE = unsupported(
+    "torch.cdist with p=2", f"pass compute_mode='donot_use_mm_for_euclid_dist', which needs no product, or {SKIP}"
+)
 
 
 def _table() -> dict[Any, Handler]:
@@ -257,12 +302,15 @@ def _table() -> dict[Any, Handler]:
     methods = (tensor.matmul, tensor.mm, tensor.bmm, tensor.mv, tensor.dot, tensor.vdot, tensor.__matmul__)
     sums = (torch.addmm, torch.baddbmm, torch.addmv, tensor.addmm, tensor.baddbmm, tensor.addmv)
     normalizations = ("batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm")
-    in_place = (tensor.addmm_, tensor.addmv_, tensor.baddbmm_, tensor.addbmm_)
-    return {
+    in_place = (tensor.addmm_, tensor.addmv_, tensor.baddbmm_, tensor.addbmm_, tensor.addr_)
+    moments = (torch.cov, tensor.cov, torch.corrcoef, tensor.corrcoef)
+    handlers: dict[Any, Handler] = {
         functional.linear: linear,
         **dict.fromkeys((*products, *methods), matmul),
         tensor.__rmatmul__: rmatmul,
         **dict.fromkeys(sums, addmm),
+        **dict.fromkeys((torch.addr, tensor.addr), addr),
+        **dict.fromkeys((torch.matrix_power, tensor.matrix_power, torch.linalg.matrix_power), matrix_power),
         torch.einsum: einsum,
         torch.tensordot: tensordot,
         **dict.fromkeys((torch.inner, tensor.inner), inner),
@@ -290,7 +338,35 @@ def _table() -> dict[Any, Handler]:
         torch.linalg.vecdot: unsupported("torch.linalg.vecdot", "write it with torch.einsum"),
         torch.convolution: unsupported("torch.convolution", "use functional.conv1d, conv2d or conv3d"),
         **dict.fromkeys((torch.sparse.mm, torch.smm, torch.hspmm, torch.sspaddmm), SPARSE),
+        torch.cdist: cdist,
+        **dict.fromkeys(moments, unsupported("a covariance", f"write it with @ and the means, or {SKIP}")),
+        functional.linear_cross_entropy: unsupported(
+            "functional.linear_cross_entropy", "use functional.linear and functional.cross_entropy"
+        ),
+        torch._trilinear: unsupported("torch._trilinear", "write it with torch.einsum, two tensors at a time"),
     }
+    return handlers | _operators(handlers)
+
+
+def _operators(handlers: dict[Any, Handler]) -> dict[Any, Handler]:
+    """The handlers of operators that are called by name: ``torch.ops.aten.mm`` and ``torch.ops.aten.mm.default``."""
+    functions = {
+        name: getattr(torch, name)
+        for name in (
+            *("mm", "bmm", "mv", "dot", "vdot", "matmul", "inner", "einsum", "addmm", "baddbmm", "addmv", "addbmm"),
+            *("addr", "matrix_power", "conv_tbc", "conv1d", "conv2d", "conv3d", "convolution", "cov", "corrcoef"),
+            *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "_trilinear"),
+        )
+    }
+    functions |= {name: getattr(torch.Tensor, name) for name in ("addmm_", "addmv_", "baddbmm_", "addbmm_", "addr_")}
+    functions |= {"linear": functional.linear, "bilinear": functional.bilinear}
+    functions |= {"scaled_dot_product_attention": functional.scaled_dot_product_attention}
+    found: dict[Any, Handler] = {}
+    for name, function in functions.items():
+        operator = getattr(torch.ops.aten, name)
+        overloads = (getattr(operator, overload) for overload in operator.overloads() if overload in ALIKE)
+        found |= dict.fromkeys((operator, *overloads), handlers[function])
+    return found
 
 
 HANDLERS: dict[Any, Handler] = _table()

@@ -23,17 +23,17 @@ from lplab.training.emulation.traced_rounding import is_tracing, recorded
 from lplab.training.recipe.quant_spec import QuantSpec
 
 ALPHA = "pact_alpha"
-"""The parameter of a layer that holds α. It is trained, but is not part of ``state_dict``."""
+"""The parameter of a layer that holds α. It is trained; ``state_dict`` has it in the metadata (checkpoint_state)."""
 _WHOLE = Quantizer(IntFormat(8, symmetric=True), Percentile(99.9))
 
 
 def clipped(x: Tensor, op: QuantizedOp, module: nn.Module) -> Tensor:
     """The input of a layer, rounded under its α; where the layer has no α, under the clip of SAWB."""
-    alpha = getattr(module, ALPHA, None)
     learned = op.rules.activation.learned
     assert learned is not None
-    if alpha is None or "/" in op.name:
+    if not has_clip(op, module):
         return _by_statistics(x, op, min(learned.bits, 8))
+    alpha = getattr(module, ALPHA)
     if op.clip_signed is None and bool((x.detach().isfinite() & (x.detach() != 0)).any()):  # else no magnitude is known
         op.clip_signed = bool((x.detach() < 0).any())
         with torch.no_grad():
@@ -104,7 +104,6 @@ def _flat(x: Tensor) -> np.ndarray:
 
 def _by_statistics(x: Tensor, op: QuantizedOp, bits: int) -> Tensor:
     """Round under SAWB's clip, which is computed from each input."""
-    bits = bits if bits in (2, 3, 4, 5, 7, 8) else 5
     rounder = recorded(_statistics(bits)) if is_tracing() else _statistics(bits)
     rounded = rounder(x.detach(), 0, 1.0)
     if op.watch is not None:
@@ -114,7 +113,22 @@ def _by_statistics(x: Tensor, op: QuantizedOp, bits: int) -> Tensor:
 
 @cache
 def _statistics(bits: int) -> Rounder:
-    return rounder_of(QuantSpec(quantizer=Sawb(bits, row="ternary" if bits == 2 else None)))
+    return rounder_of(QuantSpec(quantizer=quantizer_without_clip(bits)))
+
+
+def quantizer_without_clip(bits: int) -> Sawb:
+    """The quantizer of activations that belong to no layer with an α; of 2 bits the levels with zero among them.
+
+    >>> quantizer_without_clip(2).label, quantizer_without_clip(6).label
+    ('SAWB 3 levels', 'SAWB 32 levels')
+    """
+    bits = bits if bits in (2, 3, 4, 5, 7, 8) else 5
+    return Sawb(bits, row="ternary" if bits == 2 else None)
+
+
+def has_clip(op: QuantizedOp, module: nn.Module) -> bool:
+    """Whether the op of a module uses the module's α: its own product does, where it has one."""
+    return "/" not in op.name and getattr(module, ALPHA, None) is not None
 
 
 class PreRounded:

@@ -1,15 +1,14 @@
-"""The compiled loops of :mod:`lplab.formats`, chosen once for a format and then called directly.
+"""Rounding of the tensors of a training: their layouts and threads, around the loops of :mod:`lplab.formats`.
 
-``Format.quantize`` takes any input and dispatches each time, which costs some fifty microseconds. A small network does
-that a hundred times a step. Training rounds float32 tensors to the same few formats, so it dispatches once. The results
-are those of ``Format.quantize``, bit for bit; where there is no compiled loop, it is called.
+A loop is chosen once for a format and a rounding, by :func:`lplab.formats.paths.prepared.prepare`, which serves
+``Format.quantize``, too. Here it is called with the memory of a tensor in any order, and on several threads where the
+tensor is large. The results are those of ``Format.quantize``, bit for bit; without a compiled loop, that is called.
 
 This module needs PyTorch.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
@@ -20,27 +19,20 @@ from torch import Tensor
 
 from lplab.arithmetic.threads import parallel_for
 from lplab.formats import Format, Rounding, counter_rng
-from lplab.formats.paths import array_kernels, kernel_selection, nearest_kernels, table_kernels
-from lplab.formats.paths.array_kernels import FLOAT_LAYOUTS
-from lplab.formats.rounding import MIN_FRACTION
-from lplab.formats.rounding_spec import Grid, Table
+from lplab.formats.paths import table_kernels
+from lplab.formats.paths.kernel_selection import Loop
+from lplab.formats.paths.prepared import prepare
 
-MIN_ELEMENTS_BEFORE_LOADING = 2**18  # loading a loop takes milliseconds from disk, half a second the first time
 BLOCK = 2**12  # elements that a thread takes at a time
 MIN_ELEMENTS_TO_SHARE = 2**17  # smaller tensors are rounded by one thread
-_WORD = FLOAT_LAYOUTS["float32"]
-_seen: Counter[Any] = Counter()  # elements that each loop could have rounded so far; it affects only speed
-Loop = Callable[[int, int, int, int, tuple[int, int], float], None]
-"""Addresses of x and out, elements, the number of the first one, the keys of their random bits, scale."""
-_NO_KEY = 0, 0
-_ONE = np.float32(1)
+_NO_KEYS = 0, 0
 
 
 class Prepared:
     """A format and a rounding, ready for many tensors.
 
     Args:
-        format: any format of :mod:`lplab.formats`.
+        format: any format of :mod:`lplab.formats`, but for blocks.
         rounding: a ``Rounding``.
         step: whether each call has a scale: then values are scale · format.quantize(x / scale).
 
@@ -51,99 +43,49 @@ class Prepared:
 
     def __init__(self, format: Any, rounding: Rounding, step: bool = False) -> None:
         self.format, self.rounding, self.step = format, rounding, step
-        self._key = _loop_key(format.rounding_spec, rounding, step)
-        self._loop: Loop | None = None
+        ready = format.prepared_roundings
+        self.kernel = prepare(ready.spec, rounding, "float32", True) if step else ready.of(rounding, torch.float32)
         self._is_stochastic = rounding.is_stochastic
 
     def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:
         """Round a tensor (without gradient) into a new one."""
-        loop = self._loop or self._prepare(x.numel())
-        if loop is None or not _fits(x):
+        count = x.numel()
+        loop = self.kernel.loop_for(count) if _fits(x) else None
+        if loop is None:
             return self._slow(x, seed, scale)
         if self._is_stochastic:
             x = x.contiguous()  # random bits are numbered in this order
         out = torch.empty_like(x)  # in the order of x where x is dense, such as a transposed matrix
         x = _in_order(x, out)
-        count, key = x.numel(), counter_rng.keys(seed) if self._is_stochastic else _NO_KEY
+        keys = counter_rng.keys(seed) if self._is_stochastic else _NO_KEYS
+        scale = scale if self.step else self.kernel.scale
         if count < MIN_ELEMENTS_TO_SHARE:
-            loop(x.data_ptr(), out.data_ptr(), count, 0, key, scale)
+            loop(x.data_ptr(), out.data_ptr(), count, scale, 0, keys)
         else:
-            _run_on_threads(loop, x.data_ptr(), out.data_ptr(), count, key, scale)
+            _run_on_threads(loop, x.data_ptr(), out.data_ptr(), count, scale, keys)
         return out
 
     def round_into(self, xs: list[Tensor], outs: list[Tensor], seeds: list[int]) -> None:
         """Round many tensors into the memory of others of the same shapes, as if each were copied there."""
-        loop = self._loop or self._prepare(sum(x.numel() for x in xs))
-        keys = counter_rng.many_keys(seeds) if self._is_stochastic else [_NO_KEY] * len(xs)
+        loop, scale = self.kernel.loop_for(sum(x.numel() for x in xs)), self.kernel.scale
+        keys = counter_rng.many_keys(seeds) if self._is_stochastic else [_NO_KEYS] * len(xs)
         for x, out, seed, key in zip(xs, outs, seeds, keys, strict=True):
             count = x.numel()
             if loop and count < MIN_ELEMENTS_TO_SHARE and _is_plain(x) and _is_plain(out):
-                loop(x.data_ptr(), out.data_ptr(), count, 0, key, 1.0)
+                loop(x.data_ptr(), out.data_ptr(), count, scale, 0, key)
             else:
                 out.copy_(self(x, seed))
         torch.autograd.graph.increment_version(outs)
 
     def is_ready(self, size: int) -> bool:
         """Whether a compiled loop is loaded; it is loaded once enough elements were rounded, ``size`` included."""
-        return (self._loop or self._prepare(size)) is not None
-
-    def _prepare(self, size: int) -> Loop | None:
-        if self._key is None:
-            return None
-        if _seen[self._key] < MIN_ELEMENTS_BEFORE_LOADING:
-            _seen[self._key] += size
-        if _seen[self._key] >= MIN_ELEMENTS_BEFORE_LOADING and kernel_selection.available():
-            self._loop = self._load()
-            self._key = self._key if self._loop else None
-        return self._loop
+        return self.kernel.loop_for(size) is not None
 
     def _slow(self, x: Tensor, seed: int, scale: float) -> Tensor:
         if not self.step:
             return self.format.quantize(x, self.rounding, seed)
         divisor = x.new_full((), scale)
         return self.format.quantize(x / divisor, self.rounding, seed).mul_(divisor)
-
-    def _load(self) -> Loop | None:
-        plan = self.format.rounding_spec
-        if isinstance(plan, Table):
-            table = table_kernels.table_loop(plan, self.rounding)
-            return table and (lambda x, out, count, first, key, scale: table(x, out, count))
-        if nearest_kernels.nearest_kernel_key(plan, self.rounding, self.step):
-            call = nearest_kernels.nearest_kernel(plan, self.rounding, self.step)
-            return lambda x, out, count, first, key, scale: call(x, out, count, scale)
-        return _grid_loop(self._key, plan, self.rounding)
-
-
-def _loop_key(plan: Any, rounding: Rounding, step: bool) -> Any:
-    """The key of the compiled loop; None where there is none."""
-    if isinstance(plan, Table):
-        return None if step or rounding.is_stochastic else ("table", plan.values.size)
-    if not isinstance(plan, Grid) or plan.step != 1:
-        return None
-    return nearest_kernels.nearest_kernel_key(plan, rounding, step) or kernel_selection.kernel_key(
-        plan, rounding, "float32", step
-    )
-
-
-def _grid_loop(key: Any, plan: Grid, rounding: Rounding) -> Loop:
-    """As :mod:`lplab.formats.paths.kernel_selection` calls the same loop, with its constant arguments prepared."""
-    from lplab.formats.paths import numba_kernels
-
-    loop, step = numba_kernels.grid_loop(*key), key[5] == "step"
-    bits = rounding.random_bits if rounding.is_stochastic else 0
-    table = numba_kernels.grid_constants(array_kernels.constants(plan, rounding, "float32"), bits, "float32")
-    if step:  # the loop uses this number as the least quotient that is not zero
-        table[numba_kernels.SMALLEST] = _WORD.pattern(MIN_FRACTION)
-
-    address = table.ctypes.data
-
-    def run(x: int, out: int, count: int, first: int, keys: tuple[int, int], scale: float) -> None:
-        tail = *keys, 0, 0, 0, np.float32(scale) if step else _ONE
-        for done, blocks, length in kernel_selection.prefetch_chunks(count):
-            loop(x + 4 * done, out + 4 * done, blocks, length, address, first + done, *tail)
-
-    run.table = table  # type: ignore[attr-defined]  # keeps the address valid
-    return run
 
 
 class DualRounding:
@@ -202,12 +144,12 @@ def _is_plain(x: Tensor) -> bool:
     return x.is_contiguous() and x.dtype is torch.float32 and x.is_cpu and not x.is_neg()
 
 
-def _run_on_threads(loop: Loop, x: int, out: int, count: int, key: tuple[int, int], scale: float) -> None:
+def _run_on_threads(loop: Loop, x: int, out: int, count: int, scale: float, keys: tuple[int, int]) -> None:
     """A loop over a large tensor, on as many threads as PyTorch uses."""
 
     def part(first: int, last: int) -> None:
         start, size = BLOCK * first, min(BLOCK * last, count) - BLOCK * first
-        loop(x + 4 * start, out + 4 * start, size, start, key, scale)
+        loop(x + 4 * start, out + 4 * start, size, scale, start, keys)
 
     parallel_for(part, -(-count // BLOCK), torch.get_num_threads(), MIN_ELEMENTS_TO_SHARE // BLOCK // 2)
 

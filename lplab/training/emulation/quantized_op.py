@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -207,6 +207,12 @@ class QuantizedOp:
 
     # -- state ------------------------------------------------------------------------------------------------
 
+    @property
+    def has_state(self) -> bool:
+        """Whether there is anything that a checkpoint must hold."""
+        is_scaled = self.scale is not None and (self.scale.is_set or bool(self.scale.votes))
+        return bool(self.calls) or is_scaled or self.clip_signed is not None
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must hold."""
         scale = self.scale.state_dict() if self.scale else None
@@ -269,6 +275,7 @@ def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     PyTorch's ``once_differentiable`` does so only where the incoming gradient has a graph itself. The result of a
     product depends on its factors as well, so without this a part of a gradient penalty would be lost in silence.
+    ``ctx.leaves``, if it is there, holds those of the factors that collect gradients.
     """
 
     @not_compiled
@@ -278,16 +285,36 @@ def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
             raise NotImplementedError(_BATCHED)
         with torch.no_grad():
             results = backward(ctx, *gradients)
-        return without_derivative(*results) if torch.is_grad_enabled() else results
+        if not torch.is_grad_enabled():
+            return results
+        return without_derivative(*results, sources=(*gradients, *getattr(ctx, "leaves", ())))
 
     return checked
 
 
-def without_derivative(*gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-    """The same gradients, whose derivatives raise an error."""
-    error = torch._C._functions.DelayedError(_SECOND.encode(), len(gradients))
-    results = error(*(None if each is None else each.detach().requires_grad_() for each in gradients))
-    return results if isinstance(results, tuple) else (results,)
+class NoSecondDerivative(torch.autograd.Function):
+    """Gradients as they are; to differentiate them again is an error, whichever way it leads."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The first ``count`` tensors are the gradients, the others what they depend on."""
+        return tuple(gradient.clone() for gradient in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        """An error that says what to do."""
+        raise RuntimeError(_SECOND)
+
+
+def without_derivative(*gradients: Tensor | None, sources: Sequence[Tensor] = ()) -> tuple[Tensor | None, ...]:
+    """The same gradients, whose derivatives raise an error.
+
+    ``sources``: what the gradients depend on. ``torch.autograd.grad`` takes only the ways that lead to its inputs, so
+    without them it would find none, and take the gradients for constants.
+    """
+    known = [gradient.detach().requires_grad_() for gradient in gradients if gradient is not None]
+    results = iter(NoSecondDerivative.apply(len(known), *known, *sources))
+    return tuple(None if gradient is None else next(results) for gradient in gradients)
 
 
 class StraightThrough(torch.autograd.Function):

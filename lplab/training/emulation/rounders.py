@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 
 from lplab.formats import BlockFormat, FloatFormat, Rounding
-from lplab.quantizers import Quantizer, Sawb
+from lplab.quantizers import Luq, Quantizer, Sawb
+from lplab.quantizers.luq import sample_seeds
+from lplab.quantizers.reductions import largest
 from lplab.quantizers.sawb import clip_for_row, integers_of
 from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
 from lplab.training.emulation.prepared_rounding import DualRounding, Prepared, prepared
@@ -52,6 +54,8 @@ def rounder_of(rule: QuantSpec) -> Rounder:
     """
     if isinstance(rule.quantizer, Sawb):
         return _sawb(rule.quantizer)
+    if isinstance(rule.quantizer, Luq) and not rule.quantizer.nearest:
+        return _luq(rule.quantizer)
     if rule.quantizer is not None:
         return _from_quantizer(rule.quantizer)
     if rule.per_layer:
@@ -115,6 +119,29 @@ def _sawb(quantizer: Sawb) -> Rounder:
             return fallback(x, seed, scale)
         step = min(max(float(np.float32(alpha) / half), MIN_SCALE), MAX_SCALE)
         return Rounded(ready(x, scale=step), alpha, alpha)
+
+    return rounder
+
+
+def _luq(quantizer: Luq) -> Rounder:
+    """LUQ with random bits: the largest magnitude in one pass, each sample in another; the same bits."""
+    fallback = _from_quantizer(quantizer)
+    ready = prepared(quantizer.format, Rounding("stochastic", quantizer.random_bits), step=True)
+    octaves = 2**quantizer.exponent_bits - 2
+
+    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
+        if x.dtype != torch.float32 or not x.is_cpu or x.is_neg():
+            return fallback(x, seed, scale)
+        x = x.contiguous()  # once for all passes; random bits are numbered in this order
+        top = largest(x.numpy())
+        if not 0 < top < math.inf:  # nothing to round, or numbers that do not count in the maximum
+            return fallback(x, seed, scale)
+        alpha = min(max(float(np.float32(top) * np.float32(2.0**-octaves)), MIN_SCALE), MAX_SCALE)
+        first, *others = sample_seeds(seed, quantizer.samples)
+        values = ready(x, first, alpha)
+        for number in others:
+            values += ready(x, number, alpha)
+        return Rounded(values / quantizer.samples if others else values)
 
     return rounder
 

@@ -17,6 +17,7 @@ from lplab.checks import check_int, check_positive
 from lplab.training.emulation.conversion import emulation_of
 from lplab.training.emulation.pact import ALPHA
 from lplab.training.loop.update_rounding import FLOAT32_GROUP, ParameterBatch, UpdateRounder, parameter_batches
+from lplab.training.recipe import recipes
 from lplab.training.recipe.recipe import Recipe, Update
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
@@ -235,7 +236,7 @@ def _all_at_once(options: dict[str, Any]) -> dict[str, Any]:
 
 def make_optimizer(
     model: nn.Module,
-    recipe: Recipe | None = None,
+    recipe: str | Recipe | None = None,
     kind: str = "sgd",
     *,
     lr: float = 0.05,
@@ -251,17 +252,26 @@ def make_optimizer(
 
     Args:
         model: quantized or not.
-        recipe: by default that of the model.
+        recipe: a recipe or its name; by default that of the model.
         kind: "sgd", "adam" or "adamw".
         lr, weight_decay, more: as of the optimizer.
         seed: of stochastic rounding.
 
-    >>> make_optimizer(nn.Linear(1, 1), Recipe(), "adam", lr=0.01).defaults["lr"]
+    Raises:
+        ValueError: an unknown recipe or optimizer; a model that is not quantized, without a recipe.
+        TypeError: a recipe that is none.
+
+    >>> make_optimizer(nn.Linear(1, 1), "fp8_2018", "adam", lr=0.01).defaults["lr"]
     0.01
     """
     if kind not in OPTIMIZERS:
         raise ValueError(f"unknown optimizer {kind!r}; allowed: {', '.join(OPTIMIZERS)}")
-    update = (recipe or emulation_of(model).recipe).update
+    if recipe is None:
+        recipe = emulation_of(model).recipe
+    recipe = recipes.get(recipe) if isinstance(recipe, str) else recipe
+    if not isinstance(recipe, Recipe):
+        raise TypeError(f"recipe must be a Recipe, the name of one or None, got {recipe!r}")
+    update = recipe.update
     named = list(model.named_parameters())
     clips = [p for name, p in named if name.split(".")[-1] == ALPHA]
     groups: list[dict[str, Any]] = [{"params": [p for name, p in named if name.split(".")[-1] != ALPHA]}]

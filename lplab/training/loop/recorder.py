@@ -22,6 +22,7 @@ from lplab.recordings.magnitudes import BINS, LOWEST, NUMBERS
 from lplab.training.emulation.conversion import emulation_of
 from lplab.training.emulation.quantized_op import QuantizedOp
 from lplab.training.emulation.rounders import Rounded
+from lplab.training.loop.tensorboard_events import open_writer, write_events
 from lplab.training.recipe.recipe import ROLES
 
 RUNNING_MEAN = "running_mean"
@@ -141,6 +142,8 @@ class Recorder:
         sample: at most so many elements of a tensor are used each time, evenly spread.
         roles: which roles; None for all.
         layers: a pattern of names, as in ``"blocks.0.*"``.
+        tensorboard: a folder that gets TensorBoard events as well, after each recorded step; None writes none.
+            :meth:`write_tensorboard` writes them afterwards.
 
     Attributes:
         records: a list of :class:`Record`, in the order in which the tensors were first rounded.
@@ -151,7 +154,13 @@ class Recorder:
     """
 
     def __init__(
-        self, every: int = 10, *, sample: int = 2**13, roles: tuple[str, ...] | None = None, layers: str = "*"
+        self,
+        every: int = 10,
+        *,
+        sample: int = 2**13,
+        roles: tuple[str, ...] | None = None,
+        layers: str = "*",
+        tensorboard: str | Path | None = None,
     ) -> None:
         self.every, self.sample = check_int("every", every, 1, 10**9), check_int("sample", sample, 16, 2**24)
         for role in roles or ():
@@ -160,6 +169,7 @@ class Recorder:
         self.roles, self.layers = roles, layers
         self.records: list[Record] = []
         self.seconds = 0.0
+        self._events = None if tensorboard is None else open_writer(tensorboard)
 
     @contextmanager
     def watching(self, model: nn.Module, step: int) -> Iterator[None]:
@@ -187,9 +197,11 @@ class Recorder:
             emulation.watch = None
             for op in emulation.ops.values():
                 op.watch = None
-        start = time.perf_counter()
+        start, before = time.perf_counter(), len(self.records)
         self.records += [merge_samples(step, layer, role, parts) for (layer, role), parts in samples.items()]
         self._running_means(model, step)
+        if self._events is not None:
+            write_events(self._events, self.records[before:])
         self.seconds += time.perf_counter() - start
 
     def _wants(self, layer: str, role: str) -> bool:
@@ -242,6 +254,27 @@ class Recorder:
                 named: dict[str, Any] = dict(zip(NUMBERS, map(float, numbers), strict=True))
                 recorder.records.append(Record(step, layer, role, histogram.astype(np.int64), **named))
         return recorder
+
+    def write_tensorboard(self, folder: str | Path) -> Path:
+        """Write everything as TensorBoard events into a folder: ``tensorboard --logdir FOLDER`` draws it.
+
+        The tags are ``layer/role/number`` for the numbers of a :class:`Record`, and ``layer/role/log2_magnitude`` for
+        the histogram. Needs tensorboard (``pip install "lplab[export]"``).
+
+        Returns:
+            The folder.
+
+        Raises:
+            ImportError: tensorboard is missing.
+        """
+        writer = open_writer(folder)
+        write_events(writer, self.records)
+        writer.close()
+        return Path(folder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and files of a recorder write no events: a writer has an open file and a thread."""
+        return {**self.__dict__, "_events": None}
 
     def __repr__(self) -> str:
         steps = len({record.step for record in self.records})

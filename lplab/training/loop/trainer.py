@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from torch.nn import functional
 
 from lplab.checks import check_int
 from lplab.quantizers import ConstantLossScale, DynamicLossScale
-from lplab.training.emulation.conversion import emulations, load_quantizer_state, quantize_model, quantizer_state
+from lplab.training.emulation.checkpoint_state import MissingQuantizerState, load_quantizer_state
+from lplab.training.emulation.conversion import emulations, quantize_model
 from lplab.training.emulation.model_state import preserve_random_state
 from lplab.training.loop.batches import LoaderAdapter
 from lplab.training.loop.checkpoint_signature import check_signature, checkpoint_signature
@@ -237,7 +239,6 @@ class Trainer:
         """Everything that the following steps depend on, except for the data."""
         return {
             "model": self.model.state_dict(),
-            "quantizers": quantizer_state(self.model),
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict() if isinstance(self.scaler, DynamicLossScale) else None,
             "random": self._random,
@@ -254,8 +255,13 @@ class Trainer:
             ValueError: the state is of another recipe, other switches of it, another optimizer or seed.
         """
         check_signature(state, checkpoint_signature(self.recipe, self.optimizer, self.seed))
-        self.model.load_state_dict(state["model"])
-        load_quantizer_state(self.model, state["quantizers"])
+        if "quantizers" in state:  # of an earlier version, which stored quantizer state apart from the model
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", MissingQuantizerState)
+                self.model.load_state_dict(state["model"])
+            load_quantizer_state(self.model, state["quantizers"])
+        else:
+            self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if isinstance(self.scaler, DynamicLossScale):
             self.scaler.load_state_dict(state["scaler"])
@@ -264,14 +270,24 @@ class Trainer:
 
     def save(self, path: str | Path) -> Path:
         """Write a checkpoint, by way of a temporary file, so that an interruption leaves the old checkpoint."""
-        path = Path(path)
-        temporary = path.with_name(path.name + ".part")
-        torch.save(self.state_dict(), temporary)
-        return temporary.replace(path)
+        return write_checkpoint(self.state_dict(), path)
 
     def load(self, path: str | Path) -> None:
         """Resume from a checkpoint; only tensors and plain values are read from the file."""
         self.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
+
+
+def write_checkpoint(state: dict[str, Any], path: str | Path) -> Path:
+    """Write a checkpoint, by way of a temporary file, so that an interruption leaves the old checkpoint; its path.
+
+    Args:
+        state: tensors and plain values, as ``state_dict()`` gives them.
+        path: of the file.
+    """
+    path = Path(path)
+    temporary = path.with_name(path.name + ".part")
+    torch.save(state, temporary)
+    return temporary.replace(path)
 
 
 def _all_finite(tensors: list[Tensor]) -> bool:

@@ -147,6 +147,20 @@ class QuantSpec:
         return self.scaling if isinstance(self.scaling, PerLayerGradScale) and self.quantizer is None else None
 
     @property
+    def grid(self) -> str:
+        """The name of the grid alone: of the format, or of the quantizer.
+
+        >>> from lplab.quantizers import Luq, Sawb
+        >>> QuantSpec(quantizer=Sawb(2)).grid, QuantSpec(quantizer=Luq()).grid, QuantSpec(scaling=LearnedClip(4)).grid
+        ('SAWB 4 levels', 'LUQ 4 bits', 'PACT 4 bits')
+        """
+        if self.quantizer is not None:
+            return getattr(self.quantizer, "label", type(self.quantizer).__name__)
+        if self.learned:
+            return f"PACT {self.learned.bits} bits"
+        return "float32" if self.is_identity else self.format.label
+
+    @property
     def label(self) -> str:
         """The rule in a few words.
 

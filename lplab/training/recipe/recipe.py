@@ -93,6 +93,27 @@ class LayerRules:
         """Whether a layer under these rules is a plain PyTorch layer."""
         return self.accumulator is None and all(getattr(self, role).is_identity for role in ROLES)
 
+    @property
+    def summary(self) -> str:
+        """The grids of a layer in short.
+
+        >>> LayerRules(weight="int4", activation="int8", output_gradient_dx="e5m2", accumulator="chunked").summary
+        'weight int4, activation int8, gradients e5m2, sums dlfloat16'
+        >>> LayerRules(**dict.fromkeys(ROLES[:4], "e4m3fn")).summary, LayerRules().summary
+        ('operands e4m3fn', 'float32')
+        """
+        grids = {role: getattr(self, role).grid for role in ROLES if not getattr(self, role).is_identity}
+        parts = []
+        if set(ROLES[:4]) <= set(grids) and len({grids[role] for role in ROLES[:4]}) == 1:
+            parts.append(f"operands {grids['weight']}")
+        else:
+            parts += [f"{role} {grids[role]}" for role in ROLES[:2] if role in grids]
+            gradients = dict.fromkeys(grids[role] for role in ROLES[2:4] if role in grids)
+            parts += [f"gradients {' and '.join(gradients)}"] if gradients else []
+        parts += [f"{role.replace('_', ' ')} {grids[role]}" for role in ROLES[4:] if role in grids]
+        parts += [f"sums {self.accumulator.format.label}"] if self.accumulator else []
+        return ", ".join(parts) or "float32"
+
 
 def as_rule(value: Any, role: str) -> QuantSpec:
     """A rule as it is, one made from a format or its name, float32 for None; TypeError for anything else.
@@ -208,10 +229,18 @@ class Recipe(LayerRules):
         >>> recipe.rules_for({"first", "pointwise"}).weight, recipe.rules_for().weight
         (QuantSpec('int8'), QuantSpec('int4'))
         """
-        for kind in KINDS:
-            if kind in kinds and kind in self.exceptions:
-                return self.exceptions[kind]
+        kind = self.exception_for(kinds)
+        if kind is not None:
+            return self.exceptions[kind]
         return LayerRules() if "normalization" in kinds else self.layers
+
+    def exception_for(self, kinds: frozenset[str] | set[str] | tuple[str, ...]) -> str | None:
+        """Of the kinds of a layer the one whose exception decides; None where it is an ordinary layer.
+
+        >>> Recipe(exceptions={"last": LayerRules(), "first": LayerRules()}).exception_for({"last", "first"})
+        'first'
+        """
+        return next((kind for kind in KINDS if kind in kinds and kind in self.exceptions), None)
 
     def replace(self, **changes: Any) -> Recipe:
         """The recipe with some fields changed; roles inside exceptions do not change.

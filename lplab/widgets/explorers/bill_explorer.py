@@ -2,18 +2,180 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import ipywidgets
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
 
 from lplab import figures
-from lplab.figures.lazy_figure import as_dicts
 from lplab.hardware import footprint
-from lplab.widgets.controls import line, set_text
+from lplab.hardware.footprint import Bill, Energy, Job, runs
+from lplab.hardware.units import format_si, grouped, mass, money
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.live.live_figure import LiveFigure, single_redraw
+from lplab.widgets.fields import Buttons, Choice, Slider, State, Steps, control
 
-from . import bill_state as bs
+PRECISIONS = {"16 bits": "fp16_mixed", "8 bits": "hfp8_2019", "4 bits": "int4_fp4_2020"}
+_IMAGES, _SEQUENCES = 90 * 1_281_167, 300e9 / 2048  # 90 epochs of ImageNet; GPT-3's 300 billion tokens
+JOBS: dict[str, Job] = {
+    "ResNet-50, 64 arrays": Job("resnet50", "systolic", 64, 32, _IMAGES, utilization=0.6, host_watts=15),
+    "ResNet-50, 256 V100": Job("resnet50", "v100", 256, 32, _IMAGES, utilization=0.4, host_watts=75),
+    "GPT-3, 10,000 V100": Job("gpt3", "v100", 10_000, 1, _SEQUENCES, utilization=0.2, host_watts=75),
+    "GPT-3, 1,024 H100": Job("gpt3", "h100", 1024, 16, _SEQUENCES, utilization=0.4, host_watts=150),
+}
+OWN_WAITING = {"ResNet-50, 64 arrays": 0.56}  # ScaleCom's figure for this chip and batch; the others: 0
+PUBLISHED = {"GPT-3, 10,000 V100": ("gpt3_site", "gpt3")}  # the place, and the run of the table
+PLACES = ("iceland", "france", "brazil", "uk", "usa", "germany", "china", "poland", "india")
+COMPRESSIONS = (1, 2, 4, 10, 40, 100, 400)
+PUES = (1.0, 2.2)
+PRICES = (0.02, 0.5)
+WAITING = (0.0, 0.8)
+
+_USA: dict[str, Any] = {"place": "usa", "pue": 1.1}
+_ARRAYS: dict[str, Any] = {"job": "ResNet-50, 64 arrays", "waiting": 0.56, **_USA}
+PRESETS: dict[str, dict[str, Any]] = {
+    "4 bits (2020)": {**_ARRAYS, "precision": "4 bits", "compression": 1},
+    "ScaleCom (2020)": {**_ARRAYS, "precision": "16 bits", "compression": 100},
+    "GPT-3 (2020)": {
+        "job": "GPT-3, 10,000 V100",
+        "precision": "16 bits",
+        "waiting": 0.0,
+        "compression": 1,
+        "place": "gpt3_site",
+        "pue": 1.1,
+    },
+    "GPT-3, FP8": {"job": "GPT-3, 1,024 H100", "precision": "8 bits", "waiting": 0.0, "compression": 1, **_USA},
+}
+
+
+@dataclass(frozen=True)
+class BillState(State):
+    """The value of every control.
+
+    Attributes:
+        job: a name of `JOBS`.
+        precision: a name of `PRECISIONS`.
+        waiting: share of the 16-bit step without compression that waits for the network.
+        compression: by how much fewer bytes of gradients travel, one of `COMPRESSIONS`.
+        place: name of a region.
+        pue: what the building draws for each watt of its machines.
+        price: of a kWh, in dollars.
+
+    >>> BillState(waiting=0.9)
+    Traceback (most recent call last):
+    ...
+    ValueError: waiting must be from 0 to 0.8, got 0.9
+    """
+
+    job: str = control("ResNet-50, 64 arrays", Choice("training", list(JOBS)))
+    precision: str = control("4 bits", Buttons("numbers", list(PRECISIONS)))
+    waiting: float = control(0.56, Slider("waiting", *WAITING, step=0.04, readout_format=".0%"))
+    compression: int = control(1, Steps("fewer bytes", {f"{c} ×": c for c in COMPRESSIONS}))
+    place: str = control("usa", Choice("place", lambda _: _places(), checked=False))
+    pue: float = control(1.1, Slider("PUE", *PUES, step=0.02, readout_format=".2f"))
+    price: float = control(0.1, Slider("$ per kWh", *PRICES, step=0.01, readout_format=".2f"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        footprint.region(self.place)  # raises for an unknown one
+
+    @property
+    def training(self) -> Job:
+        """The job with the network fields of the state."""
+        return replace(JOBS[self.job], waiting=self.waiting, compression=float(self.compression))
+
+    @property
+    def bill(self) -> Bill:
+        """The bill of the whole training, at the chosen precision and place."""
+        kwh = self.training.total(PRECISIONS[self.precision]).kwh
+        return footprint.bill_of(kwh, pue=self.pue, region=self.place, price_per_kwh=self.price)
+
+    @property
+    def code(self) -> str:
+        """Python that gives the numbers."""
+        job = self.training
+        given = "".join(
+            f", {name}={getattr(job, name):g}" for name in ("utilization", "waiting", "compression", "host_watts")
+        )
+        return (
+            f"job = footprint.Job({job.workload!r}, {job.chip!r}, {job.devices}, {job.batch}, "
+            f"{job.examples:.10g}{given})\n"
+            f"total = job.total({PRECISIONS[self.precision]!r})\n"
+            f"footprint.bill_of(total.kwh, pue={self.pue:g}, region={self.place!r}, price_per_kwh={self.price:g})"
+        )
+
+
+def _places() -> dict[str, str]:
+    return {f"{p.label}, {p.grams_per_kwh:.0f} g": p.name for p in footprint.regions().values()}
+
+
+def steps(state: BillState) -> dict[str, Energy]:
+    """Energy of a step at each precision."""
+    return {label: state.training.step(name) for label, name in PRECISIONS.items()}
+
+
+def default_network(job: str) -> dict[str, Any]:
+    """The fields of the network that a training begins with: how long its devices wait, no compression.
+
+    >>> default_network("GPT-3, 10,000 V100")
+    {'waiting': 0.0, 'compression': 1}
+    """
+    return {"waiting": OWN_WAITING.get(job, 0.0), "compression": 1}
+
+
+def reference(state: BillState) -> Energy:
+    """A step at 16 bits without compression."""
+    return replace(state.training, compression=1.0).step("fp16_mixed")
+
+
+def parts_figure(state: BillState) -> Any:
+    """Energy of a step by part."""
+    plain = reference(state).joules
+    most = max(step.joules for step in steps(replace(state, compression=1)).values())
+    left = 100 * state.training.step(PRECISIONS[state.precision]).joules / plain
+    how = f", {state.compression} × fewer bytes" if state.compression > 1 else ""
+    title = f"{state.precision}{how}: {left:.0f} % of the energy of plain 16 bits"
+    return figures.energy_parts(
+        steps(state), state.precision, reference=("plain 16 bits", plain), most=most, title=title
+    )
+
+
+def places_figure(state: BillState) -> Any:
+    """CO2e of the whole training by place."""
+    job = state.training
+    kwh = {label: job.total(name).kwh * state.pue for label, name in PRECISIONS.items()}
+    site, run = PUBLISHED.get(state.job, ("", ""))
+    record = runs.get(run) if run else None
+    extra = [name for name in dict.fromkeys((site, state.place)) if name and name not in PLACES]
+    places = sorted((footprint.region(name) for name in (*PLACES, *extra)), key=lambda p: p.grams_per_kwh)
+    published = (site, float(record.published_kilograms or 0), f"{record.source}") if record else None
+    return figures.carbon_by_place(
+        kwh, places, state.precision, state.place, published=published, limits=_limits(state.job)
+    )
+
+
+@lru_cache(maxsize=16)
+def _limits(job: str) -> tuple[float, float]:
+    """The limits of the axis, the same in every state: the smallest and the largest emission of a job."""
+    smallest = replace(JOBS[job], waiting=0.0)
+    largest = replace(JOBS[job], waiting=WAITING[1])
+    low = min(smallest.total(name).kwh for name in PRECISIONS.values())
+    grams = [footprint.region(name).kilograms_per_kwh for name in (*PLACES, "gpt3_site")]
+    return 0.8 * low * min(grams), 1.2 * largest.total("fp16_mixed").kwh * PUES[1] * max(grams)
+
+
+def summary(state: BillState) -> str:
+    """The bill in one line.
+
+    >>> summary(BillState(job="GPT-3, 10,000 V100", precision="16 bits", waiting=0, place="gpt3_site"))
+    'The whole training: 15.5 days, 1.26 GWh from the grid, 541 t of CO₂e, $126 thousand for electricity.'
+    """
+    bill, hours = state.bill, state.training.hours(PRECISIONS[state.precision])
+    unit, each = ("days", 24.0) if hours >= 48 else ("hours", 1.0) if hours >= 2 else ("minutes", 1 / 60)
+    time = f"{grouped(hours / each, 3)} {unit}"
+    energy = format_si(bill.kwh * 1000, "Wh")
+    return (
+        f"The whole training: {time}, {energy} from the grid, {mass(bill.kilograms)} of CO₂e, "
+        f"{money(bill.electricity)} for electricity."
+    )
 
 
 class BillExplorer(Explorer):
@@ -31,37 +193,19 @@ class BillExplorer(Explorer):
     '16 bits, 100 × fewer bytes: 66 % of the energy of plain 16 bits'
     """
 
-    def __init__(self, **position: Any) -> None:
-        super().__init__(bs.BillState(**position), bs.PRESETS)
-
-    def _build(self, state: bs.BillState) -> tuple[list[ipywidgets.Widget], list[ipywidgets.Widget]]:
-        w, (low, high) = ipywidgets, bs.WAITING
-        places = [(f"{p.label}, {p.grams_per_kwh:.0f} g", p.name) for p in footprint.regions().values()]
-        times = [(f"{c} ×", c) for c in bs.COMPRESSIONS]
-        self.controls = {
-            "job": w.Dropdown(options=list(bs.JOBS), description="training"),
-            "precision": w.ToggleButtons(options=list(bs.PRECISIONS), description="numbers"),
-            "waiting": w.FloatSlider(min=low, max=high, step=0.04, readout_format=".0%", description="waiting"),
-            "compression": w.SelectionSlider(options=times, description="fewer bytes"),
-            "place": w.Dropdown(options=places, description="place"),
-            "pue": w.FloatSlider(min=bs.PUES[0], max=bs.PUES[1], step=0.02, readout_format=".2f", description="PUE"),
-            "price": w.FloatSlider(
-                min=bs.PRICES[0], max=bs.PRICES[1], step=0.01, readout_format=".2f", description="$ per kWh"
-            ),
-        }
-        self.figures = {"parts": LiveFigure(bs.parts_figure(state)), "places": LiveFigure(bs.places_figure(state))}
-        self.summary = line(bs.summary(state), "lp-quiet", "lp-live")
-        job, precision, waiting, compression, *place = self.controls.values()
-        heads = [line(text, "lp-heading") for text in ("The training", "The network", "The place")]
-        side = [heads[0], self.presets, job, precision, heads[1], waiting, compression, heads[2], *place]
-        return side, [self.figures["parts"], self.summary, self.figures["places"]]
+    state_class, preset_fields = BillState, PRESETS
+    side: ClassVar = {
+        "The training": ("presets", "job", "precision"),
+        "The network": ("waiting", "compression"),
+        "The place": ("place", "pue", "price"),
+    }
 
     def _on_control_change(self, **position: Any) -> None:
         """Choosing another training also sets the network fields to that training's defaults."""
-        super()._on_control_change(**position, **(bs.default_network(position["job"]) if "job" in position else {}))
+        super()._on_control_change(**position, **(default_network(position["job"]) if "job" in position else {}))
 
-    def _draw(self, state: bs.BillState) -> None:
-        set_text(self.summary, bs.summary(state))
-        with single_redraw(), as_dicts():
-            figures.update(self.figures["parts"], bs.parts_figure(state))
-            figures.update(self.figures["places"], bs.places_figure(state))
+    def _figures(self, state: BillState) -> dict[str, Any]:
+        return {"parts": parts_figure(state), "places": places_figure(state)}
+
+    def _summary(self, state: BillState) -> str:
+        return summary(state)

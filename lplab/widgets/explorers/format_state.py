@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from lplab import formats as F
+from lplab.widgets.fields import Buttons, Checkbox, Choice, Slider, State, control
 
 OWN_FORMAT = "(own format)"
 EXPONENT_BITS = (1, 8)
@@ -17,11 +18,18 @@ BIAS_SHIFT = (-16.0, 16.0)
 RANDOM_BITS = (1, 24)
 RADICES = (2, 4)
 LINES = ("log", "linear")
+SPECIALS, ROUNDINGS = list(F.SPECIALS), {name.replace("_", " "): name for name in F.ROUNDINGS}
 _FORMAT_FIELDS = ("exponent_bits", "mantissa_bits", "bias_shift", "radix", "subnormals", "specials", "saturating")
 
 
+@cache
+def presets() -> dict[str, Any]:
+    """Return every format of the catalogue by name."""
+    return {name: F.get(name) for name in F.names()}
+
+
 @dataclass(frozen=True)
-class FormatState:
+class FormatState(State):
     """The value of every control.
 
     Attributes:
@@ -40,25 +48,31 @@ class FormatState:
         line: scale of the number line, "log" or "linear".
     """
 
-    exponent_bits: int = 4
-    mantissa_bits: int = 3
-    bias_shift: float = 0.0
-    radix: int = 2
-    subnormals: bool = True
-    specials: str = "fn"
+    exponent_bits: int = control(4, Slider("exponent bits", *EXPONENT_BITS))
+    mantissa_bits: int = control(3, Slider("mantissa bits", *MANTISSA_BITS))
+    bias_shift: float = control(0.0, Slider("", *BIAS_SHIFT, step=1.0, readout_format=None))  # its label is `bias_text`
+    radix: int = control(2, Buttons("radix", {str(radix): radix for radix in RADICES}))
+    subnormals: bool = control(True, Checkbox("subnormals"))
+    specials: str = control("fn", Choice("specials", SPECIALS))
     saturating: bool | None = None
-    preset: str = ""
+    preset: str = control("", Choice("preset", lambda _: [OWN_FORMAT, *presets()], checked=False))
     other: str = ""
-    rounding: str = "nearest_even"
-    random_bits: int = 16
+    rounding: str = control("nearest_even", Choice("rounding", ROUNDINGS))
+    random_bits: int = control(16, Slider("random bits", *RANDOM_BITS))
     tensor: str = "synthetic/normal"
-    line: str = "log"
+    line: str = control("log", Buttons("number line", LINES))
 
+    def changed(self, **changes: Any) -> "FormatState":
+        """The state after changes of fields, one after the other, as `changed` does it; ``preset`` sets the format."""
+        state = self
+        for name, value in changes.items():
+            state = changed(state, name, value)
+        return state
 
-@cache
-def presets() -> dict[str, Any]:
-    """Return every format of the catalogue by name."""
-    return {name: F.get(name) for name in F.names()}
+    @property
+    def code(self) -> str:
+        """Python that makes the format and rounds with it."""
+        return code_of(self)
 
 
 def usual_bias(state: FormatState) -> float:

@@ -2,19 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
 
-import ipywidgets
+import numpy as np
 
 from lplab import figures
-from lplab.figures.lazy_figure import as_dicts
-from lplab.recordings import BETAS, CHUNKS, LEARNERS
-from lplab.widgets.controls import line, set_text
+from lplab.figures.many_learners import bytes_word, learners_word
+from lplab.number_text import percent
+from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerRun, Setting, many_learners
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.live.live_figure import LiveFigure
+from lplab.widgets.fields import Buttons, State, Steps, control
 
-from . import learners_state as ls
+RATE_NAMES = {"standard": LEARNING_RATES[0], "ten times": LEARNING_RATES[1]}  # as the control calls them
+PRESETS: dict[str, dict[str, Any]] = {  # settings that were published; the network here is a small one
+    "ResNet18, 8 learners, 1 of 112": {"learners": 8, "chunk": 112, "beta": 1.0, "learning_rate": "standard"},
+    "ResNet18, 64 learners, 1 of 112, β 0.1": {"learners": 64, "chunk": 112, "beta": 0.1, "learning_rate": "ten times"},
+    "the same without a filter": {"learners": 64, "chunk": 112, "beta": 1.0, "learning_rate": "ten times"},
+    "LSTM, 4 learners, 1 of 400": {"learners": 4, "chunk": 400, "beta": 1.0, "learning_rate": "standard"},
+}
+
+
+@dataclass(frozen=True)
+class LearnersState(State):
+    """The value of every control.
+
+    Attributes:
+        learners: 1 to 64, a power of two.
+        chunk: 25, 50, 112 or 400 elements, of which one is sent.
+        beta: of ScaleCom's low-pass filter: 1, 0.5, 0.3 or 0.1.
+        learning_rate: "standard" (0.1) or "ten times" (1).
+
+    >>> LearnersState().setting("topk").name
+    'topk, 64 learners, 1 of 112, beta 1, rate 0.1'
+    """
+
+    refusal = "{name} must be one of {allowed}, got {value!r}"
+
+    learners: int = control(64, Steps("learners", LEARNERS))
+    chunk: int = control(112, Steps("one sent of", CHUNKS))
+    beta: float = control(1.0, Steps("beta", {f"{beta:g}": beta for beta in BETAS}))
+    learning_rate: str = control("standard", Buttons("learning rate", list(RATE_NAMES)))
+
+    def setting(self, compressor: str, learners: int | None = None, beta: float | None = None) -> Setting:
+        """The recorded run of a compressor in this state, or at another number of learners or beta."""
+        n, rate = learners or self.learners, RATE_NAMES[self.learning_rate]
+        if compressor == "dense":
+            return Setting("dense", n, learning_rate=rate)
+        if compressor == "topk":
+            return Setting("topk", n, self.chunk, learning_rate=rate)
+        return Setting("scalecom", n, self.chunk, self.beta if beta is None else beta, rate)
+
+    def run(self, compressor: str, learners: int | None = None, beta: float | None = None) -> LearnerRun:
+        """The measurements of that run."""
+        return many_learners(self.setting(compressor, learners, beta))
+
+    @property
+    def code(self) -> str:
+        """Python that gives the numbers of ScaleCom in this state."""
+        s = self.setting("scalecom")
+        made = f'Setting("scalecom", {s.learners}, {s.chunk}, beta={s.beta:g}, learning_rate={s.learning_rate:g})'
+        got = f"run = many_learners({made})\nrun.union.mean(), run.sent_bytes, run.cosine, run.test_error"
+        return f"from lplab.recordings import Setting, many_learners\n\n{got}"
+
+
+@lru_cache(maxsize=64)
+def _scaling(chunk: int, beta: float, learning_rate: str) -> figures.Scaling:
+    """Every number against the number of learners; shares are means over the recorded steps."""
+    state = LearnersState(1, chunk, beta, learning_rate)
+    own, leader, dense = ([state.run(kind, n) for n in LEARNERS] for kind in ("topk", "scalecom", "dense"))
+    return figures.Scaling(
+        LEARNERS,
+        [float(run.union.mean()) for run in own],
+        [float(run.union.mean()) for run in leader],
+        [run.sent_bytes for run in own],
+        [run.sent_bytes for run in leader],
+        [run.sent_bytes for run in dense],
+    )
+
+
+def figure(state: LearnersState) -> Any:
+    """The figure of a state."""
+    run, plain = state.run("scalecom"), state.run("scalecom", beta=1.0)
+    series = (run.steps, run.cosine, run.missed, plain.cosine)
+    similarity = figures.LearnerSimilarity(*(values.tolist() for values in series))
+    density = float(np.mean(state.run("topk").density))
+    scaling = _scaling(state.chunk, state.beta, state.learning_rate)
+    return figures.many_learners(scaling, similarity, state.learners, density)
+
+
+def summary(state: LearnersState) -> str:
+    """Bytes and test errors, in one line.
+
+    >>> summary(LearnersState())[:28]
+    'A step sends, per learner: S'
+    """
+    order = {"ScaleCom": "scalecom", "own top-k": "topk", "dense": "dense"}
+    runs = {name: state.run(kind) for name, kind in order.items()}
+    sent = ", ".join(f"{name} {bytes_word(run.sent_bytes)}" for name, run in runs.items())
+    wrong = ", ".join(f"{name} {percent(run.test_error)}" for name, run in runs.items())
+    learners = learners_word(state.learners)
+    return f"A step sends, per learner: {sent}. Test error after 120 steps with {learners}: {wrong}."
 
 
 class LearnersExplorer(Explorer):
@@ -31,27 +120,16 @@ class LearnersExplorer(Explorer):
     (8, '8 learners')
     """
 
-    def __init__(self, **position: Any) -> None:
-        super().__init__(ls.LearnersState(**position), ls.PRESETS)
+    state_class, preset_fields = LearnersState, PRESETS
+    side: ClassVar = {
+        "Who": ("learners", "chunk"),
+        "What is kept back": ("beta", "learning_rate"),
+        "Published settings, our network": ("presets",),
+    }
+    _preset_layout: ClassVar = {"flex_flow": "column", "align_items": "flex-start"}
 
-    def _build(self, state: ls.LearnersState) -> tuple[Sequence[ipywidgets.Widget], Sequence[ipywidgets.Widget]]:
-        w = ipywidgets
-        self.controls = {
-            "learners": w.SelectionSlider(options=LEARNERS, description="learners"),
-            "chunk": w.SelectionSlider(options=CHUNKS, description="one sent of"),
-            "beta": w.SelectionSlider(options=[(f"{b:g}", b) for b in BETAS], description="beta"),
-            "learning_rate": w.ToggleButtons(options=list(ls.RATE_NAMES), description="learning rate"),
-        }
-        self.figure = LiveFigure(ls.figure(state))
-        self.summary = line(ls.summary(state), "lp-quiet", "lp-live")
-        learners, chunk, beta, rate = self.controls.values()
-        headings = ("Who", "What is kept back", "Published settings, our network")
-        who, how, as_published = (line(text, "lp-heading") for text in headings)
-        self.presets.layout.flex_flow, self.presets.layout.align_items = "column", "flex-start"
-        side = [who, learners, chunk, how, beta, rate, as_published, self.presets]
-        return side, [self.figure, self.summary]
+    def _figures(self, state: LearnersState) -> dict[str, Any]:
+        return {"figure": figure(state)}
 
-    def _draw(self, state: ls.LearnersState) -> None:
-        set_text(self.summary, ls.summary(state))
-        with as_dicts():
-            figures.update(self.figure, ls.figure(state))
+    def _summary(self, state: LearnersState) -> str:
+        return summary(state)

@@ -2,20 +2,202 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, ClassVar
 
-import ipywidgets
+import numpy as np
 
-from lplab import figures
-from lplab.figures.lazy_figure import as_dicts
-from lplab.widgets.controls import line, set_text, table
-from lplab.widgets.explorer_base import Explorer, set_options
-from lplab.widgets.live.live_figure import LiveFigure
+from lplab import datasets, figures
+from lplab import formats as F
+from lplab.figures.precision import TensorRow, tensor_row
+from lplab.number_text import decibels, number, percent, raised
+from lplab.widgets.explorer_base import Explorer
+from lplab.widgets.fields import Buttons, Choice, Slider, State, control
+from lplab.widgets.tensor_library import subsample
 
-from . import plane_state as ps
+FORMATS: dict[str, str] = {  # the names of the presets, and the formats behind them
+    "HFP8 forward (1-4-3)": "hfp8_forward",
+    "HFP8 backward (1-5-2)": "hfp8_backward",
+    "OCP E4M3": "e4m3fn",
+    "OCP E5M2": "e5m2",
+    "fp16": "fp16",
+}
+SHORT = {"hfp8_forward": "1-4-3", "hfp8_backward": "1-5-2", "e4m3fn": "E4M3", "e5m2": "E5M2", "fp16": "fp16"}
+OTHERS = ("hfp8_forward", "hfp8_backward", "e4m3fn", "fp16")  # in grey; E5M2 covers what 1-5-2 covers
+NETWORKS = {"Transformer": ("transformer", 1000), "residual net": ("resnet", 200)}
+GROUPS = {"weight": "weights", "activation": "activations", "gradient": "gradients"}
+NONE, LOSS, TENSOR = "none", "one loss scale", "one per tensor"
+SCALINGS = (NONE, LOSS, TENSOR)
+BIAS = (0, 40)
+MAX_ELEMENTS = 20_000  # elements of a tensor that a figure computes on: all of them here
 
-_HEADS = ("", "to zero", "saturated", "SQNR")
+
+@dataclass(frozen=True)
+class PlaneState(State):
+    """The value of every control.
+
+    Attributes:
+        format: a name of `FORMATS`.
+        bias: exponent bias, 0 to 40; None is the format's own.
+        scaling: "none"; "one loss scale", the largest power of two by which all gradients can be multiplied before one
+            of them saturates; or "one per tensor", the same for every tensor on its own.
+        network: "Transformer" or "residual net".
+        tensor: layer/role of the chosen tensor; one that the network lacks becomes its first gradient.
+
+    >>> PlaneState(format="HFP8 backward (1-5-2)").number_format.label
+    'hfp8_backward'
+    >>> PlaneState(bias=24).name
+    '1-4-3 (bias 24)'
+    """
+
+    format: str = control("HFP8 forward (1-4-3)", Choice("format", list(FORMATS)))
+    bias: int | None = control(None, Slider("exponent bias", *BIAS))
+    scaling: str = control(NONE, Choice("scale", SCALINGS))
+    network: str = control("Transformer", Buttons("network", list(NETWORKS)))
+    tensor: str = control(
+        "blocks.0.attention.qkv/gradient", Choice("look into", lambda state: _tensor_labels(state.network))
+    )
+
+    def __post_init__(self) -> None:
+        self.check("format", "scaling", "network")
+        if self.bias is None:
+            object.__setattr__(self, "bias", F.get(FORMATS[self.format]).bias)
+        if self.tensor not in list(tensors(self.network)):
+            gradient = next(name for name in tensors(self.network) if name.endswith("/gradient"))
+            object.__setattr__(self, "tensor", gradient)
+        self.check("bias")
+
+    def changed(self, **changes: Any) -> PlaneState:
+        """The state after changes. Another format comes with its own bias."""
+        if changes.get("format", self.format) != self.format:
+            changes.setdefault("bias", None)
+        return replace(self, **changes)
+
+    @property
+    def number_format(self) -> Any:
+        """The format with the chosen bias."""
+        fmt = F.get(FORMATS[self.format])
+        return fmt if self.bias == fmt.bias else replace(fmt, bias=self.bias, name="")
+
+    @property
+    def name(self) -> str:
+        """A short name of the format."""
+        fmt = F.get(FORMATS[self.format])
+        return SHORT[fmt.name] + ("" if self.bias == fmt.bias else f" (bias {self.bias})")
+
+    @property
+    def code(self) -> str:
+        """Python that gives the numbers of the chosen tensor."""
+        fmt = F.get(FORMATS[self.format])
+        made = f'F.get("{fmt.name}")'
+        if self.bias != fmt.bias:
+            made = f'replace({made}, bias={self.bias}, name="")'
+        model, step = NETWORKS[self.network]
+        shift = shift_of(self, self.tensor, self.number_format)
+        scaled = f" * 2.0**{shift}" if shift else ""
+        return f'x = captured()["{model}/step{step}/{self.tensor}"]\nfigures.tensor_statistics(x{scaled}, {made})'
+
+
+@cache
+def tensors(network: str) -> dict[str, np.ndarray]:
+    """Weights, activations and gradients of a trained network by layer/role, group by group; at most 20,000 of each.
+
+    >>> len(tensors("Transformer")), next(iter(tensors("residual net")))
+    (19, 'stem/weight')
+    """
+    model, step = NETWORKS[network]
+    stored = datasets.captured()
+    names = [name for role in GROUPS for name in stored.select(model=model, step=step, role=role)]
+    return {name.split("/", 2)[2]: subsample(stored[name], MAX_ELEMENTS) for name in names}
+
+
+def _tensor_labels(network: str) -> dict[str, str]:
+    """The tensors of a network as options: label, and layer/role."""
+    each = [(name, *name.rsplit("/", 1)) for name in tensors(network)]
+    return {f"{GROUPS[role]}: {label_of(layer)}": name for name, layer, role in each}
+
+
+def label_of(layer: str) -> str:
+    """A short name of a layer: its last part and its block.
+
+    >>> label_of("blocks.0.attention.qkv"), label_of("layer2.conv1"), label_of("token_embedding")
+    ('qkv (block 0)', 'layer2.conv1', 'embedding')
+    """
+    parts = layer.split(".")
+    short = f"{parts[-1]} (block {parts[1]})" if parts[0] == "blocks" else layer
+    return short.removeprefix("token_").replace("probabilities", "attention")
+
+
+@cache
+def _largest(network: str, tensor: str) -> float:
+    return float(np.abs(tensors(network)[tensor]).max())
+
+
+def shift_of(state: PlaneState, tensor: str, fmt: Any) -> int:
+    """The power of two by which a tensor is multiplied before it is rounded to a format.
+
+    >>> [shift_of(PlaneState(scaling=s), "head/gradient", F.get("hfp8_forward")) for s in SCALINGS]
+    [0, 11, 14]
+    """
+    role = tensor.rsplit("/", 1)[1]
+    if state.scaling == NONE or (state.scaling == LOSS and role != "gradient"):
+        return 0
+    alike = [t for t in tensors(state.network) if t.endswith("/gradient")] if state.scaling == LOSS else [tensor]
+    largest = max(_largest(state.network, name) for name in alike)
+    return math.floor(math.log2(fmt.max / largest))
+
+
+@cache
+def _row(network: str, tensor: str, fmt: Any, shift: int) -> TensorRow:
+    layer, role = tensor.rsplit("/", 1)
+    return tensor_row(tensors(network)[tensor], fmt, label=label_of(layer), group=GROUPS[role], shift=shift)
+
+
+def rows(state: PlaneState) -> list[TensorRow]:
+    """What the format does to every tensor."""
+    fmt = state.number_format
+    return [_row(state.network, name, fmt, shift_of(state, name, fmt)) for name in tensors(state.network)]
+
+
+def figure(state: PlaneState) -> Any:
+    """The figure of a state."""
+    chosen, each = list(tensors(state.network)).index(state.tensor), rows(state)
+    names = () if each[chosen].shift else [name for name in OTHERS if SHORT[name] != state.name]
+    others = [replace(F.get(name), name=SHORT[name]) for name in names]
+    return figures.range_precision(each, state.number_format, others, chosen=chosen, name=state.name)
+
+
+def summary(state: PlaneState) -> str:
+    """The chosen tensor in the format, in one line.
+
+    >>> summary(PlaneState())
+    '1-4-3 holds 2⁻¹³ to 30. Gradients, qkv (block 0): 72.9 % become zero, 0 % saturate, SQNR 13.5 dB.'
+    """
+    fmt = state.number_format
+    row = rows(state)[list(tensors(state.network)).index(state.tensor)]
+    scaled = f" after a scale of 2^{row.shift}".replace("-", "\N{MINUS SIGN}") if row.shift else ""
+    n = row.numbers
+    ends = [number(end, digits=4, plain=True) for end in (fmt.smallest_subnormal, fmt.max)]
+    return raised(
+        f"{state.name} holds {ends[0]} to {ends[1]}. {row.group.capitalize()}, {row.label}{scaled}: "
+        f"{percent(n.flushed)} become zero, {percent(n.saturated)} saturate, SQNR {decibels(n.sqnr_db)}."
+    )
+
+
+def table(state: PlaneState) -> list[tuple[str, str, str, str]]:
+    """Rows of text for the chosen tensor: every format with its own bias, under the same rule for scales.
+
+    >>> table(PlaneState())[1]
+    ('HFP8 backward (1-5-2)', '24.2 %', '0 %', '25.8 dB')
+    """
+    texts = []
+    for label, name in FORMATS.items():
+        fmt = F.get(name)
+        n = _row(state.network, state.tensor, fmt, shift_of(state, state.tensor, fmt)).numbers
+        texts.append((label, percent(n.flushed), percent(n.saturated), decibels(n.sqnr_db)))
+    return texts
 
 
 class PlaneExplorer(Explorer):
@@ -33,45 +215,20 @@ class PlaneExplorer(Explorer):
     '1-4-3: weights 32 dB, activations 32 dB, gradients 14 dB, 73 % lost'
     """
 
+    state_class = PlaneState
+    side: ClassVar = {
+        "The format": ("format", "bias", "scaling"),
+        "The tensors": ("network", "tensor"),
+        "This tensor in each format": ("table",),
+    }
+    table_heads = ("", "to zero", "saturated", "SQNR")
     _copy_tooltip = "Python that gives the numbers of this tensor"
 
-    def __init__(self, **position: Any) -> None:
-        super().__init__(ps.PlaneState(**position))
+    def _figures(self, state: PlaneState) -> dict[str, Any]:
+        return {"figure": figure(state)}
 
-    def set(self, **position: Any) -> None:
-        """Set controls by name: the fields of `PlaneState`. Another format comes with its own bias."""
-        if position.get("format", self.position.format) != self.position.format:
-            position.setdefault("bias", None)
-        self.position = replace(self.position, **position)
+    def _summary(self, state: PlaneState) -> str:
+        return summary(state)
 
-    def _build(self, state: ps.PlaneState) -> tuple[list[ipywidgets.Widget], list[ipywidgets.Widget]]:
-        w = ipywidgets
-        self.controls = {
-            "format": w.Dropdown(options=list(ps.FORMATS), description="format"),
-            "bias": w.IntSlider(min=ps.BIAS[0], max=ps.BIAS[1], description="exponent bias"),
-            "scaling": w.Dropdown(options=list(ps.SCALINGS), description="scale"),
-            "network": w.ToggleButtons(options=list(ps.NETWORKS), description="network"),
-            "tensor": w.Dropdown(options=_options(state.network), description="look into"),
-        }
-        self.figure = LiveFigure(ps.figure(state))
-        self.summary, self.table = line(ps.summary(state), "lp-quiet", "lp-live"), line("", "lp-quiet")
-        self.table.value = table(_HEADS, ps.table(state))
-        fmt, bias, scaling, network, tensor = self.controls.values()
-        heads = [line(text, "lp-heading") for text in ("The format", "The tensors", "This tensor in each format")]
-        side = [heads[0], fmt, bias, scaling, heads[1], network, tensor, heads[2], self.table]
-        return side, [self.figure, self.summary]
-
-    def _update_options(self, state: ps.PlaneState) -> None:
-        set_options(self.controls["tensor"], _options(state.network))
-
-    def _draw(self, state: ps.PlaneState) -> None:
-        set_text(self.summary, ps.summary(state))
-        self.table.value = table(_HEADS, ps.table(state))
-        with as_dicts():
-            figures.update(self.figure, ps.figure(state))
-
-
-def _options(network: str) -> list[tuple[str, str]]:
-    """The tensors of a network as options of a dropdown: label, and layer/role."""
-    each = [(name, *name.rsplit("/", 1)) for name in ps.tensors(network)]
-    return [(f"{ps.GROUPS[role]}: {ps.label_of(layer)}", name) for name, layer, role in each]
+    def _table(self, state: PlaneState) -> list[tuple[str, str, str, str]]:
+        return table(state)

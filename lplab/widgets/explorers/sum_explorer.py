@@ -1,16 +1,105 @@
 """A long sum in a narrow register, live: chunk, accumulator, mean and spread of the numbers."""
 
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
 
-import ipywidgets
+import numpy as np
 
 from lplab import figures
-from lplab.figures.lazy_figure import as_dicts
-from lplab.widgets.controls import line, set_text
+from lplab import formats as F
+from lplab.arithmetic import Accumulator
+from lplab.claims.papers.wang_2018 import COUNT, numbers, running_sum
+from lplab.figures.running_sum import grouped, off
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.live.live_figure import LiveFigure
+from lplab.widgets.fields import Choice, Slider, State, Steps, control
 
-from . import sum_state as sums
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the name of the preset: format, further settings
+    "1-6-9 (IBM)": ("dlfloat16", {}),
+    "1-6-9, stochastic": ("dlfloat16", {"rounding": "stochastic"}),
+    "1-6-9, cut off": ("dlfloat16", {"rounding": "toward_zero"}),
+    "fp16 (1-5-10)": ("fp16", {}),
+    "bf16 (1-8-7)": ("bf16", {}),
+    "fp32 (1-8-23)": ("fp32", {}),
+}
+POINTS = 32
+MAX_CHUNK_LOG2 = COUNT.bit_length() - 1  # the longest chunk is 2 to this power: one chunk
+CHUNKS = tuple(2**k for k in range(MAX_CHUNK_LOG2 + 1))
+_POWER = f"{{name}} must be a power of two from 1 to {COUNT:,}, got {{value!r}}"  # what is said of another chunk
+
+
+@dataclass(frozen=True)
+class SumState(State):
+    """The value of every control.
+
+    Attributes:
+        preset: a name of `PRESETS`.
+        chunk: numbers in a chunk, a power of two up to 65,536; 1 is a sum without chunks.
+        mean, spread: mean and standard deviation of the uniform numbers.
+
+    >>> SumState(chunk=64).accumulator
+    Accumulator('dlfloat16', chunk=64)
+    """
+
+    preset: str = control("1-6-9 (IBM)", Choice("accumulator", list(PRESETS)))
+    chunk: int = control(1, Steps("chunk", {f"{chunk:,}": chunk for chunk in CHUNKS}, refusal=_POWER))
+    mean: float = control(1.0, Slider("mean", -1.0, 2.0, step=0.25, readout_format=".2f"))
+    spread: float = control(1.0, Slider("spread", 0.0, 2.0, step=0.25, readout_format=".2f"))
+
+    @property
+    def accumulator(self) -> Accumulator:
+        """Format, chunk and rounding of the additions."""
+        fmt, settings = PRESETS[self.preset]
+        return Accumulator(fmt, chunk=self.chunk, **settings)
+
+    @property
+    def code(self) -> str:
+        """Python that sums the same numbers."""
+        fmt, settings = PRESETS[self.preset]
+        given = "".join(f", {name}={value!r}" for name, value in {"chunk": self.chunk, **settings}.items())
+        return f"arithmetic.sum(numbers({self.mean:g}, {self.spread:g}), {fmt!r}{given})"
+
+
+@lru_cache(maxsize=64)
+def _data(mean: float, spread: float) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers, and their exact sums at all points (64-bit sums of ten-bit numbers are exact here)."""
+    x = numbers(mean, spread)
+    return x, np.cumsum(x)[COUNT // POINTS - 1 :: COUNT // POINTS]
+
+
+@lru_cache(maxsize=256)
+def register_and_true_sums(state: SumState) -> tuple[np.ndarray, np.ndarray]:
+    """The sums in the register and the true ones after every 2,048 numbers: float64 [32] both."""
+    x, true = _data(state.mean, state.spread)
+    return running_sum(x, state.accumulator, POINTS), true
+
+
+def figure(state: SumState) -> Any:
+    """The figure of a state."""
+    register, true = register_and_true_sums(state)
+    lengths = np.arange(1, POINTS + 1) * (COUNT // POINTS)
+    name = state.preset.partition(" (")[0]
+    how = "no chunks" if state.chunk in (1, COUNT) else f"chunks of {state.chunk:,}"
+    title = f"Sum {grouped(register[-1])} of {grouped(true[-1])} ({off(register[-1], true[-1])})"  # short: no wrapping
+    return figures.running_sum(lengths, register, true, name=f"{name}, {how}", title=title)
+
+
+def summary(state: SumState) -> str:
+    """The step of the register where the sum ends, beside the largest number, in one line.
+
+    >>> summary(SumState())
+    'At 4,096 the register goes in steps of 8; the largest of the numbers is 2.73. Chunks: 65,536 of 1.'
+    """
+    x, (register, _) = _data(state.mean, state.spread)[0], register_and_true_sums(state)
+    end, fmt = float(register[-1]), F.get(PRESETS[state.preset][0])
+    chunks = f"Chunks: {COUNT // state.chunk:,} of {state.chunk:,}."
+    if not np.isfinite(end):
+        return f"The largest number of {fmt.name} is {grouped(fmt.max)}: the sum has overflowed. {chunks}"
+    step = float(np.spacing(np.float32(abs(end)))) * 2.0 ** (23 - fmt.mantissa_bits)
+    largest = f"{float(np.abs(x).max()):.3g}"
+    return (
+        f"At {grouped(end)} the register goes in steps of {step:g}; the largest of the numbers is {largest}. {chunks}"
+    )
 
 
 class SumExplorer(Explorer):
@@ -24,31 +113,13 @@ class SumExplorer(Explorer):
     'Sum 65,664 of 65,565 (0.2 % off)'
     """
 
+    state_class = SumState
+    side: ClassVar = {"The sum": ("chunk", "preset"), "The numbers": ("mean", "spread")}
     _copy_tooltip = "Python that makes this sum"
     _figure_flex = None
 
-    def __init__(self, **position: Any) -> None:
-        super().__init__(sums.SumState(**position))
+    def _figures(self, state: SumState) -> dict[str, Any]:
+        return {"figure": figure(state)}
 
-    def _build(self, state: sums.SumState) -> tuple[list[ipywidgets.Widget], list[ipywidgets.Widget]]:
-        w = ipywidgets
-        powers = [(f"{2**k:,}", 2**k) for k in range(sums.MAX_CHUNK_LOG2 + 1)]
-        mean, spread = sums.RANGES["mean"], sums.RANGES["spread"]
-        self.controls = {
-            "chunk": w.SelectionSlider(options=powers, description="chunk"),
-            "preset": w.Dropdown(options=list(sums.PRESETS), description="accumulator"),
-            "mean": w.FloatSlider(min=mean[0], max=mean[1], step=0.25, readout_format=".2f", description="mean"),
-            "spread": w.FloatSlider(
-                min=spread[0], max=spread[1], step=0.25, readout_format=".2f", description="spread"
-            ),
-        }
-        self.figure = LiveFigure(sums.figure(state))
-        self.summary = line(sums.summary(state), "lp-quiet", "lp-live")
-        sum_, data = line("The sum", "lp-heading"), line("The numbers", "lp-heading")
-        chunk, preset, *rest = self.controls.values()
-        return [sum_, chunk, preset, data, *rest], [self.figure, self.summary]
-
-    def _draw(self, state: sums.SumState) -> None:
-        set_text(self.summary, sums.summary(state))
-        with as_dicts():
-            figures.update(self.figure, sums.figure(state))
+    def _summary(self, state: SumState) -> str:
+        return summary(state)

@@ -1,23 +1,140 @@
 """The stored trainings of Gupta's claim: error against fraction bits, updates lost and outputs saturated."""
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import ipywidgets
+import numpy as np
+import plotly.graph_objects as go
 
 from lplab import claims, figures
-from lplab.claims.papers.gupta_2015 import GUPTA_2015, RULES, SETTINGS
-from lplab.figures.lazy_figure import as_dicts
-from lplab.training import LABELS
-from lplab.widgets.controls import line, set_text, show_errors
+from lplab.claims.papers.gupta_2015 import FLOATING, GUPTA_2015, RULES, SETTINGS, run_of
+from lplab.figures.training_error import error_text
+from lplab.number_text import percent
+from lplab.training import LABELS, FixedPointConfig
+from lplab.widgets.controls import line, show_errors
 from lplab.widgets.explorer_base import Explorer
+from lplab.widgets.fields import Choice, Slider, State, control
 from lplab.widgets.live.fixed_point_training import Runs, live_training, rules_at
-from lplab.widgets.live.live_figure import LiveFigure, single_redraw
 from lplab.widgets.live.live_run import LiveRun
 
-from . import training_state as st
-
+BITS = (4, 18)  # the axis of both figures: it stays where it is whatever the controls do
+HEIGHTS = {"errors": 360, "losses": 260}
 _LIVE = ("stochastic", "nearest_down", "nearest_even", "nearest_up")
+
+
+@dataclass(frozen=True)
+class TrainingState(State):
+    """The value of every control.
+
+    Attributes:
+        setting: a name of ``lplab.claims.papers.gupta_2015.SETTINGS``: word length, outputs, and what is rounded.
+        rules: the rounding rules whose curves are shown.
+        rule: the one to look into.
+        fraction_bits: the run to look into.
+    """
+
+    setting: str = control("one format", Choice("arithmetic", {s.label: name for name, s in SETTINGS.items()}))
+    rules: tuple[str, ...] = RULES
+    rule: str = control("nearest_down", Choice("rounding", {LABELS[rule]: rule for rule in RULES}))
+    fraction_bits: int = control(6, Slider("fraction bits", *BITS))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.rules, tuple) or not set(self.rules) <= set(RULES):
+            raise ValueError(f"rules must be a tuple of some of {', '.join(RULES)}; got {self.rules!r}")
+
+    def changed(self, **changes: Any) -> "TrainingState":
+        """The state after changes, with fraction bits that were measured in its setting.
+
+        >>> TrainingState("20 bits", fraction_bits=18).changed(setting="one format").fraction_bits
+        14
+        """
+        wanted = replace(self, **changes)
+        measured = SETTINGS[wanted.setting].fraction_bits
+        return replace(wanted, fraction_bits=min(max(wanted.fraction_bits, measured[0]), measured[-1]))
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """The chosen point of the claim."""
+        return {"setting": self.setting, "rounding": self.rule, "fraction_bits": self.fraction_bits}
+
+    @property
+    def run(self) -> FixedPointConfig:
+        """The chosen training, with seed 0."""
+        return run_of(self.point, 0)
+
+    @property
+    def code(self) -> str:
+        """Python that trains it.
+
+        >>> TrainingState(fraction_bits=8, rule="stochastic").code
+        "train_fixed_point(FixedPointConfig(fraction_bits=8, rounding='stochastic', seed=0)).numbers()"
+        """
+        given = {"fraction_bits": self.fraction_bits, "rounding": self.rule} | SETTINGS[self.setting].run | {"seed": 0}
+        return f"train_fixed_point(FixedPointConfig({', '.join(f'{k}={v!r}' for k, v in given.items())})).numbers()"
+
+
+def errors_figure(results: claims.Results, state: TrainingState, note: str = "") -> go.Figure:
+    """Test error against fraction bits, a curve for each rule."""
+    return figures.training_error(
+        curves(results, state),
+        results.values("test_error", setting=FLOATING),
+        bits=BITS,
+        marked_bits=state.fraction_bits,
+        note=note,
+        height=HEIGHTS["errors"],
+    )
+
+
+def curves(results: claims.Results, state: TrainingState) -> list[figures.Curve]:
+    """The curves of all rules; hidden ones keep their place and colour."""
+    bits = SETTINGS[state.setting].fraction_bits
+    each = {rule: _numbers(results, state.setting, rule, "test_error") for rule in RULES}
+    return [figures.Curve(LABELS[rule], bits, errors, rule in state.rules) for rule, errors in each.items()]
+
+
+def losses_figure(results: claims.Results, state: TrainingState) -> go.Figure:
+    """Updates lost and outputs saturated, for the chosen rule."""
+    lost, saturated = (
+        _numbers(results, state.setting, state.rule, name) for name in ("updates_lost", "outputs_saturated")
+    )
+    bits = SETTINGS[state.setting].fraction_bits
+    height = HEIGHTS["losses"]
+    return figures.training_losses(
+        BITS, bits, lost, saturated, rule=LABELS[state.rule], marked_bits=state.fraction_bits, height=height
+    )
+
+
+def summary(results: claims.Results, state: TrainingState) -> str:
+    """The numbers of the chosen run, in one line."""
+    fmt = state.run.weight_format
+    assert fmt is not None  # a point of a setting is fixed point
+    each = {name: results.values(name, **state.point) for name in ("test_error", *_SHARES)}
+    errors, shares = each["test_error"], [f"{percent(float(np.median(each[n])))} {text}" for n, text in _SHARES.items()]
+    return (
+        f"⟨{fmt.integer_bits}, {fmt.fraction_bits}⟩, step 1/{2**fmt.fraction_bits:,}, from {_end(fmt.lowest)} to "
+        f"{_end(fmt.max)}; {LABELS[state.rule]}: {error_text(float(np.median(errors)))} wrong "
+        f"({errors.min():.1f} to {errors.max():.1f} over {len(errors)} seeds); {'; '.join(shares)}."
+    )
+
+
+_SHARES = {
+    "updates_lost": "of the updates lost",
+    "updates_made": "of the weights move in a step",
+    "outputs_saturated": "of the outputs saturated",
+}
+
+
+def _end(value: float) -> str:
+    return f"{value:,.6g}".replace("-", "\N{MINUS SIGN}")
+
+
+def _numbers(results: claims.Results, setting: str, rule: str, number: str) -> Sequence[np.ndarray]:
+    """[fraction bits, seeds]."""
+    each = SETTINGS[setting].fraction_bits
+    return [results.values(number, setting=setting, rounding=rule, fraction_bits=bits) for bits in each]
 
 
 class TrainingExplorer(Explorer):
@@ -35,6 +152,8 @@ class TrainingExplorer(Explorer):
     '⟨6, 14⟩, step 1/16,384,'
     """
 
+    state_class = TrainingState
+    side: ClassVar = {"Stored runs": ("setting",), "Curves": ("rules",), "Look into": ("rule", "fraction_bits")}
     _copy_tooltip = "Python that trains this run"
 
     def __init__(self, **position: Any) -> None:
@@ -43,17 +162,11 @@ class TrainingExplorer(Explorer):
             raise ValueError("the results are not stored: run lplab claims run gupta_2015")
         self.results, self.provenance = found.results(GUPTA_2015), found.provenance
         self._note = f"{len(GUPTA_2015.seeds)} seeds · measured {found.sessions[-1].date} · lplab {GUPTA_2015.id}"
-        super().__init__(st.TrainingState(**position).make_consistent())
+        super().__init__(**position)
         for box in self.boxes.values():
             box.observe(
                 show_errors(self.error_line, lambda _: self._on_control_change(rules=self._checked_rules())), "value"
             )
-
-    # -- what a notebook may use ----------------------------------------------------------------------------------
-
-    def set(self, **position: Any) -> None:
-        """Set controls by name: the fields of `TrainingState`."""
-        self.position = replace(self.position, **position).make_consistent()
 
     def runs(self) -> Runs:
         """The trainings at these fraction bits and in this arithmetic, one for each rule, and floating point."""
@@ -65,37 +178,25 @@ class TrainingExplorer(Explorer):
         """A button that trains the runs of the current state and draws them while they train."""
         return live_training(self.runs, name=name)
 
-    # -- display --------------------------------------------------------------------------------------------------
-
-    def _build(self, state: st.TrainingState) -> tuple[list[ipywidgets.Widget], list[ipywidgets.Widget]]:
-        w = ipywidgets
-        self.controls = {
-            "setting": w.Dropdown(options=[(s.label, name) for name, s in SETTINGS.items()], description="arithmetic"),
-            "rule": w.Dropdown(options=[(LABELS[rule], rule) for rule in RULES], description="rounding"),
-            "fraction_bits": w.IntSlider(min=st.BITS[0], max=st.BITS[1], description="fraction bits"),
-        }
-        self.boxes = {rule: w.Checkbox(description=LABELS[rule], indent=False) for rule in RULES}
-        self.figures = {
-            "errors": LiveFigure(st.errors_figure(self.results, state, self._note)),
-            "losses": LiveFigure(st.losses_figure(self.results, state)),
-        }
-        self.summary = line(st.summary(self.results, state), "lp-quiet", "lp-live")
-        setting, rule, fraction_bits = self.controls.values()
-        heads = [line(text, "lp-heading") for text in ("Stored runs", "Curves", "Look into")]
-        source = line(f"{len(self.results)} trainings, {self.provenance}.", "lp-quiet")
-        side = [heads[0], setting, heads[1], *self.boxes.values(), heads[2], rule, fraction_bits]
-        return side, [self.figures["errors"], self.summary, self.figures["losses"], source]
+    def _parts(self, state: TrainingState) -> dict[str, list[Any]]:
+        self.boxes = {rule: ipywidgets.Checkbox(description=LABELS[rule], indent=False) for rule in RULES}
+        return {"rules": list(self.boxes.values())}
 
     def _checked_rules(self) -> tuple[str, ...]:
         return tuple(rule for rule, box in self.boxes.items() if box.value)
 
-    def _update_options(self, state: st.TrainingState) -> None:
+    def _update_options(self, state: TrainingState) -> None:
+        super()._update_options(state)
         self.controls["fraction_bits"].max = SETTINGS[state.setting].fraction_bits[-1]
         for rule, box in self.boxes.items():
             box.value = rule in state.rules
 
-    def _draw(self, state: st.TrainingState) -> None:
-        set_text(self.summary, st.summary(self.results, state))
-        with single_redraw(), as_dicts():  # only what differs is sent: of the slider, the marks and a title
-            figures.update(self.figures["errors"], st.errors_figure(self.results, state, self._note))
-            figures.update(self.figures["losses"], st.losses_figure(self.results, state))
+    def _figures(self, state: TrainingState) -> dict[str, Any]:
+        errors = errors_figure(self.results, state, self._note)
+        return {"errors": errors, "losses": losses_figure(self.results, state)}
+
+    def _summary(self, state: TrainingState) -> str:
+        return summary(self.results, state)
+
+    def _main(self) -> list[ipywidgets.Widget]:
+        return [*super()._main(), line(f"{len(self.results)} trainings, {self.provenance}.", "lp-quiet")]

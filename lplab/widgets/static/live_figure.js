@@ -1,10 +1,15 @@
-// The browser's half of LiveFigure: plotly's own figure view, with four things changed.
+// The browser's half of LiveFigure: plotly's own figure view, with six things changed.
 //
 // 1. plotly's 5 MB module arrives once per page, gzipped, in a widget that all figures share (LiveFigure._bundle).
 // 2. The figure takes the width of whatever holds it, and follows when that changes.
 // 3. Its alt text becomes the label that a screen reader reads.
 // 4. It does not tell Python, after every change, all the defaults that plotly filled in: nobody asks for them, they cost
 //    as much as the change itself, and plotly's Python half stumbles over arrays in them.
+// 5. Its model does not write "_undefined_" into the figure's data. Python sends this sign for a trace that keeps what
+//    it has; the view understands it, the model took it for a value. A figure that was drawn once more, in a second
+//    output or after the page was loaded anew, then lacked a colour, a name, or all numbers of a trace.
+// 6. A view that is closed no longer listens to changes: it has no figure left, the change fails in it, and a view that
+//    was opened after it, as by running the cell again, does not hear of it.
 
 const page = (globalThis.__lplab ??= { plotly: new Map(), bundles: new WeakSet(), figures: new Map() });
 
@@ -26,6 +31,29 @@ function drawFrame(updates) {
     model?.set("_py2js_update", update); // as if it had come from Python by itself: plotly decodes it when it reads it
     model?.set("_py2js_update", null);
   }
+}
+
+const KEEPS = "_undefined_"; // what Python's plotly.serializers.Undefined becomes in a message
+
+/** Makes the sign in messages of Python what it stands for; to be called before plotly's model listens to them. */
+function readSigns(model) {
+  for (const [message, part] of [["_py2js_update", "style_data"], ["_py2js_restyle", "restyle_data"]]) {
+    model.on(`change:${message}`, () => {
+      for (const values of Object.values(model.get(message)?.[part] ?? {})) {
+        if (Array.isArray(values)) values.forEach((value, k) => value === KEEPS && (values[k] = undefined));
+      }
+    });
+  }
+}
+
+/** The model for plotly, and what plotly has begun to listen to since `heard` was last emptied, as [event, callback]. */
+function withListeners(model) {
+  const heard = [];
+  const on = (event, callback) => {
+    heard.push([event, callback]);
+    model.on(event, callback);
+  };
+  return { model: { ...model, on }, heard };
 }
 
 /** Plotly's module; one promise per plotly version, kept on the page. */
@@ -101,11 +129,22 @@ async function begin(context) {
   const { model } = context;
   const create = await plotlyModule(await sharedModel(model), model.get("_plotly_version"));
   const plotly = create();
-  const close = await plotly.initialize(context);
+  readSigns(model);
+  const { model: own, heard } = withListeners(model);
+  const close = await plotly.initialize({ ...context, model: own });
+  heard.length = 0; // the model's listeners stay
   page.figures.set(model.get("_key"), model);
   model.send({ begun: true }); // frames that came before found nobody: Python tells again
   return {
-    plotly,
+    /** Draws a view; returns the function that closes it. */
+    draw(view) {
+      const erase = plotly.render(view);
+      const listeners = heard.splice(0);
+      return async () => {
+        for (const [event, callback] of listeners) model.off(event, callback);
+        (await erase)?.();
+      };
+    },
     end() {
       page.figures.delete(model.get("_key"));
       close?.();
@@ -123,17 +162,17 @@ export default () => {
       return () => ready.then(({ end }) => end?.());
     },
     async render(context) {
-      const { plotly } = await ready;
+      const { draw } = await ready;
       const { model, el } = context;
       el.style.width = "100%";
       await whenWide(el);
       const unlabel = labelled(model, el);
-      const erase = await plotly.render(context);
+      const erase = draw(context);
       const unfollow = followWidth(el);
       return () => {
         unfollow();
         unlabel();
-        erase?.();
+        erase();
       };
     },
   };

@@ -50,6 +50,31 @@ def test_integers_with_a_step(format, step):
     assert_same(out, want)
 
 
+UNIFORM = [
+    F.get("int8"), F.get("int4"), F.get("q4.12"), F.FixedFormat(16, 2), F.FixedFormat(1, 17), F.IntFormat(19),
+    F.IntFormat(8, signed=False), F.IntFormat(4, signed=False, zero_point=5), F.IntFormat(8, zero_point=127),
+    F.IntFormat(8, zero_point=-128), F.IntFormat(1, signed=False), F.IntFormat(8, scale=2.0**-100),
+    F.IntFormat(8, scale=2.0**100), F.IntFormat(8, symmetric=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("format", UNIFORM, ids=lambda format: format.label)
+def test_even_spacing_between_two_bounds(format):
+    spec, rounding = format.rounding_spec, F.Rounding()
+    x = around(spec, rounding)
+    out = np.empty_like(x)
+    assert nearest_kernels.serves_uniform(spec, rounding)
+    nearest_kernels.uniform_kernel(spec, rounding)(x.ctypes.data, out.ctypes.data, x.size)
+    assert_same(out, array_kernels.quantize(np, x, spec, rounding))
+
+
+def test_grids_without_even_spacing_in_float32():
+    refused = [F.IntFormat(21), F.FixedFormat(1, 31), F.IntFormat(8, scale=0.1)]
+    refused += [F.get("e4m3fn"), F.get("fp32")]
+    assert not [format for format in refused if nearest_kernels.serves_uniform(format.rounding_spec, F.Rounding())]
+    assert not nearest_kernels.serves_uniform(F.get("int8").rounding_spec, F.Rounding("nearest_away"))
+
+
 @pytest.mark.parametrize("name", ["radix4_fp4_even", "radix4_fp4_odd"])
 @pytest.mark.parametrize("mode", ["nearest_away", "toward_zero"])
 def test_powers(name, mode):

@@ -11,15 +11,14 @@ from torch.nn import functional
 
 from lplab import models
 from lplab.training import recipes
+from lplab.training.emulation.checkpoint_state import load_quantizer_state, quantizer_state
 from lplab.training.emulation.conversion import (
     dequantize_model,
     emulation_of,
     float32,
-    kinds_of,
-    load_quantizer_state,
     quantize_model,
-    quantizer_state,
 )
+from lplab.training.emulation.layer_kinds import kinds_of
 from tests.training.emulation.foreign import FOREIGN
 
 DETERMINISTIC = [name for name in recipes.names() if name not in ("fixed16_2015", "luq_2022")]

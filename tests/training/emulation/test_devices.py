@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from lplab.formats.paths import kernel_selection
 from lplab.training import Trainer, recipes
 from lplab.training.emulation import prepared_rounding
 from lplab.training.emulation.rounders import rounder_of
@@ -40,7 +41,7 @@ def test_there_are_rules_to_compare():
 @pytest.mark.parametrize("device", ["elsewhere", pytest.param("cuda", marks=CUDA)])
 def test_rounding_gives_the_bits_of_the_cpu(rule, device, monkeypatch):
     """The way that tensors of other devices take is walked on the CPU, too: "elsewhere"."""
-    monkeypatch.setattr(prepared_rounding, "MIN_ELEMENTS_BEFORE_LOADING", 0)  # compiled loops from the first number on
+    monkeypatch.setattr(kernel_selection, "MIN_ELEMENTS_BEFORE_LOADING", 0)  # compiled loops from the first number on
     wanted = [rounder_of(rule)(x, 0, 4.0).values for x in numbers()]
     rounder_of.cache_clear()
     prepared_rounding.prepared.cache_clear()

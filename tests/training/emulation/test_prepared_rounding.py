@@ -6,7 +6,7 @@ import torch
 
 from lplab import formats
 from lplab.formats import IntFormat, Rounding
-from lplab.formats.paths import kernel_selection
+from lplab.formats.paths import grid_kernels, kernel_selection
 from lplab.quantizers import Quantizer, Sawb, two_phase
 from lplab.training.emulation import prepared_rounding
 from lplab.training.emulation.quantized_op import QuantizedOp
@@ -36,7 +36,7 @@ LAYOUTS = {
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(prepared_rounding, "MIN_ELEMENTS_BEFORE_LOADING", 0)
+    monkeypatch.setattr(kernel_selection, "MIN_ELEMENTS_BEFORE_LOADING", 0)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -62,11 +62,11 @@ def same_bits(one, other):
 
 def test_numbers_that_no_cache_holds(monkeypatch):
     x, format = (
-        torch.randn(3 * kernel_selection.PREFETCH_SIZE + 5, generator=torch.Generator().manual_seed(1)),
+        torch.randn(3 * grid_kernels.PREFETCH_SIZE + 5, generator=torch.Generator().manual_seed(1)),
         formats.get("dlfloat16"),
     )
     expected = format.quantize(x, "stochastic", seed=7)
-    monkeypatch.setattr(kernel_selection, "MIN_PREFETCH_SIZE", kernel_selection.PREFETCH_SIZE)
+    monkeypatch.setattr(grid_kernels, "MIN_PREFETCH_SIZE", grid_kernels.PREFETCH_SIZE)
     assert same_bits(prepared_rounding.Prepared(format, Rounding("stochastic"))(x, seed=7), expected)
 
 
@@ -89,7 +89,7 @@ def test_large_tensors_are_the_same_at_every_thread_count(name, rounding, thread
         got = prepared(x, seed=7)
     finally:
         torch.set_num_threads(before)
-    assert prepared._loop is not None
+    assert prepared.is_ready(0)
     assert same_bits(got, format.quantize(x, rounding, seed=7))
 
 

@@ -9,8 +9,9 @@ from torch.utils.checkpoint import checkpoint
 
 from lplab.arithmetic import Accumulator
 from lplab.formats import FloatFormat, Rounding
+from lplab.formats.paths import kernel_selection
 from lplab.training import dequantize_model, float32, quantize_model
-from lplab.training.emulation import interception, prepared_rounding
+from lplab.training.emulation import interception
 from lplab.training.emulation.conversion import emulation_of
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import Recipe
@@ -365,7 +366,7 @@ class Layers(nn.Module):
 @pytest.mark.parametrize("recipe", ["hfp8_2019", "int4_fp4_2020", "pact_sawb_2019", "luq_2022"])
 def test_a_traced_model_rounds_what_it_is_given_also_after_warm_up(recipe, monkeypatch):
     for elements in (0, 10**9):  # compiled loops from the first number on, and none
-        monkeypatch.setattr(prepared_rounding, "MIN_ELEMENTS_BEFORE_LOADING", elements)
+        monkeypatch.setattr(kernel_selection, "MIN_ELEMENTS_BEFORE_LOADING", elements)
         model = quantize_model(Layers(), recipe, first=None, last=None).eval()
         model(X)
         with torch.no_grad():

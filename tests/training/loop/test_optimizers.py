@@ -138,6 +138,25 @@ def test_state_goes_into_checkpoints_and_back(kind):
     assert torch.equal(model.weight, other.weight) and torch.equal(model.bias, other.bias)
 
 
+def test_make_optimizer_takes_the_name_of_a_recipe():
+    weights = []
+    for recipe in ("fp8_2018", recipes.get("fp8_2018")):
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        optimizer = make_optimizer(model, recipe, lr=0.1)
+        assert optimizer.update == recipes.get("fp8_2018").update
+        model(torch.ones(3)).sum().backward()
+        optimizer.step()
+        weights.append(model.weight.detach())
+    assert torch.equal(*weights)
+    with pytest.raises(ValueError, match="unknown recipe 'fp8_2019'; closest: hfp8_2019, fp8_2018"):
+        make_optimizer(nn.Linear(1, 1), "fp8_2019")
+    with pytest.raises(TypeError, match="recipe must be a Recipe, the name of one or None, got 8"):
+        make_optimizer(nn.Linear(1, 1), 8)
+    with pytest.raises(ValueError, match="not quantized; call quantize_model"):
+        make_optimizer(nn.Linear(1, 1))
+
+
 def test_make_optimizer_rounds_stored_weights_and_keeps_clips_apart():
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2))
     make_optimizer(model, recipes.get("fp8_2018"))

@@ -1,6 +1,7 @@
 """``lplab train`` as a user types it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -50,6 +51,22 @@ def test_switches_and_recording(tmp_path, capsys):
     assert recorder.series("layers.1", "weight")["step"].tolist() == [0, 10]
 
 
+def test_the_report_says_what_was_rounded(capsys):
+    words = ["--recipe", "int4_fp4_2020", "--set", "phases=single", "--model", "mlp", "--steps", "3", "--report"]
+    assert train(*words) == 0
+    lines = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    assert lines[0].startswith("int4_fp4_2020: ") and lines[0].endswith(" tensors are rounded")
+    weights = [line for line in lines if "SAWB 15 levels" in line]
+    assert weights and sum("radix4_fp4_even" in line for line in lines) == len(weights)
+    assert train(*words, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["report"]
+    assert {row["product"] for row in rows} == {"forward", "dx", "dw"}
+    assert {row["format"] for row in rows if row["layer"] == "layers.1" and row["role"] == "weight"} == {
+        "SAWB 15 levels"
+    }
+    assert all(bool(row["because"]) == (row["format"] == "float32") for row in rows)
+
+
 def test_divergence_ends_with_code_1_and_a_diagnosis(capsys):
     assert train("--recipe", "hfp8_2019", "--model", "mlp", "--steps", "40", "--lr", "1e4") == 1
     assert "step " in (output := capsys.readouterr().out) and "layers." in output
@@ -57,6 +74,8 @@ def test_divergence_ends_with_code_1_and_a_diagnosis(capsys):
 
 @pytest.mark.parametrize(("words", "message"), [
     (["--recipe", "hfp9"], "unknown recipe 'hfp9'; closest: hfp8_2019"),
+    (["--recipe", ""], "unknown recipe ''"),
+    (["--recipe", "luq_2022", "--set", "bits=4", "--set", "bits=3"], "--set gives bits twice: 4 and 3"),
     (["--model", "transfomer"], "closest: transformer"),
     (["--steps", "0"], "--steps must be at least 1"),
     (["--model", "mlp", "--set", "bits"], "--set takes SWITCH=VALUE"),
@@ -68,6 +87,7 @@ def test_divergence_ends_with_code_1_and_a_diagnosis(capsys):
     (["--model", "mlp", "--resume", "no.pt"], "there is no file no.pt"),
     (["--model", "mlp", "--save", "/no/such/folder/x.pt"], "there is no folder"),
     (["--model", "mlp", "--save", "."], ". is a folder; name a file in it"),
+    (["--model", "mlp", "--learners", "2", "--report"], "--report is about a recipe, and several learners train in"),
     (["--model", "mlp", "--record", "."], ". is a folder; name a file in it"),
 ])  # fmt: skip
 def test_bad_input_gets_one_line_and_code_2(words, message, capsys):
@@ -75,6 +95,18 @@ def test_bad_input_gets_one_line_and_code_2(words, message, capsys):
         train(*words)
     output = capsys.readouterr()
     assert stop.value.code == 2 and message in output.err and output.err.count("\n") == 1 and output.out == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows calls such a file missing")
+@pytest.mark.parametrize("words", [
+    ["--save", "x" * 300], ["--record", "x" * 300], ["--save", "x" * 251],  # until it is whole, one ends in .part
+    ["--save", "x" * 300 + "/run.pt"], ["--resume", "x" * 300],
+])  # fmt: skip
+def test_a_name_that_no_file_can_have_is_refused_before_the_training(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        train("--model", "mlp", "--steps", "1000000000", *words)
+    output = capsys.readouterr()
+    assert stop.value.code == 2 and "xxx" in output.err and output.err.count("\n") == 1 and output.out == ""
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path, capsys):

@@ -6,8 +6,8 @@ import pytest
 from lplab.hardware import footprint
 from lplab.hardware.footprint import Job, runs
 from lplab.widgets import BillExplorer, EdgeExplorer
-from lplab.widgets.explorers import bill_state as bs
-from lplab.widgets.explorers import edge_state as es
+from lplab.widgets.explorers import bill_explorer as bs
+from lplab.widgets.explorers import edge_explorer as es
 
 
 @pytest.fixture(scope="module")

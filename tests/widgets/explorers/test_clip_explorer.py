@@ -9,7 +9,7 @@ from lplab import claims, datasets
 from lplab.quantizers import Sawb, pact_forward, sawb_clip
 from lplab.quantizers.sawb import on_levels
 from lplab.widgets import ClipExplorer, live_clips
-from lplab.widgets.explorers import clip_state as cs
+from lplab.widgets.explorers import clip_explorer as cs
 from lplab.widgets.live import clip_training
 
 ACTIVATIONS = "resnet/step200/layer3.conv2/activation"

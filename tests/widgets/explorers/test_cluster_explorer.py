@@ -7,16 +7,16 @@ import pytest
 
 from lplab.hardware import Cluster, simulate
 from lplab.widgets import ClusterExplorer
-from lplab.widgets.explorers.cluster_state import (
+from lplab.widgets.explorers.cluster_explorer import (
     DEVICES,
     PRESETS,
     PUBLISHED,
     ClusterState,
     efficiencies,
     figures_by_name,
-    preset_of,
     summary,
 )
+from lplab.widgets.fields import preset_of
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +66,10 @@ def test_a_shared_update_is_a_checkbox(explorer):
 def test_presets_move_the_controls_and_are_recognized(explorer, preset):
     explorer.reset()
     explorer.preset.value = preset
-    assert preset_of(explorer.position) == preset and explorer.controls["chip"].value == PRESETS[preset]["chip"]
+    assert preset_of(explorer.position, PRESETS) == preset == explorer.preset.value
+    assert explorer.controls["chip"].value == PRESETS[preset]["chip"]
     explorer.controls["batch"].value = 8
-    assert explorer.preset.value == "(none)" or preset_of(explorer.position) == explorer.preset.value
+    assert explorer.preset.value == "(none)" or preset_of(explorer.position, PRESETS) == explorer.preset.value
     explorer.reset()
 
 

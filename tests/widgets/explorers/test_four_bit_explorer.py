@@ -7,7 +7,7 @@ from lplab.datasets import captured
 from lplab.quantizers import grid_effect
 from lplab.quantizers.gradscale import first_scale
 from lplab.widgets import FourBitExplorer
-from lplab.widgets.explorers import four_bit_state as fb
+from lplab.widgets.explorers import four_bit_explorer as fb
 
 
 @pytest.fixture(scope="module")

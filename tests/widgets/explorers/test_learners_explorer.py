@@ -5,7 +5,7 @@ import pytest
 
 from lplab.recordings import BETAS, CHUNKS, LEARNERS, Setting, many_learners
 from lplab.widgets import LearnersExplorer
-from lplab.widgets.explorers.learners_state import PRESETS, RATE_NAMES, LearnersState, summary
+from lplab.widgets.explorers.learners_explorer import PRESETS, RATE_NAMES, LearnersState, summary
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from lplab import datasets, figures
 from lplab import formats as F
 from lplab.datasets import captured
 from lplab.widgets import PlaneExplorer
-from lplab.widgets.explorers import plane_state as ps
+from lplab.widgets.explorers import plane_explorer as ps
 
 
 @pytest.fixture(scope="module")

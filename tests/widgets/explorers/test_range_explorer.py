@@ -9,8 +9,7 @@ from lplab.figures.window import window
 from lplab.recordings.magnitudes import Recording, recorded
 from lplab.training import Recorder, tasks
 from lplab.widgets import RangeExplorer
-from lplab.widgets.explorers import range_state as rs
-from lplab.widgets.explorers.range_explorer import OWN
+from lplab.widgets.explorers import range_explorer as rs
 
 
 def title(explorer, figure="histogram"):
@@ -102,11 +101,11 @@ def test_a_recorder_a_recording_and_a_path_are_shown(recorder, tmp_path):
     path = Recording.of(recorder).save(tmp_path / "mine.npz")
     for given in (recorder, Recording.of(recorder), path, str(path)):
         explorer = RangeExplorer(given)
-        assert explorer.controls["recording"].value == OWN and explorer.position.layer == rs.ALL
+        assert explorer.controls["recording"].value == rs.OWN and explorer.position.layer == rs.ALL
         assert explorer.position.step == 8 and "output gradients" in explorer.summary.value
     explorer.set(recording="Transformer")
     explorer.reset()
-    assert explorer.controls["recording"].value == OWN
+    assert explorer.controls["recording"].value == rs.OWN
 
 
 def test_a_file_is_loaded_by_its_name_and_what_is_wrong_is_said(recorder, tmp_path):
@@ -114,7 +113,7 @@ def test_a_file_is_loaded_by_its_name_and_what_is_wrong_is_said(recorder, tmp_pa
     explorer.path.value = str(tmp_path / "gone.npz")
     assert "there is no file gone.npz" in explorer.message.value and explorer.position == explorer._start
     explorer.path.value = str(recorder.save(tmp_path / "mine.npz"))
-    assert explorer.message.value == "" and explorer.controls["recording"].value == OWN
+    assert explorer.message.value == "" and explorer.controls["recording"].value == rs.OWN
     (tmp_path / "bad.npz").write_text("x")
     explorer.path.value = str(tmp_path / "bad.npz")
     assert "bad.npz is no recording" in explorer.message.value and explorer.error_line.value == ""
@@ -147,6 +146,6 @@ def test_values_that_are_not_allowed_are_refused(wrong, message):
 
 
 def test_a_layer_without_this_role_gives_way_to_all():
-    state = rs.make_consistent(rs.RangeState(), role="weight")
+    state = rs.RangeState().changed(role="weight")
     assert state.layer == rs.ALL and state.step == 1000
-    assert rs.make_consistent(state, recording=recorded("digits_resnet")).step == 400
+    assert state.changed(recording=recorded("digits_resnet")).step == 400

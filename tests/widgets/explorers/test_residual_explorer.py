@@ -7,7 +7,7 @@ import pytest
 from lplab.compression import AdaComp, TopK
 from lplab.recordings.adacomp import adacomp_recording
 from lplab.widgets import ResidualExplorer, live_adacomp
-from lplab.widgets.explorers import residual_state as rs
+from lplab.widgets.explorers import residual_explorer as rs
 
 
 @pytest.fixture(scope="module")

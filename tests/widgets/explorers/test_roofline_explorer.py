@@ -6,7 +6,7 @@ import pytest
 
 from lplab.hardware import compute
 from lplab.widgets import RooflineExplorer
-from lplab.widgets.explorers import roofline_state as rs
+from lplab.widgets.explorers import roofline_explorer as rs
 
 
 @pytest.fixture(scope="module")

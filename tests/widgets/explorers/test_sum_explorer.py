@@ -6,7 +6,7 @@ import pytest
 from lplab import arithmetic
 from lplab.claims.papers.wang_2018 import numbers
 from lplab.widgets import SumExplorer
-from lplab.widgets.explorers.sum_state import PRESETS, SumState, summary
+from lplab.widgets.explorers.sum_explorer import PRESETS, SumState, summary
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from lplab import claims, training
 from lplab.claims.papers.gupta_2015 import GUPTA_2015, RULES, SETTINGS
 from lplab.widgets import TrainingExplorer
-from lplab.widgets.explorers.training_state import TrainingState, summary
+from lplab.widgets.explorers.training_explorer import TrainingState, summary
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,151 @@
+"""A rule of a recipe as QuantizeLinear and DequantizeLinear.
+
+A tensor known at export is stored as codes. A scale that follows an activation (``Amax``) is computed in the graph.
+
+This module needs PyTorch and onnx.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from onnx import TensorProto
+from torch import Tensor
+
+from lplab.formats import IntFormat, Rounding
+from lplab.quantizers import Amax
+from lplab.quantizers.quantizer import saturating
+from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE, symmetric_max
+from lplab.training.emulation.rounders import rounder_of
+from lplab.training.onnx_export.graph import OnnxGraph, Value
+from lplab.training.onnx_export.onnx_types import OnnxType, exportable, onnx_type
+from lplab.training.recipe.quant_spec import QuantSpec
+from lplab.training.recipe.recipe import LayerRules
+
+
+def rounded(graph: OnnxGraph, value: Value, rules: LayerRules, role: str) -> Value:
+    """The value, rounded by the rule of its role; the value itself where nothing is rounded.
+
+    Args:
+        graph: gets the nodes.
+        value: a tensor known at export or the name of a value.
+        rules: of the layer.
+        role: "weight", "activation" or "output".
+
+    Raises:
+        ExportError: the rule has no ONNX form.
+    """
+    rule = getattr(rules, role)
+    if rule.is_identity:
+        return value
+    graph.roundings[graph.module, role] += 1
+    kind = _checked_type(graph, rule, role)
+    graph.opset = max(graph.opset, kind.opset)
+    if isinstance(value, Tensor):
+        return _stored_codes(graph, value, rule, kind)
+    if rule.rounding != Rounding():
+        mode = rule.rounding.mode
+        raise graph.refuse(f"QuantizeLinear rounds to nearest even; the {role} is rounded by {mode!r}")
+    if (value, rule) not in graph.dequantized:  # layers with the same input share its rounding
+        graph.dequantized[value, rule] = _in_the_graph(graph, value, rule, kind, role), None
+    return graph.dequantized[value, rule][0]
+
+
+def _checked_type(graph: OnnxGraph, rule: QuantSpec, role: str) -> OnnxType:
+    """The ONNX type of a rule, which must have one."""
+    kind = None if rule.quantizer is not None or rule.learned or rule.per_layer else onnx_type(rule.format)
+    if kind is None:
+        raise graph.refuse(
+            f"the {role} is rounded to {rule.label}, which has no ONNX type; these have one: {', '.join(exportable())}"
+        )
+    if rule.rounding.is_stochastic:
+        raise graph.refuse(f"the {role} is rounded at random, which no ONNX file can repeat")
+    if rule.scaling is not None and not _is_power_of_two(kind.scale):
+        raise graph.refuse(f"the {role} has a scale of {rule.scaling!r} on top of that of {rule.format.label}")
+    return kind
+
+
+def _is_power_of_two(scale: float) -> bool:
+    return bool(np.frexp(scale)[0] == 0.5)
+
+
+# ---- tensors known at export -----------------------------------------------------------------------------------------
+
+
+def _stored_codes(graph: OnnxGraph, x: Tensor, rule: QuantSpec, kind: OnnxType) -> str:
+    """The codes of a tensor, stored once for each rule, and a node that makes them numbers."""
+    key = (x.data_ptr(), x.shape, x.stride(), rule)
+    if key in graph.dequantized:
+        return graph.dequantized[key][0]
+    x = x.detach().cpu()
+    with torch.no_grad():
+        values, scale, _ = rounder_of(rule)(x, 0, 1.0)
+    axis = None if rule.scaling is None or rule.axis is None else rule.axis % x.ndim
+    scales = torch.as_tensor(scale, dtype=torch.float32)
+    along_axis = scales if axis is None else scales.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+    format = saturating(rule.format) if rule.scaling is not None else rule.format
+    codes = np.asarray(format.encode((x / along_axis).numpy(), rule.rounding))
+    whole = scales * kind.scale
+    units = format.decode(codes) / kind.scale
+    units = torch.as_tensor(np.rint(units) if "INT" in kind.name else units, dtype=torch.float32)
+    if not torch.equal(units * (along_axis * kind.scale), values):
+        raise graph.refuse("the stored codes are not those of the rounded tensor; is it finite?")
+    name = graph.store_proto(_proto(codes, kind), f"codes_{len(graph.stored)}")
+    attributes = {} if axis is None else {"axis": axis}
+    result = graph.add("DequantizeLinear", name, whole, _zero_point(graph, kind, tuple(whole.shape)), **attributes)
+    graph.dequantized[key] = result, x  # the tensor is kept, so that no other one gets its address
+    return result
+
+
+def _proto(codes: np.ndarray, kind: OnnxType) -> Any:
+    """Codes as an ``onnx.TensorProto``; below 8 bits several share a byte, the first in the low bits."""
+    bits, flat = kind.bits, codes.reshape(-1) & (1 << kind.bits) - 1
+    if bits < 8:
+        count = 8 // bits
+        flat = np.append(flat, np.zeros(-len(flat) % count, np.uint8)).reshape(-1, count)
+        flat = np.bitwise_or.reduce(flat.astype(np.uint8) << np.arange(0, 8, bits, dtype=np.uint8), axis=1)
+    data = flat.astype(f"<u{max(bits, 8) // 8}").tobytes()
+    return TensorProto(data_type=TensorProto.DataType.Value(kind.name), dims=codes.shape, raw_data=data)
+
+
+def _zero_point(graph: OnnxGraph, kind: OnnxType, shape: tuple[int, ...]) -> str:
+    """The zero point, which also says the type; of a float it is the number 0."""
+    return graph.store_proto(_proto(np.full(shape, kind.zero_point), kind), f"zero_{len(graph.stored)}")
+
+
+# ---- tensors computed in the graph -----------------------------------------------------------------------------------
+
+
+def _in_the_graph(graph: OnnxGraph, x: str, rule: QuantSpec, kind: OnnxType, role: str) -> str:
+    format = rule.format
+    if rule.scaling is None:
+        scale: Value = np.float32(kind.scale)
+        if isinstance(format, IntFormat) and format.symmetric:  # ONNX would use the most negative integer too
+            x = limited(graph, x, format.lowest, format.max)
+    else:
+        if rule.scaling != Amax():
+            raise graph.refuse(f"the scale of the {role} is {rule.scaling!r}; in the graph only Amax() is computed")
+        if rule.axis is not None:
+            raise graph.refuse(f"the {role} has a scale for each index of axis {rule.axis}; a weight may have")
+        scale = _amax_scale(graph, x, symmetric_max(saturating(format)))
+        scale = scale if kind.scale == 1 else graph.add("Mul", scale, np.float32(kind.scale))
+    graph.has_relu &= kind.name in ("INT8", "UINT8")
+    saturate = int(kind.saturate or rule.scaling is not None)
+    zero = _zero_point(graph, kind, ())
+    codes = graph.add("QuantizeLinear", x, scale, zero, saturate=saturate)
+    return graph.add("DequantizeLinear", codes, scale, zero)
+
+
+def limited(graph: OnnxGraph, x: str, low: float | None, high: float | None) -> str:
+    """The value within limits. It is no Clip, which onnxruntime (1.32) cannot read before an 8-bit float."""
+    x = x if low is None else graph.add("Max", x, float(low))
+    return x if high is None else graph.add("Min", x, float(high))
+
+
+def _amax_scale(graph: OnnxGraph, x: str, largest: float) -> str:
+    """The largest magnitude divided by the largest value, within the limits of scales; 1 for a tensor of zeros."""
+    amax = graph.add("ReduceMax", graph.add("Abs", x), keepdims=0)
+    scale = limited(graph, graph.add("Div", amax, np.float32(largest)), MIN_SCALE, MAX_SCALE)
+    return graph.add("Where", graph.add("Greater", amax, np.float32(0)), scale, np.float32(1))

@@ -1,0 +1,105 @@
+"""The steps of an LSTM in one node of the graph compute the bits of the steps one by one."""
+
+import pytest
+import torch
+from torch import nn
+
+from lplab.training import quantize_model
+from lplab.training.emulation.conversion import emulation_of
+
+RECIPES = ("hfp8_2019", "int4_fp4_2020", "luq_2022", "fp8_2018")
+
+
+def make(recipe, **options):
+    torch.manual_seed(0)
+    return quantize_model(nn.LSTM(4, 5, **options), recipe, first=None, last=None)
+
+
+def one_by_one(model):
+    """A watcher has to see each tensor, so that the steps are computed one by one."""
+    emulation_of(model).watch = lambda *_: None
+    return model
+
+
+def uses_one_node(y):
+    nodes, seen = [y.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            nodes += [following for following, _ in node.next_functions]
+    return any("LstmSequence" in node.name() for node in seen)
+
+
+def results(model, x, states, loss_of, steps=3):
+    """Losses, gradients, counts of random bits and gradient scales of some steps."""
+    found = []
+    for number in range(steps):
+        leaves = [tensor.clone().requires_grad_() for tensor in (x, *states)]
+        y, (h, c) = model(leaves[0], tuple(leaves[1:]) or None)
+        assert uses_one_node(y) == (emulation_of(model).watch is None)
+        model.zero_grad()
+        loss = 2.0 ** (3 * number) * loss_of(y, h, c)  # gradient scales have to follow
+        loss.backward()
+        gradients = [tensor.grad for tensor in (*model.parameters(), *leaves)]
+        found.append((loss.detach(), *(gradient for gradient in gradients if gradient is not None)))
+    ops = emulation_of(model).ops
+    return found, {name: op.state_dict() for name, op in ops.items()}
+
+
+LOSSES = {
+    "all": lambda y, h, c: y.square().sum() + (h * c).sum(),
+    "outputs": lambda y, h, c: y.square().sum(),
+    "the last h": lambda y, h, c: h.square().sum(),
+    "the last c": lambda y, h, c: c.square().sum(),
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(("options", "loss", "with_states"), [
+    ({}, "all", True),
+    ({"num_layers": 2, "bidirectional": True}, "all", False),
+    ({"batch_first": True}, "outputs", False),
+    ({"bias": False}, "the last h", True),
+    ({"num_layers": 2}, "the last c", False),
+])  # fmt: skip
+def test_one_node_computes_the_bits_of_the_steps(recipe, options, loss, with_states):
+    torch.manual_seed(1)
+    x, count = torch.randn(6, 3, 4), 2 if with_states else 0
+    states = [torch.randn(1, 6 if options.get("batch_first") else 3, 5) for _ in range(count)]
+    together, one = make(recipe, **options), one_by_one(make(recipe, **options))
+    (a, state_a), (b, state_b) = (results(model, x, states, LOSSES[loss]) for model in (together, one))
+    for step_a, step_b in zip(a, b, strict=True):
+        assert len(step_a) == len(step_b)
+        assert all(torch.equal(p, q) for p, q in zip(step_a, step_b, strict=True))
+    assert state_a == state_b
+    if recipe == "int4_fp4_2020":
+        assert any(state["scale"]["scale"] != 64.0 for state in state_a.values())
+
+
+def test_weights_that_are_frozen_and_sums_of_an_accumulator_give_the_same_bits():
+    from lplab.training import recipes
+
+    recipe = recipes.get("fp8_2018", accumulator="chunked")
+    together, one = make(recipe), one_by_one(make(recipe))
+    for model in (together, one):
+        model.weight_hh_l0.requires_grad_(False)
+    x = torch.randn(4, 2, 4)
+    (a, state_a), (b, state_b) = (results(model, x, [], LOSSES["all"], steps=1) for model in (together, one))
+    assert all(torch.equal(p, q) for p, q in zip(a[0], b[0], strict=True)) and state_a == state_b
+
+
+def test_sequences_of_unequal_length_are_stepped_one_by_one():
+    model, x = make("hfp8_2019"), torch.randn(6, 3, 4)
+    lengths = nn.utils.rnn.pack_padded_sequence(x, [6, 4, 1])
+    assert not uses_one_node(model(lengths)[0].data)
+    assert uses_one_node(model(nn.utils.rnn.pack_padded_sequence(x, [6, 6, 6]))[0].data)
+
+
+def test_outputs_may_be_changed_in_place():
+    model, x = make("hfp8_2019"), torch.randn(6, 3, 4)
+    y, (h, c) = model(x)
+    expected = torch.autograd.grad((2 * y).sum(), model.weight_hh_l0)[0]
+    y, (h, c) = model(x)
+    h.zero_(), c.zero_()
+    assert torch.equal(torch.autograd.grad(y.mul_(2).sum(), model.weight_hh_l0)[0], expected)
