@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from lplab.training.emulation.model_state import Emulation, ModuleCall
 from lplab.training.emulation.op_handlers import HANDLERS, multi_head_attention
 from lplab.training.emulation.quantized_op import NOT_COMPILED
-from lplab.training.emulation.recomputation import draws_of
+from lplab.training.emulation.recomputation import draws_of, may_be_new
 from lplab.training.emulation.traced_rounding import is_tracing
 from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
 
@@ -62,7 +62,7 @@ class QuantizationMode(TorchFunctionMode):
         if handler is None or not self.emulation.enabled or self.is_left_behind():
             return func(*args, **(kwargs or {}))
         emulation = self.emulation
-        emulation.thread.draws = draws_of(emulation, sys._getframe(1))
+        emulation.thread.draws = draws_of(emulation, sys._getframe(1) if may_be_new() else None)
         watch = emulation.thread.product_watch
         if watch is None:
             return handler(emulation, func, args, kwargs or {})
@@ -122,7 +122,7 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
     thread = emulation.thread
     if thread.modes and thread.modes[-1].is_left_behind():
         _reset_after_interrupt(emulation)
-    frame = module_call(sys._getframe(2))
+    frame = module_call(sys._getframe(2)) if may_be_new() else None
     draws = draws_of(emulation, frame and frame.f_back)
     if not thread.calls:
         if not emulation.is_identity:

@@ -47,7 +47,7 @@ class ModuleCall:
         name, module: the module.
         counts: products computed in this call so far, by kind.
         draws: where random bits come from if the call is inside an activation checkpoint.
-        frame: of the call; None in a recomputation.
+        frame: of the call, where checkpoints are looked for; else None.
     """
 
     name: str

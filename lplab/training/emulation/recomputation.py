@@ -17,6 +17,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
+import torch
 from torch.utils import checkpoint
 
 from lplab.training.emulation.model_state import Emulation
@@ -60,12 +61,23 @@ class Recomputation:
             emulation.enabled = enabled
 
 
+_AGAIN = Recomputation.__call__.__code__
+
+
+def may_be_new() -> bool:
+    """Whether a checkpoint may have begun. Without a look at the stack: this is asked in each call of a layer.
+
+    Reentrant checkpoints switch gradients off, the others set hooks for the tensors that are saved.
+    """
+    return not torch.is_grad_enabled() or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+
+
 def draws_of(emulation: Emulation, frame: FrameType | None) -> Draws | None:
     """Where the random bits of a quantized function come from; None where they are drawn and not needed again.
 
     Args:
         emulation: of the model.
-        frame: from here to the module call around it, checkpoints are looked for.
+        frame: from here to the module call around it, checkpoints are looked for; None where there can be none.
     """
     thread = emulation.thread
     call = thread.calls[-1] if thread.calls else None
@@ -76,7 +88,7 @@ def draws_of(emulation: Emulation, frame: FrameType | None) -> Draws | None:
             draws = _recorded(draws, frame.f_locals["ctx"], "run_function", emulation)
         elif code is _WITHOUT_REENTRANT and (running := frame.f_locals.get("gen")) is not None:
             draws = _recorded(draws, running.gi_frame.f_locals["new_frame"], "recompute_fn", emulation)
-        elif code is Recomputation.__call__.__code__:
+        elif code is _AGAIN:
             break
         frame = frame.f_back
     return draws
@@ -91,4 +103,6 @@ def _recorded(draws: Draws | None, owner: Any, attribute: str, emulation: Emulat
         known = Recomputation(getattr(owner, attribute), emulation)
         setattr(owner, attribute, known)
     draws = draws or Draws()
+    if any(record is known.seeds for record in draws.records):
+        return draws  # found by a call further out
     return Draws((*draws.records, known.seeds), draws.again)

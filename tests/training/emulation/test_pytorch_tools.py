@@ -11,6 +11,7 @@ from lplab.arithmetic import Accumulator
 from lplab.formats import FloatFormat, Rounding
 from lplab.formats.paths import kernel_selection
 from lplab.training import dequantize_model, float32, quantize_model
+from lplab.training.emulation import interception
 from lplab.training.emulation.conversion import emulation_of
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import Recipe
@@ -117,6 +118,14 @@ def test_a_part_that_ran_in_float32_is_recomputed_in_float32():
         loss.backward()
         gradients.append(model.heads.query.weight.grad)
     assert all(torch.allclose(gradients[0], each, rtol=1e-5) for each in gradients)
+
+
+def test_an_ordinary_step_does_not_look_for_checkpoints(monkeypatch):
+    monkeypatch.setattr(interception, "module_call", None)  # would be called to look
+    model = quantize_model(Net(), ALL_RANDOM)
+    model(torch.ones(2, 4, 5)).sum().backward()
+    with pytest.raises(TypeError), torch.no_grad():
+        model(torch.ones(2, 4, 5))
 
 
 def test_a_recomputation_on_another_path_is_refused():
