@@ -99,6 +99,7 @@ def test_a_second_view_shows_the_same(notebook):
 
 
 def test_what_a_change_does_not_name_stays(notebook):
+    notebook.python("pair.data[0].update(name='sine') and None")  # another test of this file may have changed it
     notebook.python(
         'exec("with pair.batch_update():\\n'
         "    pair.data[0].y = np.sin(2 * x); pair.data[1].name = 'its other half'; pair.layout.xaxis.title = 'time'\")"

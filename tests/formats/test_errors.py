@@ -87,7 +87,7 @@ def test_nan_without_a_code(name):
         ("e4m3nf", "e4m3fn"),
         ("E4M3FN", "e4m3fn"),
         ("mxfp5", "mxfp4"),
-        ("bfloat16", "bf16"),
+        ("bf61", "bf16"),
         ("posit81", "posit8_1"),
         ("int9", "int8"),
     ],
@@ -201,3 +201,10 @@ def test_formats_are_values(name):
     with pytest.raises(dataclasses.FrozenInstanceError):
         fmt.name = "other"
     assert fmt.label and str(fmt) and fmt.describe()["name"] == fmt.label == name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "float8_e5m2fnuz"])
+def test_formats_answer_to_the_names_of_pytorch(dtype):
+    torch = pytest.importorskip("torch")
+    info = torch.finfo(getattr(torch, dtype))
+    assert (F.get(dtype).bits, F.get(dtype).max) == (info.bits, info.max)
