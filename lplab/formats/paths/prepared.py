@@ -7,8 +7,9 @@ the compiled loops off. ``Format.quantize`` and the emulation of training use th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -27,7 +28,32 @@ SCRATCH_SIZE = 2**13  # elements of a scratch copy
 MAX_PREPARED = 256  # roundings that a format remembers
 
 
-class PreparedRounding:
+LoopType = TypeVar("LoopType")
+
+
+class LoadedWhenItPays(Generic[LoopType]):
+    """The compiled loop of a rounding, which is loaded once enough numbers were rounded.
+
+    Args:
+        choice: the key under which numbers are counted, and what loads the loop; None where there is no loop.
+    """
+
+    def __init__(self, choice: tuple[Hashable, Callable[[], LoopType | None]] | None) -> None:
+        self._choice = choice
+        self._loop: LoopType | None = None
+
+    def loop_for(self, count: int) -> LoopType | None:
+        """The compiled loop; None where there is none, or where it is not worth loading for ``count`` more elements."""
+        if self._choice is None or not kernel_selection.available():
+            return None
+        if self._loop is None:
+            key, load = self._choice
+            if kernel_selection.loading_pays_off(key, count):
+                self._loop = load()
+        return self._loop
+
+
+class PreparedRounding(LoadedWhenItPays[Loop]):
     """How float32 or float64 numbers are rounded to a grid or a table, ready for any number of arrays.
 
     Get one from :func:`prepare`. It may be used from several threads.
@@ -50,18 +76,7 @@ class PreparedRounding:
         self.spec, self.rounding, self.dtype = spec, rounding, np.dtype(real)
         self.scale = spec.step if isinstance(spec, Grid) else 1.0
         self.is_stochastic = rounding.is_stochastic
-        self._choice = kernel_selection.choose_loop(spec, rounding, real, scaled)
-        self._loop: Loop | None = None
-
-    def loop_for(self, count: int) -> Loop | None:
-        """The compiled loop; None where there is none, or where it is not worth loading for ``count`` more elements."""
-        if self._choice is None or not kernel_selection.available():
-            return None
-        if self._loop is None:
-            key, load = self._choice
-            if kernel_selection.loading_pays_off(key, count):
-                self._loop = load()
-        return self._loop
+        super().__init__(kernel_selection.choose_loop(spec, rounding, real, scaled))
 
     def __call__(self, x: np.ndarray, out: np.ndarray, seed: int = 0) -> None:
         """Round a contiguous array into another of the same shape and type; they share all memory or none.
@@ -118,7 +133,7 @@ class PreparedRounding:
                 out[part] = array_kernels.quantize(np, x[part], self.spec, self.rounding, draws)
 
 
-class PreparedBlocks:
+class PreparedBlocks(LoadedWhenItPays[BlockKernel]):
     """How rows of float32 or float64 numbers are rounded block by block, ready for any number of arrays.
 
     Get one from :func:`prepare`. It may be used from several threads.
@@ -136,18 +151,7 @@ class PreparedBlocks:
     def __init__(self, spec: BlockSpec, rounding: Rounding, real: str) -> None:
         self.spec, self.rounding, self.dtype = spec, rounding, np.dtype(real)
         self.block_size = spec.size
-        self._choice = kernel_selection.choose_block_loop(spec, rounding, real)
-        self._loop: BlockKernel | None = None
-
-    def loop_for(self, count: int) -> BlockKernel | None:
-        """The compiled loops, as :meth:`PreparedRounding.loop_for`."""
-        if self._choice is None or not kernel_selection.available():
-            return None
-        if self._loop is None:
-            key, load = self._choice
-            if kernel_selection.loading_pays_off(key, count):
-                self._loop = load()
-        return self._loop
+        super().__init__(kernel_selection.choose_block_loop(spec, rounding, real))
 
     def __call__(self, x: np.ndarray, out: np.ndarray, seed: int = 0) -> None:
         """Round a contiguous array of at least one dimension into another; blocks lie along the last axis.

@@ -18,7 +18,7 @@ from torch import nn
 from lplab.checks import check_int
 from lplab.training.emulation.checkpoint_state import add_state_hooks, remove_state_hooks
 from lplab.training.emulation.interception import ForwardHook, PreForwardHook
-from lplab.training.emulation.layer_kinds import kinds_of, with_tensor_kinds
+from lplab.training.emulation.layer_kinds import is_called, kinds_of, with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation, disable_quantization
 from lplab.training.emulation.pact import ALPHA
 from lplab.training.recipe import recipes
@@ -116,8 +116,7 @@ def quantize_model(
         module.register_forward_pre_hook(PreForwardHook(emulation, name), prepend=True)
         module.register_forward_hook(ForwardHook(emulation), always_call=True)
         add_state_hooks(emulation, name, module)
-        is_called = not isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear)
-        if (name in kinds and is_called) or module is model:
+        if (name in kinds and is_called(module)) or module is model:
             module.__dict__["extra_repr"] = QuantizedRepr(emulation, name, module)
     setattr(model, ATTRIBUTE, emulation)
     _warn_if_nothing_is_rounded(model, emulation)
@@ -213,8 +212,8 @@ def _add_clips(model: nn.Module, emulation: Emulation) -> None:
         module = model.get_submodule(name)
         if not isinstance(module, nn.Linear | nn.modules.conv._ConvNd) or hasattr(module, ALPHA):
             continue
-        if isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear):
-            continue  # the output of nn.MultiheadAttention: a weight whose module is never called
+        if not is_called(module):
+            continue
         learned = emulation.rules_of(name, with_tensor_kinds(module, layer_kinds)).activation.learned
         if learned is None:
             continue

@@ -77,3 +77,12 @@ def with_tensor_kinds(module: nn.Module, kinds: frozenset[str]) -> frozenset[str
     if isinstance(module, nn.modules.conv._ConvNd):
         return kinds | convolution_kinds(module.weight, module.groups, module.transposed)
     return kinds | {"embedding"} if isinstance(module, nn.Embedding) else kinds
+
+
+def is_called(module: nn.Module) -> bool:
+    """False for the output of ``nn.MultiheadAttention``: it holds a weight, and attention computes the product itself.
+
+    >>> is_called(nn.Linear(2, 2)), is_called(nn.MultiheadAttention(2, 1).out_proj)
+    (True, False)
+    """
+    return not isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear)

@@ -18,7 +18,7 @@ from torch import nn
 from lplab.formats import BlockFormat
 from lplab.quantizers import Luq, Quantizer, Sawb
 from lplab.training.emulation.checkpoint_state import quantized_modules
-from lplab.training.emulation.layer_kinds import with_tensor_kinds
+from lplab.training.emulation.layer_kinds import is_called, with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.pact import ALPHA, has_clip, quantizer_without_clip
 from lplab.training.emulation.quantized_op import QuantizedOp
@@ -172,8 +172,7 @@ def recipe_report(model: nn.Module, *inputs: Any) -> RecipeReport:
         for found in dict.fromkeys((*unseen_products(hook.emulation), *unseen_products(ran.emulation))):
             if found.layer == hook.name:
                 rows.append(ReportRow(name, "", found.where, found.operator, "float32", "", "", "", found.because))
-        is_called = not isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear)
-        if not ops and hook.name in hook.emulation.kinds and is_called:
+        if not ops and hook.name in hook.emulation.kinds and is_called(module):
             because = "it has not run" if ran.emulation.ops else "its products are known once the model has run"
             rows.append(ReportRow(name, _kind(hook.emulation.kinds[hook.name]), "", "", "", "", "", "", because))
     recipes = dict.fromkeys(hook.emulation.recipe.name or "recipe" for _, _, hook in modules)
@@ -190,8 +189,8 @@ def _ops(emulation: Emulation, ran: Emulation, name: str, module: nn.Module) -> 
 
 def _expected_ops(emulation: Emulation, name: str, module: nn.Module) -> Iterator[QuantizedOp]:
     """The ops that a module of PyTorch will have when it runs, named as when it runs."""
-    if isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear):
-        return  # the output of nn.MultiheadAttention, which computes that product itself
+    if not is_called(module):
+        return
     kinds, names = emulation.kinds.get(name, frozenset()), [name]
     if isinstance(module, _NORMALIZATIONS):
         kinds, names = frozenset({"normalization"}), [f"{name}/normalization"]
