@@ -1,0 +1,6 @@
+"""What a lab shows beside its explorers: one module for each lab, with its tables and its guided questions.
+
+Notebooks stay thin: a table or an explorer with questions is one call. ``guided`` has what the questions have in common.
+
+>>> from lplab.labs.guided import GuidedQuestion
+"""
