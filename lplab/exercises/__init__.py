@@ -1,7 +1,7 @@
 """Exercises: an exercise is data, its check says what is wrong and why, a class is graded with one command.
 
-In a notebook: ``check``, ``hint``, ``solution``, ``predict``, ``after_guess``, ``progress_of``. To read the code, begin with
-``model/exercise.py`` (what an exercise is), then ``lab01/round_e4m3.py`` (one), then ``checks/judge.py`` (the four
+In a notebook: ``check``, ``hint``, ``solution``, ``predict``, ``after_guess``, ``progress_of``. To read the code, begin
+with ``model/exercise.py`` (what an exercise is), then ``lab01/round_e4m3.py`` (one), then ``checks/judge.py`` (the four
 stages of a check).
 
 >>> from lplab import exercises

@@ -138,10 +138,8 @@ def after_guess(question_id: str, content: Any) -> Any:
         TypeError: content that cannot be shown.
 
     >>> from lplab import figures
-    >>> veil = after_guess("01.a", figures.Table({"codes": [55]}))
-    >>> veil.lift()  # what locking a guess does
-    >>> veil.is_lifted
-    True
+    >>> after_guess("01.a", figures.Table({"codes": [55]})).is_lifted
+    False
     """
     from lplab import widgets
 
@@ -154,15 +152,13 @@ def after_guess(question_id: str, content: Any) -> Any:
     return veil
 
 
-_asked: dict[str, WeakSet[Any]] = {}  # the predictions and veils in this kernel, by question
-_veiled: dict[str, WeakSet[Any]] = {}
+_asked: dict[str, WeakSet[Any]] = {}  # the predictions in this kernel, by question
+_veiled: dict[str, WeakSet[Any]] = {}  # what waits for each of them
 
 
 def _is_answered(question: Question) -> bool:
     """Whether a guess at this question is locked, or it was skipped."""
-    revealed = any(widget.is_revealed for widget in _asked.get(question.id, ()))
-    known = progress.prediction(question.id) is not None
-    return revealed or known or progress.has_skipped(question.id, question.text)
+    return progress.prediction(question.id) is not None or progress.has_skipped(question.id, question.text)
 
 
 def _skip(question: Question) -> None:

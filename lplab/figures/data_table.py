@@ -99,7 +99,7 @@ class Table:
         )
 
     def _sides(self) -> list[str]:
-        """ "right" for columns of numbers, "left" for text."""
+        """Where the text of each column stands: "right" for numbers, "left" for words."""
         return [
             "right" if all(isinstance(value, Real) for value in values) else "left" for values in self.columns.values()
         ]
@@ -108,8 +108,8 @@ class Table:
 def _text(value: Any, shown_as: Format | None) -> str:
     if callable(shown_as):
         return shown_as(value)
-    if shown_as is not None and not isinstance(value, str):
-        if shown_as.endswith("%") and math.isfinite(value):
+    if shown_as is not None and isinstance(value, Real) and math.isfinite(value):
+        if shown_as.endswith("%"):
             return f"{100 * value:{shown_as[:-1] + 'f'}} %".replace("-", number_text.MINUS)
         return f"{value:{shown_as}}".replace("-", number_text.MINUS)
     if isinstance(value, bool) or not isinstance(value, Real):

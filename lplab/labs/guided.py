@@ -51,6 +51,8 @@ class GuidedExplorer(ipywidgets.VBox):
     def __init__(self, explorer: Explorer, questions: Sequence[GuidedQuestion]) -> None:
         if not questions:
             raise ValueError("at least one question is needed")
+        for question in questions:
+            explorer.state_at(**question.position)
         self.explorer, self.questions, self.number = explorer, tuple(questions), 0
         self.question_line = line("", "lp-guided-question", "lp-live")
         self.answer_line = line("", "lp-guided-answer", "lp-live")

@@ -79,7 +79,8 @@ class Prediction(ipywidgets.VBox):
             it is shown, and the question is asked again.
         skipped: whether it was skipped earlier: the widget begins with the truth.
 
-    `is_revealed` says whether the truth is shown, after a guess or because the question was skipped. `outcome` is None until the guess is locked, and does not change after that; `figure` then draws both.
+    `is_revealed` says whether the truth is shown, after a guess or because the question was skipped. `outcome` is None
+    until the guess is locked, and does not change after that; `figure` then draws both.
 
     >>> prediction = Prediction("How many codes of e4m3fn are NaN?", answer=2)
     >>> prediction.lock("12")

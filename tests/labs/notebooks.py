@@ -3,9 +3,9 @@
     python -m tests.labs.notebooks labs/*.ipynb          write exercises, strip unchecked outputs, report broken rules
     python -m tests.labs.notebooks --run labs/*.ipynb    the same after a fresh run from top to bottom
 
-nbval compares only cells with the tag ``nbval-check-output``, and passes even those when their stored output is missing.
-So outputs of these cells are kept and required; all others are dropped, as they only make changes hard to read. A cell
-may be folded: its metadata then say ``"jupyter": {"source_hidden": true, "outputs_hidden": true}``.
+nbval compares only cells with the tag ``nbval-check-output``, and passes even those when their stored output is
+missing. So outputs of these cells are kept and required; all others are dropped, as they only make changes hard to
+read. A cell may be folded: its metadata then say ``"jupyter": {"source_hidden": true, "outputs_hidden": true}``.
 
 The cells with the ids ``statement-01-2`` and ``exercise-01-2`` hold exercise 01.2; their text comes from the exercise.
 """

@@ -1,4 +1,4 @@
-"""What the progress file holds, as data: a record for each exercise, a guess for each question, or that it was skipped."""
+"""What the progress file holds, as data: a record for each exercise, for each question a guess or a skip."""
 
 from __future__ import annotations
 
