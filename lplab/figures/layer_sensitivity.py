@@ -111,7 +111,7 @@ def _wrong_bars(wrong: Mapping[str, float]) -> dict[str, Any]:
 def _wrong_axes(wrong: Mapping[str, float]) -> dict[str, Any]:
     """The axes of the second panel, below the first."""
     known = [value for value in wrong.values() if np.isfinite(value)]
-    ticks = axes.ticks(np.arange(len(wrong), dtype=np.float64), [name.replace(" ", "<br>", 1) for name in wrong])
+    ticks = axes.ticks(np.arange(len(wrong), dtype=np.float64), ["<br>".join(name.rsplit(" ", 1)) for name in wrong])
     return {
         "xaxis2": {"range": [-0.6, len(wrong) - 0.4], "anchor": "y3"} | ticks,
         "yaxis3": axes.axis(0, 1.25 * max([*known, 8.0]), "wrong answers (%)", nticks=5)
