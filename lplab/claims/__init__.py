@@ -13,6 +13,7 @@ is computed from the stored numbers, never written by hand.
 from lplab.claims.catalogue import get, names
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import Check, CheckResult, Claim, Results
+from lplab.claims.framework.drawing import Drawing, DrawnRow
 from lplab.claims.framework.page import as_page
 from lplab.claims.framework.runner import measure, run_claim
 from lplab.claims.framework.store import Session, Stored, stored
@@ -24,6 +25,8 @@ __all__ = [
     "CheckResult",
     "Claim",
     "ClaimBuilder",
+    "Drawing",
+    "DrawnRow",
     "Results",
     "Session",
     "Stored",

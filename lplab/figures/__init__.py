@@ -61,6 +61,7 @@ from lplab.figures.table import codebook_table
 from lplab.figures.time_parts import time_parts
 from lplab.figures.training_error import Curve, training_epochs, training_error
 from lplab.figures.training_losses import training_losses
+from lplab.figures.verdict_card import verdict_card, verdict_page
 
 bins, layer_harm, scale_course = adacomp_bins, layer_sensitivity, loss_scale_history  # their former names
 
@@ -145,4 +146,6 @@ __all__ = [
     "two_distances",
     "union_growth",
     "update",
+    "verdict_card",
+    "verdict_page",
 ]

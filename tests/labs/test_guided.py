@@ -1,4 +1,4 @@
-"""Guided questions: the controls are driven to where a question asks; its answer is true there, and to be read there."""
+"""Guided questions: controls are driven to where a question asks; its answer is true there and can be read there."""
 
 import importlib
 import pkgutil

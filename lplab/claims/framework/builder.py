@@ -6,11 +6,15 @@ finished :class:`~lplab.claims.Claim`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.framework.drawing import Drawing
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Measure = TypeVar("Measure", bound=Callable[[Point, int], Numbers])
 Test = TypeVar("Test", bound=Callable[[Results], CheckResult])
@@ -60,6 +64,8 @@ class ClaimBuilder:
     version: int = 1
     criteria: list[Check] = field(init=False, default_factory=list)
     explanations: list[Check] = field(init=False, default_factory=list)
+    unit: Check | None = field(init=False, default=None)
+    drawings: list[Drawing] = field(init=False, default_factory=list)
     measure: Callable[[Point, int], Numbers] | None = field(init=False, default=None)
     measured: Callable[[Results], str] | None = field(init=False, default=None)
 
@@ -92,6 +98,33 @@ class ClaimBuilder:
 
         return add
 
+    def of_the_unit(self, statement: str) -> Callable[[Test], Test]:
+        """Decorator of the check whether the statement holds for the arithmetic unit alone: as :meth:`criterion`.
+
+        Raises:
+            ValueError: there is one already.
+        """
+        if self.unit:
+            raise ValueError(f"{self.id}: two functions are marked as the check of the unit")
+
+        def set_unit(function: Test) -> Test:
+            self.unit = Check(statement, function)
+            return function
+
+        return set_unit
+
+    def draw(
+        self,
+        unit: str,
+        rows: Callable[[Results], Mapping[str, ArrayLike]],
+        theirs: Mapping[str, float | Sequence[float]] | None = None,
+        *,
+        log: bool = False,
+        axis: tuple[float, float] | None = None,
+    ) -> None:
+        """Add numbers to the small figure of the claim; the arguments are those of :class:`~lplab.claims.Drawing`."""
+        self.drawings.append(Drawing(unit, rows, theirs or {}, log, axis))
+
     def summary(self, function: Summary) -> Summary:
         """Decorator of the function that says our numbers in a short text: results → text.
 
@@ -111,4 +144,5 @@ class ClaimBuilder:
         """
         if not (self.measure and self.measured):
             raise ValueError(f"{self.id}: a measurement and a summary are needed; mark their functions with decorators")
-        return Claim(**{**vars(self), "criteria": tuple(self.criteria), "explanations": tuple(self.explanations)})
+        lists = ("criteria", "explanations", "drawings")
+        return Claim(**{**vars(self), **{name: tuple(getattr(self, name)) for name in lists}})

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from lplab.claims.framework.drawing import Drawing
+
 Point = Mapping[str, Any]  # the parameters of one measurement: text, numbers, True or False
 Numbers = Mapping[str, float]  # what was measured, by name
 
@@ -117,6 +119,9 @@ class Claim:
         modelled: whether the numbers are computed by a model instead of measured in a training.
         timed: whether the numbers are costs, which other measurements beside them would distort: one at a time.
         untestable: why no miniature can show this; then there are no points, and the verdict says so.
+        drawings: what a small figure shows of the numbers; each has an axis of its own.
+        unit: a check of the arithmetic unit alone, for a statement that is repeated as one about a whole training: if
+            the criteria do not hold and this does, the verdict in words is "holds for the unit only".
 
     Raises:
         ValueError: parts that are missing or contradict each other.
@@ -141,6 +146,8 @@ class Claim:
     modelled: bool = False
     timed: bool = False
     untestable: str = ""
+    drawings: tuple[Drawing, ...] = field(repr=False, default=())
+    unit: Check | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.id):

@@ -8,6 +8,9 @@ from lplab.claims.framework.claim import CheckResult, Claim
 from lplab.claims.framework.store import Stored
 
 SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"
+HOLDS, DOES_NOT, UNIT_ONLY = "holds here", "does not show here", "holds for the unit only"
+NO_MINIATURE, NOT_YET = "cannot be tested in miniature", "not measured yet"
+IN_WORDS = {SHOWN: HOLDS, NOT_SHOWN: DOES_NOT, UNTESTABLE: NO_MINIATURE, INCOMPLETE: NOT_YET}
 
 
 @dataclass(frozen=True)
@@ -19,17 +22,30 @@ class Verdict:
         findings: the results of the criteria, in their order: these decide.
         explanations: the results of the further checks.
         missing: measurements that are not there.
+        unit: the result of the check of the arithmetic unit alone, where the claim has one.
     """
 
     word: str
     findings: tuple[CheckResult, ...] = ()
     explanations: tuple[CheckResult, ...] = ()
     missing: int = 0
+    unit: CheckResult | None = None
 
     @property
     def is_shown(self) -> bool:
         """Whether all criteria hold."""
         return self.word == SHOWN
+
+    @property
+    def in_words(self) -> str:
+        """The verdict as a reader is told it, in a few words.
+
+        >>> Verdict(NOT_SHOWN).in_words, Verdict(NOT_SHOWN, unit=CheckResult(True, "7.3 times")).in_words
+        ('does not show here', 'holds for the unit only')
+        """
+        if self.word == NOT_SHOWN and self.unit and self.unit.holds:
+            return UNIT_ONLY
+        return IN_WORDS[self.word]
 
     @property
     def explained(self) -> tuple[CheckResult, ...]:
@@ -47,4 +63,5 @@ def judge(claim: Claim, numbers: Stored) -> Verdict:
     results = numbers.results(claim)
     findings = tuple(check.test(results) for check in claim.criteria)
     word = SHOWN if all(finding.holds for finding in findings) else NOT_SHOWN
-    return Verdict(word, findings, tuple(check.test(results) for check in claim.explanations))
+    explanations = tuple(check.test(results) for check in claim.explanations)
+    return Verdict(word, findings, explanations, unit=claim.unit.test(results) if claim.unit else None)

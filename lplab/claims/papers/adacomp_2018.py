@@ -248,4 +248,12 @@ def measured(results: Results) -> str:
     return "; ".join(parts)
 
 
+claim.draw(
+    "times smaller, as the paper counts", lambda results: {f: _of(results, f, "paper") for f in TASKS}, PUBLISHED
+)
+claim.draw(
+    "test loss, bits",
+    lambda results: {f"{f}, {m}": _of(results, f, "loss", m) for f in TASKS for m in ("dense", "adacomp")},
+)
+
 ADACOMP_2018 = claim.build()

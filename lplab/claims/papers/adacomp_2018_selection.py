@@ -240,4 +240,14 @@ def measured(results: Results) -> str:
     return f"residual ({PERCENTILE}th percentile) and test loss, bins of 500: {', '.join(parts)}; dense {base:.2f} bits"
 
 
+claim.draw(
+    f"residual after {SAMPLE_STEPS[-1]} steps, {PERCENTILE}th percentile",
+    lambda results: {m: _of(results, f"residue_{SAMPLE_STEPS[-1]}", m, 500) for m in (SOFT, LOCAL)},
+    axis=(0, 0.1),
+)
+claim.draw(
+    "test loss, bits",
+    lambda results: {"dense": _dense(results), **{m: _of(results, "loss", m, 500) for m in (SOFT, LOCAL)}},
+)
+
 ADACOMP_2018_SELECTION = claim.build()

@@ -137,4 +137,14 @@ def measured(results: Results) -> str:
     return f"two ports, nothing hidden, per cent on GPUs {curve}; {hours:.1f} hours (model)"
 
 
+claim.draw(
+    "efficiency, %, two ports and nothing hidden",
+    lambda results: {f"{n} GPUs": _of(results, what="resnet50", gpus=n, ports=2, overlap=0.0) for n in GPUS},
+    {"256 GPUs": PUBLISHED},
+    axis=(80, 100),
+)
+claim.draw(
+    "hours on 256 GPUs", lambda results: {"16 days on 4": _of(results, "hours", what="hours")}, {"16 days on 4": 7}
+)
+
 DDL_2017 = claim.build()

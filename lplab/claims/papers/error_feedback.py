@@ -163,4 +163,15 @@ def measured(results: Results) -> str:
     return f"test loss in bits; {'; '.join(parts)}"
 
 
+claim.draw(
+    "test loss, bits above dense",
+    lambda results: {
+        f"{family}, {method} {'with' if memory else 'without'} memory": _of(results, family, method, memory)
+        - _of(results, family, DENSE)
+        for family in STEPS
+        for method in (TOPK, SIGN)
+        for memory in (True, False)
+    },
+)
+
 ERROR_FEEDBACK = claim.build()

@@ -162,4 +162,13 @@ def measured(results: Results) -> str:
     return f"test loss in bits after {ROUNDS} rounds; {'; '.join(parts)}"
 
 
+claim.draw(
+    f"test loss after {ROUNDS} rounds, bits",
+    lambda results: {
+        f"{clients.split()[0]} clients, {upload}": _of(results, "loss", clients, upload)
+        for clients in (SILOS, PHONES)
+        for upload in UPLOADS
+    },
+)
+
 FEDERATED_2017 = claim.build()

@@ -14,7 +14,7 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, low_to_high
-from lplab.hardware import Cluster, accelerators, compute, precisions, simulate
+from lplab.hardware import Cluster, accelerators, compute, multiplier, precisions, simulate
 from lplab.hardware.footprint import Power, energy_of
 
 CHIP, DEVICES, UTILIZATION = "b200", 64, 0.4
@@ -177,5 +177,26 @@ def measured(results: Results) -> str:
     faster, less = low_to_high(times), low_to_high(joules)
     return f"4 bits against 16 at best: {faster} × as fast, {less} × less energy for a step (model)"
 
+
+@claim.of_the_unit("Products on an area, by the parts of the unit")
+def unit_does_seven(results: Results) -> CheckResult:
+    """What the number is about: products of the 4-bit unit of 2020 on the area of one of FP16."""
+    density = multiplier.density_2020()
+    return CheckResult(
+        density > PUBLISHED,
+        f"The 4-bit unit alone does {density:.1f} times the products of FP16 on the same area.",
+    )
+
+
+claim.draw(
+    "times as good as 16 bits",
+    lambda results: {
+        "products on an area, unit": multiplier.density_2020(),
+        "speed of a step": _gains(results, "milliseconds"),
+        "energy of a step": _gains(results, "joules"),
+    },
+    {"products on an area, unit": PUBLISHED},
+    axis=(0, 8),
+)
 
 FOUR_BITS_SAVING = claim.build()

@@ -205,4 +205,22 @@ def _share(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+claim.draw(
+    "test error, %",
+    lambda results: {
+        FLOATING: results.values("test_error", setting=FLOATING),
+        **{
+            f"{name}, {bits} fraction bits": _errors(results, "wide outputs", rule, bits)
+            for name, rule in (("stochastic", "stochastic"), ("nearest", "nearest_down"))
+            for bits in (14, 10, 8, 6)
+        },
+    },
+    {
+        FLOATING: 1.4,
+        **{f"stochastic, {bits} fraction bits": (1.4, 1.5) for bits in (14, 10, 8)},
+        **{f"nearest, {bits} fraction bits": error for bits, error in ((14, 1.45), (10, 1.7), (8, 3.0))},
+    },
+    log=True,
+)
+
 GUPTA_2015 = claim.build()

@@ -116,4 +116,13 @@ def measured(results: Results) -> str:
     return "; ".join(f"{name} {median_and_range(_of(results, way), 1, ' %')}" for way, name in names.items())
 
 
+claim.draw(
+    "test error, %",
+    lambda results: {
+        "floating point": _of(results, "float"),
+        f"{SHORT} fraction bits": _of(results, "short"),
+        f"{MORE} more from epoch {SWITCH + 1}": _of(results, "switch"),
+    },
+)
+
 GUPTA_2015_RECOVERY = claim.build()

@@ -136,4 +136,13 @@ def measured(results: Results) -> str:
     return f"updates left: {'; '.join(each)} fraction bits"
 
 
+claim.draw(
+    "updates that are left, %",
+    lambda results: {
+        f"{name}, {bits} fraction bits": 100 * _of(results, rule, bits, "made")
+        for rule, name in zip(RULES, ("nearest", "stochastic"), strict=True)
+        for bits in (12, 8, 6, MIN_BITS)
+    },
+)
+
 GUPTA_2015_UPDATES = claim.build()

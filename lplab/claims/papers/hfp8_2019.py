@@ -193,4 +193,9 @@ def measured(results: Results) -> str:
     )
 
 
+claim.draw(
+    "test loss, bits a character",
+    lambda results: {name: _losses(results, name) for name in (FLOAT, HYBRID, ONE, FINE)},
+)
+
 HFP8_2019 = claim.build()

@@ -161,4 +161,13 @@ def measured(results: Results) -> str:
     )
 
 
+claim.draw(
+    "time of a step that is saved, %, over five links",
+    lambda results: {
+        "against 32 bits": 100 * _saved(results, HYBRID, FLOAT),
+        "against 16 bits": 100 * _saved(results, HYBRID, HALF),
+    },
+    {"against 32 bits": (100 * LOW, 100 * HIGH)},
+)
+
 HFP8_2019_BROADCAST = claim.build()

@@ -239,4 +239,14 @@ def measured(results: Results) -> str:
     return f"{'; '.join(parts)} bits; {text}"
 
 
+claim.draw(
+    "test loss, bits",
+    lambda results: {scheme: _numbers(results, scheme) for scheme in (FLOAT, RESIDUAL, NO_RESIDUAL)},
+)
+claim.draw(
+    "bytes sent for a weight",
+    lambda results: {scheme: _numbers(results, scheme, "bytes") for scheme in (FLOAT, RESIDUAL)},
+    axis=(0, 10),
+)
+
 HFP8_2019_DISTRIBUTED = claim.build()

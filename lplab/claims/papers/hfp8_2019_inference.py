@@ -156,4 +156,13 @@ def measured(results: Results) -> str:
     return "; ".join(parts) + f" bits (float32 {median_and_range(_numbers(results, 'float_retuned_loss'))})"
 
 
+claim.draw(
+    "test loss, bits above float32",
+    lambda results: {
+        f"{LABELS[name]} {word}": _lost(results, name, when)
+        for name in (FINE, WIDE)
+        for when, word in (("direct", "as it is"), ("retuned", "re-tuned"))
+    },
+)
+
 HFP8_2019_INFERENCE = claim.build()

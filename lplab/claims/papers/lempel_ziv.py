@@ -229,4 +229,10 @@ def measured(results: Results) -> str:
     return f"left of the bytes, and cost: {', '.join(each)}"
 
 
+SMALLER = ("lz4", "zstd", "zstd shuffled", "zlib", "AdaComp 50", "AdaComp 500")
+claim.draw(
+    "bytes that are left, %", lambda results: {name: 100 * _all(results, name, "size") for name in SMALLER}, log=True
+)
+claim.draw("cost, in copies", lambda results: {name: _all(results, name, "copies") for name in SMALLER}, log=True)
+
 LEMPEL_ZIV = claim.build()

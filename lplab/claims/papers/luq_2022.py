@@ -180,4 +180,11 @@ def measured(results: Results) -> str:
     return f"bias below {100 * bias:.1f} %; {two_samples_halve_it(results).sentence} Trainings: {trained} bits"
 
 
+claim.draw("test loss, bits", lambda results: {rule: _losses(results, rule) for rule in RULES})
+claim.draw(
+    "squared error of two samples, % of that of one",
+    lambda results: {t: 100 * _tensor(results, t, "two_error") / _tensor(results, t, "one_error") for t in TENSORS},
+    axis=(0, 100),
+)
+
 LUQ_2022 = claim.build()

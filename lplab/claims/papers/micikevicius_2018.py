@@ -166,4 +166,14 @@ def measured(results: Results) -> str:
     )
 
 
+claim.draw(
+    "test loss, bits a character",
+    lambda results: {
+        "float32": _float32(results),
+        "float16, dynamic scale": _losses(results, "dynamic"),
+        "float16, no scale": _losses(results, 0),
+        f"gradients {2**-SMALL_LOG2} times smaller": _losses(results, SMALL_LOG2),
+    },
+)
+
 MICIKEVICIUS_2018 = claim.build()

@@ -181,4 +181,13 @@ def measured(results: Results) -> str:
     return "; ".join([f"float32 {median_and_range(_float32(results), 1, ' %')}", *each, *fixed])
 
 
+claim.draw(
+    "wrong, %",
+    lambda results: {
+        "float32": _float32(results),
+        **{f"trained clip, {bits} bits": _errors(results, "trained", bits) for bits in BITS},
+        **{f"clip at {clip:g}, 2 bits": _errors(results, clip, 2) for clip in (1.0, START)},
+    },
+)
+
 PACT_2018 = claim.build()

@@ -118,4 +118,17 @@ def measured(results: Results) -> str:
     return f"{energy} MWh; {tonnes} t"
 
 
+claim.draw(
+    "energy, MWh",
+    lambda results: {runs.get(name).label: _of(results, name, "mwh") for name in RUNS},
+    {runs.get(name).label: (runs.get(name).published_kwh or 0) / 1e3 for name in RUNS},
+    log=True,
+)
+claim.draw(
+    "carbon, tonnes of CO₂e",
+    lambda results: {runs.get(name).label: _of(results, name, "tonnes") for name in RUNS},
+    {runs.get(name).label: (runs.get(name).published_kilograms or 0) / 1e3 for name in RUNS},
+    log=True,
+)
+
 PATTERSON_2021 = claim.build()

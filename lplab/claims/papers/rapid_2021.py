@@ -153,4 +153,19 @@ def measured(results: Results) -> str:
     )
 
 
+claim.draw(
+    "TFLOPS, seven networks",
+    lambda results: {"training": _all(results, "teras")},
+    {"training": (MIN_TFLOPS, MEAN_TFLOPS, MAX_TFLOPS)},
+    axis=(0, PEAK_TFLOPS),
+)
+claim.draw(
+    "TOPS/W of inference, seven networks",
+    lambda results: {
+        "norms through memory": _all(results, "per_watt"),
+        "norms on the way": _all(results, "per_watt", fused=True),
+    },
+    dict.fromkeys(("norms through memory", "norms on the way"), (WATT_LEAST, WATT_MEAN, WATT_MOST)),
+)
+
 RAPID_2021 = claim.build()

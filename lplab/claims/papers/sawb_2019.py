@@ -160,4 +160,15 @@ def measured(results: Results) -> str:
     return f"{fitted}; error, 2-bit weights: {', '.join(each)}"
 
 
+claim.draw(
+    "coefficients of the clip, 2 bits",
+    lambda results: {"c1": results.values("c1", levels=4), "c2": results.values("c2", levels=4)},
+    {"c1": SAWB_ROWS["2bit"].c1, "c2": SAWB_ROWS["2bit"].c2},
+    axis=(0, 4),
+)
+claim.draw(
+    "wrong with weights of 2 bits, %",
+    lambda results: {name: _errors(results, name) for name in ("float32", "sawb", "minmax")},
+)
+
 SAWB_2019 = claim.build()

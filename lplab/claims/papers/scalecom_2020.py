@@ -192,4 +192,14 @@ def measured(results: Results) -> str:
     return "; ".join(parts)
 
 
+claim.draw(
+    "test loss, bits above dense",
+    lambda results: {
+        f"{family}, {n} learners{', momentum' if momentum else ''}": _loss(results, _point(family, n, momentum))
+        - _dense(results, family, momentum)
+        for family in FAMILIES
+        for n, momentum in ((64, 0.0), (4, MOMENTUM))
+    },
+)
+
 SCALECOM_2020 = claim.build()

@@ -135,4 +135,11 @@ def measured(results: Results) -> str:
     )
 
 
+claim.draw(
+    "elements for one that is sent",
+    lambda results: {LABELS[n]: _ratio(results, n) for n in PUBLISHED},
+    {LABELS[n]: ratio for n, (ratio, _) in PUBLISHED.items()},
+    axis=(0, 200),
+)
+
 SCALECOM_2020_RATES = claim.build()

@@ -159,4 +159,14 @@ def measured(results: Results) -> str:
     return f"cosine distance of residuals in the second half: {', '.join(parts)}"
 
 
+claim.draw(
+    "cosine distance of residuals",
+    lambda results: {
+        f"learning rate {lr}, β = {beta:g}": _late(results, "cosine", lr, beta)
+        for lr in (LEARNING_RATE, LARGE_LEARNING_RATE)
+        for beta in (1.0, 0.1)
+    },
+    axis=(0, 1),
+)
+
 SCALECOM_2020_SIMILARITY = claim.build()

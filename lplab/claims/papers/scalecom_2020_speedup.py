@@ -149,4 +149,11 @@ def measured(results: Results) -> str:
     return f"{join_words(parts)} (model)"
 
 
+claim.draw(
+    "times as fast as dense",
+    lambda results: {f"{t} TFLOPS, batch {b}": _speedup(results, t, b) for t, b in PUBLISHED},
+    {f"{t} TFLOPS, batch {b}": times for (t, b), times in PUBLISHED.items()},
+    axis=(0, 5),
+)
+
 SCALECOM_2020_SPEEDUP = claim.build()

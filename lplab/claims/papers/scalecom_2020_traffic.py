@@ -156,4 +156,14 @@ def measured(results: Results) -> str:
     return f"thousand bytes a learner sends in a step with {WORLDS[1]} and {WORLDS[-1]} learners: {'; '.join(parts)}"
 
 
+claim.draw(
+    "thousand bytes that a learner sends in a step",
+    lambda results: {
+        f"{method}, {n} learners": results.values("wire", method=method, learners=n) / 1e3
+        for method in METHODS
+        for n in (WORLDS[1], WORLDS[-1])
+    },
+    log=True,
+)
+
 SCALECOM_2020_TRAFFIC = claim.build()

@@ -110,4 +110,11 @@ def measured(results: Results) -> str:
     )
 
 
+claim.draw(
+    "pounds of CO₂e",
+    lambda results: {runs.get(name).label: _of(results, name) for name in RUNS},
+    {runs.get(name).label: PUBLISHED[name] for name in RUNS},
+    log=True,
+)
+
 STRUBELL_2019 = claim.build()

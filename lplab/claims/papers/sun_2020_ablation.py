@@ -196,4 +196,14 @@ def measured(results: Results) -> str:
     return f"Transformer: {text} bits. {gradients_are_in_order(results).sentence}"
 
 
+claim.draw(
+    "test loss of the Transformer, bits a character",
+    lambda results: {name: _numbers(results, TEXT, name) for name in ORDER[TEXT]},
+)
+claim.draw(
+    "error of the weight gradients, %",
+    lambda results: {name: 100 * _numbers(results, PICTURES, name, "gradient_error") for name in (ALL, SOME, TWO)},
+    axis=(0, 100),
+)
+
 SUN_2020_ABLATION = claim.build()

@@ -161,4 +161,13 @@ def measured(results: Results) -> str:
     )
 
 
+claim.draw(
+    "test loss, bits a character",
+    lambda results: {
+        "float32": _numbers(results, FLOAT),
+        "scale for each layer": _numbers(results, PER_LAYER),
+        **{f"one scale, {power_of_two(scale)}": _numbers(results, scale) for scale in SCALES},
+    },
+)
+
 SUN_2020_GRADSCALE = claim.build()

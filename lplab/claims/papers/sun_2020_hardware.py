@@ -190,4 +190,14 @@ def measured(results: Results) -> str:
     return "; ".join([*parts, f"all 1 × 1 FP8 {_speeds(results, 'all 1 × 1 FP8', stride='3 × 3')[0]:.1f}"]) + " (model)"
 
 
+claim.draw(
+    "products on an area, times FP16",
+    lambda results: {
+        **{mix: _speeds(results, mix) for mix in MIXES},
+        "all 1 × 1 FP8": _speeds(results, "all 1 × 1 FP8", stride="3 × 3"),
+    },
+    {mix: times for mix, times in PUBLISHED.items() if mix != "bottom 1 × 1 FP8"},
+    axis=(0, 8),
+)
+
 SUN_2020_HARDWARE = claim.build()

@@ -202,4 +202,17 @@ def measured(results: Results) -> str:
     return "; ".join([*parts, f"float32 {results.median('loss', gradients=FLOAT):.2f}"])
 
 
+claim.draw(
+    "octaves of good scales",
+    lambda results: {f"radix {radix}": _octaves(window(results, radix)) for radix in RADICES},
+    axis=(0, 20),
+)
+claim.draw(
+    "test loss at the best scale, bits",
+    lambda results: {
+        "float32": results.values("loss", gradients=FLOAT),
+        **{f"radix {radix}": losses(results, radix, best(results, radix)) for radix in RADICES},
+    },
+)
+
 SUN_2020_RADIX4 = claim.build()

@@ -149,4 +149,13 @@ def measured(results: Results) -> str:
     return "; ".join(parts) + f" bits; largest running means {means[0]}, {means[1]} and {means[2]} (float32, one, two)"
 
 
+claim.draw(
+    "test loss, bits",
+    lambda results: {name: _numbers(results, name) for name in (FLOAT, FORWARD, SINGLE, TWO)},
+)
+claim.draw(
+    "largest running mean",
+    lambda results: {name: _numbers(results, name, "mean") for name in (FLOAT, SINGLE, TWO)},
+)
+
 SUN_2020_TWO_PHASE = claim.build()

@@ -178,4 +178,23 @@ def measured(results: Results) -> str:
     )
 
 
+claim.draw(
+    "times as much",
+    lambda results: {
+        "32 to 8 bits, law": _value(results, LAW, "32 to 8"),
+        "32 to 8 bits, multipliers": _value(results, AREA, "32 to 8"),
+        "32 to 8 bits, peak of H100": _value(results, PEAK, "h100 fp32 fp8"),
+        "32 to 8 bits, networks": _steps(results, "fp32", False) + _steps(results, "fp32", True),
+        "8 to 4 bits, peak of IBM": _value(results, PEAK, "ibm fp8 int4"),
+        "16 to 4 bits, density": _value(results, AREA, DENSITY),
+    },
+    {
+        "32 to 8 bits, multipliers": 10,
+        "32 to 8 bits, peak of H100": 10,
+        "8 to 4 bits, peak of IBM": 4,
+        "16 to 4 bits, density": 7,
+    },
+    axis=(0, 40),
+)
+
 THROUGHPUT_BITS = claim.build()

@@ -173,4 +173,10 @@ def measured(results: Results) -> str:
     return f"stops at {_range(_sums(results, f'sum_{COUNT}'))} without chunks; error {some}"
 
 
+claim.draw(
+    "error of the sum, %",
+    lambda results: {f"chunks of {chunk}": 100 * _errors(results, [chunk]) for chunk in (1, 16, 32, 64, 256)},
+    axis=(0, 100),
+)
+
 WANG_2018 = claim.build()

@@ -184,4 +184,10 @@ def measured(results: Results) -> str:
     return f"sums of {LENGTHS[-1]:,}: {text}"
 
 
+claim.draw(
+    f"error of sums of {LENGTHS[-1]:,}, %",
+    lambda results: {f"chunks of {c:,}": 100 * curve(results)[c] for c in (1, 16, 64, 256, LENGTHS[-1])},
+    log=True,
+)
+
 WANG_2018_CHUNKS = claim.build()

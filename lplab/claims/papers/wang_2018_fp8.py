@@ -144,4 +144,10 @@ def measured(results: Results) -> str:
     return "; ".join(parts)
 
 
+claim.draw(
+    "test loss of the Transformer, bits a character",
+    lambda results: {way: _of(results, "transformer", way) for way in VARIANTS},
+)
+claim.draw("wrong pictures, %", lambda results: {way: _of(results, "resnet", way) for way in VARIANTS})
+
 WANG_2018_FP8 = claim.build()

@@ -168,4 +168,6 @@ def measured(results: Results) -> str:
     return f"{', '.join(f'{sums} {median_and_range(_of(results, sums))}' for sums in SUMS[:3])} bits an image"
 
 
+claim.draw("training loss, bits", lambda results: {sums: _of(results, sums) for sums in SUMS[:3]})
+
 WANG_2018_TRAINING = claim.build()

@@ -131,4 +131,9 @@ def measured(results: Results) -> str:
     return f"learning rate {SMALLEST_RATE:g}: {', '.join(each)}"
 
 
+claim.draw(
+    f"wrong at learning rate {SMALLEST_RATE:g}, %",
+    lambda results: {way: _of(results, way, number="error") for way in VARIANTS},
+)
+
 WANG_2018_UPDATE = claim.build()

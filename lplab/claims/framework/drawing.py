@@ -1,0 +1,69 @@
+"""What a small figure of a claim shows: rows of numbers over the seeds, and the published number beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from lplab.claims.framework.claim import Results
+
+
+@dataclass(frozen=True)
+class DrawnRow:
+    """One row of a figure: our values, and the published ones on the same axis.
+
+    Attributes:
+        label: what the values are of.
+        values: ours, one a seed, or one a case where a model computes them: float64 [values].
+        theirs: the published number, or several if a range is published; empty where it has another unit.
+    """
+
+    label: str
+    values: np.ndarray
+    theirs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How rows are made from the stored numbers; all rows share one axis.
+
+    Args:
+        unit: the quantity and its unit, as the heading of the axis.
+        rows: function of the results that returns our values by label.
+        theirs: published numbers by label, in the same unit: a number or several.
+        logarithmic: whether the axis is; values that are not positive are then drawn at its lower end.
+        axis: the least range of the axis, (lower, upper); it grows if a value lies outside.
+    """
+
+    unit: str
+    rows: Callable[[Results], Mapping[str, ArrayLike]] = field(repr=False)
+    theirs: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
+    logarithmic: bool = False
+    axis: tuple[float, float] | None = None
+
+    def drawn(self, results: Results) -> tuple[DrawnRow, ...]:
+        """The rows of these results, in their order.
+
+        Raises:
+            ValueError: a published number has a label that no row has, or a value is not finite.
+
+        >>> from lplab.claims.framework.claim import Results
+        >>> made = Drawing("error, %", lambda results: {"8 bits": results.values("error", bits=8)}, {"8 bits": 1.4})
+        >>> made.drawn(Results([({"bits": 8}, 0, {"error": 2.0}), ({"bits": 8}, 1, {"error": 4.0})]))
+        (DrawnRow(label='8 bits', values=array([2., 4.]), theirs=(1.4,)),)
+        """
+        values = {label: np.atleast_1d(np.asarray(v, np.float64)) for label, v in self.rows(results).items()}
+        unknown = [label for label in self.theirs if label not in values]
+        if unknown:
+            raise ValueError(f"published numbers of {', '.join(unknown)}, but the rows are {', '.join(values)}")
+        wrong = [label for label, v in values.items() if not (v.size and np.isfinite(v).all())]
+        if wrong:
+            raise ValueError(f"nothing that can be drawn for {', '.join(wrong)}")
+        published = {label: tuple(np.atleast_1d(v).tolist()) for label, v in self.theirs.items()}
+        return tuple(DrawnRow(label, v, published.get(label, ())) for label, v in values.items())

@@ -1,0 +1,240 @@
+"""Verdict cards: what a paper states, what they measured, what we measured, and the verdict, on one small card.
+
+A card is HTML of its own: no script, no font, no address of elsewhere. Colours are JupyterLab's where there are some.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lplab.figures.verdict_rows import figure_html, legend_html
+
+if TYPE_CHECKING:
+    from lplab.claims import CheckResult, Claim, Stored, Verdict
+
+WORDS = 60  # of a card as plain text, at most
+SIGNS = {  # a sign beside the words of a verdict, and the colour of its edge
+    "holds here": ("✓", "#009E73"),
+    "does not show here": ("✗", "#D55E00"),
+    "holds for the unit only": ("◐", "#0072B2"),
+    "cannot be tested in miniature": ("–", "#7F7F7F"),
+    "not measured yet": ("…", "#7F7F7F"),
+}
+INK, FAINT = "var(--jp-ui-font-color1, currentColor)", "var(--jp-border-color2, rgba(127,127,127,.45))"
+STYLE = f"""
+.lplab-card {{ color: {INK}; border: 1px solid {FAINT}; border-left: 6px solid var(--lplab-verdict); border-radius: 6px;
+  padding: 12px 16px; margin: 8px 0 16px; max-width: 900px; box-sizing: border-box; container-type: inline-size;
+  font: 14px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); overflow-wrap: anywhere; }}
+.lplab-card p, .lplab-card figure, .lplab-card blockquote {{ margin: 0 0 10px; }}
+.lplab-card figure {{ padding: 0; display: block; }}
+.lplab-card blockquote {{ padding: 0 0 0 12px; border-left: 2px solid {FAINT}; color: inherit; font-size: 15px; }}
+.lplab-card cite {{ display: block; font-style: normal; font-size: 12px; margin-top: 2px; opacity: .85; }}
+.lplab-card .lplab-title {{ font-size: 16px; font-weight: 600; margin: 0 0 8px; }}
+.lplab-card .lplab-word {{ display: inline-block; font-weight: 600; border: 1px solid {FAINT}; border-radius: 12px;
+  padding: 1px 12px; margin: 0 0 10px; }}
+.lplab-card .lplab-both {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr));
+  gap: 4px 24px; margin: 0 0 10px; }}
+.lplab-card .lplab-both div div {{ margin: 0 0 2px; }}
+.lplab-card b {{ font-weight: 600; }}
+.lplab-card figcaption {{ font-size: 13px; font-weight: 600; color: inherit; text-align: left; margin: 0 0 2px; }}
+.lplab-card .lplab-row {{ display: grid; grid-template-columns: 30% minmax(0, 1fr) 30%; gap: 0 10px;
+  align-items: center; font-size: 12.5px; line-height: 1.25; min-height: 22px; }}
+.lplab-card .lplab-row svg {{ display: block; overflow: visible; }}
+.lplab-card .lplab-row > span {{ font-variant-numeric: tabular-nums; }}
+.lplab-card .lplab-theirs {{ white-space: nowrap; }}
+.lplab-card .lplab-axis > span {{ display: flex; justify-content: space-between; font-size: 12px; opacity: .85; }}
+.lplab-card .lplab-legend {{ font-size: 12px; display: flex; flex-wrap: wrap; gap: 0 16px; margin: 0 0 10px; }}
+.lplab-card details {{ font-size: 13px; }}
+.lplab-card summary {{ cursor: pointer; }}
+.lplab-card ul {{ margin: 2px 0 8px; padding-left: 20px; }}
+@container (max-width: 560px) {{
+  .lplab-card .lplab-row {{ grid-template-columns: minmax(0, 1fr) auto; padding: 2px 0; }}
+  .lplab-card .lplab-row svg, .lplab-card .lplab-axis > span:nth-child(2) {{ grid-column: 1 / 3; grid-row: 2; }}
+  .lplab-card .lplab-axis > span:first-child, .lplab-card .lplab-axis > span:last-child {{ display: none; }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class VerdictCards:
+    """Cards of some claims: HTML in a notebook, a few lines as text. The same numbers always give the same card.
+
+    Attributes:
+        claims: in their order.
+        numbers: what is stored of each.
+    """
+
+    claims: tuple[Claim, ...]
+    numbers: tuple[Stored, ...]
+
+    def __repr__(self) -> str:
+        """Title, theirs, ours and the verdict of each claim, in at most 60 words a claim."""
+        return "\n\n".join(map(_text, self.claims, self.numbers))
+
+    def _repr_html_(self) -> str:
+        cards = "".join(map(card_html, self.claims, self.numbers))
+        return f'<div class="lplab-cards"><style>{STYLE}</style>{cards}</div>'
+
+
+def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCards:
+    """The verdicts on some claims as cards: the paper's sentence, theirs, ours, the verdict, a small figure.
+
+    Criteria, explanations, limits and where the numbers come from are folded below. All is computed from the stored
+    numbers when it is called.
+
+    Args:
+        claim_ids: ids of claims, at least one (:func:`lplab.claims.names`).
+        folder: of the stored numbers; by default ``data/claims``.
+
+    Raises:
+        ValueError: no id, an unknown one, or stored numbers that cannot be read.
+
+    >>> print(verdict_card("ddl_2017"))
+    256 GPUs at 95 % of perfect scaling: with two ports a node, or with overlap
+    They: 95 % (read), 16 days to 7 hours (read), 88 % for the latter (recalled); Goyal et al. …
+    We: two ports, nothing hidden, per cent on GPUs 4: 97.5, 16: 94.6, 64: 93.8, 256: 93.3; 6.8 hours (model)
+    Verdict: holds here
+    """
+    from lplab import claims  # a lab without a card does not load all papers
+
+    if not claim_ids:
+        raise ValueError(f"verdict_card needs the id of a claim; there are {', '.join(claims.names())}")
+    chosen = tuple(claims.get(name) for name in claim_ids)
+    return VerdictCards(chosen, tuple(claims.stored(claim, folder) for claim in chosen))
+
+
+def _ours(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
+    if verdict.findings:
+        return claim.measured(numbers.results(claim))
+    return claim.untestable or f"not yet: {verdict.missing} of {len(claim.keys())} measurements are missing"
+
+
+def _text(claim: Claim, numbers: Stored) -> str:
+    from lplab.claims import judge
+
+    verdict = judge(claim, numbers)
+    room = (WORDS - len(f"{claim.title} They: We: Verdict: {verdict.in_words}".split())) // 2
+    lines = [claim.title]
+    for who, text in (("They", claim.published), ("We", _ours(claim, numbers, verdict))):
+        lines.append(f"{who}: {shortened(text, room)}")
+    return "\n".join([*lines, f"Verdict: {verdict.in_words}"])
+
+
+def shortened(text: str, words: int) -> str:
+    """The first words of a text, with a mark where it was cut, which counts as a word.
+
+    >>> shortened("one two three four", 3), shortened("one two", 3)
+    ('one two …', 'one two')
+    """
+    parts = text.split()
+    return text if len(parts) <= words else " ".join([*parts[: words - 1], "…"])
+
+
+def card_html(claim: Claim, numbers: Stored) -> str:
+    """The card of one claim, without the style that all cards share."""
+    from lplab.claims import judge
+
+    verdict = judge(claim, numbers)
+    sign, colour = SIGNS[verdict.in_words]
+    ours = "We computed" if claim.modelled else "We measured"
+    return (
+        f'<section class="lplab-card" style="--lplab-verdict:{colour}" aria-label="{escape(claim.title)}">'
+        f'<div class="lplab-title" role="heading" aria-level="4">{escape(claim.title)}</div>'
+        f'<div class="lplab-word"><span aria-hidden="true">{sign}</span> {escape(verdict.in_words)}</div>'
+        f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(claim.where)}</cite></blockquote>"
+        f'<div class="lplab-both">{_numbers_html("They measured", claim.published)}'
+        f"{_numbers_html(ours, _ours(claim, numbers, verdict))}</div>"
+        f"{_figures_html(claim, numbers) if verdict.findings else ''}{_folded_html(claim, numbers, verdict)}</section>"
+    )
+
+
+def parts_of(text: str) -> list[str]:
+    """A text cut at its semicolons, but for those in brackets.
+
+    >>> parts_of("float 1.8 %; nearest 3 % (8 bits; one seed)")
+    ['float 1.8 %', 'nearest 3 % (8 bits; one seed)']
+    """
+    return re.split(r"; (?![^()]*\))", text)
+
+
+def _numbers_html(heading: str, text: str) -> str:
+    lines = "".join(f"<div>{escape(part)}</div>" for part in parts_of(text))
+    return f"<div><b>{heading}</b>{lines}</div>"
+
+
+def _figures_html(claim: Claim, numbers: Stored) -> str:
+    ours = "modelled" if claim.modelled else "measured"
+    results = numbers.results(claim)
+    drawn = [(drawing, drawing.drawn(results)) for drawing in claim.drawings]
+    if not drawn:
+        return ""
+    published = any(row.theirs for _, rows in drawn for row in rows)
+    return "".join(figure_html(d, rows, ours) for d, rows in drawn) + legend_html(ours, len(claim.seeds), published)
+
+
+def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
+    source = numbers.provenance.replace("measured on", "computed on") if claim.modelled else numbers.provenance
+    parts = [
+        ("Here:", f"<p>{escape(claim.experiment)}</p>"),
+        ("What decides:", _checks_html(verdict.findings, ("✓ holds", "✗ does not hold"))),
+        ("The unit alone:", _checks_html([verdict.unit] if verdict.unit else [], ("✓ holds", "✗ does not hold"))),
+        ("What explains it:", _checks_html(verdict.explanations, ("✓ so it is", "✗ not so"))),
+        ("Limits:", f"<p>{escape(claim.limits)}</p>" if claim.limits else ""),
+        ("Where the numbers come from:", f"<p>{escape(source)}. Again: <code>lplab claims run {claim.id}</code></p>"),
+    ]
+    text = "".join(f"<b>{heading}</b>{html}" for heading, html in parts if html)
+    return f"<details><summary>How this was decided</summary>{text}</details>"
+
+
+def _checks_html(findings: Sequence[CheckResult], words: tuple[str, str]) -> str:
+    items = (f"<li><i>{words[not f.holds]}:</i> {escape(f.sentence)}</li>" for f in findings)
+    return f"<ul>{''.join(items)}</ul>" if findings else ""
+
+
+PAGE_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; background: Canvas; color: CanvasText; max-width: 900px;
+  margin: 0 auto; padding: 16px; overflow-wrap: anywhere; }
+.lplab-cards > div { scroll-margin-top: 8px; }
+nav li { margin: 2px 0; }
+"""
+
+
+def verdict_page(*claim_ids: str, folder: str | Path | None = None) -> str:
+    """A page of its own with the cards of some claims, or of all: heading, count, a list of links, cards.
+
+    Args:
+        claim_ids: ids of claims; all if there is none.
+        folder: of the stored numbers; by default ``data/claims``.
+
+    Raises:
+        ValueError: an unknown id, or stored numbers that cannot be read.
+
+    >>> verdict_page("ddl_2017").count("<section")
+    1
+    """
+    from lplab.claims import judge, names
+
+    cards = verdict_card(*(claim_ids or names()), folder=folder)
+    words = [judge(claim, numbers).in_words for claim, numbers in zip(cards.claims, cards.numbers, strict=True)]
+    count = ", ".join(f"{number} {SIGNS[word][0]} {word}" for word, number in Counter(words).most_common())
+    links = "".join(
+        f'<li><a href="#{claim.id}">{escape(claim.title)}</a>: {SIGNS[word][0]} {word}</li>'
+        for claim, word in zip(cards.claims, words, strict=True)
+    )
+    each = zip(cards.claims, cards.numbers, strict=True)
+    body = "".join(f'<div id="{claim.id}">{card_html(claim, numbers)}</div>' for claim, numbers in each)
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Published claims, measured</title>'
+        f"<style>{PAGE_STYLE}{STYLE}</style></head>\n<body><h1>Published claims, and what they do here</h1>"
+        "<p>Each card is a statement of a paper and a small experiment that anybody can run again. The verdicts are "
+        f"computed from the stored numbers. Of {len(words)} claims: {count}.</p>\n"
+        f'<nav aria-label="Claims"><ol>{links}</ol></nav>\n<main class="lplab-cards">{body}</main></body></html>\n'
+    )
