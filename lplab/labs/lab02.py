@@ -59,7 +59,7 @@ def splits() -> figures.Table:
 def movement(rounding: str) -> np.ndarray:
     """How far a weight of ⟨10, 6⟩ has moved after each of a thousand updates of a tenth of a step, in steps: [1000].
 
-    >>> movement("nearest_down")[-1]
+    >>> float(movement("nearest_down")[-1])
     0.0
     """
     fmt = FixedFormat(10, 6)
@@ -72,9 +72,9 @@ def small_updates() -> go.Figure:
     """The weight under the coin, beside the exact sum of the updates; the title also says where nearest ends."""
     coin, nearest = movement("stochastic"), movement("nearest_down")
     count = np.arange(1, UPDATES + 1)
-    title = f"{UPDATES:,} updates of a tenth of a step: nearest moves the weight by {nearest[-1]:.0f} steps, the coin by {coin[-1]:.0f}"
+    title = f"{UPDATES:,} updates of a tenth of a step: nearest moves {nearest[-1]:.0f} steps, the coin {coin[-1]:.0f}"
     fig = figures.running_sum(count, coin, TENTH * count, name="the coin", title=title, height=300)
-    alt = f"How far a weight has moved after each of {UPDATES:,} updates. {title}; the exact sum is {TENTH * UPDATES:.0f}."
+    alt = f"How far a weight has moved, update by update. {title}; the exact sum is {TENTH * UPDATES:.0f}."
     meta = {**fig.layout.meta, "alt": alt}
     return fig.update_layout(meta=meta, xaxis_title_text="updates", yaxis_title_text="moved (steps)")
 
@@ -94,8 +94,12 @@ def errors() -> figures.Table:
     columns["outputs saturated"] = [median("outputs_saturated", state) for state in states]
     return figures.Table(
         columns,
-        caption="Wrong answers, the share of the weights that move in one step, and the share of the outputs that saturate (coin).",
-        formats={name: ".1f" if "wrong" in name else ".3%" if "moved" in name else ".0%" for name in columns if name != "format"},
+        caption="Wrong answers, weights that move in one step, and outputs that saturate (with the coin).",
+        formats={
+            name: ".1f" if "wrong" in name else ".3%" if "moved" in name else ".0%"
+            for name in columns
+            if name != "format"
+        },
     )
 
 
@@ -116,7 +120,7 @@ def ties() -> figures.Table:
             "drift (steps)": [round(median("drift", state), 3) + 0.0 for state in states],
             "wrong (%)": [median("test_error", state) for state in states],
         },
-        caption="8 fraction bits, outputs ⟨6, 10⟩: how often a tie occurs, how far an update is off on average, and the error.",
+        caption="8 fraction bits, outputs ⟨6, 10⟩: share of ties, mean error of an update, and wrong answers.",
         formats={"ties": ".2%", "drift (steps)": "+.3f", "wrong (%)": ".1f"},
     )
 
@@ -182,8 +186,9 @@ def _six_bits(state: TrainingState) -> str:
     return (
         f"With nearest {percent(median('updates_made', state))} of the weights move in a step, and "
         f"{error_text(median('test_error', state))} of the answers are wrong. Now choose stochastic as the rounding. "
-        f"{percent(median('updates_made', coin))} of the weights move, and only {error_text(median('test_error', coin))} "
-        "are wrong. So few are enough, because they are other weights in each step."
+        f"{percent(median('updates_made', coin))} of the weights move, and only "
+        f"{error_text(median('test_error', coin))} are wrong. So few are enough, because they are other weights in "
+        "each step."
     )
 
 
@@ -191,34 +196,39 @@ def _too_many_bits(state: TrainingState) -> str:
     fmt, eleven, nearest = state.run.weight_format, state.changed(fraction_bits=11), state.changed(rule="nearest_down")
     assert fmt is not None  # a point of a setting is fixed point
     return (
-        f"Outputs saturated. With 11 fraction bits {percent(median('outputs_saturated', eleven))} of the layer outputs "
-        f"saturate, with 14 it is {percent(median('outputs_saturated', state))}. The range now ends at {fmt.lowest:.0f} and just "
-        f"below {-fmt.lowest:.0f}, and most outputs lie outside it. Another rounding does not help: {error_text(median('test_error', nearest))} "
-        f"of the answers are wrong with nearest, {error_text(median('test_error', state))} with stochastic.".replace("-", "−")
+        f"Outputs saturated. With 11 fraction bits {percent(median('outputs_saturated', eleven))} of the layer "
+        f"outputs saturate, with 14 it is {percent(median('outputs_saturated', state))}. The range now ends at "
+        f"{fmt.lowest:.0f} and just below {-fmt.lowest:.0f}, and most outputs lie outside it. Another rounding does "
+        f"not help: {error_text(median('test_error', nearest))} "
+        f"of the answers are wrong with nearest, {error_text(median('test_error', state))} with stochastic.".replace(
+            "-", "−"
+        )
     )
 
 
 def _longer_words(state: TrainingState) -> str:
     short, long = most_bits(state.changed(setting=ONE_FORMAT)), most_bits(state)
     return (
-        f"The network still learns with {short} fraction bits in words of 16 bits, and with {long} in words of 20 bits "
-        f"({error_text(median('test_error', state))} wrong). The edge moved by {long - short} places, which is exactly the number of bits that the words "
-        f"gained. In both cases {16 - short} bits are left before the point. The outputs need that many."
+        f"The network still learns with {short} fraction bits in words of 16 bits, and with {long} in words of 20 "
+        f"bits ({error_text(median('test_error', state))} wrong). The edge moved by {long - short} places, which is "
+        f"exactly the number of bits that the words gained. In both cases {16 - short} bits are left before the "
+        "point. The outputs need that many."
     )
 
 
 def _wide_outputs(state: TrainingState) -> str:
     return (
-        f"Nothing fails at 14 fraction bits any more: {error_text(median('test_error', state))} of the answers are wrong. "
-        f"{percent(median('outputs_saturated', state))} of the outputs saturate, because ⟨6, 10⟩ reaches from −32 to just below 32. The weights "
-        "keep the fine step of ⟨2, 14⟩. They are small and do not need the range."
+        f"Nothing fails at 14 fraction bits any more: {error_text(median('test_error', state))} of the answers are "
+        f"wrong. {percent(median('outputs_saturated', state))} of the outputs saturate, because ⟨6, 10⟩ reaches from "
+        "−32 to just below 32. The weights keep the fine step of ⟨2, 14⟩. They are small and do not need the range."
     )
 
 
 QUESTIONS = (
     GuidedQuestion(
-        "Set *fraction bits* to 6, the format of your guess, and choose *nearest (ties down)* as the rounding. How many of the "
-        "weights move in one step? The line between the two figures tells you. And how many move with *stochastic*?",
+        "Set *fraction bits* to 6, the format of your guess, and choose *nearest (ties down)* as the rounding. How "
+        "many of the weights move in one step? The line between the two figures tells you. And how many move with "
+        "*stochastic*?",
         {"fraction_bits": 6, "rule": "nearest_down"},
         _six_bits,
         lambda state: (
@@ -228,25 +238,28 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "Choose *stochastic* and set *fraction bits* to 14. The step is now 256 times finer than with 6 bits, and still the "
-        "training fails. Which curve of the lower figure tells you why?",
+        "Choose *stochastic* and set *fraction bits* to 14. The step is now 256 times finer than with 6 bits, and "
+        "still the training fails. Which curve of the lower figure tells you why?",
         {"fraction_bits": 14, "rule": "stochastic"},
         _too_many_bits,
         lambda state: (
-            median("outputs_saturated", state.changed(fraction_bits=11)) < 0.001 < 0.5 < median("outputs_saturated", state)
+            median("outputs_saturated", state.changed(fraction_bits=11))
+            < 0.001
+            < 0.5
+            < median("outputs_saturated", state)
             and min(median("test_error", state.changed(rule=rule)) for rule in ("nearest_down", "stochastic")) > 50
         ),
     ),
     GuidedQuestion(
-        "Choose the arithmetic *20 bits, one format* and *stochastic*. Where is the edge on the right now, and by how many "
-        "places has it moved?",
+        "Choose the arithmetic *20 bits, one format* and *stochastic*. Where is the edge on the right now, and by "
+        "how many places has it moved?",
         {"setting": "20 bits", "rule": "stochastic", "fraction_bits": 15},
         _longer_words,
         lambda state: most_bits(state) - most_bits(state.changed(setting=ONE_FORMAT)) == 4 and most_bits(state) == 15,
     ),
     GuidedQuestion(
-        "Choose the arithmetic *16 bits, outputs ⟨6, 10⟩*, and 14 fraction bits. Now the layer outputs have a format of their own, "
-        "whatever the weights have. What is left of the edge on the right?",
+        "Choose the arithmetic *16 bits, outputs ⟨6, 10⟩*, and 14 fraction bits. Now the layer outputs have a "
+        "format of their own, whatever the weights have. What is left of the edge on the right?",
         {"setting": "wide outputs", "rule": "stochastic", "fraction_bits": 14},
         _wide_outputs,
         lambda state: (
