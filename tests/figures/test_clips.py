@@ -89,7 +89,8 @@ def test_whole_networks_are_compared_below_the_layers():
     bars = fig.data[-1]
     assert bars.y.tolist() == [1, 19] and bars.text.tolist() == ["1.0 %", "19.0 %"] and bars.yaxis == "y3"
     assert fig.layout.xaxis2.ticktext[1] == "2 bits<br>everywhere" and fig.layout.yaxis3.domain[1] < 0.5
-    assert "float32 1.0 %, 2 bits everywhere 19.0 %." in fig.layout.meta["alt"] and "yours" not in fig.layout.meta["alt"]
+    alt = fig.layout.meta["alt"]
+    assert "float32 1.0 %, 2 bits everywhere 19.0 %." in alt and "yours" not in alt
     empty = figures.layer_sensitivity(["stem"], [1.0], [0.1], wrong={"yours": np.nan})
     assert len(empty.data) == len(fig.data), "a live figure always has the same traces"
 
