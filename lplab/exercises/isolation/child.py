@@ -142,7 +142,7 @@ def call(function: Callable, forms: list) -> tuple:
         text = json.dumps(result)
         if len(text) > 2 * wire.MAX_BYTES:
             raise wire.UnserializableError(f"a {type(value).__name__} of more than {wire.MAX_BYTES // 10**6} MB")
-        for digits in re.findall(r'\{"int": "-?0x(\w+)"', text):  # no text of the student's: its quotes have a backslash
+        for digits in re.findall(r'\{"int": "-?0x(\w+)"', text):  # in text of the student's quotes have a backslash
             if (bits := int(digits, 16).bit_length()) > MAX_INT_BITS:
                 raise wire.UnserializableError(f"an integer of {bits:,} bits: no float is as large")
     except wire.UnserializableError as error:
