@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 from lplab.exercises import progress
 from lplab.exercises.checks import feedback
@@ -113,9 +114,70 @@ def predict(question_id: str) -> Any:
         because=question.because,
         limits=question.limits,
         guess=progress.prediction(question_id),
+        skipped=progress.has_skipped(question_id, question.text),
     )
+    _asked.setdefault(question_id, WeakSet()).add(widget)
     widget.observe(lambda change: _record(question, change["new"]), "outcome")
+    widget.observe(lambda _: _revealed(question, widget.outcome), "is_revealed")
     return widget
+
+
+def after_guess(question_id: str, content: Any) -> Any:
+    """Veil what answers a prediction until its guess is locked or skipped; a veil stays lifted after a restart.
+
+    Text in Markdown cells cannot be veiled: what gives an answer away there belongs into the prediction's ``because``,
+    or below a ``<details>`` element.
+
+    Args:
+        question_id: of the prediction, such as "01.a".
+        content: a widget, a Plotly figure, a table, or a function without arguments that makes one of these when the
+            veil is lifted.
+
+    Raises:
+        ValueError: there is no such question.
+        TypeError: content that cannot be shown.
+
+    >>> from lplab import figures
+    >>> after_guess("01.a", figures.Table({"codes": [55]})).is_lifted
+    False
+    """
+    from lplab import widgets
+
+    question = catalogue.question(question_id)
+    veil = widgets.Veil(content, question.text, on_request=lambda: _skip(question))
+    if _is_answered(question):
+        veil.lift()
+    else:
+        _veiled.setdefault(question_id, WeakSet()).add(veil)
+    return veil
+
+
+_asked: dict[str, WeakSet[Any]] = {}  # the predictions in this kernel, by question
+_veiled: dict[str, WeakSet[Any]] = {}  # what waits for each of them
+
+
+def _is_answered(question: Question) -> bool:
+    """Whether a guess at this question is locked, or it was skipped."""
+    return progress.prediction(question.id) is not None or progress.has_skipped(question.id, question.text)
+
+
+def _skip(question: Question) -> None:
+    """Show the answer without a guess: in the prediction, and behind all veils."""
+    progress.skip_prediction(question.id, question.text)
+    for widget in list(_asked.get(question.id, ())):
+        widget.skip()
+    _lift(question)
+
+
+def _revealed(question: Question, outcome: Any) -> None:
+    if outcome is None:
+        progress.skip_prediction(question.id, question.text)
+    _lift(question)
+
+
+def _lift(question: Question) -> None:
+    for veil in list(_veiled.pop(question.id, ())):
+        veil.lift()
 
 
 def _record(question: Question, outcome: Any) -> None:

@@ -16,6 +16,7 @@ from lplab.figures.clip_steps import clip_steps
 from lplab.figures.clips import clip_error, clip_histogram, level_shares
 from lplab.figures.compare import compare
 from lplab.figures.counterexample import counterexample
+from lplab.figures.data_table import Table
 from lplab.figures.device_timeline import device_timeline
 from lplab.figures.energy_bars import energy_parts, round_energy
 from lplab.figures.error_curve import error_curve
@@ -75,6 +76,7 @@ __all__ = [
     "Scaling",
     "ScalingCurve",
     "SentHistory",
+    "Table",
     "TensorRow",
     "TensorStatistics",
     "adacomp_bins",

@@ -29,6 +29,7 @@ from .live.live_run import LiveRun
 from .live.live_trainers import LiveTrainers, live_trainers
 from .live.loss_scale_training import train_with_scale
 from .prediction import Outcome, Prediction
+from .veil import Veil
 
 ExplorerState, ResidueExplorer, live_residues = FormatState, ResidualExplorer, live_adacomp  # their earlier names
 
@@ -56,6 +57,7 @@ __all__ = [
     "RooflineExplorer",
     "SumExplorer",
     "TrainingExplorer",
+    "Veil",
     "live_adacomp",
     "live_clips",
     "live_learners",

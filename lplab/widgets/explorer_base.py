@@ -81,13 +81,11 @@ class Explorer(ipywidgets.VBox):
 
     def set(self, **position: Any) -> None:
         """Set controls by name: the fields of the state; where presets are a list, also ``preset``."""
-        state = self.position
-        if self.no_preset and "preset" in position:
-            name = position.pop("preset")
-            if name not in self.preset_fields:
-                raise ValueError(f"unknown preset {name!r}; allowed: {', '.join(self.preset_fields)}")
-            position = {**self.preset_fields[name], **position}
-        self.position = self._after(state, position)
+        self.position = self._moved(self.position, position)
+
+    def state_at(self, **position: Any) -> Any:
+        """The state that `set` would lead to from the first position; nothing moves."""
+        return self._moved(self._start, position)
 
     def reset(self) -> None:
         """Set every control back to its first value."""
@@ -166,6 +164,15 @@ class Explorer(ipywidgets.VBox):
         return [self._columns, self.error_line, self._control_group]
 
     # -- internals ------------------------------------------------------------------------------------------------
+
+    def _moved(self, state: Any, position: dict[str, Any]) -> Any:
+        """The state after fields, or a preset, were set by name."""
+        if self.no_preset and "preset" in position:
+            name = position.pop("preset")
+            if name not in self.preset_fields:
+                raise ValueError(f"unknown preset {name!r}; allowed: {', '.join(self.preset_fields)}")
+            position = {**self.preset_fields[name], **position}
+        return self._after(state, position)
 
     def _after(self, state: Any, changes: dict[str, Any]) -> Any:
         """The state after changes by a user; no control holds an array or a list."""

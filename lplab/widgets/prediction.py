@@ -77,8 +77,10 @@ class Prediction(ipywidgets.VBox):
         guess: a guess that was locked earlier, from saved progress: the widget begins locked. It is set before
             `outcome` can be observed, so that it does not count as a new guess. Where it no longer fits the question,
             it is shown, and the question is asked again.
+        skipped: whether it was skipped earlier: the widget begins with the truth.
 
-    `outcome` is None until the guess is locked, and does not change after that; `figure` then draws both.
+    `is_revealed` says whether the truth is shown, after a guess or because the question was skipped. `outcome` is None
+    until the guess is locked, and does not change after that; `figure` then draws both.
 
     >>> prediction = Prediction("How many codes of e4m3fn are NaN?", answer=2)
     >>> prediction.lock("12")
@@ -91,6 +93,7 @@ class Prediction(ipywidgets.VBox):
     """
 
     outcome = traitlets.Instance(Outcome, allow_none=True, help="Guess and truth, once the guess is locked.")
+    is_revealed = traitlets.Bool(False, help="Whether the truth is shown: after a guess, or without one.")
 
     def __init__(
         self,
@@ -103,6 +106,7 @@ class Prediction(ipywidgets.VBox):
         limits: tuple[float, float] | None = None,
         on_reveal: Callable[[Any, Any], Any] | None = None,
         guess: Any = None,
+        skipped: bool = False,
     ) -> None:
         if choices is not None and not callable(answer) and answer not in choices:
             raise ValueError(f"answer must be one of the choices, got {answer!r}")
@@ -119,6 +123,8 @@ class Prediction(ipywidgets.VBox):
         self.add_class("lp-prediction")
         if guess is not None:
             self._restore(guess)
+        elif skipped:
+            self.skip()
 
     @property
     def guess(self) -> Any:
@@ -138,7 +144,7 @@ class Prediction(ipywidgets.VBox):
 
     def lock(self, guess: Any = None) -> None:
         """Lock a guess, by default what the controls hold, and show the truth; a second guess is ignored."""
-        if self.outcome:
+        if self.is_revealed:
             return
         try:
             value = self._read(self.box.value if guess is None else guess)
@@ -147,6 +153,24 @@ class Prediction(ipywidgets.VBox):
             self.result.add_class("lp-error")
             return
         self._reveal(value)
+
+    def skip(self) -> None:
+        """Show the truth without a guess; after a guess this changes nothing."""
+        if self.is_revealed:
+            return
+        truth = self._truth()
+        text = truth if isinstance(truth, str) else f"{_short(truth)} {self.unit}".strip()
+        self.result.remove_class("lp-error")
+        self._close()
+        set_text(self.result, f"You did not guess. It is: {text}. {self.because}".strip())
+        self.is_revealed = True
+
+    def _truth(self) -> str | float:
+        truth = self._answer() if callable(self._answer) else self._answer
+        return truth if isinstance(truth, str) else float(truth)
+
+    def _close(self) -> None:
+        self.box.disabled = self.button.disabled = self.skip_button.disabled = True
 
     def _restore(self, guess: Any) -> None:
         try:
@@ -159,16 +183,16 @@ class Prediction(ipywidgets.VBox):
             self._reveal(value)
 
     def _reveal(self, value: str | float) -> None:
-        truth = self._answer() if callable(self._answer) else self._answer
-        outcome = Outcome(value, truth if isinstance(truth, str) else float(truth), self.unit)
+        outcome = Outcome(value, self._truth(), self.unit)
         drawn = guess_and_truth(value, outcome.truth, choices=self.choices or (), unit=self.unit)
         self.figure = LiveFigure(drawn)
         self.result.remove_class("lp-error")
         self.box.value = value if isinstance(value, str) else format_value(value)
-        self.box.disabled = self.button.disabled = True
+        self._close()
         set_text(self.result, f"{outcome.sentence()} {self.because}".strip())
         self.children = [self.title, self.row, self.result, self.figure, self.error_line, self._control_group]
         self.outcome = outcome
+        self.is_revealed = True
         for watcher in self._watchers:
             watcher(outcome.guess, outcome.truth)
 
@@ -186,7 +210,9 @@ class Prediction(ipywidgets.VBox):
         self.error_line = line("", "lp-error", "lp-live")
         set_text(self.error_line, "")
         self.button.on_click(show_errors(self.error_line, lambda _: self.lock()))
-        self.row = ipywidgets.Box([self.box, *unit, self.button])
+        self.skip_button = ipywidgets.Button(description="Skip", tooltip="show the answer without a guess")
+        self.skip_button.on_click(show_errors(self.error_line, lambda _: self.skip()))
+        self.row = ipywidgets.Box([self.box, *unit, self.button, self.skip_button])
         self.row.add_class("lp-row")
 
     def _read(self, guess: Any) -> str | float:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lplab import exercises
+from lplab import exercises, figures
 from lplab.exercises import draw_rounding, progress, student_figures
 from lplab.exercises.display import CheckView, code_html
 from lplab.exercises.model.questions import Question
@@ -99,3 +99,33 @@ def test_buttons_open_hints_and_the_solution():
 
 def test_text_of_students_stays_text():
     assert code_html("<b>`a<b`</b>") == "&lt;b&gt;<code>a&lt;b</code>&lt;/b&gt;"
+
+
+def a_table():
+    return figures.Table({"codes": [55]})
+
+
+@pytest.mark.parametrize("how", ["lock", "skip"])
+def test_veils_are_lifted_together_and_stay_lifted(how):
+    first, second, other = (exercises.after_guess(name, a_table()) for name in ("01.a", "01.a", "02.a"))
+    assert not first.is_lifted and not second.is_lifted
+    prediction = exercises.predict("01.a")
+    prediction.lock("12") if how == "lock" else prediction.skip()
+    assert first.is_lifted and second.is_lifted and not other.is_lifted
+    assert exercises.after_guess("01.a", a_table()).is_lifted, "a cell that runs again, or after a restart"
+    again = exercises.predict("01.a")
+    assert again.is_revealed and again.guess == (12 if how == "lock" else None)
+
+
+def test_the_button_of_a_veil_skips_the_question_everywhere():
+    prediction = exercises.predict("01.a")
+    first, second = (exercises.after_guess("01.a", a_table) for _ in range(2))
+    first.button.click()
+    assert first.is_lifted and second.is_lifted and prediction.is_revealed and prediction.outcome is None
+    assert progress.has_skipped("01.a", prediction.question)
+    assert not progress.has_skipped("01.a", "another wording"), "which is asked again"
+
+
+def test_an_unknown_question_has_no_veil():
+    with pytest.raises(ValueError, match=r"there is no question '01.z'"):
+        exercises.after_guess("01.z", a_table())

@@ -3,8 +3,9 @@
     python -m tests.labs.notebooks labs/*.ipynb          write exercises, strip unchecked outputs, report broken rules
     python -m tests.labs.notebooks --run labs/*.ipynb    the same after a fresh run from top to bottom
 
-nbval compares only cells marked ``# NBVAL_CHECK_OUTPUT``, and passes even those when their stored output is missing. So
-outputs of marked cells are kept and required; all others are dropped, as they only make changes hard to read.
+nbval compares only cells with the tag ``nbval-check-output``, and passes even those when their stored output is
+missing. So outputs of these cells are kept and required; all others are dropped, as they only make changes hard to
+read. A cell may be folded: its metadata then say ``"jupyter": {"source_hidden": true, "outputs_hidden": true}``.
 
 The cells with the ids ``statement-01-2`` and ``exercise-01-2`` hold exercise 01.2; their text comes from the exercise.
 """
@@ -20,9 +21,9 @@ from typing import Any
 
 from lplab import exercises
 
-MARK = "# NBVAL_CHECK_OUTPUT"
+TAG = "nbval-check-output"
 CHECKED_CELLS = 3
-CELL_LINES, CODE_LINES, WORDS = 15, 120, 2000
+CELL_LINES, CODE_LINES, WORDS = 15, 120, 3000
 HEADINGS = ("Predict", "What you saw", "Limits", "Summary", "References")
 VARYING = r"0x[0-9a-f]{6,}|/(?:home|root|tmp|Users|work)/|[A-Z]:\\|'uid': '"  # addresses, paths, plotly's random ids
 
@@ -34,7 +35,8 @@ def source(cell: dict[str, Any]) -> str:
 
 def is_checked(cell: dict[str, Any]) -> bool:
     """Whether nbval compares this cell's output."""
-    return cell["cell_type"] == "code" and MARK in source(cell).splitlines()
+    tags = cell["metadata"].get("tags", [])
+    return cell["cell_type"] == "code" and (TAG in tags or "# NBVAL_CHECK_OUTPUT" in source(cell).splitlines())
 
 
 def exercise_part(cell: dict[str, Any]) -> tuple[str, str] | None:
@@ -82,7 +84,7 @@ def strip(notebook: dict[str, Any]) -> None:
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":
             continue
-        cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key == "tags"}
+        cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key in ("tags", "jupyter")}
         if not is_checked(cell):
             cell["outputs"], cell["execution_count"] = [], None
 
@@ -138,7 +140,7 @@ def checks(code: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Enough code is checked, and there is not too much of it."""
     checked = sum(map(is_checked, code))
     if checked < CHECKED_CELLS:
-        yield f"{checked} cells marked {MARK}, fewer than {CHECKED_CELLS}"
+        yield f"{checked} cells with the tag {TAG}, fewer than {CHECKED_CELLS}"
     total = sum(len(source(cell).splitlines()) for cell in code)
     if total > CODE_LINES:
         yield f"{total} lines of code, more than {CODE_LINES}: move code into the library"

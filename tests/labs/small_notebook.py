@@ -27,7 +27,7 @@ def small_notebook() -> dict:
         "cells": [
             prose("# Few bits (2022)\nEight bits are enough. 20 min"),
             code(f"{IMPORTS}\n\nf = formats.get('e4m3fn')\nassert f.bits == 8"),
-            *[code(f"{notebooks.MARK}\n{text}", output) for text, output in facts.items()],
+            *[{**code(text, output), "metadata": {"tags": [notebooks.TAG]}} for text, output in facts.items()],
             *[prose(f"## {heading}") for heading in notebooks.HEADINGS],
             *[
                 {**make(""), "id": f"{part}-01-{number}"}

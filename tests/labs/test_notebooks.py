@@ -69,24 +69,24 @@ def rule_breakers():
     path = code("", "/home/somebody/x")["outputs"]
     yield "no output", cell(2, outputs=[]), "nbval would pass whatever it prints"
     yield "no count", cell(2, execution_count=None), "nbval would pass whatever it prints"
-    yield "two checks", lambda book: book["cells"].pop(2), "2 cells marked"
-    yield "mark inside a string", cell(2, source=f"print('{notebooks.MARK}')"), "2 cells marked"
+    yield "two checks", lambda book: book["cells"].pop(2), "2 cells with the tag"
+    yield "another tag", cell(2, metadata={"tags": ["nbval"]}, outputs=[], execution_count=None), "2 cells with the tag"
     yield "unchecked output", cell(1, outputs=path), "nothing compares"
     yield "error", cell(2, outputs=error), "is an error"
     yield "path", cell(2, outputs=path), "has a path"
     yield "skipped", cell(1, source="# NBVAL_SKIP\n1 / 0"), "no test runs"
     yield "long cell", cell(1, source=long), "16 lines, more than 15"
     yield "much code", lambda book: book["cells"].extend(code(long[:-6]) for _ in range(8)), "more than 120"
-    yield "many words", lambda book: book["cells"].append(prose("word " * 2001)), "more than 2000"
+    yield "many words", lambda book: book["cells"].append(prose("word " * 3001)), "more than 3000"
     yield "no title", cell(0, source="Few bits (2022), 20 min"), "no title"
     yield "no year", cell(0, source="# Few bits, 20 min"), "lacks the year"
     yield "no limits", lambda book: book["cells"].pop(7), "no heading with Limits"
     yield "widget state", lambda book: book["metadata"].update(widgets={}), "saved widget state"
     yield "call", cell(0, source="# Few bits (2022)\n20 min, `solution('01.2')`"), "no cell imports it"
     again = "code cell 2: check is imported, and this cell makes it something else"
-    yield "rebound in a loop", cell(2, source=f"{notebooks.MARK}\nfor check, found in [(1, 2)]:\n    pass"), again
-    yield "rebound by =", cell(2, source=f"{notebooks.MARK}\nformats, check = 1, 2"), again
-    yield "rebound by def", cell(2, source=f"{notebooks.MARK}\ndef check():\n    pass"), again
+    yield "rebound in a loop", cell(2, source="for check, found in [(1, 2)]:\n    pass"), again
+    yield "rebound by =", cell(2, source="formats, check = 1, 2"), again
+    yield "rebound by def", cell(2, source="def check():\n    pass"), again
     yield "no exercise", lambda book: book["cells"].pop(), "exercise 01.4 is missing"
     yield "own words", cell(10, source="Round a number."), "not the exercise's own text"
     yield "solution", cell(1, source=exercises.get("01.2").solution), "the solution of 01.2 is in the notebook"
@@ -109,7 +109,7 @@ def test_a_broken_rule_is_noticed(good, spoil, message):
     ],
 )
 def test_a_name_inside_a_function_or_a_comprehension_rebinds_nothing(good, text):
-    good["cells"][2]["source"] = f"{notebooks.MARK}\n{text}"
+    good["cells"][2]["source"] = text
     assert notebooks.problems(good, "01_small.ipynb") == []
 
 

@@ -138,3 +138,27 @@ def test_answer_out_of_the_choices_is_seen_and_nothing_is_locked():
     assert "among the choices" in prediction.error_line.value
     assert prediction.outcome is None
     assert not prediction.button.disabled
+
+
+def test_a_question_can_be_skipped():
+    prediction = Prediction("How much?", answer=lambda: 5.88, unit="%", because="So it is.")
+    prediction.skip_button.click()
+    assert prediction.is_revealed and prediction.outcome is None and prediction.truth is None
+    assert prediction.result.value == "You did not guess. It is: 5.88 %. So it is."
+    assert prediction.box.disabled and prediction.button.disabled and prediction.skip_button.disabled
+    prediction.lock("5")
+    assert prediction.outcome is None, "who has seen the truth cannot guess any more"
+
+
+def test_a_guess_reveals_and_cannot_be_skipped_after_it():
+    prediction = Prediction("Which?", ["a", "b"], answer="b")
+    prediction.lock("a")
+    assert prediction.is_revealed and prediction.skip_button.disabled
+    text = prediction.result.value
+    prediction.skip()
+    assert prediction.result.value == text
+
+
+def test_a_question_that_was_skipped_earlier_begins_with_the_truth():
+    prediction = Prediction("Which?", ["a", "b"], answer="b", skipped=True)
+    assert prediction.is_revealed and "It is: b" in prediction.result.value

@@ -140,6 +140,14 @@ class Progress:
         known = self.state.predictions.get(question_id)
         return known.guess if known else None
 
+    def skip_prediction(self, question_id: str, question: str) -> None:
+        """Note that the answer to a question was shown without a guess."""
+        self._change(lambda state: state.with_skipped(question_id, question))
+
+    def has_skipped(self, question_id: str, question: str) -> bool:
+        """Whether the question, in this wording, was skipped."""
+        return self.state.skipped.get(question_id) == question
+
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -208,6 +216,16 @@ def record_prediction(question_id: str, question: str, guess: Any, truth: Any, u
 def prediction(question_id: str) -> float | str | None:
     """See `Progress.prediction`."""
     return default_progress().prediction(question_id)
+
+
+def skip_prediction(question_id: str, question: str) -> None:
+    """See `Progress.skip_prediction`."""
+    default_progress().skip_prediction(question_id, question)
+
+
+def has_skipped(question_id: str, question: str) -> bool:
+    """See `Progress.has_skipped`."""
+    return default_progress().has_skipped(question_id, question)
 
 
 def of_lab(lab: str) -> dict[str, Record]:

@@ -1,4 +1,4 @@
-"""What the progress file holds, as data: a record for each exercise, a guess for each question."""
+"""What the progress file holds, as data: a record for each exercise, for each question a guess or a skip."""
 
 from __future__ import annotations
 
@@ -94,6 +94,7 @@ class State:
 
     exercises: Mapping[str, Record] = field(default_factory=dict)
     predictions: Mapping[str, Guess] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)  # by question: its wording, as another one is asked again
 
     def with_record(self, exercise_id: str, change: Callable[[Record], Record]) -> State:
         """The state after a change of one exercise's record."""
@@ -107,6 +108,10 @@ class State:
             return self
         return replace(self, predictions={**self.predictions, question_id: guess})
 
+    def with_skipped(self, question_id: str, question: str) -> State:
+        """The state after a question was skipped."""
+        return replace(self, skipped={**self.skipped, question_id: question})
+
 
 def state_of(data: Mapping[str, Any]) -> State:
     """The contents of a file as a `State`; CorruptFileError if a value is not of its type."""
@@ -114,9 +119,16 @@ def state_of(data: Mapping[str, Any]) -> State:
         return State(
             {key: _checked(Record, values) for key, values in data.get("exercises", {}).items()},
             {key: _checked(Guess, values) for key, values in data.get("predictions", {}).items()},
+            {key: _checked_text(question) for key, question in data.get("skipped", {}).items()},
         )
     except (AttributeError, TypeError) as error:
         raise CorruptFileError(str(error)) from error
+
+
+def _checked_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 def _checked(kind: type, values: Mapping[str, Any]) -> Any:

@@ -107,6 +107,12 @@ def test_a_guess_stays_until_the_question_changes(mine, path):
     json.loads(path.read_text("utf-8"), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
+def test_a_skipped_question_is_remembered_in_its_wording(mine, path):
+    mine.skip_prediction("01.codes", "How many?")
+    assert Progress(path).has_skipped("01.codes", "How many?") and mine.prediction("01.codes") is None
+    assert not mine.has_skipped("01.codes", "How many codes?") and not mine.has_skipped("02.codes", "How many?")
+
+
 def test_the_module_uses_the_file_of_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "here.json"))
     progress.record(verdict(), SECOND)
@@ -150,6 +156,7 @@ def test_a_writer_killed_in_the_middle_spoils_nothing(mine, path, messages, wher
 @pytest.mark.parametrize("corrupt", [
     b"", b"\0" * 100, b"{", b"[1, 2]", b'{"exercises": {}}', b'{"schema": "1"}', b'{"schema": 1, "exercises": 3}',
     b'{"schema": 1, "exercises": {"01.2": {"attempts": "many"}}}', b'{"schema": 1, "predictions": {"01": [1]}}',
+    b'{"schema": 1, "skipped": {"01.a": 1}}',
     b"[" * 100_000, b"\xff\xfe{\0}\0", b'{"schema": 0}',
     b'{"schema": 1, "exercises": {"01.2": {"points": NaN}}}', b'{"schema": 1, "exercises": {"01.2": {"points": true}}}',
     b'{"schema": 1, "exercises": {"01.2": {"points": 1%s}}}' % (b"0" * 400),

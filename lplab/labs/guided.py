@@ -1,0 +1,132 @@
+"""Guided questions: one at a time above an explorer, each with an answer computed from the position it asks about."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ipywidgets
+
+from lplab.widgets.controls import ControlGroup, line, show_errors
+from lplab.widgets.explorer_base import Explorer
+
+
+@dataclass(frozen=True)
+class GuidedQuestion:
+    """A question about an explorer, and its answer.
+
+    Args:
+        text: one or two sentences; ``*words*`` between asterisks are emphasized.
+        position: where the explorer answers it: what ``Explorer.set`` takes, from the explorer's first position.
+        answer: the answer as text, from the explorer's state at that position; it computes every number it gives.
+        true: whether what the answer says in words holds in that state; the tests of the course ask it.
+
+    >>> GuidedQuestion("How many?", {"bits": 4}, lambda state: f"{2**state.bits} codes", lambda state: True).text
+    'How many?'
+    """
+
+    text: str
+    position: Mapping[str, Any]
+    answer: Callable[[Any], str] = field(repr=False)
+    true: Callable[[Any], bool] = field(repr=False)
+
+
+class GuidedExplorer(ipywidgets.VBox):
+    """Questions above an explorer, one at a time; the answer to each is one click away.
+
+    Args:
+        explorer: any explorer.
+        questions: at least one.
+
+    Attributes:
+        number: of the question that is shown, from 0.
+
+    Raises:
+        ValueError: no question, or one about a position that the explorer does not have.
+    """
+
+    def __init__(self, explorer: Explorer, questions: Sequence[GuidedQuestion]) -> None:
+        if not questions:
+            raise ValueError("at least one question is needed")
+        for question in questions:
+            explorer.state_at(**question.position)
+        self.explorer, self.questions, self.number = explorer, tuple(questions), 0
+        self.question_line = line("", "lp-guided-question", "lp-live")
+        self.answer_line = line("", "lp-guided-answer", "lp-live")
+        self.error_line = line("", "lp-error", "lp-live")
+        button = ipywidgets.Button
+        self.previous_button = button(description="Previous", tooltip="the question before this one")
+        self.next_button = button(description="Next", tooltip="the next question")
+        self.go_button = button(description="Set the controls", tooltip="move the controls to where the answer is seen")
+        self.answer_button = button(description="Show the answer", tooltip="the answer, computed for that position")
+        row = ipywidgets.Box([self.previous_button, self.next_button, self.go_button, self.answer_button])
+        row.add_class("lp-row")
+        row.layout.flex_flow = "row wrap"
+        stepper = ipywidgets.VBox([self.question_line, row, self.answer_line, self.error_line, ControlGroup()])
+        stepper.add_class("lp-controls")
+        stepper.add_class("lp-guided")
+        super().__init__([stepper, explorer])
+        for each, action in (
+            (self.previous_button, lambda _: self.ask(self.number - 1)),
+            (self.next_button, lambda _: self.ask(self.number + 1)),
+            (self.go_button, lambda _: self.set_controls()),
+            (self.answer_button, lambda _: self.toggle_answer()),
+        ):
+            each.on_click(show_errors(self.error_line, action))
+        self.ask(0)
+
+    @property
+    def question(self) -> GuidedQuestion:
+        """The question that is shown."""
+        return self.questions[self.number]
+
+    def ask(self, number: int) -> None:
+        """Show a question, by its number from 0, without its answer; beyond the ends the first or the last one."""
+        last = len(self.questions) - 1
+        self.number = min(max(number, 0), last)
+        head = f"Question {self.number + 1} of {last + 1}."
+        self.question_line.value = f"<b>{head}</b> {emphasized(self.question.text)}"
+        self.previous_button.disabled, self.next_button.disabled = self.number == 0, self.number == last
+        self._show_answer("")
+
+    def set_controls(self) -> None:
+        """Set the explorer to the position that the question asks about."""
+        self.explorer.position = self.explorer.state_at(**self.question.position)
+
+    def toggle_answer(self) -> None:
+        """Show the answer, or hide it again."""
+        self._show_answer("" if self.answer_line.value else self.answer())
+
+    def answer(self) -> str:
+        """The answer to the question that is shown, computed from the position that it asks about."""
+        return self.question.answer(self.explorer.state_at(**self.question.position))
+
+    def _show_answer(self, text: str) -> None:
+        self.answer_line.value = emphasized(text)
+        self.answer_line.layout.display = None if text else "none"
+        self.answer_button.description = "Hide the answer" if text else "Show the answer"
+
+
+def guided(explorer: Explorer, questions: Sequence[GuidedQuestion]) -> GuidedExplorer:
+    """An explorer below its guided questions; see `GuidedExplorer`.
+
+    >>> from lplab.widgets import BillExplorer
+    >>> ask = GuidedQuestion("What does it cost?", {}, lambda state: "A little.", lambda state: True)
+    >>> shown = guided(BillExplorer(), [ask])
+    >>> shown.toggle_answer()
+    >>> shown.answer_line.value
+    'A little.'
+    """
+    return GuidedExplorer(explorer, questions)
+
+
+def emphasized(text: str) -> str:
+    """Text as HTML, with ``*words*`` emphasized.
+
+    >>> emphasized("Read *flushed to 0* where |x| < 1.")
+    'Read <em>flushed to 0</em> where |x| &lt; 1.'
+    """
+    return re.sub(r"\*(\S(?:[^*]*\S)?)\*", r"<em>\1</em>", html.escape(text, quote=False))

@@ -1,0 +1,62 @@
+"""Tables with captions: text, HTML and data frames of the same cells."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from lplab.figures import Table
+
+COLUMNS = {"format": ["e4m3fn", "e5m2"], "lost": [0.7251, 0.0102], "codes": [1256, 3], "step": [-0.125, 1e-7]}
+
+
+def test_text_has_the_caption_and_aligned_columns():
+    lines = repr(Table(COLUMNS, caption="Two formats.", formats={"lost": ".1%"})).splitlines()
+    assert lines == [
+        "Two formats.",
+        "format    lost  codes     step",
+        "e4m3fn  72.5 %  1,256   −0.125",
+        "e5m2     1.0 %      3  1×10^−7",
+    ]
+
+
+def test_a_format_may_be_a_function_and_text_stays_text():
+    table = Table({"who": ["a", "b"], "x": [1.5, "none"]}, formats={"x": lambda value: f"<{value}>"})
+    assert table.rows() == [["a", "<1.5>"], ["b", "<none>"]]
+    assert Table({"x": [1.5, "none"]}, formats={"x": ".2f"}).rows() == [["1.50"], ["none"]]
+
+
+def test_what_is_not_finite_or_no_number_is_shown_as_it_is():
+    nan, inf = float("nan"), float("inf")
+    assert Table({"x": [nan, -inf, True]}).rows() == [["NaN"], ["−∞"], ["True"]]
+    assert Table({"x": [inf]}, formats={"x": ".0%"}).rows() == [["∞"]]
+
+
+def test_html_is_a_table_with_a_caption_and_scopes_and_escapes_text():
+    html = Table({"a<b": ["x&y"], "n": [2]}, caption="1 < 2")._repr_html_()
+    table = ElementTree.fromstring(html).find("table")
+    assert table.findtext("caption") == "1 < 2"
+    assert [(cell.text, cell.get("scope")) for cell in table.iter("th")] == [
+        ("a<b", "col"),
+        ("n", "col"),
+        ("x&y", "row"),
+    ]
+    assert [cell.text for cell in table.iter("td")] == ["2"]
+    assert "<caption" not in Table({"n": [1]})._repr_html_()
+
+
+def test_the_frame_has_the_values_as_they_are():
+    frame = Table(COLUMNS, formats={"lost": ".0%"}).to_frame()
+    assert list(frame.columns) == list(COLUMNS) and frame["lost"].tolist() == [0.7251, 0.0102]
+
+
+@pytest.mark.parametrize(
+    ("columns", "formats", "message"),
+    [
+        ({"a": [1], "b": []}, {}, "columns must have the same length, got {'a': 1, 'b': 0}"),
+        ({}, {}, "got no column"),
+        ({"a": [1]}, {"c": ".1f"}, "formats names c, but the columns are a"),
+    ],
+)
+def test_bad_tables_are_refused(columns, formats, message):
+    with pytest.raises(ValueError, match=message):
+        Table(columns, formats=formats)
