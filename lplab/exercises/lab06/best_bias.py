@@ -130,17 +130,12 @@ BIAS_EXERCISE = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        A format has $e$ exponent bits, $m$ mantissa bits and the exponent bias $b$. It reserves no codes for infinity or NaN. Its two ends are these:
+        A format with $e$ exponent bits, $m$ mantissa bits, bias $b$ and no reserved codes has the largest number $2^{2^e-1-b}(2-2^{-m})$ and the smallest positive (subnormal) one $2^{1-b-m}$. For 1-4-3 with bias 11 they are $2^4\cdot1.875=30$ and $2^{-13}$.
 
-        - the largest number is $2^{2^e-1-b}\,(2-2^{-m})$,
-        - the smallest positive number, which is subnormal, is $2^{1-b-m}$.
+        Write `best_bias(x, exponent_bits, mantissa_bits)` for an array `x` with at least one nonzero element. It returns two numbers:
 
-        For 1-4-3 with bias 11 the largest number is $2^{15-11}\,(2-2^{-3}) = 30$, and the smallest is $2^{-13}$. If you raise the bias by one, both ends move down by one octave.
-
-        Write `best_bias(x, exponent_bits, mantissa_bits)` for an array `x` in which at least one element is not zero. It returns two things:
-
-        1. the **largest** whole number $b$, negative ones allowed, with which no magnitude in `x` is above the largest number (also not by one rounding step);
-        2. the share of the **nonzero** elements that become zero with this bias. Rounding is to nearest. A magnitude halfway between zero and the smallest number becomes zero, because zero is even.
+        1. the **largest** whole $b$, negative ones allowed, with which no magnitude in `x` is above the largest number, not even by one rounding step;
+        2. the share of the **nonzero** elements that become zero with this bias. Rounding is to nearest, and a tie between zero and the smallest number goes to zero.
     """,
     reference=best_bias,
     form=Numbers(count=2),

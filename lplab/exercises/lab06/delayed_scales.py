@@ -107,15 +107,14 @@ DELAYED = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        In step $t$ the largest magnitude of a tensor is `amax[t]`. The tensor is divided by a scale $s_t$, rounded to a format whose largest number is `largest`, and multiplied by the scale again. With **delayed** scaling, $s_t$ is computed from the `length` steps before $t$:
+        In step $t$ a tensor has the largest magnitude `amax[t]`. The scale comes from the `length` steps before $t$:
 
-        $$s_t \;=\; 2^{\text{margin}}\cdot\frac{\max(\text{amax of the last length steps before } t)}{\text{largest}}$$
+        $$s_t=2^{\text{margin}}\cdot\max(\text{amax of these steps})\,/\,\text{largest}$$
 
-        Three rules complete this:
-
+        - `largest` is the largest number of the format.
         - Where fewer steps came before, take all that there are.
-        - Step 0 has no history. Take `amax[0]` in its place, which is not 0.
-        - Where all steps in the history have an amax of 0, the scale stays as it was in the step before.
+        - Step 0 has no history. Take `amax[0]`, which is not 0.
+        - Where the whole history is 0, the scale stays as it was.
 
         Write `delayed_scales(amax, length, largest, margin)`. It returns the scales of all steps, as an array or a list.
     """,
