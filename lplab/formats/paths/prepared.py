@@ -164,16 +164,16 @@ class PreparedBlocks(LoadedWhenItPays[BlockKernel]):
         """
         if not x.size:
             return
-        length = x.shape[-1]
+        length, loop = x.shape[-1], self.loop_for(x.size)
+        fill = -length % self.block_size
+        if loop is not None and not fill:
+            at, to = addresses(x, out)
+            if abs(at - to) >= x.nbytes:  # no shared memory
+                self._run(loop, at, to, x.size, seed)
+                return
         rows, target = x.reshape(-1, length), out.reshape(-1, length)
-        loop = self.loop_for(x.size)
         if loop is None:
             target[...] = block_rounding.quantize(np, rows, self.spec, self.rounding, seed)
-            return
-        fill = -length % self.block_size
-        if not fill and not np.may_share_memory(x, out):
-            at, to = addresses(x, out)
-            self._run(loop, at, to, x.size, seed)
             return
         filled = np.zeros((rows.shape[0], length + fill), x.dtype)
         filled[:, :length] = rows
