@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from lplab import number_text
 from lplab.figures import axes, style, traces
 from lplab.figures.compare_to_library import agreement, compare_to_library
-from lplab.figures.legend import entry, legend
+from lplab.figures.legend import SIGNS, entry, legend
 
 GOOD_ERROR = 0.01  # relative error below which chunks count as good
 
@@ -63,7 +63,7 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
         style.figure(lines, layout),
         alt=f"Running sum of {grouped(x[-1])} numbers in {name}. {text}. {at_half}",
         title=text,
-        subtitle=legend(entry(lines[0]), entry(lines[1], name)),
+        subtitle=legend(entry(lines[0]), entry(lines[1], name, SIGNS["dash"])),
         height=height,
         r=28,
     )
