@@ -295,7 +295,7 @@ QUESTIONS = (
         "Back in fp16, choose *weights* instead of output gradients. Why does nobody scale the weights?",
         {"step": LAST_STEP, "role": "weight"},
         lambda state: (
-            f"None of the {state.magnitudes.total:,} weights becomes zero, and {_shares(state)[2]} are normal. They "
+            f"None of the {state.magnitudes.total:,} weights becomes zero, and nearly all of them are normal. They "
             "already lie inside the window."
         ),
         lambda state: _here(state).lost == 0 and _here(state).shares[2] > 0.99,
