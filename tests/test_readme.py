@@ -1,43 +1,84 @@
-"""The README: its code runs and gives what it says, its commands exist, its links lead somewhere."""
+"""The README and the pages that it leads to: their code runs, their commands exist, their links lead somewhere."""
 
 import re
+import runpy
 import shlex
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lplab import claims
 from lplab.cli import COMMANDS
 from lplab.cli.command import Parser
 from lplab.formats import catalogue
 
 PROJECT = Path(__file__).parents[1]
-TEXT = (PROJECT / "README.md").read_text("utf-8")
-FENCED = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.M | re.S)
-BLOCKS = [block for language, block in FENCED if language == "python"]
+PAGES = {
+    name: (PROJECT / name).read_text("utf-8")
+    for name in (
+        "README.md",
+        *(
+            f"docs/{page}.md"
+            for page in (
+                "own_network",
+                "learners",
+                "clusters",
+                "measure_claims",
+                "teaching",
+                "contributing",
+                "exactness",
+            )
+        ),
+    )
+}
+TEXT = PAGES["README.md"]
+FENCED = [found for text in PAGES.values() for found in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)]
 ROW_OF_THE_CATALOGUE = "_float("
 SHELL = "".join(block for language, block in FENCED if not language)
-LINES = re.findall(r"`(?:python3 start.py )?(lplab [^`]+)`", TEXT) + re.findall(r"^(lplab [^#\n]+)", SHELL, re.M)
+LINES = [
+    *(line for text in PAGES.values() for line in re.findall(r"`(?:python3 start.py )?(lplab [^`]+)`", text)),
+    *re.findall(r"^(lplab [^#\n]+)", SHELL, re.M),
+]
 COMMAND_LINES = [line for line in LINES if "..." not in line]
+LINKS = [
+    pytest.param(name, link, id=f"{name}-{link}")
+    for name, text in PAGES.items()
+    for link in sorted(set(re.findall(r"\]\(([^)]+)\)", text)))
+]
 
 
-@pytest.fixture(scope="module")
-def namespace():
-    """What all blocks but the row of the catalogue leave behind, run one after the other as a reader would."""
+def code_blocks(page):
+    return re.findall(r"^```python\n(.*?)^```$", PAGES[page], re.M | re.S)
+
+
+def run(page):
+    """What all blocks of a page but the row of the catalogue leave behind, run one after the other by a reader."""
     torch = pytest.importorskip("torch")
     for needed in ("ipywidgets", "onnx", "tensorboard"):
         pytest.importorskip(needed)
     torch.manual_seed(0)
     found = {}
-    for block in BLOCKS:
+    for block in code_blocks(page):
         if not block.startswith(ROW_OF_THE_CATALOGUE):
             exec(block, found)
     return found
 
 
-def test_the_first_lines_give_what_their_comments_say(namespace):
-    formats, x = namespace["F"], namespace["x"]
+@pytest.fixture(scope="module")
+def readme():
+    return run("README.md")
+
+
+@pytest.fixture(scope="module")
+def namespace():
+    return run("docs/own_network.md")
+
+
+def test_the_first_lines_give_what_their_comments_say(readme):
+    formats, x = readme["F"], readme["x"]
     line = next(line for line in TEXT.splitlines() if line.startswith('F.get("e4m3fn").quantize(x)'))
     assert formats.get("e4m3fn").quantize(x).tolist() == [float(n) for n in line.partition("#")[2].split(",")]
     one, two = (formats.get("bf16").quantize(x, rounding="stochastic", seed=7) for _ in range(2))
@@ -60,7 +101,7 @@ def test_model_tensors_and_recording_went_out(namespace):
 
 
 def test_the_row_of_the_catalogue_is_one():
-    (block,) = (block for block in BLOCKS if block.startswith(ROW_OF_THE_CATALOGUE))
+    (block,) = (block for block in code_blocks("docs/contributing.md") if block.startswith(ROW_OF_THE_CATALOGUE))
     (made,) = eval(block, vars(catalogue))
     assert (made.name, made.bits, made.bias, made.max) == ("my_fp6", 6, 4, 12.0)
 
@@ -82,12 +123,12 @@ def test_the_network_was_trained_recorded_and_rounded(namespace):
 
 
 def test_the_report_says_what_its_comments_say(namespace):
-    rows = namespace["report"].rows
-    line = next(line for line in TEXT.splitlines() if 'row.layer == "0" and row.role == "weight"' in line)
+    rows, lines = namespace["report"].rows, PAGES["docs/own_network.md"].splitlines()
+    line = next(line for line in lines if 'row.layer == "0" and row.role == "weight"' in line)
     assert [r.rounded_to for r in rows if r.layer == "0" and r.role == "weight"] == [
         line.split("# ")[1].split(":")[0]
     ] * 2
-    line = next(line for line in TEXT.splitlines() if 'row.layer.startswith("1")' in line)
+    line = next(line for line in lines if 'row.layer.startswith("1")' in line)
     assert {r.because for r in rows if r.layer.startswith("1")} == {line.split("# ")[1]}
 
 
@@ -98,19 +139,21 @@ def test_the_live_run_trains(namespace):
     assert {name: len(losses) for name, losses in run.losses.items()} == {"fp32": 60, "int4_fp4_2020": 60}
 
 
-def test_the_learners_train_and_their_bytes_are_those_that_are_stated(namespace):
-    history, learners = namespace["history"], namespace["learners"]
+def test_the_learners_train_and_their_bytes_are_those_that_are_stated():
+    found, text = run("docs/learners.md"), PAGES["docs/learners.md"]
+    history, learners = found["history"], found["learners"]
     assert len(history) == 100 and not any(found.skipped for found in history)
-    first, last = re.search(r"# \.loss from ([\d.]+) to about ([\d.]+)", TEXT).groups()
+    first, last = re.search(r"# \.loss from ([\d.]+) to about ([\d.]+)", text).groups()
     assert round(history[0].loss, 2) == float(first)
     assert abs(np.mean([found.loss for found in history[-10:]]) - float(last)) < 0.1
-    line = next(line for line in TEXT.splitlines() if line.startswith("learners.ledger.total("))
+    line = next(line for line in text.splitlines() if line.startswith("learners.ledger.total("))
     stated = int(re.search(r"# (\d+) bytes", line)[1])
     assert learners.ledger.total(layer="layers.1.weight", kind="sum", rank=3, step=99) == stated == 4 * 328
 
 
-def test_the_simulated_cluster_is_simulated(namespace):
-    step, grid = namespace["step"], namespace["grid"]
+def test_the_simulated_cluster_is_simulated():
+    found = run("docs/clusters.md")
+    step, grid = found["step"], found["grid"]
     assert step.cluster.devices == 64 and 0 < step.exposed_seconds < step.step_seconds
     assert step.memory["residues"] > 0 and set(grid.compressor) == {"none", "topk:density=0.01", "scalecom"}
     assert len(grid) == 12 and (grid[grid.devices == 1].efficiency == 1).all()
@@ -129,9 +172,45 @@ def test_there_are_commands_of_every_kind():
     assert {line.split()[1] for line in COMMAND_LINES} >= {"train", "claims", "formats", "exercises", "simulate"}
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)", TEXT))))
-def test_links_lead_somewhere(link):
-    assert link.startswith("https://") or (PROJECT / link).exists()
+@pytest.mark.parametrize(("page", "link"), LINKS)
+def test_links_lead_somewhere(page, link):
+    file, _, anchor = link.partition("#")
+    if link.startswith("https://"):
+        return
+    target = (PROJECT / page).parent / file if file else PROJECT / page
+    assert target.exists()
+    if anchor and target.suffix == ".md":
+        text = target.read_text("utf-8")
+        headings = [
+            re.sub(r"[^\w -]", "", line.lower()).strip().replace(" ", "-")
+            for line in re.findall("^#+ (.*)", text, re.M)
+        ]
+        assert anchor in headings or f'id="{anchor}"' in text
+
+
+def test_the_readme_is_short_and_counts_the_claims_right():
+    assert len(TEXT.splitlines()) <= 120
+    counts = Counter(claims.judge(claim, claims.stored(claim)).is_shown for claim in map(claims.get, claims.names()))
+    stated = re.search(r"Of \[(\d+) claims\]\(.*?\), (\d+) show in miniature and (\d+) do not", TEXT).groups()
+    assert tuple(map(int, stated)) == (counts.total(), counts[True], counts[False])
+
+
+def test_what_the_readme_says_of_three_claims_is_their_verdict():
+    for name, shown in re.findall(r"\[(as published in|does not come out)[^\]]*\]\(docs/claims.md#(\w+)\)", TEXT):
+        name, shown = shown, name == "as published in"
+        assert claims.judge(claims.get(name), claims.stored(claims.get(name))).is_shown == shown
+
+
+def test_every_lab_has_a_row_with_a_question():
+    rows = re.findall(r"^\| \[(\d\d) · .*?\]\((labs/.*?)\) \| (.*\?) \|$", TEXT, re.M)
+    assert [path for _, path, _ in rows] == sorted(f"labs/{path.name}" for path in (PROJECT / "labs").glob("*.ipynb"))
+
+
+def test_pictures_are_those_that_the_command_makes():
+    pictures = runpy.run_path(str(PROJECT / "docs" / "pictures.py"))
+    assert pictures["PICTURES"]
+    for name, make in pictures["PICTURES"].items():
+        assert (PROJECT / "docs" / name).read_text("utf-8") == make(), "python docs/pictures.py makes them anew"
 
 
 @pytest.mark.parametrize("patent", ["11,295,208", "11,816,549"])

@@ -348,7 +348,12 @@ def test_the_default_tier_leaves_the_slow_tests_to_the_settings_and_all_runs_the
     start.main(["test", "-x"])
     start.main(["test", "--all", "-x"])
     default, everything = handed[1], handed[4]
-    assert handed[3] == {"lab", "test", "outside"}  # models of other libraries are tested, too
+    assert handed[3] == {
+        "lab",
+        "test",
+        "outside",
+        "package",
+    }  # models of other libraries, wheel and sdist are tested, too
     assert "-m" not in default[3:] and default[-1] == "-x"
     assert everything[len(default) - 1 :] == ["-m", "slow or not slow", "-p", "randomly", "-x"]
     assert everything[: len(default) - 1] == default[:-1]

@@ -33,6 +33,8 @@ def add_claims(commands: Any) -> None:
     forms = table.add_mutually_exclusive_group()
     forms.add_argument("--markdown", action="store_true", help="print a Markdown table")
     forms.add_argument("--page", action="store_true", help="print a Markdown page with all findings (docs/claims.md)")
+    forms.add_argument("--html", action="store_true", help="print a web page of its own with a card for each claim")
+    table.add_argument("-o", "--output", type=Path, metavar="FILE", help="write into this file instead of printing")
     _add_numbers(actions)
     for parser in (run, table):
         parser.add_argument("id", nargs="*", help="claims of the list (default: all)")
@@ -115,17 +117,33 @@ def measure(claim: "Claim", args: argparse.Namespace, command: str) -> None:
 
 
 def run_table(args: argparse.Namespace) -> int:
-    """Print theirs, ours and the verdict, from what is stored."""
+    """Print theirs, ours and the verdict, from what is stored, or write them into a file."""
+    text = table_of(args)
+    if args.output is None:
+        print(text)
+        return 0
+    with bad_values():
+        args.output.write_text(f"{text}\n", encoding="utf-8")
+    print(f"wrote {args.output}", file=sys.stderr)
+    return 0
+
+
+def table_of(args: argparse.Namespace) -> str:
+    """The table in the form that the arguments ask for."""
     from lplab import claims
 
-    records = rows(selected_claims(args.id), check_folder(args.folder))
+    wanted, folder = selected_claims(args.id), check_folder(args.folder)
+    if args.html:
+        from lplab import figures
+
+        with bad_values():
+            return figures.verdict_page(*(claim.id for claim in wanted), folder=folder)
+    records = rows(wanted, folder)
     if args.json:
-        print(json.dumps(records, indent=1, ensure_ascii=False))
-    elif args.page:
-        print(claims.as_page(records))
-    else:
-        print(claims.as_markdown(records) if args.markdown else text_of(records))
-    return 0
+        return json.dumps(records, indent=1, ensure_ascii=False)
+    if args.page:
+        return claims.as_page(records)
+    return claims.as_markdown(records) if args.markdown else text_of(records)
 
 
 def text_of(records: list[dict[str, Any]]) -> str:

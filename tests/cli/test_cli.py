@@ -49,6 +49,8 @@ def test_every_format_can_be_looked_up(name, capsys):
     (["lab", "x" * 300], "xxx"),
     (["exercises", ""], "there is no exercise ''"),
     (["claims", "table", "--folder", "x" * 300], "xxx"),
+    (["claims", "table", "--html", "--page"], "not allowed with argument"),
+    (["claims", "table", "wang_2018", "--html", "-o", "no/such/folder/page.html"], "no/such/folder/page.html"),
     (["formulas"], "'lab', 'formats', 'train', 'simulate', 'claims', 'exercises', 'report', 'grade', 'doctor'"),
     ([], "COMMAND"),
     (["claims"], "list|run|table"),
@@ -69,6 +71,24 @@ def test_a_folder_that_cannot_be_is_refused_before_anything_is_graded(capsys, mo
     with pytest.raises(SystemExit, match="2"):
         cli.main(["grade", ".", "--out", "x" * 300])
     assert "xxx" in (told := capsys.readouterr().err) and told.count("\n") == 1
+
+
+def test_the_claims_as_a_page_of_cards(capsys, tmp_path):
+    assert cli.main(["claims", "table", "--html", "wang_2018", "pact_2018"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("<!DOCTYPE html>") and page.count("<section") == 2
+    assert cli.main(["claims", "table", "wang_2018", "pact_2018", "--html", "-o", str(tmp_path / "page.html")]) == 0
+    output = capsys.readouterr()
+    assert output.out == "" and "wrote" in output.err
+    assert (tmp_path / "page.html").read_text("utf-8") == page
+
+
+def test_every_form_of_the_table_can_be_a_file(capsys, tmp_path):
+    for form in ([], ["--json"], ["--markdown"], ["--page"]):
+        assert cli.main(["claims", "table", "wang_2018", *form]) == 0
+        printed = capsys.readouterr().out
+        assert cli.main(["claims", "table", "wang_2018", *form, "-o", str(tmp_path / "table")]) == 0
+        assert (tmp_path / "table").read_text("utf-8") == printed != ""
 
 
 @pytest.mark.parametrize("command", ["lab", "formats", "train", "simulate", "claims", "doctor"])

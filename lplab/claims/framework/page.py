@@ -18,7 +18,9 @@ what we measured to explain it. Our numbers are medians over the seeds, with the
 where a claim is about machines they are computed by a model, which the section says. More published numbers of machines
 stand in [numbers.md](numbers.md).
 
-This page is made from the stored numbers: `{COMMAND}`."""
+This page is made from the stored numbers: `{COMMAND}`. The same claims as cards, each with a small figure, are a web
+page of its own: `lplab claims table --html -o claims.html`. In a notebook, `figures.verdict_card("wang_2018")` shows
+one."""
 
 
 def as_page(rows: Sequence[dict[str, Any]]) -> str:

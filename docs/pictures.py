@@ -1,0 +1,69 @@
+"""Make the pictures of the documentation, from numbers that lplab computes.
+
+python docs/pictures.py          writes the SVG files beside this one; the same bytes on every machine
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from lplab import formats as F
+
+FOLDER = Path(__file__).parent
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 300, 56, 40, 46
+STYLE = """
+text { font: 14px system-ui, sans-serif; fill: #24292f } .small { font-size: 12px; fill: #57606a }
+line, path { fill: none; stroke: #57606a } .true { stroke-dasharray: 4 4 }
+.sum { stroke: #d55e00; stroke-width: 3; stroke-dasharray: 1; animation: draw 6s linear infinite }
+@keyframes draw { 0% { stroke-dashoffset: 1 } 70%, 100% { stroke-dashoffset: 0 } }
+.stop { fill: #d55e00; font-weight: 600 }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 } .small { fill: #9da7b3 } line, path { stroke: #9da7b3 } .sum { stroke: #ff9c5a }
+  .stop { fill: #ff9c5a } }
+@media (prefers-reduced-motion: reduce) { .sum { animation: none } }
+"""
+
+
+def running_sum(fmt: F.Format, count: int) -> np.ndarray:
+    """Add 1 to a sum ``count`` times, and round the sum to a format each time: float64 [count + 1]."""
+    sums = [0.0]
+    for _ in range(count):
+        sums.append(float(fmt.quantize(sums[-1] + 1)))
+    return np.array(sums)
+
+
+def sum_that_stops(name: str = "bf16", count: int = 512) -> str:
+    """An animated picture of a sum of ones that stops growing, as SVG; without motion it shows the end."""
+    sums = running_sum(F.get(name), count)
+    last = sums[-1]
+    right, base = WIDTH - 24, HEIGHT - BOTTOM
+    x = LEFT + (right - LEFT) * np.arange(count + 1) / count
+    y = base - (base - TOP) * sums / count
+    steps = range(0, count + 1, 8)
+    path = "M" + " L".join(f"{x[k]:.1f},{y[k]:.1f}" for k in steps)
+    ticks = "".join(
+        f'<text class="small" x="{x[k]:.0f}" y="{base + 18}" text-anchor="middle">{k}</text>'
+        f'<text class="small" x="{LEFT - 8}" y="{base - (base - TOP) * k / count + 4:.0f}" text-anchor="end">{k}</text>'
+        for k in range(0, count + 1, count // 4)
+    )
+    above, rounded = float(F.get(name).quantize(last + 1, "up")), float(F.get(name).quantize(last + 1))
+    why = f"{last:.0f} + 1 lies between {last:.0f} and {above:.0f}, and rounds to {rounded:.0f}"
+    what = f"Adding 1 again and again, and rounding the sum to {name} each time: it stops at {last:.0f}."
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{what}">
+<title>{what}</title><style>{STYLE}</style>
+<text x="{LEFT}" y="22">1 + 1 + 1 + … in {name}: {what[what.index("it stops") :]}</text>
+<line x1="{LEFT}" y1="{base}" x2="{right}" y2="{base}"/>{ticks}
+<path class="true" d="M{LEFT},{base} L{right},{TOP}"/>
+<text class="small" x="{right - 8}" y="{TOP + 22}" text-anchor="end">exact</text>
+<path class="sum" pathLength="1" d="{path}"/>
+<text class="stop" x="{right - 8}" y="{base - 14}" text-anchor="end">{why}</text>
+</svg>
+"""
+
+
+PICTURES = {"sum_that_stops.svg": sum_that_stops}
+
+if __name__ == "__main__":
+    for name, make in PICTURES.items():
+        (FOLDER / name).write_text(make(), "utf-8")
+        print(FOLDER / name)

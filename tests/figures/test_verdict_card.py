@@ -1,0 +1,238 @@
+"""Verdict cards: every claim has one, it says what the stored numbers say, and nothing in it can do harm."""
+
+import dataclasses
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from lplab import claims, figures
+from lplab.claims import CheckResult, ClaimBuilder, DrawnRow
+from lplab.claims.framework.claim import key
+from lplab.claims.framework.drawing import Drawing
+from lplab.claims.framework.store import Stored
+from lplab.figures import verdict_rows
+from lplab.figures.verdict_card import SIGNS, STYLE, WORDS, VerdictCards
+from tests.claims.changed_numbers import changed, where
+
+NAMES = claims.names()
+HARM = "<script>alert(1)</script> & \"so\" 'on'"
+
+
+@pytest.fixture(scope="module")
+def page():
+    """Each card of every claim as HTML, and as text."""
+    return {name: (made._repr_html_(), repr(made)) for name in NAMES for made in [figures.verdict_card(name)]}
+
+
+def toy(**changes):
+    """A claim with one criterion, which holds if the error of 8 bits is below that of 4."""
+    parts = {
+        "id": "toy", "title": "More bits, less error", "paper": "A. Nobody: Bits, 2020", "where": "figure 1",
+        "statement": "Bits help.", "published": "1 %", "experiment": "Division.", "points": ({"bits": 4}, {"bits": 8}),
+        "seeds": (0, 1),
+    }  # fmt: skip
+    builder = ClaimBuilder(**parts | changes)
+    builder.measurement(lambda point, seed: {"error": 16 / point["bits"] + seed})
+    builder.summary(lambda results: f"{results.median('error', bits=8)} %")
+
+    @builder.criterion("The error falls")
+    def falls(results):
+        few, many = (results.median("error", bits=bits) for bits in (4, 8))
+        return CheckResult(many < few, f"{few} % with 4 bits, {many} % with 8.")
+
+    builder.draw(
+        "error, %",
+        lambda results: {f"{bits} bits": results.values("error", bits=bits) for bits in (4, 8)},
+        {"8 bits": 1},
+    )
+    return builder
+
+
+def numbers_of(claim, change=lambda point, value: value):
+    """The claim measured at once, each error changed."""
+    values = {key(p, s): change(p, claim.measure(p, s)["error"]) for p, s in claim.measurements()}
+    return Stored({name: {"error": value} for name, value in values.items()})
+
+
+def card(claim, numbers):
+    """The card of a claim with these numbers as HTML, and as text."""
+    made = VerdictCards((claim,), (numbers,))
+    return made._repr_html_(), repr(made)
+
+
+# ---- every claim -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_claim_has_a_card_with_its_parts(name, page):
+    claim, (html, text) = claims.get(name), page[name]
+    verdict = claims.judge(claim, claims.stored(claim))
+    plain = " ".join("".join(ElementTree.fromstring(html).itertext()).split())
+    for part in (claim.title, claim.statement, claim.paper, verdict.in_words, claim.experiment, claim.limits):
+        assert " ".join(part.split()) in plain, part
+    for finding in (*verdict.findings, *verdict.explanations):
+        assert " ".join(finding.sentence.split()) in plain
+    assert text.startswith(claim.title) and text.endswith(f"Verdict: {verdict.in_words}")
+    assert len(text.split()) <= WORDS and text.count("\n") == 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_is_well_formed_and_says_its_numbers(name, page):
+    claim = claims.get(name)
+    tree = ElementTree.fromstring(page[name][0])
+    shown = list(tree.iter("figure"))
+    results = claims.stored(claim).results(claim)
+    assert len(shown) == len(claim.drawings) >= 1
+    for drawing, figure in zip(claim.drawings, shown, strict=True):
+        rows = drawing.drawn(results)
+        strips = [element for element in figure.iter("{http://www.w3.org/2000/svg}svg") if element.get("width")]
+        assert figure.get("role") == "img" and len(strips) == len(rows)
+        for row, strip in zip(rows, strips, strict=True):
+            marks = list(strip.iter("{http://www.w3.org/2000/svg}path"))
+            assert len(marks) == len(row.values) + len(row.theirs)
+            assert all(0 <= float(value.rstrip("%")) <= 100 for value in re.findall(r'x="([^"]*%)"', strip_text(strip)))
+            assert f"{row.label} {verdict_rows.row_text(row)[0]}" in figure.get("aria-label")
+
+
+def strip_text(element):
+    """An element as XML."""
+    return ElementTree.tostring(element, encoding="unicode")
+
+
+def test_two_calls_give_the_same_card(page):
+    for name in NAMES[::6]:
+        again = figures.verdict_card(name)
+        assert (again._repr_html_(), repr(again)) == page[name]
+
+
+def test_nothing_is_fetched_or_run_and_cards_stay_small(page):
+    for name, (html, _) in page.items():
+        assert not re.search(r"<script|<link|<img|@import|url\(|https?://(?!www\.w3\.org/2000/svg)| on\w+=", html), name
+        assert len(html) < 32_000, name  # bytes that a notebook keeps
+
+
+def test_published_numbers_are_drawn_where_they_have_the_same_unit(page):
+    html, _ = page["rapid_2021"]
+    assert "theirs 102–588" in html and "◇" in html
+    assert "◇" not in page["wang_2018_training"][0]
+
+
+# ---- the verdict -----------------------------------------------------------------------------------------------------
+
+
+def test_the_word_follows_the_numbers():
+    claim = toy().build()
+    good, bad = numbers_of(claim), numbers_of(claim, lambda point, value: value if point["bits"] == 4 else 9.0)
+    for numbers, word in ((good, "holds here"), (bad, "does not show here"), (Stored({}), "not measured yet")):
+        html, text = card(claim, numbers)
+        assert claims.judge(claim, numbers).in_words == word
+        assert f"Verdict: {word}" in text and f"</span> {word}</div>" in html
+        assert not any(f"</span> {other}</div>" in html for other in SIGNS if other != word)
+    assert "not yet: 4 of 4 measurements are missing" in card(claim, Stored({}))[1]
+    assert card(claim, good)[0] != card(claim, bad)[0]
+
+
+@pytest.mark.parametrize(("name", "change", "before", "after"), [
+    ("gupta_2015", where({"rounding": "stochastic"}, test_error=30), "holds here", "does not show here"),
+    ("scalecom_2020_rates", where({"network": "resnet50"}, elements=60), "holds here", "does not show here"),
+    ("rapid_2021", where({}, teras=203), "does not show here", "holds here"),
+    ("wang_2018_training", where({"sums": "chunk 1"}, train_loss=4), "does not show here", "holds here"),
+])  # fmt: skip
+def test_other_numbers_of_a_published_claim_give_another_verdict(name, change, before, after, page):
+    claim = claims.get(name)
+    html, text = card(claim, changed(claim, change))
+    assert f"</span> {before}</div>" in page[name][0] and f"Verdict: {before}" in page[name][1]
+    assert f"</span> {after}</div>" in html and f"Verdict: {after}" in text
+
+
+def test_what_holds_for_the_unit_only_says_so(monkeypatch):
+    claim = claims.get("four_bits_saving")
+    stored = claims.stored(claim)
+    assert claims.judge(claim, stored).in_words == "holds for the unit only"
+    assert "The 4-bit unit alone does 7.3 times" in card(claim, stored)[0]
+    monkeypatch.setattr("lplab.claims.papers.four_bits_saving.multiplier.density_2020", lambda: 6.9)
+    assert claims.judge(claim, stored).in_words == "does not show here"
+
+
+def test_the_unit_does_not_decide_what_holds_as_a_whole():
+    builder = toy()
+    builder.of_the_unit("Alone")(lambda results: CheckResult(False, "No."))
+    claim = builder.build()
+    assert claims.judge(claim, numbers_of(claim)).in_words == "holds here"
+    with pytest.raises(ValueError, match="two functions are marked as the check of the unit"):
+        builder.of_the_unit("Again")(lambda results: CheckResult(True, "Yes."))
+
+
+def test_what_no_miniature_can_show_says_so():
+    claim = dataclasses.replace(
+        toy().build(), points=(), criteria=(), drawings=(), untestable="A data centre is needed."
+    )
+    html, text = card(claim, Stored({}))
+    assert (
+        text.endswith("We: A data centre is needed.\nVerdict: cannot be tested in miniature") and "<figure" not in html
+    )
+
+
+# ---- what is written -------------------------------------------------------------------------------------------------
+
+
+def test_text_is_escaped_wherever_it_stands():
+    claim = toy(**dict.fromkeys(("title", "paper", "where", "statement", "published", "experiment", "limits"), HARM))
+    claim.explanation("Why")(lambda results: CheckResult(True, HARM))
+    claim.draw(HARM, lambda results: {HARM: 1.0})
+    html, _ = card(made := claim.build(), numbers_of(made))
+    assert "<script" not in html and html.count("&lt;script&gt;") >= 11
+    assert HARM in [figure.find("figcaption").text for figure in ElementTree.fromstring(html).iter("figure")]
+
+
+def test_several_claims_are_several_cards():
+    made = figures.verdict_card("wang_2018", "pact_2018")
+    assert made._repr_html_().count("<section") == 2 and made._repr_html_().count("<style>") == 1
+    assert repr(made) == f"{figures.verdict_card('wang_2018')!r}\n\n{figures.verdict_card('pact_2018')!r}"
+
+
+def test_bad_input_is_told():
+    with pytest.raises(ValueError, match="verdict_card needs the id of a claim"):
+        figures.verdict_card()
+    with pytest.raises(ValueError, match="did you mean gupta_2015"):
+        figures.verdict_card("gupta_2051")
+    results = claims.Results([({}, 0, {"a": 1.0})])
+    with pytest.raises(ValueError, match="published numbers of b, but the rows are a"):
+        Drawing("x", lambda results: {"a": 1.0}, {"b": 2.0}).drawn(results)
+    with pytest.raises(ValueError, match="nothing that can be drawn for a"):
+        Drawing("x", lambda results: {"a": [1.0, float("nan")]}).drawn(results)
+
+
+def test_the_page_links_to_every_card():
+    html = figures.verdict_page()
+    links, ids = re.findall(r'href="#([^"]*)"', html), re.findall(r'<div id="([^"]*)"', html)
+    assert links == ids == list(NAMES) and html.count("<h1>") == 1
+    words = [claims.judge(claim, claims.stored(claim)).in_words for claim in map(claims.get, NAMES)]
+    assert f"Of {len(NAMES)} claims:" in html and f"{words.count('holds here')} ✓ holds here" in html
+
+
+# ---- rows of marks ---------------------------------------------------------------------------------------------------
+
+
+def test_places_on_the_axis():
+    rows = (DrawnRow("a", np.array([1.0, 10.0, 100.0])), DrawnRow("b", np.array([0.0])))
+    log = verdict_rows.Axis(rows, Drawing("x", dict, logarithmic=True))
+    side, far = verdict_rows.SIDE, 100 - verdict_rows.SIDE
+    assert np.allclose([log.place(v) for v in (1, 10, 100, 0)], [side, 50, far, side])
+    linear = verdict_rows.Axis(rows[:1], Drawing("x", dict, axis=(-98, 102)))
+    assert np.allclose([linear.place(v) for v in (-98, 2, 102)], [side, 50, far])
+    assert verdict_rows.Axis([DrawnRow("a", np.array([3.0, 3.1]))], Drawing("x", dict)).low == 3.0
+    assert verdict_rows.Axis([DrawnRow("a", np.array([1.0, 3.1]))], Drawing("x", dict)).low == 0.0
+    assert verdict_rows.Axis([DrawnRow("a", np.array([2.0]))], Drawing("x", dict)).place(2.0) == 50.0
+
+
+def test_colour_is_never_the_only_sign():
+    assert len({sign for sign, _ in SIGNS.values()}) == len(SIGNS)
+    assert len(set(verdict_rows.SIGNS.values())) == len(verdict_rows.SIGNS)
+
+
+def test_no_text_of_a_card_is_below_12_pixels():
+    sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", STYLE)]
+    assert len(sizes) >= 8 and min(sizes) >= 12
