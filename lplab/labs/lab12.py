@@ -9,6 +9,7 @@ from lplab import figures, widgets
 from lplab.figures import Table
 from lplab.hardware import footprint
 from lplab.hardware.footprint import gemm_joules, operations, runs
+from lplab.hardware.footprint.step_energy import IDLE_SHARE
 from lplab.hardware.units import grouped
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.widgets.explorers import bill_explorer as bills
@@ -368,6 +369,7 @@ def facts() -> Table:
         "claimed / corrected": f"{tonnes[0] / tonnes[-1]:.0f}",
         "Transformer big (kg)": f"{runs.get('transformer_big').bill.kilograms:.0f}",
         "1,000 kWh, PUE 1.1, 429 g (kg)": f"{footprint.bill_of(1000, pue=1.1, region=429).kilograms:.0f}",
+        "power of a waiting chip, of its design power": f"1 / {1 / IDLE_SHARE:g}",
         "places, India / Iceland": f"{_place_and_precision(BillState())[0]:.1f}",
         "FP8 with a 32-bit adder, of FP16": _percent(macs["fp8_143+fp32"].joules / macs["fp16+fp32"].joules),
         "32 bits from DRAM, in multiplications of 32 bits": f"{dram.joules / 2 / multiplication:.0f}",
