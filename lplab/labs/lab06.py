@@ -248,6 +248,8 @@ def three_formats() -> Table:
 
 def facts() -> Table:
     """The other numbers that the text of the lab gives, each computed."""
+    from lplab.training import tasks  # needs PyTorch
+
     stored, fine = datasets.captured(), F.get("hfp8_forward")
     tensors = plane.tensors("Transformer").items()
     sizes = {role: [np.abs(x[x != 0]) for name, x in tensors if name.endswith(role)] for role in plane.GROUPS}
@@ -276,6 +278,7 @@ def facts() -> Table:
         "numbers in only one of 16 times 1-4-3 and E4M3": f"{sorted(common)}",
         "1-5-2 and E5M2 have the same numbers": f"{numbers_of('hfp8_backward') == numbers_of('e5m2')}",
         "seeds on which 1-5-2 is behind the hybrid": f"{int((behind > 0).sum())} of {len(behind)}",
+        "test digits of the small network": f"{len(tasks.get('digits_resnet').test()[1])}",
         "loss of three recipes (bits), the worst": f"{max(losses[n].max() for n in list(losses)[:3]):.2f}",
         "loss of 1-4-3 for gradients, the best": f"{losses['1-4-3 gradients, no scale'].min():.2f}",
     }
