@@ -11,6 +11,7 @@ from lplab import formats as F
 from lplab.exercises.lab01 import codes_between
 from lplab.figures.table import codebook_table_data
 from lplab.figures.window import window
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import number, percent, raised
 from lplab.widgets.explorers.format_state import FormatState, format_of
@@ -288,3 +289,11 @@ def added_octaves(state: FormatState) -> float:
 
 
 GUIDED = ((explorer, QUESTIONS),)
+
+
+def checked_numbers() -> Folded:
+    """Every number of the lab that no visible table has, for the tests: tables, numbers of the text, answers."""
+    shown = explorer()
+    answers = [question.answer(shown.state_at(**question.position)) for question in QUESTIONS]
+    tables = (codes_by_range(), one_format_for_all(), landmarks(), coin(), numbers_of_the_text())
+    return Folded(*tables, "\n".join(answers))
