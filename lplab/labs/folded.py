@@ -1,37 +1,41 @@
-"""Tables that tests compare and that a reader sees only after a click: also when all cells have just been run."""
+"""What a reader opens with a click: the checked numbers of a lab, which would give its predictions away."""
 
 from __future__ import annotations
 
-from lplab.figures import Table
+import html
 
 
 class Folded:
-    """Some tables behind one line.
+    """Tables and texts below a line; a notebook shows the line alone until it is clicked.
 
-    JupyterLab unfolds the output of a cell that runs, so numbers that answer a prediction are not hidden by the cell's
-    metadata alone.
+    A notebook's own folding of outputs ends when its cells run again, this does not.
 
     Args:
-        tables: at least one.
+        parts: at least one table or text, shown one below the other.
+        line: what is shown before the click.
 
     Raises:
-        ValueError: no table.
+        ValueError: no part.
 
-    >>> Folded(Table({"bits": [8]}, caption="A format"))
-    A format
-    bits
-       8
+    >>> Folded("55 codes", "0.3 becomes 0.3125")
+    55 codes
+    <BLANKLINE>
+    0.3 becomes 0.3125
     """
 
-    def __init__(self, *tables: Table) -> None:
-        if not tables:
-            raise ValueError("at least one table is needed")
-        self.tables = tables
+    def __init__(self, *parts: object, line: str = "The numbers") -> None:
+        if not parts:
+            raise ValueError("at least one table or text is needed")
+        self.parts, self.line = parts, line
 
     def __repr__(self) -> str:
-        return "\n\n".join(map(repr, self.tables))
+        """The whole text; this is what tests of a notebook compare."""
+        return "\n\n".join(map(str, self.parts))
 
     def _repr_html_(self) -> str:
-        """The tables below a line that unfolds them."""
-        count = f"{len(self.tables)} table{'s' * (len(self.tables) > 1)}"
-        return f"<details><summary>{count}</summary>{''.join(t._repr_html_() for t in self.tables)}</details>"
+        """The parts below a line that unfolds them."""
+        shown = [
+            part._repr_html_() if hasattr(part, "_repr_html_") else f"<pre>{html.escape(str(part), quote=False)}</pre>"
+            for part in self.parts
+        ]
+        return f"<details><summary>{html.escape(self.line)}</summary>{''.join(shown)}</details>"

@@ -1,4 +1,4 @@
-"""Folded tables: a reader sees one line, a test compares every number."""
+"""Folded numbers: text for tests, tables behind a click for readers."""
 
 import pytest
 
@@ -6,16 +6,14 @@ from lplab.figures import Table
 from lplab.labs.folded import Folded
 
 
-def test_tables_are_behind_a_line_in_a_notebook_and_in_full_as_text():
-    tables = Table({"bits": [8]}, caption="One"), Table({"bits": [4]}, caption="Two")
-    shown = Folded(*tables)
-    page = shown._repr_html_()
-    assert page.startswith("<details><summary>2 tables</summary>") and page.endswith("</details>")
-    assert all(table._repr_html_() in page for table in tables)
-    assert repr(shown) == f"{tables[0]!r}\n\n{tables[1]!r}"
-    assert "<summary>1 table</summary>" in Folded(tables[0])._repr_html_()
+def test_text_has_all_parts_and_html_hides_them_behind_a_line():
+    folded = Folded(Table({"codes": [55]}, caption="Between 0 and 1"), "a < b", line="Numbers & words")
+    assert repr(folded) == "Between 0 and 1\ncodes\n   55\n\na < b"
+    shown = folded._repr_html_()
+    assert shown.startswith("<details><summary>Numbers &amp; words</summary>") and "<table" in shown
+    assert "<pre>a &lt; b</pre></details>" in shown
 
 
 def test_nothing_to_fold_is_refused():
-    with pytest.raises(ValueError, match="at least one table is needed"):
+    with pytest.raises(ValueError, match="at least one table or text is needed"):
         Folded()
