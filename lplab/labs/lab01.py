@@ -222,7 +222,7 @@ def largest(state: FormatState) -> str:
 QUESTIONS = (
     GuidedQuestion(
         "Choose the preset *e4m3fn*, which has eight bits instead of sixteen. How many of these gradients become "
-        "zero? Read the share *flushed to zero* at the bottom figure.",
+        "zero? Read the share *flushed* above the bottom figure.",
         {"preset": "e4m3fn"},
         lambda s: (
             f"{percent(effect(s).flushed)} are flushed to zero. They are smaller than "

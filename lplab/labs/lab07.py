@@ -292,8 +292,8 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "Choose *all layers* again, and give each layer a scale of its own, with the last position of *scale*. Which "
-        "grid has the smaller mean error now, radix 2 or radix 4?",
+        "Choose *all layers* again, and give each layer a scale of its own, with the last position of *scale*, *own*. "
+        "Which grid has the smaller mean error now, radix 2 or radix 4?",
         {"scale": PER_LAYER},
         lambda s: (
             f"Radix 2 has, with {whole(four_bits.table(s)[TWO].error)} against {whole(four_bits.table(s)[FOUR].error)}."
