@@ -67,11 +67,11 @@ class BillState(State):
 
     job: str = control("ResNet-50, 64 arrays", Choice("training", list(JOBS)))
     precision: str = control("4 bits", Buttons("numbers", list(PRECISIONS)))
-    waiting: float = control(0.56, Slider("waiting", *WAITING, step=0.04, readout_format=".0%"))
-    compression: int = control(1, Steps("fewer bytes", {f"{c} ×": c for c in COMPRESSIONS}))
+    waiting: float = control(0.56, Slider("waiting", *WAITING, step=0.04, readout_format=".0%", unit="of the time"))
+    compression: int = control(1, Steps("fewer bytes", {f"{c} ×": c for c in COMPRESSIONS}, unit="fewer bytes"))
     place: str = control("usa", Choice("place", lambda _: _places(), checked=False))
     pue: float = control(1.1, Slider("PUE", *PUES, step=0.02, readout_format=".2f"))
-    price: float = control(0.1, Slider("$ per kWh", *PRICES, step=0.01, readout_format=".2f"))
+    price: float = control(0.1, Slider("$ per kWh", *PRICES, step=0.01, readout_format=".2f", unit="dollars per kWh"))
 
     def __post_init__(self) -> None:
         super().__post_init__()

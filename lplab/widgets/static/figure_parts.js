@@ -59,6 +59,8 @@ function take(waiting) {
 }
 
 function drawChanges(view, { traces, layout }, drawAll) {
+  // plotly takes the text out of an empty word, and finds none where the word comes back
+  for (const word of view.el.querySelectorAll("g.textpoint")) if (!word.firstChild) word.remove();
   const changed = layoutChanges(view.el, layout);
   const parts = changed && drawParts(view.el, traces, changed);
   if (parts) {

@@ -181,8 +181,18 @@ export default () => {
       return () => ready.then(({ end }) => end?.());
     },
     async render(context) {
-      const { draw } = await ready;
       const { model, el } = context;
+      const loading = setTimeout(() => (el.textContent = "The figure is loading\u2026"), 2000);
+      try {
+        await ready.catch(() => (ready = begin(context))); // once more: the page may have been too busy
+      } catch (error) {
+        el.textContent = "The figure did not load. Run its cell again: click it, then press Shift and Enter.";
+        throw error;
+      } finally {
+        clearTimeout(loading);
+      }
+      const { draw } = await ready;
+      el.textContent = "";
       el.style.width = "100%";
       await whenWide(el);
       const ends = [labelled(model, el), draw(context), followWidth(el)];
