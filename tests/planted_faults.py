@@ -757,8 +757,8 @@ WIDGETS = (
     Fault(
         "box_stays_open",
         "lplab/widgets/prediction.py",
-        "self.box.disabled = self.button.disabled = True",
-        "self.button.disabled = True",
+        "self.box.disabled = self.button.disabled = self.skip_button.disabled = True",
+        "self.button.disabled = self.skip_button.disabled = True",
         "After a guess is locked, another one can be chosen in the box.",
         ("tests/widgets/test_prediction.py",),
     ),
