@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,10 @@ def codes_by_range() -> figures.Table:
         "negative numbers": np.sum(values < 0),
         "NaN": np.sum(np.isnan(values)),
     }
-    columns = {"what the code stands for": list(counts), "codes": [int(count) for count in counts.values()]}
+    columns: dict[str, list[Any]] = {
+        "what the code stands for": list(counts),
+        "codes": [int(count) for count in counts.values()],
+    }
     return figures.Table(columns, caption="The 256 codes of E4M3")
 
 
@@ -222,7 +226,7 @@ def largest(state: FormatState) -> str:
 QUESTIONS = (
     GuidedQuestion(
         "Choose the preset *e4m3fn*, which has eight bits instead of sixteen. How many of these gradients become "
-        "zero? Read the share *flushed to zero* at the bottom figure.",
+        "zero? Read the share *flushed* above the bottom figure.",
         {"preset": "e4m3fn"},
         lambda s: (
             f"{percent(effect(s).flushed)} are flushed to zero. They are smaller than "

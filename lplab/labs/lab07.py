@@ -97,7 +97,11 @@ def errors_and_biases() -> figures.Table:
         "bias": [effect.bias for effect in means.values()],
         "become zero": [effect.zeroed for effect in means.values()],
     }
-    formats = {"error": ".0%", "bias": lambda bias: signed_percent(round(bias, 2) + 0.0), "become zero": ".0%"}
+    formats: dict[str, Any] = {
+        "error": ".0%",
+        "bias": lambda bias: signed_percent(round(bias, 2) + 0.0),
+        "become zero": ".0%",
+    }
     return figures.Table(columns, caption="Each layer with a scale of its own, mean of seven layers", formats=formats)
 
 
@@ -108,7 +112,7 @@ def throws() -> figures.Table:
     counts = (1, 4, 16)
     each = [GRADIENT_GRIDS[LUQ].quantize(x, scale, seed) for seed in range(max(counts))]
     errors = [float(np.linalg.norm(np.mean(each[:n], axis=0) - x) / np.linalg.norm(x)) for n in counts]
-    columns = {"throws of the coin": list(counts), "error of their mean": errors}
+    columns: dict[str, list[Any]] = {"throws of the coin": list(counts), "error of their mean": errors}
     return figures.Table(columns, caption=f"LUQ in {NOISY_LAYER}", formats={"error of their mean": ".0%"})
 
 
@@ -121,7 +125,7 @@ def scales_in_time() -> figures.Table:
     steps = (0, 10, 20, 30, 100, 399)
     logs = np.array([np.log2(scales) for scales in recorded_scales().values()])
     ends = [[_power(end(logs[:, step])) for step in steps] for end in (np.min, np.max)]
-    columns = {"step": list(steps), "smallest scale": ends[0], "largest scale": ends[1]}
+    columns: dict[str, list[Any]] = {"step": list(steps), "smallest scale": ends[0], "largest scale": ends[1]}
     return figures.Table(columns, caption=f"The scales of {len(logs)} layers")
 
 
@@ -292,8 +296,8 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "Choose *all layers* again, and give each layer a scale of its own, with the last position of *scale*. Which "
-        "grid has the smaller mean error now, radix 2 or radix 4?",
+        "Choose *all layers* again, and give each layer a scale of its own, with the last position of *scale*, *own*. "
+        "Which grid has the smaller mean error now, radix 2 or radix 4?",
         {"scale": PER_LAYER},
         lambda s: (
             f"Radix 2 has, with {whole(four_bits.table(s)[TWO].error)} against {whole(four_bits.table(s)[FOUR].error)}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+
 from lplab import figures, widgets
 from lplab.figures import Table
 from lplab.hardware import footprint
