@@ -156,13 +156,13 @@ def entered(calls: Iterable[tuple[str, str]], depth: int) -> list[str]:
 
 
 def walk_of_a_tensor() -> list[tuple[str, str]]:
-    """A tensor through ``quantize``, the second time: the way for this kind of call is known then."""
+    """A tensor through ``quantize``, once a large one has loaded the loop: the way is known then."""
     import torch
 
     from lplab import formats as F
 
     number_format, x = F.get("e4m3fn"), torch.linspace(-1, 1, 64)
-    number_format.quantize(x)
+    number_format.quantize(torch.zeros(2**16))
     with watched() as calls:
         number_format.quantize(x)
     return calls

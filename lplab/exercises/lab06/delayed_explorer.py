@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lplab import figures
-from lplab.exercises.lab06.delayed_scales import LENGTHS, MARGINS, clipping, library_ends, recorded_amax
+from lplab.exercises.lab06.delayed_ranges import LENGTHS, MARGINS, clipping, library_ends, recorded_amax
 from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.fields import State, Steps, control
 

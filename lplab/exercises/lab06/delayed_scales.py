@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from lplab import quantizers
 from lplab.exercises.checks.numbers import decimal, sequence_text
+from lplab.exercises.lab06.delayed_ranges import LAYERS, LENGTHS, MARGINS, library_scales, recorded_amax
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
 from lplab.formats import get
-from lplab.recordings import gradient_maxima
 
 
 def delayed_scales(amax, length, largest, margin):
@@ -33,8 +31,6 @@ SEEN, FIRST, SCALE = "amax[max(0, t - length) : t]", " if t > 0 else amax[:1]", 
 ZERO = "        if scales[t] == 0:\n            scales[t] = scales[t - 1]\n"
 TOLERANCE = 1e-15  # relative: a product and a quotient, in either order, each off by at most 2^−53
 SPIKE = np.array([1.0, 1.0, 1.0, 64.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-LAYERS = ("blocks.0.attention.qkv", "blocks.2.attention/matmul", "head")
-LENGTHS, MARGINS = (1, 2, 4, 8, 16, 32, 64), (0, 1, 2, 3)  # what the sliders of the figure offer
 
 
 def scale_cases() -> list[Args]:
@@ -55,22 +51,7 @@ def scale_cases() -> list[Args]:
 
 def recorded_calls() -> list[Args]:
     """The largest gradients of three layers in 400 recorded steps."""
-    return [(gradient_maxima().of(layer).astype(np.float64), length, 448.0, 1) for layer in LAYERS for length in (1, 16)]
-
-
-def library_scales(amax: np.ndarray, length: int, format: Any, margin: int) -> np.ndarray:
-    """The scales that `quantizers.DelayedScaling` rounds with, step by step: float64 [steps].
-
-    >>> library_scales(np.array([448.0, 896.0, 448.0]), 16, "e4m3fn", 0)
-    array([1., 1., 2.])
-    """
-    delayed = quantizers.DelayedScaling(format, quantizers.AmaxHistory(length), margin=margin)
-    used = []
-    for value in amax:
-        before = delayed.scale
-        delayed.quantize(np.array([value]))
-        used.append(delayed.scale if before is None else before)
-    return np.array(used, dtype=np.float64)
+    return [(recorded_amax(layer), length, 448.0, 1) for layer in LAYERS for length in (1, 16)]
 
 
 def library_agrees(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
@@ -160,40 +141,6 @@ DELAYED = Exercise(
 )
 
 
-def recorded_amax(layer: str = LAYERS[0]) -> np.ndarray:
-    """The largest gradients of a layer in 400 recorded steps: float64 [steps]."""
-    return gradient_maxima().of(layer).astype(np.float64)
-
-
-@cache
-def library_ends(length: int, margin: int, layer: str = LAYERS[0], format: str = "e4m3fn") -> np.ndarray:
-    """The largest numbers that the library's scales can hold, step by step: float64 [steps]; not to be changed.
-
-    >>> library_ends(16, 1).shape
-    (400,)
-    """
-    return library_scales(recorded_amax(layer), length, format, margin) * get(format).max
-
-
-def clipping(amax: np.ndarray, ends: np.ndarray) -> tuple[int, float, float]:
-    """How many steps are clipped, how far, and what is unused otherwise.
-
-    Args:
-        amax: largest magnitudes [steps].
-        ends: the largest number that each step can hold [steps].
-
-    Returns:
-        Steps that are clipped; the octaves by which the largest of them lies beyond the end, 0 where none is; and the
-        octaves between the largest magnitude and the end of the range, the mean over all other steps.
-
-    >>> clipping(np.array([1.0, 4.0, 1.0]), np.array([2.0, 1.0, 4.0]))
-    (1, 2.0, 1.5)
-    """
-    headroom = np.log2(ends / amax)
-    fits = amax <= ends
-    return int((~fits).sum()), float(max(0, -headroom.min())), float(headroom[fits].mean())
-
-
 @student_figure("Here your {name} will be drawn over 400 steps of a training, with sliders for the history and the margin")
 def draw_delayed(function: Callable[..., Any], layer: str = LAYERS[0], format: str = "e4m3fn") -> Any:
     """A live figure with two sliders: what the student's delayed scales can hold in 400 recorded steps.
@@ -217,21 +164,3 @@ def draw_delayed(function: Callable[..., Any], layer: str = LAYERS[0], format: s
             raise NotReady(f"it returns {np.size(scales)} scales for {amax.size} steps")
         ends[setting] = scales * largest
     return DelayedExplorer(ends, layer, format)
-
-
-def delayed_table(
-    lengths: tuple[int, ...], margins: tuple[int, ...], layer: str = LAYERS[0], format: str = "e4m3fn"
-) -> list[tuple[int, int, int, float, float]]:
-    """What delayed scaling does in 400 recorded steps, for each history and margin.
-
-    Returns:
-        length, margin, and the three numbers of `clipping`.
-
-    >>> [row[:3] for row in delayed_table((1, 64), (0,))]
-    [(1, 0, 205), (64, 0, 9)]
-    """
-    amax = recorded_amax(layer)
-    return [
-        (length, margin, *clipping(amax, library_ends(length, margin, layer, format)))
-        for length, margin in product(lengths, margins)
-    ]
