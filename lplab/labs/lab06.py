@@ -13,6 +13,7 @@ from lplab import formats as F
 from lplab.exercises.lab06 import delayed_table
 from lplab.figures import Table
 from lplab.figures.plane import group_medians
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import decibels, number, percent
 from lplab.widgets.explorers import plane_explorer as plane
@@ -248,6 +249,8 @@ def three_formats() -> Table:
 
 def facts() -> Table:
     """The other numbers that the text of the lab gives, each computed."""
+    from lplab.training import tasks  # needs PyTorch
+
     stored, fine = datasets.captured(), F.get("hfp8_forward")
     tensors = plane.tensors("Transformer").items()
     sizes = {role: [np.abs(x[x != 0]) for name, x in tensors if name.endswith(role)] for role in plane.GROUPS}
@@ -276,10 +279,16 @@ def facts() -> Table:
         "numbers in only one of 16 times 1-4-3 and E4M3": f"{sorted(common)}",
         "1-5-2 and E5M2 have the same numbers": f"{numbers_of('hfp8_backward') == numbers_of('e5m2')}",
         "seeds on which 1-5-2 is behind the hybrid": f"{int((behind > 0).sum())} of {len(behind)}",
+        "test digits of the small network": f"{len(tasks.get('digits_resnet').test()[1])}",
         "loss of three recipes (bits), the worst": f"{max(losses[n].max() for n in list(losses)[:3]):.2f}",
         "loss of 1-4-3 for gradients, the best": f"{losses['1-4-3 gradients, no scale'].min():.2f}",
     }
     return Table({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
+
+
+def checked_numbers() -> Folded:
+    """The numbers that answer the prediction or stand in the text, for the tests."""
+    return Folded(what_you_saw(), gradients(), facts())
 
 
 # ---- the training ----------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class SumState(State):
     """
 
     preset: str = control("1-6-9 (IBM)", Choice("accumulator", list(PRESETS)))
-    chunk: int = control(1, Steps("chunk", {f"{chunk:,}": chunk for chunk in CHUNKS}, refusal=_POWER))
+    chunk: int = control(1, Steps("chunk", {f"{chunk:,}": chunk for chunk in CHUNKS}, refusal=_POWER, unit="elements"))
     mean: float = control(1.0, Slider("mean", -1.0, 2.0, step=0.25, readout_format=".2f"))
     spread: float = control(1.0, Slider("spread", 0.0, 2.0, step=0.25, readout_format=".2f"))
 
@@ -86,7 +86,7 @@ def figure(state: SumState) -> Any:
 
 @lru_cache(maxsize=256)
 def largest_addend(state: SumState) -> float:
-    """The largest magnitude that the total ever adds: a number, or with chunks the sum of one, as its register has it."""
+    """The largest magnitude that the total ever adds: a number, or with chunks the sum of one in its register."""
     x = _data(state.mean, state.spread)[0]
     if state.chunk in (1, COUNT):
         return float(np.abs(x).max())
