@@ -19,7 +19,7 @@ def test_compressors_are_slower_at_first_and_nearly_catch_up():
     assert {len(values) for values in losses.values()} == {lab09.STEPS}
     for name in ("own top-k", "ScaleCom"):
         early, late = (losses[name][part].mean() - losses["dense"][part].mean() for part in (np.s_[40:60], np.s_[-10:]))
-        assert early > 0.15 and late < 0.1, name
+        assert early > 0.1 > late, name
 
 
 @pytest.mark.slow
