@@ -19,7 +19,7 @@ _STYLES: dict[str, tuple[str, dict[str, Any]]] = {  # colour and pattern of a ba
     "arithmetic": (style.QUANTITIES["arithmetic"], {}),
     "memory": (style.QUANTITIES["memory"], _STRIPES),
     "network": (style.QUANTITIES["network"], _BARS),
-    "static": (style.QUANTITIES["static"], {"shape": ".", "size": 6, "solidity": 0.25}),
+    "static": (style.QUANTITIES["static"], {"shape": ".", "size": 8, "solidity": 0.1}),
     "computing": (style.QUANTITIES["arithmetic"], {}),
     "receiving": (style.QUANTITIES["network"], _BARS),
     "sending": (style.AMBER, _STRIPES),
@@ -139,7 +139,7 @@ def _bar(
     shown = [f"{100 * share:.0f} %" if value > 0.055 * end else "" for share, value in zip(shares, values, strict=True)]
     marker: dict[str, Any] = {"color": colour, "line": {"width": 0}}
     if pattern:
-        marker["pattern"] = {**pattern, "fgcolor": style.PAPER, "fillmode": "overlay", "fgopacity": 0.55}
+        marker["pattern"] = {**pattern, "fgcolor": style.PAPER, "fillmode": "overlay", "fgopacity": 0.35}
     return traces.bars(
         part,
         values,

@@ -21,6 +21,7 @@ SCALES = ("linear", "log")
 _TICK_PIXELS = 28
 _TOP, _BOTTOM = 62, 46
 _MARGINS = _TOP + _BOTTOM
+_CAPTION = 44  # pixels of a row above and below its ticks, of a caption of two lines
 
 
 def number_line_data(
@@ -136,7 +137,7 @@ def number_line(
     (low, high), rows = number_line_data(chosen, scale=scale, around=around, limits=limits, rounding=rounding)
     height = height or max(260, (76 if len(rows) <= 3 else 73) * len(rows) + _MARGINS)
     pitch = (height - _MARGINS) / len(rows)
-    tick = 84 if len(rows) == 1 else _TICK_PIXELS
+    tick = min(84, pitch - _CAPTION) if len(rows) == 1 else _TICK_PIXELS
     captions = [
         row_caption(r.format, -i, around, r.nearest, tick / 2 + 4, len(r.counts) > 0) for i, r in enumerate(rows)
     ]

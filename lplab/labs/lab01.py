@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from lplab import formats as F
 from lplab.exercises.lab01 import codes_between
 from lplab.figures.table import codebook_table_data
 from lplab.figures.window import window
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import number, percent, raised
 from lplab.widgets.explorers.format_state import FormatState, format_of
@@ -42,7 +44,10 @@ def codes_by_range() -> figures.Table:
         "negative numbers": np.sum(values < 0),
         "NaN": np.sum(np.isnan(values)),
     }
-    columns = {"what the code stands for": list(counts), "codes": [int(count) for count in counts.values()]}
+    columns: dict[str, list[Any]] = {
+        "what the code stands for": list(counts),
+        "codes": [int(count) for count in counts.values()],
+    }
     return figures.Table(columns, caption="The 256 codes of E4M3")
 
 
@@ -221,7 +226,7 @@ def largest(state: FormatState) -> str:
 QUESTIONS = (
     GuidedQuestion(
         "Choose the preset *e4m3fn*, which has eight bits instead of sixteen. How many of these gradients become "
-        "zero? Read the share *flushed to zero* at the bottom figure.",
+        "zero? Read the share *flushed* above the bottom figure.",
         {"preset": "e4m3fn"},
         lambda s: (
             f"{percent(effect(s).flushed)} are flushed to zero. They are smaller than "
@@ -288,3 +293,11 @@ def added_octaves(state: FormatState) -> float:
 
 
 GUIDED = ((explorer, QUESTIONS),)
+
+
+def checked_numbers() -> Folded:
+    """Every number of the lab that no visible table has, for the tests: tables, numbers of the text, answers."""
+    shown = explorer()
+    answers = [question.answer(shown.state_at(**question.position)) for question in QUESTIONS]
+    tables = (codes_by_range(), one_format_for_all(), landmarks(), coin(), numbers_of_the_text())
+    return Folded(*tables, "\n".join(answers))

@@ -13,6 +13,7 @@ from lplab import formats as F
 from lplab.exercises.lab06 import delayed_table
 from lplab.figures import Table
 from lplab.figures.plane import group_medians
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import decibels, number, percent
 from lplab.widgets.explorers import plane_explorer as plane
@@ -283,6 +284,11 @@ def facts() -> Table:
         "loss of 1-4-3 for gradients, the best": f"{losses['1-4-3 gradients, no scale'].min():.2f}",
     }
     return Table({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
+
+
+def checked_numbers() -> Folded:
+    """The numbers that answer the prediction or stand in the text, for the tests."""
+    return Folded(what_you_saw(), gradients(), facts())
 
 
 # ---- the training ----------------------------------------------------------------------------------------------------

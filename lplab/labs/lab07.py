@@ -11,12 +11,12 @@ import plotly.graph_objects as go
 from lplab import figures, widgets
 from lplab.exercises.lab07 import SCALE
 from lplab.figures.grid_errors import GOOD
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import number, percent, raised, signed_percent
 from lplab.quantizers import GRADIENT_GRIDS, GridEffect, grid_effect
 from lplab.quantizers.gradscale import first_scale, scales_of
 from lplab.recordings import gradient_maxima, gradients_at
-from lplab.training import gradient_projection, gradients_only, recipes, tasks
 from lplab.widgets.explorers import four_bit_explorer as four_bits
 from lplab.widgets.explorers.four_bit_explorer import PER_LAYER, FourBitState
 from lplab.widgets.live.live_trainers import LiveTrainers
@@ -97,7 +97,11 @@ def errors_and_biases() -> figures.Table:
         "bias": [effect.bias for effect in means.values()],
         "become zero": [effect.zeroed for effect in means.values()],
     }
-    formats = {"error": ".0%", "bias": lambda bias: signed_percent(round(bias, 2) + 0.0), "become zero": ".0%"}
+    formats: dict[str, Any] = {
+        "error": ".0%",
+        "bias": lambda bias: signed_percent(round(bias, 2) + 0.0),
+        "become zero": ".0%",
+    }
     return figures.Table(columns, caption="Each layer with a scale of its own, mean of seven layers", formats=formats)
 
 
@@ -108,7 +112,7 @@ def throws() -> figures.Table:
     counts = (1, 4, 16)
     each = [GRADIENT_GRIDS[LUQ].quantize(x, scale, seed) for seed in range(max(counts))]
     errors = [float(np.linalg.norm(np.mean(each[:n], axis=0) - x) / np.linalg.norm(x)) for n in counts]
-    columns = {"throws of the coin": list(counts), "error of their mean": errors}
+    columns: dict[str, list[Any]] = {"throws of the coin": list(counts), "error of their mean": errors}
     return figures.Table(columns, caption=f"LUQ in {NOISY_LAYER}", formats={"error of their mean": ".0%"})
 
 
@@ -121,7 +125,7 @@ def scales_in_time() -> figures.Table:
     steps = (0, 10, 20, 30, 100, 399)
     logs = np.array([np.log2(scales) for scales in recorded_scales().values()])
     ends = [[_power(end(logs[:, step])) for step in steps] for end in (np.min, np.max)]
-    columns = {"step": list(steps), "smallest scale": ends[0], "largest scale": ends[1]}
+    columns: dict[str, list[Any]] = {"step": list(steps), "smallest scale": ends[0], "largest scale": ends[1]}
     return figures.Table(columns, caption=f"The scales of {len(logs)} layers")
 
 
@@ -145,24 +149,34 @@ def share_beyond() -> float:
 # ---- figures ---------------------------------------------------------------------------------------------------------
 
 
+GAINS: dict[
+    str, dict[str, Any] | None
+] = {  # names of roundings, and the switches of the recipe of 2020; LUQ is another
+    "radix 4, two phases": {},
+    "radix 2": {"radix": 2, "phases": "single"},
+    "LUQ": None,
+    "radix 4, one phase": {"phases": "single"},
+}
+
+
 @cache
-def gains() -> dict[str, dict[str, float]]:
-    """How much of each weight gradient arrives when only output gradients are rounded, by rounding and layer."""
+def gain_of(rounding: str) -> dict[str, float]:
+    """How much of each weight gradient arrives when only output gradients are rounded, by layer.
+
+    Args:
+        rounding: a key of ``GAINS``.
+    """
+    from lplab.training import gradient_projection, gradients_only, recipes, tasks  # loads torch: not with the lab
+
+    switches = GAINS[rounding]
+    recipe = recipes.get("luq_2022") if switches is None else recipes.get("int4_fp4_2020", **switches)
     task = tasks.get("transformer")
-    ways: dict[str, dict[str, Any]] = {
-        "radix 4, two phases": {},
-        "radix 4, one phase": {"phases": "single"},
-        "radix 2": {"radix": 2, "phases": "single"},
-    }
-    made = {label: recipes.get("int4_fp4_2020", **switches) for label, switches in ways.items()}
-    made["LUQ"] = recipes.get("luq_2022")
-    batch = task.data(16, 0)(0)
-    return {label: gradient_projection(task.model(0), gradients_only(recipe), *batch) for label, recipe in made.items()}
+    return gradient_projection(task.model(0), gradients_only(recipe), *task.data(16, 0)(0))
 
 
 def gains_figure() -> go.Figure:
     """What arrives of each layer's gradient, through the whole network, under three roundings."""
-    return figures.gradient_gains({label: gain for label, gain in gains().items() if label != "radix 4, one phase"})
+    return figures.gradient_gains({rounding: gain_of(rounding) for rounding in list(GAINS)[:3]})
 
 
 def scales_figure() -> go.Figure:
@@ -176,6 +190,8 @@ def train_five_ways(steps: int = 150) -> LiveTrainers:
     Args:
         steps: how many each training takes.
     """
+    from lplab.training import recipes, tasks  # loads torch: not with the lab
+
     parts: dict[str, dict[str, Any]] = {
         "all of it": {},
         "single phase": {"phases": "single"},
@@ -280,8 +296,8 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "Choose *all layers* again, and give each layer a scale of its own, with the last position of *scale*. Which "
-        "grid has the smaller mean error now, radix 2 or radix 4?",
+        "Choose *all layers* again, and give each layer a scale of its own, with the last position of *scale*, *own*. "
+        "Which grid has the smaller mean error now, radix 2 or radix 4?",
         {"scale": PER_LAYER},
         lambda s: (
             f"Radix 2 has, with {whole(four_bits.table(s)[TWO].error)} against {whole(four_bits.table(s)[FOUR].error)}."
@@ -291,3 +307,36 @@ QUESTIONS = (
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)
+
+
+def checked_numbers() -> Folded:
+    """Every number of the lab that no visible table has, for the tests: tables, numbers of the text, answers."""
+    shown = explorer()
+    answers = [question.answer(shown.state_at(**question.position)) for question in QUESTIONS]
+    return Folded(scales_and_grids(), throws(), numbers_of_the_text(), "\n".join(answers))
+
+
+def numbers_of_the_text() -> figures.Table:
+    """The numbers that the text of the lab gives and no other table has."""
+    int4 = np.array(GRADIENT_GRIDS["int4"].values)
+    last = [np.log2(scales[-1]) for scales in recorded_scales().values()]
+    small, mid = (GridEffect.mean(effects(grid, 16)) for grid in (TWO, FOUR))
+    names = ["token_embedding", *(f"blocks.0.{name}" for name in ("attention.qkv", "attention.project"))]
+    names += ["blocks.0.mlp.up", "blocks.0.mlp.down", "head"]
+    arriving = {
+        f"{rounding}: share that arrives in {name}": gain_of(rounding)[f"{name}.weight"]
+        for rounding in ("radix 4, two phases", "radix 4, one phase")
+        for name in names
+    }
+    facts = {
+        "sizes of INT4 above 32": float(np.sum(int4 > 32)),
+        "octaves between the scales at the end": max(last) - min(last),
+        "share of largest gradients beyond 64": share_beyond(),
+        "cosine of radix 2 at 2¹⁶": small.cosine,
+        "cosine of radix 4 at 2¹⁶": mid.cosine,
+        "times as many zeros in radix 2": small.zeroed / mid.zeroed,
+        **arriving,
+        "farthest from 1 with LUQ": max(abs(gain - 1) for gain in gain_of("LUQ").values()),
+    }
+    values = [float(value) for value in facts.values()]
+    return figures.Table({"what the text says": list(facts), "number": values}, formats={"number": ".2f"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from lplab import figures, widgets
 from lplab.figures import Table
@@ -11,6 +10,7 @@ from lplab.hardware import footprint
 from lplab.hardware.footprint import gemm_joules, operations, runs
 from lplab.hardware.footprint.step_energy import IDLE_SHARE
 from lplab.hardware.units import grouped
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.widgets.explorers import bill_explorer as bills
 from lplab.widgets.explorers import edge_explorer as edge
@@ -281,9 +281,9 @@ def gpt3() -> Table:
     )
 
 
-def published_trainings() -> Any:
-    """The figure of twelve published trainings, ours beside theirs."""
-    return figures.published_runs(list(runs.table().values()))
+def published_trainings() -> widgets.LiveFigure:
+    """Twelve published trainings, ours beside theirs."""
+    return widgets.LiveFigure(figures.published_runs(list(runs.table().values())))
 
 
 SEARCH = {  # hours for 300,000 steps, watts, PUE, grams of CO2e for a kWh
@@ -302,10 +302,10 @@ def search_kilograms() -> dict[str, float]:
     }
 
 
-def search_corrected() -> Any:
-    """The figure of these corrections."""
+def search_corrected() -> widgets.LiveFigure:
+    """These corrections, as bars."""
     published = [runs.get(name).published_kilograms or 0.0 for name in ("nas_2019", "nas_2021")]
-    return figures.corrections(list(search_kilograms().items()), published)
+    return widgets.LiveFigure(figures.corrections(list(search_kilograms().items()), published))
 
 
 def multiply_adds() -> Table:
@@ -341,7 +341,7 @@ def phones() -> Table:
             "computing": [float(found.compute_joules / found.joules) for _, _, found in rows],
         },
         caption="One client in one round, over LTE, 5 epochs.",
-        formats={"down (MB)": ".2f", "up (MB)": ".2f", "joules": ".1f", "computing": ".0%"},
+        formats={"down (MB)": ".2f", "up (MB)": ".2f", "joules": ",.1f", "computing": ".0%"},
     )
 
 
@@ -381,3 +381,8 @@ def facts() -> Table:
         ),
     }
     return Table({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
+
+
+def checked_numbers() -> Folded:
+    """The numbers that answer the prediction or stand in the text, for the tests."""
+    return Folded(what_you_saw(), facts())

@@ -16,7 +16,8 @@ _STATIC = Path(__file__).parent / "static"
 class ControlGroup(anywidget.AnyWidget):
     """The browser side of a group of controls: an invisible widget inside a box of CSS class ``lp-controls``.
 
-    It keeps keys pressed in the group from JupyterLab's shortcuts, loads the group's style sheet, and copies text.
+    It keeps keys pressed in the group from JupyterLab's shortcuts, loads the group's style sheet, copies text, and lets
+    sliders say their values.
 
     >>> group = ControlGroup()
     >>> group.copy("F.get('e4m3fn')")
@@ -29,6 +30,7 @@ class ControlGroup(anywidget.AnyWidget):
     clipboard = traitlets.Dict(help="What to copy: text, and a count so that the same text can be copied twice.").tag(
         sync=True
     )
+    units = traitlets.Dict(help="Labels of sliders, and what a screen reader says behind their values.").tag(sync=True)
     copied = traitlets.Dict(help="The result of the last copy: count, and done.").tag(sync=True)
 
     def copy(self, text: str) -> None:

@@ -193,7 +193,10 @@ class Explorer(ipywidgets.VBox):
         self.copy_button = w.Button(description="Copy as code", tooltip=self._copy_tooltip)
         self.presets = w.Box(list(self.preset_buttons.values()))
         self.buttons = w.HBox([self.reset_button, self.copy_button])
-        self._control_group = ControlGroup()
+        declared = self.state_class.controls().values()
+        self._control_group = ControlGroup(
+            units={each.label: each.unit for each in declared if getattr(each, "unit", "")}
+        )
         for row in (self.presets, self.buttons):
             row.add_class("lp-row")
         for name, css in self._preset_layout.items():

@@ -27,6 +27,7 @@ class Slider:
         tooltip: what the number means.
         refusal: the message for a value that is not allowed; it may name ``{name}``, ``{value}``, ``{low}`` and
             ``{high}``; "" is the usual one.
+        unit: what a screen reader says behind the number, such as "bits"; what the label says need not come again.
 
     >>> Slider("epochs", 1, 20).check("epochs", 0, None)
     Traceback (most recent call last):
@@ -41,6 +42,7 @@ class Slider:
     readout_format: str | None = ""
     tooltip: str = ""
     refusal: str = ""
+    unit: str = ""
 
     def widget(self, state: Any) -> Any:
         """The control's widget; its value is set later."""
@@ -116,8 +118,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Steps(Choice):
-    """One of several values in order, along a slider."""
+    """One of several values in order, the smallest first, along a slider.
 
+    Attributes:
+        unit: what a screen reader says behind the value, such as "learners".
+    """
+
+    unit: str = ""
     _widget_class = ipywidgets.SelectionSlider
 
 

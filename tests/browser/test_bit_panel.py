@@ -14,7 +14,14 @@ CELLS = (
     "from lplab.widgets import BitPanel\nfrom lplab import formats as F",
     "panel = BitPanel('e4m3fn', pattern=0x38); panel",
     "wide = BitPanel('fp32', pattern=0x3f800000); wide",
+    "import ipywidgets; later = ipywidgets.VBox(); later",
 )
+
+
+AT_ONCE = """() => {
+  const timeout = (window.lpTimeout = AbortSignal.timeout);
+  AbortSignal.timeout = ms => timeout.call(AbortSignal, ms === 2000 ? 0 : ms);
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +39,19 @@ def panel(notebook):
     element = notebook.page.locator(".lp-bits").first
     element.locator(".lp-bits-value", has_text="1").wait_for()
     return element
+
+
+def test_a_panel_that_took_long_to_begin_hears_python(notebook):
+    """anywidget gives up after two seconds and passes nothing on to such a model: here after none."""
+    page = notebook.page
+    page.evaluate(AT_ONCE)
+    notebook.python("later.set_trait('children', [BitPanel('e4m3fn', pattern=0x38)])")
+    panel = page.locator(".lp-bits").nth(2)
+    panel.locator(".lp-bits-value", has_text="1").wait_for()
+    notebook.python("later.children[0].set_trait('pattern', 0x40)")
+    panel.locator(".lp-bits-value", has_text="2").wait_for()
+    notebook.python("later.set_trait('children', [])")
+    page.evaluate("() => { AbortSignal.timeout = lpTimeout; }")
 
 
 def value(panel):

@@ -13,14 +13,14 @@ CELLS = (
     "explorer = ResidualExplorer(); explorer",
     "live = live_adacomp(steps=2000, name='Train them'); live",
 )
-TITLES = "() => [...document.querySelectorAll('.lp-fig .gtitle')].map(e => e.textContent)"
+TITLES = "() => [...document.querySelectorAll('.lp-fig .lp-fig-title')].map(e => e.textContent)"
 SEEN = """() => {
   const words = element => element.textContent.trim();
   const plots = [...document.querySelectorAll('.lp-columns .js-plotly-plot')];
   return {
     statement: words(document.querySelector('.lp-columns .lp-quiet.lp-live')),
     table: [...document.querySelectorAll('.lp-columns table tr')].slice(1).map(row => [...row.children].map(words)),
-    titles: plots.map(plot => words(plot.querySelector('.gtitle tspan'))),
+    titles: plots.map(plot => words(plot.querySelector('.lp-fig-title'))),
     alts: plots.map(plot => plot.getAttribute('aria-label')),
   };
 }"""
@@ -29,7 +29,7 @@ SEEN = """() => {
 @pytest.fixture(scope="module")
 def notebook(open_notebook):
     notebook = open_notebook(*CELLS)
-    notebook.page.wait_for_function("() => document.querySelectorAll('.lp-fig .gtitle').length === 3")
+    notebook.page.wait_for_function("() => document.querySelectorAll('.lp-fig .lp-fig-title').length === 3")
     return notebook
 
 

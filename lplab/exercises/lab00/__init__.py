@@ -8,6 +8,6 @@ from lplab.exercises.lab00.midpoint import MIDPOINT
 from lplab.exercises.model.questions import Question
 
 QUESTIONS = (
-    Question("00.a", "An 8-bit format has 256 codes. How many different numbers, at most, can a tensor of a million elements hold after it was rounded to it?", lambda: 256, unit="numbers", because="However large the tensor: eight bits are one of 256 codes."),
+    Question("00.a", "A tensor has a million elements. You round each of them to a format of eight bits. How many different numbers can the tensor hold then, at most?", lambda: 256, unit="numbers", because="Eight switches have 2 · 2 · 2 · 2 · 2 · 2 · 2 · 2 = 256 positions. So each element can only be one of 256 numbers, however many elements there are."),
 )
 EXERCISES = (MIDPOINT, EXPOSE, FOOLED)

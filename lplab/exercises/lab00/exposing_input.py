@@ -67,6 +67,6 @@ EXPOSE = Exercise(
     hints=(
         "Beyond 127 both give 127. What do both give for −127? And one further?",
         "The range has 256 numbers, one of them is 0, so the two sides cannot be equally long.",
-        "−128 itself, or anything below −127.",
+        "On which side of 0 is there one number more? Take the number at the end of that side.",
     ),
 )

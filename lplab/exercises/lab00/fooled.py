@@ -47,8 +47,8 @@ FOOLED = Exercise(
     ),
     properties=(Property("at least half of 320 numbers between −10 and 10 are answered wrongly", lambda: [(x,) for x in RANDOM_LOOKING], is_mostly_wrong),),
     mistakes=(
-        wrong("rounds correctly", "def fooled(x):\n    return round(x)"),
-        wrong("rounds correctly but for the ties", "def fooled(x):\n    return math.floor(x + 0.5)"),
+        wrong("the function rounds well, and this exercise asks for one that does not", "def fooled(x):\n    return round(x)"),
+        wrong("the function rounds well but for the ties, and this exercise asks for one that does not", "def fooled(x):\n    return math.floor(x + 0.5)"),
         wrong("truncation fails two of the tests", "def fooled(x):\n    return int(x)"),
         wrong("a constant fails two of the tests", "def fooled(x):\n    return 2"),
         wrong("rounding up fails the first test", "def fooled(x):\n    return math.ceil(x)"),

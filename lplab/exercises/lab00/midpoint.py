@@ -52,6 +52,6 @@ MIDPOINT = Exercise(
     hints=(
         "Read the second line of the answer: for low = 0 and high = 2 nothing goes wrong. For which call does it?",
         "Python divides before it adds.",
-        "Put the sum in parentheses: (low + high) / 2.",
+        "Put parentheses around what has to be computed first.",
     ),
 )

@@ -27,8 +27,8 @@ class DelayedState(State):
     quantizers.DelayedScaling("e4m3fn", history, margin=1)
     """
 
-    length: int = control(16, Steps("history", {f"{n} step{'s' * (n > 1)}": n for n in LENGTHS}))
-    margin: int = control(0, Steps("margin", {f"{n} octave{'s' * (n != 1)}": n for n in MARGINS}))
+    length: int = control(16, Steps("history, steps", {f"{n}": n for n in LENGTHS}))
+    margin: int = control(0, Steps("margin, octaves", {f"{n}": n for n in MARGINS}))
 
     @property
     def code(self) -> str:

@@ -30,7 +30,7 @@ PUES = (1.0, 2.2)
 PRICES = (0.02, 0.5)
 WAITING = (0.0, 0.8)
 WAITING_SLIDER = Slider(
-    "waiting, plain", *WAITING, step=0.04, readout_format=".0%",
+    "waiting, plain", *WAITING, step=0.04, readout_format=".0%", unit="of the time",
     tooltip="share of a plain step, 16 bits without compression, that waits for the network",
 )  # fmt: skip
 
@@ -73,10 +73,10 @@ class BillState(State):
     job: str = control("ResNet-50, 64 arrays", Choice("training", list(JOBS)))
     precision: str = control("4 bits", Buttons("numbers", list(PRECISIONS)))
     waiting: float = control(0.56, WAITING_SLIDER)
-    compression: int = control(1, Steps("fewer bytes", {f"{c} ×": c for c in COMPRESSIONS}))
+    compression: int = control(1, Steps("fewer bytes", {f"{c} ×": c for c in COMPRESSIONS}, unit="fewer bytes"))
     place: str = control("usa", Choice("place", lambda _: _places(), checked=False))
     pue: float = control(1.1, Slider("PUE", *PUES, step=0.02, readout_format=".2f"))
-    price: float = control(0.1, Slider("$ per kWh", *PRICES, step=0.01, readout_format=".2f"))
+    price: float = control(0.1, Slider("$ per kWh", *PRICES, step=0.01, readout_format=".2f", unit="dollars per kWh"))
 
     def __post_init__(self) -> None:
         super().__post_init__()

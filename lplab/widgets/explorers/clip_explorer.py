@@ -36,7 +36,7 @@ CAPTURED = {
 DISTRIBUTIONS = ("gaussian", "laplace", "logistic", "uniform", "triangle")
 TENSORS = (*CAPTURED, *DISTRIBUTIONS, "ReLU of a gaussian")
 OWN = "yours"
-HEIGHTS = (260, 250, 290)
+HEIGHTS = (194, 184, 216)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ClipState(State):
 
     tensor: str = control(TENSORS[0], Choice("tensor", (*TENSORS, OWN)))
     bits: int = control(
-        2, Slider("bits", *BITS, refusal="{name} must be an integer from {low} to {high}, got {value!r}")
+        2, Slider("bits", *BITS, refusal="{name} must be an integer from {low} to {high}, got {value!r}", unit="bits")
     )
     rule: str = control(MAX, Choice("rule", (MAX, PERCENTILE, MIN_ERROR, SAWB, *DECAYS, MANUAL)))
     percent: int = control(

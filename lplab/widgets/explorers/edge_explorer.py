@@ -49,7 +49,7 @@ class EdgeState(State):
     network: str = control("FedAvg's CNN, 600 digits", Choice("network", list(NETWORKS)))
     device: str = control("phone", Choice("device", {energy.device(name).label: name for name in DEVICES}))
     radio: str = control("lte", Buttons("way", {energy.radio(name).label: name for name in RADIOS}))
-    epochs: int = control(5, Slider("epochs", *EPOCHS))
+    epochs: int = control(5, Slider("epochs", *EPOCHS, unit="epochs"))
 
     @property
     def operations(self) -> float:

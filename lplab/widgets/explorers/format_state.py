@@ -48,8 +48,8 @@ class FormatState(State):
         line: scale of the number line, "log" or "linear".
     """
 
-    exponent_bits: int = control(4, Slider("exponent bits", *EXPONENT_BITS))
-    mantissa_bits: int = control(3, Slider("mantissa bits", *MANTISSA_BITS))
+    exponent_bits: int = control(4, Slider("exponent bits", *EXPONENT_BITS, unit="bits"))
+    mantissa_bits: int = control(3, Slider("mantissa bits", *MANTISSA_BITS, unit="bits"))
     bias_shift: float = control(0.0, Slider("", *BIAS_SHIFT, step=1.0, readout_format=None))  # its label is `bias_text`
     radix: int = control(2, Buttons("radix", {str(radix): radix for radix in RADICES}))
     subnormals: bool = control(True, Checkbox("subnormals"))
@@ -58,7 +58,7 @@ class FormatState(State):
     preset: str = control("", Choice("preset", lambda _: [OWN_FORMAT, *presets()], checked=False))
     other: str = ""
     rounding: str = control("nearest_even", Choice("rounding", ROUNDINGS))
-    random_bits: int = control(16, Slider("random bits", *RANDOM_BITS))
+    random_bits: int = control(16, Slider("random bits", *RANDOM_BITS, unit="bits"))
     tensor: str = "synthetic/normal"
     line: str = control("log", Buttons("number line", LINES))
 

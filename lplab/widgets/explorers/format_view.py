@@ -15,7 +15,7 @@ from lplab.widgets.tensor_library import TensorLibrary
 from .format_state import FormatState, code_of, format_of, rounding_of
 
 LEFT, RIGHT = 60, 16  # margins of all three figures, so that their axes of magnitudes are aligned
-HEIGHTS = {"line": 240, "error": 250, "histogram": 320}
+HEIGHTS = {"line": 192, "error": 166, "histogram": 212}
 ERROR_TOP = 28.0  # percent, the end of the error's axis; fixed, so that errors of two formats can be compared
 
 

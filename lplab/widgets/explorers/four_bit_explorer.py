@@ -50,7 +50,8 @@ class FourBitState(State):
 
     Attributes:
         grid: a name of ``lplab.quantizers.GRADIENT_GRIDS``.
-        scale: exponent of the power of two that multiplies all gradients, 6 to 24, or "one per layer".
+        scale: exponent of the power of two that multiplies all gradients, 6 to 24, or "one per layer" (on the slider
+            "own", as there is room for no more).
         moment: a name of `moments`.
         layer: "all layers", or a layer of this moment.
         measure: what the lower figure draws, a key of `MEASURES`.
@@ -60,7 +61,7 @@ class FourBitState(State):
     """
 
     grid: str = control("radix2", Choice("grid", {grid.label: name for name, grid in GRADIENT_GRIDS.items()}))
-    scale: int | str = control(14, Steps("scale", {raised(f"2^{k}"): k for k in SCALES} | {"per layer": PER_LAYER}))
+    scale: int | str = control(14, Steps("scale", {raised(f"2^{k}"): k for k in SCALES} | {"own": PER_LAYER}))
     moment: str = control("transformer, step 50", Choice("gradients", lambda _: moments()))
     layer: str = control(
         ALL,

@@ -40,8 +40,8 @@ class LearnersState(State):
 
     refusal = "{name} must be one of {allowed}, got {value!r}"
 
-    learners: int = control(64, Steps("learners", LEARNERS))
-    chunk: int = control(112, Steps("one sent of", CHUNKS))
+    learners: int = control(64, Steps("learners", LEARNERS, unit="learners"))
+    chunk: int = control(112, Steps("one sent of", CHUNKS, unit="elements"))
     beta: float = control(1.0, Steps("beta", {f"{beta:g}": beta for beta in sorted(BETAS)}))
     learning_rate: str = control("standard", Buttons("learning rate", list(RATE_NAMES)))
 

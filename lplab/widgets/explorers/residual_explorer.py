@@ -56,7 +56,7 @@ class ResidualState(State):
 
     bin: int | str = control(
         BY_KIND,
-        Steps("bin", lambda _: {bin_label(b): b for b in bins()}, css="lp-wide-readout"),  # "50 | 500"
+        Steps("bin", lambda _: {bin_label(b): b for b in bins()}, css="lp-wide-readout", unit="elements"),  # "50 | 500"
     )
     factor: float = control(2.0, Choice("threshold", FACTORS))
     layer: str = control("convolution", Choice("layer", lambda _: adacomp_recording().layers))

@@ -33,7 +33,7 @@ RECIPES = {"FP32": "fp32", "16 bits": "bf16", "HFP8 (2019)": "hfp8_2019", "4 bit
 BATCHES = tuple(2**k for k in range(13))
 RECIPE_ROWS, LAYER_ROWS = "recipes", "layers"
 VIEWS = (RECIPE_ROWS, LAYER_ROWS)
-HEIGHT = 340  # of the lower figure, in pixels
+HEIGHT = 260  # of the lower figure, in pixels
 FUSED = {"in passes of their own": False, "on the way (fused)": True}  # labels and values of the control
 SUSTAINED = Mark("RaPiD's mean of its networks", math.nan, 203e12, 102e12, 588e12)  # Venkataramani et al. 2021
 ROOF_NAMES = {"fp32": "FP32", "tf32": "TF32", "fp16": "FP16", "bf16": "BF16", "fp8": "FP8"} | {
@@ -61,7 +61,7 @@ class RooflineState(State):
     workload: str = control("resnet50", Choice("network", WORKLOADS))
     chip: str = control("ibm-rapid-training", Choice("chip", CHIPS))
     precision: str = control("hfp8_2019", Choice("recipe", RECIPES))
-    batch: int = control(512, Steps("batch", {f"{batch:,}": batch for batch in BATCHES}))
+    batch: int = control(512, Steps("batch", {f"{batch:,}": batch for batch in BATCHES}, unit="examples"))
     fused: bool = control(False, Choice("the rest", FUSED))
     view: str = control(RECIPE_ROWS, Buttons("bars for", VIEWS))
 
@@ -183,7 +183,7 @@ def roofline_figure(state: RooflineState) -> Any:
     share = 100 * float(times.share_of_peak)
     title = f"{times.workload.label}: the step does {share:.0f} % of what {every[chosen].name} multipliers could"
     return figures.roofline(
-        every, products(state), whole, chosen=chosen, published=published, measured=measured, title=title, height=380
+        every, products(state), whole, chosen=chosen, published=published, measured=measured, title=title, height=300
     )
 
 

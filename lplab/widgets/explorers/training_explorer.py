@@ -39,7 +39,7 @@ class TrainingState(State):
     setting: str = control("one format", Choice("arithmetic", {s.label: name for name, s in SETTINGS.items()}))
     rules: tuple[str, ...] = RULES
     rule: str = control("nearest_down", Choice("rounding", {LABELS[rule]: rule for rule in RULES}))
-    fraction_bits: int = control(6, Slider("fraction bits", *BITS))
+    fraction_bits: int = control(6, Slider("fraction bits", *BITS, unit="bits"))
 
     def __post_init__(self) -> None:
         super().__post_init__()

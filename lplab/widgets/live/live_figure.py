@@ -31,17 +31,19 @@ from plotly.serializers import Undefined, custom_serializers
 _STATIC = Path(__file__).parents[1] / "static"
 _BUNDLE_PATH = Path(plotly.__file__).parent / "package_data" / "widgetbundle.js"
 
+_ABOVE_PLOT, _LEGEND = 6, 40  # pixels of the upper margin that hold no title: a gap, and a legend where there is one
 _REPORTS = ("_sendTraceDeltas(", "_sendLayoutDelta(")  # methods of plotly's view that live_figure.js disables
 
 
 class _Bundle(ipywidgets.Widget):
-    """The model, without a view, that all figures of a kernel share: plotly's JavaScript, and changes of figures.
+    """The model, without a view, that all figures of a kernel share: JavaScript, plotly's and ours, and changes.
 
     Changes are sent through this model, because the figures' own models are anywidget's: one whose browser side took
     more than two seconds to start, on a busy machine, never receives a message again.
     """
 
-    data = traitlets.Bytes().tag(sync=True)
+    data = traitlets.Bytes(help="Plotly's JavaScript, gzipped.").tag(sync=True)
+    parts = traitlets.Unicode((_STATIC / "figure_parts.js").read_text("utf-8")).tag(sync=True)
     frame = traitlets.Dict().tag(sync=True, **custom_serializers)
 
     def send_frame(self, frame: dict[str, Any]) -> None:
@@ -156,6 +158,7 @@ class LiveFigure(go.FigureWidget):
     _last_trace_edit_id = traitlets.Integer(0)
     _key = traitlets.Unicode().tag(sync=True)
     _complete = False
+    _heading = traitlets.Dict(help="Title and subtitle, and the room above the plot; from layout.meta.").tag(sync=True)
     alt = traitlets.Unicode(help="What the figure shows, in words; kept equal to layout.meta['alt'].").tag(sync=True)
 
     def __init__(self, data: Any = None, layout: Any = None, **kwargs: Any) -> None:
@@ -165,8 +168,8 @@ class LiveFigure(go.FigureWidget):
         super().__init__(data, layout, **kwargs)
         self.add_class("lp-fig")
         self._config = {"responsive": True, "displaylogo": False, "displayModeBar": False}
-        self.layout.on_change(self._read_alt, "meta")
-        self._read_alt(self.layout, self.layout.meta)
+        self.layout.on_change(self._read_meta, "meta")
+        self._read_meta(self.layout, self.layout.meta)
         self._complete = True
         self.on_msg(self._catch_up)
         self.open()
@@ -204,9 +207,13 @@ class LiveFigure(go.FigureWidget):
             with self.hold_sync():
                 self._py2js_update, self.alt = message, alt
             return
-        with self._lock_property(alt=alt):  # it is sent with the frame
-            self.alt = alt
-        frame, change = _open_frame.get(), message | {"alt": alt}
+        heading = heading_of(self._layout)
+        with self._lock_property(alt=alt, _heading=heading):  # they are sent with the frame
+            self.alt, self._heading = alt, heading
+        # plotly would lay out the whole figure again for words that it does not draw
+        unseen = {"meta", "title"} if heading else {"meta"}
+        message["layout_data"] = {name: value for name, value in relayout_data.items() if _part(name) not in unseen}
+        frame, change = _open_frame.get(), message | {"alt": alt, "heading": heading}
         if frame is None:
             _shared_bundle().send_frame({self._key: change})
             return
@@ -234,8 +241,8 @@ class LiveFigure(go.FigureWidget):
             self._trait_values |= {"_widget_data": deepcopy(self._data), "_widget_layout": deepcopy(self._layout)}
         return super().get_state(key, drop_defaults)
 
-    def _read_alt(self, _layout: Any, meta: Any) -> None:
-        self.alt = alt_of(meta)
+    def _read_meta(self, _layout: Any, meta: Any) -> None:
+        self.alt, self._heading = alt_of(meta), heading_of(self._layout)
 
 
 def _part(name: str) -> str:
@@ -245,6 +252,34 @@ def _part(name: str) -> str:
     ('yaxis2', 'y')
     """
     return re.split(r"[.\[]", name, maxsplit=1)[0]
+
+
+def heading_of(layout: dict[str, Any]) -> dict[str, Any]:
+    """What stands above the plot of a figure in the house style, or {} where plotly draws the title.
+
+    Args:
+        layout: plotly's dictionary of the layout.
+
+    Returns:
+        ``title`` and ``subtitle`` in plotly's small HTML; ``left``, where the plot begins, and ``room``, the height
+        that is left for them above the plot, both in pixels.
+
+    >>> title = {"text": "It falls"}
+    >>> heading_of({"title": title, "meta": {"title": "It falls", "subtitle": ""}, "margin": {"l": 64, "t": 48}})
+    {'title': 'It falls', 'subtitle': '', 'left': 64, 'room': 42}
+    >>> heading_of({"title": title})
+    {}
+    """
+    meta, margin = layout.get("meta"), layout.get("margin", {})
+    if not (isinstance(meta, dict) and meta.get("title") and layout.get("title", {}).get("text")):
+        return {}
+    room = margin.get("t", 100) - _ABOVE_PLOT - (_LEGEND if layout.get("showlegend") else 0)
+    return {
+        "title": str(meta["title"]),
+        "subtitle": str(meta.get("subtitle", "")),
+        "left": margin.get("l", 80),
+        "room": room,
+    }
 
 
 def alt_of(meta: Any) -> str:

@@ -1,8 +1,9 @@
-// Two small things that every group of controls needs. An invisible view of this widget lies inside the group.
+// Three small things that every group of controls needs. An invisible view of this widget lies inside the group.
 //
 // 1. Keys. JupyterLab takes keys from whatever has the focus in command mode: an arrow on a dropdown moves to another
 //    cell, "b" inserts one, "d d" deletes one. Plain keys that go to a control of this group stay in the group.
 // 2. Copying text: Python sets `clipboard`, the browser copies it and says so in `copied`.
+// 3. Sliders say their values. A slider over a list says the number of the entry, "6" for 64 learners.
 
 const CONTROL = "input, select, textarea, button, [role=slider]";
 const isShortcut = (event) => event.ctrlKey || event.metaKey || event.altKey || event.key === "Escape" || (event.shiftKey && event.key === "Enter");
@@ -14,6 +15,12 @@ export function keepKeys(group) {
   const mark = (event) => event.target.matches?.(CONTROL) && event.target.setAttribute("data-lm-suppress-shortcuts", "true");
   group.addEventListener("keydown", keep);
   group.addEventListener("focusin", mark);
+}
+
+/** Lets what is sticky in a group stick to the top of the notebook, not to that of an output that never scrolls. */
+function freeSticky(group) {
+  for (let el = group.parentElement; el && !el.matches(".jp-WindowedPanel-outer, .jp-Notebook"); el = el.parentElement)
+    if (getComputedStyle(el).overflowY !== "visible") el.classList.add("lp-no-scroll");
 }
 
 let radioGroups = 0;
@@ -31,6 +38,42 @@ export function nameControls(group) {
   for (const line of group.querySelectorAll(".lp-live")) line.setAttribute("aria-live", "polite");
 }
 
+/** Lets each slider of a group say the value beside it and its unit, or what its label says where there is none. */
+export function sayValues(group, units) {
+  for (const row of group.querySelectorAll(".widget-inline-hbox")) {
+    const [slider, label] = [row.querySelector("[role=slider]"), row.querySelector(".widget-label")];
+    const readout = row.querySelector(".widget-readout");
+    if (!slider || row.dataset.lpSays) continue;
+    row.dataset.lpSays = "values";
+    const say = () => {
+      const shown = readout && readout.style.display !== "none" ? readout.textContent : "";
+      const name = label?.textContent ?? "";
+      const text = shown ? `${shown} ${units[name] ?? ""}`.trim() : name;
+      if (slider.getAttribute("aria-valuetext") !== text) slider.setAttribute("aria-valuetext", text);
+    };
+    say();
+    const watch = new MutationObserver(say);
+    watch.observe(slider, { attributeFilter: ["aria-valuetext"] });
+    for (const words of [readout, label]) if (words) watch.observe(words, { childList: true, characterData: true, subtree: true });
+  }
+}
+
+/**
+ * Lets a model hear Python, however long it took to begin: anywidget gives up after two seconds, as on a busy machine,
+ * and passes nothing on from then. The model listens by itself, and asks for what it has missed.
+ */
+function keepHearing(model) {
+  const listen = (instance) => {
+    const { _handle_comm_msg: hear } = Object.getPrototypeOf(Object.getPrototypeOf(instance)); // the class below anywidget's
+    if (!hear || !instance.comm) return;
+    instance.comm.on_msg(hear.bind(instance));
+    instance.comm.send({ method: "request_state" }, instance.callbacks());
+  };
+  model.on("change:lp_listens", listen); // the model itself comes with its events alone
+  model.set("lp_listens", true);
+  model.off("change:lp_listens", listen);
+}
+
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -43,13 +86,19 @@ async function copy(text) {
 export default {
   render({ model, el }) {
     el.style.display = "none";
+    keepHearing(model);
     let patience = 100;
     const enter = () => {
       const group = el.closest(".lp-controls");
       if (group) {
         keepKeys(group);
-        for (const pause of [500, 2000, 8000]) setTimeout(() => nameControls(group), pause); // its members come one by one
-        group.addEventListener("focusin", () => nameControls(group));
+        const tell = () => {
+          nameControls(group);
+          sayValues(group, model.get("units") ?? {});
+        };
+        for (const pause of [500, 2000, 8000]) setTimeout(tell, pause); // its members come one by one
+        group.addEventListener("focusin", tell);
+        freeSticky(group);
       } else if (patience--) setTimeout(enter, 50); // not yet in the page
     };
     enter();

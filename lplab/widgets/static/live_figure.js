@@ -1,4 +1,4 @@
-// The browser's half of LiveFigure: plotly's own figure view, with six things changed.
+// The browser's half of LiveFigure: plotly's own figure view, with nine things changed.
 //
 // 1. plotly's 5 MB module arrives once per page, gzipped, in a widget that all figures share (LiveFigure._bundle).
 // 2. The figure takes the width of whatever holds it, and follows when that changes.
@@ -10,6 +10,14 @@
 //    output or after the page was loaded anew, then lacked a colour, a name, or all numbers of a trace.
 // 6. A view that is closed no longer listens to changes: it has no figure left, the change fails in it, and a view that
 //    was opened after it, as by running the cell again, does not hear of it.
+// 7. Title and subtitle are text of the page above the plot (LiveFigure._heading): they wrap where there is no room, and
+//    a new title costs nothing, where plotly would lay out the whole figure again.
+// 8. Where only numbers and words of traces change, only these traces' layers are drawn. Plotly's own update draws axes,
+//    margins, titles and every other trace, too, which takes three times as long.
+// 9. A figure is drawn at most once a frame, with all changes until then; one that is out of sight waits until nothing
+//    has changed for a moment, or until it is seen.
+//
+// 7 to 9 are in figure_parts.js, which comes once per page, too.
 
 const page = (globalThis.__lplab ??= { plotly: new Map(), bundles: new WeakSet(), figures: new Map() });
 
@@ -25,9 +33,10 @@ async function sharedModel(model) {
 
 /** Hands several figures their updates at once, so that the browser paints them in one frame. */
 function drawFrame(updates) {
-  for (const [key, { alt, ...update }] of Object.entries(updates)) {
+  for (const [key, { alt, heading, ...update }] of Object.entries(updates)) {
     const model = page.figures.get(key);
     model?.set("alt", alt);
+    model?.set("_heading", heading);
     model?.set("_py2js_update", update); // as if it had come from Python by itself: plotly decodes it when it reads it
     model?.set("_py2js_update", null);
   }
@@ -56,29 +65,36 @@ function withListeners(model) {
   return { model: { ...model, on }, heard };
 }
 
-/** Plotly's module; one promise per plotly version, kept on the page. */
+/** Plotly's module and our parts of a figure; one promise per plotly version, kept on the page. */
 function plotlyModule(bundle, version) {
   if (!page.plotly.has(version)) {
-    const loading = importGzipped(bundle.get("data"));
+    const loading = importBoth(bundle);
     loading.catch(() => page.plotly.delete(version)); // a later figure may try again
     page.plotly.set(version, loading);
   }
   return page.plotly.get(version);
 }
 
-async function importGzipped(data) {
-  const unzipped = new Blob([data]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const source = new Blob([await new Response(unzipped).arrayBuffer()], { type: "text/javascript" });
-  const url = URL.createObjectURL(source);
+async function importSource(source) {
+  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   try {
-    const { default: figure, FigureView } = await import(url);
-    for (const report of ["_sendTraceDeltas", "_sendLayoutDelta"]) {
-      if (FigureView?.prototype[report]) FigureView.prototype[report] = () => {};
-    }
-    return figure;
+    return await import(url);
   } finally {
     URL.revokeObjectURL(url);
   }
+}
+
+async function importBoth(bundle) {
+  const unzipped = new Blob([bundle.get("data")]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const [{ default: figure, FigureView }, parts] = [
+    await importSource(await new Response(unzipped).arrayBuffer()),
+    await importSource(bundle.get("parts")),
+  ];
+  for (const report of ["_sendTraceDeltas", "_sendLayoutDelta"]) {
+    if (FigureView?.prototype[report]) FigureView.prototype[report] = () => {};
+  }
+  if (FigureView?.prototype.do_update) parts.drawOnceAFrame(FigureView.prototype);
+  return { figure, parts };
 }
 
 /** Resolves once `el` has a width: a plot drawn into a hidden box would stay 700 px wide. */
@@ -127,9 +143,10 @@ function labelled(model, el) {
 
 async function begin(context) {
   const { model } = context;
-  const create = await plotlyModule(await sharedModel(model), model.get("_plotly_version"));
-  const plotly = create();
+  const { figure, parts } = await plotlyModule(await sharedModel(model), model.get("_plotly_version"));
+  const plotly = figure();
   readSigns(model);
+  if (model.get("_heading")?.title) Object.assign((model.get("_widget_layout").title ??= {}), { text: "" });
   const { model: own, heard } = withListeners(model);
   const close = await plotly.initialize({ ...context, model: own });
   heard.length = 0; // the model's listeners stay
@@ -138,9 +155,11 @@ async function begin(context) {
   return {
     /** Draws a view; returns the function that closes it. */
     draw(view) {
+      const ends = [parts.headed(model, view.el), parts.watchSight(view.el)];
       const erase = plotly.render(view);
       const listeners = heard.splice(0);
       return async () => {
+        for (const end of ends) end();
         for (const [event, callback] of listeners) model.off(event, callback);
         (await erase)?.();
       };
@@ -162,18 +181,22 @@ export default () => {
       return () => ready.then(({ end }) => end?.());
     },
     async render(context) {
-      const { draw } = await ready;
       const { model, el } = context;
+      const loading = setTimeout(() => (el.textContent = "The figure is loading\u2026"), 2000);
+      try {
+        await ready.catch(() => (ready = begin(context))); // once more: the page may have been too busy
+      } catch (error) {
+        el.textContent = "The figure did not load. Run its cell again: click it, then press Shift and Enter.";
+        throw error;
+      } finally {
+        clearTimeout(loading);
+      }
+      const { draw } = await ready;
+      el.textContent = "";
       el.style.width = "100%";
       await whenWide(el);
-      const unlabel = labelled(model, el);
-      const erase = draw(context);
-      const unfollow = followWidth(el);
-      return () => {
-        unfollow();
-        unlabel();
-        erase();
-      };
+      const ends = [labelled(model, el), draw(context), followWidth(el)];
+      return () => ends.forEach((end) => end());
     },
   };
 };

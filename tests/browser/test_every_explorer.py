@@ -1,0 +1,173 @@
+"""What holds for every explorer in JupyterLab: it fits on the screen, sliders say values, what moves is right."""
+
+import re
+
+import pytest
+
+from tests.browser.conftest import opening
+
+pytestmark = pytest.mark.browser
+
+EXPLORERS = {
+    "FormatExplorer": "'weights'",
+    "TrainingExplorer": "setting='one format'",
+    "RangeExplorer": "",
+    "ClipExplorer": "",
+    "SumExplorer": "",
+    "PlaneExplorer": "",
+    "FourBitExplorer": "",
+    "ResidualExplorer": "",
+    "LearnersExplorer": "",
+    "ClusterExplorer": "",
+    "RooflineExplorer": "",
+    "BillExplorer": "",
+    "EdgeExplorer": "",
+}
+BY_DEFAULT = ("BillExplorer", "LearnersExplorer")
+SIZES = {"laptop": (1366, 768), "desktop": (1440, 1000), "tablet": (820, 1180)}
+STEPPER = 90  # pixels that a question above the explorer takes
+MAX_FIGURE = 560
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(n, marks=() if n in BY_DEFAULT else pytest.mark.slow) for n in EXPLORERS]
+)
+def explorer(window, request):
+    """An explorer alone in a notebook, and a box below it for its figures drawn anew."""
+    made = f"explorer = widgets.{request.param}({EXPLORERS[request.param]}); explorer"
+    cells = ["from lplab import widgets", made, "import ipywidgets; again = ipywidgets.VBox(); again"]
+    with opening(window, request.session, own_kernel=False) as open_:
+        notebook = open_(cells, 60)
+        drawn = "() => document.querySelectorAll('.lp-columns .js-plotly-plot .main-svg .subplot').length > 0"
+        notebook.sees(drawn, True)
+        notebook.sees("() => document.querySelectorAll('.lp-fig > .plot-container').length", len_figures(notebook))
+        notebook.page.wait_for_function("() => document.querySelectorAll('[role=slider][aria-valuetext]').length > 0")
+        notebook.page.wait_for_timeout(800)  # sliders get their names
+        yield notebook
+
+
+def len_figures(notebook):
+    return notebook.python("len(explorer.figures)")
+
+
+PLACES = """() => {
+  const box = element => {
+    const {top, bottom, left, right} = element.getBoundingClientRect();
+    return {top, bottom, left, right};
+  };
+  const columns = document.querySelector('.lp-columns'), first = columns.querySelector('.js-plotly-plot');
+  return {
+    seen: document.querySelector('.jp-WindowedPanel-outer, .jp-Notebook').clientHeight,
+    root: box(columns.closest('.lp-controls')), side: box(columns.querySelector('.lp-side')), figure: box(first),
+    texts: [...columns.querySelectorAll('.lp-fig')].map(figure => ({
+      figure: box(figure),
+      heading: box(figure.querySelector('.lp-fig-heading') ?? figure),
+      words: [...figure.querySelectorAll('text')].filter(text => text.textContent.trim())
+        .map(text => [text.textContent, box(text)]),
+    })),
+  };
+}"""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_controls_and_first_figure_are_visible_together(explorer, size):
+    width, height = SIZES[size]
+    explorer.page.set_viewport_size({"width": width, "height": height})
+    explorer.page.wait_for_timeout(700)  # figures follow their width
+    places = explorer.page.evaluate(PLACES)
+    ends = max(places["side"]["bottom"], places["figure"]["bottom"]) - places["root"]["top"]
+    assert ends + STEPPER <= places["seen"], places
+    assert places["figure"]["bottom"] - places["figure"]["top"] <= MAX_FIGURE + 40  # a title of three lines
+    assert places["figure"]["right"] <= width
+
+
+def overlap(a, b):
+    """How far two boxes lie over one another, in pixels of the smaller way."""
+    wide = min(a["right"], b["right"]) - max(a["left"], b["left"])
+    high = min(a["bottom"], b["bottom"]) - max(a["top"], b["top"])
+    return min(wide, high)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_words_lie_over_others(explorer, size):
+    width, height = SIZES[size]
+    explorer.page.set_viewport_size({"width": width, "height": height})
+    explorer.page.wait_for_timeout(700)
+    over = []
+    for figure in explorer.page.evaluate(PLACES)["texts"]:
+        words = figure["words"]
+        for i, (text, place) in enumerate(words):
+            over += [(text, other) for other, there in words[i + 1 :] if overlap(place, there) > 4]
+            if overlap(place, figure["heading"]) > 4 and "lp-" not in text and figure["heading"] != figure["figure"]:
+                over.append((text, "heading"))
+    assert not over
+
+
+def sliders(notebook):
+    return [each for each in notebook.page.locator(".lp-controls [role=slider]").all() if each.is_visible()]
+
+
+SHOWN = """element => {
+  const readout = element.closest('.widget-inline-hbox').querySelector('.widget-readout');
+  return readout && readout.style.display !== 'none' ? readout.textContent : '';
+}"""
+
+
+def test_sliders_say_their_values_and_up_is_more(explorer):
+    """The readout and a unit instead of the number of the entry; where readouts are numbers, up makes them larger."""
+    explorer.python("explorer.reset()")
+    for slider in sliders(explorer):
+        slider.focus()
+        explorer.page.wait_for_timeout(100)
+        before, shown = slider.get_attribute("aria-valuetext"), slider.evaluate(SHOWN)
+        if shown:
+            assert before.startswith(shown), before
+        explorer.page.keyboard.press("ArrowUp")
+        explorer.page.wait_for_timeout(300)
+        after = slider.evaluate(SHOWN)
+        if shown and after != shown:
+            assert slider.get_attribute("aria-valuetext").startswith(after)
+            low, high = (re.fullmatch(r"(-?[\d.,]+)[ ×%]*", text) for text in (shown, after))
+            if low and high:
+                assert float(low[1].replace(",", "")) < float(high[1].replace(",", "")), slider.get_attribute(
+                    "aria-label"
+                )
+    explorer.python("explorer.reset()")
+
+
+# What a plot shows: outlines and words with their places.
+DRAWN = """k => {
+  const plot = document.querySelectorAll('.js-plotly-plot')[k];
+  if (!plot?.querySelector('.main-svg')) return null;
+  const place = e => ['transform', 'x', 'y'].map(name => e.getAttribute(name) ?? '').join(' ');
+  const seen = e => e.style.display !== 'none' && e.getAttribute('d') !== 'M0,0Z';
+  const round = text => text.replace(/-?\\d+\\.\\d+/g, number => Math.round(Number(number) * 10) / 10);
+  const layers = '.scatterlayer, .barlayer, .shapelayer';
+  return {
+    outlines: [...plot.querySelectorAll(layers)].flatMap(layer => [...layer.querySelectorAll('path')]).filter(seen)
+      .map(e => round(e.getAttribute('d') + place(e) + e.style.fill.replace(/#[^"]*/, '') + e.style.stroke)).sort(),
+    words: [...plot.querySelectorAll('.cartesianlayer text')].filter(e => e.textContent).map(e => e.textContent).sort(),
+    label: plot.getAttribute('aria-label'), heading: plot.querySelector('.lp-fig-heading')?.textContent,
+  };
+}"""
+
+
+def test_what_sliders_leave_is_what_a_new_drawing_shows(explorer):
+    """A change draws only what it changes; the same figure drawn anew has every outline and every word of it."""
+    explorer.page.set_viewport_size({"width": 1440, "height": 1000})
+    explorer.python("explorer.reset()")
+    count = explorer.python("len(explorer.figures)")
+    for slider in sliders(explorer):
+        slider.focus()
+        for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowLeft", "Home", "ArrowRight"):
+            explorer.page.keyboard.press(key)
+            explorer.page.wait_for_timeout(120)
+        explorer.page.wait_for_timeout(500)
+    explorer.python("setattr(explorer._columns.children[1].layout, 'flex', '0 0 700px')")  # both of one width
+    explorer.python("setattr(again, 'children', list(explorer.figures.values()))")
+    explorer.python("setattr(again.layout, 'width', '700px')")
+    explorer.sees("() => document.querySelectorAll('.js-plotly-plot .main-svg .subplot').length > 0", True)
+    explorer.page.wait_for_timeout(1500)
+    for k in range(count):
+        explorer.sees(DRAWN, explorer.page.evaluate(DRAWN, count + k), k, seconds=10)
+    explorer.python("setattr(again, 'children', [])")
