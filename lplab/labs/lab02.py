@@ -13,6 +13,7 @@ from lplab.formats import FixedFormat
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import percent
 from lplab.training import FixedPointConfig, train_fixed_point
+from lplab.training.fixed_point.convert import Rounding
 from lplab.widgets import LiveRun, TrainingExplorer
 from lplab.widgets.explorers.training_explorer import TrainingState
 
@@ -142,7 +143,11 @@ def trained_now(epochs: int = 10) -> figures.Table:
     >>> trained_now(1).columns["rounding"]
     ['nearest', 'coin', 'one draw for the whole array']
     """
-    rules = {"nearest": "nearest_down", "coin": "stochastic", "one draw for the whole array": one_draw}
+    rules: dict[str, Rounding] = {
+        "nearest": "nearest_down",
+        "coin": "stochastic",
+        "one draw for the whole array": one_draw,
+    }
     runs = [train_fixed_point(FixedPointConfig(6, rounding=rule, epochs=epochs)) for rule in rules.values()]
     return figures.Table(
         {
