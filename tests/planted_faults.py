@@ -757,8 +757,8 @@ WIDGETS = (
     Fault(
         "box_stays_open",
         "lplab/widgets/prediction.py",
-        "self.box.disabled = self.button.disabled = True",
-        "self.button.disabled = True",
+        "self.box.disabled = self.button.disabled = self.skip_button.disabled = True",
+        "self.button.disabled = self.skip_button.disabled = True",
         "After a guess is locked, another one can be chosen in the box.",
         ("tests/widgets/test_prediction.py",),
     ),
@@ -839,6 +839,41 @@ EXERCISES = (
     ),
 )
 
+LABS = (
+    Fault(
+        "veils_are_up",
+        "lplab/exercises/notebook.py",
+        "    if _is_answered(question):",
+        "    if not _is_answered(question):",
+        "What answers a prediction is shown before the guess, and hidden after it.",
+        ("tests/exercises/test_notebook.py",),
+    ),
+    Fault(
+        "skipped_in_any_wording",
+        "lplab/exercises/progress/__init__.py",
+        "return self.state.skipped.get(question_id) == question",
+        "return question_id in self.state.skipped",
+        "A question whose wording has changed counts as skipped.",
+        ("tests/exercises/progress/test_progress.py",),
+    ),
+    Fault(
+        "other_controls_stay",
+        "lplab/labs/guided.py",
+        "self.explorer.position = self.explorer.state_at(**self.question.position)",
+        "self.explorer.set(**self.question.position)",
+        "Where a question sets the controls, those that it does not name stay where the reader had moved them.",
+        ("tests/labs/test_guided.py",),
+    ),
+    Fault(
+        "shares_are_percent",
+        "lplab/figures/data_table.py",
+        'return f"{100 * value:',
+        'return f"{value:',
+        "A table shows a share of one half as 0 %.",
+        ("tests/figures/test_data_table.py",),
+    ),
+)
+
 CLI = (
     Fault(
         "bucket_in_megabytes",
@@ -872,5 +907,6 @@ FAULTS = (
     *FIGURES,
     *WIDGETS,
     *EXERCISES,
+    *LABS,
     *CLI,
 )

@@ -11,6 +11,7 @@ from lplab.figures import axes, style, traces
 from lplab.figures.compare_to_library import agreement
 from lplab.figures.legend import entry, legend
 
+_MARK = 0.35  # half the width of the mark at |H|, in elements
 MAX_HEIGHT = 6.0  # of the axis, in units of S; what lies beyond is drawn there
 
 
@@ -62,7 +63,7 @@ def adacomp_bins(
     data = [*_stems(total, boosted, there), _threshold(m / unit, bin), _scale(r.size)]
     data += [_symbols(boosted, symbols, first), _crosses(boosted, own, symbols, first)]
     stays, _, way, most, one, sent_ones, crosses = data
-    entries = [entry(sent_ones, "sent as +S, −S", "▲▼"), entry(stays, sign="┃"), entry(way, "to |H|", "│")]
+    entries = [entry(sent_ones, "sent as +S, −S", "▲▼"), entry(stays, sign="┃"), entry(way, "|H|", "┬")]
     entries += [entry(most), entry(one)] + ([entry(crosses)] if yours is not None else [])
     return style.apply_style(
         style.figure(data, _layout(r.size, bin, tallest, first)),
@@ -92,6 +93,9 @@ def _stems(total: np.ndarray, boosted: np.ndarray, sent: np.ndarray) -> list[dic
     ):
         at = np.flatnonzero(shown).astype(np.float64)
         x, y = traces.segments(at, at), traces.segments(low[shown], high[shown])
+        if colour == style.PINK:  # a mark at |H|, as a stroke that leads down would not be seen on the stem of |G|
+            x = np.concatenate([x, traces.segments(at - _MARK, at + _MARK)])
+            y = np.concatenate([y, traces.segments(high, high)])
         result.append(traces.line(name, x, y, traces.stroke(colour, width, simplify=False)))
     return result
 

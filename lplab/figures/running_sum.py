@@ -11,7 +11,9 @@ import plotly.graph_objects as go
 from lplab import number_text
 from lplab.figures import axes, style, traces
 from lplab.figures.compare_to_library import agreement, compare_to_library
-from lplab.figures.legend import entry, legend
+from lplab.figures.legend import SIGNS, entry, legend
+
+GOOD_ERROR = 0.01  # relative error below which chunks count as good
 
 
 def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str = "", height: int = 360) -> go.Figure:
@@ -19,7 +21,7 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
 
     Args:
         lengths: how many numbers have been added, [n].
-        register: the sum in the register after so many, [n]; infinite ones leave a gap.
+        register: the sum in the register after so many, [n]; where it is infinite the line ends with a mark.
         true: the exact sums, [n].
         name: of the register, for the legend, such as "1-6-9, no chunks".
         title: the point that it makes; by default where the sum ends.
@@ -42,6 +44,15 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
         _line("true sum", x, exact, style.GREEN, "solid", 4.0),
         _line("register", x, np.where(np.isfinite(y), y, np.nan), style.BLUE, "dash", 2.2),
     ]
+    end = np.zeros(x.shape, bool)
+    end[np.flatnonzero(np.isfinite(y))[-1]] = not np.isfinite(y).all()  # the last sum before an overflow
+    lines[1] |= {
+        "mode": "lines+markers+text",
+        "marker": traces.marker("x", np.where(end, 11.0, 0.0), style.BLUE),
+        "text": np.where(end, "then ∞ ", ""),
+        "textposition": "top left",
+        "textfont": {"size": style.NOTE},
+    }
     layout = {
         "xaxis": axes.axis(0, float(x[-1]), "numbers added", tickformat=",d"),
         "yaxis": axes.axis(low, high, "sum", tickformat=",d"),
@@ -52,7 +63,7 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
         style.figure(lines, layout),
         alt=f"Running sum of {grouped(x[-1])} numbers in {name}. {text}. {at_half}",
         title=text,
-        subtitle=legend(entry(lines[0]), entry(lines[1], name)),
+        subtitle=legend(entry(lines[0]), entry(lines[1], name, SIGNS["dash"])),
         height=height,
         r=28,
     )
@@ -72,15 +83,14 @@ def chunk_error(chunks: Any, errors: Any, yours: Any = None, *, name: str, heigh
         ValueError: arguments of different length.
 
     >>> chunk_error([1, 64], [0.94, 0.001], [0.94, 0.5], name="Sums").layout.meta["title"]
-    'Sums: best with chunks of 64; yours agrees at 1 of 2'
+    'Sums: under 1 % off with chunks of 64; yours agrees at 1 of 2'
     """
     x, y = np.log2(np.asarray(chunks, np.float64)), np.asarray(errors, np.float64)
     own = np.full(y.shape, np.nan) if yours is None else np.asarray(yours, np.float64)
     if not x.shape == y.shape == own.shape or x.ndim != 1:
         raise ValueError(f"chunks, errors and yours must be of one length, got {x.shape}, {y.shape}, {own.shape}")
     agree = own == y
-    best = round(2 ** float(x[int(np.argmin(y))]))
-    text = f"{name}: best with chunks of {best:,}" + (f"; {agreement(agree)}" if yours is not None else "")
+    text = f"{name}: {_good_chunks(x, y)}" + (f"; {agreement(agree)}" if yours is not None else "")
     there = ~np.isnan(own)
     ring, cross = (traces.marker(symbol, 13, style.VERMILION, 2) for symbol in ("circle-open", "x"))
     hover = "{name}<br>chunk  %{customdata[0]:,d}<br>error  %{customdata[1]:.3g} %"
@@ -104,6 +114,16 @@ def chunk_error(chunks: Any, errors: Any, yours: Any = None, *, name: str, heigh
         subtitle=legend(entry(library), *(map(entry, dots) if yours is not None else ())),
         height=height,
     )
+
+
+def _good_chunks(x: np.ndarray, errors: np.ndarray) -> str:
+    """The lengths with an error under 1 %, or the best one: over a flat floor it is chance which of them is best."""
+    lengths = np.round(2**x)
+    good = lengths[errors < GOOD_ERROR]
+    if not len(good):
+        return f"best with chunks of {lengths[np.argmin(errors)]:,.0f}"
+    ends = f"{good.min():,.0f}" + (f" to {good.max():,.0f}" if len(good) > 1 else "")
+    return f"under {100 * GOOD_ERROR:.0f} % off with chunks of {ends}"
 
 
 def grouped(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Wang et al. 2018: long sums in sixteen bits stop without chunks, and hold with chunks of 32 and more."""
+"""Wang et al. 2018: long sums in sixteen bits stop without chunks, and hold with chunks of 32 to 256."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POINTS: tuple[Point, ...] = (
 
 claim = ClaimBuilder(
     id="wang_2018",
-    title="Sums in sixteen bits stop without chunks, and hold with chunks of 32 and more",
+    title="Sums in sixteen bits stop without chunks, and hold with chunks of 32 to 256",
     paper=cite("wang_2018"),
     where="figure 3b",
     statement="A sum of numbers of mean 1 and standard deviation 1 in a 16-bit accumulator (1-6-9) stops growing at a "
@@ -120,7 +120,7 @@ def stops_without_chunks(results: Results) -> CheckResult:
     )
 
 
-@claim.criterion("Chunks of 32 and more hold to 65,536")
+@claim.criterion("Chunks of 32 to 256 hold to 65,536")
 def holds_from_32(results: Results) -> CheckResult:
     """With chunks of 32 to 256 every seed stays close to the true sum, and with half of 32 none does."""
     held, short = _errors(results, [c for c in CHUNKS if c in PUBLISHED_CHUNKS]), _errors(results, [16])

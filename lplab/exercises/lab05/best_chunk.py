@@ -39,8 +39,8 @@ BOUND = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        Each rounded addition is off by at most $u = 2^{-(m+1)}$ of its result, with $m$ mantissa bits. A term that passes through $k$ additions collects at most about $k\,u$. In chunks of $c$, the first of $n$ terms passes through $c$ additions in its chunk and
-        $\lceil n/c\rceil$ in the total (count those to a register's 0, too). Write `best_chunk(n, mantissa_bits)`: the chunk from 1 to $n$ with the smallest bound $(c + \lceil n/c\rceil)\,u$, the shorter one if two are equal, and the bound.
+        In chunks of $c$, the first of $n$ numbers passes through $c$ additions in its chunk, and then through $\lceil n/c\rceil$ additions in the total (count the additions to a register's 0, too). Each addition is off by at most $u = 2^{-(m+1)}$ of its result, with $m$ mantissa bits. So the bound
+        of the error is $(c + \lceil n/c\rceil)\,u$. Write `best_chunk(n, mantissa_bits)`. It returns two numbers: the chunk from 1 to $n$ with the smallest bound, and this bound. If several chunks have the same bound, take the shortest.
     """,
     reference=best_chunk,
     form=Numbers(count=2),
@@ -75,6 +75,6 @@ BOUND = Exercise(
     hints=(
         "Write c + ⌈n/c⌉ for n = 12 and c = 1, 2, 3, 4, 6, 12: 13, 8, 7, 7, 8, 13. Long chunks and many chunks are equally bad.",
         "Try all chunks: min(range(1, n + 1), key=...) takes the first of the smallest, which is the shortest. ⌈n/c⌉ is -(-n // c) in Python.",
-        "The skeleton: chunk = min(range(1, n + 1), key=lambda c: c + -(-n // c)); return chunk, (chunk + -(-n // chunk)) × 2.0 ** -(mantissa_bits + 1).",
+        "The key is a function of c that counts the additions. The bound is this count for the chunk that you found, times u; with 9 mantissa bits u is 2⁻¹⁰, half of the step after 1.",
     ),
 )

@@ -91,8 +91,8 @@ DOT = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        Write `chunked_dot(x, y, chunk)`. The products `x[i] * y[i]` are exact. A register that starts at 0 adds `chunk` consecutive ones, first to last, and is rounded to 1-6-9 after **each** addition; then its sum is added to a second register, the total, which is
-        rounded as well, and the first starts again at 0. The last chunk may be shorter. `to_169` rounds for you.
+        Write `chunked_dot(x, y, chunk)`. It multiplies two vectors element by element and adds the products in chunks. The products `x[i] * y[i]` are exact. One register starts at 0 and adds the first `chunk` products, from first to last. It is rounded to 1-6-9 after **each** addition. Then
+        its sum is added to a second register, the total, which is rounded as well. For the next `chunk` products the first register starts again at 0. The last chunk may be shorter. `to_169` rounds for you.
     """,
     provided=(to_169,),
     reference=chunked_dot,
@@ -133,7 +133,7 @@ DOT = Exercise(
     hints=(
         "Add the missed numbers on paper: 1-6-9 has ten significant bits, so whole numbers beyond 1024 go in steps of 2, beyond 2048 in steps of 4.",
         "Two loops and two registers: the outer loop goes over the starts of the chunks, range(0, len(x), chunk), the inner one over the numbers of the chunk. Each `+` has a to_169 around it.",
-        "The skeleton: total = 0; for each start: part = 0; for each i of the chunk: part = to_169(part + x[i] * y[i]); then total = to_169(total + part).",
+        "Follow the products 1, 2, 3, 4 with chunk = 2: the first register goes 0, 1, 3 and then, from 0 again, 3, 7; the total goes 0, 3, 10. Which of your lines sets the first register back to 0, and where is each of the two rounded?",
     ),
 )
 

@@ -27,6 +27,7 @@ def kahan_sum(x):
 
 Y, T, C = "y = to_169(value - c)", "t = to_169(s + y)", "c = to_169(to_169(t - s) - y)"
 ORDER = f"{C}\n        s = t"
+LISTED = 8  # numbers of a sum that are all shown
 
 
 def sum_cases() -> list[Args]:
@@ -49,20 +50,28 @@ def agrees_with_the_library(calls: Sequence[Args], results: Sequence[Any]) -> Fi
 
 def show_sum(args: Args) -> str:
     """The numbers; of many, how many."""
-    return "x = [" + ", ".join(map(decimal, args[0].tolist())) + "]" if len(args[0]) <= 8 else f"{len(args[0])} numbers"
+    listed = len(args[0]) <= LISTED
+    return "x = [" + ", ".join(map(decimal, args[0].tolist())) + "]" if listed else f"{len(args[0])} numbers"
 
 
 def why_sum(args: Args, expected: Any) -> str:
-    """The first three steps."""
-    s, c, steps = 0.0, 0.0, []
-    for value in args[0][:3]:
+    """Every step of a short sum; of a long one the first step that loses something, and the one that takes it off."""
+    s, c, steps, lossy = 0.0, 0.0, [], []
+    for value in args[0]:
         y = to_169(value - c)
         t = to_169(s + y)
         s, c = t, to_169(to_169(t - s) - y)
         steps.append(f"y = {decimal(y)}, t = {decimal(t)}, c = {decimal(c)}")
+        lossy.append(c != 0)
     if not steps:
         return "Nothing is added: s stays at 0."
-    return f"Number by number: {'; '.join(steps)}{'; …' if len(args[0]) > 3 else '.'}"
+    if len(steps) <= LISTED:
+        return f"Number by number: {'; '.join(steps)}."
+    if not any(lossy):
+        return "No addition loses anything: c stays at 0."
+    first = lossy.index(True)
+    after = f"; at number {first + 2}: {steps[first + 1]}" if first + 1 < len(steps) else ""
+    return f"The first addition that is not exact is that of number {first + 1}: {steps[first]}{after}."
 
 
 KAHAN = Exercise(
@@ -73,8 +82,8 @@ KAHAN = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        Kahan (1965) keeps a second register $c$ with what the last addition got wrong, and takes it off the next number. From $s=c=0$, for each number: $y = x_i - c$, then $t = s + y$, then $c = (t - s) - y$, then $s = t$. Write `kahan_sum(x)`, which returns $s$, with **each** of
-        the four subtractions and additions rounded to 1-6-9.
+        Kahan (1965) keeps a second register $c$. It holds by how much the last addition was too large, and this is taken off the next number. Start with $s=c=0$. For each number, compute $y = x_i - c$, then $t = s + y$, then $c = (t - s) - y$, and then set $s = t$. Write `kahan_sum(x)`, which
+        returns $s$ at the end. **Each** of the four additions and subtractions is rounded to 1-6-9.
     """,
     provided=(to_169,),
     reference=kahan_sum,
@@ -112,6 +121,6 @@ KAHAN = Exercise(
     hints=(
         "Follow 1024, 1, 1 with a pencil: y = 1, t = 1024 (rounded), c = (1024 − 1024) − 1 = −1. For the second 1: y = 1 − (−1) = 2.",
         "(t − s) is what really arrived in the sum, y what should have. Their difference is what is too much; it comes off the next number. s moves last.",
-        "The skeleton: s = c = 0.0; for each value: y = to_169(value − c); t = to_169(s + y); c = to_169(to_169(t − s) − y); s = t. Return s.",
+        "Count the calls of to_169 in your loop: one for y, one for t and two for c, as (t − s) − y is two subtractions, one after the other. And the old s is still needed when c is computed.",
     ),
 )

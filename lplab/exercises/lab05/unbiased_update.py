@@ -116,8 +116,8 @@ UPDATE = Exercise(
     minutes=15,
     difficulty=3,
     statement=r"""
-        Write `unbiased_update(w, delta, mantissa_bits, rng)`. The weights `w` are floating-point numbers with few mantissa bits, and so must be the new ones: each becomes one of the two neighbours of `w + delta`, such that the **expected** new weight is `w + delta`. The
-        neighbours lie $2^{k-m}$ apart in the octave from $2^k$ to $2^{k+1}$ of `w + delta`. Numbers of the format stay. One draw of `rng.random(w.shape)` for each weight; no limits to the exponent.
+        Write `unbiased_update(w, delta, mantissa_bits, rng)`. The weights `w` are floating-point numbers with $m$ = `mantissa_bits` mantissa bits, and the new weights must be such numbers, too. Each new weight is one of the two neighbours of `w + delta`, chosen at random so that the **expected** new
+        weight is `w + delta`. If `w + delta` lies in the octave from $2^k$ to $2^{k+1}$, its neighbours are $2^{k-m}$ apart. Where `w + delta` is itself a number of the format, it stays. Take one draw of `rng.random(w.shape)` for all weights. The exponent has no limits.
     """,
     reference=unbiased_update,
     form=SameShape(0),
@@ -163,6 +163,6 @@ UPDATE = Exercise(
     hints=(
         "Which two numbers of the format enclose w + delta? Find its octave first: np.frexp(1.1) gives a mantissa of 0.55 and the exponent 1, so the octave from 1 to 2 is k = 0.",
         "In units of the step 2^(k−m) the neighbours are np.floor(wanted / step) and one more; the fraction that is left is the probability of going up. As in exercise 02.2, with a step for each element.",
-        "The skeleton: wanted = w + delta; step = 2.0 ** (np.frexp(wanted)[1] − 1 − mantissa_bits); low = np.floor(wanted / step); return (low + (rng.random(w.shape) < wanted / step − low)) × step.",
+        "Try w + delta = 1.1 with two mantissa bits: k is 0, the step 0.25, and 1.1 is 4.4 steps. The neighbours are 4 and 5 steps, and 5 must come up in 0.4 of all draws. Where do you compare the draw with this fraction, and where do steps become a weight again?",
     ),
 )

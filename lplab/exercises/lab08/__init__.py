@@ -23,7 +23,7 @@ QUESTIONS = (
         share_sent,
         unit="%",
         limits=(0, 100),
-        because="About seven elements of each bin of 500. What is not sent waits in the residue, and most of it is sent later.",
+        because="About seven elements of each bin of 500. What is not sent waits in the residual, and most of it is sent later.",
     ),
 )
 EXERCISES = (RESIDUE, SELECT, PACK)

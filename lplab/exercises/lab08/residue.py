@@ -99,13 +99,13 @@ def why(args: Args, expected: Any) -> str:
 RESIDUE = Exercise(
     id="08.1",
     version=1,
-    title="The residue",
+    title="The residual",
     goal="Goal 1: keep what is not sent, exactly",
     minutes=10,
     difficulty=1,
     statement=r"""
-        Write `residues(gradients, symbols, scales)` for one layer of one learner. Row t of `gradients` is the gradient of step t; row t of `symbols` says −1, 0 or 1 for each element; the number sent for it is `scales[t] * symbols[t]`, and 0 means that nothing is sent. Return an array like `gradients` whose row t is the residue **after** step t.
-        The residue begins at zero, and in every step **old residue + gradient = sent + new residue**, exactly, for the elements that are sent as for the others.
+        Write `residues(gradients, symbols, scales)` for one layer of one learner. Row t of `gradients` is the gradient of step t; row t of `symbols` says −1, 0 or 1 for each element; the number sent for it is `scales[t] * symbols[t]`, and 0 means that nothing is sent. Return an array like `gradients` whose row t is the residual **after** step t.
+        The residual begins at zero, and in every step **old residual + gradient = sent + new residual**, exactly, for the elements that are sent as for the others.
     """,
     reference=residues,
     form=SameShape(0),

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lplab import figures
+from lplab import arithmetic, figures
 from lplab import formats as F
 from lplab.arithmetic import Accumulator
 from lplab.claims.papers.wang_2018 import COUNT, numbers, running_sum
@@ -84,22 +84,34 @@ def figure(state: SumState) -> Any:
     return figures.running_sum(lengths, register, true, name=f"{name}, {how}", title=title)
 
 
+@lru_cache(maxsize=256)
+def largest_addend(state: SumState) -> float:
+    """The largest magnitude that the total ever adds: a number, or with chunks the sum of one in its register."""
+    x = _data(state.mean, state.spread)[0]
+    if state.chunk in (1, COUNT):
+        return float(np.abs(x).max())
+    fmt, settings = PRESETS[state.preset]
+    chunks, ones = x.astype(np.float32).reshape(-1, state.chunk), np.ones((state.chunk, 1), np.float32)
+    return float(np.abs(arithmetic.matmul(chunks, ones, Accumulator(fmt, **settings))).max())
+
+
 def summary(state: SumState) -> str:
-    """The step of the register where the sum ends, beside the largest number, in one line.
+    """The step of the register where the sum ends, beside the largest number that it adds, in one line.
 
     >>> summary(SumState())
     'At 4,096 the register goes in steps of 8; the largest of the numbers is 2.73. Chunks: 65,536 of 1.'
+    >>> summary(SumState(chunk=64))
+    'At 65,664 the register goes in steps of 128; the largest sum of a chunk is 89.5. Chunks: 1,024 of 64.'
     """
-    x, (register, _) = _data(state.mean, state.spread)[0], register_and_true_sums(state)
-    end, fmt = float(register[-1]), F.get(PRESETS[state.preset][0])
+    register, fmt = register_and_true_sums(state)[0], F.get(PRESETS[state.preset][0])
+    end = float(register[-1])
     chunks = f"Chunks: {COUNT // state.chunk:,} of {state.chunk:,}."
     if not np.isfinite(end):
         return f"The largest number of {fmt.name} is {grouped(fmt.max)}: the sum has overflowed. {chunks}"
     step = float(np.spacing(np.float32(abs(end)))) * 2.0 ** (23 - fmt.mantissa_bits)
-    largest = f"{float(np.abs(x).max()):.3g}"
-    return (
-        f"At {grouped(end)} the register goes in steps of {step:g}; the largest of the numbers is {largest}. {chunks}"
-    )
+    what = "of the numbers" if state.chunk in (1, COUNT) else "sum of a chunk"
+    largest = grouped(float(f"{largest_addend(state):.3g}"))
+    return f"At {grouped(end)} the register goes in steps of {step:g}; the largest {what} is {largest}. {chunks}"
 
 
 class SumExplorer(Explorer):

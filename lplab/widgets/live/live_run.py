@@ -23,6 +23,7 @@ from lplab.widgets.controls import ControlGroup, line, set_text, show_errors
 
 from .live_figure import LiveFigure
 
+NOT_STARTED, PREPARING = "Not started yet", "Preparing the first step"  # in the titles of figures without a step
 REDRAW_SECONDS = 0.1  # smallest time between two updates of the figure, each of which the browser has to draw
 _latest: "weakref.WeakValueDictionary[str, LiveRun]" = weakref.WeakValueDictionary()
 
@@ -115,9 +116,18 @@ class LiveRun(ipywidgets.VBox):
             set_text(self.error_line, "")
             set_text(self.remark_line, "")
             set_text(self.status, "Preparing: the first step comes after loading and compiling.")
+            self._announce_start()
             work = threading.Thread(target=self._work, args=(self._stop,), name=f"lplab {self.name}", daemon=True)
             self._thread = work
             work.start()
+
+    def _announce_start(self) -> None:
+        """Draw the figure of a run that has begun: loading and compiling can take many seconds."""
+        empty = self._draw(())
+        if NOT_STARTED in (words := empty.layout.title.text or ""):
+            meta = {**(empty.layout.meta or {}), "title": PREPARING}
+            empty.update_layout(title_text=words.replace(NOT_STARTED, PREPARING), meta=meta)
+            figures.update(self.figure, empty)
 
     def stop(self) -> None:
         """Request a stop after the current step; returns at once."""
@@ -172,6 +182,7 @@ class LiveRun(ipywidgets.VBox):
             self._show()
             more = self.summary() if end == "finished" else ""
         except NotImplementedError as problem:
+            figures.update(self.figure, self._draw(()))
             self._end("ready", problem)
             return
         except Exception as problem:

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from lplab import figures
 from lplab.training import FixedPointConfig
 from lplab.widgets import LiveRun, live_training, train_with
 from lplab.widgets.live.live_run import time_left
@@ -66,6 +67,20 @@ def test_it_says_that_it_prepares_until_the_first_step(gate):
     gate.set()
     run.wait(SECONDS)
     assert messages[-2:] == ["Running.", "Finished: 2 of 2 steps."]
+
+
+def test_the_figure_says_that_it_prepares(gate):
+    def waits():
+        assert gate.wait(SECONDS)
+        yield from ()
+
+    run = LiveRun(waits, lambda _: figures.training_epochs([], epochs=2), total=2, name="prepares a figure")
+    assert "Not started yet" in run.figure.layout.title.text
+    run.start()
+    assert "Preparing the first step" in run.figure.layout.title.text
+    assert run.figure.layout.meta["title"] == "Preparing the first step"
+    gate.set()
+    run.wait(SECONDS)
 
 
 def test_it_draws_all_it_got_and_says_that_it_is_finished():
@@ -219,6 +234,7 @@ def test_a_stub_is_answered_politely():
     run.wait(SECONDS)
     assert run.state == "ready" and run.error_line.value == "" and run.result() == ()
     assert run.status.value == "Not yet: stochastic_round is still to be written; then run this cell again."
+    assert run.figure.layout.meta["title"] == "Not started yet", "it prepares no more"
 
 
 def test_a_wrong_function_is_named_in_one_line():

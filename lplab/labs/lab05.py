@@ -1,0 +1,351 @@
+"""Lab 05, FP8, and why sums break first: its tables and figures, and the questions above its explorer."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lplab import arithmetic, claims, figures, widgets
+from lplab import formats as F
+from lplab.claims.framework.claim import Results
+from lplab.claims.papers.wang_2018 import CHUNKS, COUNT, FORMAT, numbers
+from lplab.exercises.lab05.best_chunk import best_chunk
+from lplab.figures.running_sum import grouped
+from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
+from lplab.number_text import percent
+from lplab.widgets.explorers.sum_explorer import PRESETS, SumState, largest_addend, register_and_true_sums
+
+REGISTER = F.get(FORMAT)  # 1-6-9
+LISTED_CHUNKS = (1, 8, 16, 32, 64, 256, 1024, 2048, 4096, 8192, COUNT)
+UPDATES, UPDATE, WEIGHTS = 3000, 0.01, 500
+
+
+# ---- tables and figures ----------------------------------------------------------------------------------------------
+
+
+@cache
+def stored_sums() -> Results:
+    """The stored measurements of the sum of 65,536 numbers, for every chunk and five seeds."""
+    claim = claims.get("wang_2018")
+    return claims.stored(claim).results(claim)
+
+
+def sums_by_chunk() -> figures.Table:
+    """The sum for every listed chunk, its largest error over five seeds, and the bound of the error."""
+    columns: dict[str, list[Any]] = {
+        "numbers in a chunk": list(LISTED_CHUNKS),
+        "sum (first of five runs)": [float(_stored("sum_65536", chunk)[0]) for chunk in LISTED_CHUNKS],
+        "largest error of five runs": [float(_stored("error", chunk).max()) for chunk in LISTED_CHUNKS],
+        "bound": [bound(chunk) for chunk in LISTED_CHUNKS],
+    }
+    formats = {"sum (first of five runs)": ",.0f", "largest error of five runs": ".1%", "bound": ",.0%"}
+    return figures.Table(columns, caption="65,536 numbers of mean 1, summed in 1-6-9", formats=formats)
+
+
+def bound(chunk: int, count: int = COUNT) -> float:
+    """The largest relative error that the additions of a sum in chunks allow, for numbers of one sign.
+
+    >>> bound(256), round(bound(1))
+    (0.5, 64)
+    """
+    return (chunk + -(-count // chunk)) * 2.0 ** -(REGISTER.mantissa_bits + 1)
+
+
+def _stored(number: str, chunk: int, rounding: str = "nearest_even") -> np.ndarray:
+    """A stored number for every seed."""
+    return stored_sums().values(number, rounding=rounding, chunk=chunk)
+
+
+def error_figure() -> Any:
+    """The error of the sum against the length of its chunks: the first of the stored runs."""
+    errors = [float(_stored("error", chunk)[0]) for chunk in CHUNKS]
+    return figures.chunk_error(CHUNKS, errors, name="Sum of 65,536")
+
+
+def exact_products() -> figures.Table:
+    """How many products of two positive numbers of FP8 1-5-2 are numbers of 1-6-9.
+
+    >>> exact_products().columns["exact in 1-6-9"]
+    [15126, 0]
+    """
+    values = F.get("e5m2").codebook()
+    values = values[np.isfinite(values) & (values > 0)]
+    products = np.multiply.outer(values, values)
+    exact, small = REGISTER.quantize(products) == products, products <= 2.0**-31
+    columns = {
+        "product of two positive numbers of FP8": ["larger than 2⁻³¹", "2⁻³¹ or smaller"],
+        "how many": [int((~small).sum()), int(small.sum())],
+        "exact in 1-6-9": [int((exact & ~small).sum()), int((exact & small).sum())],
+    }
+    return figures.Table(columns, caption="Are products of FP8 numbers exact in the register?")
+
+
+def updated_weights() -> figures.Table:
+    """Weights of 1 after 3,000 updates of 0.01, in two formats, rounded to nearest and with a coin."""
+    columns: dict[str, list[Any]] = {"format of the weight": [], "rounding": [], "mean weight": [], "scatter": []}
+    for name, label in (("e5m2", "FP8 1-5-2"), (FORMAT, "1-6-9")):
+        for rounding, word in (("nearest_even", "to nearest"), ("stochastic", "with a coin")):
+            weights, rng = np.ones(WEIGHTS), np.random.default_rng(2018)
+            for _ in range(UPDATES):
+                weights = F.get(name).quantize(weights + UPDATE, rounding, seed=rng)
+            row = (label, word, float(weights.mean()), float(weights.std()))
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
+    caption = f"{UPDATES:,} updates of {UPDATE} to {WEIGHTS} weights of 1; all should end at 31"
+    return figures.Table(columns, caption=caption, formats={"mean weight": ".2f", "scatter": ".2f"})
+
+
+def wider_registers() -> figures.Table:
+    """The sum in registers of more and more mantissa bits, without chunks and with chunks of 64."""
+    x, bits = numbers(), (7, 9, 11, 13, 15)
+    columns: dict[str, list[Any]] = {"mantissa bits": list(bits)}
+    for label, chunk in (("no chunks", 1), ("chunks of 64", 64)):
+        sums = [float(arithmetic.sum(x, F.FloatFormat(6, m), chunk=chunk)) for m in bits]
+        columns |= {label: sums, f"error, {label}": [abs(made / float(x.sum()) - 1) for made in sums]}
+    formats = {name: ".1%" if name.startswith("error") else ",.0f" for name in list(columns)[1:]}
+    return figures.Table(columns, caption="The same 65,536 numbers in wider registers", formats=formats)
+
+
+def ways_to_sum() -> figures.Table:
+    """Five ways to sum the same numbers in 1-6-9, and what each of them needs."""
+    x = numbers()
+    sums = {
+        "one after the other": (arithmetic.sum(x, FORMAT), "nothing"),
+        "chunks of 64": (arithmetic.sum(x, FORMAT, chunk=64), "a second register"),
+        "in pairs": (arithmetic.pairwise_sum(x, FORMAT), "a register for each of 16 levels"),
+        "Kahan": (arithmetic.kahan_sum(x, FORMAT), "a second register, four operations instead of one"),
+        "with a coin": (arithmetic.sum(x, FORMAT, rounding="stochastic", seed=0), "random bits"),
+    }
+    columns: dict[str, list[Any]] = {
+        "how": list(sums),
+        "sum": [float(made) for made, _ in sums.values()],
+        "error": [abs(float(made) / float(x.sum()) - 1) for made, _ in sums.values()],
+        "what it needs": [needs for _, needs in sums.values()],
+    }
+    caption = f"The true sum is {x.sum():,.0f}"
+    return figures.Table(columns, caption=caption, formats={"sum": ",.0f", "error": ".1%"})
+
+
+def equal_numbers() -> figures.Table:
+    """Where sums of equal numbers stop in 1-6-9, and after how many additions.
+
+    >>> equal_numbers().columns["stops at"]
+    [1024.0, 2048.0, 2048.0, 2048.0]
+    """
+    columns: dict[str, list[Any]] = {"number": [1.0, 1.01, 1.5, 1.9], "stops at": [], "after additions": []}
+    for number in columns["number"]:
+        x = REGISTER.quantize(np.full(1, number))
+        total, count = 0.0, 0
+        while (after := float(REGISTER.quantize(total + x)[0])) != total:
+            total, count = after, count + 1
+        columns["stops at"].append(total)
+        columns["after additions"].append(count)
+    return figures.Table(columns, caption="Sums of equal numbers in 1-6-9", formats={"stops at": ",.0f"})
+
+
+def facts() -> figures.Table:
+    """The numbers that the text of the lab gives and that stand in no table.
+
+    >>> facts().rows()[3]
+    ['1,025 rounded to 1-6-9', '1,024']
+    """
+    x, fp8, large, ones = numbers(), F.get("e5m2"), np.array([4096.0]), np.ones(1000)
+    good = [chunk for chunk in CHUNKS if 64 <= chunk <= 2048]
+    rows: dict[str, float] = {
+        "smallest number": float(x.min()),
+        "largest number": float(x.max()),
+        "largest number of 1-6-9, in billions": REGISTER.max / 1e9,
+        "1,025 rounded to 1-6-9": float(REGISTER.quantize(1025.0)),
+        "largest error with chunks of 64 to 2,048 (%)": 100 * max(_stored("error", chunk).max() for chunk in good),
+        "the chunk where it happens": max(good, key=lambda chunk: _stored("error", chunk).max()),
+        "chunk with the smallest bound": best_chunk(COUNT, REGISTER.mantissa_bits)[0],
+        "1.01 rounded to FP8 1-5-2": float(fp8.quantize(1.01)),
+        "its neighbour above": float(fp8.quantize(1.01, "up")),
+        "a step of 1-6-9 at 16": float(REGISTER.quantize(16.001, "up")) - 16,
+        "4,096 and then a thousand ones": float(arithmetic.sum(np.concatenate([large, ones]), FORMAT)),
+        "a thousand ones and then 4,096": float(arithmetic.sum(np.concatenate([ones, large]), FORMAT)),
+    }
+    columns = {"what": list(rows), "number": list(rows.values())}
+    return figures.Table(columns, caption="What the text says in numbers", formats={"number": ",.6g"})
+
+
+def measure_one_seed() -> widgets.LiveRun:
+    """A button that sums the numbers again for every chunk: circles agree with the stored errors, crosses do not."""
+    claim = claims.get("wang_2018")
+    points = [{"rounding": "nearest_even", "chunk": chunk} for chunk in CHUNKS]
+    stored = [float(_stored("error", chunk)[0]) for chunk in CHUNKS]
+
+    def figure(found: Any) -> Any:
+        own = [*found, *[np.nan] * (len(CHUNKS) - len(found))] if len(found) else None
+        return figures.chunk_error(CHUNKS, stored, own, name="Sum of 65,536")
+
+    return widgets.LiveRun(
+        lambda: (claims.measure(claim, point, seed=0)["error"] for point in points),
+        figure,
+        total=len(points),
+        name="Measure one seed",
+        unit="length",
+    )
+
+
+# ---- guided questions ------------------------------------------------------------------------------------------------
+
+
+def _end(state: SumState) -> float:
+    """The sum in the register at the end."""
+    return float(register_and_true_sums(state)[0][-1])
+
+
+def _true(state: SumState) -> float:
+    """The exact sum."""
+    return float(register_and_true_sums(state)[1][-1])
+
+
+def _error(state: SumState) -> float:
+    """The relative error of the sum at the end."""
+    return abs(_end(state) / _true(state) - 1)
+
+
+def _step(state: SumState) -> float:
+    """The step of the register where the sum ends."""
+    return float(2.0 ** (np.floor(np.log2(_end(state))) - F.get(PRESETS[state.preset][0]).mantissa_bits))
+
+
+def _ones(state: SumState) -> str:
+    end, step = grouped(_end(state)), _step(state)
+    return (
+        f"The sum stops at {end}. From there on, the register goes in steps of {step:g}, so {_end(state) + 1:,.0f} lies "
+        f"exactly in the middle between {end} and {_end(state) + step:,.0f}. A tie goes to the number whose last bit "
+        f"is 0. Here this is {end}, the old sum. The same happens at every further addition."
+    )
+
+
+def _above_two() -> float:
+    """The share of the numbers that are larger than 2."""
+    return float((numbers() > 2).mean())
+
+
+def _mixed(state: SumState) -> str:
+    step, largest = _step(state), largest_addend(state)
+    return (
+        f"Now the numbers differ, so some of them are still large enough. Between 1,024 and 2,048 the step is 2. A "
+        f"number above 1 adds 2, and a smaller one adds nothing. Between 2,048 and 4,096 the step is 4. Only the "
+        f"{100 * _above_two():.0f} % of the numbers that are above 2 count, and each of them adds 4. At {grouped(_end(state))} "
+        f"the step becomes {step:g}. Half of it is {step / 2:g}, but the largest number is only {largest:.3g}. So no "
+        "number counts any more."
+    )
+
+
+def _first_chunk(state: SumState) -> str:
+    shorter = state.changed(chunk=state.chunk // 2)
+    return (
+        f"Chunks of {state.chunk} hold. The sum ends at {grouped(_end(state))}, which is {percent(_error(state))} off. "
+        f"With chunks of {shorter.chunk} it stops at {grouped(_end(shorter))}, half of the true sum. The total now adds "
+        f"numbers near {state.chunk} instead of numbers near 1, so it can go on for longer."
+    )
+
+
+def _long_chunk(state: SumState) -> str:
+    before, after = (state.changed(chunk=chunk) for chunk in (state.chunk // 2, 2 * state.chunk))
+    return (
+        f"Chunks of {before.chunk:,} are still good ({percent(_error(before))} off), but with chunks of "
+        f"{state.chunk:,} the sum ends at {grouped(_end(state))}, {percent(_error(state))} off. A chunk of this length "
+        f"is a long sum itself, and its own register begins to lose numbers. With chunks of {after.chunk:,} half of the "
+        "sum is lost."
+    )
+
+
+def _no_mean(state: SumState) -> str:
+    return (
+        f"It does not stop. Positive and negative numbers cancel, so the true sum is only {grouped(_true(state))}. The "
+        f"register stays small, and so does its step, which is {_step(state):g} at the end. It ends at "
+        f"{grouped(_end(state))}. Products of weights and activations often have both signs, as here. Outputs of a ReLU "
+        "are never negative, so sums of them behave like the numbers of mean 1."
+    )
+
+
+def _fp16(state: SumState) -> str:
+    plain, bf16 = state.changed(chunk=1), state.changed(chunk=1, preset="bf16 (1-8-7)")
+    return (
+        f"The sum is right until it passes {F.get('fp16').max:,.0f}, the largest number of fp16. Then it is ∞. So fp16 "
+        f"has too few exponent bits here. It has one mantissa bit more than 1-6-9, so without chunks it stops later, "
+        f"at {grouped(_end(plain))}. bf16 has two mantissa bits fewer than 1-6-9. It stops at {grouped(_end(bf16))}."
+    )
+
+
+def _coin(state: SumState) -> str:
+    errors = _stored("error", 1, "stochastic")
+    return (
+        f"It does not stop. A number that is too small for the step moves the sum by a whole step now and then, so that "
+        f"nothing is lost on average. Here the sum ends at {grouped(_end(state))}, {percent(_error(state))} off. Other "
+        f"random numbers give another sum: five stored runs are {percent(errors.min())} to {percent(errors.max())} off."
+    )
+
+
+QUESTIONS = (
+    GuidedQuestion(
+        "All 65,536 numbers are 1. Where does the sum stop, and why does the next 1 change nothing?",
+        {"spread": 0.0},
+        _ones,
+        lambda state: _end(state) + 1 == _end(state) + _step(state) / 2 and _end(state) < _true(state),
+    ),
+    GuidedQuestion(
+        "Set *spread* to 1. These are the numbers of the prediction. Why does the sum go on where the ones stopped? "
+        "And why does it stop in the end?",
+        {"spread": 1.0},
+        _mixed,
+        lambda state: _end(state) == 4096 and largest_addend(state) < _step(state) / 2,
+    ),
+    GuidedQuestion(
+        "Move *chunk* to the right, step by step. Which is the first length with which the sum holds to the end?",
+        {"spread": 1.0, "chunk": 32},
+        _first_chunk,
+        lambda state: _error(state) < 0.01 and 0.45 < _error(state.changed(chunk=16)) < 0.55,
+    ),
+    GuidedQuestion(
+        "Move *chunk* further to the right. From which length on does the sum break again, and why?",
+        {"spread": 1.0, "chunk": 4096},
+        _long_chunk,
+        lambda state: (
+            _error(state.changed(chunk=2048)) < 0.01 < 0.05 < _error(state)
+            and 0.45 < _error(state.changed(chunk=8192)) < 0.55
+        ),
+    ),
+    GuidedQuestion(
+        "Go back to *chunk* 1 and set *mean* to 0. Does the sum still stop?",
+        {"spread": 1.0, "mean": 0.0},
+        _no_mean,
+        lambda state: np.unique(register_and_true_sums(state)[0][-8:]).size > 4 and abs(_true(state)) < 100,
+    ),
+    GuidedQuestion(
+        "Set *mean* to 1 again, choose fp16 as the *accumulator*, and take chunks of 64. What happens near the end?",
+        {"spread": 1.0, "preset": "fp16 (1-5-10)", "chunk": 64},
+        _fp16,
+        lambda state: (
+            np.isinf(_end(state))
+            and _end(state.changed(chunk=1)) > _end(SumState()) > _end(state.changed(chunk=1, preset="bf16 (1-8-7)"))
+        ),
+    ),
+    GuidedQuestion(
+        "Choose *1-6-9, stochastic* and *chunk* 1. Here every addition is rounded with a coin: up or down at random, "
+        "the nearer one more often. Does the sum stop?",
+        {"spread": 1.0, "preset": "1-6-9, stochastic"},
+        _coin,
+        lambda state: _error(state) < 0.1,
+    ),
+)
+
+
+def explorer() -> widgets.SumExplorer:
+    """The explorer as the lab opens it: ones, without chunks."""
+    return widgets.SumExplorer(spread=0.0)
+
+
+def guided_explorer() -> GuidedExplorer:
+    """The explorer below its questions."""
+    return guided(explorer(), QUESTIONS)
+
+
+GUIDED = ((explorer, QUESTIONS),)

@@ -1,0 +1,318 @@
+"""Lab 08, Send what matters: its tables, one bin step by step, and the questions about its explorer."""
+
+from __future__ import annotations
+
+import timeit
+from functools import cache, partial
+
+import ipywidgets
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab import datasets, figures
+from lplab.compression import AdaComp, Lossless, exchange
+from lplab.compression.selection import adacomp_select_arrays
+from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
+from lplab.number_text import percent
+from lplab.recordings import adacomp_recording
+from lplab.widgets import LiveFigure, ResidualExplorer
+from lplab.widgets.controls import ControlGroup
+from lplab.widgets.explorers.residual_explorer import BY_KIND, ResidualState, layer_history, ratio_text
+
+BIN_GRADIENTS = (
+    np.array(  # of a bin of eight elements, in four steps: quarters, so that every sum can be checked by hand
+        [
+            [4, 1, -3, 0.5, 2, 0, -1, 1],
+            [-1, 1.5, -0.5, 0.5, 1, 0.5, -1, -1.5],
+            [0.25, 0.25, -0.25, -0.25, 0.25, -0.25, -0.25, 0.25],
+            [-2, 0.25, -0.25, 0.5, 0.25, 0.25, 0.25, 0],
+        ],
+        np.float32,
+    )
+)
+PERCENT = 0.01  # of all elements: the threshold of one for all layers
+
+
+# ---- one bin, step by step -------------------------------------------------------------------------------------------
+
+
+def bin_story() -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Residual before the step, gradient and message of the bin in each of its steps, as AdaComp sends it.
+
+    The bin is a whole layer here, so that the scale S is its largest |G|.
+
+    >>> [int(np.count_nonzero(message)) for _, _, message in bin_story()]
+    [3, 2, 0, 1]
+    """
+    size = BIN_GRADIENTS.shape[1]
+    residual, steps = np.zeros(size, np.float32), []
+    for gradient in BIN_GRADIENTS:
+        found = adacomp_select_arrays(residual, gradient, AdaComp(size), size)
+        message = np.zeros(size)
+        message[found.indices] = np.where(found.negative, -found.scale, found.scale)
+        steps.append((residual, gradient, message))
+        residual = found.residual
+    return steps
+
+
+def bin_figure(step: int) -> go.Figure:
+    """The bin in a step, from 1.
+
+    >>> bin_figure(3).layout.meta["title"]
+    'Step 3. Nothing is sent: no |H| reaches 0.75'
+    """
+    shown = bin_story()[step - 1]
+    title = figures.bin_step(*shown).layout.meta["title"]
+    return figures.bin_step(*shown, title=f"Step {step}. {title}")
+
+
+def one_bin() -> ipywidgets.VBox:
+    """The bin behind a slider for the step."""
+    slider = ipywidgets.IntSlider(value=1, min=1, max=len(BIN_GRADIENTS), description="step")
+    shown = LiveFigure(bin_figure(1))
+    slider.observe(lambda change: figures.update(shown, bin_figure(change["new"])), "value")
+    box = ipywidgets.VBox([slider, shown, ControlGroup()])
+    box.add_class("lp-controls")
+    return box
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def rates() -> figures.Table:
+    """What each layer sends with bins of 50 and 500, and how many times smaller that is in four ways to count.
+
+    >>> rates().columns["paper"][0] > rates().columns["wire, 64 learners"][0]
+    True
+    """
+    recorded = adacomp_recording()
+    each = [recorded.history(layer) for layer in recorded.layers]
+    counted, many = [c.compression_ratios() for c in each], [c.compression_ratios(learners=64) for c in each]
+    return figures.Table(
+        {
+            "layer": list(recorded.layers),
+            "sent": [float(c.share.mean()) for c in each],
+            "sent of a bin": [f"{c.sent.mean() * c.bin / c.size:.1f} of {c.bin}" for c in each],
+            "paper": [c.paper for c in counted],
+            "message": [c.payload for c in counted],
+            "wire, 4 learners": [c.wire for c in counted],
+            "wire, 64 learners": [c.wire for c in many],
+        },
+        caption="Share that is sent, and how many times smaller it is than the gradient, counted in four ways.",
+        formats={
+            "sent": ".1%",
+            "paper": ".0f",
+            "message": ".0f",
+            "wire, 4 learners": ".0f",
+            "wire, 64 learners": ".1f",
+        },
+    )
+
+
+def one_threshold() -> figures.Table:
+    """What each layer of a Transformer sends if the largest 1 % of all gradients are sent.
+
+    >>> one_threshold().columns["sent"][1] < 0.01 < one_threshold().columns["sent"][-1]
+    True
+    """
+    captured = datasets.captured()
+    names = captured.select(model="transformer", step=50, role="weight_gradient")
+    layers = {name.split("/")[2]: np.abs(captured[name]) for name in names}
+    sizes = np.concatenate([layer.ravel() for layer in layers.values()])
+    threshold = np.sort(sizes)[-int(len(sizes) * PERCENT)]
+    return figures.Table(
+        {
+            "layer": list(layers),
+            "elements": [layer.size for layer in layers.values()],
+            "sent": [float((layer >= threshold).mean()) for layer in layers.values()],
+        },
+        caption="A Transformer in training step 50: one threshold for all layers, which lets the largest 1 % pass.",
+        formats={"sent": ".2%"},
+    )
+
+
+@cache
+def thresholds() -> figures.Table:
+    """The same training with the soft and the hard threshold, with top-k, and without compression.
+
+    >>> thresholds().columns["threshold"][-1]
+    'none: all is sent'
+    """
+    recorded = adacomp_recording()
+    rows = []
+    for bin, factor in ((None, 2.0), (50, 1.0), (None, 1.0), (5000, 2.0), (500, 1.0)):
+        each = [recorded.history(layer, bin, factor) for layer in recorded.layers]
+        sent = sum(float(c.sent.mean()) for c in each)
+        agreeing = sum(float(c.agreeing.mean()) for c in each)
+        loss = float(recorded.losses(bin, factor)[-20:].mean())
+        name = f"{'soft' if factor == 2 else 'hard'}, bins of {f'{bin:,}' if bin else BY_KIND}"
+        rows.append(
+            (name, f"{sum(recorded.sizes) / sent:.0f}", percent(agreeing / sent), loss, recorded.error(bin, factor))
+        )
+    names = {
+        "top 1 %": "largest 1 % of a layer",
+        "top 1 %, no residue": "largest 1 %, no residual",
+        "dense": "none: all is sent",
+    }
+    for other, name in names.items():
+        losses, error = recorded.other(other)
+        rows.append((name, "1" if other == "dense" else "100", "", float(losses[-20:].mean()), error))
+    heads = ("threshold", "one of … is sent", "agree", "training loss", "wrong")
+    columns = {head: [row[i] for row in rows] for i, head in enumerate(heads)}
+    caption = "240 steps: how much is sent, and how much of it agrees with the gradient of its step."
+    return figures.Table(columns, caption=caption, formats={"training loss": ".2f", "wrong": ".1%"})
+
+
+def message_bits() -> figures.Table:
+    """Bits an element of the convolution in three codes, for six lengths of a bin.
+
+    >>> message_bits().columns["message"][0] > 5 * message_bits().columns["entropy"][0]
+    True
+    """
+    bins = (1, 5, 20, 50, 100, 500)
+    each = [adacomp_recording().history("convolution", bin) for bin in bins]
+    return figures.Table(
+        {
+            "bin": list(bins),
+            "sent": [float(c.share.mean()) for c in each],
+            "message": [32 / c.compression_ratios().payload for c in each],
+            "entropy": [32 / c.compression_ratios().bound for c in each],
+            "all symbols": [1.6] * len(bins),
+        },
+        caption="Convolution: bits for each element of the layer, sent or not.",
+        formats={"sent": ".1%", "message": ".2f", "entropy": ".2f", "all symbols": ".1f"},
+    )
+
+
+def zipped() -> figures.Table:
+    """How much zlib shortens real gradients, and how long it takes beside AdaComp; the times are taken now.
+
+    >>> all(1 < plain < 1.2 for plain in zipped().columns["zlib"])
+    True
+    """
+    captured = datasets.captured()
+    columns: dict[str, list[object]] = {name: [] for name in ("network", "zlib", "bytes shuffled", "zlib takes")}
+    for model in captured.models:
+        names = captured.select(model=model, step=captured.steps_of(model)[1], role="weight_gradient")
+        g = np.concatenate([captured[name].ravel() for name in names])
+        plain, shuffled = (g.nbytes / len(Lossless("zlib", 6, shuffle).encode(g)) for shuffle in (False, True))
+        ada = AdaComp(500)
+        works = partial(Lossless("zlib", 6).encode, g), partial(exchange, ada, [g], [ada.init(g.shape)])
+        zip_time, ada_time = (min(timeit.repeat(work, number=1, repeat=3)) for work in works)
+        for name, value in zip(columns, (model, plain, shuffled, f"{zip_time / ada_time:.0f} × as long"), strict=True):
+            columns[name].append(value)
+    caption = "How many times smaller zlib makes gradients, and its time beside AdaComp's, measured now."
+    return figures.Table(columns, caption=caption, formats={"zlib": ".2f", "bytes shuffled": ".2f"})
+
+
+# ---- the explorer ----------------------------------------------------------------------------------------------------
+
+
+def explorer() -> ResidualExplorer:
+    """The recorded trainings, opened at the convolution, early in the training."""
+    return ResidualExplorer(layer="convolution", moment=3)
+
+
+def guided_explorer() -> GuidedExplorer:
+    """The explorer below its questions."""
+    return guided(explorer(), QUESTIONS)
+
+
+def share(state: ResidualState) -> float:
+    """The share of the state's layer that is sent, over all steps."""
+    return float(layer_history(state, state.layer).share.mean())
+
+
+def held(state: ResidualState) -> float:
+    """The residual of the state's layer, in gradients, over all steps."""
+    return float(layer_history(state, state.layer).residual_ratio.mean())
+
+
+def loss(state: ResidualState) -> float:
+    """The mean training loss of the last 20 steps."""
+    return float(adacomp_recording().losses(*state.run)[-20:].mean())
+
+
+def _longer_bins(state: ResidualState) -> str:
+    short = state.changed(bin=50)
+    return (
+        f"Less is sent, and more waits. With bins of 50 the convolution sends {percent(share(short))} and its "
+        f"residual is as long as {held(short):.1f} gradients. With bins of 500 it sends {percent(share(state))} and "
+        f"holds {held(state):.1f} gradients. In a longer bin fewer elements come near the largest one, so more must "
+        "wait."
+    )
+
+
+def _no_bins(state: ResidualState) -> str:
+    return (
+        f"It sends {percent(share(state))} and not everything. A bin of one element compares |H| with its own |G|. "
+        "An element waits if the new gradient points against G, because then |H| is smaller than |G| (if the "
+        "gradient is not more than twice as long)."
+    )
+
+
+def _hard(state: ResidualState) -> str:
+    soft = state.changed(factor=2.0)
+    return (
+        f"The soft threshold sends {percent(share(soft))}, the hard one {percent(share(state))}, which is one "
+        f"element of a bin of 50. The residual grows from {held(soft):.1f} to {held(state):.1f} gradients, and the "
+        f"training loss from {loss(soft):.2f} to {loss(state):.2f}."
+    )
+
+
+def _dense_counts(state: ResidualState) -> str:
+    ratios = layer_history(state, state.layer).compression_ratios()
+    return (
+        f"The paper counts only the elements that are sent ({ratio_text(ratios.paper)}). A message that can be "
+        f"decoded also holds the scale and says which bins are empty ({ratio_text(ratios.payload)}). With four "
+        "learners each one sends its message to three others, and about half of the saving is left "
+        f"({ratio_text(ratios.wire)})."
+    )
+
+
+QUESTIONS = (
+    GuidedQuestion(
+        "Choose the layer *convolution* and move *bin* from 50 to 500. What does the longer bin do to the share "
+        "that is sent, and to the residual? The title of the upper figure gives both.",
+        {"layer": "convolution", "bin": 500},
+        _longer_bins,
+        lambda state: share(state) < share(state.changed(bin=50)) and held(state) > held(state.changed(bin=50)),
+    ),
+    GuidedQuestion(
+        "Set *bin* to 1, the second position of the slider. Now every element is alone in its bin and is the "
+        "largest of it. Is everything sent? Look at the lower figure, and at step 120.",
+        {"layer": "convolution", "bin": 1, "moment": 120},
+        _no_bins,
+        lambda state: 0.5 < share(state) < 1 and _held_back_point_against(state),
+    ),
+    GuidedQuestion(
+        "Go back to bins of *50 | 500* and choose the threshold *hard*. Then only an element with the largest |G| "
+        "of its bin is sent. What becomes of the residual and of the training loss?",
+        {"layer": "convolution", "bin": BY_KIND, "factor": 1.0},
+        _hard,
+        lambda state: (
+            held(state) > held(state.changed(factor=2.0))
+            and loss(state) > loss(state.changed(factor=2.0))
+            and round(share(state) * 50) == 1
+        ),
+    ),
+    GuidedQuestion(
+        "Choose the layer *dense* and the soft threshold. The table below the controls counts the same message in "
+        "several ways. Why do the numbers get smaller from line to line?",
+        {"layer": "dense"},
+        _dense_counts,
+        lambda state: (lambda c: c.paper > c.payload and 0.45 < c.wire / c.payload < 0.55)(
+            layer_history(state, state.layer).compression_ratios()
+        ),
+    ),
+)
+
+
+def _held_back_point_against(state: ResidualState) -> bool:
+    """Whether each element of the recorded window that is not sent has a gradient against G, or is zero."""
+    window = adacomp_recording().window(state.layer, state.moment, *state.run)
+    waits = ~window.sent
+    return bool((window.gradient[waits] * window.total[waits] <= 0).all())
+
+
+GUIDED = ((explorer, QUESTIONS),)
