@@ -121,7 +121,7 @@ def _marked(curve: ScalingCurve, chosen: int | None) -> dict[str, Any]:
     at = float(chosen or 1)
     height = np.interp(np.log2(at), np.log2(curve.devices), curve.efficiency)
     x, y = np.array([np.log2(at)]), np.array([height])
-    look = traces.marker("circle-open", 13, style.BLUE, line={"width": 3})
+    look = traces.marker("circle-open", 24, style.BLUE, line={"width": 2.5})  # a star of the same place is seen in it
     return traces.points("here", x, y, look, visible=chosen is not None)
 
 

@@ -153,8 +153,9 @@ def test_what_the_lab_says_of_numbers():
     how = {"precision": "fp16_mixed", "batch": 32, "utilization": 0.5}
     one, slow = simulate("resnet50", "v100", **how), Cluster("v100", 64, "10Gb/s, 50us")
     many = simulate("resnet50", slow, **how)
-    assert "sending takes 83 ms, the backward pass that could hide it 15" in TEXT
-    assert round(1e3 * many.times.backward.item()) == 15
+    assert "ms of the backward pass: 15" in TEXT and round(1e3 * many.times.backward.item()) == 15
+    assert "a link of 10 Gb/s needs 41 ms for it" in TEXT
+    assert round(1e3 * 2 * workloads.get("resnet50").parameters / 1.25e9) == 41
     assert "They are 3 % of it here" in TEXT and round(100 * one.memory["weights"] / one.memory_bytes) == 3
     h100 = [
         simulate("resnet50", Cluster("h100", 64, "100Gb/s, 10us"), precision=p, batch=32, utilization=0.5)

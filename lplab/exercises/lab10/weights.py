@@ -84,12 +84,13 @@ def nothing_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | 
         if not np.array_equal(to_fp8(sent), sent):
             where = int(np.argmax(to_fp8(sent) != sent))
             return Finding(
-                f"a weight of {sent[where]:g} has more than four significant bits: it cannot be sent in 8", args, result
+                f"a weight of {decimal(float(sent[where]))} has more than four significant bits: it cannot be sent in 8", args, result
             )
         if not np.array_equal(sent + residue, exact):
             where = int(np.argmax(sent + residue != exact))
             return Finding(
-                f"weight and residue together are {sent[where] + residue[where]:g}, the exact weight is {exact[where]:g}",
+                f"weight and residue together are {decimal(float(sent[where] + residue[where]))}, the exact weight is "
+                f"{decimal(float(exact[where]))}",
                 args,
                 result,
             )
@@ -115,12 +116,12 @@ def why_share(args: Args, expected: Any) -> str:
 
 
 def short_text(values: np.ndarray) -> str:
-    """Up to three numbers, to four digits.
+    """Up to three numbers, to seven digits: 0.015625 and other short binary fractions are exact.
 
-    >>> short_text(np.array([1.0, -0.0123456, 2.0, 3.0]))
-    '(1, −0.01235, 2, … 4 values)'
+    >>> short_text(np.array([1.0, -0.015625, 2.0, 3.0]))
+    '(1, −0.015625, 2, … 4 values)'
     """
-    shown = [f"{value:.4g}".replace("-", MINUS) for value in values[:3].tolist()]
+    shown = [f"{value:.7g}".replace("-", MINUS) for value in values[:3].tolist()]
     return "(" + ", ".join(shown) + (f", … {len(values)} values)" if len(values) > 3 else ")")
 
 
