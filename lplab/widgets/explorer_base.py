@@ -12,7 +12,7 @@ from lplab import figures
 from lplab.figures.lazy_figure import as_dicts
 
 from .controls import ControlGroup, line, set_text, show_errors, table
-from .fields import Choice, State, preset_of
+from .fields import Choice, Slider, State, Steps, preset_of
 from .live.live_figure import LiveFigure, single_redraw
 
 
@@ -195,7 +195,7 @@ class Explorer(ipywidgets.VBox):
         self.buttons = w.HBox([self.reset_button, self.copy_button])
         declared = self.state_class.controls().values()
         self._control_group = ControlGroup(
-            units={each.label: each.unit for each in declared if getattr(each, "unit", "")}
+            units={each.label: each.unit for each in declared if isinstance(each, Slider | Steps) and each.unit}
         )
         for row in (self.presets, self.buttons):
             row.add_class("lp-row")
