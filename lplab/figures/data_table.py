@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ class Table:
     """Columns of equal length, shown with a caption and sensible digits.
 
     Args:
-        columns: the heading of each column, and its values from the top. Headings carry the units.
+        columns: the heading of each column, and its values from the top, a sequence or an array. Headings carry the units.
         caption: one sentence above the table; it says what the reader sees.
         formats: for a column a format of Python, such as ".1f" or ".0%", or a function that makes text of a value.
             By default whole numbers are shown in full, and others with three digits.
@@ -39,7 +39,7 @@ class Table:
     """
 
     def __init__(
-        self, columns: Mapping[str, Sequence[Any]], caption: str = "", formats: Mapping[str, Format] | None = None
+        self, columns: Mapping[str, Any], caption: str = "", formats: Mapping[str, Format] | None = None
     ) -> None:
         self.columns = {name: list(values) for name, values in columns.items()}
         self.caption, self.formats = caption, dict(formats or {})

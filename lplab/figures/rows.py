@@ -41,7 +41,7 @@ class Row:
 
 
 def row_traces(
-    rows: list[Row], scale: str, view: tuple[float, float], around: float | None, tick: int, half: float
+    rows: list[Row], scale: str, view: tuple[float, float], around: float | None, tick: float, half: float
 ) -> list[dict[str, Any]]:
     """Always the same eight: normal and subnormal ticks, zeros, two ribbons, arrows, the number, what it becomes.
 

@@ -49,8 +49,8 @@ def stroke(colour: str, width: float, dash: str = "", **more: Any) -> dict[str, 
     return {"color": colour, "width": width} | ({"dash": dash} if dash else {}) | more
 
 
-def marker(symbol: str, size: float, colour: str, edge: float = 0, **more: Any) -> dict[str, Any]:
-    """How a point is drawn: its symbol, its size in pixels, its colour and, for open symbols, the width of its edge.
+def marker(symbol: str, size: Any, colour: str, edge: float = 0, **more: Any) -> dict[str, Any]:
+    """How points are drawn: their symbol, size in pixels (one, or one for each point), colour and, for open symbols, the width of its edge.
 
     >>> marker("circle-open", 9, "#000000", edge=2)
     {'symbol': 'circle-open', 'size': 9, 'color': '#000000', 'line': {'width': 2, 'color': '#000000'}}

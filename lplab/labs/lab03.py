@@ -190,7 +190,7 @@ def train_three() -> LiveTrainers:
     """
     from lplab.training import recipes, tasks
 
-    wanted = {
+    wanted: dict[str, Any] = {
         "fp32": "fp32",
         "dynamic scale": "fp16_mixed",
         "256 × smaller": recipes.get("fp16_mixed", loss_scale=2.0**-8),

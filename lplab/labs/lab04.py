@@ -208,7 +208,7 @@ def _parts(state: Any) -> tuple[float, float, float]:
     analysis = explorer().analysis(state)
     errors = analysis.magnitudes.errors(analysis.clip(state), analysis.levels(state.bits))
     power = analysis.magnitudes.power
-    return tuple(float(part[0]) / power for part in (errors.rounding, errors.clipping, errors.total))
+    return float(errors.rounding[0]) / power, float(errors.clipping[0]) / power, float(errors.total[0]) / power
 
 
 def _best(state: Any) -> float:

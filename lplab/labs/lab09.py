@@ -81,7 +81,7 @@ def sums_and_bytes() -> figures.Table:
         "no compression": dense,
     }
     return figures.Table(
-        {"learners": list(counts)} | shares | sent,
+        {"learners": list(counts), **shares, **sent},
         caption="The share of the weights that the sum of all messages holds, and what a learner sends in a step "
         "(mean of the recorded steps, one element of 112 sent)",
         formats=dict.fromkeys(shares, ".1%") | dict.fromkeys(sent, bytes_word),
