@@ -23,7 +23,7 @@ class Table:
     """Columns of equal length, shown with a caption and sensible digits.
 
     Args:
-        columns: the heading of each column, and its values from the top, a sequence or an array. Headings carry the units.
+        columns: the heading of each column, with its unit, and its values from the top: a sequence or an array.
         caption: one sentence above the table; it says what the reader sees.
         formats: for a column a format of Python, such as ".1f" or ".0%", or a function that makes text of a value.
             By default whole numbers are shown in full, and others with three digits.

@@ -173,7 +173,7 @@ def _arrows(rows: list[Row], view: np.ndarray) -> dict[str, Any]:
 
 
 def _number(
-    rows: list[Row], around: float | None, position: AxisTransform, half: float, tick: int
+    rows: list[Row], around: float | None, position: AxisTransform, half: float, tick: float
 ) -> list[dict[str, Any]]:
     """The number itself as a dashed line in each row, and a diamond where the format rounds it."""
     there = around is not None and math.isfinite(around)
