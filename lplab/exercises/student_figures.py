@@ -33,15 +33,16 @@ class NotReady(ValueError):
 def student_figure(waiting: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator of a function that draws what a student's function does, or says what the figure waits for.
 
-    The decorated function takes the student's function first and returns a plotly figure. It raises NotReady where
-    there is nothing to draw yet. Other errors are the library's own and are not caught.
+    The decorated function takes the student's function first and returns a plotly figure or a widget. It raises
+    NotReady where there is nothing to draw yet. Other errors are the library's own and are not caught.
 
     Args:
         waiting: a sentence without its full stop, shown instead of the figure with the reason behind it. {name} is the
             name of the student's function; other fields are arguments of the decorated function.
 
     Returns:
-        The decorator. Its function returns a `lplab.widgets.LiveFigure` or a `lplab.exercises.notebook.Text`.
+        The decorator. Its function returns the widget, a `lplab.widgets.LiveFigure` of the figure, or a
+        `lplab.exercises.notebook.Text`.
 
     >>> @student_figure("Here your {name} will be drawn")
     ... def draw(function):
@@ -55,7 +56,9 @@ def student_figure(waiting: str) -> Callable[[Callable[..., Any]], Callable[...,
 
         @functools.wraps(draw)
         def live_figure(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-            from lplab import widgets  # drawn in a notebook only
+            import ipywidgets  # drawn in a notebook only
+
+            from lplab import widgets
 
             try:
                 drawn = draw(function, *args, **options)
@@ -63,7 +66,7 @@ def student_figure(waiting: str) -> Callable[[Callable[..., Any]], Callable[...,
                 given = signature.bind(function, *args, **options).arguments
                 name = getattr(function, "__name__", "function")
                 return Text(f"{waiting.format(name=name, **given)} (now: {problem}).")
-            return widgets.LiveFigure(drawn)
+            return drawn if isinstance(drawn, ipywidgets.Widget) else widgets.LiveFigure(drawn)
 
         return live_figure
 

@@ -13,7 +13,7 @@ from lplab.figures.legend import entry, legend
 from lplab.hardware.footprint import Region, carbon
 from lplab.hardware.units import mass
 
-_MARKS = (("circle", style.GREEN), ("triangle-up", style.PINK), ("square", style.GREY))
+_MARKS = (("circle", style.GREEN), ("triangle-up", style.PINK), ("square", style.BLUE))  # of each precision, always
 
 
 def carbon_by_place(
@@ -108,9 +108,10 @@ def _traces(
     """The chosen precision on its rows, the others a little above and below, and what was published."""
     y = -np.arange(len(places), dtype=np.float64)
     others = [name for name in kilograms if name != chosen]
-    marks = [_marks(chosen, kilograms[chosen], y, places, traces.provenance("modelled", 13))]
+    styles = {name: _MARKS[i % len(_MARKS)] for i, name in enumerate(kilograms)}
+    marks = [_marks(chosen, kilograms[chosen], y, places, traces.marker(styles[chosen][0], 13, styles[chosen][1]))]
     for name, shift in zip(others, np.linspace(0.22, -0.22, max(len(others), 2)), strict=False):
-        symbol, colour = _MARKS[list(kilograms).index(name) % len(_MARKS)]
+        symbol, colour = styles[name]
         look = traces.marker(symbol, 8, colour, line={"width": 1, "color": style.PAPER})
         marks.append(_marks(name, kilograms[name], y + shift, places, look))
     return [*marks, _published(published, places, y)]

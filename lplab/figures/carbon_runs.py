@@ -13,6 +13,8 @@ from lplab.figures.legend import entry, legend
 from lplab.hardware.footprint.runs import Run
 from lplab.hardware.units import mass
 
+KILOGRAMS = 1000.0  # in a tonne
+
 
 def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> go.Figure:
     """CO2e of published trainings: as published, a diamond, and watts × hours × PUE × grid, a square.
@@ -61,7 +63,7 @@ def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> 
 def corrections(
     steps: Sequence[tuple[str, float]], published: Sequence[float], *, title: str = "", height: int = 0
 ) -> go.Figure:
-    """An estimate that shrinks with each correction: bars on an axis of powers of ten, published values as diamonds.
+    """An estimate that shrinks with each correction: bars from zero, published values as diamonds.
 
     Args:
         steps: what is assumed, and kilograms with it, from the top; at least two.
@@ -78,17 +80,25 @@ def corrections(
     if len(steps) < 2 or len(published) != 2:
         raise ValueError("at least two steps and two published values are needed")
     first, *_, last = values = np.array([kilograms for _, kilograms in steps])
-    low, high = 0.3 * float(values.min()), 3.0 * float(values.max())
+    end = 1.25 * float(max(*values, *published)) / KILOGRAMS
     text = title or f"From {mass(first)} to {mass(last)}: {first / last:.0f} times less"
     rows = axes.row_axis(name for name, _ in steps)
-    layout = {"bargap": 0.3, "xaxis": _masses(low, high), "yaxis": rows}
+    y, names = rows["tickvals"], np.array([[name, mass(value)] for name, value in steps])
+    layout = {"bargap": 0.3, "xaxis": axes.axis(0, end, "CO<sub>2</sub>e (t)", nticks=7), "yaxis": rows}
     each = ", ".join(f"{name} {mass(value)}" for name, value in steps)
-    data = [_bars(steps, low, rows["tickvals"]), _diamonds(published, rows["tickvals"])]
+    look = {"color": style.BLUE, "line": {"width": 0}}
+    hover = "%{customdata[0]}<br>{name}  %{customdata[1]}"
+    tonnes, theirs = values / KILOGRAMS, np.asarray(published, np.float64) / KILOGRAMS
+    data = [
+        traces.bars("modelled", tonnes, y, look, hover, orientation="h", customdata=names),
+        traces.points("published", theirs, y[[0, -1]], traces.provenance("published", 14), "{name}"),
+        traces.words("values", tonnes + 0.025 * end, y, names[:, 1], "middle right", showlegend=False),
+    ]
     return style.apply_style(
         style.figure(data, layout),
         alt=f"CO2e with one assumption after the other put right: {each}. {text}.",
         title=text,
-        subtitle=legend(*map(entry, data)),
+        subtitle=legend(*map(entry, data[:2])),
         height=height or 130 + 40 * len(values),
         l=210,
         t=66,
@@ -98,31 +108,6 @@ def corrections(
 def _masses(low: float, high: float) -> dict[str, Any]:
     low, high = np.log10(low), np.log10(high)
     return axes.axis(low, high, "CO<sub>2</sub>e (each line ten times the last)", **axes.decade_ticks(low, high, mass))
-
-
-def _bars(steps: Sequence[tuple[str, float]], low: float, y: np.ndarray) -> dict[str, Any]:
-    """The estimates, on an axis of powers of ten that begins at ``low``."""
-    words = np.array([[name, mass(kilograms)] for name, kilograms in steps])
-    return traces.bars(
-        "modelled",
-        np.log10([kilograms for _, kilograms in steps]) - np.log10(low),
-        y,
-        {"color": style.BLUE, "line": {"width": 0}},
-        "%{customdata[0]}<br>{name}  %{customdata[1]}",
-        orientation="h",
-        base=np.log10(low),
-        text=words[:, 1],
-        textposition="inside",
-        insidetextanchor="middle",
-        insidetextfont={"color": style.PAPER, "size": style.TICK},
-        customdata=words,
-    )
-
-
-def _diamonds(kilograms: Sequence[float], y: np.ndarray) -> dict[str, Any]:
-    """What was published for the first and for the last."""
-    x = np.log10(np.asarray(kilograms, np.float64))
-    return traces.points("published", x, y[[0, -1]], traces.provenance("published", 14), "{name}")
 
 
 def _dots(kind: str, kilograms: np.ndarray, y: np.ndarray, hover: np.ndarray, size: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import axes, shapes, style, traces
-from lplab.figures.legend import SIGNS, entry, legend
+from lplab.figures.legend import entry, legend
 
 STYLES = (  # of the rules, in their order: colour, dash, symbol
     (style.VERMILION, "solid", "square"),
@@ -81,7 +81,9 @@ def bits_error(
         "yaxis": error_axis(*limits),
         "shapes": [shapes.upright(at[0], xref="x")],
     }
-    entries = [entry(trace, sign=SIGNS[trace["line"]["dash"]]) for trace in data[: len(rules)]]
+    entries = [
+        entry(trace) for trace in data[: len(rules)]
+    ]  # by the symbols, which mark the rules on other panels, too
     each = "; ".join(f"{r.name} " + ", ".join(share(float(e)) for e in r.errors) for r in rules)
     return style.apply_style(
         style.figure(data, layout),

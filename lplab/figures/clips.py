@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from lplab import number_text
 from lplab.figures import axes, shapes, style, traces
 from lplab.figures.clip_bits import STYLES, ClipRule, error_axis, share
-from lplab.figures.legend import entry, legend
+from lplab.figures.legend import SIGNS, entry, legend
 from lplab.quantizers.clipping import Magnitudes, upper_levels
 
 REACH = 1.1  # the axis of magnitudes ends here, in units of the largest
@@ -148,9 +148,15 @@ def clip_error(
         f"{number_text.number(clip, digits=3)}, least {share(least)} at {number_text.number(best, digits=3)}"
         f"{'; ' + each if each else ''}.",
         title=text,
-        subtitle=legend(entry(total, "both"), entry(rounding), entry(clipping)),
+        subtitle=legend(entry(total, "both"), entry(rounding), entry(clipping)) + _marks_legend(rules),
         height=height,
     )
+
+
+def _marks_legend(rules: Sequence[ClipRule]) -> str:
+    """What the marks on the curve are; the panel of :func:`bits_error` names each symbol."""
+    signs = [f"<span style='color:{c}'>{SIGNS[symbol]}</span>" for c, _, symbol in STYLES[: len(rules)]]
+    return f"    {''.join(signs)} the rules, named below" if rules else ""
 
 
 def error_range(x: Magnitudes, levels: int) -> tuple[float, float]:

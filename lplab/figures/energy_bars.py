@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,15 @@ from lplab.figures.legend import entry, legend
 from lplab.hardware.footprint import PARTS, Energy, FederatedRound
 from lplab.hardware.units import format_si
 
+_BARS, _STRIPES = {"shape": "|", "size": 6, "solidity": 0.3}, {"shape": "/", "size": 7, "solidity": 0.2}
 _STYLES: dict[str, tuple[str, dict[str, Any]]] = {  # colour and pattern of a bar
-    "plain": (style.BLUE, {}),
-    "dots": (style.GREEN, {"shape": ".", "size": 6, "solidity": 0.25}),
-    "bars": (style.PINK, {"shape": "|", "size": 6, "solidity": 0.3}),
-    "stripes": (style.VERMILION, {"shape": "/", "size": 7, "solidity": 0.2}),
+    "arithmetic": (style.QUANTITIES["arithmetic"], {}),
+    "memory": (style.QUANTITIES["memory"], _STRIPES),
+    "network": (style.QUANTITIES["network"], _BARS),
+    "static": (style.QUANTITIES["static"], {"shape": ".", "size": 6, "solidity": 0.25}),
+    "computing": (style.QUANTITIES["arithmetic"], {}),
+    "receiving": (style.QUANTITIES["network"], _BARS),
+    "sending": (style.AMBER, _STRIPES),
 }
 
 
@@ -49,9 +53,8 @@ def energy_parts(
     '4 bits takes 41 % of the energy of 16 bits'
     """
     parts = {name: {part: float(joules) for part, joules in row.parts().items()} for name, row in rows.items()}
-    trace_styles = dict(zip(PARTS, _STYLES, strict=True))
     what = "energy of a step, all devices (J), modelled"
-    return _stack(parts, trace_styles, what, chosen, reference, most, title, height)
+    return _stack(parts, PARTS, what, chosen, reference, most, title, height)
 
 
 def round_energy(
@@ -75,13 +78,13 @@ def round_energy(
         name: {"computing": float(r.compute_joules), "receiving": float(r.down_joules), "sending": float(r.up_joules)}
         for name, r in rows.items()
     }
-    trace_styles = {"computing": "plain", "receiving": "dots", "sending": "stripes"}
-    return _stack(parts, trace_styles, "energy of a client in a round (J), modelled", chosen, None, most, title, height)
+    what, names = "energy of a client in a round (J), modelled", ("computing", "receiving", "sending")
+    return _stack(parts, names, what, chosen, None, most, title, height)
 
 
 def _stack(
     rows: dict[str, dict[str, float]],
-    trace_styles: Mapping[str, str],
+    names: Sequence[str],
     what: str,
     chosen: str,
     reference: tuple[str, float] | None,
@@ -94,7 +97,7 @@ def _stack(
     against, compared = reference or next(iter(totals.items()))
     end = 1.2 * (max(most, *totals.values(), compared) or 1.0)
     y = row_axis["tickvals"]
-    bars = [_bar(part, trace_style, rows, totals, y, end) for part, trace_style in trace_styles.items()]
+    bars = [_bar(part, rows, totals, y, end) for part in names]
     sums = _totals(np.array(list(totals.values())), y, compared if reference else 0.0, end)
     row = chosen or list(rows)[-1]
     text = title or f"{row} takes {100 * totals[row] / (compared or 1.0):.0f} % of the energy of {against}"
@@ -125,13 +128,12 @@ def _text(parts: Mapping[str, float]) -> str:
 
 def _bar(
     part: str,
-    trace_style: str,
     rows: Mapping[str, Mapping[str, float]],
     totals: Mapping[str, float],
     y: np.ndarray,
     end: float,
 ) -> dict[str, Any]:
-    colour, pattern = _STYLES[trace_style]
+    colour, pattern = _STYLES[part]
     values = np.array([parts[part] for parts in rows.values()])
     shares = values / np.array([total or 1.0 for total in totals.values()])
     shown = [f"{100 * share:.0f} %" if value > 0.055 * end else "" for share, value in zip(shares, values, strict=True)]

@@ -53,8 +53,8 @@ def tile_energy(
         heights = np.log10(np.concatenate(own))
     ring, cross = (traces.marker(symbol, 9, style.PINK, 1.8) for symbol in ("circle-open", "x"))
     data = [
-        _line("arithmetic", x, right[0], style.BLUE, "solid"),
-        _line("memory", x, right[1], style.GREEN, "dash"),
+        _line("arithmetic", x, right[0], style.QUANTITIES["arithmetic"], "solid"),
+        _line("memory", x, right[1], style.QUANTITIES["memory"], "dash"),
         *compare_to_library(np.log2(where), heights, agree, ring, cross, "{name}"),
     ]
     entries = [entry(data[0]), entry(data[1])]

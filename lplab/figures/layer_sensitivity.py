@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ import plotly.graph_objects as go
 from lplab import number_text
 from lplab.figures import axes, style, traces
 from lplab.figures.legend import entry, legend
+
+_WRONG_HEIGHT = 220  # pixels of the second panel
 
 
 def layer_sensitivity(
@@ -21,10 +23,13 @@ def layer_sensitivity(
     *,
     unit: str = "bits of loss",
     top: float = 0.0,
+    wrong: Mapping[str, float] | None = None,
     title: str = "",
     height: int = 360,
 ) -> go.Figure:
     """Bars for the loss increase when each layer alone is rounded, and a dot for the squared error of its weights.
+
+    With ``wrong`` a second panel below compares whole networks: which layers were rounded, and what came of it.
 
     Args:
         names: of the layers, [n].
@@ -33,8 +38,9 @@ def layer_sensitivity(
         wide: indices of layers that stay wide: their bars are hatched.
         unit: of the sensitivity.
         top: upper end of the axis of sensitivity; by default from the data.
+        wrong: percent of wrong answers of whole networks, by name; NaN where it is not measured yet.
         title: the point that it makes; by default which layer suffers most.
-        height: in pixels.
+        height: in pixels, of the first panel.
 
     Raises:
         ValueError: arguments of different length.
@@ -66,15 +72,56 @@ def layer_sensitivity(
         | {"showgrid": False, "tickmode": "linear", "tick0": 0, "dtick": 5},
     }
     narrow, stays_wide, weights = data
+    if wrong is not None:
+        data = [*data, _wrong_bars(wrong)]
+        layout["yaxis"] |= {"domain": [0.5, 1]}
+        layout |= _wrong_axes(wrong)
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"Harm of rounding one layer alone, in {unit}: {_each(names, values)}. {_ends(errors)}. {text}.",
+        alt=f"Harm of rounding one layer alone, in {unit}: {_each(names, values)}. {_ends(errors)}. {text}."
+        f"{_wrong_text(wrong or {})}",
         title=text,
-        subtitle=legend(entry(narrow, "harm at 2 bits"), entry(stays_wide), entry(weights, "weights")),
-        height=height,
+        subtitle=legend(entry(narrow, "harm at 2 bits"), entry(stays_wide), entry(weights, "error of the weights")),
+        height=height + (0 if wrong is None else _WRONG_HEIGHT),
         r=64,
-        b=76,
+        b=76 if wrong is None else 52,
     )
+
+
+def _wrong_bars(wrong: Mapping[str, float]) -> dict[str, Any]:
+    """A bar for each network that is measured, with its number above it."""
+    values = np.array(list(wrong.values()), np.float64)
+    there = np.isfinite(values)
+    return {
+        "type": "bar",
+        "name": "wrong answers",
+        "x": np.arange(len(values), dtype=np.float64)[there],
+        "y": values[there],
+        "width": 0.6,
+        "text": np.array([f"{value:.1f} %" for value in values[there]], dtype=str),
+        "textposition": "outside",
+        "cliponaxis": False,
+        "marker": style.OUTCOME_STYLES["rounded"],
+        "hovertemplate": "%{y:.3g} % wrong<extra></extra>",
+        "xaxis": "x2",
+        "yaxis": "y3",
+    }
+
+
+def _wrong_axes(wrong: Mapping[str, float]) -> dict[str, Any]:
+    """The axes of the second panel, below the first."""
+    known = [value for value in wrong.values() if np.isfinite(value)]
+    ticks = axes.ticks(np.arange(len(wrong), dtype=np.float64), ["<br>".join(name.rsplit(" ", 1)) for name in wrong])
+    return {
+        "xaxis2": {"range": [-0.6, len(wrong) - 0.4], "anchor": "y3"} | ticks,
+        "yaxis3": axes.axis(0, 1.25 * max([*known, 8.0]), "wrong answers (%)", nticks=5)
+        | {"domain": [0, 0.29], "anchor": "x2"},
+    }
+
+
+def _wrong_text(wrong: Mapping[str, float]) -> str:
+    known = [f"{name} {value:.1f} %" for name, value in wrong.items() if np.isfinite(value)]
+    return f" Wrong answers: {', '.join(known)}." if known else ""
 
 
 def _title(names: Sequence[str], sensitivity: np.ndarray, unit: str) -> str:

@@ -17,6 +17,7 @@ SIGNS = {  # of lines by their dash, of points by their symbol
     "square": "■",
     "diamond": "◆",
     "triangle-up": "▲",
+    "cross": "✚",
     "circle-open": "○",
     "square-open": "□",
     "diamond-open": "◇",

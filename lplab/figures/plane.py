@@ -18,6 +18,7 @@ from lplab.figures.window import window
 
 TOP_BITS = 5.6  # of the precision axis; a format with more leaves the panel, and says so
 _SPLIT = 0.70, 0.655  # of the height: the precision above the first, the tensors below the second
+_WORTH_SAYING = 0.01  # the smallest share of lost elements that titles name
 _ROW, _HEAD = 17, 236  # pixels of a row; of all that is not rows
 _FAINT = "rgba(127,127,127,.30)"
 _COLOURS = [[0, "rgb(213,94,0)"], [0.5, "rgba(213,94,0,0)"], [0.5, "rgba(0,114,178,0)"], [1, "rgb(0,114,178)"]]
@@ -30,7 +31,7 @@ def range_precision(
 
     Above, a format is a plateau: as high as its bits of precision, from the smallest normal number to the largest, with
     a staircase of subnormals. The grey cloud is the chosen tensor. Below, each row is a tensor: where its elements lie,
-    in blue what survives, in vermilion what is lost.
+    in blue what survives, in vermilion what is lost. Above each group stands what its median row keeps and loses.
 
     Args:
         rows: the tensors, those of a group together.
@@ -38,7 +39,8 @@ def range_precision(
         others: formats to compare with, in grey.
         chosen: the row that is shown above.
         name: of the format, for title and text; by default its own.
-        title: the point that it makes; by default the errors by group.
+        title: the point that it makes; by default what is lost in the median row of each group or, where that is less
+            than 1 %, the signal to noise.
 
     Raises:
         ValueError: no rows, a row that does not exist, or a format that is not binary floating point.
@@ -46,7 +48,7 @@ def range_precision(
     >>> from lplab.figures import tensor_row
     >>> row = tensor_row(np.array([1.1, 2.5, 2.0**-20]), "e4m3fn", label="x", group="weights")
     >>> range_precision([row], "e4m3fn").layout.meta["title"]
-    'e4m3fn: weights 41 dB, 33 % lost'
+    'e4m3fn loses: weights 33 %'
     """
     if not rows:
         raise ValueError("at least one row is needed")
@@ -55,9 +57,10 @@ def range_precision(
     fmt, others = as_format(fmt), [as_format(other) for other in others]
     name = name or name_of(fmt)
     places = _places(rows)
-    text = title or f"{name}: {', '.join(_summary(group, rows) for group in _groups(rows))}"
+    text = title or _title(name, rows)
     data = [*_plateaus(fmt, others, rows[chosen]), *_clouds(rows, places), *_bands(rows, places, fmt)]
-    entries = [(style.BLUE, "■", "kept"), (style.VERMILION, "■", "lost"), (style.GREY, "━", "other formats")]
+    entries = [(style.BLUE, "■", "kept"), (style.VERMILION, "■", "lost"), (style.GREY, "■", "the chosen tensor")]
+    entries += [(style.GREY, "╍", "another format")] if others else []
     return style.apply_style(
         style.figure([*data, *_texts(rows, places)], _layout(rows, places, chosen)),
         alt=_alt(name, rows, chosen),
@@ -83,12 +86,26 @@ def _groups(rows: Sequence[TensorRow]) -> list[str]:
     return list(dict.fromkeys(row.group for row in rows))
 
 
-def _summary(group: str, rows: Sequence[TensorRow]) -> str:
-    """The median layer of a group, in words."""
+def group_medians(rows: Sequence[TensorRow], group: str) -> tuple[float, float]:
+    """Signal to noise in dB, and the share of the elements that is lost: the medians over the rows of a group."""
     numbers = [row.numbers for row in rows if row.group == group]
     lost = float(np.median([n.flushed + n.saturated for n in numbers]))
-    error = number_text.decibels(float(np.median([n.sqnr_db for n in numbers])), digits=0)
-    return f"{group} {error}" + (f", {100 * lost:.0f} % lost" if lost >= 0.01 else "")
+    return float(np.median([n.sqnr_db for n in numbers])), lost
+
+
+def _title(name: str, rows: Sequence[TensorRow]) -> str:
+    """Short enough for a narrow page with three groups."""
+    medians = {group: group_medians(rows, group) for group in _groups(rows)}
+    if max(lost for _, lost in medians.values()) >= _WORTH_SAYING:
+        return f"{name} loses: " + ", ".join(f"{group} {100 * lost:.0f} %" for group, (_, lost) in medians.items())
+    return f"{name}: " + ", ".join(f"{group} {number_text.decibels(db, 0)}" for group, (db, _) in medians.items())
+
+
+def _summary(group: str, rows: Sequence[TensorRow]) -> str:
+    """The median row of a group as text."""
+    error, lost = group_medians(rows, group)
+    text = f"{group} {number_text.decibels(error, digits=0)}"
+    return text + (f", {100 * lost:.0f} % lost" if lost >= _WORTH_SAYING else "")
 
 
 def _plateaus(fmt: Any, others: Sequence[Any], row: TensorRow) -> list[dict[str, Any]]:
@@ -180,7 +197,8 @@ def _texts(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]]
     ]
     edge = np.full(len(rows), float(OCTAVES[1]))
     heads = [i for i, row in enumerate(rows) if i == 0 or rows[i - 1].group != row.group]
-    names = [f"<b>{rows[i].group}</b>" for i in heads]
+    medians = [_summary(rows[i].group, rows).removeprefix(rows[i].group) for i in heads]
+    names = [f"<b>{rows[i].group}</b>, median row{text}" for i, text in zip(heads, medians, strict=True)]
     start = np.full(len(heads), OCTAVES[0] + 0.3)
     above = np.array([places[i] - 1 for i in heads], float)
     more = {"yaxis": "y2", "cliponaxis": False}

@@ -18,7 +18,8 @@ FULL, TALLEST = (
     25.0,
     1.5,
 )  # percent of a row's elements in an octave that make the tallest ridge, and its height in rows
-SPLIT, LEFT = 0.82, 142  # of the width: where the plot ends; pixels to its left. The histogram above keeps them, too
+SPLIT, LEFT = 0.76, 142  # of the width: where the plot ends, so that two columns of shares fit beside it on a narrow
+# page; pixels to its left. The histogram above keeps them, too
 
 
 def range_map(

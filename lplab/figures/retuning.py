@@ -30,7 +30,8 @@ def retuned_errors(
 
     Args:
         labels: of the formats.
-        direct, retuned: test errors in percent, rounded as it is and with batch norms tuned anew, [formats].
+        direct, retuned: test errors in percent, rounded as it is and with batch norms tuned anew, [formats]. NaN for
+            formats that are not computed yet; they come last.
         float32: the error of the network that is not rounded.
         yours: the errors with statistics of another function, [formats].
         retrained: the errors after the rounded network was trained on, [formats].
@@ -49,9 +50,13 @@ def retuned_errors(
         shapes = ", ".join(str(each.shape) for each in (before, after, own, on))
         raise ValueError(f"one number for each of {count} formats is needed, at least one; got shapes {shapes}")
     agree = own == after
-    last = f"float32 {float32:.1f} %" if retrained is None else f"retrained {on[-1]:.1f} %"  # one line has no more room
-    text = f"{labels[-1]}: {before[-1]:.1f} % wrong, re-tuned {after[-1]:.1f} %, {last}"
-    text += f"; yours agrees in {agree.sum()} of {count}" if yours is not None else ""
+    done = int(np.isfinite(before).sum())
+    last = done - 1
+    end = (
+        f"float32 {float32:.1f} %" if retrained is None else f"retrained {on[last]:.1f} %"
+    )  # one line has no more room
+    text = f"{labels[last]}: {before[last]:.1f} % wrong, re-tuned {after[last]:.1f} %, {end}" if done else "Nothing yet"
+    text += f"; yours agrees in {agree.sum()} of {done}" if yours is not None and done else ""
     y = np.arange(count, dtype=np.float64)
     base = np.full(2, np.log10(max(float32, MIN_ERROR)))
     there = np.isfinite(own)
@@ -68,11 +73,12 @@ def retuned_errors(
     entries += [entry(data[3]), entry(data[4], "different")] if yours is not None else []
     each = "; ".join(
         f"{n} {d:.1f} %, re-tuned {r:.1f} %" + (f", retrained {t:.1f} %" if np.isfinite(t) else "")
-        for n, d, r, t in zip(labels, before, after, on, strict=True)
+        for n, d, r, t in list(zip(labels, before, after, on, strict=True))[:done]
     )
+    tested = f"Test errors in {done} formats: {each}; float32 {float32:.1f} %." if done else "Test errors, none yet."
     return style.apply_style(
         style.figure(data, _layout(labels)),
-        alt=f"Test errors in {count} formats: {each}; float32 {float32:.1f} %. {text}.",
+        alt=f"{tested} {text}.",
         title=text,
         subtitle=legend(*entries),
         height=height,

@@ -78,7 +78,10 @@ def two_distances(library: Any, yours: Any, *, height: int = 300) -> go.Figure:
     x = np.arange(1, len(known) + 1, dtype=np.float64)
     data, entries = [], []
     for i, (name, colour, dash, symbol) in enumerate(
-        (("cosine distance", style.BLUE, "solid", "circle-open"), ("Hamming distance", style.PINK, "dot", "x"))
+        (
+            ("cosine distance", style.BLUE, "solid", "circle-open"),
+            ("Hamming distance", style.PINK, "dot", "square-open"),
+        )
     ):
         line = traces.reference(name, x, known[:, i], colour, dash)
         look, hover = traces.marker(symbol, 7, colour), "{name}<br>step   %{x}<br>value  %{y:.3g}"

@@ -35,6 +35,12 @@ SERIES_BESIDE_GREEN = (  # the same beside a reference, which is green
     (PINK, "dot", "diamond"),
     (GREY, "dashdot", "triangle-up"),
 )
+QUANTITIES = {  # what the figures of several labs split a step into: one name, one colour
+    "arithmetic": BLUE,
+    "memory": VERMILION,
+    "network": PINK,
+    "static": GREY,
+}
 PROVENANCE = {  # where a number is from, by shape and by colour: the symbol, its colour
     "modelled": ("square", BLUE),
     "published": ("diamond-open", VERMILION),

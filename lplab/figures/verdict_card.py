@@ -47,8 +47,9 @@ STYLE = f"""
   align-items: center; font-size: 12.5px; line-height: 1.25; min-height: 22px; }}
 .lplab-card .lplab-row svg {{ display: block; overflow: visible; }}
 .lplab-card .lplab-row > span {{ font-variant-numeric: tabular-nums; }}
-.lplab-card .lplab-theirs {{ white-space: nowrap; }}
-.lplab-card .lplab-axis > span {{ display: flex; justify-content: space-between; font-size: 12px; opacity: .85; }}
+.lplab-card .lplab-theirs {{ white-space: nowrap; margin-left: 6px; }}
+.lplab-card .lplab-axis > span {{ display: flex; justify-content: space-between; padding: 0 2%;
+  font-size: 12px; opacity: .85; }}
 .lplab-card .lplab-legend {{ font-size: 12px; display: flex; flex-wrap: wrap; gap: 0 16px; margin: 0 0 10px; }}
 .lplab-card details {{ font-size: 13px; }}
 .lplab-card summary {{ cursor: pointer; }}
@@ -146,10 +147,10 @@ def card_html(claim: Claim, numbers: Stored) -> str:
     return (
         f'<section class="lplab-card" style="--lplab-verdict:{colour}" aria-label="{escape(claim.title)}">'
         f'<div class="lplab-title" role="heading" aria-level="4">{escape(claim.title)}</div>'
-        f'<div class="lplab-word"><span aria-hidden="true">{sign}</span> {escape(verdict.in_words)}</div>'
         f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(claim.where)}</cite></blockquote>"
-        f'<div class="lplab-both">{_numbers_html("They measured", claim.published)}'
+        f'<div class="lplab-both">{_numbers_html("They report", claim.published)}'
         f"{_numbers_html(ours, _ours(claim, numbers, verdict))}</div>"
+        f'<div class="lplab-word"><span aria-hidden="true">{sign}</span> {escape(verdict.in_words)}</div>'
         f"{_figures_html(claim, numbers) if verdict.findings else ''}{_folded_html(claim, numbers, verdict)}</section>"
     )
 

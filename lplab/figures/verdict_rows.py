@@ -65,7 +65,7 @@ def row_text(row: DrawnRow) -> tuple[str, str]:
     >>> row_text(DrawnRow("8 bits", np.array([2.0, 4.0, 3.5]), (1.4, 1.5)))
     ('3.50 (2.00–4.00)', '1.4–1.5')
     """
-    digits = decimals([float(np.median(row.values))])
+    digits = decimals(row.values.tolist())
     middle, between = number(float(np.median(row.values)), digits), low_to_high(row.values.tolist(), digits)
     theirs = "–".join(f"{value:,.10g}" for value in sorted({min(row.theirs), max(row.theirs)})) if row.theirs else ""
     return middle if between == middle else f"{middle} ({between})", theirs
@@ -114,6 +114,9 @@ def strip(row: DrawnRow, axis: Axis, ours: str) -> str:
     """
     colour, their_colour = PROVENANCE[ours][1], PROVENANCE["published"][1]
     parts = [f'<line x1="0" x2="100%" y1="{STRIP - 1}" y2="{STRIP - 1}" stroke="currentColor" stroke-opacity="0.2"/>']
+    if axis.low < 0 < axis.high and not axis.logarithmic:
+        zero = f"{axis.place(0.0):.2f}%"
+        parts.append(f'<line x1="{zero}" x2="{zero}" y1="0" y2="{STRIP}" stroke="currentColor" stroke-opacity="0.5"/>')
     parts += _span(row.theirs, axis, STRIP - 6, their_colour) + _span(row.values, axis, 8, colour)
     for value in row.theirs:
         parts.append(_mark(axis.place(value), STRIP - 6, "M-5 0L0-5L5 0L0 5Z", f'fill="none" stroke="{their_colour}"'))

@@ -210,10 +210,17 @@ class Prediction(ipywidgets.VBox):
         self.error_line = line("", "lp-error", "lp-live")
         set_text(self.error_line, "")
         self.button.on_click(show_errors(self.error_line, lambda _: self.lock()))
+        if self.choices is None:
+            self.box.on_msg(show_errors(self.error_line, lambda _, content, buffers: self._on_key(content)))
         self.skip_button = ipywidgets.Button(description="Skip", tooltip="show the answer without a guess")
         self.skip_button.on_click(show_errors(self.error_line, lambda _: self.skip()))
         self.row = ipywidgets.Box([self.box, *unit, self.button, self.skip_button])
         self.row.add_class("lp-row")
+
+    def _on_key(self, content: Any) -> None:
+        """Enter in the box is the button; the box sends no other event."""
+        if content.get("event") == "submit":
+            self.lock()
 
     def _read(self, guess: Any) -> str | float:
         if self.choices is None:

@@ -39,7 +39,7 @@ class Veil(ipywidgets.VBox):
         if not callable(content):
             content = shown(content)
         self._content = content
-        self.message = line(f"Guess first: {question}", "lp-quiet", "lp-live")
+        self.message = line(f"Guess first: {question}", "lp-live")
         self.button = ipywidgets.Button(
             description="Show it without a guess", tooltip="shows everything that waits for this guess"
         )

@@ -1,21 +1,28 @@
-"""Predictions in JupyterLab, with the mouse and with the keyboard alone."""
+"""Predictions and veils in JupyterLab, with the mouse and with the keyboard alone."""
 
 import pytest
 
 pytestmark = pytest.mark.browser
 
 CELLS = (
+    "import os, tempfile\nos.environ['LPLAB_PROGRESS'] = tempfile.mkdtemp() + '/progress.json'\n"
+    "from lplab import figures\nfrom lplab.exercises import after_guess, predict\n"
     "from lplab.widgets import Prediction\nseen = []",
     "choice = Prediction('Which?', ['few', 'half', 'most'], answer='most')\n"
     "choice.on_reveal(lambda *pair: seen.append(pair))\nchoice",
     "number = Prediction('How much?', answer=5.88, unit='%'); number",
+    "asked = predict('01.a'); asked",
+    "veils = [after_guess('01.a', figures.Table({'codes': [n]}, caption=f'Table {n}')) for n in (1, 2)]; veils[0]",
+    "veils[1]",
+    "after_guess('02.a', figures.Table({'codes': [3]}, caption='Table 3'))",
 )
 
 
 @pytest.fixture(scope="module")
 def notebook(open_notebook):
     notebook = open_notebook(*CELLS)
-    notebook.page.locator(".lp-prediction").nth(1).wait_for()
+    notebook.page.locator(".lp-prediction").nth(2).wait_for()
+    notebook.page.locator(".lp-veil").nth(2).wait_for()
     notebook.page.wait_for_timeout(300)
     return notebook
 
@@ -39,14 +46,32 @@ def test_choice_with_the_keyboard_alone(notebook):
 def test_number_with_the_mouse(notebook):
     box = notebook.page.locator(".lp-prediction").nth(1)
     box.get_by_role("textbox").fill("much")
-    box.get_by_role("button").click()
+    box.get_by_role("button", name="Lock my guess").click()
     box.get_by_text("'much' is no number").wait_for()
     box.get_by_role("textbox").fill("12")
-    box.get_by_role("button").click()
+    box.get_by_role("button", name="Lock my guess").click()
     box.get_by_text("You said 12 %. It is 5.88 %").wait_for()
     box.locator(".textpoint", has_text="it is 5.88 %").wait_for()
     drawn, place = (box.locator(at).bounding_box() for at in (".js-plotly-plot .main-svg >> nth=0", ".lp-result"))
     assert drawn["y"] > place["y"]
     assert drawn["height"] <= 160
     notebook.becomes("number.guess", 12.0)
-    assert box.get_by_role("button").is_disabled()
+    for name in ("Lock my guess", "Skip"):
+        assert box.get_by_role("button", name=name).is_disabled()
+
+
+def test_veils_hide_until_the_question_is_skipped_with_the_keyboard_alone(notebook):
+    page = notebook.page
+    for number in (1, 2, 3):
+        assert page.get_by_text(f"Table {number}", exact=True).count() == 0
+    veil = page.locator(".lp-veil").first
+    assert veil.locator("[aria-live]").count() >= 1
+    veil.get_by_role("button", name="Show it without a guess").focus()
+    page.keyboard.press("Enter")
+    for number in (1, 2):
+        page.get_by_text(f"Table {number}", exact=True).wait_for()
+    page.locator(".lp-prediction").nth(2).get_by_text("You did not guess. It is: 55 codes.").wait_for()
+    assert page.get_by_text("Table 3", exact=True).count() == 0, "it waits for another question"
+    assert notebook.python("after_guess('01.a', figures.Table({'codes': [4]})).is_lifted"), (
+        "what runs again is not veiled"
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lplab import widgets
+from lplab import quantizers, widgets
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab06 import delayed_table, draw_biases, draw_delayed, draw_retuned, retuned_net
 from lplab.exercises.lab06.best_bias import best_bias
@@ -32,6 +32,10 @@ def too_short(amax, length, largest, margin):
     return np.ones(3)
 
 
+def one_channel(batches):
+    return np.zeros(2), np.ones(2)
+
+
 def nothing_new(batches):
     return np.zeros(batches[0].shape[1]), np.ones(batches[0].shape[1])
 
@@ -50,8 +54,17 @@ def test_biases_are_drawn_once_they_are_there():
 def test_scales_are_drawn_once_they_are_there():
     assert "it is not written yet" in str(draw_delayed(unfinished))
     assert "it returns 3 scales for 400 steps" in str(draw_delayed(too_short))
-    assert draw_delayed(delayed_scales).layout.meta["title"].endswith("yours agrees in 400")
-    assert draw_delayed(always_one).layout.meta["title"].endswith("yours agrees in 0")
+    right, wrong = draw_delayed(delayed_scales), draw_delayed(always_one)
+    assert right.figure.layout.meta["title"].endswith("yours agrees in 400")
+    assert wrong.figure.layout.meta["title"].endswith("yours agrees in 0")
+    for length, margin, start in ((64, 1, "0 of 400 steps are clipped. In the other"), (1, 0, "205 of 400")):
+        right.controls["length"].value, right.controls["margin"].value = length, margin
+        assert right.summary.value.startswith(start)
+        assert right.figure.layout.meta["title"].endswith("yours agrees in 400")
+    right.copy_button.click()
+    known = {"quantizers": quantizers}
+    exec(right._control_group.clipboard["text"], known)
+    assert known["history"].values.maxlen == 1
 
 
 def test_a_margin_of_an_octave_cures_most_clipping():
@@ -93,8 +106,17 @@ def test_a_network_is_tuned_by_a_function_as_by_the_library(monkeypatch):
     retuned_net.trained.cache_clear()
     try:
         assert "it is not written yet" in str(draw_retuned(unfinished))
-        assert draw_retuned(retune).layout.meta["title"].endswith("yours agrees in 1 of 1")
-        assert draw_retuned(nothing_new).layout.meta["title"].endswith("yours agrees in 0 of 1")
+        for function, agreed in ((retune, 1), (nothing_new, 0)):
+            run = draw_retuned(function)
+            assert run.figure.layout.meta["title"] == "Nothing yet"
+            run.start()
+            run.wait(120)
+            assert run.state == "finished" and len(run.result()) == 2, run.error_line.value
+            assert run.figure.layout.meta["title"].endswith(f"yours agrees in {agreed} of 1")
+        run = draw_retuned(one_channel)
+        run.start()
+        run.wait(120)
+        assert run.state == "ready" and "it does not return a mean and a variance" in run.status.value
     finally:
         retuned_net.trained.cache_clear()
 

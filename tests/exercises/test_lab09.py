@@ -31,8 +31,9 @@ def run(kind, learners=64, chunk=112, beta=1.0, rate=0.1):
 
 def test_what_the_lab_says_of_the_sum():
     own, leader = run("topk"), run("scalecom")
-    assert sum_of_own_choices() == 23.0
+    assert round(100 * float(own.union.mean()), 1) == 23.0
     assert round(float(own.union.mean() / own.density.mean())) == 26
+    assert sum_of_own_choices() == 22.1, "at the learning rate that trains the network well"
     assert round(own.sent_bytes / leader.sent_bytes) == 28
     wide, dense = run("topk", chunk=25), run("dense")
     assert round(wide.sent_bytes / dense.sent_bytes, 1) == 2.6

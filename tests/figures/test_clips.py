@@ -81,3 +81,24 @@ def test_harm_of_layers():
     assert empty.layout.meta["title"] == "Not measured yet" and "not known yet" in empty.layout.meta["alt"]
     with pytest.raises(ValueError, match="must be of one length, got 3, 2, 3"):
         figures.layer_sensitivity(names, [1.0, 2.0], [0.1] * 3)
+
+
+def test_whole_networks_are_compared_below_the_layers():
+    wrong = {"float32": 1.0, "2 bits everywhere": 19.0, "yours": np.nan}
+    fig = figures.layer_sensitivity(["stem", "head"], [3.0, 2.0], [0.1, 0.1], wrong=wrong)
+    bars = fig.data[-1]
+    assert bars.y.tolist() == [1, 19] and bars.text.tolist() == ["1.0 %", "19.0 %"] and bars.yaxis == "y3"
+    assert fig.layout.xaxis2.ticktext[1] == "2 bits<br>everywhere" and fig.layout.yaxis3.domain[1] < 0.5
+    alt = fig.layout.meta["alt"]
+    assert "float32 1.0 %, 2 bits everywhere 19.0 %." in alt and "yours" not in alt
+    empty = figures.layer_sensitivity(["stem"], [1.0], [0.1], wrong={"yours": np.nan})
+    assert len(empty.data) == len(fig.data), "a live figure always has the same traces"
+
+
+def test_symbols_of_rules_are_named():
+    rules = [figures.ClipRule("max |x|", M.largest, [0.1]), figures.ClipRule("mine", 1.0, [0.2])]
+    middle = figures.clip_error(M, 1.0, 7, rules)
+    last = figures.bits_error([2], rules, at=(2, 0.1), limits=(0.001, 1))
+    assert "■" in middle.layout.meta["subtitle"] and "◆" in middle.layout.meta["subtitle"]
+    assert "■</span> max |x|" in last.layout.meta["subtitle"] and "◆</span> mine" in last.layout.meta["subtitle"]
+    assert "rules" not in figures.clip_error(M, 1.0, 7).layout.meta["subtitle"]

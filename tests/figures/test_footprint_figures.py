@@ -16,6 +16,7 @@ def test_bars_of_parts_add_up_to_the_totals():
     assert [trace.name for trace in fig.data[:4]] == list(footprint.PARTS)
     np.testing.assert_allclose(np.sum([trace.x for trace in fig.data[:4]], axis=0), [100, 41])
     assert fig.layout.shapes[0].x0 == 100
+    assert {trace.name: trace.marker.color for trace in fig.data[:4]} == style.QUANTITIES
     assert "▸ 4 bits" in fig.layout.yaxis.ticktext[1] and "modelled" in fig.layout.xaxis.title.text
     assert len({str(trace.marker.pattern.shape) for trace in fig.data[:4]}) == 4, (
         "parts differ in pattern, not colour alone"
@@ -39,6 +40,10 @@ def test_places_hold_the_grid_times_the_energy():
     fig = figures.carbon_by_place({"a": 1000.0, "b": 500.0}, places, "b", "poland", published=("poland", 400.0, "x"))
     chosen, others, published = fig.data
     np.testing.assert_allclose(10 ** np.array(chosen.x), [28, 331])
+    other = figures.carbon_by_place({"a": 1000.0, "b": 500.0}, places, "a").data
+    for name, found in (("a", others.marker), ("b", chosen.marker)):
+        (again,) = (trace.marker for trace in other if trace.name == name)
+        assert (found.color, found.symbol) == (again.color, again.symbol), "a precision keeps its colour"
     assert chosen.marker.size > others.marker.size and not set(chosen.y) & set(others.y), "none lies on another"
     np.testing.assert_allclose(10 ** np.array(others.x), [56, 662])
     assert 10 ** published.x[0] == pytest.approx(400) and published.y[0] == -1
@@ -56,7 +61,10 @@ def test_published_runs_stand_beside_ours():
 def test_corrections_shrink_to_the_last():
     fig = figures.corrections([("a", 1000.0), ("b", 100.0), ("c", 10.0)], (1000, 11))
     assert fig.layout.meta["title"] == "From 1 t to 10 kg: 100 times less"
-    np.testing.assert_allclose(10 ** (fig.data[0].base + fig.data[0].x), [1000, 100, 10])
+    np.testing.assert_allclose(fig.data[0].x, [1, 0.1, 0.01])
+    assert fig.data[0].base is None and fig.layout.xaxis.range[0] == 0, "lengths of bars are shares of the first"
+    np.testing.assert_allclose(fig.data[1].x, [1, 0.011])
+    assert list(fig.data[2].text) == ["1 t", "100 kg", "10 kg"]
 
 
 def test_yours_is_compared_tile_by_tile():
@@ -64,6 +72,8 @@ def test_yours_is_compared_tile_by_tile():
     fig = figures.tile_energy([1, 2, 4], arithmetic, memory, (arithmetic, [8.0, 4.0, 3.0]))
     assert fig.layout.meta["title"] == "Yours agrees at 5 of 6 points"
     assert len(fig.data[2].x) == 5 and len(fig.data[3].x) == 1
+    for trace in fig.data[:2]:
+        assert trace.line.color == style.QUANTITIES[trace.name], "one name, one colour"
 
 
 def test_a_round_is_computing_receiving_sending():

@@ -93,5 +93,10 @@ def test_re_tuned_errors_tell_agreement():
     assert "1-4-3 1.0 %, re-tuned 1.0 %, retrained 0.5 %" in trained.layout.meta["alt"]
     assert min(fig.data[0].x) >= np.log10(0.5), "an error of zero has no logarithm"
     assert len(figures.retuned_errors(["a"], [1.0], [0.0], 0.0).data[3].x) == 0
+    begun = figures.retuned_errors(["1-4-3", "int4"], [1.0, np.nan], [1.0, np.nan], 0.25, [1.0, np.nan])
+    assert begun.layout.meta["title"] == "1-4-3: 1.0 % wrong, re-tuned 1.0 %, float32 0.2 %; yours agrees in 1 of 1"
+    assert "int4" not in begun.layout.meta["alt"] and begun.data[1].y.tolist() == [0.0]
+    empty = figures.retuned_errors(["1-4-3"], [np.nan], [np.nan], np.nan)
+    assert empty.layout.meta["title"] == "Nothing yet" and "nan" not in empty.layout.meta["alt"]
     with pytest.raises(ValueError, match="one number for each of 2 formats"):
         figures.retuned_errors(["a", "b"], [1.0], [1.0, 2.0], 0.0)

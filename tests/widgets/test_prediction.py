@@ -162,3 +162,20 @@ def test_a_guess_reveals_and_cannot_be_skipped_after_it():
 def test_a_question_that_was_skipped_earlier_begins_with_the_truth():
     prediction = Prediction("Which?", ["a", "b"], answer="b", skipped=True)
     assert prediction.is_revealed and "It is: b" in prediction.result.value
+
+
+def test_enter_in_the_box_locks_the_guess():
+    prediction = Prediction("How many?", answer=2)
+    prediction.box.value = "12"
+    prediction.box._handle_custom_msg({"event": "blur"}, [])
+    assert not prediction.is_revealed
+    prediction.box._handle_custom_msg({"event": "submit"}, [])
+    assert prediction.guess == 12 and prediction.box.disabled
+    prediction.box._handle_custom_msg({"event": "submit"}, [])
+    assert prediction.error_line.value == "", "a second Enter changes nothing"
+
+
+def test_enter_with_no_number_says_so():
+    prediction = Prediction("How many?", answer=2)
+    prediction.box._handle_custom_msg({"event": "submit"}, [])
+    assert not prediction.is_revealed and prediction.result.value

@@ -144,7 +144,10 @@ claim.draw(
     axis=(80, 100),
 )
 claim.draw(
-    "hours on 256 GPUs", lambda results: {"16 days on 4": _of(results, "hours", what="hours")}, {"16 days on 4": 7}
+    "hours on 256 GPUs",
+    lambda results: {"16 days on 4 GPUs": _of(results, "hours", what="hours")},
+    {"16 days on 4 GPUs": 7},
+    axis=(0, 8),
 )
 
 DDL_2017 = claim.build()

@@ -38,7 +38,7 @@ SETTINGS = {
     "20 bits": Setting("20 bits, one format", {"word_length": 20}, FRACTION_BITS_20),
     "wide outputs": Setting("16 bits, outputs ⟨6, 10⟩", {"outputs": "q6.10"}, FRACTION_BITS_16),
     "gradient first": Setting(
-        "gradient rounded first",
+        "gradient rounded first, outputs ⟨6, 10⟩",
         {"outputs": "q6.10", "convert_gradient": True},
         FRACTION_BITS_16,
     ),
@@ -155,9 +155,9 @@ def updates_are_lost(results: Results) -> CheckResult:
     lost = _median(results, "wide outputs", "stochastic", bits, "updates_lost")
     return CheckResult(
         made["nearest_down"] < 0.001 < 0.005 < made["stochastic"],
-        f"At {bits} fraction bits {_share(made['nearest_down'], 3)} of the updates are not zero after Convert with "
-        f"nearest, {_share(made['stochastic'])} with stochastic, which also loses {_share(lost)}, but other ones each "
-        "time.",
+        f"At {bits} fraction bits {_share(made['nearest_down'], 3)} of all weights move in a step with nearest, "
+        f"{_share(made['stochastic'])} with stochastic. Of the updates that were not zero, stochastic also loses "
+        f"{_share(lost)}, but other ones each time.",
     )
 
 

@@ -76,11 +76,11 @@ def _body(source: str, name: str) -> str:
     """The statements of one function as text; a text of its own if the source cannot be parsed."""
     try:
         tree = ast.parse(textwrap.dedent(source))
-    except (SyntaxError, ValueError):  # the child will say where
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                return "\n".join(ast.dump(part) for part in node.body if not _is_docstring(part))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the child will say where
         return "unreadable"
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return "\n".join(ast.dump(part) for part in node.body if not _is_docstring(part))
     return "no function"
 
 

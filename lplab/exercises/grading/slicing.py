@@ -193,7 +193,12 @@ def _names(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """The names that a statement defines, and the global names that it uses."""
     try:
         top = symtable.symtable(text, "cell", "exec")
-    except (SyntaxError, ValueError, RecursionError):  # parsed, yet no compiler takes it: two arguments of one name
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):  # parsed, yet no compiler takes it: two arguments of one name
         return frozenset(_bound_by_eye(text)), frozenset()
     symbols = top.get_symbols()
     defined = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported() or s.is_namespace()}

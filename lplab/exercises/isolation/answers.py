@@ -153,6 +153,10 @@ def _globals_of(text: str, name: str) -> list[str]:
         top = symtable.symtable(text, name, "exec")
     except SyntaxError as error:
         raise ValueError(f"`{name}` cannot stand alone ({error.msg}); define it at the left margin of a cell") from None
+    except (RecursionError, MemoryError):
+        raise ValueError(
+            f"`{name}` is nested too deeply: write it with fewer brackets and signs inside others"
+        ) from None
 
     def walk(table: symtable.SymbolTable) -> Iterator[str]:
         for symbol in table.get_symbols():

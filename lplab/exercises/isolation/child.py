@@ -15,6 +15,7 @@ import json
 import math
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -31,6 +32,7 @@ import numpy
 HERE = os.path.dirname(os.path.realpath(__file__))
 FILE = "<answer>"  # the name of the student's source in tracebacks and warnings
 MAX_MESSAGE, MAX_LINE = 500, 100  # characters
+MAX_INT_BITS = 1023  # of an integer in a result: every such one is a float, so that comparisons can compute with it
 
 
 def load_sibling(name: str) -> types.ModuleType:
@@ -137,8 +139,12 @@ def call(function: Callable, forms: list) -> tuple:
     value = function(*arguments)
     try:
         kind, result = "value", wire.encode(value)
-        if len(json.dumps(result)) > 2 * wire.MAX_BYTES:
+        text = json.dumps(result)
+        if len(text) > 2 * wire.MAX_BYTES:
             raise wire.UnserializableError(f"a {type(value).__name__} of more than {wire.MAX_BYTES // 10**6} MB")
+        for digits in re.findall(r'\{"int": "-?0x(\w+)"', text):  # in text of the student's quotes have a backslash
+            if (bits := int(digits, 16).bit_length()) > MAX_INT_BITS:
+                raise wire.UnserializableError(f"an integer of {bits:,} bits: no float is as large")
     except wire.UnserializableError as error:
         kind, result = "unusable", str(error)
         if isinstance(value, types.CoroutineType):

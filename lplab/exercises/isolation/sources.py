@@ -98,7 +98,7 @@ def _lines(filename: str, module: dict[str, Any]) -> list[str]:
 def _definitions(lines: list[str]) -> Iterator[Definition]:
     try:
         tree = ast.parse("".join(lines))
-    except (SyntaxError, ValueError):  # no Python, such as a file of doctests: nothing is defined in it
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # no Python, such as a file of doctests, or too deep
         return iter(())
     return (node for node in ast.walk(tree) if isinstance(node, Definition))
 

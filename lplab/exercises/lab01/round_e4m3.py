@@ -61,6 +61,7 @@ ROUND = Exercise(
         Example((1.97,), "Nearest to 2: rounding up may carry into the next octave."),
         Example((464.0,), "464 lies halfway between 448 and the missing 480; the function saturates at 448."),
         Example((2.0**-10,), "Half of the smallest subnormal 2⁻⁹: a tie between 0 and 2⁻⁹, and 0 is even."),
+        Example((-0.0005,), "Less than half of the smallest subnormal: it becomes −0, because the sign stays."),
         Example((-0.0,), "Zero keeps its sign: −0 is a number of its own."),
     ),
     boundary=lambda: [(x,) for x in boundary_values(E4M3).tolist()],

@@ -66,12 +66,13 @@ LARGEST = Exercise(
     id="03.4",
     version=2,
     title="The largest loss scale",
-    goal="Goal 1: read from a histogram what a format loses",
+    goal="Goal 1: read from a histogram which gradients a format loses",
     minutes=10,
     difficulty=2,
     statement=r"""
-        `counts[i]` gradients have magnitudes from $2^{lowest+i}$ up to $2^{lowest+i+1}$, that end not included. In a format, magnitudes below $2^{zero\_below}$ become zero and those from $2^{overflow\_from}$ on overflow. Write `largest_scale(counts, lowest, zero_below, overflow_from)`: the exponent $k$ of the **largest** loss scale $2^k$ (from a bin alone: so that the
-        whole highest octave that is not empty fits), and the **share** of the gradients that becomes zero in spite of it. $k$ may be negative.
+        A histogram counts gradients by their size: `counts[i]` of them have magnitudes from $2^{lowest+i}$ up to $2^{lowest+i+1}$, that end not included. In a format, magnitudes below $2^{zero\_below}$ become zero, and magnitudes from $2^{overflow\_from}$ on overflow.
+
+        Write `largest_scale(counts, lowest, zero_below, overflow_from)`. It returns two numbers: the exponent $k$ of the **largest** loss scale $2^k$ with which nothing overflows, and the **share** of all gradients that becomes zero in spite of this scale. Inside a bin you do not know where the gradients lie, so the whole highest bin that is not empty must fit. $k$ may be negative.
     """,
     reference=largest_scale,
     form=Numbers(count=2),
@@ -107,7 +108,7 @@ LARGEST = Exercise(
     hints=(
         "For counts [1, 2, 1] and lowest −3 the octaves begin at 2⁻³, 2⁻², 2⁻¹, and the last one ends at 2⁰. Multiplied by 2^k everything moves k octaves up.",
         "np.flatnonzero(counts)[-1] is the highest octave that is not empty. Its upper end, lowest + i + 1, may move up to overflow_from. Afterwards an octave is lost if it begins below zero_below.",
-        "The skeleton: top = lowest + np.flatnonzero(counts)[-1] + 1; exponent = overflow_from − top; octave = lowest + np.arange(len(counts)) + exponent; lost = counts[octave < zero_below].sum().",
+        "The exponent k is overflow_from minus that upper end. With it, bin i begins at 2^(lowest + i + k): `np.arange(len(counts))` gives all i at once, and a comparison with zero_below chooses the bins that are lost.",
     ),
 )
 

@@ -58,12 +58,15 @@ NEXT_SCALE = Exercise(
     id="03.1",
     version=2,
     title="A dynamic loss scale",
-    goal="Goal 2: find the loss scale by trial",
+    goal="Goal 2: find a loss scale by trial",
     minutes=10,
     difficulty=1,
     statement=r"""
-        Write `next_scale(scale, good_steps, finite, interval)`, called at the end of every step. Gradients not `finite`: the step is left out (somebody else does that), the scale is **halved**, and the count of good steps begins at 0 again. Otherwise this was one good step more; when there are `interval` of them in a row, the scale is **doubled**
-        and the count begins at 0. The scale stays between 1 and $2^{24}$. Return the scale and the count for the next step.
+        Write `next_scale(scale, good_steps, finite, interval)`, which is called at the end of every step. It returns the scale and the count of good steps for the next step.
+
+        - If a gradient was infinite or NaN, `finite` is False. Then **halve** the scale, and the count begins at 0 again.
+        - Otherwise the step was good, and the count goes up by one. After `interval` good steps in a row, **double** the scale, and the count begins at 0 again.
+        - The scale always stays between 1 and $2^{24}$.
     """,
     reference=next_scale,
     form=Numbers(count=2),
@@ -101,7 +104,7 @@ NEXT_SCALE = Exercise(
     hints=(
         "Play it on paper with interval 3 and scale 8: good, good, good → 16 and 0; overflow → 8 and 0; good, good, overflow → 4 and 0.",
         "Three cases, each with one return: not finite; finite and the interval is full with this step; finite and not full. Whenever the scale changes, or tries to, the count is 0.",
-        "The skeleton: if not finite: return max(scale / 2, 1.0), 0. Then: if good_steps + 1 == interval: return min(scale × 2, 2.0 ** 24), 0. Else: return scale, good_steps + 1.",
+        "`max(…, 1.0)` and `min(…, 2.0**24)` keep the scale between its limits. Begin with the case that is not finite. Then ask whether this step, the good_steps + 1. one in a row, fills the interval.",
     ),
 )
 

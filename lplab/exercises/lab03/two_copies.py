@@ -40,7 +40,15 @@ def cases() -> list[Args]:
         for part in parts
         for sign in (1, -1)
         for bits, steps in ((8, 1), (8, 2), (8, 7), (11, 40), (4, 30))
-    ]
+    ] + [(w, sign * a_little_more(w, bits), 2, bits) for w in (1.0, 1.5, -1.25) for sign in (1, -1) for bits in (4, 8, 11)]
+
+
+def a_little_more(w: float, bits: int) -> float:
+    """A quarter of a step around ``w`` and a little more: one significant bit too many for the narrow format.
+
+    Two of these are more than half a step, and a tie if the update itself is rounded.
+    """
+    return (2**bits + 1) * math.ldexp(1.0, math.frexp(w)[1] - 2 * bits - 2)
 
 
 def why(args: Args, expected: Any) -> str:
@@ -73,14 +81,18 @@ def show(args: Args) -> str:
 
 MASTER_COPY = Exercise(
     id="03.3",
-    version=1,
+    version=2,
     title="An update that is lost",
-    goal="Goal 4: say when a weight needs a master copy",
+    goal="Goal 3: say why weights need a master copy",
     minutes=10,
     difficulty=2,
     statement=r"""
-        A weight gets `steps` equal updates: $w \leftarrow w + update$. Write `two_copies(w, update, steps, bits)`. The first copy is kept in `bits` significant bits, rounded after **each** update. The second has a master copy in full precision, which takes all updates; it is rounded **once**, at the end, for the forward pass. Return both weights in `bits` bits, and how many updates left the first
-        one exactly where it was. `to_bits` rounds for you; `w` is a number of the narrow format.
+        A weight gets `steps` equal updates, $w \leftarrow w + update$. Write `two_copies(w, update, steps, bits)`, which follows two copies of this weight.
+
+        - The first copy has `bits` significant bits. It is rounded after **each** update.
+        - The second copy has a master copy in full precision, which takes every update as it is. It is rounded **once**, at the end.
+
+        Return three numbers: the first copy, the second copy, and how many updates left the first copy exactly where it was. The function `to_bits` rounds for you, and `w` already fits into `bits` bits.
     """,
     provided=(to_bits,),
     reference=two_copies,
@@ -95,11 +107,13 @@ MASTER_COPY = Exercise(
         Example((1.0, 1.25 * 2.0**-11, 4, 11), "A little more than half a step: rounded up to a whole one, every time. The first copy goes too far."),
         Example((1.0, -(2.0**-12), 8, 11), "Below 1 the steps are half as long: a tie again, but 1 is even."),
         Example((1.0, -1.25 * 2.0**-12, 8, 11), "Downward the same size arrives: half a step of the octave below is enough."),
+        Example((1.0, 257 * 2.0**-17, 2, 8), "An update may have more bits than the format. Two of them are a little more than half a step: the master copy takes them in full, and rounds up."),
         Example((2.0, -3 * 2.0**-9, 3, 8), "bfloat16 with its eight bits: steps of 2⁻⁶ above 2, of 2⁻⁷ below it."),
     ),
     boundary=cases,
     mistakes=(
         mistake("the master copy is rounded after each update, too", MASTER, "master = to_bits(master + update, bits)"),
+        mistake("the update is rounded before the master copy takes it", MASTER, "master = master + to_bits(update, bits)"),
         mistake("the first copy is rounded only at the end", NEW, "narrow + update", RESULT, "return to_bits(narrow, bits), to_bits(master, bits), lost"),
         mistake("the update is rounded, not the sum", NEW, "narrow + to_bits(update, bits)"),
         mistake("the forward pass sees the master copy in full", RESULT, "return narrow, master, lost"),
@@ -118,6 +132,6 @@ MASTER_COPY = Exercise(
     hints=(
         "With 11 bits and w = 1 the neighbours are 1 − 2⁻¹¹ and 1 + 2⁻¹⁰. Where does 1 + 2⁻¹² go? And from there, the next one?",
         "One loop, two variables: narrow = to_bits(narrow + update, bits), and master = master + update without rounding. Before narrow takes its new value, compare: equal means lost.",
-        "The skeleton: narrow = master = w; lost = 0; in the loop: new = to_bits(narrow + update, bits); lost += new == narrow; narrow = new; master += update. Return narrow, to_bits(master, bits), lost.",
+        "Both copies begin at w, and the count at 0. In the loop only the first copy is rounded, and the count grows where `to_bits(narrow + update, bits) == narrow`. After the loop the master copy is rounded, once.",
     ),
 )

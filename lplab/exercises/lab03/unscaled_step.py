@@ -88,12 +88,15 @@ UNSCALED = Exercise(
     id="03.2",
     version=1,
     title="Where unscaling goes",
-    goal="Goal 3: unscale in the right place",
+    goal="Goal 2: take the loss scale out again in the right place",
     minutes=15,
     difficulty=2,
     statement=r"""
-        Write `training_step(w, gradients, scale, lr, max_norm, decay)`: one step of SGD under loss scaling. `gradients` are float16, one row for each micro-batch; their **sum** is the gradient of `scale` × loss. If the sum holds an infinity or a NaN, return the weights as they are. If the true gradient $g$ (not the scaled one) is longer than
-        `max_norm`, multiply it by `max_norm` / norm. Then $w \leftarrow w - lr\,(g + decay\cdot w)$. float16 must not lose anything on the way: work in float32.
+        Write `training_step(w, gradients, scale, lr, max_norm, decay)`, which returns the weights after one step of SGD. Each row of `gradients` is float16 and belongs to one micro-batch. Their **sum** is the gradient of `scale` × loss. Work in float32.
+
+        - If the sum holds an infinity or a NaN, return the weights as they are.
+        - Let $g$ be the true gradient, without the scale. If its norm is larger than `max_norm`, multiply $g$ by `max_norm` / norm.
+        - Then $w \leftarrow w - lr\,(g + decay\cdot w)$.
     """,
     reference=training_step,
     form=SameShape(0),
@@ -131,6 +134,6 @@ UNSCALED = Exercise(
     hints=(
         "Take w = [1, 1], gradients [[384, 512]], scale 128: the true gradient is [3, 4] and its norm 5. Whatever max_norm was tuned for, it was tuned for that 5.",
         "In this order: to float32, sum, divide by the scale, look for what is not finite, clip, add the weight decay, update. Whatever looks at the size of a gradient comes after unscaling.",
-        "The skeleton: g = gradients.astype(np.float32).sum(axis=0) / scale; if not np.isfinite(g).all(): return w.copy(); norm = np.sqrt((g * g).sum()); if norm > max_norm: g = g × (max_norm / norm); return w − lr × (g + decay × w).",
+        "`gradients.astype(np.float32)` before the sum, `np.isfinite(g).all()` before the step, `np.sqrt((g * g).sum())` for the norm of the unscaled g. Clip only where the norm is larger than max_norm. Weight decay uses w itself and is added after clipping.",
     ),
 )

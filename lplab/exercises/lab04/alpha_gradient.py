@@ -183,7 +183,9 @@ def train_clip(gradient: Gradient, bits: int = 2, decay: float = 0.005, steps: i
         return figures.clip_steps(curves, steps=steps, best=best, largest=tensor.largest, note=note)
 
     def remark(got: Sequence[dict[str, float]]) -> Sequence[str]:
-        return [] if not got or YOURS in got[-1] else [f"Your {name} is not drawn: it is not written yet."]
+        if not got or YOURS in got[-1]:
+            return []
+        return [f"Your {name} is not drawn: it is not written yet. Once it is written, run this cell again."]
 
     run = partial(clip_training, gradient, bits, decay, steps)
     return widgets.LiveRun(run, draw, total=steps + 1, name=f"Train α with {name}", start=start, remark=remark)

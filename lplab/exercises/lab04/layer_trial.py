@@ -170,7 +170,8 @@ def _problem(trial: Trial, choose: Chooser) -> str:
     try:
         read_results(choose, [(list(trial.products), list(trial.harm), SHARE)], CHOOSE.form, _wide)
     except NotReady as problem:
-        return f"Your {getattr(choose, '__name__', 'function')} is not drawn: {problem}."
+        name = getattr(choose, "__name__", "function")
+        return f"Your {name} is not drawn: {problem}. Once it is written, run this cell again."
     return ""
 
 
@@ -207,9 +208,10 @@ def try_layers(choose: Chooser, *, steps: int = STEPS, seed: int = 0, start: boo
         at = got[-1] if got else Trial()
         harm = [*at.harm, *[math.nan] * (LAYERS - len(at.harm))]
         names = at.names or tuple(f"layer {i}" for i in range(LAYERS))
-        return figures.layer_sensitivity(
-            names, harm, at.weight_errors or [math.nan] * LAYERS, at.wide, unit="millibits of loss", title=at.message
-        )
+        errors, plain = at.weight_errors or [math.nan] * LAYERS, at.plain if at.names else math.nan
+        wrong = {"float32": plain} | dict.fromkeys((EVERYWHERE, ENDS, TABLE, YOURS), math.nan) | dict(at.wrong)
+        unit = "millibits of loss"
+        return figures.layer_sensitivity(names, harm, errors, at.wide, unit=unit, wrong=wrong, title=at.message)
 
     def remark(got: Sequence[Trial]) -> Sequence[str]:
         return [got[-1].problem] if got and got[-1].problem else []

@@ -130,9 +130,12 @@ BIAS_EXERCISE = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        A format 1-$e$-$m$ with exponent bias $b$ that reserves no codes has the largest number $2^{2^e-1-b}\,(2-2^{-m})$ and the smallest positive (subnormal) one $2^{1-b-m}$. Each step of the bias moves both down by an octave. Write
-        `best_bias(x, exponent_bits, mantissa_bits)`: the **largest** whole $b$, negative ones allowed, at which no magnitude in the array `x` exceeds the largest number (a rounding step above is too much), and the share of the **nonzero** elements that this bias rounds to zero (to nearest; a tie
-        between zero and the smallest number goes to zero, the even one). At least one element is not zero.
+        A format with $e$ exponent bits, $m$ mantissa bits, bias $b$ and no reserved codes has the largest number $2^{2^e-1-b}(2-2^{-m})$ and the smallest positive (subnormal) one $2^{1-b-m}$. For 1-4-3 with bias 11 they are $2^4\cdot1.875=30$ and $2^{-13}$.
+
+        Write `best_bias(x, exponent_bits, mantissa_bits)` for an array `x` with at least one nonzero element. It returns two numbers:
+
+        1. the **largest** whole $b$, negative ones allowed, with which no magnitude in `x` is above the largest number, not even by one rounding step;
+        2. the share of the **nonzero** elements that become zero with this bias. Rounding is to nearest, and a tie between zero and the smallest number goes to zero.
     """,
     reference=best_bias,
     form=Numbers(count=2),
@@ -178,7 +181,7 @@ BIAS_EXERCISE = Exercise(
     hints=(
         "30 = 1.875 · 2⁴ has exponent 4 and the fullest mantissa of three bits. Which bias gives the uppermost exponent field, 15, the value 4? And what if the mantissa is fuller than 1.875?",
         "math.frexp(30) gives (0.9375, 5): a fraction from 1/2 to 1, and the exponent above the octave. The fullest fraction is 1 − 2^−(m+1). Zero is where the magnitude is at most half of 2^(1−b−m).",
-        "The skeleton: size = np.abs(x[x != 0]); fraction, exponent = math.frexp(size.max()); bias = 2**exponent_bits − exponent, one less where fraction > 1 − 2.0**−(mantissa_bits + 1); return bias, np.mean(size <= 2.0**(−bias − mantissa_bits)).",
+        "Two steps. First the bias: 2**exponent_bits minus the exponent of frexp puts the octave of the largest magnitude at the upper end; which comparison with the fraction then takes one off? Second the share: compare np.abs(x[x != 0]) with half of the smallest number that this bias gives, and take the mean.",
     ),
 )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ ZERO = "        if scales[t] == 0:\n            scales[t] = scales[t - 1]\n"
 TOLERANCE = 1e-15  # relative: a product and a quotient, in either order, each off by at most 2^−53
 SPIKE = np.array([1.0, 1.0, 1.0, 64.0, 1.0, 1.0, 1.0, 1.0, 1.0])
 LAYERS = ("blocks.0.attention.qkv", "blocks.2.attention/matmul", "head")
+LENGTHS, MARGINS = (1, 2, 4, 8, 16, 32, 64), (0, 1, 2, 3)  # what the sliders of the figure offer
 
 
 def scale_cases() -> list[Args]:
@@ -104,9 +107,16 @@ DELAYED = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        In step $t$ a tensor with the largest magnitude `amax[t]` is divided by a scale, rounded to a format whose largest number is `largest`, and multiplied by the scale again. With **delayed** scaling the scale must be known before the tensor:
-        $s_t = 2^{\text{margin}}\cdot\max(\text{amax of the last } \texttt{length} \text{ steps before } t)\,/\,\texttt{largest}$, of fewer steps where there are fewer. The first step takes its own amax. Where all steps in the history were 0 the scale stays as it was
-        (the first amax is not 0). Write `delayed_scales(amax, length, largest, margin)`: the scales of all steps, as an array or a list.
+        In step $t$ a tensor has the largest magnitude `amax[t]`. The scale comes from the `length` steps before $t$:
+
+        $$s_t=2^{\text{margin}}\cdot\max(\text{amax of these steps})\,/\,\text{largest}$$
+
+        - `largest` is the largest number of the format.
+        - Where fewer steps came before, take all that there are.
+        - Step 0 has no history. Take `amax[0]`, which is not 0.
+        - Where the whole history is 0, the scale stays as it was.
+
+        Write `delayed_scales(amax, length, largest, margin)`. It returns the scales of all steps, as an array or a list.
     """,
     reference=delayed_scales,
     form=SameShape(0, lists=True),
@@ -145,57 +155,83 @@ DELAYED = Exercise(
     hints=(
         "Write down for the series 1, 1, 1, 64, 1, 1 and a history of 3 which numbers step 3 has seen, and which step 4.",
         "amax[max(0, t − length) : t] are the steps before t; for t = 0 that is empty, so take amax[:1] there. The scale turns the maximum, with its margin, into the largest number.",
-        "The skeleton: for t in range(len(amax)): seen = …; scales[t] = max(seen) · 2.0**margin / largest; and if that is 0, scales[t] = scales[t − 1].",
+        "One loop over t with three parts: which steps are seen, the scale from their maximum, and what happens where that scale is 0. Try the series 2, 0, 0, 0, 6, 0 with a history of 2 by hand.",
     ),
 )
 
 
-@student_figure("Here your {name} will be drawn over 400 steps of a training")
-def draw_delayed(
-    function: Callable[..., Any],
-    length: int = 16,
-    margin: int = 0,
-    layer: str = "blocks.0.attention.qkv",
-    format: str = "e4m3fn",
-) -> Any:
-    """A live figure: what the student's delayed scales can hold in 400 recorded steps, beside the library's.
+def recorded_amax(layer: str = LAYERS[0]) -> np.ndarray:
+    """The largest gradients of a layer in 400 recorded steps: float64 [steps]."""
+    return gradient_maxima().of(layer).astype(np.float64)
+
+
+@cache
+def library_ends(length: int, margin: int, layer: str = LAYERS[0], format: str = "e4m3fn") -> np.ndarray:
+    """The largest numbers that the library's scales can hold, step by step: float64 [steps]; not to be changed.
+
+    >>> library_ends(16, 1).shape
+    (400,)
+    """
+    return library_scales(recorded_amax(layer), length, format, margin) * get(format).max
+
+
+def clipping(amax: np.ndarray, ends: np.ndarray) -> tuple[int, float, float]:
+    """How many steps are clipped, how far, and what is unused otherwise.
+
+    Args:
+        amax: largest magnitudes [steps].
+        ends: the largest number that each step can hold [steps].
+
+    Returns:
+        Steps that are clipped; the octaves by which the largest of them lies beyond the end, 0 where none is; and the
+        octaves between the largest magnitude and the end of the range, the mean over all other steps.
+
+    >>> clipping(np.array([1.0, 4.0, 1.0]), np.array([2.0, 1.0, 4.0]))
+    (1, 2.0, 1.5)
+    """
+    headroom = np.log2(ends / amax)
+    fits = amax <= ends
+    return int((~fits).sum()), float(max(0, -headroom.min())), float(headroom[fits].mean())
+
+
+@student_figure("Here your {name} will be drawn over 400 steps of a training, with sliders for the history and the margin")
+def draw_delayed(function: Callable[..., Any], layer: str = LAYERS[0], format: str = "e4m3fn") -> Any:
+    """A live figure with two sliders: what the student's delayed scales can hold in 400 recorded steps.
 
     Args:
         function: takes largest magnitudes, the length of the history, the largest number and the margin.
-        length: of the history.
-        margin: octaves of headroom.
         layer: a layer of `lplab.recordings.gradient_maxima`.
         format: whose largest number counts.
-    """
-    from lplab import figures
 
-    amax = gradient_maxima().of(layer).astype(np.float64)
-    largest = get(format).max
-    (scales,) = read_results(function, [(amax, length, largest, margin)], DELAYED.form, as_array)
-    if np.shape(scales) != amax.shape:
-        raise NotReady(f"it returns {np.size(scales)} scales for {amax.size} steps")
-    ends = library_scales(amax, length, format, margin) * largest
-    return figures.delayed_ranges(amax, ends, scales * largest)
+    Returns:
+        A `DelayedExplorer`.
+    """
+    from lplab.exercises.lab06.delayed_explorer import DelayedExplorer  # drawn in a notebook only
+
+    amax, largest = recorded_amax(layer), get(format).max
+    settings = list(product(LENGTHS, MARGINS))
+    calls = [(amax, length, largest, margin) for length, margin in settings]
+    ends = {}
+    for setting, scales in zip(settings, read_results(function, calls, DELAYED.form, as_array), strict=True):
+        if np.shape(scales) != amax.shape:
+            raise NotReady(f"it returns {np.size(scales)} scales for {amax.size} steps")
+        ends[setting] = scales * largest
+    return DelayedExplorer(ends, layer, format)
 
 
 def delayed_table(
-    lengths: tuple[int, ...], margins: tuple[int, ...], layer: str = "blocks.0.attention.qkv", format: str = "e4m3fn"
+    lengths: tuple[int, ...], margins: tuple[int, ...], layer: str = LAYERS[0], format: str = "e4m3fn"
 ) -> list[tuple[int, int, int, float, float]]:
     """What delayed scaling does in 400 recorded steps, for each history and margin.
 
     Returns:
-        length, margin, how many steps are clipped, how many octaves the largest of them lies beyond the end (0 where
-        none is), and the octaves between the largest magnitude and the end of the range, the mean over all other steps.
+        length, margin, and the three numbers of `clipping`.
 
     >>> [row[:3] for row in delayed_table((1, 64), (0,))]
     [(1, 0, 205), (64, 0, 9)]
     """
-    amax = gradient_maxima().of(layer).astype(np.float64)
-    table = []
-    for length in lengths:
-        for margin in margins:
-            ends = library_scales(amax, length, format, margin) * get(format).max
-            headroom = np.log2(ends / amax)
-            fits = amax <= ends
-            table.append((length, margin, int((~fits).sum()), float(max(0, -headroom.min())), float(headroom[fits].mean())))
-    return table
+    amax = recorded_amax(layer)
+    return [
+        (length, margin, *clipping(amax, library_ends(length, margin, layer, format)))
+        for length, margin in product(lengths, margins)
+    ]

@@ -113,9 +113,14 @@ RETUNE = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        A batch norm in use divides by statistics that it collected in training, of a network that was not rounded yet. Estimate them anew. Write `retune(batches)` for a list of arrays of shape [examples, channels, height, width], the inputs of the batch norm,
-        that returns two arrays, a number for each channel: the mean over all batches of the batch's **mean**, and the mean over all batches of the batch's **unbiased variance** (divided by the number of values less one). Every batch counts the same, whatever its size: this is
-        PyTorch's running statistics with `momentum=None`.
+        A batch norm in use divides by statistics that it collected in training, when the network was not rounded yet. Estimate these statistics anew from what the rounded network sends in.
+
+        Write `retune(batches)` for a list of arrays of shape [examples, channels, height, width], the inputs of the batch norm. It returns two arrays with a number for each channel:
+
+        1. the mean over all batches of the batch's **mean**;
+        2. the mean over all batches of the batch's **unbiased variance**, the one that is divided by the number of values less one.
+
+        Every batch counts the same, whatever its size. This is what PyTorch does with `momentum=None`.
     """,
     reference=retune,
     form=TwoPerChannel(),
@@ -151,14 +156,14 @@ RETUNE = Exercise(
     hints=(
         "Statistics of a batch norm are one number for each channel: over which axes of [examples, channels, height, width] do they run?",
         "x.mean(axis=(0, 2, 3)) and x.var(axis=(0, 2, 3), ddof=1) of each batch; then a plain mean over the batches.",
-        "The skeleton: two lists; for each batch append its mean and its variance; return np.mean(means, axis=0), np.mean(variances, axis=0).",
+        "Keep two lists, and append a mean and a variance for each channel and batch. The last step is an average over the batches, the first axis of these lists. Do not put the batches into one large array.",
     ),
 )
 
 
 @student_figure("Here your {name} will tune a rounded network")
 def draw_retuned(function: Callable[..., Any]) -> Any:
-    """A live figure: a small network in several formats, its batch norms tuned by the library and by the student.
+    """A button, and a live figure: a small network in several formats, tuned by the library and by the student.
 
     Args:
         function: takes a list of batches [n, channels, height, width]; returns means and variances.
@@ -166,6 +171,6 @@ def draw_retuned(function: Callable[..., Any]) -> Any:
     Raises:
         ImportError: PyTorch is missing.
     """
-    from lplab.exercises.lab06.retuned_net import draw  # needs PyTorch
+    from lplab.exercises.lab06.retuned_net import live  # needs PyTorch
 
-    return draw(function, RETUNE.form)
+    return live(function, RETUNE.form)

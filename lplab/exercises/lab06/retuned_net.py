@@ -5,7 +5,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from lplab.claims.framework.trainings import one_thread, train
 from lplab.exercises.model.forms import Form
 from lplab.exercises.student_figures import NotReady, read_results
 from lplab.training import Trainer, compare, dequantize_model, quantize_for_inference, retune_batchnorm, tasks
+from lplab.training.inference import Comparison
 
 STEPS, BATCHES = 150, 4
 RETRAIN_STEPS = 40  # steps of the rounded network, at a tenth of the learning rate
@@ -94,25 +95,51 @@ def float32(statistics: Any) -> np.ndarray:
     return np.asarray(statistics, np.float32)
 
 
-def draw(function: Callable[..., Any], form: Form) -> Any:
-    """A figure of test errors: rounded, re-tuned by the library and by the student's function, and retrained.
+def live(function: Callable[..., Any], form: Form) -> Any:
+    """A button that rounds and tunes a network, format by format, and draws its test errors as they come.
 
     Args:
         function: takes a list of batches [n, channels, height, width]; returns means and variances.
         form: that of its result.
 
+    Returns:
+        A `lplab.widgets.LiveRun`. Its first step trains the network, if that was not done yet.
+
     Raises:
-        NotReady: as `retuned_by`; before anything is trained if the function is not written yet, fails, or returns no
-            arrays.
+        NotReady: before anything is trained if the function is not written yet, fails, or returns no arrays.
     """
-    from lplab import figures  # drawn in a notebook only
+    from lplab import figures, widgets  # shown in a notebook only
 
     read_results(function, [([np.arange(8.0, dtype=np.float32).reshape(1, 2, 2, 2)],)], form, float32)
-    with one_thread():
-        yours = [error_of(retuned_by(function, form, quantize_for_inference(trained(), f))) for f in FORMATS.values()]
-        rows = compare(trained(), FORMATS.values(), inputs(), error_of, retrain=retrain)
-    direct, retuned, retrained = zip(*((r.direct, r.retuned, r.retrained) for r in rows), strict=True)
-    return figures.retuned_errors(list(FORMATS), direct, retuned, rows[0].float32, yours, retrained=retrained)
+    labels = list(FORMATS)
+
+    def steps() -> Iterator[tuple[Comparison, float] | None]:
+        with one_thread():
+            trained()
+            yield None
+            for format in FORMATS.values():
+                (row,) = compare(trained(), [format], inputs(), error_of, retrain=retrain)
+                yield row, _own_error(function, form, format)
+
+    def show(results: tuple[tuple[Comparison, float] | None, ...]) -> Any:
+        rows = [result for result in results if result is not None]
+        missing = [np.nan] * (len(labels) - len(rows))
+        direct, retuned, retrained = (
+            [*(getattr(row, name) for row, _ in rows), *missing] for name in ("direct", "retuned", "retrained")
+        )
+        yours = [*(error for _, error in rows), *missing]
+        float32_error = rows[0][0].float32 if rows else np.nan
+        return figures.retuned_errors(labels, direct, retuned, float32_error, yours, retrained=retrained)
+
+    return widgets.LiveRun(steps, show, total=1 + len(labels), name="Round and re-tune a network")
+
+
+def _own_error(function: Callable[..., Any], form: Form, format: str) -> float:
+    """The test error with the student's statistics; what is wrong with them is shown as "not yet"."""
+    try:
+        return error_of(retuned_by(function, form, quantize_for_inference(trained(), format)))
+    except NotReady as problem:
+        raise NotImplementedError(str(problem)) from problem
 
 
 def retrain(model: nn.Module) -> None:

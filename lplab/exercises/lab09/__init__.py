@@ -11,20 +11,23 @@ from lplab.exercises.model.questions import Question
 
 
 def sum_of_own_choices() -> float:
-    """Percent of the weights in the sum of 64 learners' own choices, 1 of 112 each: mean over a recorded training."""
+    """Percent of the weights in the sum of 64 learners' own choices, 1 of 112 each: mean over a recorded training.
+
+    The learning rate is 1, with which the network is well trained.
+    """
     from lplab.recordings import Setting, many_learners
 
-    return round(100 * float(many_learners(Setting("topk", 64, 112)).union.mean()), 1)
+    return round(100 * float(many_learners(Setting("topk", 64, 112, learning_rate=1.0)).union.mean()), 1)
 
 
 QUESTIONS = (
     Question(
         "09.a",
-        "64 learners, and each sends the 0.9 % of the weights that it finds most urgent. How many percent does the sum hold?",
+        "Each of 64 learners sends 0.9 % of its gradients. How many percent of the weights does the sum of all messages hold?",
         sum_of_own_choices,
         unit="%",
         limits=(0, 100),
-        because="Were the choices independent, it would be 1 − (1 − 1/112)⁶⁴ = 43.7 %; were they equal, 0.9 %. They overlap in part.",
+        because="If all choices were independent, it would be 1 − (1 − 1/112)⁶⁴ = 43.7 %. If all were equal, it would be 0.9 %. The choices overlap in part.",
     ),
 )
 EXERCISES = (LEADERS_CHOICE, NEXT_MEMORY, SIMILARITY)

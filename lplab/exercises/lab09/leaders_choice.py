@@ -87,8 +87,9 @@ LEADERS_CHOICE = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        The rows of the array `p`, shape [learners, elements], are what the learners would like to send (memory plus gradient). In each step **one** of them leads: learner `step` mod the number of learners. From every chunk of `chunk` consecutive elements (the last one may be shorter) it chooses the element where **its own** magnitude is largest, the first one where several are equal.
-        Write `leaders_choice(p, chunk, step)`, an array shaped like `p`: each learner's own values at the leader's places, 0 everywhere else. Then choosing and adding **commute**: the sum of what is sent is the sum of `p`, at these places.
+        The array `p` has a row for each learner, with what this learner would like to send (memory plus gradient). In every step **one** learner leads, the one with the number `step` mod the number of learners. It divides its row into chunks of `chunk` elements, and the last chunk may be shorter. From each chunk it chooses the element where **its own** magnitude is largest, or the first one if several are equal.
+
+        Write `leaders_choice(p, chunk, step)`. It returns an array shaped like `p` with what each learner sends, which is its own values at the leader's places, and 0 everywhere else.
     """,
     reference=leaders_choice,
     form=SameShape(0),
@@ -126,7 +127,7 @@ LEADERS_CHOICE = Exercise(
     hints=(
         "Two learners, (3, 1) and (1, 2), one chunk, step 0. Learner 0 leads; its larger element is the first. So learner 0 sends (3, 0) and learner 1 sends (1, 0), not (0, 2).",
         "`np.argmax` gives the first of equal values, and a place that counts from the start of the slice: add where the chunk begins. Slices may reach beyond the end of an array, so the last chunk needs no case of its own.",
-        "The skeleton: leader = p[step % len(p)]; zeros like p; for start in range(0, p.shape[1], chunk): best = start + np.argmax(np.abs(leader[start : start + chunk])), then copy the column p[:, best].",
+        "Begin with zeros like p. For each chunk, one column of p is copied: `sent[:, best] = p[:, best]` takes the values of all learners at the leader's place at once.",
     ),
 )
 

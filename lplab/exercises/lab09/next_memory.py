@@ -90,9 +90,9 @@ NEXT_MEMORY = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        A learner has the memory `m` and a new gradient `g`; it would like to send $p = m + g$. At the places `sent_at` (an array of indices) it does: $c$ is $p$ there and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`: ScaleCom's memory after the step, **exactly**
+        A learner has the memory `m` and a new gradient `g`. It would like to send $p = m + g$. At the places `sent_at` (an array of indices) it does, so $c$ is $p$ there and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`, which returns ScaleCom's memory after the step, **exactly**
         $$m \leftarrow (1-\beta)\,m + \beta\,(p - c).$$
-        With $\beta=1$ that is the error feedback of lab 08. With a smaller one it is a low-pass filter. All numbers of the check are multiples of powers of two, so every right formula gives the same bits.
+        With $\beta=1$ this is the error feedback of lab 08. All numbers of the check are multiples of powers of two, so every right formula gives the same bits.
     """,
     reference=next_memory,
     form=SameShape(0),
@@ -129,6 +129,6 @@ NEXT_MEMORY = Exercise(
     hints=(
         "m = 1, g = 4, β = ½, and the element is sent: p = 5 = c, so p − c = 0, and ½·1 + ½·0 = ½ stays. Not 0: the old memory has its own term.",
         "Only β·(p − c) knows what was sent. (1 − β)·m is the memory before the gradient, the same for sent and kept elements. Do not change m itself: copy.",
-        "The skeleton: p = m + g; kept = p.copy(); kept[sent_at] = 0; return (1 − β)·m + β·kept.",
+        "Make a copy of p and set it to 0 at the places sent_at: that is p − c. Then one line adds (1 − β) times the old memory and β times this copy.",
     ),
 )

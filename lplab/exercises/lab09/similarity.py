@@ -143,8 +143,12 @@ SIMILARITY = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        The arrays `a` and `b` hold the memories of two learners, a row for each step. Write `similarity(a, b, k)`, an array with a row of two numbers for each step, in the order of the steps: the **cosine distance** $1 - a\cdot b\,/\,(|a||b|)$, and the **Hamming distance** of the choices: of the `k` places with the largest magnitudes of `a`, the share that is not among the `k` places of `b`. Sets of places have no order. No two magnitudes of a step are equal,
-        unless a memory is all zero, as at the start: then both numbers are NaN. The check allows for rounding errors.
+        The arrays `a` and `b` hold the memories of two learners, with a row for each step. Write `similarity(a, b, k)`. It returns an array with a row for each step and two numbers in each row:
+
+        - the **cosine distance** $1 - a\cdot b\,/\,(|a||b|)$,
+        - the **Hamming distance** of the choices. Each learner would choose its `k` places with the largest magnitudes. Of the places of `a`, this is the share that is not among the places of `b`.
+
+        A memory may be all zero, as at the start. Then both numbers are NaN. Otherwise no two magnitudes of a step are equal. The check allows for rounding errors.
     """,
     reference=similarity,
     form=PairsOfSteps(),
@@ -186,7 +190,7 @@ SIMILARITY = Exercise(
     hints=(
         "a = (5, −4, 1, 2), b = (5, 1, 2, −4), k = 2: a's largest magnitudes stand at 0 and 1, b's at 0 and 3. One of a's two places is not b's: ½.",
         "`np.argsort(-np.abs(x))[:k]` gives the places of the k largest magnitudes. Make sets of them: `own - other` is what one has and the other has not. Before dividing, see whether a norm is 0.",
-        "The skeleton: an empty array of shape (len(a), 2); for each step t: size = |x|·|y|; NaN if size is 0, otherwise 1 − x @ y / size and len(own − other) / k.",
+        "Loop over the steps and fill an array of shape (len(a), 2). The product of both norms tells whether a memory is empty. `len(own - other)` counts the places that are missing, and the share is this count over k.",
     ),
 )
 

@@ -55,9 +55,12 @@ CORRECTION = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        A search for a better network trained for 979 million steps. In 2019 it was billed like this: training a *large* Transformer for 300,000 steps takes 84 hours on a machine that draws 1,515.43 W, in an average data centre. But the search trained *small* networks, 10 hours for
-        300,000 steps on a chip that draws 208 W, in an efficient one. Write `correct(steps, claimed, actual)`. Both tuples are (hours for 300,000 steps, watts, PUE, grams of CO₂e per kWh). Return five numbers: the **tonnes** as claimed and as they actually were, and the factors
-        claimed/actual of the **hours**, of the **watts**, and of the **place** (PUE and grid together).
+        The search trained for 979 million steps. In 2019 it was billed with a *large* network, which takes 84 hours for 300,000 steps, on a machine that draws 1,515.43 W, in an average data centre. But it trained *small* networks, which take 10 hours for 300,000 steps, on a chip that draws 208 W, in an efficient one.
+
+        Write `correct(steps, claimed, actual)`. Both tuples are (hours for 300,000 steps, watts, PUE, grams of CO₂e per kWh). Return five numbers:
+
+        1. the **tonnes** as claimed, and as they actually were;
+        2. the factors claimed/actual of the **hours**, of the **watts**, and of the **place** (PUE and grid together).
     """,
     reference=correct,
     form=Numbers(count=5),
@@ -94,6 +97,6 @@ CORRECTION = Exercise(
     hints=(
         "Take the example in which only the hours differ: the claim is 8 kWh, that is 4 kg or 0.004 t. What is the other side?",
         "The same formula for both sides: steps / 300,000 × hours × watts / 1000 × PUE gives kWh; times grams / 10⁶ gives tonnes. A factor is always claimed ÷ actual.",
-        "The skeleton: for each side, tonnes = steps / 300_000 · h · W / 1000 · pue · g / 1e6; place = (pue·g claimed) / (pue·g actual); return both tonnes, h/h, W/W, place.",
+        "Write one small formula that gives the tonnes of a tuple, and call it twice. The place has two parts, PUE and grid: multiply them on each side before you divide. Do your three factors multiply to the ratio of the tonnes?",
     ),
 )

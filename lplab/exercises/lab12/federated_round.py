@@ -55,9 +55,14 @@ FEDERATED_ROUND = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        Write `federated_round(parameters, down_bits, up_bits, share, index_bits, clients, watts)`. A server sends all parameters, `down_bits` each, to every client. A client computes, then sends the share `share` of its update, `up_bits` for each number that it sends; if it does not
-        send all of them (`share` < 1), each also takes `index_bits` to say which one it is. Rows of the array `clients` are (seconds of computing, bytes per second down, bytes per second up). `watts` are (computing, receiving, sending). Each client receives, computes and sends, one after the other. Return
-        **bytes** on all radios together, **joules** of all clients together, and the **seconds** until the last client has answered.
+        Write `federated_round(parameters, down_bits, up_bits, share, index_bits, clients, watts)`.
+
+        - A server sends all parameters to every client, with `down_bits` each.
+        - A client sends back the share `share` of its update, with `up_bits` for each number that it sends. If it does not send all of them (`share` < 1), each number also takes `index_bits` to say which one it is.
+        - Rows of the array `clients` are (seconds of computing, bytes per second down, bytes per second up).
+        - `watts` are (computing, receiving, sending). Each client receives, computes and sends, one after the other.
+
+        Return **bytes** on all radios together, **joules** of all clients together, and the **seconds** until the last client has answered.
     """,
     reference=federated_round,
     form=Numbers(count=3),
@@ -96,6 +101,6 @@ FEDERATED_ROUND = Exercise(
     hints=(
         "Take the example with two clients and write down both rows: seconds down, computing, up. Which of the two answers last?",
         "Bytes first, down and up; then an array of seconds with a row for each client and a column for each phase. Joules: times the watts of each column.",
-        "The skeleton: down = N·bits/8; up = N·share·(up_bits + index)/8; seconds = columns computing, down/rate, up/rate; return clients·(down + up), (seconds·watts).sum(), seconds.sum(axis=1).max().",
+        "The order of columns must be that of watts: computing, receiving, sending. A table of seconds with a row for each client then gives both: all seconds times watts, summed; and the longest sum of a row. index_bits count only where share is below 1.",
     ),
 )

@@ -52,9 +52,12 @@ GEMM_ENERGY = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        Write `gemm_energy(m, n, k, tile, bits, mac_pj, byte_pj)`: the picojoules of an $m\times k$ by $k\times n$ product, **arithmetic** and **memory**. Each of the $m\cdot n$ results is a sum of $k$ products; a multiplication with its addition costs `mac_pj`. A tile of
-        `tile` × `tile` results stays on the chip until it is done, and meanwhile reads its rows of the first matrix and its columns of the second from memory; at the end its results are written. Tiles at the edges may be smaller. So each matrix is read several times. Every
-        number has `bits` bits; a byte to or from memory costs `byte_pj`.
+        Write `gemm_energy(m, n, k, tile, bits, mac_pj, byte_pj)`. It returns the picojoules of an $m\times k$ by $k\times n$ product, **arithmetic** and **memory**.
+
+        - Each of the $m\cdot n$ results is a sum of $k$ products. A multiplication with its addition costs `mac_pj`.
+        - A tile of `tile` × `tile` results stays on the chip until it is done. Meanwhile it reads its rows of the first matrix and its columns of the second from memory. So each matrix is read several times.
+        - Tiles at the edges may be smaller. Each result is written once.
+        - Every number has `bits` bits. A byte to or from memory costs `byte_pj`.
     """,
     reference=gemm_energy,
     form=Numbers(count=2),
@@ -93,7 +96,7 @@ GEMM_ENERGY = Exercise(
     hints=(
         "Draw the 2 by 6 result of the third example: three tiles. Which numbers does the tile in the middle need? All of the first matrix, and two columns of the second.",
         "A column of tiles needs the whole first matrix, a row of tiles the whole second one. ⌈n/tile⌉ is -(-n // tile) in Python.",
-        "The skeleton: columns, rows = ⌈n/tile⌉, ⌈m/tile⌉; numbers = m·k·columns + k·n·rows + m·n; return m·n·k·mac_pj, numbers·bits/8·byte_pj.",
+        "Count numbers first, in three parts: the first matrix times the columns of tiles, the second matrix times the rows of tiles, and the results. Then turn numbers into bytes, and bytes into picojoules.",
     ),
 )
 

@@ -56,8 +56,12 @@ TRAINING_BILL = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        Write `training_bill(parameters, tokens, devices, peak, utilization, watts, pue, grams_per_kwh)` that returns **days, megawatt hours and tonnes of CO₂e**. A dense language model takes 6 operations for each parameter and token: 2 forward, 4 backward. Each device does
-        `peak` operations a second at most and reaches the share `utilization` of it; meanwhile it draws `watts`. For each watt of the machines the building draws `pue` watts from the grid, and each kilowatt hour from the grid emits `grams_per_kwh`. All devices work together.
+        Write `training_bill(parameters, tokens, devices, peak, utilization, watts, pue, grams_per_kwh)`. It returns **days, megawatt hours and tonnes of CO₂e**.
+
+        - A dense language model takes 6 operations for each parameter and token, 2 forward and 4 backward.
+        - All devices work together. Each does `peak` operations a second at most, reaches the share `utilization` of it, and draws `watts`.
+        - For each watt of the machines the building draws `pue` watts from the grid.
+        - Each kilowatt hour from the grid emits `grams_per_kwh`.
     """,
     reference=training_bill,
     form=Numbers(count=3),
@@ -95,6 +99,6 @@ TRAINING_BILL = Exercise(
     hints=(
         "Do the first example on paper: how many operations, how many seconds, how many joules? A kilowatt hour is 3.6 million joules.",
         "Time first: operations / (devices × peak × utilization). Energy from the grid: devices × watts × time × pue. Carbon from that energy.",
-        "The skeleton: seconds = 6·N·D / (devices·peak·utilization); kwh = devices·watts·seconds / 3.6e6 · pue; return seconds / 86400, kwh / 1000, kwh·grams / 1e6.",
+        "Three lines: seconds, kilowatt hours from the grid, and the return. A day has 86,400 seconds, a kilowatt hour 3.6 million joules, a megawatt hour 1,000 kilowatt hours, a tonne a million grams.",
     ),
 )

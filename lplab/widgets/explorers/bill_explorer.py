@@ -10,6 +10,7 @@ from lplab import figures
 from lplab.hardware import footprint
 from lplab.hardware.footprint import Bill, Energy, Job, runs
 from lplab.hardware.units import format_si, grouped, mass, money
+from lplab.number_text import percent
 from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.fields import Buttons, Choice, Slider, State, Steps, control
 
@@ -28,6 +29,10 @@ COMPRESSIONS = (1, 2, 4, 10, 40, 100, 400)
 PUES = (1.0, 2.2)
 PRICES = (0.02, 0.5)
 WAITING = (0.0, 0.8)
+WAITING_SLIDER = Slider(
+    "waiting, plain", *WAITING, step=0.04, readout_format=".0%",
+    tooltip="share of a plain step, 16 bits without compression, that waits for the network",
+)  # fmt: skip
 
 _USA: dict[str, Any] = {"place": "usa", "pue": 1.1}
 _ARRAYS: dict[str, Any] = {"job": "ResNet-50, 64 arrays", "waiting": 0.56, **_USA}
@@ -67,7 +72,7 @@ class BillState(State):
 
     job: str = control("ResNet-50, 64 arrays", Choice("training", list(JOBS)))
     precision: str = control("4 bits", Buttons("numbers", list(PRECISIONS)))
-    waiting: float = control(0.56, Slider("waiting", *WAITING, step=0.04, readout_format=".0%"))
+    waiting: float = control(0.56, WAITING_SLIDER)
     compression: int = control(1, Steps("fewer bytes", {f"{c} ×": c for c in COMPRESSIONS}))
     place: str = control("usa", Choice("place", lambda _: _places(), checked=False))
     pue: float = control(1.1, Slider("PUE", *PUES, step=0.02, readout_format=".2f"))
@@ -162,11 +167,24 @@ def _limits(job: str) -> tuple[float, float]:
     return 0.8 * low * min(grams), 1.2 * largest.total("fp16_mixed").kwh * PUES[1] * max(grams)
 
 
+def waiting_share(state: BillState) -> float:
+    """The share of a step at the chosen precision and compression that waits for the network.
+
+    >>> round(waiting_share(BillState(precision="16 bits", compression=100)), 3)
+    0.013
+    """
+    busy, whole = (job.step(PRECISIONS[state.precision]).seconds for job in
+                   (replace(state.training, waiting=0.0), state.training))  # fmt: skip
+    return 1 - float(busy / whole)
+
+
 def summary(state: BillState) -> str:
     """The bill in one line.
 
-    >>> summary(BillState(job="GPT-3, 10,000 V100", precision="16 bits", waiting=0, place="gpt3_site"))
-    'The whole training: 15.5 days, 1.26 GWh from the grid, 541 t of CO₂e, $126 thousand for electricity.'
+    >>> summary(BillState(job="GPT-3, 10,000 V100", precision="16 bits", waiting=0, place="gpt3_site"))[:72]
+    'The whole training: 15.5 days, 1.26 GWh from the grid, 541 t of CO₂e, $1'
+    >>> summary(BillState(precision="16 bits", compression=100)).rpartition(". ")[2]
+    'Its devices wait for 1.3 % of each step.'
     """
     bill, hours = state.bill, state.training.hours(PRECISIONS[state.precision])
     unit, each = ("days", 24.0) if hours >= 48 else ("hours", 1.0) if hours >= 2 else ("minutes", 1 / 60)
@@ -174,7 +192,7 @@ def summary(state: BillState) -> str:
     energy = format_si(bill.kwh * 1000, "Wh")
     return (
         f"The whole training: {time}, {energy} from the grid, {mass(bill.kilograms)} of CO₂e, "
-        f"{money(bill.electricity)} for electricity."
+        f"{money(bill.electricity)} for electricity. Its devices wait for {percent(waiting_share(state))} of each step."
     )
 
 

@@ -42,7 +42,7 @@ class LearnersState(State):
 
     learners: int = control(64, Steps("learners", LEARNERS))
     chunk: int = control(112, Steps("one sent of", CHUNKS))
-    beta: float = control(1.0, Steps("beta", {f"{beta:g}": beta for beta in BETAS}))
+    beta: float = control(1.0, Steps("beta", {f"{beta:g}": beta for beta in sorted(BETAS)}))
     learning_rate: str = control("standard", Buttons("learning rate", list(RATE_NAMES)))
 
     def setting(self, compressor: str, learners: int | None = None, beta: float | None = None) -> Setting:

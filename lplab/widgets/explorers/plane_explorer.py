@@ -25,7 +25,13 @@ FORMATS: dict[str, str] = {  # the names of the presets, and the formats behind 
     "fp16": "fp16",
 }
 SHORT = {"hfp8_forward": "1-4-3", "hfp8_backward": "1-5-2", "e4m3fn": "E4M3", "e5m2": "E5M2", "fp16": "fp16"}
-OTHERS = ("hfp8_forward", "hfp8_backward", "e4m3fn", "fp16")  # in grey; E5M2 covers what 1-5-2 covers
+PARTNERS = {  # the one format that is drawn beside each, in grey
+    "hfp8_forward": "hfp8_backward",
+    "hfp8_backward": "hfp8_forward",
+    "e4m3fn": "hfp8_forward",
+    "e5m2": "e4m3fn",
+    "fp16": "e5m2",
+}
 NETWORKS = {"Transformer": ("transformer", 1000), "residual net": ("resnet", 200)}
 GROUPS = {"weight": "weights", "activation": "activations", "gradient": "gradients"}
 NONE, LOSS, TENSOR = "none", "one loss scale", "one per tensor"
@@ -164,8 +170,9 @@ def rows(state: PlaneState) -> list[TensorRow]:
 def figure(state: PlaneState) -> Any:
     """The figure of a state."""
     chosen, each = list(tensors(state.network)).index(state.tensor), rows(state)
-    names = () if each[chosen].shift else [name for name in OTHERS if SHORT[name] != state.name]
-    others = [replace(F.get(name), name=SHORT[name]) for name in names]
+    own = FORMATS[state.format]
+    beside = own if state.bias != F.get(own).bias else PARTNERS[own]  # a moved window stands beside where it was
+    others = [] if each[chosen].shift else [replace(F.get(beside), name=SHORT[beside])]
     return figures.range_precision(each, state.number_format, others, chosen=chosen, name=state.name)
 
 
@@ -187,14 +194,20 @@ def summary(state: PlaneState) -> str:
 
 
 def table(state: PlaneState) -> list[tuple[str, str, str, str]]:
-    """Rows of text for the chosen tensor: every format with its own bias, under the same rule for scales.
+    """Rows of text for the chosen tensor: every format, under the same rule for scales.
+
+    The chosen format has the chosen bias, the others have their own.
 
     >>> table(PlaneState())[1]
     ('HFP8 backward (1-5-2)', '24.2 %', '0 %', '25.8 dB')
+    >>> table(PlaneState(bias=20))[0]
+    ('HFP8 forward (1-4-3), bias 20', '0.6 %', '0 %', '32.5 dB')
     """
     texts = []
     for label, name in FORMATS.items():
         fmt = F.get(name)
+        if label == state.format and state.bias != fmt.bias:
+            fmt, label = state.number_format, f"{label}, bias {state.bias}"
         n = _row(state.network, state.tensor, fmt, shift_of(state, state.tensor, fmt)).numbers
         texts.append((label, percent(n.flushed), percent(n.saturated), decibels(n.sqnr_db)))
     return texts
@@ -212,7 +225,7 @@ class PlaneExplorer(Explorer):
 
     >>> explorer = PlaneExplorer()
     >>> explorer.figure.layout.meta["title"]
-    '1-4-3: weights 32 dB, activations 32 dB, gradients 14 dB, 73 % lost'
+    '1-4-3 loses: weights 0 %, activations 0 %, gradients 73 %'
     """
 
     state_class = PlaneState

@@ -83,7 +83,7 @@ class RangeState(State):
     layer: str = control(SCORES, Choice("layer", lambda state: _layers(state), checked=False))
     step: int = control(1000, Steps("step", lambda state: _steps(state), checked=False))
     format: str = control("fp16", Choice("format", list(FORMATS)))
-    scale: int = control(0, Steps("loss scale", lambda _: _scales(), checked=False))
+    scale: int = control(0, Steps("loss scale", lambda _: _scales(), checked=False, css="lp-long-slider"))
     rows: str = control(LAYERS, Buttons("map of", MAPS))
 
     def __post_init__(self) -> None:
@@ -217,6 +217,26 @@ def largest_safe_scale(state: RangeState) -> int | None:
     return math.floor(math.log2(state.window.magnitude) - math.log2(largest)) if largest > 0 else None
 
 
+def first_to_overflow(state: RangeState) -> str:
+    """The layer of this role that overflows first as the loss scale grows: the one with the largest magnitude.
+
+    >>> first_to_overflow(RangeState())
+    'position_embedding'
+    """
+    layers = state.recording.layers(state.role)
+    return max(layers, key=lambda layer: _magnitudes(state.recording, layer, state.role, state.step).largest)
+
+
+def _overflow_text(state: RangeState) -> str:
+    """Which scale all layers bear in this step; above it, which layer overflows first. "" where all are zero."""
+    limit = largest_safe_scale(state)
+    if limit is None:
+        return ""
+    if state.scale <= limit:
+        return f" No layer overflows here up to a loss scale of {number_of(limit)}."
+    return f" Above {number_of(limit)} layers overflow, {label_of(first_to_overflow(state))} first."
+
+
 def summary(state: RangeState) -> str:
     """What the format does to the chosen tensor, in one line, and how large the loss scale may be.
 
@@ -226,11 +246,9 @@ def summary(state: RangeState) -> str:
     outcomes = range_outcomes(state.magnitudes, state.window, state.scale)
     layer = state.layer if state.layer == ALL else label_of(state.layer)
     ends = [number(end, digits=4, plain=True) for end in (state.window.normal, F.get(FORMATS[state.format]).max)]
-    limit = largest_safe_scale(state)
-    bound = "" if limit is None else f" No layer overflows here up to a loss scale of {number_of(limit)}."
     text = raised(
         f"{layer}, {role_of(state.role)}, step {state.step:,}, in {state.format} (normal from {ends[0]} to {ends[1]}), "
-        f"{scale_text(state.scale)}: {describe(outcomes)}.{bound}"
+        f"{scale_text(state.scale)}: {describe(outcomes)}.{_overflow_text(state)}"
     )
     return text[:1].upper() + text[1:]
 

@@ -86,7 +86,7 @@ def figure(state: SumState) -> Any:
 
 @lru_cache(maxsize=256)
 def largest_addend(state: SumState) -> float:
-    """The largest magnitude that the total ever adds: a number, or with chunks the sum of one, as its register has it."""
+    """The largest magnitude that the total ever adds: a number, or with chunks the sum of one in its register."""
     x = _data(state.mean, state.spread)[0]
     if state.chunk in (1, COUNT):
         return float(np.abs(x).max())

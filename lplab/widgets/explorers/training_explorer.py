@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from lplab import claims, figures
 from lplab.claims.papers.gupta_2015 import FLOATING, GUPTA_2015, RULES, SETTINGS, run_of
 from lplab.figures.training_error import error_text
+from lplab.formats import FixedFormat
 from lplab.number_text import percent
 from lplab.training import LABELS, FixedPointConfig
 from lplab.widgets.controls import line, show_errors
@@ -113,22 +114,28 @@ def summary(results: claims.Results, state: TrainingState) -> str:
     assert fmt is not None  # a point of a setting is fixed point
     each = {name: results.values(name, **state.point) for name in ("test_error", *_SHARES)}
     errors, shares = each["test_error"], [f"{percent(float(np.median(each[n])))} {text}" for n, text in _SHARES.items()]
+    outputs = state.run.output_format
+    own = "" if outputs is None or outputs == fmt else f"; outputs {_name(outputs)}, from {_ends(outputs)}"
     return (
-        f"⟨{fmt.integer_bits}, {fmt.fraction_bits}⟩, step 1/{2**fmt.fraction_bits:,}, from {_end(fmt.lowest)} to "
-        f"{_end(fmt.max)}; {LABELS[state.rule]}: {error_text(float(np.median(errors)))} wrong "
+        f"{_name(fmt)}, step 1/{2**fmt.fraction_bits:,}, from {_ends(fmt)}{own}; "
+        f"{LABELS[state.rule]}: {error_text(float(np.median(errors)))} wrong "
         f"({errors.min():.1f} to {errors.max():.1f} over {len(errors)} seeds); {'; '.join(shares)}."
     )
 
 
 _SHARES = {
-    "updates_lost": "of the updates lost",
-    "updates_made": "of the weights move in a step",
+    "updates_lost": "of the updates that are not zero are lost",
+    "updates_made": "of all weights move in a step",
     "outputs_saturated": "of the outputs saturated",
 }
 
 
-def _end(value: float) -> str:
-    return f"{value:,.6g}".replace("-", "\N{MINUS SIGN}")
+def _name(fmt: FixedFormat) -> str:
+    return f"⟨{fmt.integer_bits}, {fmt.fraction_bits}⟩"
+
+
+def _ends(fmt: FixedFormat) -> str:
+    return f"{fmt.lowest:,.6g} to {fmt.max:,.6g}".replace("-", "\N{MINUS SIGN}")
 
 
 def _numbers(results: claims.Results, setting: str, rule: str, number: str) -> Sequence[np.ndarray]:

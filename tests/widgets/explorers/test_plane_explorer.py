@@ -20,9 +20,11 @@ def explorer():
 
 def test_the_first_figure_makes_the_point():
     shown = PlaneExplorer()
-    assert shown.figure.layout.meta["title"] == "1-4-3: weights 32 dB, activations 32 dB, gradients 14 dB, 73 % lost"
+    assert shown.figure.layout.meta["title"] == "1-4-3 loses: weights 0 %, activations 0 %, gradients 73 %"
     assert "72.9 % become zero" in shown.summary.value and "24.2 %" in shown.table.value
     assert shown.error_line.value == ""
+    heads = next(trace for trace in shown.figure.data if trace.name == "names of the groups").text
+    assert [text.partition("median row ")[2] for text in heads] == ["32 dB", "32 dB", "14 dB, 73 % lost"]
 
 
 @pytest.mark.parametrize("name", ["format", "bias", "scaling", "network", "tensor"])
@@ -71,6 +73,9 @@ def test_another_format_brings_its_bias_and_another_network_its_tensors(explorer
     explorer.reset()
     explorer.set(bias=24)
     assert "1-4-3 (bias 24)" in explorer.figure.layout.meta["title"]
+    assert "(1-4-3), bias 24" in explorer.table.value, "the table follows the bias"
+    beside = next(trace for trace in explorer.figure.data if trace.name == "names of the formats")
+    assert list(beside.text) == ["1-4-3"], "the moved window stands beside where it was"
     explorer.set(format="OCP E4M3")
     assert explorer.position.bias == 7 == explorer.controls["bias"].value
     explorer.controls["network"].value = "residual net"

@@ -69,6 +69,15 @@ def test_the_largest_scale_is_the_largest():
     assert range_outcomes(everything, state.window, limit + 1).overflowed > 0
 
 
+def test_above_the_largest_scale_the_first_layer_to_overflow_is_named():
+    explorer = RangeExplorer(scale=rs.largest_safe_scale(rs.RangeState()))
+    assert "No layer overflows here up to a loss scale of 2²¹" in explorer.summary.value
+    explorer.set(scale=32)
+    assert "No layer overflows" not in explorer.summary.value
+    assert "Above 2²¹ layers overflow, position embedding first." in explorer.summary.value
+    assert title(explorer, "map").startswith("fp16, loss scale 2³²: position embedding overflows")
+
+
 def test_presets_set_format_and_scale_and_follow_the_controls():
     explorer = RangeExplorer()
     for name, preset in rs.PRESETS.items():

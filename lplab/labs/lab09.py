@@ -1,0 +1,274 @@
+"""Lab 09, ScaleCom: its tables, its guided questions, and its live runs of many learners."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lplab import figures, widgets
+from lplab.compression.compression_ratio import build_up
+from lplab.figures.many_learners import bytes_word
+from lplab.labs.guided import GuidedQuestion
+from lplab.number_text import percent
+from lplab.recordings import LearnerRun, Setting, many_learners
+from lplab.widgets.explorers.learners_explorer import LearnersState
+
+if TYPE_CHECKING:
+    from lplab.parallel.launch import DistributedRun
+    from lplab.parallel.simulated import SimulatedRun
+    from lplab.widgets.live.live_learners import LiveLearners
+
+CHUNK = 112  # one of so many elements is sent
+RATE, SMALL_RATE = 1.0, 0.1  # with the first one the network of the recordings is well trained after 120 steps
+STEPS = 120  # of the live run: after 60, the compressed trainings have not caught up yet
+
+
+def recorded_run(
+    compressor: str, learners: int = 64, chunk: int = CHUNK, beta: float = 1.0, learning_rate: float = RATE
+) -> LearnerRun:
+    """A recorded training; without compression ("dense") there is no chunk.
+
+    >>> round(recorded_run("dense").test_error, 3)
+    0.035
+    """
+    return many_learners(Setting(compressor, learners, 1 if compressor == "dense" else chunk, beta, learning_rate))
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def two_learners() -> figures.Table:
+    """Two learners with four elements each: their own choices added, and the choice of the first one added.
+
+    >>> [row[1:] for row in two_learners().rows()[2:]]
+    [['4', '0', '3', '0'], ['5', '0', '0', '0']]
+    """
+    p = np.array([[4, 1, -1, 0], [1, 1, 3, 0]])
+    places = np.abs(p).argmax(axis=1)
+    own = np.zeros_like(p)
+    own[range(2), places] = p[range(2), places]
+    first = np.where(np.arange(4) == places[0], p, 0)
+    rows = {
+        "A would like to send": p[0],
+        "B would like to send": p[1],
+        "own choices, added": own.sum(axis=0),
+        "A chooses for both, added": first.sum(axis=0),
+    }
+    return figures.Table(
+        {"": list(rows)} | {f"element {i + 1}": [int(row[i]) for row in rows.values()] for i in range(4)},
+        caption="Two learners, and each sends one of four elements",
+    )
+
+
+def sums_and_bytes() -> figures.Table:
+    """What the sum of all messages holds, and what a learner sends, for 1 to 64 learners.
+
+    >>> [round(share, 3) for share in sums_and_bytes().columns["own choices"]]
+    [0.009, 0.032, 0.1, 0.221]
+    """
+    counts = (1, 4, 16, 64)
+    own, one = ([recorded_run(kind, n) for n in counts] for kind in ("topk", "scalecom"))
+    shares: dict[str, list[float]] = {
+        "own choices": [float(run.union.mean()) for run in own],
+        "if independent": [build_up(float(run.density.mean()), n) for run, n in zip(own, counts, strict=True)],
+        "ScaleCom": [float(run.union.mean()) for run in one],
+    }
+    dense = [recorded_run("dense", n).sent_bytes for n in counts]
+    sent = {
+        "own sends": [run.sent_bytes for run in own],
+        "ScaleCom sends": [run.sent_bytes for run in one],
+        "no compression": dense,
+    }
+    return figures.Table(
+        {"learners": list(counts)} | shares | sent,
+        caption="The share of the weights that the sum of all messages holds, and what a learner sends in a step "
+        "(mean of the recorded steps, one element of 112 sent)",
+        formats=dict.fromkeys(shares, ".1%") | dict.fromkeys(sent, bytes_word),
+    )
+
+
+def choices() -> figures.Table:
+    """How good own choices and the leader's choice are, with 64 learners.
+
+    >>> [round(error, 3) for error in choices().columns["test error"]]
+    [0.023, 0.02, 0.035]
+    """
+    own, one, dense = (recorded_run(kind) for kind in ("topk", "scalecom", "dense"))
+    return figures.Table(
+        {
+            "64 learners": ["own choices", "the leader's choice", "no compression"],
+            "missed": [percent(float(run.missed.mean())) for run in (own, one)] + [""],
+            "a learner sends": [run.sent_bytes for run in (own, one, dense)],
+            "test error": [run.test_error for run in (own, one, dense)],
+        },
+        caption="Missed is the share of the sent elements that are not among the largest ones of the sum",
+        formats={"a learner sends": bytes_word, "test error": ".1%"},
+    )
+
+
+def filters() -> figures.Table:
+    """What the filter does to the memories of 64 learners, and to the test error, at both learning rates.
+
+    >>> [round(error, 3) for error in filters().columns["test error"]]
+    [0.02, 0.033, 0.071, 0.209, 0.338, 0.557]
+    """
+    rows = [(rate, beta) for rate in (RATE, SMALL_RATE) for beta in (1.0, 0.3, 0.1)]
+    runs = [recorded_run("scalecom", beta=beta, learning_rate=rate) for rate, beta in rows]
+    distances = {
+        f"distance at step {step}": [float(run.cosine[list(run.steps).index(step)]) for run in runs]
+        for step in (60, 120)
+    }
+    return figures.Table(
+        {"learning rate": [f"{rate:g}" for rate, _ in rows], "beta": [beta for _, beta in rows]}
+        | distances
+        | {"test error": [run.test_error for run in runs]},
+        caption="ScaleCom with 64 learners: cosine distance of the memories, and test error after 120 steps",
+        formats=dict.fromkeys(distances, ".2f") | {"test error": ".1%"},
+    )
+
+
+# -- live --------------------------------------------------------------------------------------------------------------
+
+
+def three_ways(learning_rate: float = 0.5, momentum: float = 0.0) -> LiveLearners:
+    """A button that trains 32 learners in this process: without compression, with own choices, with ScaleCom."""
+    from lplab.parallel import RunSettings, SimulatedRun
+
+    ways = {"dense": "dense", "own top-k": f"topk:density={1 / CHUNK}", "ScaleCom": f"scalecom:chunk={CHUNK}"}
+    runs = {
+        name: SimulatedRun(
+            RunSettings("mlp", text, learners=32, steps=STEPS, batch=8, lr=learning_rate, momentum=momentum),
+            engine="stacked",
+        )
+        for name, text in ways.items()
+    }
+    return widgets.live_learners(runs, name="Train 32 learners three ways", loss_range=(0, 3))
+
+
+def processes_and_simulator(processes: int = 4) -> LiveLearners:
+    """A button that trains with real processes, and with the simulator beside them."""
+    from lplab.parallel import RunSettings, SimulatedRun
+    from lplab.parallel.launch import DistributedRun
+
+    settings = RunSettings("mlp", f"scalecom:chunk={CHUNK}", learners=processes, steps=60, lr=0.5, momentum=0)
+    runs: dict[str, DistributedRun | SimulatedRun] = {
+        f"{processes} processes": DistributedRun(settings),
+        "simulator": SimulatedRun(settings),
+    }
+    return widgets.live_learners(runs, name=f"Train with {processes} processes", loss_range=(0, 3))
+
+
+# -- guided questions --------------------------------------------------------------------------------------------------
+
+
+def explorer() -> widgets.LearnersExplorer:
+    """The explorer as the lab opens it: 8 learners, at the learning rate that trains the network well."""
+    return widgets.LearnersExplorer(learners=8, learning_rate="ten times")
+
+
+def _share(run: LearnerRun) -> float:
+    return float(run.union.mean())
+
+
+def _independent(state: LearnersState) -> float:
+    return build_up(float(state.run("topk").density.mean()), state.learners)
+
+
+def _errors(state: LearnersState) -> dict[str, float]:
+    return {name: state.run(kind).test_error for name, kind in WAYS.items()}
+
+
+def _errors_text(state: LearnersState) -> str:
+    return ", ".join(f"{name} {percent(error)}" for name, error in _errors(state).items())
+
+
+def _distance(state: LearnersState, **changes: Any) -> float:
+    """The cosine distance of the memories at the last recorded step of ScaleCom."""
+    return float(state.changed(**changes).run("scalecom").cosine[-1])
+
+
+WAYS = {"ScaleCom": "scalecom", "own choices": "topk", "no compression": "dense"}
+QUESTIONS = (
+    GuidedQuestion(
+        "Move *learners* to 64. Which share of the weights does the sum of own choices hold, and which share does the "
+        "sum of the leader's choice hold? Read the title.",
+        {"learners": 64},
+        lambda state: (
+            f"The sum of own choices holds {percent(_share(state.run('topk')))} of the weights. With a leader it holds "
+            f"{percent(_share(state.run('scalecom')))}, exactly what one learner sends."
+        ),
+        lambda state: (
+            _share(state.run("topk")) > 20 * _share(state.run("scalecom"))
+            and np.allclose(state.run("scalecom").union, state.run("scalecom").density)
+        ),
+    ),
+    GuidedQuestion(
+        "The dashed curve shows independent choices. Is the curve of own choices above it or below it at 64 learners? "
+        "What does that say about the learners?",
+        {"learners": 64},
+        lambda state: (
+            f"It is below. Independent choices would fill {percent(_independent(state))} of the weights, and own "
+            f"choices fill {percent(_share(state.run('topk')))}. So the learners agree about a part of what is large."
+        ),
+        lambda state: _share(state.run("topk")) < 0.6 * _independent(state),
+    ),
+    GuidedQuestion(
+        "Stay at 64 learners and move *one sent of* to 25. A learner now sends one element of 25. How many bytes does "
+        "it send in a step with own choices, and how many without compression?",
+        {"learners": 64, "chunk": 25},
+        lambda state: (
+            f"{bytes_word(state.run('topk').sent_bytes)} with own choices, and "
+            f"{bytes_word(state.run('dense').sent_bytes)} without compression. The compressor sends "
+            f"{state.run('topk').sent_bytes / state.run('dense').sent_bytes:.1f} times as much as no compressor at all."
+        ),
+        lambda state: state.run("topk").sent_bytes > 2 * state.run("dense").sent_bytes,
+    ),
+    GuidedQuestion(
+        "Back at one of 112, read the test errors in the line of text. Does compression hurt this network?",
+        {"learners": 64},
+        lambda state: (
+            f"No. The test errors are {_errors_text(state)}. From seed to seed they differ by a few percent, so the "
+            "three are equally good."
+        ),
+        lambda state: max(_errors(state).values()) - min(_errors(state).values()) < 0.03,
+    ),
+    GuidedQuestion(
+        "So far the *learning rate* was *ten times* 0.1, which is 1. Choose *standard*, which is 0.1. What happens to "
+        "the test errors?",
+        {"learners": 64, "learning_rate": "standard"},
+        lambda state: (
+            f"They are much larger: {_errors_text(state)}. With this small rate the network has not finished learning "
+            "after 120 steps."
+        ),
+        lambda state: (
+            min(_errors(state).values()) > 3 * max(_errors(state.changed(learning_rate="ten times")).values())
+        ),
+    ),
+    GuidedQuestion(
+        "The lower figure shows how far apart the memories of the learners are. Compare both learning rates. At which "
+        "one are the memories more alike at the end?",
+        {"learners": 64, "learning_rate": "standard"},
+        lambda state: (
+            f"At the small one. The distance falls to {_distance(state):.2f} there, and it is "
+            f"{_distance(state, learning_rate='ten times'):.2f} at the larger one, where the weights move far between "
+            "two steps."
+        ),
+        lambda state: _distance(state) < 0.5 * _distance(state, learning_rate="ten times"),
+    ),
+    GuidedQuestion(
+        "Choose *ten times* again, and move *beta* down to 0.1. This is the filter of ScaleCom. What does it do to the "
+        "memories, and to the test error?",
+        {"learners": 64, "beta": 0.1},
+        lambda state: (
+            f"The memories are more alike, at a distance of {_distance(state):.2f} instead of "
+            f"{_distance(state, beta=1.0):.2f}. But the test error of ScaleCom rises from "
+            f"{percent(_errors(state.changed(beta=1.0))['ScaleCom'])} to {percent(_errors(state)['ScaleCom'])}."
+        ),
+        lambda state: (
+            _distance(state) < _distance(state, beta=1.0)
+            and _errors(state)["ScaleCom"] > 2 * _errors(state.changed(beta=1.0))["ScaleCom"]
+        ),
+    ),
+)
+GUIDED = ((explorer, QUESTIONS),)
