@@ -12,6 +12,7 @@ from lplab.hardware.layer_times import LayerTimes
 from lplab.hardware.local_machine import measured_products
 from lplab.hardware.precisions import get as precision_named
 from lplab.hardware.units import format_si
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.widgets.explorers.roofline_explorer import LAYER_ROWS, PRESETS, RECIPE_ROWS, SUSTAINED, RooflineState
 
@@ -125,11 +126,10 @@ def facts() -> figures.Table:
     """The numbers that the text of the lab gives and that stand in no table.
 
     >>> facts().rows()[0]
-    ['rows of 784 sums over 128 rows of cells', '6.125']
+    ['element-wise share of the 16-bit step (%)', '44.72']
     """
     plain, rapid = step_times("bf16"), RooflineState()
     rows: dict[str, float] = {
-        "rows of 784 sums over 128 rows of cells": 784 / 128,
         "element-wise share of the 16-bit step (%)": 100 * _element_wise(plain),
         "density of the 4-bit unit of 2020": multiplier.density_2020(),
         "RaPiD with ResNet-50, tera-operations a second": float(rapid.times.sustained_ops_per_second) / 1e12,
@@ -355,3 +355,15 @@ def guided_machine() -> GuidedExplorer:
 
 
 GUIDED = ((explorer, QUESTIONS), (machine_explorer, MACHINE_QUESTIONS))
+
+
+def checked_numbers() -> Folded:
+    """What the tests of the course compare: the tables behind the veil, and the numbers of the text."""
+    return Folded(speed_by_recipe(), speedup_by_factor(), facts(), line="The numbers of this lab")
+
+
+def checked_answers() -> Folded:
+    """What the tests of the course compare: the answers to the questions above the explorer."""
+    shown = explorer()
+    answers = [question.answer(shown.state_at(**question.position)) for question in QUESTIONS]
+    return Folded("\n".join(answers), line="The answers to the questions above the explorer")
