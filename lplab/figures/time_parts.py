@@ -18,7 +18,7 @@ _STRIPES = {"fgcolor": style.PAPER, "fgopacity": 0.4, "fillmode": "overlay", "si
 _STYLES: dict[str, tuple[str, str, str, dict[str, Any]]] = {  # word, colour, sign in the legend, pattern of the bar
     "compute": ("multiplying", style.BLUE, "■", {}),
     "memory": ("waiting for memory", style.VERMILION, "▨", {"shape": "/", **_STRIPES}),
-    "between": ("between", style.GREEN, "▦", {"shape": ".", **_STRIPES}),
+    "between": ("norms, activations", style.GREEN, "▦", {"shape": ".", **_STRIPES}),
     "conversion": ("rounding", style.PINK, "▥", {"shape": "|", **_STRIPES}),
     "update": ("update", style.GREY, "▒", {"shape": "x", **_STRIPES}),
 }

@@ -13,6 +13,7 @@ from lplab.claims.framework.claim import Results
 from lplab.claims.papers.wang_2018 import CHUNKS, COUNT, FORMAT, numbers
 from lplab.exercises.lab05.best_chunk import best_chunk
 from lplab.figures.running_sum import grouped
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import percent
 from lplab.widgets.explorers.sum_explorer import PRESETS, SumState, largest_addend, register_and_true_sums
@@ -349,3 +350,10 @@ def guided_explorer() -> GuidedExplorer:
 
 
 GUIDED = ((explorer, QUESTIONS),)
+
+
+def checked_numbers() -> Folded:
+    """What the tests of the course compare: the tables behind the veil, the answers, and the numbers of the text."""
+    shown = explorer()
+    answers = "\n".join(question.answer(shown.state_at(**question.position)) for question in QUESTIONS)
+    return Folded(sums_by_chunk(), wider_registers(), ways_to_sum(), facts(), answers, line="The numbers of this lab")

@@ -35,8 +35,7 @@ def source(cell: dict[str, Any]) -> str:
 
 def is_checked(cell: dict[str, Any]) -> bool:
     """Whether nbval compares this cell's output."""
-    tags = cell["metadata"].get("tags", [])
-    return cell["cell_type"] == "code" and (TAG in tags or "# NBVAL_CHECK_OUTPUT" in source(cell).splitlines())
+    return cell["cell_type"] == "code" and TAG in cell["metadata"].get("tags", [])
 
 
 def exercise_part(cell: dict[str, Any]) -> tuple[str, str] | None:
@@ -123,6 +122,8 @@ def cell_problems(cell: dict[str, Any]) -> Iterator[str]:
     lines = source(cell).splitlines()
     if len(lines) > CELL_LINES:
         yield f"{len(lines)} lines, more than {CELL_LINES}: move code into the library"
+    if any(line.startswith("# NBVAL_CHECK") for line in lines):
+        yield f"a mark for nbval in front of the reader: use the tag {TAG}"
     if any(line.startswith("# NBVAL_SKIP") for line in lines):
         yield "NBVAL_SKIP: a cell that no test runs"
     if not is_checked(cell):

@@ -74,6 +74,7 @@ def rule_breakers():
     yield "unchecked output", cell(1, outputs=path), "nothing compares"
     yield "error", cell(2, outputs=error), "is an error"
     yield "path", cell(2, outputs=path), "has a path"
+    yield "a mark", cell(1, source="# NBVAL_CHECK_OUTPUT\n1"), "a mark for nbval in front of the reader"
     yield "skipped", cell(1, source="# NBVAL_SKIP\n1 / 0"), "no test runs"
     yield "long cell", cell(1, source=long), "16 lines, more than 15"
     yield "much code", lambda book: book["cells"].extend(code(long[:-6]) for _ in range(8)), "more than 120"

@@ -1,17 +1,14 @@
 """Every lab is written for newcomers, as far as that can be counted; and the counting counts."""
 
 import json
+import re
 
 import pytest
 
 from tests.labs import prose
 from tests.labs.notebooks import exercise_part
 
-LABS = [
-    path
-    for path in sorted((prose.PROJECT / "labs").glob("*.ipynb"))
-    if prose.GOING_DEEPER.search("\n".join(map(prose.source, prose.cells_of(path))))  # the others are not yet rewritten
-]
+LABS = sorted((prose.PROJECT / "labs").glob("*.ipynb"))
 
 
 def test_the_table_of_all_labs_is_printed(capsys):
@@ -110,3 +107,15 @@ def test_wrong_minutes_are_named(lab, line, message):
 def test_a_text_that_takes_longer_than_promised_is_named(lab):
     path = lab("# Title\n\n*About 2 minutes: text 2.*", "word " * 900)
     assert list(prose.wrong_minutes(path)) == ["the text takes 6 minutes, not 2"]
+
+
+def test_the_map_of_the_course_has_the_minutes_of_every_lab():
+    text = (prose.PROJECT / "labs" / "README.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| \d\d \| \[.*?\]\((\S+)\) \| .*?\? \| (.*?) \|$", text, re.M))
+    promised = {path.name: prose.minutes_of(prose.source(prose.cells_of(path)[0])) for path in LABS}
+    made = {
+        name: ", ".join(f"{part} {count}" for part, count in parts.items()) for name, (_, parts) in promised.items()
+    }
+    assert rows == {name: f"{minutes} | {made[name]}" for name, (minutes, _) in promised.items()}
+    hours = round(sum(minutes for minutes, _ in promised.values()) / 60)
+    assert f"All labs together take about {hours} hours" in text

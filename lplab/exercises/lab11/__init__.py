@@ -24,10 +24,10 @@ def four_bits_on_an_array() -> float:
 QUESTIONS = (
     Question(
         "11.a",
-        "How many times as fast is the whole step in 4 bits as in 16?",
+        "How many times faster is the whole step in 4 bits than in 16 bits?",
         four_bits_on_an_array,
         unit="times",
-        because="Nearly half of the 16-bit step is no product: norms, activations and additions read and write 16 bits as before, many products wait for memory, and rounding to 4 bits comes on top.",
+        because="Nearly half of the 16-bit step is element-wise work: norms, activations and additions, which read and write 16 bits as before. Rounding to 4 bits comes on top. And not all products get four times as fast, as some layers stay in 16 bits and faster products fill the array less.",
     ),
 )
 EXERCISES = (CYCLES, SPEEDUP, SUSTAINED)

@@ -67,9 +67,9 @@ CYCLES = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        An array of `rows` × `columns` cells multiplies an (m, k) by a (k, n) matrix. Every cell keeps **one sum** of the result; a row of the first matrix enters at each row of cells from the left, a column of the second at each column from above, one number in each cycle, and every cell passes
-        on what it got. So that the right numbers meet, row $r$ and column $c$ start $r$ and $c$ cycles late: the farthest cell gets its first pair when the nearest has got `rows + columns − 2` pairs, and has still `k` to go. Results larger than the array are cut into **folds** of at most `rows` × `columns` sums, one after the other
-        without overlap; a fold that does not fill the array takes as long as one that does. Write `array_cycles(m, n, k, rows, columns)`.
+        An array of `rows` × `columns` cells multiplies an (m, k) by a (k, n) matrix. Each cell keeps **one sum** of the result. A row of the first matrix enters each row of cells from the left, one number in each cycle, and a column of the second matrix enters each column of cells from above. Every cell
+        multiplies the two numbers that it gets, adds the product to its sum, and passes both numbers on. So that the right numbers meet, row $r$ starts $r$ cycles late and column $c$ starts $c$ cycles late. The farthest cell therefore starts `rows + columns − 2` cycles after the nearest one, and then
+        needs `k` cycles. A result that is larger than the array is cut into **folds** of at most `rows` × `columns` sums, one after the other without overlap. A fold that does not fill the array takes as long as one that does. Write `array_cycles(m, n, k, rows, columns)`.
     """,
     reference=array_cycles,
     form=Number(),
@@ -106,7 +106,7 @@ CYCLES = Exercise(
     hints=(
         "Draw 2 × 2 cells and k = 1. The first cell multiplies in cycle 1, its two neighbours in cycle 2, the last one in cycle 3: 1 + 2 + 2 − 2.",
         "How many folds: ⌈m / rows⌉ · ⌈n / columns⌉; ⌈a / b⌉ is -(-a // b) in Python. Every fold takes the same time.",
-        "The skeleton: folds = ⌈m/rows⌉ · ⌈n/columns⌉; return folds · (k + what the last cell starts later).",
+        "A fold ends when its farthest cell is done: how many cycles pass before this cell starts, and how many does it then need? Folds come one after the other, so their cycles add up.",
     ),
 )
 

@@ -69,8 +69,9 @@ SPEEDUP = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        A training step has parts that take `seconds` (an array). Those for which `narrow` (an array of True and False) is True become `factor` times as fast, as their numbers have fewer bits; the others (norms, softmax, first and last layer, the update) stay as they are. Rounding to fewer
-        bits is work, too: the new step has `rounding` seconds of it that the old one had not. Write `step_speedup(seconds, narrow, factor, rounding)`. Return two numbers: how many times as fast the step gets, and the **bound** that it would reach if the narrow parts took no time at all. There is always something that stays, or rounding.
+        A training step has parts that take `seconds` (an array). Where `narrow` (an array of True and False) is True, the numbers have fewer bits and the part becomes `factor` times as fast. The other parts (norms, softmax, first and last layer, the update) stay as they are. Rounding to fewer bits is
+        work, too: the new step has `rounding` seconds of it that the old one had not. Write `step_speedup(seconds, narrow, factor, rounding)`. It returns two numbers: how many times as fast the step gets, and the **bound** that it would reach if the narrow parts took no time at all. There is always
+        some part that stays, or some rounding.
     """,
     reference=step_speedup,
     form=Numbers(count=2),
@@ -107,6 +108,6 @@ SPEEDUP = Exercise(
     hints=(
         "Times can be added, rates cannot. Write down how many seconds each part takes before and after, and add up twice.",
         "seconds[narrow] picks the narrow parts, seconds[~narrow] the others. For the bound the narrow ones take 0 seconds; the rest and the rounding remain.",
-        "The skeleton: before = all; after = narrow / factor + others + rounding; return before / after, before / (others + rounding).",
+        "Parts of 60, 25 and 15 s, of which the first is narrow, a factor of 4 and 10 s of rounding: the new step takes 15 + 40 + 10 = 65 s, and without the narrow part 50 s. Which two numbers do you return?",
     ),
 )

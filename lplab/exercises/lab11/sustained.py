@@ -93,8 +93,9 @@ SUSTAINED = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        A step has products, one after the other, with so many `operations` each, on so many bytes of operands and results (`nbytes`; both arrays), and `others` seconds of work that is no product. The chip does at most `peak` operations and moves at most `bandwidth` bytes a second. While one product computes, its own operands
-        stream: it takes the **longer** of the two times. But a product cannot use the time in which another one waits. Write `sustained(operations, nbytes, others, peak, bandwidth)` that returns the operations a second over the whole step, and their share of the peak.
+        A step has products, one after the other. Each of them does so many `operations` and moves so many bytes of operands and results (`nbytes`; both are arrays). The step also has `others` seconds of work that is no product. In a second, the chip does at most `peak` operations and moves at most
+        `bandwidth` bytes. While a product computes, its own operands stream in, so it takes the **longer** of its two times. But it cannot use the time in which another product waits. Write `sustained(operations, nbytes, others, peak, bandwidth)`. It returns the operations a second over the whole step,
+        and their share of the peak.
     """,
     reference=sustained,
     form=Numbers(count=2),
@@ -131,7 +132,7 @@ SUSTAINED = Exercise(
     hints=(
         "For each product write two times: operations / peak, and nbytes / bandwidth. np.maximum takes the larger of two arrays, element by element.",
         "Add up the products' times and the others; only then divide: all operations over all seconds. The mean of rates is not the rate of the whole.",
-        "The skeleton: step = np.maximum(operations / peak, nbytes / bandwidth).sum() + others; rate = operations.sum() / step; return rate, rate / peak.",
+        "Two products of 1000 operations on 1 and 400 bytes, with a peak of 100 and a bandwidth of 10: they take 10 and 40 s, so 2000 operations take 50 s. Which two numbers do you return?",
     ),
 )
 

@@ -34,7 +34,7 @@ BATCHES = tuple(2**k for k in range(13))
 RECIPE_ROWS, LAYER_ROWS = "recipes", "layers"
 VIEWS = (RECIPE_ROWS, LAYER_ROWS)
 HEIGHT = 260  # of the lower figure, in pixels
-FUSED = {"in passes of their own": False, "on the way (fused)": True}  # labels and values of the control
+FUSED = {"in separate passes": False, "fused": True}  # labels and values of the control
 SUSTAINED = Mark("RaPiD's mean of its networks", math.nan, 203e12, 102e12, 588e12)  # Venkataramani et al. 2021
 ROOF_NAMES = {"fp32": "FP32", "tf32": "TF32", "fp16": "FP16", "bf16": "BF16", "fp8": "FP8"} | {
     name: name.upper() for name in ("int8", "int4", "fp4", "int2")
@@ -62,7 +62,7 @@ class RooflineState(State):
     chip: str = control("ibm-rapid-training", Choice("chip", CHIPS))
     precision: str = control("hfp8_2019", Choice("recipe", RECIPES))
     batch: int = control(512, Steps("batch", {f"{batch:,}": batch for batch in BATCHES}, unit="examples"))
-    fused: bool = control(False, Choice("the rest", FUSED))
+    fused: bool = control(False, Choice("element-wise", FUSED))
     view: str = control(RECIPE_ROWS, Buttons("bars for", VIEWS))
 
     def __post_init__(self) -> None:
@@ -181,7 +181,8 @@ def roofline_figure(state: RooflineState) -> Any:
     measured = [Mark(*product) for product in measured_products()] if state.chip == "mine" else []
     published = [SUSTAINED] if state.chip == "ibm-rapid-training" else []
     share = 100 * float(times.share_of_peak)
-    title = f"{times.workload.label}: the step does {share:.0f} % of what {every[chosen].name} multipliers could"
+    percent = f"{share:.0f}" if share >= 1 else f"{share:.1g}"
+    title = f"{times.workload.label}: the step does {percent} % of what {every[chosen].name} multipliers could"
     return figures.roofline(
         every, products(state), whole, chosen=chosen, published=published, measured=measured, title=title, height=300
     )
@@ -229,8 +230,8 @@ def summary(state: RooflineState) -> str:
         f"A step with a batch of {state.batch:,} takes {duration(times.step_seconds)} (modelled): "
         f"{sustained} of {peak} operations a second. "
         f"{int(waiting.sum())} of {len(waiting)} products wait for memory; "
-        f"{100 * (parts['between'] + parts['conversion']) / times.step_seconds:.0f} % of the time is no product and "
-        "no update."
+        f"{100 * (parts['between'] + parts['conversion']) / times.step_seconds:.0f} % of the time is element-wise work "
+        "(norms, activations, rounding)."
     )
     return text + _missing_units(state) + _memory_note(state)
 
