@@ -60,7 +60,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     >>> table(("", "bits"), [("e4m3", "8")]).count("<td")
     1
     """
-    style = "style='text-align:right;padding-left:8px'"
+    style = "style='text-align:right;padding-left:8px;white-space:nowrap'"
     head = "".join(f"<th scope='col' {style}>{text}</th>" for text in heads)
     body = "".join(
         f"<tr><th scope='row' style='text-align:left;font-weight:400'>{html.escape(name)}</th>"
