@@ -48,7 +48,7 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
     end[np.flatnonzero(np.isfinite(y))[-1]] = not np.isfinite(y).all()  # the last sum before an overflow
     lines[1] |= {
         "mode": "lines+markers+text",
-        "marker": traces.marker("x", np.where(end, 11.0, 0.0), style.BLUE),
+        "marker": traces.marker("x", 0, style.BLUE) | {"size": np.where(end, 11.0, 0.0)},
         "text": np.where(end, "then ∞ ", ""),
         "textposition": "top left",
         "textfont": {"size": style.NOTE},

@@ -75,7 +75,7 @@ def exact_products() -> figures.Table:
     values = values[np.isfinite(values) & (values > 0)]
     products = np.multiply.outer(values, values)
     exact, small = REGISTER.quantize(products) == products, products <= 2.0**-31
-    columns = {
+    columns: dict[str, list[Any]] = {
         "product of two positive numbers of FP8": ["larger than 2⁻³¹", "2⁻³¹ or smaller"],
         "how many": [int((~small).sum()), int(small.sum())],
         "exact in 1-6-9": [int((exact & ~small).sum()), int((exact & small).sum())],
@@ -168,7 +168,7 @@ def facts() -> figures.Table:
         "4,096 and then a thousand ones": float(arithmetic.sum(np.concatenate([large, ones]), FORMAT)),
         "a thousand ones and then 4,096": float(arithmetic.sum(np.concatenate([ones, large]), FORMAT)),
     }
-    columns = {"what": list(rows), "number": list(rows.values())}
+    columns: dict[str, list[Any]] = {"what": list(rows), "number": list(rows.values())}
     return figures.Table(columns, caption="What the text says in numbers", formats={"number": ",.6g"})
 
 

@@ -45,7 +45,7 @@ def speed_by_recipe() -> figures.Table:
         "share of the peak": [float(times.share_of_peak) for times in plain],
         "speed, fused": [float(fused[0].step_seconds / times.step_seconds) for times in fused],
     }
-    formats = {"rate": _times, "speed": _times, "share of the peak": ".0%", "speed, fused": _times}
+    formats: dict[str, Any] = {"rate": _times, "speed": _times, "share of the peak": ".0%", "speed, fused": _times}
     return figures.Table(columns, caption="A step of ResNet-50 on 128 × 128 cells, beside 16 bits", formats=formats)
 
 
@@ -136,7 +136,7 @@ def facts() -> figures.Table:
         "the same, fused": float(rapid.changed(fused=True).times.sustained_ops_per_second) / 1e12,
         "RaPiD's peak": float(rapid.times.rates.max()) / 1e12,
     }
-    columns = {"what": list(rows), "number": list(rows.values())}
+    columns: dict[str, list[Any]] = {"what": list(rows), "number": list(rows.values())}
     return figures.Table(columns, caption="What the text says in numbers", formats={"number": ",.4g"})
 
 
