@@ -53,7 +53,7 @@ LOSSES = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        Too few fraction bits: small updates become zero. Too many, at sixteen in all: large values saturate. Write `count_losses(x, integer_bits, fraction_bits)` that returns two counts for an array: the elements outside the range of ⟨IL, FL⟩ (its ends
+        With too few fraction bits small updates become zero. With too many of the sixteen, large values saturate. Write `count_losses(x, integer_bits, fraction_bits)` that returns two counts for an array: the elements outside the range of ⟨IL, FL⟩ (its ends
         belong to it), and the elements that are **not** zero but become zero when rounded to nearest, ties down.
     """,
     stub='''
