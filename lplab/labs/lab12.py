@@ -49,8 +49,8 @@ def _parts(state: BillState) -> tuple[dict[str, float], dict[str, float]]:
 def _four_bits(state: BillState) -> str:
     (plain, step), (energy, time) = _parts(state), left(state)
     return (
-        f"Arithmetic shrinks most, from {plain['arithmetic']:.0f} to {step['arithmetic']:.0f} J. Static flows all the "
-        f"time. The step still takes {_percent(time)} of its time, because the waiting does not get shorter. In all, "
+        f"Arithmetic shrinks most, from {plain['arithmetic']:.0f} to {step['arithmetic']:.0f} J. It does not fall to a "
+        f"quarter, because a few layers stay at 16 bits. Static flows all the time. The step still takes {_percent(time)} of its time, because the waiting does not get shorter. In all, "
         f"{_percent(energy)} of the energy is left."
     )
 
@@ -67,8 +67,9 @@ def _compression(state: BillState) -> str:
 def _both(state: BillState) -> str:
     (energy, _), alone = left(state), _each_alone(state)
     return (
-        f"{_percent(energy)} is left. That is less than {_percent(alone[0])} of {_percent(alone[1])}, which is "
-        f"{_percent(alone[0] * alone[1])}. Without compression, chips with 4 bits finish earlier and then wait. "
+        f"{_percent(energy)} of the energy is left. Alone, 4 bits leave {_percent(alone[0])} and compression leaves "
+        f"{_percent(alone[1])}. You would expect {_percent(alone[0])} of {_percent(alone[1])}, which is "
+        f"{_percent(alone[0] * alone[1])}, and less is left. Without compression, chips with 4 bits finish earlier and then wait. "
         "With compression there is next to nothing to wait for."
     )
 
@@ -122,7 +123,8 @@ QUESTIONS = (
         lambda state: left(state)[1] < 0.5 < left(state)[0] and bills.waiting_share(state) < 0.05,
     ),
     GuidedQuestion(
-        "Stay there and choose *4 bits* as well. Is this as much as you expect from the two together?",
+        "Stay there and choose *4 bits* as well. How much energy is left? Is that less or more than "
+        "the share of question 1 times the share of question 2?",
         {**bills.PRESETS["ScaleCom (2020)"], "precision": "4 bits"},
         _both,
         lambda state: (

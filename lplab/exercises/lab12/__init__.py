@@ -25,7 +25,7 @@ QUESTIONS = (
         energy_left,
         unit="%",
         limits=(0, 100),
-        because="Arithmetic becomes less than a third; what chips draw while they wait for the network does not shrink at all.",
+        because="Arithmetic falls to a third, because a few layers stay at 16 bits; what chips draw while they wait for the network does not shrink at all.",
     ),
 )
 EXERCISES = (GEMM_ENERGY, TRAINING_BILL, CORRECTION, FEDERATED_ROUND)

@@ -48,14 +48,14 @@ GEMM_ENERGY = Exercise(
     id="12.1",
     version=1,
     title="The energy of a matrix product",
-    goal="Goal 1: split the energy of a step",
+    goal="Goal 1: split the energy of a product",
     minutes=15,
     difficulty=2,
     statement=r"""
         Write `gemm_energy(m, n, k, tile, bits, mac_pj, byte_pj)`. It returns the picojoules of an $m\times k$ by $k\times n$ product, **arithmetic** and **memory**.
 
         - Each of the $m\cdot n$ results is a sum of $k$ products. A multiplication with its addition costs `mac_pj`.
-        - A tile of `tile` × `tile` results stays on the chip until it is done. Meanwhile it reads its rows of the first matrix and its columns of the second from memory. So each matrix is read several times.
+        - A tile of `tile` × `tile` results stays on the chip until it is done. Meanwhile it reads its rows of the first matrix and its columns of the second from memory. So with several tiles, matrices are read several times.
         - Tiles at the edges may be smaller. Each result is written once.
         - Every number has `bits` bits. A byte to or from memory costs `byte_pj`.
     """,
