@@ -52,7 +52,7 @@ def _which_group_fits(state: PlaneState) -> str:
     return (
         f"1-4-3 holds the weights and the activations: the median rows keep {_decibels(state, 'weights')} and "
         f"{_decibels(state, 'activations')}, and lose next to nothing. It loses {_lost(state, 'gradients')} of the "
-        "gradients, because they lie to the left of the window. They need another place, not a higher plateau."
+        "gradients, because they lie to the left of the window. More mantissa bits would not help them. The window must lie further left."
     )
 
 
@@ -117,7 +117,7 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "Go back to 1-4-3 and move the *exponent bias* to the right until the gradients are blue. What happens to the "
+        "Go back to 1-4-3 and move the *exponent bias* to the right until most gradients are blue. What happens to the "
         "weights?",
         {"format": FORWARD, "bias": MOVED, "tensor": GRADIENT},
         _what_another_bias_does,

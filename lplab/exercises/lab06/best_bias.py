@@ -130,11 +130,11 @@ BIAS_EXERCISE = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        A format with $e$ exponent bits, $m$ mantissa bits, bias $b$ and no reserved codes has the largest number $2^{2^e-1-b}(2-2^{-m})$ and the smallest positive (subnormal) one $2^{1-b-m}$. For 1-4-3 with bias 11 they are $2^4\cdot1.875=30$ and $2^{-13}$.
+        A format with $e$ exponent bits, $m$ mantissa bits, bias $b$ and no codes for infinity or NaN has the largest number $2^{2^e-1-b}(2-2^{-m})$ and the smallest positive (subnormal) one $2^{1-b-m}$. For 1-4-3 with bias 11 they are $2^4\cdot1.875=30$ and $2^{-13}$.
 
         Write `best_bias(x, exponent_bits, mantissa_bits)` for an array `x` with at least one nonzero element. It returns two numbers:
 
-        1. the **largest** whole $b$, negative ones allowed, with which no magnitude in `x` is above the largest number, not even by one rounding step;
+        1. the **largest** whole $b$, negative ones allowed, with which no magnitude in `x` is above the largest number, not even by one step of float64;
         2. the share of the **nonzero** elements that become zero with this bias. Rounding is to nearest, and a tie between zero and the smallest number goes to zero.
     """,
     reference=best_bias,

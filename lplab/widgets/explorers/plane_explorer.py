@@ -184,7 +184,7 @@ def summary(state: PlaneState) -> str:
     """
     fmt = state.number_format
     row = rows(state)[list(tensors(state.network)).index(state.tensor)]
-    scaled = f" after a scale of 2^{row.shift}".replace("-", "\N{MINUS SIGN}") if row.shift else ""
+    scaled = f", multiplied by 2^{row.shift}".replace("-", "\N{MINUS SIGN}") if row.shift else ""
     n = row.numbers
     ends = [number(end, digits=4, plain=True) for end in (fmt.smallest_subnormal, fmt.max)]
     return raised(
