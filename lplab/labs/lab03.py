@@ -15,6 +15,7 @@ from lplab import formats as F
 from lplab.datasets import captured
 from lplab.figures.range_outcomes import RangeOutcomes, range_outcomes
 from lplab.figures.window import window
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedQuestion
 from lplab.number_text import percent, raised
 from lplab.recordings import recorded
@@ -311,3 +312,34 @@ def _octaves(state: RangeState, **changes: Any) -> int:
 
 
 GUIDED = ((explorer, QUESTIONS),)
+
+
+# -- checked -----------------------------------------------------------------------------------------------------------
+
+
+def numbers_of_the_text() -> list[str]:
+    """What the text says and no visible table has, one line for each fact; trains a small network three times.
+
+    Raises:
+        RuntimeError: weights of trainings under different loss scales differ, so the text is wrong.
+    """
+    scales = (1.0, 2.0**10, 2.0**-8)
+    first, *others = weights_after(scales)
+    if not all((first == weights).all() for weights in others):
+        raise RuntimeError(f"the weights after trainings under the loss scales {scales} differ")
+    lines = [f"{len(first):,} weights after 20 steps are equal to the last bit"]
+    for step, scale in ((0, 19), (LAST_STEP, 22)):
+        before, at = (outcomes(None, step, k).overflowed for k in (scale - 1, scale))
+        lines.append(f"step {step:,}: overflow from 2^{scale} on: {before == 0 < at}")
+    lost = [outcomes(None, LAST_STEP, fmt=name).lost for name in ("fp8_152", "fp16")]
+    fp16 = F.get("fp16")
+    return [
+        *lines,
+        f"FP8 1-5-2 loses {lost[0] / lost[1]:.1f} times as many gradients as fp16",
+        f"after 1 comes {fp16.quantize(1 + 2**-10):.3f}; 1 + 0.0003 becomes {fp16.quantize(1.0003)}",
+    ]
+
+
+def checked_numbers() -> Folded:
+    """The numbers that answer the predictions or stand in the text, for the tests."""
+    return Folded(lost_scores(), lost_length(), "\n".join(numbers_of_the_text()))

@@ -8,7 +8,9 @@ import numpy as np
 
 from lplab import figures, widgets
 from lplab.compression.compression_ratio import build_up
+from lplab.exercises.lab09.next_memory import next_memory
 from lplab.figures.many_learners import bytes_word
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedQuestion
 from lplab.number_text import percent
 from lplab.recordings import LearnerRun, Setting, many_learners
@@ -272,3 +274,58 @@ QUESTIONS = (
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)
+
+
+# -- checked -----------------------------------------------------------------------------------------------------------
+
+
+def numbers_of_the_text() -> list[str]:
+    """What the text says and no visible table has: one line for each fact."""
+    own, one = (recorded_run(kind) for kind in ("topk", "scalecom"))
+    failed = [n for n in (1, 2, 4, 8, 16, 32, 64) if recorded_run("dense", n).test_error > 0.5]
+    small = recorded_run("scalecom", learning_rate=SMALL_RATE)
+    waits, sent = (next_memory(np.array([2.0]), np.array([4.0]), np.array(at, int), 0.5)[0] for at in ([], [0]))
+    return [
+        f"own choices send {own.sent_bytes / one.sent_bytes:.0f} times as many bytes as ScaleCom",
+        f"an element is sent {STEPS * one.density.mean():.1f} times in {STEPS} steps",
+        f"memory 2, gradient 4, beta 0.5: {waits:g} if it waits, {sent:g} if it is sent",
+        f"beta 0.1: of a gradient that waited arrive {percent(_arriving(0.1, 1))} with the element's next sending, "
+        f"{percent(_arriving(0.1, 2))} with two, {percent(_arriving(0.1, 100))} with a hundred",
+        f"learning rate {SMALL_RATE:g}: the distance of the memories falls from {small.cosine[0]:.2f} to "
+        f"{small.cosine[-1]:.2f}",
+        f"without compression, trainings fail with {failed} learners",
+    ]
+
+
+def _arriving(beta: float, sendings: int) -> float:
+    """The share of a gradient of 1, not sent at first, that has arrived after so many sendings of its element.
+
+    >>> _arriving(0.5, 1), _arriving(0.5, 2)
+    (0.5, 0.75)
+    """
+    nothing, here = np.zeros(1), np.array([0])
+    memory, arrived = next_memory(nothing, np.ones(1), here[:0], beta), 0.0
+    for _ in range(sendings):
+        arrived += float(memory[0])
+        memory = next_memory(memory, nothing, here, beta)
+    return arrived
+
+
+def two_real_processes() -> str:
+    """ScaleCom in two processes and in the simulator: bytes of a step, and how many weights differ."""
+    from lplab.parallel import RunSettings, SimulatedRun, count_differences
+    from lplab.parallel.launch import DistributedRun
+
+    settings = RunSettings("mlp", f"scalecom:chunk={CHUNK},beta=0.3", learners=2, steps=5)
+    real, simulated = DistributedRun(settings), SimulatedRun(settings)
+    sent = [[report["payload_bytes"] for report in run if "step" in report] for run in (real, simulated)]
+    differ, total = count_differences(real.weights, simulated.weights)
+    return (
+        f"two processes: {sent[0][0]:,} bytes a step, as simulated: {sent[0] == sent[1]}; "
+        f"{differ} of {total:,} weights differ"
+    )
+
+
+def checked_numbers() -> Folded:
+    """The numbers that answer the prediction or stand in the text, for the tests; runs two real processes."""
+    return Folded(sums_and_bytes(), choices(), "\n".join([*numbers_of_the_text(), two_real_processes()]))

@@ -85,14 +85,14 @@ def why(args: Args, expected: Any) -> str:
 NEXT_MEMORY = Exercise(
     id="09.2",
     version=1,
-    title="A memory that forgets on purpose",
+    title="A slow memory",
     goal="Goal 2: keep the memories of many learners alike",
     minutes=10,
     difficulty=2,
     statement=r"""
         A learner has the memory `m` and a new gradient `g`. It would like to send $p = m + g$. At the places `sent_at` (an array of indices) it does, so $c$ is $p$ there and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`, which returns ScaleCom's memory after the step, **exactly**
         $$m \leftarrow (1-\beta)\,m + \beta\,(p - c).$$
-        With $\beta=1$ this is the error feedback of lab 08. All numbers of the check are multiples of powers of two, so every right formula gives the same bits.
+        With $\beta=1$ this is the error feedback of lab 08.
     """,
     reference=next_memory,
     form=SameShape(0),
