@@ -64,10 +64,10 @@ def seven_sizes() -> figures.Table:
 def two_phases() -> figures.Table:
     """What the even and the odd phase of radix-4 FP4 make of four numbers, and the mean of both.
 
-    >>> two_phases().rows()[1]
+    >>> two_phases().rows()[2]
     ['2.6', '4', '2', '3']
     """
-    values = (0.7, 2.6, 3.0, 12.0)
+    values = (0.7, 2.4, 2.6, 12.0)
     even, odd = _rounded(values, FOUR), _rounded(values, ODD)
     columns = {"number": list(values), "even phase": even, "odd phase": odd, "mean": _rounded(values, BOTH)}
     return figures.Table(columns, caption="Four numbers, rounded twice", formats=dict.fromkeys(columns, "g"))
@@ -127,6 +127,12 @@ def scales_in_time() -> figures.Table:
     ends = [[_power(end(logs[:, step])) for step in steps] for end in (np.min, np.max)]
     columns: dict[str, list[Any]] = {"step": list(steps), "smallest scale": ends[0], "largest scale": ends[1]}
     return figures.Table(columns, caption=f"The scales of {len(logs)} layers")
+
+
+def share_rounded_down(gradient: np.ndarray, grid: str) -> float:
+    """The share of a layer's gradients that a grid makes smaller, at the layer's own scale."""
+    rounded = GRADIENT_GRIDS[grid].quantize(gradient, first_scale(abs(gradient).max()))
+    return float(np.mean(abs(rounded) < abs(gradient)))
 
 
 def _power(exponent: float) -> str:
@@ -277,7 +283,7 @@ QUESTIONS = (
         {"scale": 17},
         lambda s: (
             f"Radix 4 has {good(s, FOUR)} good scales and radix 2 has {good(s, TWO)}, at 2¹⁷. With radix 4 you need "
-            "not hit the scale exactly, because its window is twice as wide."
+            "not hit the scale exactly, because its sizes cover twice as many octaves."
         ),
         lambda s: good(s, FOUR) > 5 and good(s, TWO) == 1 and worst(s) <= 0.5,
     ),
@@ -328,7 +334,16 @@ def numbers_of_the_text() -> figures.Table:
         for rounding in ("radix 4, two phases", "radix 4, one phase")
         for name in names
     }
+    parts = np.arange(64) / 64
+    down = {
+        f"{GRADIENT_GRIDS[grid].label}: share rounded down": np.mean(
+            [share_rounded_down(x, grid) for x in layers().values()]
+        )
+        for grid in (FOUR, ODD)
+    }
     facts = {
+        "smallest number that radix 2 does not make zero": parts[GRADIENT_GRIDS[TWO].quantize(parts, 1.0) > 0].min(),
+        **down,
         "sizes of INT4 above 32": float(np.sum(int4 > 32)),
         "octaves between the scales at the end": max(last) - min(last),
         "share of largest gradients beyond 64": share_beyond(),

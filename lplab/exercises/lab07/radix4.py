@@ -89,7 +89,7 @@ RADIX4 = Exercise(
     difficulty=2,
     statement=r"""
         Write `radix4(x)` for an array `x` of finite numbers. The magnitudes are 0 and the seven powers of four from $4^{-3}$ to $4^3$, the sign stays. Between $4^{n-1}$ and $4^n$ the threshold is $4^n/1.6$; the same rule holds below the smallest value,
-        so that everything below $4^{-3}/1.6$ becomes 0. Everything beyond 64 becomes 64. A value exactly on a threshold may go up (as the paper's procedure does) or down (as its equation says), but always the same way.
+        so that everything below $4^{-3}/1.6$ becomes 0. Everything beyond 64 becomes 64. A value exactly on a threshold may go up or down, but always the same way.
     """,
     reference=radix4,
     form=SameShape(0),

@@ -98,8 +98,7 @@ TWO_PHASE = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        A layer multiplies its output gradient `dy` twice: with the weights, for dx, and with the activations, for dW. Write `two_phase(dy, scale)` that returns two versions of the array `dy`: the first for dx, rounded in the **even** phase (1/64, 1/16, … 64), the second for dW, rounded in the **odd** phase
-        (1/128, 1/32, … 32: half of each). Multiply by `scale` before rounding and divide by it afterwards. `even` rounds in the even phase for you; the odd phase is the even one of twice the number, halved.
+        Write `two_phase(dy, scale)` that returns two versions of a layer's output gradient, the array `dy`: the first for dx, rounded in the **even** phase, the second for dW, rounded in the **odd** phase. Multiply by `scale` before rounding and divide by it afterwards. `even` rounds in the even phase for you. The odd phase of `x` is `even(2 * x) / 2`.
     """,
     provided=(even,),
     reference=two_phase,

@@ -19,7 +19,7 @@ def test_the_first_figure_makes_the_point():
     shown = FourBitExplorer()
     assert shown.figures["grids"].layout.meta["title"] == "One scale 2¹⁴: radix 2 zeroes 76.4 %, radix 4 12.0 %"
     assert "radix 4 at 7, radix 2 at 1, INT4 at 0 scales" in shown.figures["errors"].layout.meta["title"]
-    assert "Scales that GradScale would give: 2¹⁴ to 2¹⁹." in shown.summary.value
+    assert "With a scale of its own, a layer gets 2¹⁴ to 2¹⁹." in shown.summary.value
 
 
 @pytest.mark.parametrize("name", ["grid", "scale", "moment", "layer", "measure"])
