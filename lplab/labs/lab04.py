@@ -10,6 +10,7 @@ import numpy as np
 from lplab import claims, datasets, figures, quantizers
 from lplab.figures import Table
 from lplab.figures.clip_bits import share
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedQuestion
 from lplab.quantizers import distributions, pact_forward, sawb_fit
 from lplab.quantizers.clipping import Magnitudes, upper_levels
@@ -36,7 +37,7 @@ def activations() -> Magnitudes:
 
 def some_activations() -> Table:
     """Five of the activations, and the nearest of four levels up to the largest of them."""
-    x = _near((0.4, 1.0, 1.2, 3.0, 4.0))
+    x = _near((0.4, 1.0, 1.2, 3.02, 4.05))
     level = activations().largest * upper_levels(GRID)
     nearest = level[np.abs(x[:, None] - level).argmin(axis=1)]
     return Table(
@@ -48,7 +49,7 @@ def some_activations() -> Table:
 
 def two_clips() -> Table:
     """Three activations on four levels up to the largest activation, and on four levels up to 2.5."""
-    x = _near((1.0, 2.0, 4.0))
+    x = _near((1.0, 2.0, 4.05))
     columns = {"activation": x}
     for name, clip in (("up to 6.6", activations().largest), ("up to 2.5", NARROW)):
         level = clip * upper_levels(GRID)
@@ -333,6 +334,7 @@ def facts() -> dict[str, Any]:
         "become the top level": int((rounded == rounded.max()).sum()),
         "halfway to the first level": round(float(halfway), 2),
         "above 2.5": round(x.share_beyond(NARROW), 3),
+        "become 2.5": round(float(figures.level_shares(x, NARROW, GRID)[-1]), 3),
         "error up to 6.6": round(float(x.errors(wide, GRID).total[0]) / x.power, 3),
         "error up to 2.5": round(float(x.errors(NARROW, GRID).total[0]) / x.power, 3),
         "where α comes to rest with λ = 0.005": round(x.equilibrium_clip(0.005), 2),
@@ -360,7 +362,14 @@ def check_text() -> None:
     assert "bits: PACT .897, .911, .913" in pact.published and "float .916" in pact.published
     wrong = claims.stored(pact).results(pact)
     trained, fixed = (np.median(wrong.values("error", clip=clip, bits=2)) for clip in ("trained", 3.0))
-    assert (round(trained, 1), round(wrong.median("error", clip="none"), 1)) == (55.2, 35.6) and fixed < trained
+    assert (round(trained, 1), round(wrong.median("error", clip="none"), 1)) == (55.2, 35.6)
+    assert round(fixed, 1) == 50.1 and fixed < trained
+
+
+def checked_numbers() -> Folded:
+    """The numbers that answer the prediction or stand in the text, for the tests."""
+    check_text()
+    return Folded(clip_table(), "\n".join(f"{name}: {value}" for name, value in facts().items()))
 
 
 def _near(values: tuple[float, ...]) -> np.ndarray:

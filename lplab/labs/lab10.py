@@ -9,6 +9,7 @@ from lplab.claims.papers.ddl_model import ddl_step
 from lplab.figures import Table
 from lplab.figures.device_timeline import milliseconds
 from lplab.hardware import Cluster, Simulation, network, simulate, sweep, workloads
+from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedQuestion
 from lplab.widgets import ClusterExplorer
 
@@ -343,3 +344,8 @@ def claim_again() -> str:
     again = [(point, claims.measure(claim, point, seed=0)) for point in claim.points]
     same = sum(all(stored.values(n, **at)[0] == new[n] for n in new) for at, new in again)
     return f"{same} of {len(again)} points computed again: as stored"
+
+
+def checked_numbers() -> Folded:
+    """The numbers that answer the prediction or stand in the text, for the tests."""
+    return Folded(links_table(), "\n".join(f"{name}: {value}" for name, value in facts().items()), claim_again())

@@ -62,8 +62,8 @@ ALPHA = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        PACT trains $\alpha$, one number for a whole layer. By its definition $\partial y/\partial\alpha$ is 1 where $x\ge\alpha$ and 0 elsewhere: an element beyond the clip moves with it, and the rounding inside counts for nothing. Write `alpha_gradient(x, gradient, alpha, decay)`: the
-        gradient for $\alpha$ of the loss plus $\frac{\lambda}{2}\alpha^2$, where `gradient` is that of the loss for `y`, an array like `x`, and `decay` is $\lambda$. All elements share the one $\alpha$.
+        By PACT's definition $\partial y/\partial\alpha$ is 1 where $x\ge\alpha$ and 0 elsewhere. Write `alpha_gradient(x, gradient, alpha, decay)`: the
+        gradient for $\alpha$ of the loss plus $\frac{\lambda}{2}\alpha^2$, where `gradient` is that of the loss for `y`, and `decay` is $\lambda$. All elements share the one $\alpha$, so the result is one number.
     """,
     reference=alpha_gradient,
     form=Number(),

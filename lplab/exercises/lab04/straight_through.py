@@ -81,7 +81,7 @@ STRAIGHT = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        Activations of few bits are $y=\text{round}(\text{clip}(x, 0, \alpha)/s)\cdot s$. Write `straight_through(x, gradient, alpha)`: the gradient for the array `x`, given the one for `y`. The **defined** one: rounding counts as if it were not there (slope 1), the clip counts as it is. So
+        Activations of few bits are $y=\text{round}(\text{clip}(x, 0, \alpha)/s)\cdot s$ ($s$ is the step between two levels). The backward pass brings `gradient`, that of the loss for `y`, an array like `x`. Write `straight_through(x, gradient, alpha)`, which returns the **defined** gradient for `x`: rounding counts as if it were not there (slope 1), the clip counts as it is. So
         the gradient passes where $0\le x<\alpha$, unchanged, and is 0 elsewhere. (At $x=\alpha$ it is 0, too: there it will belong to $\alpha$.)
     """,
     reference=straight_through,
