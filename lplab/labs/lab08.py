@@ -265,8 +265,9 @@ def _dense_counts(state: ResidualState) -> str:
     return (
         f"The paper counts only the elements that are sent ({ratio_text(ratios.paper)}). A message that can be "
         f"decoded also holds the scale and says which bins are empty ({ratio_text(ratios.payload)}). With four "
-        "learners each one sends its message to three others, and about half of the saving is left "
-        f"({ratio_text(ratios.wire)})."
+        "learners each one sends its message to three others. Uncompressed gradients are added on their way, so each "
+        "learner sends only half as much. That is why about half of the saving is left "
+        f"({ratio_text(ratios.wire)}). The entropy bound in the last line is explained in Going deeper."
     )
 
 
@@ -298,7 +299,7 @@ QUESTIONS = (
     ),
     GuidedQuestion(
         "Choose the layer *dense* and the soft threshold. The table below the controls counts the same message in "
-        "several ways. Why do the numbers get smaller from line to line?",
+        "several ways. Look at the first three lines of *all steps*. Why do the numbers get smaller from line to line?",
         {"layer": "dense"},
         _dense_counts,
         lambda state: (lambda c: c.paper > c.payload and 0.45 < c.wire / c.payload < 0.55)(

@@ -220,8 +220,8 @@ def _latency(state: Any) -> str:
     quick, slow = state.changed(microseconds=50.0), state.changed(microseconds=50.0, gigabits=10.0)
     return (
         f"With 50 µs the 1,024 devices do the work of {_work(quick)}. With 1,000 µs they do that of {_work(state)}, "
-        f"even less than over 10 Gb/s with 50 µs ({_work(slow)}). Money buys bandwidth. Latency hardly gets smaller "
-        "with a faster link, because each message has to wait for the one before it."
+        f"even less than over 10 Gb/s with 50 µs ({_work(slow)}). So more bandwidth does not help "
+        "against a long latency. Each message has to wait for the one before it, and the latencies add up."
     )
 
 
@@ -245,7 +245,8 @@ def _fewer(state: Any) -> str:
         f"With 32, 16 and 8 bits the efficiency is {_percent(wide)}, {_percent(half)} and {_percent(eight)}. The "
         f"images a second are {wide.throughput:,.0f}, {half.throughput:,.0f} and {eight.throughput:,.0f}. With 16 "
         "bits computing gets faster by more than sending does. So the efficiency falls, and yet more images are "
-        "processed. Eight bits add nothing on a V100, because it stores them but multiplies in 16 bits."
+        "processed. Eight bits add nothing on a V100, because it stores them but multiplies in 16 bits. "
+        "Computing even takes a little longer, and hides a little more, so the efficiency rises."
     )
 
 
@@ -264,7 +265,9 @@ def _star(state: Any) -> str:
     return (
         f"With nothing hidden, the 256 devices do the work of {_work(state)}. This is an efficiency of "
         f"{100 * model:.1f} %, one point below the star at 95 %. With an overlap of 100 % it is {100 * hidden:.1f} %, "
-        "nearly four points above the star. So they probably hid little or nothing."
+        "nearly four points above the star. So they probably hid little or nothing. This is not certain, because we "
+        "only assume two network ports for every four GPUs. (The card below gives a little less, because it takes a "
+        "ring, and slower links inside a machine.)"
     )
 
 
@@ -282,8 +285,8 @@ QUESTIONS = (
         true=_waits_is_true,
     ),
     GuidedQuestion(
-        "Choose 1,024 devices and 100 Gb/s. Then move *latency* from 50 to 1,000 µs. Bandwidth or latency, which of "
-        "the two can more money buy?",
+        "Choose 1,024 devices, 100 Gb/s and 50 µs. Then move *latency* to 1,000 µs. Is this better or worse than "
+        "10 Gb/s with 50 µs?",
         position={"devices": 1024, "gigabits": 100.0, "microseconds": 1000.0},
         answer=_latency,
         true=_latency_is_true,

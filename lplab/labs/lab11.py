@@ -202,8 +202,9 @@ def _fused(state: RooflineState) -> str:
     return (
         f"The step is {wide.step_seconds / narrow.step_seconds:.2f} times as fast as the fused 16-bit step. There are "
         f"two reasons why it is not four times. The recipe keeps some layers in 16 bits: they have {_percent(work)} of "
-        f"the operations and take {_percent(time)} of the products' time. And faster products fill the array less: "
-        f"{_percent(_busy(narrow))} of what it could do, instead of {_percent(_busy(wide))}."
+        f"the operations and take {_percent(time)} of the products' time. And many products are too small for four "
+        f"times as many multipliers: while products compute, they keep {_percent(_busy(narrow))} of the array busy, "
+        f"instead of {_percent(_busy(wide))}."
     )
 
 

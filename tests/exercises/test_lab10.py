@@ -24,7 +24,8 @@ from lplab.widgets.explorers.cluster_explorer import PRESETS, RECIPES, ClusterSt
 from tests.exercises.in_process import judge_here as judge
 
 TEXT = "\n".join(
-    "".join(cell["source"]) + "".join("".join(o.get("text", "")) for o in cell.get("outputs", []))
+    "".join(cell["source"])
+    + "".join("".join(o.get("text") or o["data"]["text/plain"]) for o in cell.get("outputs", []))
     for cell in json.loads((Path(__file__).parents[2] / "labs" / "10_scaling_out.ipynb").read_text("utf-8"))["cells"]
 )
 
