@@ -19,7 +19,7 @@ from lplab.figures.window import window
 TOP_BITS = 5.6  # of the precision axis; a format with more leaves the panel, and says so
 _SPLIT = 0.70, 0.655  # of the height: the precision above the first, the tensors below the second
 _WORTH_SAYING = 0.01  # the smallest share of lost elements that titles name
-_ROW, _HEAD = 15, 236  # pixels of a row; of all that is not rows
+_ROW, _HEAD = 15, 216  # pixels of a row; of all that is not rows
 _FAINT = "rgba(127,127,127,.30)"
 _COLOURS = [[0, "rgb(213,94,0)"], [0.5, "rgba(213,94,0,0)"], [0.5, "rgba(0,114,178,0)"], [1, "rgb(0,114,178)"]]
 
