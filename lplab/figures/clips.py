@@ -19,6 +19,7 @@ REACH = 1.1  # the axis of magnitudes ends here, in units of the largest
 BARS, POINTS = 66, 100
 FULL_LINES = 16  # levels that are drawn over the whole height; more of them are short ticks at the top
 NAMED = 8  # levels whose share is written above them
+WIDE = 0.1  # of the axis: closer levels have no room for their shares
 
 
 def level_shares(x: Magnitudes, clip: float, levels: int) -> np.ndarray:
@@ -189,7 +190,7 @@ def _levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> di
 
 
 def _named_levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> dict[str, Any]:
-    few = len(level) <= NAMED
+    few = len(level) <= NAMED and (len(level) < 2 or level[1] - level[0] >= WIDE * end)
     text = [number_text.percent(s) if few and at <= end else "" for at, s in zip(level, shares, strict=True)]
     side = ["top right" if at < 0.04 * end else "top left" if at > 0.93 * end else "top center" for at in level]
     x, y = np.minimum(level, end)[:NAMED], np.full(len(level), 0.9 * top)[:NAMED]

@@ -32,7 +32,7 @@ def test_an_integer_that_no_float_holds_is_a_wrong_answer(name):
     [
         ("def NAME(*args):\n    return " + "-" * 20_000 + "1\n", "Nested too deeply"),
         ("def NAME(*args):\n    return " + "(" * 2_000 + "1" + ")" * 2_000 + "\n", "too many nested parentheses"),
-        ("def NAME(*args):\n" + "    x = 1\n" * 20_000 + "    return x\n", "1 of 8 examples right"),
+        ("def NAME(*args):\n" + "    x = 1\n" * 20_000 + "    return x\n", "examples right"),
         ("def NAME(*args):\n    return NAME(*args)\n", "RecursionError (maximum recursion depth exceeded)"),
         ("def NAME(*args):\n    return [0] * 10**12\n", "more than the 1,024 MB of memory allowed"),
     ],
