@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
@@ -117,8 +118,7 @@ def predict(question_id: str) -> Any:
         skipped=progress.has_skipped(question_id, question.text),
     )
     _asked.setdefault(question_id, WeakSet()).add(widget)
-    widget.observe(lambda change: _record(question, change["new"]), "outcome")
-    widget.observe(lambda _: _revealed(question, widget.outcome), "is_revealed")
+    widget.observe(lambda _: _answered(question, widget.outcome), "is_revealed")
     return widget
 
 
@@ -144,7 +144,7 @@ def after_guess(question_id: str, content: Any) -> Any:
     from lplab import widgets
 
     question = catalogue.question(question_id)
-    veil = widgets.Veil(content, question.text, on_request=lambda: _skip(question))
+    veil = widgets.Veil(content, question.text, on_request=lambda: _show_all(question))
     if _is_answered(question):
         veil.lift()
     else:
@@ -161,25 +161,25 @@ def _is_answered(question: Question) -> bool:
     return progress.prediction(question.id) is not None or progress.has_skipped(question.id, question.text)
 
 
-def _skip(question: Question) -> None:
-    """Show the answer without a guess: in the prediction, and behind all veils."""
-    progress.skip_prediction(question.id, question.text)
-    for widget in list(_asked.get(question.id, ())):
-        widget.skip()
-    _lift(question)
-
-
-def _revealed(question: Question, outcome: Any) -> None:
+def _answered(question: Question, outcome: Any) -> None:
+    """Record the guess at a question, or that there was none, and lift its veils."""
     if outcome is None:
         progress.skip_prediction(question.id, question.text)
-    _lift(question)
-
-
-def _lift(question: Question) -> None:
-    for veil in list(_veiled.pop(question.id, ())):
-        veil.lift()
-
-
-def _record(question: Question, outcome: Any) -> None:
-    if outcome is not None:
+    else:
         progress.record_prediction(question.id, question.text, outcome.guess, outcome.truth, question.unit)
+    _lift_veils(question)
+
+
+def _show_all(question: Question) -> None:
+    """Show the answer without a guess: in the prediction, and behind all veils (those that failed before, too)."""
+    for widget in list(_asked.get(question.id, ())):
+        widget.skip()
+    if not _is_answered(question):  # a veil may stand alone
+        progress.skip_prediction(question.id, question.text)
+    _lift_veils(question)
+
+
+def _lift_veils(question: Question) -> None:
+    with ExitStack() as others:  # where one veil cannot show its content, all others are lifted before the error comes
+        for veil in list(_veiled.get(question.id, ())):
+            others.callback(veil.lift)

@@ -139,10 +139,10 @@ def landmarks() -> figures.Table:
     return figures.Table(columns, caption="Landmarks among the codes of E4M3")
 
 
-def coin() -> figures.Table:
+def stochastic_rounding() -> figures.Table:
     """The mean of 30,000 stochastic roundings of 1.09, for the three ways of P3109 to use N random bits.
 
-    >>> coin().columns["random bits"]
+    >>> stochastic_rounding().columns["random bits"]
     [1, 2, 3, 8]
     """
     x = np.full(30_000, 1.09, np.float32)  # 0.72 of the way from 1 to 1.125
@@ -299,5 +299,5 @@ def checked_numbers() -> Folded:
     """Every number of the lab that no visible table has, for the tests: tables, numbers of the text, answers."""
     shown = explorer()
     answers = [question.answer(shown.state_at(**question.position)) for question in QUESTIONS]
-    tables = (codes_by_range(), one_format_for_all(), landmarks(), coin(), numbers_of_the_text())
+    tables = (codes_by_range(), one_format_for_all(), landmarks(), stochastic_rounding(), numbers_of_the_text())
     return Folded(*tables, "\n".join(answers))

@@ -276,7 +276,7 @@ def _fp16(state: SumState) -> str:
     )
 
 
-def _coin(state: SumState) -> str:
+def _stochastic_rounding(state: SumState) -> str:
     errors = _stored("error", 1, "stochastic")
     return (
         f"It does not stop. A number that is too small for the step moves the sum by a whole step now and then, so that "
@@ -333,7 +333,7 @@ QUESTIONS = (
         "Choose *1-6-9, stochastic* and *chunk* 1. Here every addition is rounded with a coin: up or down at random, "
         "the nearer one more often. Does the sum stop?",
         {"spread": 1.0, "preset": "1-6-9, stochastic"},
-        _coin,
+        _stochastic_rounding,
         lambda state: _error(state) < 0.1,
     ),
 )

@@ -260,8 +260,9 @@ def facts() -> Table:
     scaled = PlaneState(scaling=plane.TENSOR)
     common = {16 * value for value in numbers_of("hfp8_forward")} ^ numbers_of("e4m3fn")
     claim = claims.get(CLAIM)
+    results = claims.stored(claim).results(claim)
     recipes = ("float32", "hybrid", "1-5-2 everywhere", "1-4-3 gradients, no scale")
-    losses = {name: claims.stored(claim).results(claim).values("loss", recipe=name) for name in recipes}
+    losses = {name: results.values("loss", recipe=name) for name in recipes}
     behind = losses["1-5-2 everywhere"] - losses["hybrid"]
     known = {
         "rounding error of a weight, share of its size": f"{10 ** (-weight.sqnr_db / 20):.3f}",

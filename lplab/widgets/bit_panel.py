@@ -9,6 +9,7 @@ import traitlets
 
 from lplab import formats as F
 
+from .controls import script
 from .typed_value import describe_rounding, format_value, parse_number
 
 _STATIC = Path(__file__).parent / "static"
@@ -83,7 +84,7 @@ class BitPanel(anywidget.AnyWidget):
     (42, 0.3125, '0.3 is stored as 0.3125, error +4.2 %')
     """
 
-    _esm = _STATIC / "bits.js"
+    _esm = script("bits.js")
     _css = _STATIC / "bits.css"
     pattern = traitlets.Int(0, help="The code, as an integer.").tag(sync=True)
     format_spec = traitlets.Dict(help="The format as the browser needs it; made from `format`.").tag(sync=True)

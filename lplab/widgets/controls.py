@@ -13,6 +13,15 @@ import traitlets
 _STATIC = Path(__file__).parent / "static"
 
 
+def script(name: str) -> str:
+    """The browser's part of a widget, with the function `keepHearing`, which lets it hear Python at all times.
+
+    >>> "function keepHearing(model)" in script("controls.js")
+    True
+    """
+    return "\n".join((_STATIC / part).read_text(encoding="utf-8") for part in ("keep_hearing.js", name))
+
+
 class ControlGroup(anywidget.AnyWidget):
     """The browser side of a group of controls: an invisible widget inside a box of CSS class ``lp-controls``.
 
@@ -25,7 +34,7 @@ class ControlGroup(anywidget.AnyWidget):
     "F.get('e4m3fn')"
     """
 
-    _esm = _STATIC / "controls.js"
+    _esm = script("controls.js")
     _css = _STATIC / "controls.css"
     clipboard = traitlets.Dict(help="What to copy: text, and a count so that the same text can be copied twice.").tag(
         sync=True

@@ -4,25 +4,11 @@ import re
 
 import pytest
 
+from benchmarks.explorers import EXPLORERS
 from tests.browser.conftest import opening
 
 pytestmark = pytest.mark.browser
 
-EXPLORERS = {
-    "FormatExplorer": "'weights'",
-    "TrainingExplorer": "setting='one format'",
-    "RangeExplorer": "",
-    "ClipExplorer": "",
-    "SumExplorer": "",
-    "PlaneExplorer": "",
-    "FourBitExplorer": "",
-    "ResidualExplorer": "",
-    "LearnersExplorer": "",
-    "ClusterExplorer": "",
-    "RooflineExplorer": "",
-    "BillExplorer": "",
-    "EdgeExplorer": "",
-}
 BY_DEFAULT = ("BillExplorer", "LearnersExplorer")
 SIZES = {"laptop": (1366, 768), "desktop": (1440, 1000), "tablet": (820, 1180)}
 STEPPER = 90  # pixels that a question above the explorer takes

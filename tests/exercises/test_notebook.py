@@ -126,6 +126,24 @@ def test_the_button_of_a_veil_skips_the_question_everywhere():
     assert not progress.has_skipped("01.a", "another wording"), "which is asked again"
 
 
+def test_a_veil_that_fails_keeps_no_other_down_and_can_be_tried_again():
+    results = [OSError("no such file"), a_table(), a_table()]
+
+    def content():
+        if isinstance(found := results.pop(0), OSError):
+            raise found
+        return found
+
+    prediction = exercises.predict("01.a")
+    veils = [exercises.after_guess("01.a", content) for _ in range(2)]
+    with pytest.raises(OSError, match="no such file"):
+        prediction.lock("12")
+    assert sorted(veil.is_lifted for veil in veils) == [False, True] and progress.prediction("01.a") == 12
+    for veil in veils:
+        veil.button.click()
+    assert all(veil.is_lifted for veil in veils) and results == []
+
+
 def test_an_unknown_question_has_no_veil():
     with pytest.raises(ValueError, match=r"there is no question '01.z'"):
         exercises.after_guess("01.z", a_table())

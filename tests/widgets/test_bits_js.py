@@ -144,6 +144,7 @@ def test_wide_formats_decode_as_in_python():
 def test_static_files_are_beside_the_module():
     assert {path.name for path in Path(module._STATIC).iterdir()} >= {
         "bits.js",
+        "keep_hearing.js",
         "bits.css",
         "live_figure.js",
         "live_figure.css",
