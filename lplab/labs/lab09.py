@@ -104,7 +104,7 @@ def choices() -> figures.Table:
             "a learner sends": [run.sent_bytes for run in (own, one, dense)],
             "test error": [run.test_error for run in (own, one, dense)],
         },
-        caption="Missed is the share of the sent elements that are not among the largest ones of the sum",
+        caption="Missed is the share of one learner's choice that is not among the largest elements of the sum",
         formats={"a learner sends": bytes_word, "test error": ".1%"},
     )
 
@@ -206,7 +206,8 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "The dashed curve shows independent choices. Is the curve of own choices above it or below it at 64 learners? "
+        "The dashed curve shows independent choices, as if each learner chose by chance. Is the curve of own choices "
+        "above it or below it at 64 learners? "
         "What does that say about the learners?",
         {"learners": 64},
         lambda state: (
