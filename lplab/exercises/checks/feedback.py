@@ -168,7 +168,8 @@ def _pattern(exercise: Exercise, failure: Failure, mistake: MatchedMistake) -> l
     shared = _shared(exercise, failure.counterexamples) if len(failure.counterexamples) > 1 else ""
     if not shared:
         return [known[:1].upper() + known[1:]] if known else []
-    sentence = f"All {count_text(len(failure.counterexamples))} misses are {shared}"
+    count = len(failure.counterexamples)
+    sentence = f"{'Both' if count == 2 else f'All {count_text(count)}'} misses are {shared}"
     return [f"{sentence}: {known}" if known else f"{sentence}."]
 
 
