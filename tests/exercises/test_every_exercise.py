@@ -84,6 +84,21 @@ def test_every_known_mistake_is_caught_and_named(exercise, number):
         assert verdict.misconception == mistake.name, verdict.text
 
 
+NOTHING_BETWEEN = ("00.2", "01.3", "01.4", "07.3")  # one search or one table, which is right or wrong as a whole
+
+
+def test_most_known_mistakes_earn_something_between_a_blank_and_a_pass():
+    earned = {name: [] for name in NAMES}
+    for name, number in MISTAKES:
+        if not catalogue.get(name).mistakes[number].equivalent:
+            verdict = verdict_on_mistake(name, number)
+            earned[name].append(verdict.points)
+            assert 0 <= verdict.points <= 2 / 3 * verdict.most_points, catalogue.get(name).mistakes[number].name
+    assert [name for name, points in earned.items() if not any(points)] == list(NOTHING_BETWEEN)
+    every = [points for some in earned.values() for points in some]
+    assert sum(points > 0 for points in every) > 0.7 * len(every)
+
+
 @each_exercise
 def test_a_child_gives_the_same_verdict(exercise):
     """For one mistake of each kind: the other tests do not start the child process that students' checks use."""

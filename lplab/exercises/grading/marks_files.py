@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import lplab
-from lplab.exercises.grading.marks import Class, Mark, Student
+from lplab.exercises.grading.marks import MISSING, Class, Mark, Student
 
 SCHEMA = 1
 DETAILS = (
@@ -62,11 +62,16 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=1, allow_nan=False) + "\n"
 
 
+def _points(mark: Mark) -> float | str:
+    """The points of a mark; an empty cell where nothing was handed in, which is not the same as a wrong answer."""
+    return "" if mark.status == MISSING else mark.points
+
+
 def _table(marks: Class) -> Iterator[list[Any]]:
     """One row a student."""
     yield ["student", *(exercise.id for exercise in marks.exercises), "total", "of", "notes"]
     for student in marks.students:
-        points = [student.marks[exercise.id].points for exercise in marks.exercises]
+        points = [_points(student.marks[exercise.id]) for exercise in marks.exercises]
         yield [student.name, *points, student.total, marks.most_points, student.remarks]
 
 
@@ -77,6 +82,7 @@ def _details(marks: Class) -> Iterator[list[Any]]:
         for exercise in marks.exercises:
             mark = student.marks[exercise.id]
             known = {**vars(mark), **_history(student, exercise.id), "message": mark.message or student.remarks}
+            known["points"] = _points(mark)
             known |= {"student": student.name, "title": exercise.title, "of": exercise.points}
             yield [known[name] for name in DETAILS]
 

@@ -93,5 +93,6 @@ def overview_page(marks: Class) -> str:
         questions=questions_of(marks),
         signs=SIGNS,
         labels=LABELS,
+        missing=MISSING,
         version=lplab.__version__,
     )

@@ -17,13 +17,7 @@ from typing import Any
 
 from lplab.exercises.model.forms import Form
 
-SHARES = {
-    "form": 0,
-    "named examples": 0,
-    "boundary set": 1 / 3,
-    "properties": 2 / 3,
-}  # of the points, by the stage that failed
-STAGES = tuple(SHARES)
+STAGES = ("form", "named examples", "boundary set", "properties")
 
 Args = tuple[Any, ...]
 
@@ -145,7 +139,7 @@ class Exercise:
             then written out.
         modules: what the answer may import beside Python's harmless modules.
         provided: helpers that are defined above the stub and the solution, in this order.
-        points: for a pass; see `SHARES` for an answer that fails.
+        points: for a pass; see `partial_points` for an answer that fails.
     """
 
     id: str

@@ -207,7 +207,16 @@ def test_the_table_has_points_totals_and_names_of_reports(out):
     row = next(row for row in rows if row["student"] == "Reporter 7")
     assert row[ROUND.id] == row["total"] == str(ROUND.points) and row["of"] == str(FULL)
     for row in rows:
-        assert float(row["total"]) == sum(float(row[exercise.id]) for exercise in LAB)
+        assert float(row["total"]) == sum(float(row[exercise.id] or 0) for exercise in LAB)
+
+
+def test_an_answer_that_was_not_handed_in_is_no_zero(out, by_file):
+    (row,) = [row for row in csv.DictReader((out / "marks.csv").open(encoding="utf-8")) if row["student"] == "odd/none"]
+    assert by_file["odd/none"].marks[ROUND.id].status == "failed" and row[ROUND.id] == "0"
+    assert [row[exercise.id] for exercise in LAB[2:]] == ["", ""] and row["total"] == str(DECODE.points)
+    rows = list(csv.DictReader((out / "details.csv").open(encoding="utf-8")))
+    found = {(row["status"], row["points"]) for row in rows if row["student"] == "odd/none"}
+    assert found == {("passed", "6"), ("failed", "0"), (MISSING, "")}
 
 
 def test_details_name_stage_misconception_and_history(out):
