@@ -69,6 +69,9 @@ def add_grade(commands: Any) -> None:
     parser.add_argument(
         "--names", default="", metavar="PATTERN", help="how paths name students, such as '(?P<id>s[0-9]+)'"
     )
+    parser.add_argument(
+        "--similar", action="store_true", help="also list answers that are alike (similar.csv): a hint, never a mark"
+    )
     parser.add_argument("--json", action="store_true", help="print the marks as JSON")
 
 
@@ -89,7 +92,7 @@ def run_grade(args: argparse.Namespace) -> int:
         some = {"jobs": args.jobs, "all_or_nothing": args.all_or_nothing, "leave_out": args.out}
         roster = read_roster(args.roster) if args.roster else None
         weights = read_weights(args.weights) if args.weights else None
-        known = {"roster": roster, "weights": weights, "names": args.names}
+        known = {"roster": roster, "weights": weights, "names": args.names, "similar": args.similar}
         marks = grade(args.folder, args.lab, each_file=args.each_file, **some, **known)
         files = write_marks(marks, args.out)
     if args.json:

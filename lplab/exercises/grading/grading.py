@@ -17,10 +17,11 @@ from tqdm import tqdm
 
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, Class, Mark, Student, mark_of
+from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, Class, Mark, Similar, Student, mark_of
 from lplab.exercises.grading.merging import SubmittedFile, by_group
 from lplab.exercises.grading.owners import Owners, leads_outside
 from lplab.exercises.grading.roster import Roster
+from lplab.exercises.grading.similar import alike
 from lplab.exercises.grading.submissions import Submission, clean, read_submission
 from lplab.exercises.grading.weights import Weights
 from lplab.exercises.isolation.answers import Answer
@@ -48,6 +49,7 @@ def grade(
     weights: Weights | None = None,
     names: str = "",
     one_student: bool = False,
+    similar: bool = False,
 ) -> Class:
     """Grade all notebooks and reports in a folder and the folders in it.
 
@@ -63,6 +65,7 @@ def grade(
         weights: which exercises count, for how many points, until when.
         names: a pattern for paths: see `Owners`.
         one_student: all files are of one student.
+        similar: look for answers that are alike, between students and with the solutions.
 
     Raises:
         ValueError: the folder or a lab does not exist, there is nothing to grade, a file of metadata or a pattern is
@@ -97,9 +100,12 @@ def grade(
         _known(_student(str(path), one, wanted, verdicts, all_or_nothing, weights), owned[group], roster)
         for group, (path, one) in grouped
     ]
+    pairs = _alike(wanted, submitted, students) if similar else None
     students += _absent(students, roster, wanted)
     students.sort(key=lambda student: (student.name.casefold(), student.name, student.file))
-    return Class(tuple(wanted), tuple(_distinct(students)), all_or_nothing, len(files), each_file, weights, roster)
+    return Class(
+        tuple(wanted), tuple(_distinct(students)), all_or_nothing, len(files), each_file, weights, roster, pairs
+    )
 
 
 def find_files(folder: Path, leave_out: Path | None = None) -> Iterator[Path]:
@@ -157,6 +163,17 @@ def _known(student: Student, owned: _OwnedFile, roster: Roster | None) -> Studen
         return replace(student, notes=(*student.notes, "not in the roster"))
     known = roster.students[owned.place]
     return replace(student, name=clean(known.name), id=clean(known.id), email=clean(known.email), place=owned.place)
+
+
+def _alike(
+    exercises: Sequence[Exercise], submitted: Sequence[SubmittedFile], students: Sequence[Student]
+) -> tuple[Similar, ...]:
+    """Answers that are alike, with the names and files of their students."""
+    return tuple(
+        Similar(one, tuple((students[place].name, students[place].file) for place in one.students))
+        for exercise in exercises
+        for one in alike(exercise, [submission.answers.get(exercise.id, ()) for _, submission in submitted])
+    )
 
 
 def _absent(students: Sequence[Student], roster: Roster | None, exercises: Sequence[Exercise]) -> list[Student]:

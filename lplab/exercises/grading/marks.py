@@ -8,6 +8,7 @@ from typing import Any
 
 from lplab.exercises.checks.verdict import NOT_YET, PASSED, Verdict
 from lplab.exercises.grading.roster import Roster
+from lplab.exercises.grading.similar import Alike
 from lplab.exercises.grading.submissions import clean
 from lplab.exercises.grading.weights import Weights
 from lplab.exercises.model.exercise import STAGES, Exercise
@@ -107,8 +108,19 @@ class Student:
 
 
 @dataclass(frozen=True)
+class Similar:
+    """Answers that are alike, and who gave them: name and file of each student. A hint, which no mark depends on."""
+
+    alike: Alike
+    students: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Class:
-    """All students, sorted by name, the exercises that were graded, and how many files there were."""
+    """All students, sorted by name, the exercises that were graded, how many files there were, the rules.
+
+    ``similar`` is None where nobody looked for answers that are alike.
+    """
 
     exercises: tuple[Exercise, ...]
     students: tuple[Student, ...]
@@ -117,6 +129,7 @@ class Class:
     each_file: bool = False
     weights: Weights = field(default_factory=Weights)
     roster: Roster | None = None
+    similar: tuple[Similar, ...] | None = None
 
     def points_of(self, exercise: Exercise) -> float:
         """The points for a pass of one exercise: those of the weights, or its own."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import lplab
 from lplab.exercises.grading.gradebooks import gradebooks
-from lplab.exercises.grading.marks import MISSING, Class, Mark, Student
+from lplab.exercises.grading.marks import MISSING, Class, Mark, Similar, Student
 
 SCHEMA = 1
 BOM = "\ufeff"  # without it Excel takes UTF-8 for the encoding of Windows; the importer of Canvas refuses it
@@ -34,6 +34,8 @@ def write_marks(marks: Class, folder: Path) -> list[Path]:
         "overview.html": overview_page(marks),
         **{name: as_csv(rows) for name, rows in gradebooks(marks).items()},
     }
+    if marks.similar is not None:
+        texts["similar.csv"] = BOM + as_csv(_similar(marks.similar))
     submitted = [student for student in marks.students if not student.absent]
     names = distinct_names([student.name for student in submitted])
     for student, name in zip(submitted, names, strict=True):
@@ -97,6 +99,15 @@ def _details(marks: Class) -> Iterator[list[Any]]:
             known["points"] = _points(mark)
             known |= {"student": student.name, "title": exercise.title, "of": marks.points_of(exercise)}
             yield [known[name] for name in DETAILS]
+
+
+def _similar(groups: Iterable[Similar]) -> Iterator[list[Any]]:
+    """One row for each group of answers that are alike."""
+    yield ["exercise", "students", "equals the solution", "same text", "names", "files"]
+    for group in groups:
+        names, files = ("; ".join(some) for some in zip(*group.students, strict=True))
+        flags = ["yes" if flag else "no" for flag in (group.alike.is_solution, group.alike.same_text)]
+        yield [group.alike.exercise, len(group.students), *flags, names, files]
 
 
 def _history(student: Student, exercise_id: str) -> dict[str, Any]:
