@@ -23,6 +23,7 @@ COMMANDS = (
     course.add_grade,
     doctor.add_doctor,
     school.add_autograder,
+    school.add_release,
 )
 
 

@@ -18,7 +18,7 @@ from lplab.exercises.checks import feedback
 from lplab.exercises.checks.compare import counterexamples, simplicity_key
 from lplab.exercises.checks.credit import partial_points
 from lplab.exercises.checks.feedback import Failure, MatchedMistake
-from lplab.exercises.checks.variants import NoResult, answers, function_of
+from lplab.exercises.checks.variants import NoResult, answers, expected_results, function_of
 from lplab.exercises.checks.verdict import Counterexample, Verdict
 from lplab.exercises.isolation import Limits, Outcome, Raised, Unusable, run_isolated
 from lplab.exercises.isolation.answers import Answer
@@ -54,7 +54,7 @@ def judge(exercise: Exercise, answer: Answer, limits: Limits | None = None) -> V
     calls = (*compared, *[args for stage in property_stages for args in stage.calls])
     outcome = run_isolated(answer, calls, limits=limits or Limits(), allowed=exercise.modules)
     convention = _convention(exercise, compared, outcome)
-    expected = answers(function_of(exercise, convention), list(compared))
+    expected = expected_results(exercise, convention, list(compared))
     stages = [*_comparisons(exercise, compared, expected), *property_stages]
     failure = _first_failure(exercise, stages, outcome)
     if failure is None:
@@ -256,7 +256,7 @@ def _convention(exercise: Exercise, compared: tuple[Args, ...], outcome: Outcome
 
 
 def _disagreements(exercise: Exercise, variant: Variant, calls: Sequence[Args], outcome: Outcome) -> int:
-    expected = answers(function_of(exercise, variant), list(calls))
+    expected = expected_results(exercise, variant, list(calls))
     return sum(not _agrees(exercise, *triple) for triple in zip(calls, outcome.values, expected, strict=False))
 
 

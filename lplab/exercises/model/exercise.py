@@ -140,6 +140,8 @@ class Exercise:
         modules: what the answer may import beside Python's harmless modules.
         provided: helpers that are defined above the stub and the solution, in this order.
         points: for a pass; see `partial_points` for an answer that fails.
+        withheld: in a student edition, how many known mistakes were left out together with the solution; see
+            `checks.withheld`.
     """
 
     id: str
@@ -170,6 +172,7 @@ class Exercise:
     modules: tuple[str, ...] = ("math", "numpy")
     provided: tuple[Callable[..., Any], ...] = ()
     points: int = 6
+    withheld: int = 0
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d\d\.\d", self.id):
@@ -194,6 +197,11 @@ class Exercise:
     def name(self) -> str:
         """The function that the student writes."""
         return self.reference.__name__
+
+    @property
+    def known_mistakes(self) -> int:
+        """How many typical mistakes are known, here or to the instructor."""
+        return len(self.mistakes) or self.withheld
 
     @cached_property
     def solution(self) -> str:
