@@ -127,7 +127,8 @@ def read_roster(path: Path) -> Roster:
     places = {part: _column(columns, names) for part, names in COLUMNS.items()}
     if not any(places[part] for part in ("id", "email", "name", "login", "last")):
         raise ValueError(f"{path} has no column for a name, an id or an e-mail; it has: {', '.join(columns)}")
-    students, others = [], []
+    students: list[Enrolled] = []
+    others: list[Enrolled] = []
     for row in rows:
         student = _enrolled(row, places, path)
         (others if NO_STUDENT.fullmatch(student.name or student.id or student.email) else students).append(student)

@@ -101,7 +101,7 @@ def normal_form(exercise: Exercise, answer: Answer) -> str:
 
 def _modules(tree: ast.Module) -> dict[str, str]:
     """What each imported name stands for, such as "np" for "numpy" and "sqrt" for "math.sqrt"."""
-    names = {}
+    names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.asname or alias.name.partition(".")[0]: alias.name for alias in node.names}
