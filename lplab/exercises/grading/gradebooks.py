@@ -4,7 +4,8 @@ Moodle reads back its own grading worksheet: the columns "Identifier", "Grade" a
 there (mod/assign/feedback/offline/importgradeslib.php). Canvas reads a gradebook whose first columns are those of its
 export, up to "Section", and then one column for each assignment; a row may give the points possible
 (lib/gradebook_importer.rb). For any other roster a table with e-mail and id is made, for the import of Moodle's
-gradebook. A blank grade changes nothing, so that nobody gets a zero for what was not handed in.
+gradebook. Who handed in nothing gets no zero: the cell holds what the roster has there, mostly nothing. Moodle skips a
+blank cell; Canvas would take one for the removal of a grade.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ def title_of(marks: Class) -> str:
 
 
 def _worksheet(marks: Class, roster: Roster, totals: Mapping[int | None, float]) -> list[list[Any]]:
-    """Moodle's worksheet with its grades filled in, on its own scale."""
-    rows: list[list[Any]] = [list(roster.columns)]
+    """Moodle's worksheet with its grades filled in, on its own scale; without comments, so that these stay."""
+    columns = [column for column in roster.columns if column != "Feedback comments"]
+    rows: list[list[Any]] = [columns]
     for place, student in enumerate(roster.students):
         most = _number(student.row.get("Maximum grade", "")) or marks.most_points
         grade = _grade(totals.get(place), most / (marks.most_points or 1))
-        rows.append([grade if column == "Grade" and grade else student.row[column] for column in roster.columns])
+        rows.append([grade if column == "Grade" and grade != "" else student.row[column] for column in columns])
     return rows
 
 
@@ -62,7 +64,8 @@ def _canvas(marks: Class, roster: Roster, totals: Mapping[int | None, float]) ->
     most = _number(possible.get(column, "")) or marks.most_points
     rows: list[list[Any]] = [[*who, column], [POINTS_POSSIBLE, *[""] * (len(who) - 1), most]]
     for place, student in enumerate(roster.students):
-        rows.append([*(student.row[name] for name in who), _grade(totals.get(place), most / (marks.most_points or 1))])
+        grade = _grade(totals.get(place), most / (marks.most_points or 1))
+        rows.append([*(student.row[name] for name in who), student.row.get(column, "") if grade == "" else grade])
     return rows
 
 

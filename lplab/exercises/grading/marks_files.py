@@ -65,7 +65,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.10g}"
     text = str(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULAS) else text
+    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULAS) and text != "-" else text
 
 
 def as_json(value: Any) -> str:

@@ -178,11 +178,18 @@ def test_students_who_handed_in_nothing_have_rows_and_no_zero(folder, tmp_path):
     assert table["Zoë O’Neil"] == ["s12", "zoe@uni.edu", "", "", "", "", str(FULL), MISSING]
     assert table["Eve"][-1] == "not in the roster" and "'=HYPERLINK(0)" in table
     sheet = rows_of(tmp_path / "out" / "moodle.csv")
-    assert sheet[0] == MOODLE_SHEET.splitlines()[0].split(",")
+    assert sheet[0] == MOODLE_SHEET.splitlines()[0].split(",")[:-1], "no comments, which an import would overwrite"
     assert [row[0] for row in sheet[1:]] == ["Participant 11", "Participant 12", "Participant 14"]
     assert [row[5] for row in sheet[1:]] == [f"{100 * 12 / FULL:.2f}", "", "55,00"], "on the worksheet's own scale"
     assert not (tmp_path / "out" / "canvas.csv").exists()
     assert len(list((tmp_path / "out" / "gradescope").iterdir())) == 2
+
+
+def test_a_wrong_answer_is_a_zero_also_where_a_grade_stands(folder, tmp_path):
+    put(folder, **{"s14.ipynb": notebook(WRONG.replace("return low", "return 0"))})
+    put(tmp_path, **{"sheet.csv": MOODLE_SHEET})
+    write_marks(graded(folder, roster=read_roster(tmp_path / "sheet.csv")), tmp_path / "out")
+    assert [row[5] for row in rows_of(tmp_path / "out" / "moodle.csv")[1:]] == ["", "", "0"]
 
 
 def test_canvas_gets_its_own_columns_and_the_heading_of_its_assignment(folder, tmp_path):
@@ -201,7 +208,7 @@ def test_canvas_gets_its_own_columns_and_the_heading_of_its_assignment(folder, t
     assert rows_of(tmp_path / "out" / "canvas.csv")[1:] == [
         ["    Points Possible", "", "", "", "", "10"],
         ["Lovelace, Ada", "11", "s11", "ada", "Group 1", f"{10 * 12 / FULL:.2f}".rstrip("0")],
-        ["Babbage, Charles", "13", "s13", "charles", "Group 1", ""],
+        ["Babbage, Charles", "13", "s13", "charles", "Group 1", "3.5"],
     ]
 
 
