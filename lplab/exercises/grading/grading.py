@@ -277,10 +277,10 @@ def _rank(verdict: Verdict, kept: float = 1.0) -> tuple[float, ...]:
 
 
 def _distinct(students: Sequence[Student]) -> Iterator[Student]:
-    """Append the file to names that occur more than once."""
+    """Append the id, or the file where there is none, to names that occur more than once."""
     count = Counter(student.name.casefold() for student in students)
     for student in students:
         if count[student.name.casefold()] > 1:
-            yield replace(student, name=f"{student.name} ({student.file})")
+            yield replace(student, name=f"{student.name} ({student.id or student.file})")
         else:
             yield student
