@@ -10,6 +10,7 @@ How a figure is made of parts, and what the parts are, is said in :mod:`lplab.fi
 from lplab.figures import style
 from lplab.figures.adacomp_bins import adacomp_bins
 from lplab.figures.bin_step import bin_step
+from lplab.figures.branched_losses import branched_losses
 from lplab.figures.carbon_by_place import carbon_by_place
 from lplab.figures.carbon_runs import corrections, published_runs
 from lplab.figures.clip_bits import ClipRule, bits_error
@@ -84,6 +85,7 @@ __all__ = [
     "bin_step",
     "bins",
     "bits_error",
+    "branched_losses",
     "bucket_times",
     "carbon_by_place",
     "chunk_error",

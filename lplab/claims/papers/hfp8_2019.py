@@ -150,9 +150,11 @@ def seeds_would_hide_it(results: Results) -> CheckResult:
 def costs_several_times(results: Results) -> CheckResult:
     """The size of the effect against float32, in the training loss."""
     one, hybrid = (float(_gaps(results, name)[0].mean()) for name in (ONE, HYBRID))
+    percent = 100 * one / float(_losses(results, FLOAT, "train_loss").mean())
     return CheckResult(
         0 < 2 * hybrid < one,
-        f"Against float32 the hybrid costs {hybrid:+.4f} and 1-5-2 everywhere {one:+.4f} bits in training.",
+        f"Against float32 the hybrid costs {hybrid:+.4f} and 1-5-2 everywhere {one:+.4f} bits in training. That is "
+        f"{percent:.1f} % of the loss.",
     )
 
 
