@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
+from lplab.claims.framework.branches import surely_above
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
-from lplab.compression import Compressor, Dense, ScaleCom, WarmUp
+from lplab.compression import Compressor, Dense, LocalMomentum, ScaleCom, WarmUp
 
 if TYPE_CHECKING:
     from lplab.training.loop.tasks import Task
@@ -21,6 +22,11 @@ FAMILIES = {FC: (300, 50), CONV: (160, 25), TEXT: (200, 25)}  # steps, chunk
 WORLDS = {FC: (4, 16, 64), CONV: (4, 64), TEXT: (4, 64)}
 WARM_UP = 0.1  # of the steps, dense
 MOMENTUM = 0.9
+BEHIND, BEFORE, CLEARED = (
+    "behind the average",
+    "before what is sent",
+    "before, cleared where sent",
+)  # places of momentum
 
 
 def _point(family: str, learners: int, momentum: float = 0.0, beta: float = 1.0, warm_up: bool = True) -> Point:
@@ -30,12 +36,18 @@ def _point(family: str, learners: int, momentum: float = 0.0, beta: float = 1.0,
     }  # fmt: skip
 
 
+def _place(family: str, place: str) -> Point:
+    """A single learner with momentum at a place, without a warm-up, which would have no momentum before it."""
+    return _point(family, 1, MOMENTUM, warm_up=False) | {"place": place}
+
+
 POINTS: tuple[Point, ...] = (
     *({"family": f, "method": "dense", "momentum": m} for f in FAMILIES for m in (0.0, MOMENTUM)),
     *(_point(f, n) for f in FAMILIES for n in WORLDS[f]),
     *(_point(f, 4, MOMENTUM, beta) for f in FAMILIES for beta in (1.0, 0.3)),
     *(_point(f, 1, MOMENTUM) for f in (FC, CONV)),
     _point(FC, 4, warm_up=False),
+    *(_place(f, place) for f in (FC, CONV) for place in (BEHIND, BEFORE, CLEARED)),
 )
 
 claim = ClaimBuilder(
@@ -50,7 +62,9 @@ claim = ClaimBuilder(
     experiment="4 to 64 learners share global batches of 64: three linear layers (300 steps, one element of 50) and "
     "four convolutions (160 steps, one of 25) on the digits by plain SGD, a Transformer of one block on characters "
     "(200 steps, one of 25) by Adam without its first moment; a tenth of the steps dense. Then the same with momentum "
-    "0.9 and a tenth of the learning rate (Adam: its first moment).",
+    "0.9 and a tenth of the learning rate (Adam: its first moment). Last a single learner with momentum at three "
+    "places: of the optimizer, behind the average; of the learner, before what is sent; and there, set to zero where "
+    "something was sent, as Deep Gradient Compression does.",
     points=POINTS,
     seeds=(0, 1, 2),
     budget_seconds=240,
@@ -75,10 +89,12 @@ def task_of(family: str, momentum: float) -> Task:
 
 
 def compressor_of(point: Point) -> Compressor:
-    """The compressor of a point: dense, or ScaleCom after its warm-up."""
+    """The compressor of a point: dense, or ScaleCom after its warm-up, or with momentum before it."""
     steps, chunk = FAMILIES[point["family"]]
     if point["method"] == "dense":
         return Dense()
+    if point.get("place") in (BEFORE, CLEARED):
+        return LocalMomentum(ScaleCom(chunk=chunk), MOMENTUM, clear=point["place"] == CLEARED)
     return WarmUp(ScaleCom(chunk=chunk, beta=point["beta"]), round(WARM_UP * steps) if point["warm_up"] else 0)
 
 
@@ -92,6 +108,8 @@ def run(point: Point, seed: int, steps: int) -> dict[str, float]:
     from lplab.claims.framework.learner_trainings import train
 
     task = task_of(point["family"], point["momentum"])
+    if point.get("place") in (BEFORE, CLEARED):
+        task = replace(task, options=())  # the compressor has the momentum
     return train(task, compressor_of(point), point.get("learners", 1), steps, seed, engine="stacked").numbers()
 
 
@@ -178,6 +196,22 @@ def _warm_up_matters_little(results: Results) -> CheckResult:
         f"Fully connected, 4 learners: {median_and_range(cold)} bits without a warm-up, {median_and_range(warm)} after "
         f"{100 * WARM_UP:.0f} % of the steps dense.",
     )
+
+
+@claim.explanation("Momentum before what is sent, cleared there, does most of it")
+def _momentum_in_front(results: Results) -> CheckResult:
+    """A single learner with momentum at three places: which of them undoes the harm, pair by pair."""
+    good, each = [], []
+    for family in (FC, CONV):
+        base = _dense(results, family, MOMENTUM)
+        behind, before, cleared = (_loss(results, _place(family, place)) for place in (BEHIND, BEFORE, CLEARED))
+        rest = float((cleared - base).mean() / (behind - base).mean())
+        good.append(surely_above(behind - cleared) and rest < 0.5)
+        each.append(
+            f"{family} {median_and_range(behind)} {BEHIND}, {median_and_range(before)} {BEFORE}, "
+            f"{median_and_range(cleared)} {CLEARED}, dense {median_and_range(base)}"
+        )
+    return CheckResult(all(good), f"A single learner with momentum, test loss in bits: {'; '.join(each)}.")
 
 
 @claim.summary

@@ -10,7 +10,7 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import BranchPlan, branch, paired_text, surely_within, worse_in_pairs
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import median_and_range
+from lplab.claims.framework.compare import join_words, median_and_range
 from lplab.claims.framework.models import branch_resnet, branch_transformer
 from lplab.claims.framework.trainings import one_thread
 
@@ -148,6 +148,14 @@ def yet_training_makes_up_for_it(results: Results) -> CheckResult:
         f"That changes {changed:.1f} % of its answers; yet a training with such ends has {paired_text(gap, 2)} points "
         "of wrong answers: where most answers are guesses, another guess costs nothing.",
     )
+
+
+@claim.explanation("It is within the bounds, and worse all the same")
+def it_loses_a_little(results: Results) -> CheckResult:
+    """Whether the small loss of FP8 is noise: in pairs it is not."""
+    worse = {task: worse_in_pairs(*_gaps(results, task, "fp8", "float32")) for task in TASKS}
+    where = join_words([task for task, is_worse in worse.items() if is_worse]) or "neither of the two"
+    return CheckResult(all(worse.values()), f"In pairs FP8 is worse than float32, if by little, on: {where}.")
 
 
 @claim.summary

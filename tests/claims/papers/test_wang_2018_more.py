@@ -46,6 +46,7 @@ def test_they_can_fail(claim, change, which):
     (TRAINING, where({"sums": "short, chunk 1"}, train_loss=9), 2),
     (FP8, where({"recipe": "float32"}, moved_fp16=0.1), 0),
     (FP8, where({"recipe": "fp8 ends"}, error=99), 1),
+    (FP8, where({"task": "resnet", "recipe": "fp8"}, train_loss=0.1), 2),
 ])  # fmt: skip
 def test_explanations_can_fail(claim, change, which):
     assert not judged(claim, change).explanations[which].holds
