@@ -57,7 +57,7 @@ def branch(
     """One branch: weights, the optimizer's state and random numbers of the float32 checkpoint, then a recipe.
 
     Every branch of a seed sees the same batches in the same order, and the same dropout. What a recipe stores in few
-    bits (weights without a master copy) is rounded at its first step.
+    bits (weights without a master copy) is rounded at once.
 
     Args:
         task: a task of :mod:`lplab.training.tasks`, or one made of it.

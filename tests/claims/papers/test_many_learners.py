@@ -158,7 +158,7 @@ def test_similarity_can_fail(which, wanted, numbers):
 
 def test_momentum_is_the_only_difference_between_the_two_settings_of_a_family():
     pytest.importorskip("torch")
-    from lplab.claims.papers.scalecom_2020 import BEFORE
+    from lplab.claims.papers.scalecom_2020 import FAMILIES, task_of
 
     for family in FAMILIES:
         plain, heavy = task_of(family, 0.0), task_of(family, 0.9)
