@@ -93,7 +93,7 @@ def test_worse_by_what_rounding_costs_needs_the_same_size():
 
 
 def test_one_hybrid_training_in_short(monkeypatch):
-    monkeypatch.setattr(hfp8_2019, "PLAN", BranchPlan(before=0, steps=3))
+    monkeypatch.setattr(hfp8_2019, "PLAN", BranchPlan(before=40, steps=3))
     result = claims.measure(HFP8_2019, {"recipe": FINE}, 0)
     assert result["steps"] == 3 and 0.2 < result["lost"] < 1
     result = claims.measure(HFP8_2019, {"recipe": FLOAT}, 0)
