@@ -241,7 +241,7 @@ def place_losses() -> dict[str, np.ndarray]:
 
     results = stored(SCALECOM_2020).results(SCALECOM_2020)
     rows = {place: _loss(results, _place(place)) for place in PLACES}
-    slow = {f"{BEHIND}, {SLOWER} times the rate": results.values("loss", **SLOW[0])}
+    slow = {f"behind, {SLOWER} × the rate": results.values("loss", **SLOW[0])}
     return {"dense": _dense(results, FC, MOMENTUM), **rows, **slow}
 
 
