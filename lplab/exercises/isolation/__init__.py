@@ -68,7 +68,7 @@ def run_isolated(
         run.follow(child)
     run.check_printed(child)  # again: output may have arrived after the last measurement
     seconds = time.perf_counter() - begun
-    return Outcome(tuple(run.values), run.stopped, tuple(run.changed), child.beginning(), seconds)
+    return Outcome(tuple(run.values), run.stopped, tuple(run.changed), child.beginning(), seconds, run.fences)
 
 
 def _request(answer: Answer, calls: Sequence[tuple], limits: Limits, allowed: Sequence[str]) -> bytes:
