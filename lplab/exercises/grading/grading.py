@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,19 +16,18 @@ from tqdm import tqdm
 
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, Class, Mark, Student, mark_of
+from lplab.exercises.grading.journal import Journal
+from lplab.exercises.grading.judging import Judge, Task, judge_all
+from lplab.exercises.grading.marks import MISSING, Class, Mark, Student, mark_of
 from lplab.exercises.grading.merging import SubmittedFile, by_folder
 from lplab.exercises.grading.submissions import Submission, clean, read_submission
-from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.isolation import fences
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
 
 READ = (".ipynb", ".json")
 REFUSED = (".py", ".pdf", ".html", ".htm", ".docx", ".zip", ".gz", ".tgz", ".tar", ".7z", ".rar")  # a row says why
 SKIPPED = ("__MACOSX", "__pycache__")
-
-Judge = Callable[[Exercise, Answer], Verdict]
-Task = tuple[str, Answer]
 
 
 def grade(
@@ -41,6 +39,7 @@ def grade(
     each_file: bool = False,
     leave_out: Path | None = None,
     judged_by: Judge = judge,
+    journal: Path | None = None,
 ) -> Class:
     """Grade all notebooks and reports in a folder and the folders in it.
 
@@ -52,8 +51,10 @@ def grade(
         each_file: every file is one student; by default the files in a folder below that of the class are one student.
         leave_out: a folder that is not searched, where the marks go.
         judged_by: judges one answer.
+        journal: a file that keeps the verdicts while it goes on, and gives those of a grading that was killed.
 
     Raises:
+        OSError: the journal cannot be written.
         ValueError: the folder or a lab does not exist, or there is nothing to grade.
     """
     folder = Path(folder)
@@ -68,11 +69,12 @@ def grade(
         seen = {exercise[:2] for _, submission in submitted for exercise in submission.answers}
         wanted = [exercise for lab in sorted(seen) for exercise in catalogue.of_lab(lab)]
     ids = {exercise.id for exercise in wanted}
-    tasks = {(key, answer) for _, one in submitted for key in ids & set(one.answers) for answer in one.answers[key]}
-    verdicts = judge_all(sorted(tasks, key=repr), jobs or os.cpu_count() or 1, judged_by)
+    work = [[(key, answer) for key in sorted(ids & set(one.answers)) for answer in one.answers[key]]
+            for _, one in submitted]  # fmt: skip
+    verdicts = judge_all(work, jobs or os.cpu_count() or 1, judged_by, Journal(journal))
     students = [_student(str(path), one, wanted, verdicts, all_or_nothing) for path, one in submitted]
     students.sort(key=lambda student: (student.name.casefold(), student.name, student.file))
-    return Class(tuple(wanted), tuple(_distinct(students)), all_or_nothing, count, each_file)
+    return Class(tuple(wanted), tuple(_distinct(students)), all_or_nothing, count, each_file, fences.summary())
 
 
 def find_files(folder: Path, leave_out: Path | None = None) -> Iterator[Path]:
@@ -102,35 +104,6 @@ def _read(path: Path, folder: Path) -> Submission:
     if path.suffix.lower() in READ or "unpack" in found.problem or not found.problem:
         return found
     return Submission(found.name, problem=f"is a {path.suffix.lower()} file; hand in the notebook or the report")
-
-
-def judge_all(tasks: Sequence[Task], jobs: int, judged_by: Judge = judge) -> dict[Task, Verdict]:
-    """The verdict on each task; one that fails twice has the status `NOT_JUDGED`."""
-    verdicts: dict[Task, Verdict] = {}
-    failed = []
-    with ThreadPoolExecutor(jobs) as pool, tqdm(total=len(tasks), desc="judging", disable=None) as bar:
-        futures = {pool.submit(judged_by, catalogue.get(task[0]), task[1]): task for task in tasks}
-        try:
-            for future in as_completed(futures):
-                bar.update()
-                if future.exception() is None:
-                    verdicts[futures[future]] = future.result()
-                else:
-                    failed.append(futures[future])
-        except BaseException:  # Ctrl-C: those that have not begun need not begin
-            pool.shutdown(cancel_futures=True)
-            raise
-    return verdicts | {task: _retry(task, judged_by) for task in failed}
-
-
-def _retry(task: Task, judged_by: Judge) -> Verdict:
-    """A second try, alone: the machine may have been out of memory or processes."""
-    exercise = catalogue.get(task[0])
-    try:
-        return judged_by(exercise, task[1])
-    except Exception as error:  # one answer must not stop a class
-        line = f"lplab could not judge this answer; please report it: {type(error).__name__}: {clean(str(error))}"
-        return Verdict(exercise.id, exercise.version, exercise.title, NOT_JUDGED, "", (line,), 0, exercise.points)
 
 
 # ---- from verdicts to marks ------------------------------------------------------------------------------------------

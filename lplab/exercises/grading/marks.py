@@ -97,13 +97,14 @@ class Student:
 
 @dataclass(frozen=True)
 class Class:
-    """All students, sorted by name, the exercises that were graded, and how many files there were."""
+    """All students, sorted by name, the exercises, how many files there were, what fenced the students' code."""
 
     exercises: tuple[Exercise, ...]
     students: tuple[Student, ...]
     all_or_nothing: bool = False
     files: int = 0
     each_file: bool = False
+    fence: str = ""
 
     @property
     def most_points(self) -> int:

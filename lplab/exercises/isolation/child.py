@@ -1,11 +1,11 @@
 """Runs a student's function in a process of its own. ``processes.py`` starts this file by its path; nothing imports it.
 
 In on stdin, as lines of JSON: the request, then the arguments of each call, then an empty line. Out on stdout, as
-lines of JSON: ``ready``, with the fences that stand; ``defined``; ``value``, ``unusable`` or ``raised`` for each call as soon as it is made;
-``stopped`` with a reason, if there is one; ``done``. What student code prints goes to stderr. The pipe on stdin stays
-open: when it closes, the parent is gone, and this process ends.
+lines of JSON: ``ready``, with the fences that stand; ``defined``; ``value``, ``unusable`` or ``raised`` for each call
+as soon as it is made; ``stopped`` with a reason, if there is one; ``done``. What student code prints goes to stderr.
+The pipe on stdin stays open: when it closes, the parent is gone, and this process ends.
 
-Before ``ready`` it gives up, for good, all files and system calls that an answer does not need, as far as the kernel can.
+Before ``ready`` it gives up, for good, the files and system calls that no answer needs, as far as the kernel can.
 
 Needs the standard library, numpy and four files beside this one. It imports nothing of lplab, which holds the
 solutions, but modules that the exercise allows.
