@@ -86,15 +86,18 @@ def run_grade(args: argparse.Namespace) -> int:
         if args.out.exists() and not args.out.is_dir():
             raise BadInputError(f"{args.out} is a file; give --out a folder")
         some = {"jobs": args.jobs, "all_or_nothing": args.all_or_nothing, "leave_out": args.out}
-        journal = args.out / JOURNAL
+        inside = args.out.resolve().is_relative_to(args.folder.resolve())  # where a student could put a journal
+        journal = None if inside else args.out / JOURNAL
         graded = partial(grade, args.folder, args.lab, each_file=args.each_file, **some)
         try:
             marks = graded(journal=journal)
         except KeyboardInterrupt:
-            write_marks(graded(judged_by=judged_so_far(journal)), args.out)
+            if journal:
+                write_marks(graded(judged_by=judged_so_far(journal)), args.out)
             raise
         files = write_marks(marks, args.out)
-        journal.unlink(missing_ok=True)
+        if journal:
+            journal.unlink(missing_ok=True)
     if args.json:
         sys.stdout.write(as_json(marks_object(marks)))
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from tqdm import tqdm
@@ -98,6 +98,7 @@ class StudentLimits:
         self.owners: dict[Task, list[int]] = defaultdict(list)
         self._many: list[set[Task]] = []
         self._seconds: dict[Task, float] = {}
+        self._slow: set[int] = set()  # students with such answers
         for number, tasks in enumerate(self.work):
             by_exercise: dict[str, list[Task]] = defaultdict(list)
             for task in tasks:
@@ -109,6 +110,7 @@ class StudentLimits:
         """Count what a task took, if it was stopped: its limit, which does not depend on how busy the machine is."""
         if found := STOPPED.match(verdict.lines[1] if len(verdict.lines) > 1 else ""):
             self._seconds[task] = float(found[1])
+            self._slow.update(self.owners[task])
 
     def reason(self, task: Task) -> str:
         """Why no owner of this answer has it run; "" if it is run."""
@@ -119,6 +121,7 @@ class StudentLimits:
         return ""
 
     def _is_over(self, number: int, task: Task) -> bool:
-        seconds: Mapping[Task, float] = self._seconds
+        if number not in self._slow:
+            return False
         tasks = self.work[number]
-        return bool(seconds) and sum(seconds.get(one, 0.0) for one in tasks[: tasks.index(task)]) > MAX_SECONDS
+        return sum(self._seconds.get(one, 0.0) for one in tasks[: tasks.index(task)]) > MAX_SECONDS
