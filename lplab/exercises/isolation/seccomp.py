@@ -26,8 +26,8 @@ EPERM, ENOSYS = 1, 38
 FIRST_NEW = 434  # from here on a call has one number everywhere
 LOAD, AND, JUMP, JUMP_IF_EQUAL, JUMP_IF_FROM, RETURN = 0x20, 0x54, 0x05, 0x15, 0x35, 0x06  # opcodes of BPF
 
-# Numbers on x86-64 and on aarch64; None where there is no such call.
-PLAIN = {
+Numbers = tuple[int, int | None]  # of a call on x86-64 and on aarch64; None where there is no such call
+PLAIN: dict[str, Numbers] = {
     "read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62), "mmap": (9, 222),
     "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "rt_sigaction": (13, 134),
     "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "pread64": (17, 67), "pwrite64": (18, 68),
@@ -66,7 +66,7 @@ class Condition(NamedTuple):
 EVERY_BIT = 0xFFFFFFFF
 
 
-def conditional(pid: int, writing: bool) -> dict[tuple[int | None, int], tuple[Condition, ...]]:
+def conditional(pid: int, writing: bool) -> dict[Numbers, tuple[Condition, ...]]:
     """The calls that depend on their arguments, by their numbers; all conditions must hold.
 
     ``pid`` is the one process that may be sent signals; without ``writing`` no file can be opened to be written to.
@@ -127,15 +127,16 @@ def program(machine: str, pid: int, writing: bool) -> bytes:
     0
     """
     column = list(AUDIT).index(machine)
-    numbers = [pair[column] for pair in PLAIN.values() if pair[column] is not None]
+    numbers = [number for pair in PLAIN.values() if (number := pair[column]) is not None]
     code = [(LOAD, 0, 0, 4), (JUMP_IF_EQUAL, 1, 0, AUDIT[machine]), (RETURN, 0, 0, KILL), (LOAD, 0, 0, 0)]
-    for place, number in enumerate(numbers):  # a match jumps behind the others, to where the call is allowed
-        code.append((JUMP_IF_EQUAL, len(numbers) - place, 0, number))
+    for place, known in enumerate(numbers):  # a match jumps behind the others, to where the call is allowed
+        code.append((JUMP_IF_EQUAL, len(numbers) - place, 0, known))
     code += [(JUMP, 0, 0, 1), (RETURN, 0, 0, ALLOW)]
     for pair, conditions in conditional(pid, writing).items():
-        if pair[column] is not None:
+        number = pair[column]
+        if number is not None:
             checks = [step for condition in conditions for step in _check(condition)]
-            code += [(JUMP_IF_EQUAL, 0, len(checks) + 1, pair[column]), *checks, (RETURN, 0, 0, ALLOW)]
+            code += [(JUMP_IF_EQUAL, 0, len(checks) + 1, number), *checks, (RETURN, 0, 0, ALLOW)]
     code += [(JUMP_IF_FROM, 0, 1, FIRST_NEW), (RETURN, 0, 0, ERRNO | ENOSYS), (RETURN, 0, 0, ERRNO | EPERM)]
     return b"".join(struct.pack("=HBBI", *step) for step in code)
 
