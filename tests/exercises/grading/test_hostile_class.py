@@ -25,6 +25,7 @@ from lplab.exercises.isolation import Limits, fences, landlock, seccomp
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from tests.exercises.hostile import CLASS, FORGE
+from tests.exercises.in_process import judge_here
 from tests.kinds import tiered
 
 DECODE, ROUND = (catalogue.get(key) for key in ("01.1", "01.2"))
@@ -202,7 +203,7 @@ def test_a_journal_gives_the_same_marks_and_judges_nothing_again(tmp_path):
     (tmp_path / "class").mkdir()
     honest(tmp_path / "class")
     journal = tmp_path / "marks" / JOURNAL
-    first = grade(tmp_path / "class", journal=journal)
+    first = grade(tmp_path / "class", journal=journal, judged_by=judge_here, jobs=1)
     with journal.open("a") as file:
         file.write('["half of a line')
 
@@ -226,14 +227,14 @@ def test_an_interruption_leaves_the_marks_so_far_and_the_same_command_goes_on(tm
     monkeypatch.chdir(tmp_path)
     (tmp_path / "class").mkdir()
     honest(tmp_path / "class")
-    whole = grade(tmp_path / "class", jobs=1)
+    whole = grade(tmp_path / "class", jobs=1, judged_by=judge_here)
     asked, stopped = [], []
 
     def interrupted(exercise, answer):
         asked.append(exercise.id)
         if len(asked) >= 3 and not stopped:
             raise KeyboardInterrupt
-        return judge(exercise, answer)
+        return judge_here(exercise, answer)
 
     monkeypatch.setattr(grade, "__kwdefaults__", {**grade.__kwdefaults__, "judged_by": interrupted})
     assert cli.main(["grade", "class", "--jobs", "1"]) == 130
