@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for add in COMMANDS:
         add(commands)
     args = parser.parse_args(argv)
+    args.argv = list(sys.argv[1:] if argv is None else argv)
     try:
         return args.run(args)
     except BadInputError as problem:

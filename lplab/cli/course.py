@@ -4,9 +4,11 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lplab.cli import container
 from lplab.cli.command import BadInputError, add_command, bad_values
 
 if TYPE_CHECKING:
@@ -73,12 +75,20 @@ def add_grade(commands: Any) -> None:
         "--similar", action="store_true", help="also list answers that are alike (similar.csv): a hint, never a mark"
     )
     parser.add_argument("--json", action="store_true", help="print the marks as JSON")
+    parser.add_argument(
+        "--in-container",
+        action="store_true",
+        help="in Docker or Podman, without network: where the system offers no fence (see lplab doctor)",
+    )
 
 
 def run_grade(args: argparse.Namespace) -> int:
     """Grade, write all files, and say in a few lines what came out; 0 also when submissions are broken."""
+    if args.in_container:
+        return container.run(args)
     with needed_packages():
         from lplab.exercises.grading.grading import grade
+        from lplab.exercises.grading.journal import JOURNAL, judged_so_far
         from lplab.exercises.grading.marks_files import as_json, marks_object, write_marks
         from lplab.exercises.grading.roster import read_roster
         from lplab.exercises.grading.weights import read_weights
@@ -93,8 +103,18 @@ def run_grade(args: argparse.Namespace) -> int:
         roster = read_roster(args.roster) if args.roster else None
         weights = read_weights(args.weights) if args.weights else None
         known = {"roster": roster, "weights": weights, "names": args.names, "similar": args.similar}
-        marks = grade(args.folder, args.lab, each_file=args.each_file, **some, **known)
+        inside = args.out.resolve().is_relative_to(args.folder.resolve())  # where a student could put a journal
+        journal = None if inside else args.out / JOURNAL
+        graded = partial(grade, args.folder, args.lab, each_file=args.each_file, **some, **known)
+        try:
+            marks = graded(journal=journal)
+        except KeyboardInterrupt:
+            if journal:
+                write_marks(graded(judged_by=judged_so_far(journal)), args.out)
+            raise
         files = write_marks(marks, args.out)
+        if journal:
+            journal.unlink(missing_ok=True)
     if args.json:
         sys.stdout.write(as_json(marks_object(marks)))
     else:
@@ -102,6 +122,7 @@ def run_grade(args: argparse.Namespace) -> int:
         forms = [path for path in files if path.parent == args.out / "gradescope"]
         print("\n".join(map(str, files[: len(files) - len(forms)])))
         print(f"{args.out / 'gradescope'}: {len(forms)} files")
+        print(f"fence: {marks.fence}")
     return 0
 
 

@@ -23,7 +23,10 @@ PURPOSES = {  # of what `lplab doctor` looks for, and how to get it
     "anywidget": "live figures; pip install 'lplab[lab]'",
     "browser": "the browser tests; install Chromium, Chrome or Edge",
     "data": "the labs; install lplab again",
+    "Landlock": "files closed to student code; Linux 5.13 and 'lplab[course]', or lplab grade --in-container",
+    "seccomp": "calls closed to student code; Linux and 'lplab[course]', or lplab grade --in-container",
 }
+NO_PACKAGES = ("browser", "data", "Landlock", "seccomp")
 EXAMPLE = "`lplab simulate resnet18 --chip mine --recipe fp32`"
 BROWSERS = (
     "chromium",
@@ -123,13 +126,23 @@ def findings() -> dict[str, str | None]:
         "lplab": lplab.__version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "system": platform.platform(),
-        **{name: version(name) for name in PURPOSES if name not in ("browser", "data")},
+        **{name: version(name) for name in PURPOSES if name not in NO_PACKAGES},
         "kernels": "compiled (numba)"
         if kernel_selection.available()
         else "array operations (no numba, or LPLAB_NO_NUMBA is set)",
         "browser": next(browsers, None),
         "data": data,
+        **_fences(),
     }
+
+
+def _fences() -> dict[str, str | None]:
+    """What the kernel offers to fence student code; nothing where the packages of the exercises are missing."""
+    try:
+        from lplab.exercises.isolation import fences
+    except ModuleNotFoundError:
+        return dict.fromkeys(("Landlock", "seccomp"))
+    return fences.offered()
 
 
 def version(package: str) -> str | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -17,23 +16,22 @@ from tqdm import tqdm
 
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, Class, Mark, Similar, Student, mark_of
+from lplab.exercises.grading.journal import Journal
+from lplab.exercises.grading.judging import Judge, Task, judge_all
+from lplab.exercises.grading.marks import MISSING, Class, Mark, Similar, Student, mark_of
 from lplab.exercises.grading.merging import SubmittedFile, by_group
 from lplab.exercises.grading.owners import Owners, leads_outside
 from lplab.exercises.grading.roster import Roster
 from lplab.exercises.grading.similar import alike
 from lplab.exercises.grading.submissions import Submission, clean, read_submission
 from lplab.exercises.grading.weights import Weights
-from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.isolation import fences
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
 
 READ = (".ipynb", ".json")
 REFUSED = (".py", ".pdf", ".html", ".htm", ".docx", ".zip", ".gz", ".tgz", ".tar", ".7z", ".rar")  # a row says why
 SKIPPED = ("__MACOSX", "__pycache__")
-
-Judge = Callable[[Exercise, Answer], Verdict]
-Task = tuple[str, Answer]
 
 
 def grade(
@@ -50,6 +48,7 @@ def grade(
     names: str = "",
     one_student: bool = False,
     similar: bool = False,
+    journal: Path | None = None,
 ) -> Class:
     """Grade all notebooks and reports in a folder and the folders in it.
 
@@ -66,8 +65,10 @@ def grade(
         names: a pattern for paths: see `Owners`.
         one_student: all files are of one student.
         similar: look for answers that are alike, between students and with the solutions.
+        journal: a file that keeps the verdicts while it goes on, and gives those of a grading that was killed.
 
     Raises:
+        OSError: the journal cannot be written.
         ValueError: the folder or a lab does not exist, there is nothing to grade, a file of metadata or a pattern is
             not as it must be.
     """
@@ -94,8 +95,9 @@ def grade(
         if not wanted:
             raise ValueError(f"no exercise of these labs has points; the weights name {', '.join(weights.points)}")
     ids = {exercise.id for exercise in wanted}
-    tasks = {(key, answer) for _, one in submitted for key in ids & set(one.answers) for answer in one.answers[key]}
-    verdicts = judge_all(sorted(tasks, key=repr), jobs or os.cpu_count() or 1, judged_by)
+    work = [[(key, answer) for key in sorted(ids & set(one.answers)) for answer in one.answers[key]]
+            for _, one in submitted]  # fmt: skip
+    verdicts = judge_all(work, jobs or os.cpu_count() or 1, judged_by, Journal(journal))
     students = [
         _known(_student(str(path), one, wanted, verdicts, all_or_nothing, weights), owned[group], roster)
         for group, (path, one) in grouped
@@ -104,7 +106,15 @@ def grade(
     students += _absent(students, roster, wanted)
     students.sort(key=lambda student: (student.name.casefold(), student.name, student.file))
     return Class(
-        tuple(wanted), tuple(_distinct(students)), all_or_nothing, len(files), each_file, weights, roster, pairs
+        tuple(wanted),
+        tuple(_distinct(students)),
+        all_or_nothing,
+        len(files),
+        each_file,
+        weights,
+        roster,
+        pairs,
+        fences.summary(),
     )
 
 
@@ -195,35 +205,6 @@ def _read(path: Path, folder: Path) -> Submission:
     if path.suffix.lower() in READ or "unpack" in found.problem or not found.problem:
         return found
     return Submission(found.name, problem=f"is a {path.suffix.lower()} file; hand in the notebook or the report")
-
-
-def judge_all(tasks: Sequence[Task], jobs: int, judged_by: Judge = judge) -> dict[Task, Verdict]:
-    """The verdict on each task; one that fails twice has the status `NOT_JUDGED`."""
-    verdicts: dict[Task, Verdict] = {}
-    failed = []
-    with ThreadPoolExecutor(jobs) as pool, tqdm(total=len(tasks), desc="judging", disable=None) as bar:
-        futures = {pool.submit(judged_by, catalogue.get(task[0]), task[1]): task for task in tasks}
-        try:
-            for future in as_completed(futures):
-                bar.update()
-                if future.exception() is None:
-                    verdicts[futures[future]] = future.result()
-                else:
-                    failed.append(futures[future])
-        except BaseException:  # Ctrl-C: those that have not begun need not begin
-            pool.shutdown(cancel_futures=True)
-            raise
-    return verdicts | {task: _retry(task, judged_by) for task in failed}
-
-
-def _retry(task: Task, judged_by: Judge) -> Verdict:
-    """A second try, alone: the machine may have been out of memory or processes."""
-    exercise = catalogue.get(task[0])
-    try:
-        return judged_by(exercise, task[1])
-    except Exception as error:  # one answer must not stop a class
-        line = f"lplab could not judge this answer; please report it: {type(error).__name__}: {clean(str(error))}"
-        return Verdict(exercise.id, exercise.version, exercise.title, NOT_JUDGED, "", (line,), 0, exercise.points)
 
 
 # ---- from verdicts to marks ------------------------------------------------------------------------------------------

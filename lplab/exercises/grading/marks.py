@@ -119,7 +119,7 @@ class Similar:
 class Class:
     """All students, sorted by name, the exercises that were graded, how many files there were, the rules.
 
-    ``similar`` is None where nobody looked for answers that are alike.
+    ``fence`` says what fenced the students' code. ``similar`` is None where nobody looked for answers that are alike.
     """
 
     exercises: tuple[Exercise, ...]
@@ -130,6 +130,7 @@ class Class:
     weights: Weights = field(default_factory=Weights)
     roster: Roster | None = None
     similar: tuple[Similar, ...] | None = None
+    fence: str = ""
 
     def points_of(self, exercise: Exercise) -> float:
         """The points for a pass of one exercise: those of the weights, or its own."""

@@ -126,6 +126,7 @@ def marks_object(marks: Class) -> dict[str, Any]:
         "lplab": lplab.__version__,
         "all_or_nothing": marks.all_or_nothing,
         "each_file": marks.each_file,
+        "fence": marks.fence,
         "exercises": [
             {"id": e.id, "version": e.version, "title": e.title, "points": marks.points_of(e)} for e in marks.exercises
         ],

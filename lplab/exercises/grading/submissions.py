@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,8 @@ from lplab.exercises.grading.report_file import ReportError, read_report
 from lplab.exercises.isolation.answers import Answer
 
 MAX_FILE_BYTES = 64 * 2**20  # bytes of a file that is read
+MAX_PARTS = 1_000_000  # lists and objects in it; each takes far more memory than in the file
+MAX_CODE_CHARACTERS = 200_000  # of all code in it; a whole lab has 3,000, and reading code takes time and memory
 SIGNATURES = {  # of files that are neither, by their first bytes
     b"PK\x03\x04": "a zip archive; unpack it",
     b"\x1f\x8b": "a gzip archive; unpack it",
@@ -126,6 +128,8 @@ def _bytes(path: Path) -> bytes:
         raw = path.read_bytes()
     except OSError as error:
         raise _BrokenError(f"cannot be opened: {error.strerror or error}") from None
+    if raw.count(b"[") + raw.count(b"{") > MAX_PARTS:
+        raise _BrokenError(f"holds more than {MAX_PARTS:,} lists; clear its outputs and save it again")
     if not raw.strip(b"\0 \t\r\n"):
         raise _BrokenError("is empty")
     kind = next((text for start, text in SIGNATURES.items() if raw.startswith(start)), None)
@@ -152,6 +156,9 @@ def _from_notebook(data: dict[str, Any], name: str) -> Submission:
         raise _BrokenError("is a notebook of an old format; open it in JupyterLab and save it again")
     if not isinstance(data.get("cells"), list):
         raise _BrokenError("has no cells")
+    _check_code(
+        cell.get("source") for cell in data["cells"] if isinstance(cell, dict) and cell.get("cell_type") == "code"
+    )
     cells = list(cells_of(data))
     if not any(cell.text.strip() for cell in cells):
         raise _BrokenError("has no code cells")
@@ -164,6 +171,13 @@ def _from_notebook(data: dict[str, Any], name: str) -> Submission:
     return Submission(name, answers, notes=tuple(collected.notes), places=places)
 
 
+def _check_code(sources: Iterable[Any]) -> None:
+    lines = (line for source in sources for line in (source if isinstance(source, list) else [source]))
+    characters = sum(len(line) for line in lines if isinstance(line, str))
+    if characters > MAX_CODE_CHARACTERS:
+        raise _BrokenError(f"has {characters:,} characters of code; at most {MAX_CODE_CHARACTERS:,} are read")
+
+
 # ---- reports ---------------------------------------------------------------------------------------------------------
 
 
@@ -172,6 +186,7 @@ def _from_report(data: dict[str, Any], name: str) -> Submission:
         report = read_report(data)
     except ReportError as problem:
         raise _BrokenError(str(problem)) from None
+    _check_code(answer.source for some in report.answers.values() for answer in some)
     return Submission(
         name=clean(report.name) or name,
         answers={key: tuple(some) for key, some in report.answers.items()},

@@ -1,26 +1,29 @@
 r"""Run students' functions in a process of their own, with limits, so that nothing they do harms the caller.
 
-**What this protects against**: mistakes, and the shortcuts that come to mind. An endless loop, recursion without end, a
-huge allocation, a crash of the interpreter, ``sys.exit``, a flood of output, threads and processes left running,
-arguments changed in place, numpy functions replaced, imports that the exercise does not need, access to the reference
-solution through ``import`` or ``inspect``: each ends in one clear line, the notebook's kernel lives, and no process
-stays. Results come back as numbers and text, are never unpickled, and are judged in the caller's process: code in the
-child that forges them would have to know the right ones.
+**What this protects against, everywhere**: mistakes, and the shortcuts that come to mind. An endless loop, recursion
+without end, a huge allocation, a crash of the interpreter, ``sys.exit``, a flood of output, threads and processes left
+running, arguments changed in place, numpy functions replaced, imports that the exercise does not need, access to the
+reference solution through ``import`` or ``inspect``: each ends in one clear line, the notebook's kernel lives, and no
+process stays. Results come back as numbers and text, are never unpickled, and are judged in the caller's process: code
+in the child that forges them would have to know the right ones.
 
-**What it does not protect against**: a determined attacker. It is no sandbox. Python code finds ways around guards
-that are written in Python; then the file system and the network are within reach, with the rights of whoever runs the
-check. The memory is limited exactly on Linux only; on macOS and Windows this process looks ten times a second.
-Grade the work of people whom you do not trust inside a container, without network and without rights. For example,
-where the image ``lplab`` is one that you made with Python and ``pip install lplab[course]``::
+**On Linux also against people who mean it**: before student code is compiled, the child puts itself behind fences of
+the kernel, without rights of root. Landlock (:mod:`.landlock`) leaves it its own empty folder, Python's standard
+library, numpy, and what the exercise allows; it writes into its folder alone. seccomp (:mod:`.seccomp`) leaves it the
+system calls that computing, threads and reading files need: no other processes, programs, sockets, signals to others,
+no debugger. Python code cannot take them down. ``Outcome.fences`` says which stood; ``lplab doctor`` says what this
+machine offers, and ``lplab grade`` writes it into the marks. A fence that the kernel offers and then refuses raises an
+error: nothing runs with less than was promised.
 
-    docker run --rm --network none --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
-        --user "$(id -u):$(id -g)" --memory 8g --pids-limit 500 \
-        --volume "$PWD/submissions:/submissions:ro" --volume "$PWD/marks:/marks" \
-        lplab lplab grade /submissions --out /marks
+**What it does not protect against**: a fault of the kernel or of Python; code that finds out by ``stat`` whether a file
+of a given name is there, or what the time is; a class that keeps all cores busy up to its limits. Without Landlock and
+seccomp (macOS, Windows, old kernels) only accidents are fenced, and memory is limited by looking ten times a second.
+There, grade the work of people whom you do not trust in a container, ``lplab grade --in-container``, which uses the
+image that the repository's ``Dockerfile`` builds.
 
 The same input gives the same result: hashing, ``random`` and ``numpy.random`` are seeded, numpy computes on one
 thread, the limit on time counts the child's own computing and not the hours of a busy machine, and of the caller's
-environment nothing is passed on but the paths of programs and libraries.
+environment nothing is passed on but the paths of libraries.
 """
 
 import json
@@ -68,7 +71,7 @@ def run_isolated(
         run.follow(child)
     run.check_printed(child)  # again: output may have arrived after the last measurement
     seconds = time.perf_counter() - begun
-    return Outcome(tuple(run.values), run.stopped, tuple(run.changed), child.beginning(), seconds)
+    return Outcome(tuple(run.values), run.stopped, tuple(run.changed), child.beginning(), seconds, run.fences)
 
 
 def _request(answer: Answer, calls: Sequence[tuple], limits: Limits, allowed: Sequence[str]) -> bytes:

@@ -1,15 +1,19 @@
 """Runs a student's function in a process of its own. ``processes.py`` starts this file by its path; nothing imports it.
 
 In on stdin, as lines of JSON: the request, then the arguments of each call, then an empty line. Out on stdout, as
-lines of JSON: ``ready``; ``defined``; ``value``, ``unusable`` or ``raised`` for each call as soon as it is made;
-``stopped`` with a reason, if there is one; ``done``. What student code prints goes to stderr. The pipe on stdin stays
-open: when it closes, the parent is gone, and this process ends.
+lines of JSON: ``ready``, with the fences that stand; ``defined``; ``value``, ``unusable`` or ``raised`` for each call
+as soon as it is made; ``stopped`` with a reason, if there is one; ``done``. What student code prints goes to stderr.
+The pipe on stdin stays open: when it closes, the parent is gone, and this process ends.
 
-Needs the standard library, numpy and two files beside this one. It imports nothing of lplab, which holds the solutions.
+Before ``ready`` it gives up, for good, the files and system calls that no answer needs, as far as the kernel can.
+
+Needs the standard library, numpy and four files beside this one. It imports nothing of lplab, which holds the
+solutions, but modules that the exercise allows.
 """
 
 import builtins
 import contextlib
+import importlib
 import importlib.util
 import json
 import math
@@ -44,14 +48,13 @@ def load_sibling(name: str) -> types.ModuleType:
     return module
 
 
-guards, wire = load_sibling("guards"), load_sibling("wire")
+guards, landlock, seccomp, wire = map(load_sibling, ("guards", "landlock", "seccomp", "wire"))
 
 
 def main() -> None:
     """Read the request, make the calls, and exit without waiting for threads that student code may have started."""
     requests, results = private_channels()
     request, *calls = [json.loads(line) for line in iter(requests.readline, b"\n")]
-    threading.Thread(target=exit_with_parent, args=(requests,), daemon=True).start()
 
     def send(*message: Any) -> None:
         results.write(json.dumps(message).encode("ascii") + b"\n")
@@ -60,11 +63,15 @@ def main() -> None:
     if "random" in request["source"]:  # loading numpy.random takes time, and most answers do without
         random.seed(0)
         numpy.random.seed(0)
+    packages = packages_of(request["allowed"])
     warnings.formatwarning = warned
     originals = guards.snapshot(numpy, math, builtins)
-    sys.addaudithook(guards.audit)
     guards.limit(request["cpu_seconds"], request["memory_mb"])
-    send("ready", time.process_time())
+    fences = fence(packages)
+    sys.addaudithook(guards.audit)
+    # The first thread: one that came before the fence would stay outside of it.
+    threading.Thread(target=exit_with_parent, args=(requests,), daemon=True).start()
+    send("ready", time.process_time(), *fences)
     run_calls(request, calls, send)
     if name := guards.changed_builtins(originals):
         send("stopped", "tampering", f"your code replaced {name}; leave what you import as it is")
@@ -87,6 +94,27 @@ def private_channels() -> tuple[BinaryIO, BinaryIO]:
     os.dup2(2, 1)
     sys.stdout = sys.stderr  # one stream keeps the order of what is printed
     return requests, results
+
+
+def packages_of(allowed: Sequence[str]) -> list[str]:
+    """The folders of numpy and of the packages that the exercise allows, which are imported with all that they need."""
+    foreign = [name for name in allowed if name.partition(".")[0] not in sys.stdlib_module_names]
+    for name in foreign:
+        with contextlib.suppress(ImportError):  # the answer that needs it will be told
+            importlib.import_module(name)
+    roots = [name.partition(".")[0] for name in foreign]
+    modules = [numpy, *(sys.modules[root] for root in roots if root in sys.modules)]
+    files = [str(module.__file__) for module in modules if getattr(module, "__path__", None) and module.__file__]
+    return list(dict.fromkeys(os.path.dirname(os.path.realpath(file)) for file in files))
+
+
+def fence(packages: Sequence[str]) -> list[str]:
+    """Raise the fences that the kernel offers, and name them. One that it offers and refuses raises an OSError."""
+    version = landlock.restrict(landlock.libraries(packages), [os.getcwd(), os.devnull])
+    filtered = seccomp.restrict(writing=version > 0)
+    for module in (landlock, seccomp):  # no answer has any use for them
+        del sys.modules[module.__name__]
+    return [f"Landlock {version}"] * bool(version) + ["seccomp"] * filtered
 
 
 def exit_with_parent(requests: BinaryIO) -> None:
@@ -168,7 +196,7 @@ def changed(form: Any, argument: Any) -> bool:
 def explain(error: BaseException, request: dict) -> tuple:
     """The message about an exception that student code raised."""
     if isinstance(error, MemoryError):
-        guards.lift_memory_limit()
+        guards.release_reserve()
     line, text = place(error, request["source"])
     if isinstance(error, guards.RefusedError):
         return "stopped", error.reason, error.sentence

@@ -1,11 +1,15 @@
 """What student code must not do, and its limits. ``child.py`` loads this file by its path; standard library only.
 
-The guards stop mistakes with a one-line message. They are no sandbox; see :mod:`lplab.exercises.isolation`.
+The guards stop mistakes with a one-line message. Python code finds ways around them; behind them stand the kernel's
+fences, ``landlock.py`` and ``seccomp.py``. See :mod:`lplab.exercises.isolation`.
 """
 
 import contextlib
+import math
+import mmap
 import os
 import signal
+import time
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +27,9 @@ HARMLESS = (  # modules that every answer may import
 )  # fmt: skip
 PROCESSES = ("os.exec", "os.fork", "os.kill", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "subprocess.")
 MAX_FILE_BYTES = 64_000_000  # bytes
+MAX_OPEN_FILES = 64
+RESERVE_BYTES = 64_000_000  # of address space, kept for the report after a MemoryError
+_reserve: list[mmap.mmap] = []
 
 
 class RefusedError(ImportError):
@@ -34,13 +41,19 @@ class RefusedError(ImportError):
 
 
 def limit(cpu_seconds: float, memory_mb: int) -> None:
-    """End this process after ``cpu_seconds`` of computing, however busy the machine is; refuse too much memory."""
+    """End this process after ``cpu_seconds`` of computing, however busy the machine is; refuse too much memory.
+
+    No limit can be raised again, not even by root where seccomp stands.
+    """
     if resource is None:
         return
     signal.setitimer(signal.ITIMER_PROF, cpu_seconds)  # RLIMIT_CPU knows whole seconds only
+    _lower(resource.RLIMIT_CPU, math.ceil(time.process_time() + cpu_seconds) + 2)  # for code that stops the timer
     _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
     _lower(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
     if os.path.exists("/proc/self/statm"):  # Linux; elsewhere the parent watches
+        _reserve.append(mmap.mmap(-1, RESERVE_BYTES))
         with open("/proc/self/statm", encoding="ascii") as file:
             mapped = int(file.read().split()[0]) * resource.getpagesize()  # numpy's libraries: not the student's
         _lower(resource.RLIMIT_AS, mapped + memory_mb * 1_000_000)
@@ -49,15 +62,14 @@ def limit(cpu_seconds: float, memory_mb: int) -> None:
 def _lower(which: int, wanted: int) -> None:
     _, highest = resource.getrlimit(which)
     with contextlib.suppress(ValueError):  # macOS refuses some (python/cpython#78783)
-        resource.setrlimit(which, (wanted if highest == resource.RLIM_INFINITY else min(wanted, highest), highest))
+        lower = wanted if highest == resource.RLIM_INFINITY else min(wanted, highest)
+        resource.setrlimit(which, (lower, lower))
 
 
-def lift_memory_limit() -> None:
+def release_reserve() -> None:
     """Make room for the report after a MemoryError."""
-    if resource is not None:
-        _, highest = resource.getrlimit(resource.RLIMIT_AS)
-        with contextlib.suppress(ValueError):  # macOS, where nothing was lowered
-            resource.setrlimit(resource.RLIMIT_AS, (highest, highest))
+    while _reserve:
+        _reserve.pop().close()
 
 
 def importer(allowed: Sequence[str]) -> Callable:

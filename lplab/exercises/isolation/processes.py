@@ -1,6 +1,7 @@
 """The child process that runs student code: start, input, monitoring, and always its end. See :mod:`.isolation`."""
 
 import contextlib
+import itertools
 import os
 import queue
 import signal
@@ -17,10 +18,13 @@ import psutil
 CHILD = Path(__file__).with_name("child.py")
 POLL_INTERVAL = 0.1  # seconds between two measurements of the child
 KILL_TIMEOUT = 2.0  # seconds to wait for a killed process
-MAX_LINE_BYTES = 64_000_000  # of one message of the child
+MAX_LINE_BYTES = 33_000_000  # of one message of the child: a value of 16 MB as JSON
+MAX_HEARD_BYTES = 300_000_000  # of all messages: more than the parent accepts
 MAX_PRINTED_BYTES = 2_000  # bytes of the output that are kept, of its beginning and of its end
-PASSED_ON = ("PATH", "SYSTEMROOT", "WINDIR", "TEMP", "TMP", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-FIXED = {"PYTHONHASHSEED": "0"} | {
+PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+if sys.platform == "win32":
+    PASSED_ON = ("PATH", "SYSTEMROOT", "WINDIR", "TEMP", "TMP")
+FIXED = {"PYTHONHASHSEED": "0", "LPLAB_NO_NUMBA": "1"} | {  # compiled loops would be kept outside of the child's folder
     f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMBA")
 }
 
@@ -34,6 +38,7 @@ class Child:
 
     def __init__(self, request: bytes, folder: str, path: Sequence[str]) -> None:
         self.printed_bytes = 0
+        self._folder = folder
         self._beginning = self._end = b""  # of what is printed
         self._request = request
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -80,14 +85,22 @@ class Child:
                 return
             yield line
 
-    def used(self) -> tuple[float, int]:
-        """Seconds of computing so far and bytes of memory now; zeros when the child is gone."""
+    def used(self) -> tuple[float, int, int]:
+        """Seconds of computing so far, bytes of memory and number of threads now; zeros when the child is gone."""
         try:
             child = psutil.Process(self._process.pid)
             times = child.cpu_times()
-            return times.user + times.system, child.memory_info().rss
+            return times.user + times.system, child.memory_info().rss, child.num_threads()
         except psutil.Error:
-            return 0.0, 0
+            return 0.0, 0, 0
+
+    def written(self, most_files: int) -> tuple[int, int]:
+        """Bytes and number of the files in the child's folder; it counts no more than one above ``most_files``."""
+        sizes = []
+        with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in itertools.islice(entries, most_files + 1):
+                sizes.append(entry.stat(follow_symlinks=False).st_size)
+        return sum(sizes), len(sizes)
 
     def exit_code(self) -> int | None:
         """As of :class:`subprocess.Popen`, negative for a signal; None when the child lives on."""
@@ -113,9 +126,13 @@ class Child:
             self._over.wait()
 
     def _hear(self) -> None:
+        heard = 0
         with self._process.stdout as pipe:
             while (line := pipe.readline(MAX_LINE_BYTES)).endswith(b"\n"):  # the last may have been cut off
                 self._lines.put(line)
+                heard += len(line)
+                if heard > MAX_HEARD_BYTES:
+                    break
         self._lines.put(None)
 
     def _drain(self) -> None:

@@ -5,11 +5,17 @@ import signal
 import time
 from typing import Any
 
+import numpy as np
+
 from lplab.exercises.isolation.outcome import Limits, Raised, Stopped, Unusable
 from lplab.exercises.isolation.processes import Child
 from lplab.exercises.isolation.wire import decode
 
 MAX_RESULT_BYTES = 256_000_000  # bytes, of all calls together
+MAX_RESULT_PARTS = 5_000_000  # of lists, tuples and dicts, of all calls together
+MAX_INT_BITS = 1023  # as in child.py
+MAX_THREADS = 100
+MAX_WRITTEN_MB, MAX_FILES = 64, 100  # of the files in the child's folder
 BASE_MB = 200  # what Python and numpy take themselves, where only the parent can watch the memory
 TIMER = getattr(signal, "SIGPROF", None)  # how the child's timer ends it; Windows has none
 STACK_OVERFLOW = 0xC00000FD  # the exit code on Windows
@@ -24,7 +30,8 @@ class Run:
         self.values: list[Any] = []
         self.changed: list[int] = []
         self.stopped: Stopped | None = None
-        self.received = 0  # bytes
+        self.fences: tuple[str, ...] = ()
+        self.received = self.parts = 0  # bytes; parts of lists, tuples and dicts
         self.begin: float | None = None  # seconds of computing when the child was ready for student code
         self.defined = self.finished = False
 
@@ -36,11 +43,13 @@ class Run:
             if line:
                 self.on_message(line)
             else:
-                now, (computing, memory) = time.monotonic(), child.used()
+                now, (computing, memory, threads) = time.monotonic(), child.used()
                 if computing > max_computing:
                     max_computing, active = computing, now
                 self.check_time(max_computing, now - active, now - begun)
                 self.check_memory(memory)
+                self.check_threads(threads)
+                self.check_written(*child.written(MAX_FILES))
                 self.check_printed(child)
             if self.finished or self.stopped:
                 return
@@ -49,14 +58,19 @@ class Run:
     def on_message(self, line: bytes) -> None:
         """Handle one message. It may be anything, since student code that found the pipe may have written it."""
         self.received += len(line)
+        self.parts += line.count(b",") + line.count(b"[") + line.count(b"{")
+        if self.received > MAX_RESULT_BYTES:
+            return self.stop("memory", f"the results together are more than {MAX_RESULT_BYTES // 10**6} MB")
+        if self.parts > MAX_RESULT_PARTS:  # each takes much more memory than in the message
+            return self.stop("memory", f"the results together have more than {MAX_RESULT_PARTS:,} parts")
         try:
             match json.loads(line):
-                case ["ready", float(seconds)]:
-                    self.begin = seconds
+                case ["ready", float(seconds), *fences] if self.begin is None:  # before any student code
+                    self.begin, self.fences = seconds, tuple(map(str, fences))
                 case ["defined"]:
                     self.defined = True
                 case ["value", form, bool(changed)]:
-                    self.add_result(decode(form), changed)
+                    self.add_result(_result(form), changed)
                 case ["unusable", str(sentence), bool(changed)]:
                     self.add_result(Unusable(sentence), changed)
                 case ["raised", str(kind), str(message), int() | None as number, str(text)]:
@@ -69,8 +83,7 @@ class Run:
                     raise ValueError("not a message")
         except Exception:  # whatever json and numpy raise for it
             self.stop("tampering", "your code wrote into the pipe that carries its results")
-        if self.received > MAX_RESULT_BYTES:
-            self.stop("memory", f"the results together are more than {MAX_RESULT_BYTES // 10**6} MB")
+        return None
 
     def add_result(self, value: Any, changed: bool) -> None:
         """Append the result of the next call."""
@@ -116,6 +129,17 @@ class Run:
         if memory > (BASE_MB + self.limits.memory_mb) * 1_000_000:
             self.stop("memory", f"stopped {self.where()}: more than the {self.limits.memory_mb:,} MB of memory allowed")
 
+    def check_threads(self, threads: int) -> None:
+        """Stop a child that starts threads without end."""
+        if threads > MAX_THREADS:
+            self.stop("memory", f"stopped {self.where()}: your code started more than {MAX_THREADS} threads")
+
+    def check_written(self, written_bytes: int, files: int) -> None:
+        """Stop a child that fills its folder."""
+        if written_bytes > MAX_WRITTEN_MB * 1_000_000 or files > MAX_FILES:
+            what = f"more than {MAX_WRITTEN_MB} MB into files, or more than {MAX_FILES} files"
+            self.stop("printing", f"stopped {self.where()}: your code wrote {what}")
+
     def check_printed(self, child: Child) -> None:
         """Stop a child that prints too much."""
         if child.printed_bytes > self.limits.printed_kb * 1000:
@@ -134,3 +158,16 @@ class Run:
             return Stopped("exit", f"your code ended Python at once, {self.where()}; use return to end a function")
         hint = ": recursion without end?" if code in (-signal.SIGSEGV, STACK_OVERFLOW) else ""
         return Stopped("crash", f"Python itself crashed or was killed (exit code {code}), {self.where()}{hint}")
+
+
+def _result(form: Any) -> Any:
+    """The value of a call, of a kind that the child sends: no integer that no float holds, no random generator."""
+    value = decode(form)
+    inside = [value]
+    while inside:
+        part = inside.pop()
+        if isinstance(part, list | tuple | dict):
+            inside += [*part, *part.values()] if isinstance(part, dict) else part
+        elif isinstance(part, np.random.Generator) or (isinstance(part, int) and part.bit_length() > MAX_INT_BITS):
+            raise ValueError("not a value that the child sends")
+    return value

@@ -152,4 +152,6 @@ def _decode_numbers(dtype: str, data: str, shape: tuple[int, ...]) -> np.ndarray
     kind = np.dtype(dtype)
     if kind.kind not in DTYPE_KINDS or min(shape, default=0) < 0:
         raise ValueError(f"no array has dtype {dtype} and shape {shape}")
+    if len(data) > 2 * MAX_BYTES or (min(shape, default=1) > 0 and not kind.itemsize):  # never made by encode
+        raise ValueError(f"no array has dtype {dtype}, shape {shape} and so much data")
     return np.ndarray(shape, kind, base64.b64decode(data)).copy()

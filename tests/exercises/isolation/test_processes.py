@@ -99,7 +99,7 @@ def test_a_child_that_never_gets_ready_is_no_fault_of_the_student(tmp_path, monk
 def _limits_of_the_system(request, tmp_path, monkeypatch):
     """With, and without, the means by which the child limits itself."""
     if request.param:
-        for name in ("child.py", "wire.py", "guards.py"):
+        for name in ("child.py", "guards.py", "landlock.py", "seccomp.py", "wire.py"):
             source = processes.CHILD.with_name(name).read_text("utf-8")
             (tmp_path / name).write_text(source.replace("    import resource\n", "    raise ImportError\n"), "utf-8")
         monkeypatch.setattr(processes, "CHILD", tmp_path / "child.py")

@@ -210,7 +210,7 @@ def test_the_source_of_the_child_cannot_be_had_through_inspect():
     assert run(source, allowed=["inspect", "sys"]).stopped.reason == "tampering"
 
 
-@pytest.mark.parametrize("name", ["child", "guards", "wire"])
+@pytest.mark.parametrize("name", ["child", "guards", "landlock", "seccomp", "wire"])
 def test_the_child_needs_the_standard_library_and_numpy_alone(name):
     tree = ast.parse(Path(child.__file__).with_name(f"{name}.py").read_text("utf-8"))
     imports = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

@@ -1,0 +1,75 @@
+"""The command line of ``lplab grade --in-container``. No container is started: that needs Docker and the image."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lplab import cli
+from lplab.cli import container
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The commands that would have been started, and the exit code that they give."""
+    commands = []
+    monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "docker" else None)
+    monkeypatch.setattr(subprocess, "call", lambda command: commands.append(command) or 0)
+    return commands
+
+
+def test_the_same_command_runs_inside_with_nothing_but_its_files(started, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "class").mkdir()
+    assert cli.main(["grade", "class", "--lab", "01", "--jobs", "2", "--in-container", "--out", "marks"]) == 0
+    ((engine, *arguments),) = started
+    assert engine == "/usr/bin/docker" and arguments[:2] == ["run", "--rm"]
+    place = arguments.index(container.IMAGE)
+    assert arguments[place + 1 :] == ["lplab", "grade", "class", "--lab", "01", "--jobs", "2", "--out", "marks"]
+    options = " ".join(arguments[:place])
+    for wanted in ("--pull never", "--network none", "--read-only", "--tmpfs /tmp", "--cap-drop ALL",
+                   "--security-opt no-new-privileges", f"--workdir={tmp_path}", "--memory 5000m",
+                   "--pids-limit 900", f"--volume={tmp_path}/class:{tmp_path}/class:ro"):  # fmt: skip
+        assert wanted in options
+    assert [option for option in arguments if option.startswith("--volume") and not option.endswith(":ro")] == [
+        f"--volume={tmp_path}/marks:{tmp_path}/marks"
+    ]
+    assert (tmp_path / "marks").is_dir(), "Docker would make it, and root would own it"
+    if hasattr(os, "getuid"):
+        assert f"--user={os.getuid()}:{os.getgid()}" in arguments
+    assert "--privileged" not in options and "docker.sock" not in options
+
+
+def test_podman_keeps_the_user():
+    line = container.command("/usr/bin/podman", ["grade", "class"], [Path("class")], Path("marks"), 1)
+    assert "--userns=keep-id" in line
+
+
+@pytest.mark.parametrize(("missing", "told"), [
+    ("engine", "--in-container needs docker or podman, and neither is installed"),
+    ("class", "there is no class"),
+    ("image", "docker could not start the image lplab; in lplab's repository: docker build -t lplab ."),
+])  # fmt: skip
+def test_what_is_missing_is_said_in_one_line(missing, told, started, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if missing != "class":
+        (tmp_path / "class").mkdir()
+    if missing == "engine":
+        monkeypatch.setattr(container.shutil, "which", lambda name: None)
+    if missing == "image":
+        monkeypatch.setattr(subprocess, "call", lambda command: container.CANNOT_RUN)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["grade", "class", "--in-container"])
+    assert stop.value.code == 2 and told in capsys.readouterr().err
+
+
+def test_the_dockerfile_makes_what_the_command_needs():
+    text = (ROOT / "Dockerfile").read_text("utf-8")
+    assert f"docker build -t {container.IMAGE} ." in text and "[course]" in text
+    copied = re.findall(r"^COPY (?!--from)(\S+)", text, re.MULTILINE)
+    assert copied == [".", "constraints.txt"] and all((ROOT / name).exists() for name in copied)
+    assert re.search(r"^USER (?!root)\w+$", text, re.MULTILINE)
