@@ -58,8 +58,8 @@ def exchange(
 
     Args:
         compressor: the algorithm.
-        gradients: one for each learner, float32, of one shape.
-        states: one for each learner, of :meth:`Compressor.init`.
+        gradients: one for each learner, float32, of one shape; arrays, or tensors on one device.
+        states: one for each learner, of :meth:`Compressor.init`; of :func:`tensors.tensor_state` for tensors.
         step, layer, seed: of the context.
         ledger: receives an entry for each payload.
         overwrite: whether the states may keep the memory of the gradients, which the caller then does not use again.
@@ -78,8 +78,17 @@ def exchange(
         raise ValueError(f"one state for each gradient is needed, got {len(gradients)} gradients, {len(states)} states")
     world = len(gradients)
     contexts = [Context(rank, world, step, layer, seed, overwrite) for rank in range(world)]
-    runs = [compressor.steps(g, s, c) for g, s, c in zip(gradients, states, contexts, strict=True)]
+    runs = [steps_of(compressor, g, s, c) for g, s, c in zip(gradients, states, contexts, strict=True)]
     return run_in_lockstep(runs, contexts[0], ledger)
+
+
+def steps_of(compressor: Compressor, gradient: Any, state: Any, context: Context) -> Steps:
+    """The generator of a compressor for a gradient: :meth:`Compressor.steps` for an array, else that for tensors."""
+    if isinstance(gradient, np.ndarray):
+        return compressor.steps(gradient, state, context)
+    from lplab.compression.tensors import tensor_steps  # it needs PyTorch
+
+    return tensor_steps(compressor, gradient, state, context)
 
 
 def run_in_lockstep(runs: Sequence[Steps], context: Context, ledger: TrafficLog | None = None) -> np.ndarray:
@@ -117,7 +126,7 @@ def collective_result(requests: Sequence[Request]) -> Any:
         return first.finish(requests[first.source].payload)  # type: ignore[union-attr,arg-type]
     if isinstance(first, AllGather):
         return first.finish([request.payload for request in requests])  # type: ignore[union-attr,misc]
-    total = first.values.copy()
+    total = first.values.copy() if isinstance(first.values, np.ndarray) else first.values.clone()
     for request in requests[1:]:
         total += request.values  # type: ignore[union-attr]
     return first.finish(total)
@@ -126,5 +135,5 @@ def collective_result(requests: Sequence[Request]) -> Any:
 def payload_bytes(request: Request) -> int | None:
     """The payload size of a request in bytes; None for a learner that only receives."""
     if isinstance(request, AllReduce):
-        return request.values.size * bytes_per_value(request.wire)
-    return None if request.payload is None else request.payload.size
+        return len(request.values) * bytes_per_value(request.wire)
+    return None if request.payload is None else len(request.payload)
