@@ -561,8 +561,8 @@ PARALLEL = (
     Fault(
         "hook_unscaled",
         "lplab/parallel/hook.py",
-        "torch.from_numpy(average).to(view.device) * scale)",
-        "torch.from_numpy(average).to(view.device))",
+        "torch.as_tensor(average, device=view.device) * scale)",
+        "torch.as_tensor(average, device=view.device))",
         "With a GradScaler the averaged gradient comes back without its loss scale.",
         ("tests/parallel/test_hook.py", "tests/parallel/test_gloo.py"),
     ),

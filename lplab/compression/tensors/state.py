@@ -33,7 +33,7 @@ class TensorState(LayerState):
         super().__init__(shape, **{name: self._tensor(array) for name, array in arrays.items()})
 
     def _tensor(self, array: np.ndarray) -> Any:
-        """A copy on the device. (The annotations of the numpy class hold tensors here: hence Any.)"""
+        """A copy on the device; Any, because what the parent class annotates as an array is a tensor here."""
         return torch.from_numpy(np.array(array)).to(self.device)
 
     def blank(self, name: str) -> Any:
