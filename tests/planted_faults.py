@@ -249,8 +249,8 @@ COMPRESSION = (
     Fault(
         "adacomp_limit",
         "lplab/compression/numba_selection.py",
-        "hits += abs(np.float32(total + np.float32(extra * gradient[j]))) >= limit",
-        "hits += abs(np.float32(total + np.float32(extra * gradient[j]))) > limit",
+        "hits[j] = abs(np.float32(total[j] + np.float32(extra * g[j]))) >= limit",
+        "hits[j] = abs(np.float32(total[j] + np.float32(extra * g[j]))) > limit",
         "Compiled AdaComp counts elements right at the limit of their bin as not sent.",
         ("tests/compression/test_adacomp.py",),
     ),
