@@ -123,7 +123,7 @@ def _received(tensor: Tensor, like: Any) -> Any:
 
 def _to_bytes(request: AllReduce) -> Any:
     to_bytes = host_values.to_bytes if isinstance(request.values, np.ndarray) else messages.to_bytes
-    return to_bytes(request.values, request.wire)  # type: ignore[arg-type]  # arrays to the one, tensors to the other
+    return to_bytes(request.values, request.wire)
 
 
 def _ordered_sum(request: AllReduce, payloads: Sequence[Tensor]) -> Any:
