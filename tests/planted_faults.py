@@ -327,6 +327,22 @@ COMPRESSION = (
         ("tests/compression/test_baselines.py", "tests/compression/test_every_compressor.py"),
     ),
     Fault(
+        "topk_of_tensors_too_late_ties",
+        "lplab/compression/tensors/selection.py",
+        "ties.cumsum(0) <= k - above.count_nonzero()",
+        "ties.cumsum(0) > ties.count_nonzero() - k + above.count_nonzero()",
+        "On a GPU the last of equal magnitudes are sent instead of the first.",
+        ("tests/compression/test_tensors.py",),
+    ),
+    Fault(
+        "order_of_additions_decides",
+        "lplab/compression/tensors/selection.py",
+        "margin = 3 * (x.shape[-1] + 1) * 2.0**-53",
+        "margin = 0.0",
+        "A sum near the middle between two float32 numbers is rounded as the device happens to add.",
+        ("tests/compression/test_tensors.py",),
+    ),
+    Fault(
         "owner_keeps_opposite",
         "lplab/compression/sharded_weights.py",
         "round_to_format(weights - self.sent, residual)",
@@ -557,6 +573,14 @@ PARALLEL = (
         "self._finite = finite",
         "A gradient with NaN in an earlier bucket does not undo the step.",
         ("tests/parallel/test_hook.py", "tests/parallel/test_gloo.py"),
+    ),
+    Fault(
+        "gradients_dropped_too_early",
+        "lplab/parallel/hook.py",
+        "queue(lambda: queue(drop))",
+        "queue(drop)",
+        "The gradients of a skipped step are dropped before DDP writes its averages: a plain optimizer step uses them.",
+        ("tests/parallel/test_hook.py",),
     ),
     Fault(
         "hook_unscaled",
