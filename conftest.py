@@ -9,7 +9,13 @@ from pathlib import Path
 
 import hypothesis
 
-pytest_plugins = ["tests.plugins.order", "tests.plugins.summary", "tests.plugins.cpu_time", "tests.labs.unsolved"]
+pytest_plugins = [
+    "tests.plugins.order",
+    "tests.plugins.summary",
+    "tests.plugins.cpu_time",
+    "tests.plugins.cuda",
+    "tests.labs.unsolved",
+]
 
 # pytest-socket (see pyproject.toml) closes the network in this process; kernels, pip and browsers started by
 # the tests are other processes: they get a proxy that is not there.

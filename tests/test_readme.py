@@ -139,7 +139,8 @@ def test_the_live_run_trains(namespace):
     assert {name: len(losses) for name, losses in run.losses.items()} == {"fp32": 60, "int4_fp4_2020": 60}
 
 
-def test_the_learners_train_and_their_bytes_are_those_that_are_stated():
+def test_the_learners_train_and_their_bytes_are_those_that_are_stated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the page saves a checkpoint
     found, text = run("docs/learners.md"), PAGES["docs/learners.md"]
     history, learners = found["history"], found["learners"]
     assert len(history) == 100 and not any(found.skipped for found in history)
@@ -149,6 +150,7 @@ def test_the_learners_train_and_their_bytes_are_those_that_are_stated():
     line = next(line for line in text.splitlines() if line.startswith("learners.ledger.total("))
     stated = int(re.search(r"# (\d+) bytes", line)[1])
     assert learners.ledger.total(layer="layers.1.weight", kind="sum", rank=3, step=99) == stated == 4 * 328
+    assert found["hook"].step == 1 and not found["hook"].skipped and any(tmp_path.iterdir())
 
 
 def test_the_simulated_cluster_is_simulated():

@@ -3,6 +3,9 @@
 The algorithm is a generator. It yields requests (:class:`Broadcast`, :class:`Sum`, :class:`Gather`), is sent the
 results and returns the averaged gradient. Its caller runs many learners in one process (``exchange.py``) or passes the
 requests to a network: the same code runs in both, so the bits are the same.
+
+Where gradients are tensors of PyTorch, ``tensors/`` has generators that yield the same requests with tensors as
+payloads and values.
 """
 
 from __future__ import annotations
@@ -85,6 +88,7 @@ class Broadcast:
         source: rank of the sender.
         nbytes: length of the payload, known to all.
         finish: pure function, the same for all learners; where they share a process it runs only once.
+        device: where ``finish`` takes the payload as a tensor; None: as a numpy array.
     """
 
     kind: ClassVar[str] = "broadcast"
@@ -93,6 +97,7 @@ class Broadcast:
     source: int
     nbytes: int
     finish: Callable[[Payload], Any] = identity
+    device: Any = None
 
 
 @dataclass(frozen=True, eq=False)

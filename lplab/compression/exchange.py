@@ -5,7 +5,7 @@ Values are summed in the order of ranks, from rank 0; a distributed run can use 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,8 +58,8 @@ def exchange(
 
     Args:
         compressor: the algorithm.
-        gradients: one for each learner, float32, of one shape.
-        states: one for each learner, of :meth:`Compressor.init`.
+        gradients: one for each learner, float32, of one shape; arrays, or tensors on one device.
+        states: one for each learner, of :meth:`Compressor.init`; of :func:`tensors.tensor_state` for tensors.
         step, layer, seed: of the context.
         ledger: receives an entry for each payload.
         overwrite: whether the states may keep the memory of the gradients, which the caller then does not use again.
@@ -78,36 +78,74 @@ def exchange(
         raise ValueError(f"one state for each gradient is needed, got {len(gradients)} gradients, {len(states)} states")
     world = len(gradients)
     contexts = [Context(rank, world, step, layer, seed, overwrite) for rank in range(world)]
-    runs = [compressor.steps(g, s, c) for g, s, c in zip(gradients, states, contexts, strict=True)]
+    runs = [steps_of(compressor, g, s, c) for g, s, c in zip(gradients, states, contexts, strict=True)]
     return run_in_lockstep(runs, contexts[0], ledger)
 
 
+def steps_of(compressor: Compressor, gradient: Any, state: Any, context: Context) -> Steps:
+    """The generator of a compressor for a gradient: :meth:`Compressor.steps` for an array, else that for tensors."""
+    if isinstance(gradient, np.ndarray):
+        return compressor.steps(gradient, state, context)
+    from lplab.compression.tensors import tensor_steps  # it needs PyTorch
+
+    return tensor_steps(compressor, gradient, state, context)
+
+
 def run_in_lockstep(runs: Sequence[Steps], context: Context, ledger: TrafficLog | None = None) -> np.ndarray:
-    """Run the generators of all learners to the end, one collective at a time; return the average of rank 0."""
-    result: Any = None
+    """Run the generators of all learners to the end, one collective at a time; return the average of rank 0.
+
+    The leader of the step begins: what it broadcasts, each of the others receives as soon as it asks, while its
+    gradient is in the cache.
+    """
+    leader, result = context.leader, None
     while True:
-        requests, averages = _advance(runs, result)
-        if averages:
-            return averages[0]
+        first = _next(runs[leader], result)
+        if isinstance(first, Broadcast) and first.source == leader:
+            received = first.finish(first.payload)  # type: ignore[arg-type]  # its source has the payload
+            requests = []
+            for rank, run in enumerate(runs):
+                if rank != leader:
+                    _check_kinds((first, _next(run, result)))
+                requests.append(_next(run, received))
+            _log(enumerate([first], leader), context, ledger)
+        else:
+            requests = [first if rank == leader else _next(run, result) for rank, run in enumerate(runs)]
+        _check_kinds(requests)
+        if isinstance(requests[0], _End):
+            return requests[0].average
         result = collective_result(requests)
-        if ledger is not None:
-            sizes = enumerate(map(payload_bytes, requests))
-            kind = requests[0].kind
-            ledger.entries += [Entry(context.step, context.layer, kind, r, n) for r, n in sizes if n is not None]
+        _log(enumerate(requests), context, ledger)
 
 
-def _advance(runs: Sequence[Steps], result: Any) -> tuple[list[Request], list[np.ndarray]]:
-    """The next request of every learner, or their averages."""
-    requests, averages = [], []
-    for run in runs:
-        try:
-            requests.append(run.send(result))
-        except StopIteration as stop:
-            averages.append(stop.value)
-    kinds = {type(request).__name__ for request in requests} | ({"nothing"} if averages else set())
-    if len(kinds) > 1:
-        raise RuntimeError(f"the learners request different collectives: {', '.join(sorted(kinds))}")
-    return requests, averages
+@dataclass(frozen=True, eq=False)
+class _End:
+    """A generator has ended."""
+
+    average: Any
+
+
+def _next(run: Steps, result: Any) -> Any:
+    """The next request of a learner, or its end."""
+    try:
+        return run.send(result)
+    except StopIteration as stop:
+        return _End(stop.value)
+
+
+def _check_kinds(requests: Sequence[Any]) -> None:
+    """Refuse requests of learners for different collectives."""
+    kind = type(requests[0])
+    if any(type(request) is not kind for request in requests):
+        names = sorted({"nothing" if isinstance(r, _End) else type(r).__name__ for r in requests})
+        raise RuntimeError(f"the learners request different collectives: {', '.join(names)}")
+
+
+def _log(requests: Iterable[tuple[int, Request]], context: Context, ledger: TrafficLog | None) -> None:
+    """An entry for each rank that sends something."""
+    if ledger is not None:
+        sizes = [(rank, request.kind, payload_bytes(request)) for rank, request in requests]
+        entries = [Entry(context.step, context.layer, kind, rank, n) for rank, kind, n in sizes if n is not None]
+        ledger.entries += entries
 
 
 def collective_result(requests: Sequence[Request]) -> Any:
@@ -117,7 +155,7 @@ def collective_result(requests: Sequence[Request]) -> Any:
         return first.finish(requests[first.source].payload)  # type: ignore[union-attr,arg-type]
     if isinstance(first, AllGather):
         return first.finish([request.payload for request in requests])  # type: ignore[union-attr,misc]
-    total = first.values.copy()
+    total = first.values.copy() if isinstance(first.values, np.ndarray) else first.values.clone()
     for request in requests[1:]:
         total += request.values  # type: ignore[union-attr]
     return first.finish(total)
@@ -126,5 +164,5 @@ def collective_result(requests: Sequence[Request]) -> Any:
 def payload_bytes(request: Request) -> int | None:
     """The payload size of a request in bytes; None for a learner that only receives."""
     if isinstance(request, AllReduce):
-        return request.values.size * bytes_per_value(request.wire)
-    return None if request.payload is None else request.payload.size
+        return len(request.values) * bytes_per_value(request.wire)
+    return None if request.payload is None else len(request.payload)

@@ -59,60 +59,60 @@ def take_sent(corrected, indices, sent):
 
 
 @compile_loop
-def maxima_of_sums(residual, gradient, bin, maxima):
-    """max |r + g| of each bin."""
+def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, maxima, indices, negative):
+    """Select in one pass over memory: write r + g to ``new``, max |r + g| of each bin to ``maxima``, and indices and
+    signs as far as their arrays reach. Return how many elements are sent.
+    """  # noqa: D205
     use_wide_vectors()
+    count, capacity = 0, indices.size
+    hits = np.zeros(-(-bin // 8) * 8, np.uint8)  # of one bin, in the cache like the bin itself
+    words = hits.view(np.uint64)
     for b in range(maxima.size):
-        first, last = b * bin, min((b + 1) * bin, gradient.size)
+        first = b * bin
+        # Slices from 0 and loops that do one thing each: so the compiler finds the vector instructions.
+        g, old, total = gradient[first : first + bin], residual[first : first + bin], new[first : first + bin]
+        for j in range(g.size):
+            total[j] = np.float32(old[j] + g[j])
         largest = np.int32(0)
-        for j in range(first, last):
-            pattern = np.float32(residual[j] + gradient[j]).view(np.int32) & MAGNITUDE
-            largest = np.int32(max(largest, np.int32(pattern)))
-        maxima[b] = np.int32(largest).view(np.float32)
+        for j in range(g.size):
+            largest = np.int32(max(largest, np.int32(np.float32(total[j]).view(np.int32) & MAGNITUDE)))
+        limit = np.int32(largest).view(np.float32)
+        maxima[b] = limit
+        if limit == np.float32(0):
+            for j in range(g.size if zeros else 0):  # every element of the bin is sent
+                sign = total[j] if sign_of_g else np.float32(np.float32(extra * g[j]) + total[j])
+                if count < capacity:
+                    indices[count], negative[count] = first + j, sign < np.float32(0)
+                count += 1
+            continue
+        for j in range(g.size):
+            hits[j] = abs(np.float32(total[j] + np.float32(extra * g[j]))) >= limit
+        hits[g.size :] = 0
+        before = count
+        for w in range(words.size):
+            if words[w] == 0:  # of most eights nothing is sent
+                continue
+            for j in range(8 * w, 8 * w + 8):
+                if hits[j]:
+                    sign = total[j] if sign_of_g else np.float32(total[j] + np.float32(extra * g[j]))
+                    if sign != np.float32(0):
+                        if count < capacity:
+                            indices[count], negative[count] = first + j, sign < np.float32(0)
+                        count += 1
+        if always_one and count == before:
+            j = 0
+            while abs(total[j]) != limit:
+                j += 1
+            sign = total[j] if sign_of_g else np.float32(total[j] + np.float32(extra * g[j]))
+            if count < capacity:
+                indices[count], negative[count] = first + j, sign < np.float32(0)
+            count += 1
+    return count
 
 
 @compile_loop
-def select(residual, gradient, extra, scale, maxima, bin, sign_of_g, always_one, zeros, new, indices, negative):
-    """Write the new residual, and indices and signs as far as their arrays reach; return how many elements are sent."""
-    use_wide_vectors()
-    count, capacity = 0, indices.size
-    for b in range(maxima.size):
-        first, last = b * bin, min((b + 1) * bin, gradient.size)
-        limit = maxima[b]
-        hits = 0
-        for j in range(first, last):  # without branches: vector instructions
-            total = np.float32(residual[j] + gradient[j])
-            new[j] = total
-            hits += abs(np.float32(total + np.float32(extra * gradient[j]))) >= limit
-        if limit == np.float32(0):
-            for j in range(first, last if zeros else first):  # every element of the bin is sent
-                sign = new[j] if sign_of_g else np.float32(np.float32(extra * gradient[j]) + new[j])
-                if count < capacity:
-                    indices[count], negative[count] = j, sign < np.float32(0)
-                new[j] = np.float32(new[j] + scale) if sign < np.float32(0) else np.float32(new[j] - scale)
-                count += 1
-            continue
-        before, j = count, first
-        while hits > 0:
-            total = new[j]
-            boosted = np.float32(total + np.float32(extra * gradient[j]))
-            if abs(boosted) >= limit:
-                hits -= 1
-                sign = total if sign_of_g else boosted
-                if sign != np.float32(0):
-                    if count < capacity:
-                        indices[count], negative[count] = j, sign < np.float32(0)
-                    new[j] = np.float32(total + scale) if sign < np.float32(0) else np.float32(total - scale)
-                    count += 1
-            j += 1
-        if always_one and count == before:
-            j = first
-            while abs(new[j]) != limit:
-                j += 1
-            total = new[j]
-            sign = total if sign_of_g else np.float32(total + np.float32(extra * gradient[j]))
-            if count < capacity:
-                indices[count], negative[count] = j, sign < np.float32(0)
-            new[j] = np.float32(total + scale) if sign < np.float32(0) else np.float32(total - scale)
-            count += 1
-    return count
+def subtract_sent(new, indices, negative, scale):
+    """Subtract what is sent, −scale or scale, from the sums: the new residual."""
+    for k in range(indices.size):
+        j = indices[k]
+        new[j] = np.float32(new[j] + scale) if negative[k] else np.float32(new[j] - scale)

@@ -157,24 +157,25 @@ def adacomp_select_arrays(
 def adacomp_select_compiled(
     residual: np.ndarray, gradient: np.ndarray, settings: SelectionSettings, bin: int, out: np.ndarray | None = None
 ) -> Selection:
-    """:func:`adacomp_select` by compiled loops, in two passes; needs numba."""
+    """:func:`adacomp_select` by compiled loops, in one pass; needs numba."""
     from lplab.compression import numba_selection
 
     bins = -(-gradient.size // bin)
     maxima = np.empty(bins, np.float32)
-    numba_selection.maxima_of_sums(residual, gradient, bin, maxima)
-    scale = mean_maximum(maxima, settings.scale_over)
     new = np.empty(gradient.size, np.float32) if out is None else out
     indices = np.empty(max(bins, gradient.size // 8), np.int64)
     negative = np.empty(indices.size, np.bool_)
     extra = np.float32(settings.scale_factor - 1)
     switches = settings.sign_of == "G", settings.always_one, settings.zero_bins == "all"
-    arguments = residual, gradient, extra, scale, maxima, bin, *switches, new
+    arguments = residual, gradient, extra, bin, *switches, new, maxima
     sent = numba_selection.select(*arguments, indices, negative)
     if sent > indices.size:  # more than one in eight: the needed size is known only now
         indices, negative = np.empty(sent, np.int64), np.empty(sent, np.bool_)
         numba_selection.select(*arguments, indices, negative)
-    return Selection(scale, indices[:sent], negative[:sent], new)
+    indices, negative = indices[:sent], negative[:sent]
+    scale = mean_maximum(maxima, settings.scale_over)
+    numba_selection.subtract_sent(new, indices, negative, scale)
+    return Selection(scale, indices, negative, new)
 
 
 def bin_maxima(x: np.ndarray, bin: int) -> np.ndarray:

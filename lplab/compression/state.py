@@ -66,6 +66,10 @@ class LayerState:
         replaced = self._replaced.pop(name, None)
         return np.empty_like(self._arrays[name]) if replaced is None else replaced
 
+    def proposed(self) -> dict[str, np.ndarray]:
+        """The proposed arrays by name, not copied."""
+        return dict(self._proposed)
+
     def commit(self) -> None:
         """Make the proposed arrays the current ones."""
         self._replaced = {name: self._arrays[name] for name in self._proposed}

@@ -3,6 +3,9 @@
 Values are all-gathered and summed in the order of ranks ("ordered"), as in the simulator; or summed by ``all_reduce``,
 which sends fewer bytes and adds in the order of the backend.
 
+Requests hold numpy arrays, or tensors on any device; results are of the same kind. Only the messages move between
+their device and that of the backend: the CPU for gloo, the GPU for NCCL.
+
 This module needs PyTorch.
 """
 
@@ -15,10 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from lplab.compression.compressor import AllGather, AllReduce, Broadcast, Request
 from lplab.compression.exchange import collective_result
-from lplab.compression.wire.values import bytes_per_value, from_bytes, round_to_wire, to_bytes
+from lplab.compression.tensors import messages
+from lplab.compression.wire import values as host_values
+from lplab.compression.wire.values import bytes_per_value
 
 
 class ProcessGroupTransport:
@@ -51,62 +57,77 @@ class ProcessGroupTransport:
         dist.all_reduce(flag, dist.ReduceOp.MIN, self.group)
         return bool(flag.item())
 
-    def gather(self, payload: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
-        """The payloads of all ranks, whose lengths all ranks know; padded to the longest."""
+    def gather(self, payload: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+        """The payloads of all ranks, whose lengths all ranks know; padded to the longest. On the backend's device."""
         own = torch.zeros(max(sizes), dtype=torch.uint8, device=self.device)
-        own[: payload.size] = torch.from_numpy(payload.copy())
+        own[: len(payload)] = payload
         rows = [torch.empty_like(own) for _ in range(self.world)]
         dist.all_gather(rows, own, self.group)
-        return [row.cpu().numpy()[:size] for row, size in zip(rows, sizes, strict=True)]
+        return [row[:size] for row, size in zip(rows, sizes, strict=True)]
 
-    def _broadcasts(self, requests: Sequence[Any]) -> list[np.ndarray]:
+    def _sent(self, payload: Any) -> Tensor:
+        """A payload, array or tensor, on the backend's device."""
+        writable = np.require(payload, requirements="W") if isinstance(payload, np.ndarray) else payload
+        return torch.as_tensor(writable).to(self.device)
+
+    def _broadcasts(self, requests: Sequence[Any]) -> list[Any]:
         sizes = [request.nbytes for request in requests]
         source = requests[0].source
         buffer = torch.empty(sum(sizes), dtype=torch.uint8, device=self.device)
         if self.rank == source:
-            buffer.copy_(torch.from_numpy(np.concatenate([request.payload for request in requests])))
+            torch.cat([self._sent(request.payload) for request in requests], out=buffer)
         dist.broadcast(buffer, dist.get_global_rank(self.group or dist.group.WORLD, source), self.group)
-        payloads = _split(buffer.cpu().numpy(), sizes)
-        return [request.finish(payload) for request, payload in zip(requests, payloads, strict=True)]
+        payloads = buffer.split(sizes)
+        return [
+            request.finish(messages.host(payload) if request.device is None else payload.to(request.device))
+            for request, payload in zip(requests, payloads, strict=True)
+        ]
 
-    def _sums(self, requests: Sequence[Any]) -> list[np.ndarray]:
+    def _sums(self, requests: Sequence[Any]) -> list[Any]:
         return self._ordered_sums(requests) if self.ordered else self._reduced_sums(requests)
 
-    def _ordered_sums(self, requests: Sequence[Any]) -> list[np.ndarray]:
-        payload = np.concatenate([to_bytes(request.values, request.wire) for request in requests])
-        sizes = [request.values.size * bytes_per_value(request.wire) for request in requests]
-        rows = [_split(row, sizes) for row in self.gather(payload, [payload.size] * self.world)]
+    def _ordered_sums(self, requests: Sequence[Any]) -> list[Any]:
+        payload = torch.cat([self._sent(_to_bytes(request)) for request in requests])
+        sizes = [len(request.values) * bytes_per_value(request.wire) for request in requests]
+        rows = [row.split(sizes) for row in self.gather(payload, [len(payload)] * self.world)]
         columns = zip(*rows, strict=True)
         return [_ordered_sum(request, column) for request, column in zip(requests, columns, strict=True)]
 
-    def _reduced_sums(self, requests: Sequence[Any]) -> list[np.ndarray]:
-        types = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+    def _reduced_sums(self, requests: Sequence[Any]) -> list[Any]:
         results = []
         for request in requests:
-            values = torch.from_numpy(request.values.copy()).to(self.device, types[request.wire])
+            values = torch.as_tensor(request.values).to(self.device, messages.DTYPES[request.wire], copy=True)
             dist.all_reduce(values, group=self.group)
-            total = (
-                values.float().cpu().numpy()
-            )  # the backend sums half precision in half precision, which may overflow
-            results.append(request.finish(round_to_wire(total, request.wire)))
+            total = values.float()  # the backend sums half precision in half precision, which may overflow
+            results.append(request.finish(_received(messages.round_to_wire(total, request.wire), request.values)))
         return results
 
-    def _gathers(self, requests: Sequence[Any]) -> list[np.ndarray]:
-        sizes = np.array([request.payload.size for request in requests], "<i8")
-        tables = [row.view("<i8") for row in self.gather(sizes.view(np.uint8), [sizes.nbytes] * self.world)]
-        payload = np.concatenate([request.payload for request in requests])
-        rows = self.gather(payload, [int(table.sum()) for table in tables])
-        split = [_split(row, table.tolist()) for row, table in zip(rows, tables, strict=True)]
+    def _gathers(self, requests: Sequence[Any]) -> list[Any]:
+        sizes = torch.tensor([len(request.payload) for request in requests], device=self.device)
+        tables = [sizes.new_empty(sizes.shape) for _ in range(self.world)]
+        dist.all_gather(tables, sizes, self.group)
+        lengths = torch.stack(tables).tolist()
+        payload = torch.cat([self._sent(request.payload) for request in requests])
+        rows = self.gather(payload, [sum(table) for table in lengths])
+        split = [row.split(table) for row, table in zip(rows, lengths, strict=True)]
         return [
-            request.finish(list(column)) for request, column in zip(requests, zip(*split, strict=True), strict=True)
+            request.finish([_received(part, request.payload) for part in column])
+            for request, column in zip(requests, zip(*split, strict=True), strict=True)
         ]
 
 
-def _ordered_sum(request: AllReduce, payloads: Sequence[np.ndarray]) -> Any:
+def _received(tensor: Tensor, like: Any) -> Any:
+    """A tensor as what its request holds: an array, or a tensor on its device."""
+    return messages.host(tensor) if isinstance(like, np.ndarray) else tensor.to(like.device)
+
+
+def _to_bytes(request: AllReduce) -> Any:
+    to_bytes = host_values.to_bytes if isinstance(request.values, np.ndarray) else messages.to_bytes
+    return to_bytes(request.values, request.wire)
+
+
+def _ordered_sum(request: AllReduce, payloads: Sequence[Tensor]) -> Any:
     """The simulator's result, from the bytes of all ranks."""
-    size = request.values.size
-    return collective_result([replace(request, values=from_bytes(p, request.wire, size)) for p in payloads])
-
-
-def _split(buffer: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
-    return np.split(buffer, np.cumsum(sizes)[:-1])
+    size = len(request.values)
+    values = (_received(messages.from_bytes(p, request.wire, size), request.values) for p in payloads)
+    return collective_result([replace(request, values=v) for v in values])

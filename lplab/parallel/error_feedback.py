@@ -1,6 +1,6 @@
 """The error-feedback states of a learner for all layers: commit, rollback, checkpoints, another number of learners.
 
-This module needs no PyTorch: states are numpy arrays.
+This module needs no PyTorch as long as states are numpy arrays.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class ErrorFeedbackState:
     Args:
         compressor: makes the compressor of each layer.
         infos: the layers.
+        devices: of the layers whose state is on a device, as tensors; the others have numpy arrays.
 
     Raises:
         TypeError: not a compressor, for example the name of one.
@@ -31,12 +32,18 @@ class ErrorFeedbackState:
     (6,)
     """
 
-    def __init__(self, compressor: Compressor, infos: Mapping[str, LayerInfo]) -> None:
+    def __init__(
+        self, compressor: Compressor, infos: Mapping[str, LayerInfo], devices: Mapping[str, Any] | None = None
+    ) -> None:
         if not isinstance(compressor, Compressor):
             raise TypeError(f"a compressor is needed, as lplab.compression.get makes one of a name, got {compressor!r}")
         self.compressor = compressor
         self.compressors = {name: compressor.for_layer(info) for name, info in infos.items()}
         self.states: dict[str, LayerState] = {n: c.init(infos[n].shape) for n, c in self.compressors.items()}
+        if devices:
+            from lplab.compression.tensors import tensor_state
+
+            self.states |= {n: tensor_state(self.compressors[n], infos[n].shape, d) for n, d in devices.items()}
 
     def commit(self) -> None:
         """Make all proposed arrays the current ones."""

@@ -1,34 +1,40 @@
 """The compressors as a communication hook of PyTorch's DistributedDataParallel.
 
-    state = HookState(ddp_model, ScaleCom(chunk=100))
-    ddp_model.register_comm_hook(state, compress_hook)       # or in one call: ddp_hook(ddp_model, ScaleCom(chunk=100))
+    hook = ddp_hook(ddp_model, "scalecom:chunk=112")         # or a compressor: ScaleCom(chunk=112)
     ...
     loss.backward()
-    state.apply(optimizer)                                   # instead of optimizer.step(): skips the steps that all
-                                                             # ranks must skip
+    optimizer.step()                                         # as always
+
+If a gradient is not finite on some rank, all ranks skip the step: after the backward pass the gradients are None, which
+every optimizer of PyTorch passes over. With a ``GradScaler``, give it to the hook; ``scaler.step(optimizer)`` then
+skips the same steps on all ranks.
 
 Each parameter is compressed by itself; only the messages of a bucket are fused, so PyTorch may rebuild its buckets.
-With find_unused_parameters PyTorch discards the average of a parameter that no rank used in a step, and with it the
-values sent from its residual: for models that drop layers at random use the simulator. Communication does not overlap
-with the backward pass. Tested over gloo; with NCCL the same bytes pass through the GPU, which is not tested.
+Gradients on a GPU are compressed there (see :mod:`lplab.compression.tensors`), those on the CPU by numpy. With
+find_unused_parameters PyTorch discards the average of a parameter that no rank used in a step, and with it the values
+sent from its residual: for models that drop layers at random use the simulator. Communication does not overlap with the
+backward pass. Tested over gloo; with NCCL the same bytes pass through the GPU, which is not tested.
 
 This module needs PyTorch. It does not import annotations from __future__: PyTorch compares the hook's annotations as
 objects.
 """
 
+import os
+import re
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lplab.compression import Compressor, Context, Entry, TrafficLog
+from lplab.compression import Compressor, Context, Entry, TrafficLog, catalogue
 from lplab.compression.compressor import Steps
-from lplab.compression.exchange import payload_bytes
+from lplab.compression.exchange import payload_bytes, steps_of
+from lplab.compression.tensors.selection import divided
 from lplab.parallel.collectives import ProcessGroupTransport
-from lplab.parallel.error_feedback import ErrorFeedbackState
+from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
 from lplab.parallel.layers import layer_infos
 from lplab.parallel.state_tensors import as_arrays, as_tensors
 
@@ -46,10 +52,13 @@ class HookState:
         example: an input, for compressors that use ``LayerInfo.weight_reuse``.
         scaler: a ``torch.amp.GradScaler``, if the loss is scaled: residuals are stored unscaled.
         keep_ledger: whether the payloads of this rank are logged.
+        on_device: whether gradients are compressed on their own device; None: those on a GPU. The bits are the same;
+            on a CPU numpy is faster.
 
     Attributes:
         skipped: whether a gradient was not finite on some rank in the last step. Then no residual has changed, and the
-            gradients are not valid: those of the bad bucket are zero (infinite with a scaler, to lower its scale).
+            gradients are None after the backward pass; with a scaler those of the bad bucket are infinite, to lower
+            its scale.
         ledger: traffic log of this rank; of a skipped step it has the buckets before the bad one.
 
     Raises:
@@ -68,6 +77,7 @@ class HookState:
         example: Any = None,
         scaler: Any = None,
         keep_ledger: bool = True,
+        on_device: bool | None = None,
     ) -> None:
         if not isinstance(model, DistributedDataParallel):
             raise TypeError(
@@ -81,7 +91,9 @@ class HookState:
             raise TypeError("complex parameters are not supported: gradients are sent as real float32 values")
         self.model = model
         self.transport = ProcessGroupTransport(process_group, ordered)
-        self.states = ErrorFeedbackState(compressor, layer_infos(inner, example))
+        trained = {name: p for name, p in inner.named_parameters() if p.requires_grad}
+        self.devices = {n: p.device for n, p in trained.items() if (p.is_cuda if on_device is None else on_device)}
+        self.states = ErrorFeedbackState(compressor, layer_infos(inner, example), self.devices)
         self.names = {id(p): name for name, p in inner.named_parameters()}
         self.seed, self.scaler = seed, scaler
         self.ledger: TrafficLog | None = TrafficLog() if keep_ledger else None
@@ -89,7 +101,7 @@ class HookState:
         self._finite = True
 
     def apply(self, optimizer: torch.optim.Optimizer) -> bool:
-        """``optimizer.step()``, unless this step is skipped; whether it was made."""
+        """``optimizer.step()``, or ``scaler.step(optimizer)``, as if called directly; whether the step was made."""
         if self.scaler is not None:
             self.scaler.step(optimizer)  # it skips infinite gradients, and needs to see them
         elif not self.skipped:
@@ -97,7 +109,10 @@ class HookState:
         return not self.skipped
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of this rank, to resume bit for bit: one file for each rank."""
+        """The state of this rank, to resume bit for bit: one file for each rank.
+
+        For torch.distributed.checkpoint use :meth:`checkpoint`: it takes equal names on all ranks for one tensor.
+        """
         saved = as_tensors(self.states.state_dict())
         return {"step": self.step, "world": self.transport.world, "rank": self.transport.rank, **saved}
 
@@ -111,14 +126,52 @@ class HookState:
                 arrays[name] = total.cpu().numpy() / np.float32(self.transport.world)
         return {"step": self.step, "world": None, "rank": None, **as_tensors(saved)}
 
+    def checkpoint(self, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+        """The state for torch.distributed.checkpoint, which saves it with a model and loads it on any number of ranks.
+
+            dcp.save({"model": model.state_dict(), "hook": hook.checkpoint()}, checkpoint_id=folder)
+            ...
+            saved = {"model": model.state_dict(), "hook": hook.checkpoint(folder)}
+            dcp.load(saved, checkpoint_id=folder)
+            hook.load_state_dict(saved["hook"])
+
+        With as many ranks as before, each resumes with its own residuals, bit for bit. With another number each takes
+        the mean of all residuals, so that the mean over the ranks stays: it is the part of the update that is still to
+        come. For that, each rank reads the states of all ranks that saved.
+
+        Args:
+            folder: None to save; to load, the checkpoint, whose number of ranks decides what is read.
+
+        Raises:
+            ValueError: no state of a hook in the checkpoint.
+        """
+        here = (self.transport.rank, self.transport.world)
+        saved = [here] if folder is None else _saved_ranks(folder)
+        common = as_tensors(self.states.state_dict())
+        layers = common.pop("layers")
+        return {
+            **common,
+            "ranks": {
+                "rank {} of {}".format(*rank): {
+                    "step": torch.tensor(self.step),
+                    "layers": {n: {k: a.clone() for k, a in arrays.items()} for n, arrays in layers.items()},
+                }
+                for rank in ([here] if here in saved else saved)
+            },
+        }
+
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Resume from :meth:`state_dict` of the same rank, or on any number of ranks from :meth:`portable_state_dict`.
 
-        The result of :func:`~lplab.parallel.error_feedback.merge_ranks` is accepted like the latter.
+        The results of :func:`~lplab.parallel.error_feedback.merge_ranks` and of :meth:`checkpoint` are accepted, too.
 
         Raises:
             ValueError: the state of another rank, or of another number of ranks.
         """
+        if "ranks" in saved:
+            common = {"version": saved["version"], "compressor": saved["compressor"], "world": None, "rank": None}
+            states = [as_arrays({**common, **one, "step": int(one["step"])}) for one in saved["ranks"].values()]
+            saved = states[0] if len(states) == 1 else merge_ranks(states)
         here = (self.transport.world, self.transport.rank)
         if saved["world"] is not None and (saved["world"], saved["rank"]) != here:
             raise ValueError(
@@ -130,7 +183,7 @@ class HookState:
 
     # -- called by the hook -----------------------------------------------------------------------------------
 
-    def average(self, names: list[str], gradients: list[np.ndarray]) -> list[np.ndarray]:
+    def average(self, names: list[str], gradients: list[Any]) -> list[Any]:
         """The averages of one bucket: the generators of its layers run in lockstep, with fused requests."""
         runs = [self._run(name, gradient) for name, gradient in zip(names, gradients, strict=True)]
         averages: list[Any] = [None] * len(runs)
@@ -148,9 +201,16 @@ class HookState:
                 self._log(names[i], request)
         return averages
 
-    def _run(self, name: str, gradient: np.ndarray) -> Steps:
+    def unscaled(self, name: str, gradient: Tensor, scale: float) -> Any:
+        """The float32 gradient without its loss scale: a tensor where it is compressed on its device, else an array."""
+        if name not in self.devices:
+            return _as_numpy(gradient, scale)
+        scaled = gradient.detach().float()
+        return (divided(scaled, scale) if scale != 1 else scaled).contiguous()
+
+    def _run(self, name: str, gradient: Any) -> Steps:
         context = Context(self.transport.rank, self.transport.world, self.step, name, self.seed)
-        return self.states.compressors[name].steps(gradient, self.states.states[name], context)
+        return steps_of(self.states.compressors[name], gradient, self.states.states[name], context)
 
     def _log(self, name: str, request: Any) -> None:
         nbytes = payload_bytes(request)
@@ -170,6 +230,17 @@ class HookState:
         self.step += 1
 
 
+def _drop_gradients(model: nn.Module) -> None:
+    """Set all gradients to None at the end of the running backward pass, after DDP has written its averages there."""
+    queue = torch.autograd.Variable._execution_engine.queue_callback
+
+    def drop() -> None:
+        for parameter in model.parameters():
+            parameter.grad = None
+
+    queue(lambda: queue(drop))  # DDP queues its own callback after the hook of the last bucket: the inner one is later
+
+
 def compress_hook(state, bucket):
     """For ``register_comm_hook``: takes a HookState and a GradBucket, returns a Future of the averaged buffer."""
     if state.model._join_config.enable:
@@ -183,22 +254,34 @@ def compress_hook(state, bucket):
     views = bucket.gradients()
     names = [state.names[id(p)] for p in bucket.parameters()]
     scale = 1.0 if state.scaler is None else float(state.scaler.get_scale())
-    gradients = [_as_numpy(view, scale) for view in views]
-    finite = state.transport.all_true(all(bool(np.isfinite(g).all()) for g in gradients))
+    gradients = [state.unscaled(name, view, scale) for name, view in zip(names, views, strict=True)]
+    finite = state.transport.all_true(all(_is_finite(g) for g in gradients))
     if finite:
         for view, average in zip(views, state.average(names, gradients), strict=True):
-            view.copy_(torch.from_numpy(average).to(view.device) * scale)
+            view.copy_(torch.as_tensor(average, device=view.device) * scale)
     else:
         buffer.fill_(0 if state.scaler is None else float("inf"))
     state.bucket_done(finite, bucket.is_last())
+    if bucket.is_last() and state.skipped and state.scaler is None:
+        _drop_gradients(state.model)
     future = torch.futures.Future()
     future.set_result(buffer)
     return future
 
 
-def ddp_hook(model: DistributedDataParallel, compressor: Compressor, **options: Any) -> HookState:
-    """Make a HookState and register the hook; options as for :class:`HookState`."""
-    state = HookState(model, compressor, **options)
+def ddp_hook(model: DistributedDataParallel, compressor: Compressor | str, **options: Any) -> HookState:
+    """Make a HookState and register the hook.
+
+    Args:
+        model: a DistributedDataParallel model.
+        compressor: of :mod:`lplab.compression`, or its name and settings, as in "scalecom:chunk=112".
+        **options: as for :class:`HookState`.
+
+    Raises:
+        ValueError: an unknown name or setting.
+        TypeError: as for :class:`HookState`.
+    """
+    state = HookState(model, catalogue.get(compressor) if isinstance(compressor, str) else compressor, **options)
     model.register_comm_hook(state, compress_hook)
     return state
 
@@ -207,3 +290,19 @@ def _as_numpy(gradient: torch.Tensor, scale: float) -> np.ndarray:
     """An unscaled gradient as a float32 array, copied where necessary."""
     scaled = gradient.detach().float().cpu()
     return (scaled / scale if scale != 1 else scaled).contiguous().numpy()
+
+
+def _is_finite(gradient: Any) -> bool:
+    return bool((np if isinstance(gradient, np.ndarray) else torch).isfinite(gradient).all())
+
+
+def _saved_ranks(folder: str | os.PathLike[str]) -> list[tuple[int, int]]:
+    """The ranks, each with the number of all, whose states a checkpoint holds."""
+    from torch.distributed.checkpoint import FileSystemReader  # it takes a second to import
+
+    names = FileSystemReader(folder).read_metadata().state_dict_metadata
+    matches = (re.search(r"\.rank (\d+) of (\d+)\.", f".{name}") for name in names)
+    found = sorted({(int(match[1]), int(match[2])) for match in matches if match})
+    if not found:
+        raise ValueError(f"the checkpoint {os.fspath(folder)!r} holds no state of lplab's hook: save hook.checkpoint()")
+    return found

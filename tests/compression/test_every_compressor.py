@@ -176,6 +176,18 @@ def test_learners_that_disagree_are_told():
         run_in_lockstep(runs, C.Context(0, 2))
 
 
+def test_learners_that_disagree_with_the_leaders_broadcast_are_told():
+    shape, ones = (1000,), np.ones(1000, np.float32)
+    leading = C.ScaleCom(chunk=100)
+    for other, message in ((C.Dense(), "AllReduce, Broadcast"), (C.ScaleCom(chunk=100), None)):
+        runs = [c.steps(ones, c.init(shape), C.Context(rank, 2)) for rank, c in enumerate((leading, other))]
+        if message is None:
+            assert (run_in_lockstep(runs, C.Context(0, 2))[::100] == 1).all()
+        else:
+            with pytest.raises(RuntimeError, match=f"different collectives: {message}"):
+                run_in_lockstep(runs, C.Context(0, 2))
+
+
 def test_one_state_for_each_gradient():
     with pytest.raises(ValueError, match="one state for each gradient"):
         C.exchange(C.Dense(), [np.ones(3, np.float32)], [])

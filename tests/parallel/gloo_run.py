@@ -37,11 +37,11 @@ def optimizer(parameters):
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
 
 
-def train(compressor, cap, ordered, poison=None):
-    """One run; ``poison``: (step, rank) at which a gradient becomes NaN."""
+def train(compressor, cap, ordered, poison=None, plainly=False, **options):
+    """One run; ``poison``: (step, rank) at which a gradient becomes NaN; ``plainly``: steps by the optimizer itself."""
     rank, world = dist.get_rank(), dist.get_world_size()
     ddp = DistributedDataParallel(model(), bucket_cap_mb=cap)
-    state = ddp_hook(ddp, compressor, ordered=ordered)
+    state = ddp_hook(ddp, compressor, ordered=ordered, **options)
     part, update, made = batches(world), optimizer(ddp.parameters()), []
     for step in range(STEPS):
         torch.manual_seed(learner_seed(0, step, rank))
@@ -49,10 +49,14 @@ def train(compressor, cap, ordered, poison=None):
         update.zero_grad()
         loss = default_loss(ddp(inputs), targets)
         (loss * float("nan") if poison == (step, rank) else loss).backward()
-        made.append(state.apply(update))
+        if plainly:
+            update.step()
+            made.append(not state.skipped)
+        else:
+            made.append(state.apply(update))
     return {
         "parameters": {n: p.detach().clone() for n, p in ddp.module.named_parameters()},
-        "residuals": {n: torch.from_numpy(s["residual"]) for n, s in state.states.states.items() if "residual" in s},
+        "residuals": {n: torch.as_tensor(s["residual"]) for n, s in state.states.states.items() if "residual" in s},
         "ledger": sorted((e.step, e.layer, e.kind, e.rank, e.payload_bytes) for e in state.ledger.entries),
         "made": made,
     }
@@ -64,6 +68,9 @@ def results():
     for name, compressor in COMPRESSORS.items():
         for cap in (0.2, 25):
             results[name, cap] = train(compressor, cap, ordered=True)
+        results["tensors", name] = train(compressor, 0.2, ordered=True, on_device=True)
     results["reduced"] = train(COMPRESSORS["scalecom"], 25, ordered=False)
-    results["poisoned"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=(2, dist.get_world_size() - 1))
+    poison = (2, dist.get_world_size() - 1)
+    results["poisoned"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=poison)
+    results["poisoned, plainly"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=poison, plainly=True)
     return results

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 PROJECT = Path(__file__).parents[2]
-JOBS = ("gloo_run", "sharded_update_run")  # modules of this folder; each has a function results()
+JOBS = ("gloo_run", "sharded_update_run", "checkpoint_run")  # modules of this folder; each has a function results()
 PATIENCE = 300  # seconds with a loaded machine
 
 

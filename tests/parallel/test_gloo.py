@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from lplab.parallel import Learners  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
-from tests.parallel import gloo_run  # noqa: E402
+from tests.parallel import checkpoint_run, gloo_run  # noqa: E402
 
 WORLDS = [3, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
 
@@ -59,3 +59,46 @@ def test_one_nan_and_all_ranks_leave_the_step_out_together(world, runs):
         assert all(torch.isfinite(p).all() for p in poisoned["parameters"].values())
         first = runs(world)[0]["poisoned"]["parameters"]
         assert all(torch.equal(p, first[n]) for n, p in poisoned["parameters"].items())
+        plainly = results["poisoned, plainly"]
+        assert plainly["made"] == poisoned["made"]
+        assert all(torch.equal(p, plainly["parameters"][n]) for n, p in poisoned["parameters"].items())
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("name", gloo_run.COMPRESSORS)
+def test_compressed_as_tensors_a_run_has_the_same_bits(name, world, runs):
+    """The operations that serve gradients on a GPU, on the CPU's."""
+    for results in runs(world):
+        arrays, tensors = results[name, 0.2], results["tensors", name]
+        assert all(torch.equal(p, tensors["parameters"][n]) for n, p in arrays["parameters"].items())
+        assert all(torch.equal(r, tensors["residuals"][n]) for n, r in arrays["residuals"].items())
+        assert arrays["ledger"] == tensors["ledger"] and arrays["ledger"]
+
+
+@pytest.mark.parametrize("world", [3, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_checkpoint_of_two_ranks_serves_more_and_theirs_serves_two_again(world, ranks):
+    """The mean of the residuals, which is the update still to come, stays; the same ranks resume with their own."""
+    results = ranks(checkpoint_run, world)
+
+    def residuals(moment):
+        return [result[moment]["residuals"] for result in results if moment in result]
+
+    for rank in (0, 1):
+        before, after = results[rank]["two saved"], results[rank]["two resumed"]
+        assert before["step"] == after["step"] == checkpoint_run.STEPS
+        for kind in ("weights", "residuals"):
+            assert all(torch.equal(t, after[kind][n]) for n, t in before[kind].items())
+    for saved, loaded, steps in (("two saved", "all loaded", 1), ("all saved", "two loaded", 2)):
+        before, after = residuals(saved), residuals(loaded)
+        assert len(before) != len(after) and before[0].keys() == after[0].keys() and before[0]
+        for layer in before[0]:
+            mean = torch.stack([one[layer] for one in before]).double().mean(0)
+            for one in after:
+                torch.testing.assert_close(one[layer].double(), mean, rtol=1e-6, atol=1e-9)
+            assert not torch.equal(before[0][layer], before[1][layer]), "the ranks had residuals of their own"
+        assert [result[loaded]["step"] for result in results if loaded in result] == [
+            steps * checkpoint_run.STEPS
+        ] * len(after)
+        assert all(
+            torch.equal(weight, results[0][loaded]["weights"][n]) for n, weight in results[0][saved]["weights"].items()
+        )

@@ -74,6 +74,65 @@ def test_an_infinite_gradient_is_left_out_and_lowers_the_scale(scale):
     assert scaler is None or scaler.get_scale() == scale / 2
 
 
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
+@pytest.mark.parametrize("as_view", [False, True], ids=["copied", "bucket views"])
+def test_a_plain_step_of_the_optimizer_after_a_skipped_one_changes_nothing(kind, as_view):
+    """Zero gradients would not do: momentum, weight decay and Adam's step count would go on."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(200, 200), nn.Linear(200, 200))
+    model = DistributedDataParallel(layers, bucket_cap_mb=0.1, gradient_as_bucket_view=as_view)
+    hook = ddp_hook(model, "scalecom:chunk=20")
+    options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
+    optimizer = kind(model.parameters(), lr=0.1, weight_decay=0.1, **options)
+    layers[0].weight.register_hook(lambda g: g * float("nan") if hook.step == 2 else g)
+    seen = []
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(torch.ones(4, 200)).pow(2).mean().backward()
+        gradients = [p.grad for p in model.parameters()]
+        assert all(g is None for g in gradients) if hook.skipped else all(g.any() for g in gradients)
+        optimizer.step()
+        moments = [value for state in optimizer.state.values() for value in state.values()]
+        seen.append([torch.as_tensor(t).detach().clone() for t in (*model.parameters(), *moments)])
+    assert all(torch.equal(a, b) for a, b in zip(seen[1], seen[2], strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(seen[2], seen[3], strict=True))
+
+
+def test_a_compressor_by_its_name():
+    model = DistributedDataParallel(nn.Linear(40, 32))
+    assert ddp_hook(model, "scalecom:chunk=112").states.compressor == ScaleCom(chunk=112)
+    with pytest.raises(ValueError, match="did you mean scalecom"):
+        ddp_hook(DistributedDataParallel(nn.Linear(4, 4)), "scalcom")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("text", [name for name in catalogue.names() if name != "powersgd"])
+def test_a_gpu_has_the_bits_of_the_cpu(text):
+    """From the same gradients: the hook's averages and residuals, over gloo."""
+    averages, states = [], []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        model = DistributedDataParallel(nn.Linear(40, 32).to(device))
+        hook = ddp_hook(model, text)
+        weight = torch.randn(32, 40).to(device)
+        for _ in range(3):
+            model.zero_grad()
+            model(torch.eye(40, device=device)).backward(weight.T)  # the gradient of the weight is this matrix itself
+        averages.append(model.module.weight.grad.cpu())
+        states.append(hook.states.states["weight"].arrays())
+        assert (not hook.devices) == (device == "cpu")
+    assert torch.equal(*averages) and states[0].keys() == states[1].keys()
+    assert all((array == states[1][name]).all() for name, array in states[0].items())
+
+
+def test_a_checkpoint_without_the_hook_is_named(tmp_path):
+    dcp = pytest.importorskip("torch.distributed.checkpoint")
+    hook = ddp_hook(DistributedDataParallel(nn.Linear(40, 32)), ScaleCom(chunk=20))
+    dcp.save({"model": hook.model.module.state_dict()}, checkpoint_id=tmp_path / "model")
+    with pytest.raises(ValueError, match="holds no state of lplab's hook: save hook.checkpoint"):
+        hook.checkpoint(tmp_path / "model")
+
+
 @pytest.mark.parametrize("text", [*catalogue.names(), "dense:wire=fp16", "dense:wire=bf16"])
 def test_every_compressor_runs_over_gloo_on_a_cpu(text):
     """Elsewhere some need a GPU, bfloat16 is refused on CPUs, and 8-bit hooks fail inside the future."""

@@ -88,10 +88,11 @@ def encode(scale: float | np.float32, indices: np.ndarray, negative: np.ndarray,
     sent = np.bincount(of_bin, minlength=bins)
     last = np.ones(indices.size, bool)
     last[:-1] = of_bin[1:] != of_bin[:-1]
-    codes = (indices - of_bin * bin) << 2 | last << 1 | negative
+    codes = (indices - of_bin * bin).astype(code_type(bin)) << 2  # in the type of the message: less memory is moved
+    codes |= last.astype(np.uint8) << 1 | negative.astype(np.uint8)
     empty = np.flatnonzero(sent == 0)
     before = np.searchsorted(of_bin, empty)  # an empty bin's code precedes those of the next bin
-    stream = np.insert(codes, before, empty_code(bin))
+    stream = np.insert(codes, before, empty_code(bin)) if empty.size else codes
     return np.concatenate([np.array([scale], "<f4").view(np.uint8), stream.astype(code_type(bin)).view(np.uint8)])
 
 
