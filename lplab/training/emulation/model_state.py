@@ -8,6 +8,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -110,7 +111,9 @@ class Emulation:
         seed: int = 0,
         tensor_state: bool = False,
     ) -> None:
-        self.recipe, self.kinds, self.overrides, self.seed = recipe, kinds, overrides, seed
+        late = list(kinds)[len(kinds) - math.ceil(recipe.late_share * len(kinds)) :]
+        self.kinds = {name: each | {"late"} if name in late else each for name, each in kinds.items()}
+        self.recipe, self.overrides, self.seed = recipe, overrides, seed
         self.tensor_state = tensor_state
         self.ops: dict[str, QuantizedOp] = {}
         self.sites: dict[str, list[str]] = {}

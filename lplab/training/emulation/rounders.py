@@ -75,7 +75,7 @@ def rounder_of(rule: QuantSpec) -> Rounder:
 def _plain(rule: QuantSpec) -> Rounder:
     ready = prepared_of(rule)
     if ready is None:
-        axis = -1 if rule.axis is None else rule.axis
+        axis = rule.axis if isinstance(rule.axis, int) else -1  # the axis of a product's sum is the last one here
         return lambda x, seed, scale: Rounded(rule.format.quantize(x, rule.rounding, seed, axis=axis), 1.0)
     top = rule.format.max
     return lambda x, seed, scale: Rounded(ready(x, seed), 1.0, top)
