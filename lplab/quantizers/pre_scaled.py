@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_positive
-from lplab.formats import BlockFormat, counter_rng, get
+from lplab.formats import BlockFormat, counter_rng, get, names
 from lplab.formats.counter_rng import seed_to_int
 from lplab.formats.paths import array_kernels, block_rounding
 from lplab.formats.rounding import as_rounding
 from lplab.quantizers import array_inputs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PreScaled:
     """Block by block along the last axis: element = round(factor · x / X), value = element · X / factor.
 
@@ -64,6 +64,12 @@ class PreScaled:
         'mxfp4 of 0.75 x'
         """
         return f"{self.format.label} of {self.factor:g} x"
+
+    def __repr__(self) -> str:
+        """The constructor call, with the format by name where the catalogue has it."""
+        known = self.format.name in names() and get(self.format.name) == self.format
+        rounding = self.rounding.mode if self.rounding == as_rounding(self.rounding.mode) else self.rounding
+        return f"PreScaled({self.format.name if known else self.format!r}, {self.factor!r}, {rounding!r})"
 
     @array_inputs.no_torch_compile
     def quantize(self, x: Any, seed: Any = None) -> Any:

@@ -181,6 +181,15 @@ class Emulation:
         """The rules of a layer: those of the first override that matches its name, else of the recipe."""
         return self.recipe_of(name)[1].rules_for(kinds)
 
+    def switch(self, recipe: Recipe) -> None:
+        """Take another recipe for all layers without an override; its rules hold from the next product on."""
+        self.recipe = recipe
+        self.__dict__.pop("is_identity", None)
+        self.thread.shared.clear()
+        for name, names in self.sites.items():
+            for site in names:
+                self.ops[site].take_rules(self.rules_of(name, self.ops[site].kinds))
+
     def ops_of(self, name: str) -> dict[str, QuantizedOp]:
         """The ops of one module, by what follows its name: "" for its own product, "/matmul" for another."""
         return {site[len(name) :]: self.ops[site] for site in self.sites.get(name, ())}

@@ -69,7 +69,8 @@ def mxfp8_2025(
         accumulator: as in every recipe.
     """
     operand, gradient = (
-        _along(BlockFormat(_element(element), scale_rule=scale_rule)) for element in ("e4m3fn", gradients)
+        _along(BlockFormat(_element(element), scale_rule=scale_rule, name=f"mxfp8 {element}, {scale_rule}"))
+        for element in ("e4m3fn", gradients)
     )
     rules = LayerRules(**_six(operand, gradient), accumulator=accumulator)
     source = "Mishra et al. 2025, arXiv 2506.08027; reading: blocks of each product along its own sum"
@@ -98,7 +99,7 @@ def mxfp4_2025(
         wide: the format of the last layer, of tables of vectors and of products of activations.
         accumulator: as in every recipe.
     """
-    format = replace(get("mxfp4"), scale_rule=scale_rule, name="mxfp4" if scale_rule == "floor" else "")
+    format = _mxfp4_with(scale_rule)
     backward = _mxfp4(format, rounding, pre_scale, _transform(hadamard, 0 if signs else None))
     rules = LayerRules(**_six(backward, backward), accumulator=accumulator)
     source = "Tseng et al. 2025, arXiv 2502.20586; readings: one vector of signs for all products and steps"
@@ -134,7 +135,10 @@ def nvfp4_2025(
         accumulator: as in every recipe.
     """
     transform = _transform(hadamard, NVFP4_SIGNS if hadamard == 16 else 0) if signs else _transform(hadamard, None)
-    tiles = replace(get("nvfp4"), block_size=(weight_tile, weight_tile), name="") if weight_tile else get("nvfp4")
+    tiles = get("nvfp4")
+    if weight_tile:
+        name = f"nvfp4 {weight_tile} × {weight_tile}"
+        tiles = replace(tiles, block_size=(weight_tile, weight_tile), name=name)
     weight, activation = _along(tiles, forward_rounding), _along("nvfp4", forward_rounding)
     rules = LayerRules(
         weight=weight,
@@ -176,8 +180,7 @@ def quartet_2025(
         wide: the format of the last layer, of tables of vectors and of products of activations.
         accumulator: as in every recipe.
     """
-    nearest = replace(get("mxfp4"), scale_rule="nearest", name="")
-    ahead = _along(nearest, transform=_transform(hadamard if forward_hadamard else 0, None))
+    ahead = _along(_mxfp4_with("nearest"), transform=_transform(hadamard if forward_hadamard else 0, None))
     back = _mxfp4(get("mxfp4"), rounding, pre_scale, _transform(hadamard, 0))
     rules = LayerRules(**_six(back, back) | {"weight": ahead, "activation": ahead}, accumulator=accumulator)
     source = (
@@ -219,14 +222,21 @@ def _six(operand: QuantSpec, gradient: QuantSpec) -> dict[str, QuantSpec]:
 
 def _blocks(element: str, size: Any, power_of_two: bool) -> BlockFormat:
     """FP8 blocks or tiles with float32 scales, or with powers of two that clip nothing."""
+    name = f"{element} {size[0]} × {size[1]}" if isinstance(size, tuple) else f"{element} 1 × {size}"
     if power_of_two:
-        return BlockFormat(_element(element), block_size=size, scale_rule="rceil")
-    return BlockFormat(_element(element), scale=get("fp32"), block_size=size)
+        return BlockFormat(_element(element), block_size=size, scale_rule="rceil", name=f"{name}, 2^k")
+    return BlockFormat(_element(element), scale=get("fp32"), block_size=size, name=name)
 
 
 def _element(name: str) -> FloatFormat:
     """An element of blocks: it saturates."""
     return replace(get(name), saturating=True)
+
+
+def _mxfp4_with(scale_rule: str) -> BlockFormat:
+    """MXFP4 under a rule for its scales; the OCP rule is that of the catalogue."""
+    format = get("mxfp4")
+    return format if scale_rule == "floor" else replace(format, scale_rule=scale_rule, name=f"mxfp4, {scale_rule}")
 
 
 def _mxfp4(format: BlockFormat, rounding: str, pre_scale: float, transform: Hadamard | None) -> QuantSpec:
