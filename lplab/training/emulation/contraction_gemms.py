@@ -17,7 +17,7 @@ This module needs PyTorch.
 from __future__ import annotations
 
 import math
-from string import ascii_letters
+from string import ascii_letters, ascii_uppercase
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, firs
 
 UNSUPPORTED = (
     "{name}: a product whose operands are rounded along the axis of its sum must be written as matmul, linear, conv or "
-    "an einsum of two tensors with an arrow and without dots, sums of one tensor or diagonals; got {got}"
+    "an einsum of two tensors without diagonals and sums of one tensor alone; got {got}"
 )
 
 
@@ -125,7 +125,7 @@ def product(a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> Tensor:
     if "product" not in op.kinds and not weight_left and b.ndim == 2 and a.ndim > 2:
         return linear(a, b.t(), None, op)
     if "product" not in op.kinds and weight_left and a.ndim == 2 and b.ndim > 2:
-        return linear(b.mT, a, None, op).mT
+        return linear(b.mT, a, None, op).mT.contiguous()
     return ContractionProduct.apply(a, b, None, op, weight_left)
 
 
@@ -174,13 +174,11 @@ def einsum(equation: str, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bo
     """An einsum of two tensors as a product of stacks of matrices.
 
     Raises:
-        NotImplementedError: no product of matrices, or the result is not named.
+        NotImplementedError: no product of matrices.
     """
-    inputs, arrow, result = equation.replace(" ", "").partition("->")
-    left, _, right = inputs.partition(",")
-    names = (left, right, result)
+    left, right, result = _axes(equation, a, b)
     alone = (set(left) ^ set(right)) - set(result)
-    if not arrow or "." in equation or alone or any(len(set(each)) < len(each) for each in names):
+    if alone or any(len(set(each)) < len(each) for each in (left, right, result)):
         raise NotImplementedError(UNSUPPORTED.format(name=op.name, got=f"the einsum {equation!r}"))
     stack = [name for name in left if name in right and name in result]
     inner = [name for name in left if name in right and name not in result]
@@ -196,6 +194,26 @@ def einsum(equation: str, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bo
     y = product(a, b.reshape(*batch, volume(inner), volume(columns)), op, weight_left)
     found = stack + rows + columns
     return y.reshape([sizes[name] for name in found]).permute([found.index(name) for name in result])
+
+
+def _axes(equation: str, a: Tensor, b: Tensor) -> tuple[str, str, str]:
+    """Names of the axes of both tensors and of the result, where dots stand for letters and the result may be missing.
+
+    >>> _axes("...i,oi->...o", torch.zeros(2, 3, 4), torch.zeros(5, 4)), _axes("ij,jk", torch.ones(1, 1), torch.ones(1, 1))
+    (('BAi', 'oi', 'BAo'), ('ij', 'jk', 'ik'))
+    """
+    inputs, arrow, result = equation.replace(" ", "").partition("->")
+    left, _, right = inputs.partition(",")
+    spare = [letter for letter in ascii_uppercase if letter not in equation]
+    dots = [x.ndim - len(names.replace("...", "")) for names, x in ((left, a), (right, b)) if "..." in names]
+    if not arrow:
+        once = (name for name in sorted(set(left + right) - {".", ","}) if (left + right).count(name) == 1)
+        result = ("..." if dots else "") + "".join(once)
+    left, right = (
+        names.replace("...", "".join(reversed(spare[: x.ndim - len(names.replace("...", ""))])))
+        for names, x in ((left, a), (right, b))
+    )
+    return left, right, result.replace("...", "".join(reversed(spare[: max(dots, default=0)])))
 
 
 def tensordot_equation(a: Tensor, b: Tensor, dims: Any) -> str:
