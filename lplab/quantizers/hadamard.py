@@ -66,8 +66,8 @@ class Hadamard:
         array([ 1.,  1., -1.,  1.], dtype=float32)
         """
         if isinstance(self.signs, int):
-            return np.random.default_rng(self.signs).choice(np.float32([-1, 1]), self.size)
-        return np.ones(self.size, np.float32) if self.signs is None else np.float32(self.signs)
+            return np.random.default_rng(self.signs).choice(np.array([-1, 1], np.float32), self.size)
+        return np.array([1] * self.size if self.signs is None else self.signs, np.float32)
 
     def matrix(self) -> np.ndarray:
         """The matrix of the transform of a row of ``size`` numbers, float64 [size, size]: the definition."""

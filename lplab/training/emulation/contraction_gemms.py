@@ -80,7 +80,7 @@ class ContractionProduct(torch.autograd.Function):
 
 
 def _roles(op: QuantizedOp, weight_left: bool) -> tuple[str, ...]:
-    """Of a and b: their roles forward, those in the backward pass, those of dy for their gradients, their gradients'."""
+    """Of a and b: their roles forward and in the backward pass, those of dy for their gradients and of the gradients."""
     if "product" in op.kinds:
         forward, again = ("activation", "activation"), ("activation_dw", "activation_dw")
     else:
@@ -163,7 +163,7 @@ def _as_ordinary(
     wide[(..., *(slice(None, None, step) for step in stride))] = x
     split = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).transpose(1, 2)
     flipped = split.flip(list(range(3, split.ndim))).reshape(groups * weight.shape[1], -1, *weight.shape[2:])
-    sides = []
+    sides: list[int] = []
     for size, pad, gap, more in zip(weight.shape[2:], padding, dilation, output_padding, strict=True):
         both = gap * (size - 1) - pad
         sides = [both, both + more, *sides]
@@ -199,8 +199,10 @@ def einsum(equation: str, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bo
 def _axes(equation: str, a: Tensor, b: Tensor) -> tuple[str, str, str]:
     """Names of the axes of both tensors and of the result, where dots stand for letters and the result may be missing.
 
-    >>> _axes("...i,oi->...o", torch.zeros(2, 3, 4), torch.zeros(5, 4)), _axes("ij,jk", torch.ones(1, 1), torch.ones(1, 1))
-    (('BAi', 'oi', 'BAo'), ('ij', 'jk', 'ik'))
+    >>> _axes("...i,oi->...o", torch.zeros(2, 3, 4), torch.zeros(5, 4))
+    ('BAi', 'oi', 'BAo')
+    >>> _axes("ij,jk", torch.ones(1, 1), torch.ones(1, 1))
+    ('ij', 'jk', 'ik')
     """
     inputs, arrow, result = equation.replace(" ", "").partition("->")
     left, _, right = inputs.partition(",")

@@ -46,7 +46,7 @@ Gates = Callable[[Tensor, Tensor, State], State]
 
 
 def _weights(emulation: Emulation, tensors: list[Any], has_bias: bool, suffix: str) -> dict[str, Any]:
-    """The weights of one layer and direction, with their ops and biases; each is rounded once, unless products do so."""
+    """The weights of one layer and direction, each with its op and bias, and rounded once unless products do so."""
     tensors = list(tensors)
     names = ("input", "recurrent")
     biases = tensors[2:4] if has_bias else [None, None]

@@ -61,7 +61,8 @@ def rounder_of(rule: QuantSpec) -> Rounder:
     if rule.per_layer:
         return _per_layer(rule)
     if rule.scaling is not None:
-        quantizer = Quantizer(rule.format, rule.scaling, rule.rounding, rule.axis)
+        axis = rule.axis if isinstance(rule.axis, int) else None  # "contraction" is for block formats
+        quantizer = Quantizer(rule.format, rule.scaling, rule.rounding, axis)
         top = rule.format.max
 
         def scaled(x: Tensor, seed: int, scale: float) -> Rounded:

@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from lplab.arithmetic.accumulator import Accumulator
@@ -36,7 +36,7 @@ ROLES = (
     "input_gradient",
 )
 BACKWARD_OPERANDS = {"weight_dx": "weight", "activation_dw": "activation"}
-"""Roles of the backward pass that may be None: then the operand is that of the forward product, rounded by this role."""
+"""Roles of the backward pass that may be None: then the operand is the forward product's, rounded by the other role."""
 PAIRS = {
     "y": ("activation", "weight"),
     "dx": ("output_gradient_dx", "weight_dx"),

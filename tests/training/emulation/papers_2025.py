@@ -41,9 +41,7 @@ def hadamard(size):
 def transformed(x, size, signs):
     """Along the rows, ``size`` at a time; the last ones are filled with zeros."""
     x = np.pad(x, [(0, 0), (0, -x.shape[1] % size)])
-    return np.concatenate(
-        [(x[:, i : i + size] * signs) @ hadamard(size) for i in range(0, x.shape[1], size)], 1
-    )
+    return np.concatenate([(x[:, i : i + size] * signs) @ hadamard(size) for i in range(0, x.shape[1], size)], 1)
 
 
 def along_rows(x, size, rounded):
@@ -63,7 +61,7 @@ def in_tiles(x, size, rounded):
     return out
 
 
-# ---- DeepSeek-V3: the largest magnitude of a tile becomes 448 --------------------------------------------------------
+# ---- DeepSeek-V3: the largest magnitude of a tile becomes 448 ------------------------------------------------------
 
 
 def _scaled_to_448(block):
@@ -78,7 +76,7 @@ def deepseek(x, w, dy):
     return rows(x) @ weight.T, rows(dy) @ weight, rows(dy.T) @ rows(x.T).T
 
 
-# ---- MXFP8: blocks of 32, the scale rounded up ------------------------------------------------------------------------
+# ---- MXFP8: blocks of 32, the scale rounded up ---------------------------------------------------------------------
 
 
 def _mxfp8(block):
@@ -92,7 +90,7 @@ def mxfp8(x, w, dy):
     return q(x) @ q(w).T, q(dy) @ q(w.T).T, q(dy.T) @ q(x.T).T
 
 
-# ---- MXFP4 in the backward pass ---------------------------------------------------------------------------------------
+# ---- MXFP4 in the backward pass ------------------------------------------------------------------------------------
 
 
 def _mxfp4_of_three_quarters(block):
@@ -113,7 +111,7 @@ def mxfp4_backward(x, w, dy, signs, size=64):
     return to_bf16(x) @ to_bf16(w).T, q(dy) @ q(w.T).T * 16 / 9, q(dy.T) @ q(x.T).T * 16 / 9
 
 
-# ---- Quartet: MXFP4 everywhere, a fixed transform forward, a random one backward ---------------------------------------
+# ---- Quartet: MXFP4 everywhere, a fixed transform forward, a random one backward -----------------------------------
 
 
 def _mxfp4_nearest_scale(block):
@@ -131,7 +129,7 @@ def quartet(x, w, dy, signs, size=32):
     return forward(x) @ forward(w).T, dx, dw
 
 
-# ---- NVFP4 ------------------------------------------------------------------------------------------------------------
+# ---- NVFP4 ---------------------------------------------------------------------------------------------------------
 
 
 def _nvfp4(t):

@@ -1,4 +1,4 @@
-"""A recipe that switches in the course of a training: when, what changes, and that a training can be resumed around it."""
+"""A recipe that switches in the course of a training: when, what changes, and that it can be resumed around it."""
 
 import copy
 
