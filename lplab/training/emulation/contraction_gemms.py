@@ -80,7 +80,7 @@ class ContractionProduct(torch.autograd.Function):
 
 
 def _roles(op: QuantizedOp, weight_left: bool) -> tuple[str, ...]:
-    """Of a and b: their roles forward and in the backward pass, those of dy for their gradients and of the gradients."""
+    """Of a and b: their roles forward and backward, those of dy for their gradients, and those of the gradients."""
     if "product" in op.kinds:
         forward, again = ("activation", "activation"), ("activation_dw", "activation_dw")
     else:
