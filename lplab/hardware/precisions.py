@@ -216,6 +216,6 @@ def get(name: str | Precision) -> Precision:
     >>> get("hfp8_2018")
     Traceback (most recent call last):
     ...
-    ValueError: there is no precision 'hfp8_2018'; did you mean fp8_2018 or hfp8_2019 or fp32?
+    ValueError: there is no precision 'hfp8_2018'; did you mean fp8_2018 or hfp8_2019 or mxfp8_2025?
     """
     return name if isinstance(name, Precision) else lookup(PRECISIONS, name, "precision")
