@@ -43,6 +43,7 @@ PAIRS = {
     "dW": ("output_gradient_dw", "activation_dw"),
 }
 """The operands of the three products."""
+RESULTS = ("output", "input_gradient", "weight_gradient")
 KINDS = {
     "first": "the first layer with weights; where that is an embedding, there is no first layer",
     "last": "the last layer with weights, in the order in which the model's modules are registered",
@@ -106,6 +107,8 @@ class LayerRules:
                 raise ValueError(f"LearnedClip() clips are for activations, not for {role}")
             if isinstance(rule.scaling, PerLayerGradScale) and not role.startswith("output_gradient"):
                 raise ValueError(f"PerLayerGradScale() scales are for output gradients, not for {role}")
+            if rule.axis == "contraction" and role in RESULTS:
+                raise ValueError(f"axis='contraction' is for operands of products, not for {role}")
             object.__setattr__(self, role, rule)
         if isinstance(self.accumulator, str) and self.accumulator in ACCUMULATORS:
             object.__setattr__(self, "accumulator", ACCUMULATORS[self.accumulator])
@@ -223,6 +226,8 @@ class Update:
         for rule in self.rules:
             if isinstance(rule.scaling, LearnedClip | PerLayerGradScale):
                 raise ValueError(f"an update has no layer, so no scale of a layer; got {rule!r}")
+            if rule.axis == "contraction":
+                raise ValueError(f"an update is no product, so it sums over no axis; got {rule!r}")
         if self.order not in ORDERS:
             raise ValueError(f"order must be {' or '.join(map(repr, ORDERS))}, got {self.order!r}")
 

@@ -13,8 +13,8 @@ from lplab.arithmetic import reference
 from lplab.quantizers import NVFP4_SIGNS, Hadamard
 from lplab.training import quantize_model, recipes
 from lplab.training.emulation.conversion import emulation_of
-from lplab.training.recipe.quant_spec import QuantSpec
-from lplab.training.recipe.recipe import PROMOTED, LayerRules, Recipe
+from lplab.training.recipe.quant_spec import LearnedClip, QuantSpec
+from lplab.training.recipe.recipe import PROMOTED, LayerRules, Recipe, Update
 from tests.training.emulation import papers_2025
 
 MXFP4 = QuantSpec("mxfp4", axis="contraction")
@@ -313,6 +313,10 @@ def test_a_transform_of_one_operand_alone_is_refused(rules, message):
     (lambda: QuantSpec("mxfp4", axis="tokens"), ValueError, "axis must be a number, 'contraction' or None"),
     (lambda: QuantSpec("mxfp4", transform=Hadamard()), ValueError, "pass axis='contraction'"),
     (lambda: QuantSpec("mxfp4", axis="contraction", transform=16), TypeError, "transform must be a lplab.quantizers"),
+    (lambda: LayerRules(output=MXFP4), ValueError, "axis='contraction' is for operands of products, not for output"),
+    (lambda: Update(weight=ROTATED), ValueError, "an update is no product, so it sums over no axis"),
+    (lambda: LayerRules(activation=QuantSpec(scaling=LearnedClip()), activation_dw=MXFP4), ValueError,
+     "rounds an activation once for all products; activation_dw must be None"),
     (lambda: LayerRules(weight_dx=3), TypeError, "weight_dx must be a QuantSpec"),
 ])  # fmt: skip
 def test_rules_that_make_no_sense(call, error, message):
