@@ -8,6 +8,7 @@ import torch
 
 from lplab import formats as F
 from lplab.formats import reference, tiles
+from lplab.formats.exchange import to_torchao
 from lplab.formats.paths import block_rounding, kernel_selection
 from lplab.formats.rounding import Rounding
 
@@ -122,6 +123,14 @@ def test_scales_in_float32_keep_specials_in_their_block():
     fmt = F.BlockFormat(E4M3, scale=FP32, block_size=4)
     x = np.float32([np.nan, 1, 2, 3, 0, 0, 0, 0, 1, 2, 3, 448, np.inf, 0, 1, 1])
     np.testing.assert_array_equal(fmt.quantize(x), [*[np.nan] * 4, 0, 0, 0, 0, 1, 2, 3, 448, *[np.nan] * 4])
+
+
+def test_scales_in_float32_have_codes_and_are_no_format_of_torchao():
+    fmt, x = F.BlockFormat(E4M3, scale=FP32, block_size=32), wild((6, 70))
+    np.testing.assert_array_equal(fmt.decode(fmt.encode(x)), fmt.quantize(x))
+    for other in (fmt, NVFP4_TILES):
+        with pytest.raises(ValueError, match="torchao has no block format like"):
+            to_torchao(np.ones((32, 32), np.float32), other)
 
 
 # ---- the nearest power of two ------------------------------------------------------------------------------------
