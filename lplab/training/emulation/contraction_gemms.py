@@ -147,9 +147,9 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp,
         patches = patches.unfold(axis, gap * (size - 1) + 1, step)[..., ::gap]
     positions = patches.shape[2 : 2 + dims]
     order = (1, *range(2 + dims, 2 + 2 * dims), 0, *range(2, 2 + dims))  # channel, kernel, image, position
-    columns = patches.permute(order).reshape(groups, -1, x.shape[0] * positions.numel())
+    columns = patches.permute(order).reshape(groups, weight.shape[1:].numel(), x.shape[0] * positions.numel())
     rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1:].numel())
-    bias = None if bias is None else bias.reshape(groups, -1, 1)
+    bias = None if bias is None else bias.reshape(groups, weight.shape[0] // groups, 1)
     y = ContractionProduct.apply(rows, columns, bias, op, True)
     return y.reshape(weight.shape[0], x.shape[0], *positions).transpose(0, 1).contiguous()
 
@@ -162,7 +162,9 @@ def _as_ordinary(
     wide = x.new_zeros(*x.shape[:2], *sizes)
     wide[(..., *(slice(None, None, step) for step in stride))] = x
     split = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).transpose(1, 2)
-    flipped = split.flip(list(range(3, split.ndim))).reshape(groups * weight.shape[1], -1, *weight.shape[2:])
+    flipped = split.flip(list(range(3, split.ndim))).reshape(
+        groups * weight.shape[1], weight.shape[0] // groups, *weight.shape[2:]
+    )
     sides: list[int] = []
     for size, pad, gap, more in zip(weight.shape[2:], padding, dilation, output_padding, strict=True):
         both = gap * (size - 1) - pad
