@@ -29,9 +29,10 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 hypothesis.settings.register_profile("lplab", derandomize=True, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("lplab")
 
-# Checks in tests and in the kernels that they start are nobody's progress.
+# Checks in tests and in the kernels that they start are nobody's progress, and their checkpoints nobody's.
 _folder = tempfile.TemporaryDirectory(prefix="lplab-tests-")
 os.environ["LPLAB_PROGRESS"] = os.path.join(_folder.name, "progress.json")
+os.environ["LPLAB_CHECKPOINTS"] = os.path.join(_folder.name, "checkpoints")
 
 
 def pytest_collect_file(file_path: Path) -> None:

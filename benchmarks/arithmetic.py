@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from itertools import pairwise
@@ -27,6 +25,7 @@ from torch.nn import functional
 from lplab import formats as F
 from lplab.arithmetic import Accumulator, matmul
 from lplab.arithmetic.im2col import im2col
+from lplab.formats.paths import kernel_selection
 
 SIZE = 512
 BAR, CONVOLUTION_BAR = 8.0, 10.0
@@ -155,24 +154,12 @@ def with_qtorch(a: torch.Tensor, b: torch.Tensor) -> Work:
     return work
 
 
-@contextmanager
-def loops(off: bool) -> Iterator[None]:
-    """The compiled loops, switched off for a while."""
-    before = os.environ.get("LPLAB_NO_NUMBA")
-    if off:
-        os.environ["LPLAB_NO_NUMBA"] = "1"
-    yield
-    if off:
-        os.environ.pop("LPLAB_NO_NUMBA")
-        os.environ.update({} if before is None else {"LPLAB_NO_NUMBA": before})
-
-
 def measure(candidate: Candidate, threads: int, repetitions: int) -> Result:
     """Time yardstick, candidate, yardstick; first once without counting, which also compiles the loops."""
     torch.set_num_threads(threads)
     clock = time.process_time if threads == 1 else time.perf_counter
     ratios = []
-    with loops(candidate.without_loops):
+    with kernel_selection.without_compiled_loops(candidate.without_loops):
         candidate.run()
         for _ in range(4):
             candidate.yardstick()

@@ -86,12 +86,16 @@ def signed_percent(ratio: float, digits: int = 3) -> str:
 
     >>> signed_percent(0.0417), signed_percent(-0.5), signed_percent(0.0), signed_percent(1e-9)
     ('+4.17 %', '−50 %', '0 %', 'about 0 %')
+    >>> signed_percent(-0.998, 2), signed_percent(12.345)
+    ('−100 %', '+1,230 %')
     """
     if math.isnan(ratio):
         return "undefined"
     if 0 < abs(ratio) < 1e-6:
         return "about 0 %"
-    return ("+" if ratio > 0 else "") + f"{100 * ratio:.{digits}g} %".replace("-", MINUS)
+    text = f"{100 * ratio:.{digits}g}"
+    text = f"{float(text):,.0f}" if "e+" in text else text
+    return ("+" if ratio > 0 else "") + f"{text} %".replace("-", MINUS)
 
 
 def raised(text: str) -> str:

@@ -741,6 +741,22 @@ CLAIMS = (
         ("tests/claims/framework/test_claims.py", "tests/claims/framework/test_trainings.py"),
     ),
     Fault(
+        "branch_from_the_first_batch",
+        "lplab/claims/framework/branches.py",
+        'trainer.load_state_dict(trainer.state_dict() | saved["progress"])',
+        "trainer.load_state_dict(trainer.state_dict())",
+        "A branch begins again with the first batches, random numbers and step.",
+        ("tests/claims/framework/test_branches.py",),
+    ),
+    Fault(
+        "pairs_without_noise",
+        "lplab/claims/framework/branches.py",
+        "margin = STUDENT_5_PERCENT[count] * standard_error",
+        "margin = STUDENT_5_PERCENT[count] * standard_error / count",
+        "Paired differences count as sure although seeds scatter as much.",
+        ("tests/claims/framework/test_branches.py",),
+    ),
+    Fault(
         "newer_results_count",
         "lplab/claims/framework/store.py",
         'if result["version"] != claim.version:',

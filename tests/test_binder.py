@@ -23,6 +23,10 @@ def test_binder_has_the_versions_that_are_tested():
     assert {"torch", "jupyterlab", "ipywidgets", "plotly", "anywidget", "numba"} <= set(binder)
 
 
+def test_nothing_is_installed_that_makes_every_kernel_begin_two_seconds_later():
+    assert "rfc3987-syntax" not in pins("constraints.txt"), "jsonschema 4.25 and later bring it"
+
+
 def test_constraints_name_no_build_and_no_host():
     text = (PROJECT / "constraints.txt").read_text("utf-8")
     assert "+" not in text and "://" not in text

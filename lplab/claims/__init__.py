@@ -11,6 +11,7 @@ is computed from the stored numbers, never written by hand.
 """
 
 from lplab.claims.catalogue import get, names
+from lplab.claims.framework.branches import Branches, BranchPlan, branch, branches
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import Check, CheckResult, Claim, Results
 from lplab.claims.framework.drawing import Drawing, DrawnRow
@@ -21,6 +22,8 @@ from lplab.claims.framework.table import as_markdown, as_text, provenance, row
 from lplab.claims.framework.verdict import Verdict, judge
 
 __all__ = [
+    "BranchPlan",
+    "Branches",
     "Check",
     "CheckResult",
     "Claim",
@@ -34,6 +37,8 @@ __all__ = [
     "as_markdown",
     "as_page",
     "as_text",
+    "branch",
+    "branches",
     "get",
     "judge",
     "measure",

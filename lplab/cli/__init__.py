@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import lplab
-from lplab.cli import claims, course, doctor, exercises, formats, labs, simulate, train
+from lplab.cli import claims, course, doctor, exercises, formats, labs, school, simulate, train
 from lplab.cli.command import INTERRUPTED, BadInputError, Parser
 
 COMMANDS = (
@@ -22,6 +22,8 @@ COMMANDS = (
     course.add_report,
     course.add_grade,
     doctor.add_doctor,
+    school.add_autograder,
+    school.add_release,
 )
 
 

@@ -77,9 +77,9 @@ def run_list(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(records, indent=1, ensure_ascii=False))
         return 0
-    width = max(map(len, claims.names()))
+    width, words = max(map(len, claims.names())), max(len(record["verdict"]) for record in records)
     for record in records:
-        print(f"{record['claim']:<{width}}  {record['verdict']:<24}  {record['title']}")
+        print(f"{record['claim']:<{width}}  {record['verdict']:<{words}}  {record['title']}")
     return 0
 
 

@@ -12,7 +12,7 @@ from lplab.cli.command import BadInputError, add_command, bad_values
 if TYPE_CHECKING:
     from lplab.exercises.grading.marks import Class
 
-NEEDED = ("filelock", "jinja2", "platformdirs", "psutil", "tqdm")  # packages of the extra "course"
+NEEDED = ("filelock", "jinja2", "platformdirs", "psutil", "tqdm", "yaml")  # packages of the extra "course"
 
 
 def add_report(commands: Any) -> None:
@@ -60,6 +60,18 @@ def add_grade(commands: Any) -> None:
         action="store_true",
         help="one row a file (default: the files in a folder of FOLDER are one student)",
     )
+    parser.add_argument(
+        "--roster", type=Path, metavar="FILE", help="CSV with the students: an export of Moodle or Canvas, or your own"
+    )
+    parser.add_argument(
+        "--weights", type=Path, metavar="FILE", help="TOML with the exercises that count, their points, the deadlines"
+    )
+    parser.add_argument(
+        "--names", default="", metavar="PATTERN", help="how paths name students, such as '(?P<id>s[0-9]+)'"
+    )
+    parser.add_argument(
+        "--similar", action="store_true", help="also list answers that are alike (similar.csv): a hint, never a mark"
+    )
     parser.add_argument("--json", action="store_true", help="print the marks as JSON")
 
 
@@ -68,6 +80,8 @@ def run_grade(args: argparse.Namespace) -> int:
     with needed_packages():
         from lplab.exercises.grading.grading import grade
         from lplab.exercises.grading.marks_files import as_json, marks_object, write_marks
+        from lplab.exercises.grading.roster import read_roster
+        from lplab.exercises.grading.weights import read_weights
     if args.jobs is not None and args.jobs < 1:
         raise BadInputError(f"--jobs must be at least 1, not {args.jobs}")
     with bad_values():
@@ -76,21 +90,27 @@ def run_grade(args: argparse.Namespace) -> int:
         if args.out.exists() and not args.out.is_dir():
             raise BadInputError(f"{args.out} is a file; give --out a folder")
         some = {"jobs": args.jobs, "all_or_nothing": args.all_or_nothing, "leave_out": args.out}
-        marks = grade(args.folder, args.lab, each_file=args.each_file, **some)
+        roster = read_roster(args.roster) if args.roster else None
+        weights = read_weights(args.weights) if args.weights else None
+        known = {"roster": roster, "weights": weights, "names": args.names, "similar": args.similar}
+        marks = grade(args.folder, args.lab, each_file=args.each_file, **some, **known)
         files = write_marks(marks, args.out)
     if args.json:
         sys.stdout.write(as_json(marks_object(marks)))
     else:
         print(summary(marks))
-        print("\n".join(map(str, files[:4])))
-        print(f"{args.out / 'gradescope'}: {len(files) - 4} files")
+        forms = [path for path in files if path.parent == args.out / "gradescope"]
+        print("\n".join(map(str, files[: len(files) - len(forms)])))
+        print(f"{args.out / 'gradescope'}: {len(forms)} files")
     return 0
 
 
 def summary(marks: "Class") -> str:
     """The class in a few lines."""
     how = "each file is one student" if marks.each_file else "files in a folder of their own are one student"
-    lines = [f"{len(marks.students)} submissions, of which {len(marks.broken)} could not be read"]
+    absent = sum(student.absent for student in marks.students)
+    lines = [f"{len(marks.students) - absent} submissions, of which {len(marks.broken)} could not be read"]
+    lines += [f"{absent} of the roster handed in nothing"] * (marks.roster is not None)
     lines += [f"from {marks.files} files; {how}"]
     for exercise in marks.exercises:
         answers = [mark for mark in marks.marks_of(exercise.id) if mark.lines]

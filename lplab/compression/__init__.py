@@ -19,7 +19,7 @@ from lplab.compression.signs import EFSign, OneBit, SignSGD
 from lplab.compression.sparse import RandomK, TopK
 from lplab.compression.state import LayerState
 from lplab.compression.unbiased import QSGD, TernGrad
-from lplab.compression.wrappers import DenseIfSmall, WarmUp
+from lplab.compression.wrappers import DenseIfSmall, LocalMomentum, WarmUp
 
 # former names
 Gather, Sum, Ledger, LargeOnly = AllGather, AllReduce, TrafficLog, DenseIfSmall
@@ -42,6 +42,7 @@ __all__ = [
     "LayerInfo",
     "LayerState",
     "Ledger",
+    "LocalMomentum",
     "Lossless",
     "NotFiniteError",
     "OneBit",

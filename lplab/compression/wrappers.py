@@ -1,4 +1,4 @@
-"""Compressors that wrap another one: dense for small tensors, dense for the first steps."""
+"""Compressors that wrap another one: dense for small tensors, dense for the first steps, momentum before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression.compressor import Compressor, Context, Steps, Transfer
+from lplab.compression.compressor import Compressor, Context, Steps, Transfer, element_count, flat_gradient
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
 from lplab.compression.state import LayerState
@@ -85,3 +85,60 @@ class WarmUp(WrappedCompressor):
         """Dense at first, then the steps of the wrapped compressor."""
         current = Dense() if context.step < self.dense_steps else self.compressor
         return (yield from current.steps(gradient, state, context))
+
+
+@dataclass(frozen=True)
+class LocalMomentum(WrappedCompressor):
+    """Momentum of each learner in front of another compressor, in place of the optimizer's behind it.
+
+    u ← μ·u + g, and u is what the other compressor gets. The residual then holds sums of u: what arrives late has the
+    momentum that it would have had in time. Lin et al. 2018 call it momentum correction, and add that u becomes zero
+    where it was sent, as else an old direction goes on (:class:`~lplab.compression.DGC` is both, for the largest
+    elements). Here it becomes zero where the average is not zero, in layers that have a residual. The optimizer must
+    have **no** momentum.
+
+    Args:
+        compressor: the other one.
+        momentum: μ, from 0 to below 1.
+        clear: whether u becomes zero where something was sent.
+
+    Raises:
+        ValueError: not a compressor; a momentum out of range.
+
+    >>> from lplab.compression import TopK, exchange
+    >>> before = LocalMomentum(TopK(density=0.5), momentum=0.5)
+    >>> state, g = before.init((2,)), np.array([4, 1], np.float32)
+    >>> for _ in range(2):
+    ...     print(exchange(before, [g], [state]))
+    ...     state.commit()
+    [4. 0.]
+    [4. 0.]
+    >>> state["velocity"].tolist(), state["residual"].tolist()
+    ([0.0, 1.5], [0.0, 2.5])
+    """
+
+    momentum: float = 0.9
+    clear: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be from 0 to below 1, got {self.momentum}")
+
+    def for_layer(self, layer: LayerInfo) -> Compressor:
+        """The wrapped compressor with the settings of the layer, and momentum before it."""
+        return replace(self, compressor=self.compressor.for_layer(layer))
+
+    def init(self, shape: Sequence[int]) -> LayerState:
+        """The state of the wrapped compressor and a velocity of zeros."""
+        velocity = np.zeros(element_count(shape), np.float32)
+        return LayerState(shape, **self.compressor.init(shape).arrays(), velocity=velocity)
+
+    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+        """The steps of the wrapped compressor with the velocity as its gradient."""
+        u = np.float32(self.momentum) * state["velocity"] + flat_gradient(gradient, state)
+        average = yield from self.compressor.steps(u.copy().reshape(gradient.shape), state, context)
+        if self.clear and "residual" in state:
+            u[average.reshape(-1) != 0] = 0
+        state.propose(velocity=u)
+        return average

@@ -91,6 +91,8 @@ def solution(exercise_id: str, anyway: bool = False) -> Text:
     if not anyway and not progress.has_passed(exercise_id):
         way = f"solution({exercise_id!r}, anyway=True)"
         return Text(f"Exercise {exercise_id} is not passed yet. To see a solution all the same: {way}.")
+    if exercise.withheld:
+        return Text(f"The solution of exercise {exercise_id} is with your instructor.")
     progress.solution_seen(exercise_id)
     return Text(exercise.solution.strip())
 

@@ -10,6 +10,7 @@ How a figure is made of parts, and what the parts are, is said in :mod:`lplab.fi
 from lplab.figures import style
 from lplab.figures.adacomp_bins import adacomp_bins
 from lplab.figures.bin_step import bin_step
+from lplab.figures.branched_losses import branched_losses
 from lplab.figures.carbon_by_place import carbon_by_place
 from lplab.figures.carbon_runs import corrections, published_runs
 from lplab.figures.clip_bits import ClipRule, bits_error
@@ -35,6 +36,7 @@ from lplab.figures.live import show, update
 from lplab.figures.loss_scale_history import LossScaleHistory, loss_scale_history
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.many_learners import LearnerSimilarity, Scaling, many_learners
+from lplab.figures.momentum_places import momentum_places
 from lplab.figures.multiplier_cost import multiplier_cost
 from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.phases import phases
@@ -84,6 +86,7 @@ __all__ = [
     "bin_step",
     "bins",
     "bits_error",
+    "branched_losses",
     "bucket_times",
     "carbon_by_place",
     "chunk_error",
@@ -116,6 +119,7 @@ __all__ = [
     "magnitude_data",
     "magnitude_histogram",
     "many_learners",
+    "momentum_places",
     "multiplier_cost",
     "number_line",
     "number_line_data",

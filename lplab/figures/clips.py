@@ -19,6 +19,7 @@ REACH = 1.1  # the axis of magnitudes ends here, in units of the largest
 BARS, POINTS = 66, 100
 FULL_LINES = 16  # levels that are drawn over the whole height; more of them are short ticks at the top
 NAMED = 8  # levels whose share is written above them
+LEVELS_END = 0.78  # of the height, which leaves room for a line of text in a small figure
 WIDE = 0.1  # of the axis: closer levels have no room for their shares
 
 
@@ -54,7 +55,7 @@ def clip_histogram(
     some = x.sorted[x.sorted > 0]
     kept, lost = (np.histogram(part, edges)[0] for part in (some[some <= clip], some[some > clip]))
     share = 100 / max(len(x.sorted), 1)
-    top = 1.3 * max(float((kept + lost).max()) * share, 1e-9)
+    top = max(float((kept + lost).max()) * share, 1e-9) / 0.76  # bars end below the levels
     beyond, zeros = x.share_beyond(clip), 1 - len(some) / max(len(x.sorted), 1)
     centres, on_level = (edges[1:] + edges[:-1]) / 2, level_shares(x, clip, levels)
     crowd = f"fullest level {number_text.percent(float(on_level.max()))}"
@@ -181,9 +182,9 @@ def _bars(name: str, x: np.ndarray, y: np.ndarray, outcome: str, end: float) -> 
 def _levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> dict[str, Any]:
     """The levels as one line with gaps: over the whole height, or short where there are many."""
     shown = level <= end
-    foot = 0.0 if len(level) <= FULL_LINES else 0.86 * top
+    foot = 0.0 if len(level) <= FULL_LINES else LEVELS_END - 0.04
     x = np.repeat(level[shown], 3)
-    y = np.tile([foot, 0.9 * top, np.nan], int(shown.sum()))
+    y = np.tile([foot * top, LEVELS_END * top, np.nan], int(shown.sum()))
     look = traces.stroke(style.GREEN, 1.4 if foot == 0 else 0.8)
     hover = "level  %{x:.4g}<br>share  %{customdata:.3g} %"
     return traces.line("levels", x, y, look, hover, customdata=np.repeat(100 * shares[shown], 3))
@@ -193,7 +194,7 @@ def _named_levels(level: np.ndarray, shares: np.ndarray, top: float, end: float)
     few = len(level) <= NAMED and (len(level) < 2 or level[1] - level[0] >= WIDE * end)
     text = [number_text.percent(s) if few and at <= end else "" for at, s in zip(level, shares, strict=True)]
     side = ["top right" if at < 0.04 * end else "top left" if at > 0.93 * end else "top center" for at in level]
-    x, y = np.minimum(level, end)[:NAMED], np.full(len(level), 0.9 * top)[:NAMED]
+    x, y = np.minimum(level, end)[:NAMED], np.full(len(level), LEVELS_END * top)[:NAMED]
     return traces.words("shares on the levels", x, y, text[:NAMED], np.array(side, dtype=str)[:NAMED])
 
 

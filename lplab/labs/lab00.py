@@ -98,7 +98,7 @@ def what_checks_try() -> figures.Table:
             "examples": [len(exercise.examples) for exercise in some],
             "boundary values": [len(exercise.boundary()) for exercise in some],
             "properties": [len(exercise.properties) for exercise in some],
-            "known mistakes": [len(exercise.mistakes) for exercise in some],
+            "known mistakes": [exercise.known_mistakes for exercise in some],
         },
         caption="What two checks try",
     )

@@ -256,8 +256,8 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "Choose the arithmetic *20 bits, one format* and *stochastic*. Where is the edge on the right now, and by "
-        "how many places has it moved?",
+        "Choose the arithmetic *20 bits, one format* and *stochastic*. The edge on the right is where the errors jump "
+        "up. Where is it now, and by how many places has it moved?",
         {"setting": "20 bits", "rule": "stochastic", "fraction_bits": 15},
         _longer_words,
         lambda state: most_bits(state) - most_bits(state.changed(setting=ONE_FORMAT)) == 4 and most_bits(state) == 15,

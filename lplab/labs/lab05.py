@@ -259,10 +259,13 @@ def _long_chunk(state: SumState) -> str:
 
 
 def _no_mean(state: SumState) -> str:
+    one = state.changed(mean=1.0)
     return (
         f"It does not stop. Positive and negative numbers cancel, so the true sum is only {grouped(_true(state))}. The "
         f"register stays small, and so does its step, which is {_step(state):g} at the end. It ends at "
-        f"{grouped(_end(state))}. Products of weights and activations often have both signs, as here. Outputs of a ReLU "
+        f"{grouped(_end(state))}, which is {abs(_end(state) - _true(state)):.1f} off. This is {percent(_error(state))} "
+        f"of a small sum, but with mean 1 the register lost {grouped(_true(one) - _end(one))}. "
+        f"Products of weights and activations often have both signs, as here. Outputs of a ReLU "
         "are never negative, so sums of them behave like the numbers of mean 1."
     )
 

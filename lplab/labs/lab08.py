@@ -266,14 +266,14 @@ def _dense_counts(state: ResidualState) -> str:
         f"The paper counts only the elements that are sent ({ratio_text(ratios.paper)}). A message that can be "
         f"decoded also holds the scale and says which bins are empty ({ratio_text(ratios.payload)}). With four "
         "learners each one sends its message to three others. Uncompressed gradients are added on their way, so each "
-        "learner sends only half as much. That is why about half of the saving is left "
-        f"({ratio_text(ratios.wire)}). The entropy bound in the last line is explained in Going deeper."
+        "learner sends only half of what it would send to each of three others. That is why about half of the saving "
+        f"is left ({ratio_text(ratios.wire)}). The entropy bound in the last line is explained in Going deeper."
     )
 
 
 QUESTIONS = (
     GuidedQuestion(
-        "Choose the layer *convolution* and move *bin* from 50 to 500. What does the longer bin do to the share "
+        "Choose the layer *convolution*. Move *bin* to 50, and then to 500. What does the longer bin do to the share "
         "that is sent, and to the residual? The title of the upper figure gives both.",
         {"layer": "convolution", "bin": 500},
         _longer_bins,
@@ -288,7 +288,8 @@ QUESTIONS = (
     ),
     GuidedQuestion(
         "Go back to bins of *50 | 500* and choose the threshold *hard*. Then only an element with the largest |G| "
-        "of its bin is sent. What becomes of the residual and of the training loss?",
+        "of its bin is sent. What becomes of the residual? And of the training "
+        "loss, in the line of text?",
         {"layer": "convolution", "bin": BY_KIND, "factor": 1.0},
         _hard,
         lambda state: (
@@ -299,7 +300,8 @@ QUESTIONS = (
     ),
     GuidedQuestion(
         "Choose the layer *dense* and the soft threshold. The table below the controls counts the same message in "
-        "several ways. Look at the first three lines of *all steps*. Why do the numbers get smaller from line to line?",
+        "several ways. Look at the first three lines of the column "
+        "*all steps*. Why do the numbers get smaller from line to line?",
         {"layer": "dense"},
         _dense_counts,
         lambda state: (lambda c: c.paper > c.payload and 0.45 < c.wire / c.payload < 0.55)(

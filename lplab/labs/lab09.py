@@ -104,7 +104,7 @@ def choices() -> figures.Table:
             "a learner sends": [run.sent_bytes for run in (own, one, dense)],
             "test error": [run.test_error for run in (own, one, dense)],
         },
-        caption="Missed is the share of the sent elements that are not among the largest ones of the sum",
+        caption="Missed is the share of one learner's choice that is not among the largest elements of the sum",
         formats={"a learner sends": bytes_word, "test error": ".1%"},
     )
 
@@ -128,6 +128,20 @@ def filters() -> figures.Table:
         caption="ScaleCom with 64 learners: cosine distance of the memories, and test error after 120 steps",
         formats=dict.fromkeys(distances, ".2f") | {"test error": ".1%"},
     )
+
+
+def momentum_places() -> Any:
+    """The figure of a single learner with momentum behind the average, or before what is sent; stored test losses.
+
+    >>> momentum_places().layout.meta["alt"].partition(",")[0]
+    'Test loss in bits with momentum 0.9'
+    """
+    from lplab.claims.papers.scalecom_2020 import MOMENTUM, place_losses
+
+    losses = place_losses()
+    dense = losses.pop("dense")
+    title = "Momentum overshoots with what has waited; at a lower rate it does not"
+    return figures.momentum_places(losses, dense, momentum=MOMENTUM, title=title)
 
 
 # -- live --------------------------------------------------------------------------------------------------------------
@@ -206,7 +220,8 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "The dashed curve shows independent choices. Is the curve of own choices above it or below it at 64 learners? "
+        "The dashed curve shows independent choices, as if each learner chose by chance. Is the curve of own choices "
+        "above it or below it at 64 learners? "
         "What does that say about the learners?",
         {"learners": 64},
         lambda state: (

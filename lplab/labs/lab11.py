@@ -260,7 +260,7 @@ QUESTIONS = (
     ),
     GuidedQuestion(
         "Press *4 bits (2020)*. The multipliers are now four times as fast. Which part of the bar shrinks, which one "
-        "stays, and which one is new?",
+        "stays, and which one grows?",
         PRESETS["4 bits (2020)"],
         _four,
         lambda state: bool(

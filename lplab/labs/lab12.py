@@ -50,7 +50,7 @@ def _four_bits(state: BillState) -> str:
     (plain, step), (energy, time) = _parts(state), left(state)
     return (
         f"Arithmetic shrinks most, from {plain['arithmetic']:.0f} to {step['arithmetic']:.0f} J. It does not fall to a "
-        f"quarter, because a few layers stay at 16 bits. Static flows all the time. The step still takes {_percent(time)} of its time, because the waiting does not get shorter. In all, "
+        f"quarter, because a few layers stay at 16 bits. Static flows all the time. The step takes {_percent(time)} of the time that it took with 16 bits, because the waiting does not get shorter. In all, "
         f"{_percent(energy)} of the energy is left."
     )
 

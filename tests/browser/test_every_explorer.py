@@ -50,6 +50,12 @@ PLACES = """() => {
       heading: box(figure.querySelector('.lp-fig-heading') ?? figure),
       words: [...figure.querySelectorAll('text')].filter(text => text.textContent.trim())
         .map(text => [text.textContent, box(text)]),
+      inside: [...figure.querySelectorAll('.subplot')].filter(plot => plot.querySelector('[clip-path]'))
+        .flatMap(plot => {
+          const name = plot.classList[1], all = [...plot.querySelectorAll('.textpoint text')];
+          const area = all.length && box(figure.querySelector(`.nsewdrag[data-subplot=${name}]`));
+          return all.filter(text => text.textContent.trim()).map(text => [text.textContent, box(text), area]);
+        }),
     })),
   };
 }"""
@@ -87,6 +93,17 @@ def test_no_words_lie_over_others(explorer, size):
             if overlap(place, figure["heading"]) > 4 and "lp-" not in text and figure["heading"] != figure["figure"]:
                 over.append((text, "heading"))
     assert not over
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_words_are_cut_by_the_edge_of_a_plot(explorer, size):
+    width, height = SIZES[size]
+    explorer.page.set_viewport_size({"width": width, "height": height})
+    explorer.page.wait_for_timeout(700)
+    inside = [words for figure in explorer.page.evaluate(PLACES)["texts"] for words in figure["inside"]]
+    room = 2  # pixels above and below the letters
+    cut = [text for text, at, area in inside if at["top"] + room < area["top"] or at["bottom"] - room > area["bottom"]]
+    assert not cut
 
 
 def sliders(notebook):

@@ -35,8 +35,9 @@ ALL = {
     "lz4": C.Lossless("lz4", shuffle=False),
     "large_only": C.DenseIfSmall(C.TopK(0.01)),
     "warm_up": C.WarmUp(C.ScaleCom(chunk=100), dense_steps=1),
+    "momentum": C.LocalMomentum(C.ScaleCom(chunk=100)),
 }
-FORGETS = ("fp16", "bf16", "scalecom_beta", "topk_without", "dgc", "terngrad", "qsgd", "signsgd", "signum")
+FORGETS = ("fp16", "bf16", "scalecom_beta", "topk_without", "dgc", "terngrad", "qsgd", "signsgd", "signum", "momentum")
 LOSES_NOTHING = tuple(name for name in ALL if name not in FORGETS)
 SHAPE = (37, 41)
 

@@ -84,6 +84,43 @@ def test_every_known_mistake_is_caught_and_named(exercise, number):
         assert verdict.misconception == mistake.name, verdict.text
 
 
+NOTHING_BETWEEN = ("00.2", "01.3", "01.4", "07.3")  # one search or one table, which is right or wrong as a whole
+
+
+def points_of_mistakes(exercise):
+    """What each known mistake earns."""
+    return [
+        verdict_on_mistake(exercise.id, number).points
+        for number, mistake in enumerate(exercise.mistakes)
+        if not mistake.equivalent
+    ]
+
+
+@each_exercise
+def test_a_known_mistake_earns_something_between_a_blank_and_a_pass(exercise):
+    points = points_of_mistakes(exercise)
+    assert min(points) >= 0 and max(points) <= 2 / 3 * exercise.points
+    assert any(points) == (exercise.id not in NOTHING_BETWEEN)
+
+
+@pytest.mark.slow
+def test_most_known_mistakes_earn_something():
+    points = [each for name in NAMES for each in points_of_mistakes(catalogue.get(name))]
+    told = (PROJECT / "docs" / "teaching.md").read_text("utf-8")
+    assert f"Of {len(points)} known mistakes {sum(map(bool, points))} earn something." in told
+    assert sum(map(bool, points)) > 0.7 * len(points)
+
+
+@pytest.mark.slow
+def test_who_returns_the_input_or_zeros_earns_next_to_nothing():
+    bodies = ("a[0]", "0.0", "np.zeros_like(a[0])", "(0.0, 0.0)", "(0.0, 0.0, 0.0)", "np.asarray(a[0]) * 1.0")
+    best = []
+    for exercise in map(catalogue.get, NAMES):
+        sources = [f"import numpy as np\ndef {exercise.name}(*a):\n    return {body}\n" for body in bodies]
+        best.append(max(judge_here(exercise, Answer(source, exercise.name)).points for source in sources))
+    assert max(best) <= 1 and sum(map(bool, best)) <= 5
+
+
 @each_exercise
 def test_a_child_gives_the_same_verdict(exercise):
     """For one mistake of each kind: the other tests do not start the child process that students' checks use."""

@@ -151,9 +151,12 @@ def test_what_holds_for_the_unit_only_says_so(monkeypatch):
     claim = claims.get("four_bits_saving")
     stored = claims.stored(claim)
     assert claims.judge(claim, stored).in_words == "holds for the unit only"
+    assert claims.judge(claim, stored).word == "shown for the unit, not for a training"
+    assert not claims.judge(claim, stored).is_shown
     assert "The 4-bit unit alone does 7.3 times" in card(claim, stored)[0]
     monkeypatch.setattr("lplab.claims.papers.four_bits_saving.multiplier.density_2020", lambda: 6.9)
     assert claims.judge(claim, stored).in_words == "does not show here"
+    assert claims.judge(claim, stored).word == "not shown"
 
 
 def test_the_unit_does_not_decide_what_holds_as_a_whole():

@@ -8,7 +8,7 @@ import torch
 
 from lplab import formats as F
 from lplab.formats import counter_rng
-from lplab.formats.paths import array_kernels, grid_kernels, prepared
+from lplab.formats.paths import array_kernels, grid_kernels, kernel_selection, prepared
 from lplab.formats.rounding import rounds_away
 from lplab.formats.rounding_spec import Grid
 
@@ -100,7 +100,7 @@ def test_same_seed_same_bits(name):
 @pytest.mark.parametrize("no_numba", ["0", "1"])
 def test_prefix_and_chunks(name, no_numba, monkeypatch):
     """Element i has its own bits: a prefix of the tensor is a prefix of the result, in blocks of any size."""
-    monkeypatch.setenv("LPLAB_NO_NUMBA", no_numba)
+    monkeypatch.setattr(kernel_selection, "_is_available", kernel_selection.available() and no_numba != "1")
     fmt, x = F.get(name), numbers(2**17 + 5)
     want = fmt.quantize(x, "stochastic", seed=7)
     for count in (1, 100, 2**15, 2**15 + 1, 2**16 + 3):
@@ -111,7 +111,7 @@ def test_prefix_and_chunks(name, no_numba, monkeypatch):
     monkeypatch.setattr(grid_kernels, "MIN_PREFETCH_SIZE", 2**14)  # as if they were larger than the caches
     assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)
     if no_numba == "0":
-        monkeypatch.setenv("LPLAB_NO_NUMBA", "1")
+        monkeypatch.setattr(kernel_selection, "_is_available", False)
         assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)
 
 

@@ -6,6 +6,7 @@ The core of a lab is what stands before the heading "Going deeper"; folded text 
 boxes of exercises beyond it do not count.
 """
 
+import importlib
 import json
 import re
 import sys
@@ -22,6 +23,7 @@ GOING_DEEPER = re.compile(r"^#+ .*going deeper.*$", re.I | re.M)
 REFERENCES = re.compile(r"^#+ References.*", re.M | re.S)
 FOLDED = re.compile(r"<details.*?</details>", re.S)
 MINUTES = re.compile(r"About (\d+) minutes: ([^*\n]+?)\.?\*")  # *About 50 minutes: text 8, explorer 8, exercises 34.*
+MINUTES_A_QUESTION = 2  # one that is answered by moving a control
 WORDS_A_MINUTE = 150
 
 
@@ -188,6 +190,14 @@ def wrong_minutes(path: Path) -> Iterator[str]:
     reading = len(text_of(core).split()) / WORDS_A_MINUTE
     if made_of.get("text", 0) < round(reading) - 1:
         yield f"the text takes {reading:.0f} minutes, not {made_of.get('text', 0)}"
+    guided = getattr(importlib.import_module(f"lplab.labs.lab{path.name[:2]}"), "GUIDED", ())
+    at_explorer = MINUTES_A_QUESTION * sum(
+        len(questions) for _, questions in guided[:1]
+    )  # the others come after the core
+    other = ("text", "exercise", "live")
+    said = sum(count for name, count in made_of.items() if not any(word in name for word in other))
+    if said < at_explorer:
+        yield f"the questions above the explorer take {at_explorer} minutes, not {said}"
 
 
 def as_table(measured: dict[str, Prose]) -> str:

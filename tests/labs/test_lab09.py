@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lplab.claims.papers import scalecom_2020
 from lplab.labs import lab09
 
 
@@ -27,3 +28,13 @@ def test_with_momentum_both_compressors_fall_behind():
     losses = losses_of(lab09.three_ways(learning_rate=0.1, momentum=0.9))
     dense = losses["dense"][-20:].mean()
     assert losses["own top-k"][-20:].mean() > 2 * dense and losses["ScaleCom"][-20:].mean() > 2 * dense
+
+
+def test_what_the_text_says_of_the_places_of_momentum():
+    """Behind the average is worst; in front does less harm; cleared more than that; a lower rate none."""
+    losses = scalecom_2020.place_losses()
+    dense, behind, before, cleared, slow = (float(np.median(values)) for values in losses.values())
+    assert before < behind - 0.1 and before < cleared - 0.1 and before > dense
+    assert abs(slow - dense) < 0.1 * (behind - dense)
+    fig = lab09.momentum_places()
+    assert [*fig.layout.yaxis.ticktext] == [*losses][1:]

@@ -37,6 +37,20 @@ def test_a_lab_keeps_the_rules(path):
     assert notebooks.problems(json.loads(path.read_text("utf-8")), path.name) == []
 
 
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def test_modules_that_solutions_and_hints_use_are_imported_above_the_exercise(path):
+    code, missing = "", []
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            code += notebooks.source(cell) + "\n"
+        if (found := notebooks.exercise_part(cell)) and found[0] == "exercise":
+            exercise = exercises.get(found[1])
+            advice = " ".join([exercise.solution, *exercise.hints])
+            uses = {"import numpy as np": r"\bnp\.", "import math": r"\bmath\."}
+            missing += [(found[1], line) for line, use in uses.items() if re.search(use, advice) and line not in code]
+    assert missing == []
+
+
 # ---- nbval can fail --------------------------------------------------------------------------------------------------
 
 

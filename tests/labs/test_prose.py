@@ -98,6 +98,7 @@ def test_terms_used_before_their_link_are_named(lab):
         ("", "does not say what the minutes are made of"),
         ("*About 50 minutes: text 8, explorer 8.*", "add up to 16 minutes, not to 50"),
         ("*About 20 minutes: text 10, exercises 10.*", "the exercises of the core take 0 minutes, not 10"),
+        ("*About 20 minutes: text 10, explorer 10.*", "the questions above the explorer take 14 minutes, not 10"),
     ],
 )
 def test_wrong_minutes_are_named(lab, line, message):
@@ -105,7 +106,7 @@ def test_wrong_minutes_are_named(lab, line, message):
 
 
 def test_a_text_that_takes_longer_than_promised_is_named(lab):
-    path = lab("# Title\n\n*About 2 minutes: text 2.*", "word " * 900)
+    path = lab("# Title\n\n*About 16 minutes: text 2, explorer 14.*", "word " * 900)
     assert list(prose.wrong_minutes(path)) == ["the text takes 6 minutes, not 2"]
 
 

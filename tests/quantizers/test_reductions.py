@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from lplab.formats.paths import kernel_selection
 from lplab.quantizers.reductions import (
     LANES,
     MIN_COMPILED_SIZE,
@@ -29,7 +30,7 @@ def numbers(count, seed=0, special=True):
 def both(monkeypatch, work):
     """What a function gives with the compiled loops and without them."""
     compiled = work()
-    monkeypatch.setenv("LPLAB_NO_NUMBA", "1")
+    monkeypatch.setattr(kernel_selection, "_is_available", False)
     return compiled, work()
 
 

@@ -121,7 +121,7 @@ class Claim:
         untestable: why no miniature can show this; then there are no points, and the verdict says so.
         drawings: what a small figure shows of the numbers; each has an axis of its own.
         unit: a check of the arithmetic unit alone, for a statement that is repeated as one about a whole training: if
-            the criteria do not hold and this does, the verdict in words is "holds for the unit only".
+            the criteria do not hold and this does, the verdict is "shown for the unit, not for a training".
 
     Raises:
         ValueError: parts that are missing or contradict each other.

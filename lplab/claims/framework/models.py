@@ -59,3 +59,44 @@ def bottleneck_net() -> Task:
         about="residual net of three bottleneck blocks; digits, 8 × 8",
         model=lambda seed: models.resnet(11, 16, channels=1, seed=seed, bottleneck=True),
     )
+
+
+def branch_transformer() -> Task:
+    """The character Transformer from which recipes branch: two blocks of width 64, 32,768 test characters.
+
+    The test set of the other Transformers has 4,096 characters, on which a hundredth of a bit is noise.
+
+    >>> branch_transformer().batch, branch_transformer().test()[0].numel()
+    (8, 32768)
+    """
+    from lplab import datasets, models
+    from lplab.training import tasks
+    from lplab.training.loop.batches import SequenceBatches
+
+    ids, vocabulary = datasets.character_ids()
+    held_out = ids[len(ids) * 9 // 10 :]
+    return replace(
+        tasks.get("transformer"),
+        about="Transformer of two blocks of width 64; predicts the next character of a novel",
+        model=lambda seed: models.transformer(len(vocabulary), seed, width=64, blocks=2),
+        batch=8,
+        test=lambda: SequenceBatches(held_out, length=64, batch=512, seed=0)(0),
+    )
+
+
+def branch_resnet() -> Task:
+    """The residual net on cluttered digits with 4,000 other pictures to test with, four times as many as its own.
+
+    >>> branch_resnet().test()[0].shape
+    torch.Size([4000, 3, 16, 16])
+    """
+    import torch
+
+    from lplab import datasets
+    from lplab.training import tasks
+
+    def test() -> tuple[torch.Tensor, torch.Tensor]:
+        images, labels = datasets.cluttered_digits(4000, seed=1)
+        return torch.from_numpy(images), torch.from_numpy(labels)
+
+    return replace(tasks.get("resnet"), test=test)

@@ -26,27 +26,29 @@ class TrainingResult:
         trainer: after the last step, with the trained model.
         losses: the batch loss of each step that was taken, in nats.
         diverged: the trainer's message, or "".
+        final_share: the share of the last steps whose mean loss is the final training loss.
     """
 
     task: Task
     trainer: Trainer
     losses: tuple[float, ...]
     diverged: str = ""
+    final_share: float = FINAL_SHARE
 
     def numbers(self) -> dict[str, float]:
         """Held-out ``loss`` (bits), held-out ``error`` (%), ``train_loss`` (bits), ``diverged`` (1 or 0), ``steps``.
 
-        The training loss is the mean over the last tenth of the steps. Bits are those of a character in text, of an
-        image elsewhere. Of a training that diverged, and of one that ends worse than guessing, the losses are those
-        of guessing, log2 of the number of classes, and the error of a training that diverged is that of guessing: so
-        all numbers are finite, and a median over seeds has a meaning.
+        The training loss is the mean over the last steps, a tenth of them by default. Bits are those of a character in
+        text, of an image elsewhere. Of a training that diverged, and of one that ends worse than guessing, the losses
+        are those of guessing, log2 of the number of classes, and the error of a training that diverged is that of
+        guessing: so all numbers are finite, and a median over seeds has a meaning.
         """
         inputs, targets = self.task.test()
         with one_thread():
             result = {"loss": math.inf, "error": math.inf} if self.diverged else self.trainer.evaluate(inputs, targets)
             classes = class_count(self.trainer.model, inputs)
         guessing = math.log2(classes)
-        end = math.inf if self.diverged or not self.losses else final_mean(self.losses)
+        end = math.inf if self.diverged or not self.losses else final_mean(self.losses, self.final_share)
         error = result["error"] if math.isfinite(result["error"]) else 1 - 1 / classes
         return {
             "loss": round(replace_above(result["loss"] / math.log(2), guessing), 6),
@@ -88,14 +90,30 @@ def train(
     >>> sorted(numbers), numbers["diverged"]
     (['diverged', 'error', 'loss', 'steps', 'train_loss'], 0.0)
     """
-    from lplab.training import DivergedError, tasks
+    from lplab.training import tasks
 
     chosen = tasks.get(task) if isinstance(task, str) else task
     with one_thread():
         trainer = chosen.trainer(recipe, seed, batch=batch, lr=lr, recorder=recorder)
         trainer.schedule = schedule
-        losses: list[float] = []
-        reason = ""
+        losses, reason = run_steps(trainer, steps, watch)
+    return TrainingResult(chosen, trainer, losses, reason)
+
+
+def run_steps(
+    trainer: Trainer, steps: int, watch: Callable[[Trainer], Any] | None = None
+) -> tuple[tuple[float, ...], str]:
+    """Train on one thread; the batch loss of each step in nats, and the trainer's message if it diverged, else "".
+
+    Args:
+        trainer: goes on from where it is.
+        steps: how many.
+        watch: as for :func:`train`.
+    """
+    from lplab.training import DivergedError
+
+    losses: list[float] = []
+    with one_thread():
         if watch:
             watch(trainer)
         try:
@@ -104,8 +122,8 @@ def train(
                 if watch:
                     watch(trainer)
         except DivergedError as error:
-            reason = str(error)
-    return TrainingResult(chosen, trainer, tuple(losses), reason)
+            return tuple(losses), str(error)
+    return tuple(losses), ""
 
 
 @contextmanager
@@ -144,13 +162,13 @@ def evaluate(model: Any, inputs: Any, targets: Any) -> dict[str, float]:
     return {"loss": round(loss, 6), "error": round(100 * wrong, 4)}
 
 
-def final_mean(losses: Sequence[float]) -> float:
-    """The mean of the last tenth of the losses of a training, at least of one.
+def final_mean(losses: Sequence[float], share: float = FINAL_SHARE) -> float:
+    """The mean of the last losses of a training, by default of a tenth of them, at least of one.
 
     >>> final_mean([9.0] * 18 + [2.0, 1.0])
     1.5
     """
-    return float(np.mean(losses[-max(1, round(FINAL_SHARE * len(losses))) :]))
+    return float(np.mean(losses[-max(1, round(share * len(losses))) :]))
 
 
 def replace_above(value: float, limit: float) -> float:

@@ -8,9 +8,16 @@ from lplab.claims.framework.claim import CheckResult, Claim
 from lplab.claims.framework.store import Stored
 
 SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"
+OF_THE_UNIT = "shown for the unit, not for a training"
 HOLDS, DOES_NOT, UNIT_ONLY = "holds here", "does not show here", "holds for the unit only"
 NO_MINIATURE, NOT_YET = "cannot be tested in miniature", "not measured yet"
-IN_WORDS = {SHOWN: HOLDS, NOT_SHOWN: DOES_NOT, UNTESTABLE: NO_MINIATURE, INCOMPLETE: NOT_YET}
+IN_WORDS = {
+    SHOWN: HOLDS,
+    NOT_SHOWN: DOES_NOT,
+    OF_THE_UNIT: UNIT_ONLY,
+    UNTESTABLE: NO_MINIATURE,
+    INCOMPLETE: NOT_YET,
+}
 
 
 @dataclass(frozen=True)
@@ -18,7 +25,8 @@ class Verdict:
     """A verdict and the results of the checks.
 
     Attributes:
-        word: "shown", "not shown", "not testable in miniature", or "not measured" while numbers are missing.
+        word: "shown"; "not shown"; "shown for the unit, not for a training" where only the check of the arithmetic unit
+            holds; "not testable in miniature"; or "not measured" while numbers are missing.
         findings: the results of the criteria, in their order: these decide.
         explanations: the results of the further checks.
         missing: measurements that are not there.
@@ -40,11 +48,9 @@ class Verdict:
     def in_words(self) -> str:
         """The verdict as a reader is told it, in a few words.
 
-        >>> Verdict(NOT_SHOWN).in_words, Verdict(NOT_SHOWN, unit=CheckResult(True, "7.3 times")).in_words
+        >>> Verdict(NOT_SHOWN).in_words, Verdict(OF_THE_UNIT).in_words
         ('does not show here', 'holds for the unit only')
         """
-        if self.word == NOT_SHOWN and self.unit and self.unit.holds:
-            return UNIT_ONLY
         return IN_WORDS[self.word]
 
     @property
@@ -54,7 +60,11 @@ class Verdict:
 
 
 def judge(claim: Claim, numbers: Stored) -> Verdict:
-    """Judge a claim by its stored numbers: "shown" if, and only if, every criterion holds."""
+    """Judge a claim by its stored numbers: "shown" if, and only if, every criterion holds.
+
+    Where a statement about a whole training does not show, the check of the arithmetic unit alone is judged, too, if
+    there is one: some numbers are true of a unit and repeated as ones of trainings.
+    """
     if claim.untestable:
         return Verdict(UNTESTABLE)
     missing = len(numbers.missing(claim))
@@ -64,4 +74,7 @@ def judge(claim: Claim, numbers: Stored) -> Verdict:
     findings = tuple(check.test(results) for check in claim.criteria)
     word = SHOWN if all(finding.holds for finding in findings) else NOT_SHOWN
     explanations = tuple(check.test(results) for check in claim.explanations)
-    return Verdict(word, findings, explanations, unit=claim.unit.test(results) if claim.unit else None)
+    unit = claim.unit.test(results) if claim.unit else None
+    if word == NOT_SHOWN and unit and unit.holds:
+        word = OF_THE_UNIT
+    return Verdict(word, findings, explanations, unit=unit)

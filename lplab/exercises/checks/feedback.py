@@ -13,7 +13,7 @@ from lplab.exercises.checks.grids import bits_of
 from lplab.exercises.checks.numbers import count_text, decimal, differing_parts, with_power
 from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Counterexample, Verdict
 from lplab.exercises.isolation import Outcome, Raised
-from lplab.exercises.model.exercise import SHARES, STAGES, Args, Exercise, Variant
+from lplab.exercises.model.exercise import STAGES, Args, Exercise, Variant
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,14 @@ def as_sentence(text: str) -> str:
 
 
 def failed(
-    exercise: Exercise, failure: Failure, known: MatchedMistake, convention: Variant | None, outcome: Outcome
+    exercise: Exercise,
+    failure: Failure,
+    known: MatchedMistake,
+    convention: Variant | None,
+    outcome: Outcome,
+    points: float,
 ) -> Verdict:
-    """The verdict on an answer that fails: the message about the first failing stage."""
+    """The verdict on an answer that fails: the message about the first failing stage, and the points it earns."""
     lines = [
         _headline(exercise, failure),
         *_body(exercise, failure),
@@ -98,7 +103,7 @@ def failed(
     lines.append(f'Next: change the function and run the cell again, or open a hint with `hint("{exercise.id}")`.')
     return Verdict(
         exercise.id, exercise.version, exercise.title, FAILED, failure.stage, tuple(lines),
-        round(exercise.points * SHARES[failure.stage]), exercise.points, failure.right, failure.total, known.name,
+        points, exercise.points, failure.right, failure.total, known.name,
         convention.name if convention else "", failure.counterexample, outcome.printed, outcome.seconds,
     )  # fmt: skip
 
@@ -168,7 +173,8 @@ def _pattern(exercise: Exercise, failure: Failure, mistake: MatchedMistake) -> l
     shared = _shared(exercise, failure.counterexamples) if len(failure.counterexamples) > 1 else ""
     if not shared:
         return [known[:1].upper() + known[1:]] if known else []
-    sentence = f"All {count_text(len(failure.counterexamples))} misses are {shared}"
+    count = len(failure.counterexamples)
+    sentence = f"{'Both' if count == 2 else f'All {count_text(count)}'} misses are {shared}"
     return [f"{sentence}: {known}" if known else f"{sentence}."]
 
 

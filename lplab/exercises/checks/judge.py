@@ -16,14 +16,16 @@ import numpy as np
 
 from lplab.exercises.checks import feedback
 from lplab.exercises.checks.compare import counterexamples, simplicity_key
+from lplab.exercises.checks.credit import partial_points
 from lplab.exercises.checks.feedback import Failure, MatchedMistake
-from lplab.exercises.checks.variants import NoResult, answers, function_of
+from lplab.exercises.checks.variants import NoResult, answers, expected_results, function_of
 from lplab.exercises.checks.verdict import Counterexample, Verdict
 from lplab.exercises.isolation import Limits, Outcome, Raised, Unusable, run_isolated
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model.exercise import STAGES, Args, Exercise, Finding, Variant
 
 FORM, EXAMPLES, BOUNDARY, PROPERTIES = STAGES
+NO_RESULTS = ("syntax", "definition", "import", "tampering")  # reasons for which no result of a run counts
 MAX_UNEXPLAINED_SHARE = 0.05  # of all calls: how many other answers may differ from those of a matching known mistake
 
 
@@ -52,14 +54,21 @@ def judge(exercise: Exercise, answer: Answer, limits: Limits | None = None) -> V
     calls = (*compared, *[args for stage in property_stages for args in stage.calls])
     outcome = run_isolated(answer, calls, limits=limits or Limits(), allowed=exercise.modules)
     convention = _convention(exercise, compared, outcome)
-    expected = answers(function_of(exercise, convention), list(compared))
+    expected = expected_results(exercise, convention, list(compared))
     stages = [*_comparisons(exercise, compared, expected), *property_stages]
     failure = _first_failure(exercise, stages, outcome)
     if failure is None:
         return feedback.passed(exercise, stages, convention, outcome)
     if failure.not_started:
         return feedback.not_yet(exercise)
-    return feedback.failed(exercise, failure, _matched_mistake(exercise, failure, calls, outcome), convention, outcome)
+    matched = _matched_mistake(exercise, failure, calls, outcome)
+    points = 0.0 if is_untouched(exercise, answer) else _points(exercise, compared, expected, outcome)
+    return feedback.failed(exercise, failure, matched, convention, outcome, points)
+
+
+def is_untouched(exercise: Exercise, answer: Answer) -> bool:
+    """Whether the body of the function is that of the stub, also of one that is to be repaired."""
+    return _body(answer.source, answer.name) == _body(exercise.stub_source, exercise.name)
 
 
 def is_stub(exercise: Exercise, answer: Answer) -> bool:
@@ -162,7 +171,7 @@ def _property(rule: Any) -> CheckStage:
 
 def _first_failure(exercise: Exercise, stages: list[CheckStage], outcome: Outcome) -> Failure | None:
     position = 0
-    if outcome.stopped and outcome.stopped.reason in ("syntax", "definition", "import", "tampering"):
+    if outcome.stopped and outcome.stopped.reason in NO_RESULTS:
         return Failure(FORM, sentence=outcome.stopped.sentence)
     for stage in stages:
         results = outcome.values[position : position + len(stage.calls)]
@@ -206,6 +215,34 @@ def _form(exercise: Exercise, args: Args, result: Any, changed: bool) -> Failure
     return None
 
 
+# ---- partial credit -------------------------------------------------------------------------------------------------
+
+
+def _points(exercise: Exercise, compared: tuple[Args, ...], expected: list[Any], outcome: Outcome) -> float:
+    """What an answer earns that fails: see `partial_points`.
+
+    Where calls are missing, since the time or the memory ended, the boundary set earns nothing: how far it came
+    depends on the machine.
+    """
+    if outcome.stopped and outcome.stopped.reason in NO_RESULTS:
+        return 0.0
+    right = [_right(exercise, *call, outcome) for call in enumerate(zip(compared, expected, strict=True))]
+    sizes = [_size(exercise, result) for result in expected]
+    split = len(exercise.examples)
+    boundary = sum(right[split:]) / sum(sizes[split:]) if sizes[split:] else 1.0
+    if len(outcome.values) < len(compared):
+        boundary = 0.0
+    return partial_points(exercise.points, sum(right[:split]) / sum(sizes[:split]), boundary)
+
+
+def _right(exercise: Exercise, index: int, call: tuple[Args, Any], outcome: Outcome) -> int:
+    """How many values of one call are right; none where it is missing or its result has not the form."""
+    (args, wanted), results = call, outcome.values[index : index + 1]
+    if not results or _form(exercise, args, results[0], index in outcome.changed):
+        return 0
+    return _size(exercise, wanted) - len(list(_counterexamples(exercise, [args], results, [wanted])))
+
+
 # ---- which convention, which mistake --------------------------------------------------------------------------------
 
 
@@ -219,7 +256,7 @@ def _convention(exercise: Exercise, compared: tuple[Args, ...], outcome: Outcome
 
 
 def _disagreements(exercise: Exercise, variant: Variant, calls: Sequence[Args], outcome: Outcome) -> int:
-    expected = answers(function_of(exercise, variant), list(calls))
+    expected = expected_results(exercise, variant, list(calls))
     return sum(not _agrees(exercise, *triple) for triple in zip(calls, outcome.values, expected, strict=False))
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lplab.exercises.checks.verdict import NOT_YET, PASSED, Verdict
+from lplab.exercises.grading.roster import Roster
+from lplab.exercises.grading.similar import Alike
 from lplab.exercises.grading.submissions import clean
+from lplab.exercises.grading.weights import Weights
 from lplab.exercises.model.exercise import STAGES, Exercise
 
 MISSING = "not handed in"
@@ -74,6 +77,9 @@ class Student:
         notes: remarks about the file.
         problem: why it could not be graded, or "".
         predictions, history: from a report: see `Submission`.
+        id, email: from the roster, "" without one.
+        place: in the roster; None if the student is not in it.
+        absent: whether the roster has the student, and nothing was handed in.
     """
 
     name: str
@@ -83,6 +89,10 @@ class Student:
     problem: str = ""
     predictions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     history: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    id: str = ""
+    email: str = ""
+    place: int | None = None
+    absent: bool = False
 
     @property
     def total(self) -> float:
@@ -92,23 +102,43 @@ class Student:
     @property
     def remarks(self) -> str:
         """Problem and notes in one line."""
+        if self.absent:
+            return MISSING
         return "; ".join([f"the file {self.problem}"] * bool(self.problem) + list(self.notes))
 
 
 @dataclass(frozen=True)
+class Similar:
+    """Answers that are alike, and who gave them: name and file of each student. A hint, which no mark depends on."""
+
+    alike: Alike
+    students: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Class:
-    """All students, sorted by name, the exercises that were graded, and how many files there were."""
+    """All students, sorted by name, the exercises that were graded, how many files there were, the rules.
+
+    ``similar`` is None where nobody looked for answers that are alike.
+    """
 
     exercises: tuple[Exercise, ...]
     students: tuple[Student, ...]
     all_or_nothing: bool = False
     files: int = 0
     each_file: bool = False
+    weights: Weights = field(default_factory=Weights)
+    roster: Roster | None = None
+    similar: tuple[Similar, ...] | None = None
+
+    def points_of(self, exercise: Exercise) -> float:
+        """The points for a pass of one exercise: those of the weights, or its own."""
+        return self.weights.points.get(exercise.id, exercise.points)
 
     @property
-    def most_points(self) -> int:
+    def most_points(self) -> float:
         """The highest possible total."""
-        return sum(exercise.points for exercise in self.exercises)
+        return sum(self.points_of(exercise) for exercise in self.exercises)
 
     @property
     def broken(self) -> tuple[Student, ...]:

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import lplab
-from lplab.exercises.grading.marks import Class, Mark, Student
+from lplab.exercises.grading.gradebooks import gradebooks
+from lplab.exercises.grading.marks import MISSING, Class, Mark, Similar, Student
 
 SCHEMA = 1
+BOM = "\ufeff"  # without it Excel takes UTF-8 for the encoding of Windows; the importer of Canvas refuses it
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # what a formula begins with; also in full width
 DETAILS = (
     "student", "exercise", "title", "status", "ring", "misconception", "convention", "points", "of", "right", "total",
     "attempts", "hints", "solution_seen", "where", "message",
@@ -25,13 +28,17 @@ def write_marks(marks: Class, folder: Path) -> list[Path]:
     from lplab.exercises.grading.overview import overview_page  # pages need jinja2
 
     texts = {
-        "marks.csv": as_csv(_table(marks)),
-        "details.csv": as_csv(_details(marks)),
+        "marks.csv": BOM + as_csv(_table(marks)),
+        "details.csv": BOM + as_csv(_details(marks)),
         "marks.json": as_json(marks_object(marks)),
         "overview.html": overview_page(marks),
+        **{name: as_csv(rows) for name, rows in gradebooks(marks).items()},
     }
-    names = distinct_names([student.name for student in marks.students])
-    for student, name in zip(marks.students, names, strict=True):
+    if marks.similar is not None:
+        texts["similar.csv"] = BOM + as_csv(_similar(marks.similar))
+    submitted = [student for student in marks.students if not student.absent]
+    names = distinct_names([student.name for student in submitted])
+    for student, name in zip(submitted, names, strict=True):
         texts[f"gradescope/{name}.json"] = as_json(gradescope_object(student, marks))
     (folder / "gradescope").mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -40,21 +47,25 @@ def write_marks(marks: Class, folder: Path) -> list[Path]:
 
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
-    r"""Rows as CSV; text that a spreadsheet would take for a formula gets an apostrophe in front.
+    r"""Rows as CSV, every field quoted; text that a spreadsheet would take for a formula gets an apostrophe in front.
+
+    Where a spreadsheet reads semicolons as commas, an unquoted ``;=1+1`` would begin a cell with a formula.
 
     >>> as_csv([["name", 1.5, "=SUM(A1)"]])
-    "name,1.5,'=SUM(A1)\n"
+    '"name","1.5","\'=SUM(A1)"\n'
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[_cell(value) for value in row] for row in rows])
+    csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(
+        [[_cell(value) for value in row] for row in rows]
+    )
     return text.getvalue()
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.10g}"
     text = str(value)
-    return f"'{text}" if isinstance(value, str) and text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULAS) and text != "-" else text
 
 
 def as_json(value: Any) -> str:
@@ -62,12 +73,20 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=1, allow_nan=False) + "\n"
 
 
+def _points(mark: Mark) -> float | str:
+    """The points of a mark; an empty cell where nothing was handed in, which is not the same as a wrong answer."""
+    return "" if mark.status == MISSING else mark.points
+
+
 def _table(marks: Class) -> Iterator[list[Any]]:
     """One row a student."""
-    yield ["student", *(exercise.id for exercise in marks.exercises), "total", "of", "notes"]
+    known = ["id", "email"] if marks.roster else []
+    yield ["student", *known, *(exercise.id for exercise in marks.exercises), "total", "of", "notes"]
     for student in marks.students:
-        points = [student.marks[exercise.id].points for exercise in marks.exercises]
-        yield [student.name, *points, student.total, marks.most_points, student.remarks]
+        points = [_points(student.marks[exercise.id]) for exercise in marks.exercises]
+        total = "" if student.absent else student.total
+        who = [student.name, *(getattr(student, name) for name in known)]
+        yield [*who, *points, total, marks.most_points, student.remarks]
 
 
 def _details(marks: Class) -> Iterator[list[Any]]:
@@ -77,8 +96,18 @@ def _details(marks: Class) -> Iterator[list[Any]]:
         for exercise in marks.exercises:
             mark = student.marks[exercise.id]
             known = {**vars(mark), **_history(student, exercise.id), "message": mark.message or student.remarks}
-            known |= {"student": student.name, "title": exercise.title, "of": exercise.points}
+            known["points"] = _points(mark)
+            known |= {"student": student.name, "title": exercise.title, "of": marks.points_of(exercise)}
             yield [known[name] for name in DETAILS]
+
+
+def _similar(groups: Iterable[Similar]) -> Iterator[list[Any]]:
+    """One row for each group of answers that are alike."""
+    yield ["exercise", "students", "equals the solution", "same text", "names", "files"]
+    for group in groups:
+        names, files = ("; ".join(some) for some in zip(*group.students, strict=True))
+        flags = ["yes" if flag else "no" for flag in (group.alike.is_solution, group.alike.same_text)]
+        yield [group.alike.exercise, len(group.students), *flags, names, files]
 
 
 def _history(student: Student, exercise_id: str) -> dict[str, Any]:
@@ -98,12 +127,15 @@ def marks_object(marks: Class) -> dict[str, Any]:
         "all_or_nothing": marks.all_or_nothing,
         "each_file": marks.each_file,
         "exercises": [
-            {"id": e.id, "version": e.version, "title": e.title, "points": e.points} for e in marks.exercises
+            {"id": e.id, "version": e.version, "title": e.title, "points": marks.points_of(e)} for e in marks.exercises
         ],
         "students": [
             {
                 "name": student.name,
                 "file": student.file,
+                "id": student.id,
+                "email": student.email,
+                "absent": student.absent,
                 "total": student.total,
                 "of": marks.most_points,
                 "problem": student.problem,
@@ -126,12 +158,12 @@ def gradescope_object(student: Student, marks: Class) -> dict[str, Any]:
         "output_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "tests": [_gradescope_test(student.marks[e.id], e.title, e.points) for e in marks.exercises],
+        "tests": [_gradescope_test(student.marks[e.id], e.title, marks.points_of(e)) for e in marks.exercises],
         "extra_data": {"student": student.name, "file": student.file, "lplab": lplab.__version__},
     }
 
 
-def _gradescope_test(mark: Mark, title: str, max_score: int) -> dict[str, Any]:
+def _gradescope_test(mark: Mark, title: str, max_score: float) -> dict[str, Any]:
     return {
         "number": mark.exercise,
         "name": title,

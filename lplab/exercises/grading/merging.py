@@ -1,8 +1,9 @@
-"""Merge the files of a student: those in one folder below that of the class."""
+"""Merge the files of a student: those in one folder below that of the class, or those that have one owner."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import groupby
 from pathlib import PurePath
 
@@ -19,12 +20,19 @@ def by_folder(files: Iterable[SubmittedFile]) -> list[SubmittedFile]:
     >>> [(one.name, one.notes) for _, one in by_folder(files)]
     [('ada', ('2 files: 00.ipynb, 01.ipynb',)), ('bob', ())]
     """
-    merged_files: list[SubmittedFile] = []
-    ordered = sorted(files, key=lambda pair: (pair[0].parent.parts, pair[0].name))
-    for folder, group in groupby(ordered, key=lambda pair: pair[0].parent):
-        members = list(group)
-        merged_files += [merged(folder, members)] if folder.parts else members
-    return sorted(merged_files, key=lambda pair: pair[0].parts)
+    grouped = by_group((pair[0].parent if pair[0].parent.parts else pair[0], pair) for pair in files)
+    return sorted((pair for _, pair in grouped), key=lambda pair: pair[0].parts)
+
+
+def by_group(files: Iterable[tuple[PurePath, SubmittedFile]]) -> list[tuple[PurePath, SubmittedFile]]:
+    """One submission for each group of files, named by the group where that is not the file itself."""
+    ordered = sorted(files, key=lambda entry: (entry[0].parts, entry[1][0].parts))
+    groups: list[tuple[PurePath, SubmittedFile]] = []
+    for group, entries in groupby(ordered, key=lambda entry: entry[0]):
+        members = [pair for _, pair in entries]
+        alone = len(members) == 1 and members[0][0] == group
+        groups.append((group, members[0] if alone else merged(group, members)))
+    return groups
 
 
 def merged(folder: PurePath, files: Sequence[SubmittedFile]) -> SubmittedFile:
@@ -46,8 +54,22 @@ def merged(folder: PurePath, files: Sequence[SubmittedFile]) -> SubmittedFile:
         places={key: tuple(some.values()) for key, some in sorted(answers.items())},
         history={key: past for one in reversed(readable) for key, past in one.history.items()},
         problem="" if readable else parts[0][1].problem if len(parts) == 1 else "; ".join(broken),
+        times={key: tuple(_earliest(files, key, answer) for answer in some) for key, some in sorted(answers.items())},
     )
-    return (files[0][0] if len(files) == 1 else folder), submission
+    in_it = all(path.is_relative_to(folder) for path, _ in files)
+    return (folder if in_it and len(files) > 1 else files[0][0]), submission
+
+
+def _earliest(files: Sequence[SubmittedFile], key: str, answer: Answer) -> datetime | None:
+    """When this answer was handed in first, as far as that is known."""
+    times = [
+        time
+        for _, one in files
+        if key in one.times
+        for other, time in zip(one.answers[key], one.times[key], strict=True)
+        if other == answer and time is not None
+    ]
+    return min(times, default=None)
 
 
 def _answers(parts: Sequence[tuple[str, Submission]]) -> Mapping[str, dict[Answer, str]]:

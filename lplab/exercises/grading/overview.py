@@ -36,6 +36,7 @@ class ExerciseView:
     complaints: Sequence[tuple[str, int]]
     answers: int
     mean: float
+    most: float
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class QuestionView:
     bars: Sequence[Bar]
 
 
-def view_of(exercise: Exercise, marks: Sequence[Mark]) -> ExerciseView:
-    """The results of the class in one exercise."""
+def view_of(exercise: Exercise, marks: Sequence[Mark], most: float) -> ExerciseView:
+    """The results of the class in one exercise that gives at most so many points."""
     answered = [mark for mark in marks if mark.status != MISSING]
     outcomes = Counter(mark.outcome for mark in marks)
     known = Counter(mark.misconception for mark in marks if mark.misconception)
@@ -62,6 +63,7 @@ def view_of(exercise: Exercise, marks: Sequence[Mark]) -> ExerciseView:
         _frequent(others),
         len(answered),
         sum(mark.points for mark in answered) / max(len(answered), 1),
+        most,
     )
 
 
@@ -89,9 +91,12 @@ def overview_page(marks: Class) -> str:
     return render(
         "overview.html",
         marks=marks,
-        views=[view_of(exercise, marks.marks_of(exercise.id)) for exercise in marks.exercises],
+        views=[
+            view_of(exercise, marks.marks_of(exercise.id), marks.points_of(exercise)) for exercise in marks.exercises
+        ],
         questions=questions_of(marks),
         signs=SIGNS,
         labels=LABELS,
+        missing=MISSING,
         version=lplab.__version__,
     )

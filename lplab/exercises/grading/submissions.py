@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ class Submission:
         places: by exercise id: where each answer was found.
         history: by exercise id: attempts, hints, solution_at, version (a notebook holds none).
         problem: why nothing can be graded, "" if something can.
+        times: by exercise id: when each answer was handed in, None if that is not known; empty if it never is.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Submission:
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     history: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problem: str = ""
+    times: Mapping[str, tuple[datetime | None, ...]] = field(default_factory=dict)
 
 
 class _BrokenError(Exception):

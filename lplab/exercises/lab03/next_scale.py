@@ -104,7 +104,7 @@ NEXT_SCALE = Exercise(
     hints=(
         "Play it on paper with interval 3 and scale 8: good, good, good → 16 and 0; overflow → 8 and 0; good, good, overflow → 4 and 0.",
         "Three cases, each with one return: not finite; finite and the interval is full with this step; finite and not full. Whenever the scale changes, or tries to, the count is 0.",
-        "`max(…, 1.0)` and `min(…, 2.0**24)` keep the scale between its limits. Begin with the case that is not finite. Then ask whether this step, the good_steps + 1. one in a row, fills the interval.",
+        "`max(…, 1.0)` and `min(…, 2.0**24)` keep the scale between its limits. Begin with the case that is not finite. Then ask whether the interval is full with this step, which is good step number good_steps + 1.",
     ),
 )
 

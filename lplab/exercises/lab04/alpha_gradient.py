@@ -101,7 +101,7 @@ ALPHA = Exercise(
     hints=(
         "Take two elements, 0.5 and 3, and α = 1: y = 0.5 and 1. Make α a little larger. Which y moves, and how far?",
         "Each clipped element passes its own gradient to α; they add up. To that comes the derivative of λ/2 · α².",
-        "The skeleton: clipped = x >= alpha; return np.sum(gradient[clipped]) + decay * alpha.",
+        "The skeleton: clipped = x >= alpha; return gradient[clipped].sum() + decay * alpha.",
     ),
 )
 

@@ -81,8 +81,8 @@ STRAIGHT = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        Activations of few bits are $y=\text{round}(\text{clip}(x, 0, \alpha)/s)\cdot s$ ($s$ is the step between two levels). The backward pass brings `gradient`, that of the loss for `y`, an array like `x`. Write `straight_through(x, gradient, alpha)`, which returns the **defined** gradient for `x`: rounding counts as if it were not there (slope 1), the clip counts as it is. So
-        the gradient passes where $0\le x<\alpha$, unchanged, and is 0 elsewhere. (At $x=\alpha$ it is 0, too: there it will belong to $\alpha$.)
+        Activations of few bits are $y=\text{round}(\text{clip}(x, 0, \alpha)/s)\cdot s$ ($s$ is the step between two levels). Here clip sets $x<0$ to 0 and $x>\alpha$ to $\alpha$. `gradient` is the gradient of the loss for `y`, an array like `x`. Write `straight_through(x, gradient, alpha)`, which returns the **defined** gradient for `x`. Only the rounding counts as if it were not there (slope 1). So
+        the gradient passes unchanged where $0\le x<\alpha$, and is 0 elsewhere. (At $x=\alpha$ it is 0, too, because there it belongs to $\alpha$.)
     """,
     reference=straight_through,
     form=SameShape(0),
@@ -121,6 +121,6 @@ STRAIGHT = Exercise(
     hints=(
         "Take one number: x = 0.25, α = 1. A small change of x leaves y where it is, so the true slope is 0. The definition pretends that y = x there.",
         "Two questions for each element: is it at least 0, is it below α? Where both are answered yes, the gradient passes.",
-        "The skeleton: inside = (x >= 0) & (x < alpha); return np.where(inside, gradient, 0.0).",
+        "The skeleton: inside = (x >= 0) & (x < alpha); return inside * gradient.",
     ),
 )

@@ -26,7 +26,7 @@ QUESTIONS = (
         "64 GPUs over 10 Gb/s: how many times as fast as one of them?",
         speedup,
         unit="times",
-        because="Computing takes 24 ms, sending 51 MB round the ring 83 ms. What the backward pass does not hide, all 64 wait for.",
+        because="Computing takes 24 ms. Sending takes 83 ms and not 41, because each device sends nearly two gradients (you will see why below). All 64 wait for what the backward pass does not hide.",
     ),
 )
 EXERCISES = (RING, HIDE, TARGET, WEIGHTS)

@@ -17,13 +17,7 @@ from typing import Any
 
 from lplab.exercises.model.forms import Form
 
-SHARES = {
-    "form": 0,
-    "named examples": 0,
-    "boundary set": 1 / 3,
-    "properties": 2 / 3,
-}  # of the points, by the stage that failed
-STAGES = tuple(SHARES)
+STAGES = ("form", "named examples", "boundary set", "properties")
 
 Args = tuple[Any, ...]
 
@@ -145,7 +139,9 @@ class Exercise:
             then written out.
         modules: what the answer may import beside Python's harmless modules.
         provided: helpers that are defined above the stub and the solution, in this order.
-        points: for a pass; see `SHARES` for an answer that fails.
+        points: for a pass; see `partial_points` for an answer that fails.
+        withheld: in a student edition, how many known mistakes were left out together with the solution; see
+            `checks.withheld`.
     """
 
     id: str
@@ -176,6 +172,7 @@ class Exercise:
     modules: tuple[str, ...] = ("math", "numpy")
     provided: tuple[Callable[..., Any], ...] = ()
     points: int = 6
+    withheld: int = 0
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d\d\.\d", self.id):
@@ -200,6 +197,11 @@ class Exercise:
     def name(self) -> str:
         """The function that the student writes."""
         return self.reference.__name__
+
+    @property
+    def known_mistakes(self) -> int:
+        """How many typical mistakes are known, here or to the instructor, less those that are right everywhere."""
+        return sum(not known.equivalent for known in self.mistakes) or self.withheld
 
     @cached_property
     def solution(self) -> str:

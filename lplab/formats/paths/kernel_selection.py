@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from ctypes import memmove
 from dataclasses import replace
-from functools import cache
 from importlib.util import find_spec
 
 from lplab.formats.paths import block_kernels, grid_kernels, nearest_kernels, table_kernels
@@ -32,18 +32,33 @@ Loop = Callable[..., None]
 first element, two keys of random bits). The scale is that of integers; other formats ignore it."""
 
 
+_is_available = find_spec("numba") is not None and os.environ.get("LPLAB_NO_NUMBA", "") in ("", "0")
+
+
 def available() -> bool:
-    """Whether numba is installed and ``LPLAB_NO_NUMBA`` is not set.
+    """Whether compiled loops may be used: numba is installed, and ``LPLAB_NO_NUMBA`` was not set at the import.
 
     >>> isinstance(available(), bool)
     True
     """
-    return _installed() and os.environ.get("LPLAB_NO_NUMBA", "") in ("", "0")
+    return _is_available
 
 
-@cache
-def _installed() -> bool:
-    return find_spec("numba") is not None
+@contextmanager
+def without_compiled_loops(switch: bool = True) -> Iterator[None]:
+    """Round with array operations alone for a while, in all threads; ``switch=False`` leaves it as it is.
+
+    >>> with without_compiled_loops():
+    ...     available()
+    False
+    """
+    global _is_available
+    before = _is_available
+    _is_available = before and not switch
+    try:
+        yield
+    finally:
+        _is_available = before
 
 
 def loading_pays_off(loop_key: Hashable, size: int) -> bool:

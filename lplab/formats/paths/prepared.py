@@ -1,8 +1,9 @@
 """A format, a rounding and a type of numbers, decided once: what is left for each call is to run a loop.
 
 The first call finds out which compiled loop serves, and binds its constants. Where none serves, or loading one does not
-pay yet, whole-array operations do the work. The choice never changes a bit of the result. ``LPLAB_NO_NUMBA=1`` switches
-the compiled loops off. ``Format.quantize`` and the emulation of training use the same objects.
+pay yet, whole-array operations do the work. The choice never changes a bit of the result. ``LPLAB_NO_NUMBA=1`` in the
+environment switches the compiled loops of a process off. ``Format.quantize`` and the emulation of training use the same
+objects.
 """
 
 from __future__ import annotations

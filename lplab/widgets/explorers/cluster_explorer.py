@@ -182,14 +182,14 @@ def summary(state: ClusterState) -> str:
     """Time, the share of it that waits for the network, and memory, in one line.
 
     >>> summary(ClusterState(devices=1))
-    'One device: 24.2 ms a step, 1,320 pictures a second; memory 1.7 of 32 GB.'
+    'One device: 24.2 ms a step, 1,320 images a second; memory 1.7 of 32 GB.'
     """
     result = state.simulation
     capacity = result.design.chip.memory_bytes or 0.0
     memory = f"memory {result.memory_bytes / 1e9:.1f} of {capacity / 1e9:.0f} GB" + (
         "" if result.fits else ": too much"
     )
-    what = "pictures" if any("conv" in layer.kind for layer in result.design.workload.layers) else "examples"
+    what = "images" if any("conv" in layer.kind for layer in result.design.workload.layers) else "examples"
     speed = f"{result.throughput:,.0f} {what} a second"
     if state.devices == 1:
         return f"One device: {milliseconds(result.step_seconds)} a step, {speed}; {memory}."
@@ -198,7 +198,7 @@ def summary(state: ClusterState) -> str:
     transfers = milliseconds(result.communication_seconds)
     return (
         f"Each device sends {sent} MB a step; transfers take {transfers}, of which "
-        f"{milliseconds(result.exposed_seconds)} stick out behind the backward pass. {speed}; {memory}."
+        f"{milliseconds(result.exposed_seconds)} are not hidden by the backward pass. {speed}; {memory}."
     )
 
 

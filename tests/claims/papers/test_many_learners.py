@@ -15,6 +15,7 @@ from lplab.claims.papers.adacomp_2018_selection import (
     WithoutErrorFeedback,
 )
 from lplab.claims.papers.federated_2017 import PHONES, SILOS
+from lplab.claims.papers.scalecom_2020 import BEFORE
 from lplab.compression import AdaComp, LayerInfo, ScaleCom, TopK, exchange
 from lplab.compression.compression_ratio import adacomp_paper_ratio
 from tests.claims.changed_numbers import but, holds, judged, where
@@ -168,15 +169,17 @@ def test_momentum_is_the_only_difference_between_the_two_settings_of_a_family():
 
 
 def scalecom(point, seed):
-    """Invented numbers: as good as dense without momentum, worse with it, and less so with the filter."""
+    """Invented numbers: as good as dense without momentum, worse with it; less so with the filter or before sending."""
     heavy = point["method"] == "scalecom" and point["momentum"] > 0
-    return {"loss": 0.3 + 0.02 * seed + heavy * (0.5 if point.get("beta") == 1 else 0.2)}
+    extra = {BEFORE: 0.3}.get(point.get("place"), 0.5 if point.get("beta") == 1 else 0.2)
+    extra = 0.01 if point.get("slow") else extra
+    return {"loss": 0.3 + 0.02 * seed + heavy * extra}
 
 
 @pytest.mark.parametrize(("which", "family"), [*enumerate(["fully connected", "convolutional", "Transformer"])])
 def test_accuracy_of_scalecom_holds_and_can_fail(which, family):
     claim = claims.get("scalecom_2020")
-    assert holds(claim, scalecom) == ([True] * 3, [True] * 4)
+    assert holds(claim, scalecom) == ([True] * 3, [True] * 6)
     shape, _ = holds(claim, but(scalecom, "loss", 0.5, family=family, learners=64))
     assert shape == [k != which for k in range(3)]
 
@@ -186,6 +189,10 @@ def test_accuracy_of_scalecom_holds_and_can_fail(which, family):
     (1, {"family": "convolutional", "learners": 1, "momentum": 0.9}, 0.3),
     (2, {"family": "convolutional", "momentum": 0.9, "beta": 0.3}, 2.0),
     (3, {"warm_up": False}, 0.5),
+    (4, {"place": BEFORE}, 0.9),
+    (4, {"place": BEFORE, "seed": 1}, 0.9),
+    (5, {"slow": True}, 0.6),
+    (5, {"slow": True, "seed": 2}, 0.9),
 ])  # fmt: skip
 def test_reasons_of_scalecom_can_fail(which, wanted, value):
     _, explained = holds(claims.get("scalecom_2020"), but(scalecom, "loss", value, method="scalecom", **wanted))

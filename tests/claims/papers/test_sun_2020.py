@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lplab import claims
+from lplab.claims.framework.branches import BranchPlan
 from lplab.claims.framework.claim import key
 from lplab.claims.papers import sun_2020_ablation, sun_2020_gradscale, sun_2020_radix4, sun_2020_two_phase
 from lplab.claims.papers.sun_2020_ablation import ALL, EIGHT, ORDER, PICTURES, SUN_2020_ABLATION, TEXT
@@ -217,28 +218,33 @@ def test_one_training_in_two_phases_in_short(monkeypatch):
 
 
 def steps_away(point, seed):
-    order = ORDER[point["network"]]
+    order = ORDER[point["network"]] + ((SINGLE,) if point["network"] == TEXT else ())
     place = order.index(point["recipe"]) if point["recipe"] in order else 2
-    result = {"loss": 1 + 0.1 * place + 0.3 * seed}
+    loss = 1 + (0.0, 0.2, 0.25, 0.3, 0.35)[place] + 0.3 * seed
+    result = {"loss": loss, "train_loss": loss}
     return result if point["network"] == TEXT else result | {"gradient_error": 0.1 * place}
 
 
 @pytest.mark.parametrize(("change", "ring", "which"), [
-    ({"name": "loss", "value": 1.0, "network": TEXT, "recipe": TWO}, 0, 0),
+    ({"name": "loss", "value": 1.0, "network": TEXT, "recipe": TWO, "seed": 1}, 0, 0),
+    ({"name": "train_loss", "value": 3.0, "network": TEXT, "recipe": TWO, "seed": 1}, 0, 0),
     ({"name": "loss", "value": 5.0, "network": PICTURES, "recipe": ALL}, 0, 1),
     ({"name": "gradient_error", "value": 0.9, "recipe": ALL, "seed": 0}, 1, 0),
     ({"name": "gradient_error", "value": 0.9, "recipe": EIGHT}, 1, 1),
-    ({"name": "loss", "value": 1.0, "network": TEXT, "recipe": SINGLE}, 1, 2),
-    ({"name": "loss", "value": 5.0, "network": PICTURES, "recipe": ALL}, 1, 3),
-], ids=["text out of order", "pictures too", "gradients too", "dW worse", "one phase", "far apart"])  # fmt: skip
+    ({"name": "loss", "value": 1.0, "network": TEXT, "recipe": SINGLE, "seed": 0}, 1, 2),
+    ({"name": "train_loss", "value": 1.0, "network": TEXT, "recipe": FORWARD}, 1, 3),
+    ({"name": "loss", "value": 1.0, "network": TEXT, "recipe": FLOAT}, 1, 4),
+], ids=[
+    "text out of order on a seed", "one seed far off", "pictures too", "gradients too", "dW worse", "one phase",
+    "gradients cost most", "seeds alike",
+])  # fmt: skip
 def test_the_ablation_holds_and_can_fail(change, ring, which):
-    assert holds(SUN_2020_ABLATION, steps_away) == ([True] * 2, [True] * 4)
+    assert holds(SUN_2020_ABLATION, steps_away) == ([True] * 2, [True] * 5)
     assert not holds(SUN_2020_ABLATION, but(steps_away, **change))[ring][which]
 
 
 def test_one_step_away_in_short(monkeypatch):
-    monkeypatch.setattr(sun_2020_ablation, "STEPS", 2)
-    monkeypatch.setattr(sun_2020_ablation, "BEFORE", 2)
+    monkeypatch.setitem(sun_2020_ablation.PLANS, PICTURES, BranchPlan(before=2, steps=2))
     monkeypatch.setattr(sun_2020_ablation, "BATCHES", 1)
     result = claims.measure(SUN_2020_ABLATION, {"network": PICTURES, "recipe": ALL}, 0)
     assert result["steps"] == 2 and 0 < result["gradient_error"] < sun_2020_ablation.gradient_error(TWO, 0)

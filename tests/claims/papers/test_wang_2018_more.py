@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lplab import claims
+from lplab.claims.framework.branches import BranchPlan
 from lplab.claims.papers import wang_2018_chunks, wang_2018_fp8, wang_2018_training, wang_2018_update
 from lplab.claims.papers.wang_2018_chunks import LENGTHS, LONG, ONE_SIGN, SHORT
 from lplab.training import Trainer
@@ -45,6 +46,7 @@ def test_they_can_fail(claim, change, which):
     (TRAINING, where({"sums": "short, chunk 1"}, train_loss=9), 2),
     (FP8, where({"recipe": "float32"}, moved_fp16=0.1), 0),
     (FP8, where({"recipe": "fp8 ends"}, error=99), 1),
+    (FP8, where({"task": "resnet", "recipe": "fp8"}, train_loss=0.1), 2),
 ])  # fmt: skip
 def test_explanations_can_fail(claim, change, which):
     assert not judged(claim, change).explanations[which].holds
@@ -57,8 +59,9 @@ def test_explanations_can_fail(claim, change, which):
     (TRAINING, where({"sums": "chunk 1"}, train_loss=1), 1, False),
     (FP8, where({"recipe": "fp8"}, loss=6, error=95), 0, False),
     (FP8, where({"recipe": "fp8"}, loss=1, error=5), 0, True),
-    (FP8, where({"recipe": "fp8 ends"}, loss=6, error=95), 1, True),
-    (FP8, where({"recipe": "fp8 ends"}, loss=1, error=5), 1, False),
+    (FP8, where({"recipe": "fp8 ends"}, loss=6, error=95, train_loss=6), 1, True),
+    (FP8, where({"recipe": "fp8 ends"}, loss=6, error=95, train_loss=1), 1, False),
+    (FP8, where({"recipe": "fp8 ends"}, loss=1, error=5, train_loss=6), 1, False),
 ])  # fmt: skip
 def test_either_verdict_is_possible(claim, change, which, holds):
     assert judged(claim, change).findings[which].holds is holds
@@ -81,8 +84,8 @@ def test_a_step_moves_fewer_weights_with_nearest(monkeypatch):
 
 
 def test_ends_in_fp8_move_outputs_more(monkeypatch):
-    monkeypatch.setitem(wang_2018_fp8.STEPS, "resnet", 2)
-    point = {"task": "resnet", "rate": "cosine"}
+    monkeypatch.setitem(wang_2018_fp8.PLANS, "resnet", BranchPlan(before=1, steps=2))
+    point = {"task": "resnet"}
     numbers = claims.measure(FP8, point | {"recipe": "fp8"}, 0)
     assert numbers["moved_fp8"] > 10 * numbers["moved_fp16"] > 0
     ends = claims.measure(FP8, point | {"recipe": "fp8 ends"}, 0)

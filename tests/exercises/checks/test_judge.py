@@ -118,7 +118,7 @@ def test_only_the_first_failing_stage_is_reported():
         "Your answers coincide with a known mistake: the number itself.",
     )
     boundary = verdict_on(halving("x / 2 if x < 6 or x > 50 else 4"))
-    assert boundary.ring == "boundary set" and boundary.points == 2 and (boundary.right, boundary.total) == (4, 7)
+    assert boundary.ring == "boundary set" and boundary.points == 3 and (boundary.right, boundary.total) == (4, 7)
     assert "Smallest wrong one: x = 7. Yours 4, expected 3.5." in boundary.text and "Because." in boundary.text
     properties = verdict_on(halving("x / 2 if x != 100 else -1.0"))
     assert properties.ring == "properties" and properties.points == 4
@@ -128,9 +128,35 @@ def test_only_the_first_failing_stage_is_reported():
     )
 
 
+REPAIR = dataclasses.replace(HALVE, is_repair=True, stub="def halve(x):\n    return x / 3", examples=HALVE.examples * 3)
+
+
+@pytest.mark.parametrize(
+    ("source", "points"),
+    [
+        (halving("x / 2 if x != -3 else 0.0"), 2.0),  # 1 of 2 examples, and 7 of 7 values: 6 × 1/2 × (1 + 1) / 3 = 2
+        (halving("x / 2 if x > 6 or x == 2 else 1 / 0"), 1.0),  # 1 of 2, and 3 of 7: an exception costs its call alone
+        (halving("x / 2 if x not in (7, 9) else [x]"), 3.0),  # so does a result of the wrong form
+        (halving("x / 2 if x not in (7, 9) else None"), 3.0),
+        ("def halve(x):\n    if x == 7:\n        raise SystemExit\n    return x / 2", 2.0),  # the rest was never called
+        ("import os.path, socket\n" + halving("x / 2"), 0.0),  # nothing was called
+        (halving("x / 2") + ")", 0.0),
+    ],
+)
+def test_an_answer_that_fails_earns_by_what_it_has_right(source, points):
+    verdict = verdict_on(source)
+    assert verdict.status == "failed" and verdict.points == points, verdict.text
+
+
+def test_a_function_to_be_repaired_earns_nothing_as_it_is():
+    assert verdict_on("def halve(x):\n    # I looked at it\n    return x / 3", REPAIR).points == 0
+    assert verdict_on("def halve(x):\n    return x / 3 if x < 7 else x / 2", REPAIR).points == 0
+    assert verdict_on("def halve(x):\n    return x / 3 if x < 0 else x / 2", REPAIR).points > 0
+
+
 def test_what_all_misses_share_is_said():
     verdict = verdict_on(halving("x / 2 if x not in (7, 9) else 0.0"))
-    assert "All 2 misses are odd numbers." in verdict.text
+    assert "Both misses are odd numbers." in verdict.text
 
 
 def test_the_sign_of_zero_counts_unless_told_otherwise():

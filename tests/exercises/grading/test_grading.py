@@ -169,7 +169,7 @@ def test_every_file_has_the_points_that_it_should(by_file, graded):
 def test_a_planted_file_is_one_row_that_says_why(name, by_file, marks, out):
     student = by_file[f"planted/{name}"]
     assert PLANTED[name][1] in student.problem and student in marks.broken and len(marks.broken) == len(PLANTED)
-    rows = csv.DictReader((out / "marks.csv").open(encoding="utf-8"))
+    rows = csv.DictReader((out / "marks.csv").open(encoding="utf-8-sig"))
     (row,) = [row for row in rows if row["student"] == student.name]
     assert row["total"] == "0" and PLANTED[name][1] in row["notes"]
 
@@ -201,17 +201,27 @@ def test_notes_say_what_was_done(by_file):
 
 
 def test_the_table_has_points_totals_and_names_of_reports(out):
-    rows = list(csv.DictReader((out / "marks.csv").open(encoding="utf-8")))
+    rows = list(csv.DictReader((out / "marks.csv").open(encoding="utf-8-sig")))
     assert list(rows[0]) == ["student", *(exercise.id for exercise in LAB), "total", "of", "notes"]
     assert [row["student"] for row in rows] == sorted((row["student"] for row in rows), key=str.casefold)
     row = next(row for row in rows if row["student"] == "Reporter 7")
     assert row[ROUND.id] == row["total"] == str(ROUND.points) and row["of"] == str(FULL)
     for row in rows:
-        assert float(row["total"]) == sum(float(row[exercise.id]) for exercise in LAB)
+        assert float(row["total"]) == sum(float(row[exercise.id] or 0) for exercise in LAB)
+
+
+def test_an_answer_that_was_not_handed_in_is_no_zero(out, by_file):
+    table = csv.DictReader((out / "marks.csv").open(encoding="utf-8-sig"))
+    (row,) = [row for row in table if row["student"] == "odd/none"]
+    assert by_file["odd/none"].marks[ROUND.id].status == "failed" and row[ROUND.id] == "0"
+    assert [row[exercise.id] for exercise in LAB[2:]] == ["", ""] and row["total"] == str(DECODE.points)
+    rows = list(csv.DictReader((out / "details.csv").open(encoding="utf-8-sig")))
+    found = {(row["status"], row["points"]) for row in rows if row["student"] == "odd/none"}
+    assert found == {("passed", "6"), ("failed", "0"), (MISSING, "")}
 
 
 def test_details_name_stage_misconception_and_history(out):
-    rows = list(csv.DictReader((out / "details.csv").open(encoding="utf-8")))
+    rows = list(csv.DictReader((out / "details.csv").open(encoding="utf-8-sig")))
     assert len(rows) == 200 * len(LAB)
     found = {(row["student"], row["exercise"]): row for row in rows}
     report = found["Reporter 7", ROUND.id]
@@ -310,7 +320,7 @@ def test_formulas_and_broken_unicode_reach_no_spreadsheet(tmp_path):
     (tmp_path / "a.json").write_text(a_report("=HYPERLINK(0)", source, 1))
     (tmp_path / "b.json").write_text(a_report("@b\ud800", source, 1))
     write_marks(grade(tmp_path, jobs=1), tmp_path / "out")
-    rows = list(csv.reader((tmp_path / "out" / "marks.csv").open(encoding="utf-8")))
+    rows = list(csv.reader((tmp_path / "out" / "marks.csv").open(encoding="utf-8-sig")))
     assert [row[0] for row in rows[1:]] == ["'=HYPERLINK(0)", "'@b?"]
     assert "\x1b" not in (tmp_path / "out" / "details.csv").read_text("utf-8")
 

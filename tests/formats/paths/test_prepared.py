@@ -35,7 +35,7 @@ def numbers(*shape: int) -> np.ndarray:
 
 def quantize_by_arrays(fmt, x, mode, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setenv("LPLAB_NO_NUMBA", "1")
+        patch.setattr(kernel_selection, "_is_available", False)
         return fmt.quantize(x, mode, seed=3)
 
 
@@ -194,7 +194,7 @@ def test_loops_are_switched_off_at_any_time(name, mode, monkeypatch):
     fmt, x = F.get(name), numbers(2**9, 2**7)
     want = fmt.quantize(x, mode, seed=3)
     ready = fmt.prepared_roundings.of(F.Rounding(mode), x.dtype)
-    monkeypatch.setenv("LPLAB_NO_NUMBA", "1")
+    monkeypatch.setattr(kernel_selection, "_is_available", False)
     assert ready.loop_for(x.size) is None and not ready.round_at(0, 0, x.size)
     for each in (x, torch.from_numpy(x)):
         assert_same(np.asarray(fmt.quantize(each, mode, seed=3)), want, x)

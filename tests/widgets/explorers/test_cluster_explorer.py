@@ -98,10 +98,10 @@ def test_two_curves_never_have_one_name():
         assert first.name != second.name
 
 
-def test_megabytes_and_pictures_are_said_plainly():
+def test_megabytes_and_images_are_said_plainly():
     large = summary(ClusterState(workload="gpt", recipe="32 bits", chip="H100 (2022)"))
     assert "e+" not in large and "examples a second" in large
-    assert "pictures a second" in summary(ClusterState())
+    assert "images a second" in summary(ClusterState())
 
 
 @pytest.mark.parametrize("preset", PUBLISHED)

@@ -1,0 +1,374 @@
+"""A school's ways: rosters, weights, the folders of Moodle, Canvas, Gradescope and nbgrader, what these import."""
+
+import csv
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+
+import pytest
+
+from lplab import cli
+from lplab.exercises.grading.grading import grade
+from lplab.exercises.grading.marks import MISSING
+from lplab.exercises.grading.marks_files import write_marks
+from lplab.exercises.grading.owners import Owners
+from lplab.exercises.grading.roster import CANVAS, MOODLE, OTHER, read_roster
+from lplab.exercises.grading.weights import read_weights
+from lplab.exercises.model import catalogue
+from tests.exercises.in_process import judge_here
+
+MIDPOINT, EXPOSE = catalogue.get("00.1"), catalogue.get("00.2")
+FULL = sum(exercise.points for exercise in catalogue.of_lab("00"))
+WRONG = "def midpoint(low, high):\n    return low\n\ncheck('00.1', midpoint)"
+
+
+def solved(exercise):
+    return f"{exercise.solution}\n\ncheck({exercise.id!r}, {exercise.name})"
+
+
+def notebook(*cells):
+    made = [{"cell_type": "code", "source": cell} for cell in cells]
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made})
+
+
+ONE, BOTH = notebook(solved(MIDPOINT)), notebook(solved(MIDPOINT), solved(EXPOSE))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "class").mkdir()
+    return tmp_path / "class"
+
+
+def put(folder, **files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def graded(folder, **more):
+    return grade(folder, ["00"], jobs=1, judged_by=judge_here, **more)
+
+
+def rows_of(path, encoding="utf-8"):
+    return list(csv.reader(path.open(encoding=encoding, newline="")))
+
+
+# ---- whose file it is ------------------------------------------------------------------------------------------------
+
+
+def test_moodles_folders_are_students(folder):
+    put(folder, **{"Ada Lovelace_11_assignsubmission_file_/lab.ipynb": ONE,
+                   "Ada Lovelace_11_assignsubmission_file_/deeper/again.ipynb": BOTH,
+                   "Zoë O’Neil_12_assignsubmission_file_lab.ipynb": ONE,
+                   "Ada Lovelace_13_assignsubmission_file/lab.ipynb": ONE})  # fmt: skip
+    students = graded(folder).students
+    assert [student.name.partition(" (")[0] for student in students] == ["Ada Lovelace", "Ada Lovelace", "Zoë O’Neil"]
+    assert sorted(student.total for student in students) == [6, 6, 12]
+
+
+def test_canvas_names_files_beside_each_other_and_the_files_of_one_id_are_one_student(folder):
+    put(folder, **{"lovelaceada_11_501_lab00.ipynb": ONE, "lovelaceada_11_502_lab00-1.ipynb": BOTH,
+                   "lovelaceada_12_503_lab00.ipynb": ONE, "babbagecharles_LATE_13_504_my_lab.ipynb": ONE})  # fmt: skip
+    students = graded(folder).students
+    assert [student.total for student in students] == [6, 12, 6] and len(students) == 3
+    assert "marked as late; when it was handed in is not known" in students[0].notes[0]
+
+
+def test_gradescope_tells_in_a_file_of_metadata(folder):
+    told = """
+submission_1:
+  :submitters:
+  - :name: Ada Lovelace
+    :sid: s11
+    :email: ada@uni.edu
+  :created_at: 2026-10-06 12:00:00.000000000 Z
+  :score: 0.0
+submission_2:
+  :submitters:
+  - :name: Charles Babbage
+    :sid:
+    :email: charles@uni.edu
+"""
+    put(folder, **{"submission_metadata.yml": told, "submission_1/lab.ipynb": ONE, "submission_2/a/lab.ipynb": BOTH})
+    ada = Owners(folder).of(PurePath("submission_1/lab.ipynb"))
+    assert ada.keys == ("s11", "ada@uni.edu", "Ada Lovelace") and ada.time == datetime(2026, 10, 6, 12, tzinfo=UTC)
+    found = {student.name: student.total for student in graded(folder).students}
+    assert found == {"Ada Lovelace": 6, "Charles Babbage": 12}
+    put(folder, **{"submission_metadata.yml": "- submission_1"})
+    with pytest.raises(ValueError, match="is not as Gradescope writes it"):
+        graded(folder)
+
+
+def test_nbgraders_folder_has_students_assignments_and_times(tmp_path):
+    folder = tmp_path / "submitted"
+    put(folder, **{"ada/lab00/lab.ipynb": ONE, "ada/lab01/lab.ipynb": notebook("x = 1"), "bob/lab00/lab.ipynb": BOTH,
+                   "ada/lab00/timestamp.txt": "2026-10-06 14:00:00.5 Europe/Berlin"})  # fmt: skip
+    owners = Owners(folder)
+    assert owners.of(PurePath("ada/lab00/lab.ipynb")).time.astimezone(UTC).hour == 12
+    assert owners.of(PurePath("bob/lab00/lab.ipynb")).time is None
+    assert [(student.name, student.total) for student in graded(folder).students] == [("ada", 6), ("bob", 12)]
+
+
+def test_a_pattern_names_students(folder):
+    put(folder, **{"lab00-s11-v1.ipynb": ONE, "lab00-s11-v2.ipynb": BOTH, "lab00-s12.ipynb": ONE, "odd.ipynb": ONE})
+    found = {student.name: student.total for student in graded(folder, names=r"-(?P<id>s\d+)").students}
+    assert found == {"s11": 12, "s12": 6, "odd": 6}
+
+
+@pytest.mark.parametrize(("pattern", "told"), [("(", "is no regular expression"), (".*", "has no group")])
+def test_a_pattern_that_names_nobody_is_refused(pattern, told, folder, capsys):
+    put(folder, **{"a.ipynb": ONE})
+    with pytest.raises(SystemExit):
+        cli.main(["grade", str(folder), "--names", pattern, "--out", str(folder / "marks")])
+    assert told in (said := capsys.readouterr().err) and said.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_links_lead_nowhere_but_into_the_students_own_folder(folder, tmp_path):
+    put(folder, **{"ada/lab.ipynb": BOTH, "bob/own.ipynb": ONE, "cid/x.ipynb": ONE})
+    put(tmp_path, **{"outside.ipynb": BOTH})
+    (folder / "bob" / "adas.ipynb").symlink_to(folder / "ada" / "lab.ipynb")
+    (folder / "bob" / "again.ipynb").symlink_to("own.ipynb")
+    (folder / "cid" / "out.ipynb").symlink_to(tmp_path / "outside.ipynb")
+    (folder / "dan").symlink_to(folder / "ada")
+    (folder / "eve.ipynb").symlink_to(folder / "ada" / "lab.ipynb")
+    (folder / "fay.ipynb").symlink_to("/dev/zero")
+    found = {student.name: (student.total, student.remarks) for student in graded(folder).students}
+    assert found["ada"] == (12, "") and "dan" not in found
+    assert found["bob"][0] == 6 and "adas.ipynb is a link that leaves the student's own folder" in found["bob"][1]
+    assert "again.ipynb is" not in found["bob"][1]
+    assert found["cid"][0] == 6 and "out.ipynb is a link" in found["cid"][1]
+    assert found["eve"][0] == found["fay"][0] == 0 and "is a link" in found["eve"][1] and "is a link" in found["fay"][1]
+
+
+# ---- the roster ------------------------------------------------------------------------------------------------------
+
+MOODLE_SHEET = (
+    "Identifier,Full name,ID number,Email address,Status,Grade,Maximum grade,Last modified (grade),Feedback comments\n"
+    'Participant 11,Ada Lovelace,s11,ada@uni.edu,"Submitted for grading - ",,100.00,-,\n'
+    "Participant 12,Zoë O’Neil,s12,zoe@uni.edu,No submission,,100.00,-,\n"
+    '"Participant 14","=HYPERLINK(0)",s14,c@uni.edu,No submission,"55,00","100,00",-,\n'
+)
+CANVAS_BOOK = (
+    "Student,ID,SIS User ID,SIS Login ID,Section,Lab 00 (77),Final Score\n"
+    "    Points Possible,,,,,10,(read only)\n"
+    '"Lovelace, Ada",11,s11,ada,Group 1,,\n'
+    '"Babbage, Charles",13,s13,charles,Group 1,3.5,\n'
+    '"Student, Test",99,,,Group 1,,\n'
+)
+
+
+def test_students_who_handed_in_nothing_have_rows_and_no_zero(folder, tmp_path):
+    put(
+        folder,
+        **{"Ada Lovelace_11_assignsubmission_file_/lab.ipynb": BOTH, "Eve_15_assignsubmission_file_/x.ipynb": ONE},
+    )
+    put(tmp_path, **{"sheet.csv": MOODLE_SHEET})
+    roster = read_roster(tmp_path / "sheet.csv")
+    marks = graded(folder, roster=roster)
+    assert roster.kind == MOODLE and [student.absent for student in marks.students] == [True, False, False, True]
+    write_marks(marks, tmp_path / "out")
+    raw = (tmp_path / "out" / "marks.csv").read_bytes()
+    assert raw.startswith(b'\xef\xbb\xbf"student","id","email"') and b"Zo\xc3\xab" in raw
+    table = {row[0]: row[1:] for row in rows_of(tmp_path / "out" / "marks.csv", "utf-8-sig")}
+    assert table["Ada Lovelace"] == ["s11", "ada@uni.edu", "6", "6", "", "12", str(FULL), ""]
+    assert table["Zoë O’Neil"] == ["s12", "zoe@uni.edu", "", "", "", "", str(FULL), MISSING]
+    assert table["Eve"][-1] == "not in the roster" and "'=HYPERLINK(0)" in table
+    sheet = rows_of(tmp_path / "out" / "moodle.csv")
+    assert sheet[0] == MOODLE_SHEET.splitlines()[0].split(",")[:-1], "no comments, which an import would overwrite"
+    assert [row[0] for row in sheet[1:]] == ["Participant 11", "Participant 12", "Participant 14"]
+    assert [row[5] for row in sheet[1:]] == [f"{100 * 12 / FULL:.2f}", "", "55,00"], "on the worksheet's own scale"
+    assert not (tmp_path / "out" / "canvas.csv").exists()
+    assert len(list((tmp_path / "out" / "gradescope").iterdir())) == 2
+
+
+def test_a_wrong_answer_is_a_zero_also_where_a_grade_stands(folder, tmp_path):
+    put(folder, **{"s14.ipynb": notebook(WRONG.replace("return low", "return 0"))})
+    put(tmp_path, **{"sheet.csv": MOODLE_SHEET})
+    write_marks(graded(folder, roster=read_roster(tmp_path / "sheet.csv")), tmp_path / "out")
+    assert [row[5] for row in rows_of(tmp_path / "out" / "moodle.csv")[1:]] == ["", "", "0"]
+
+
+def test_canvas_gets_its_own_columns_and_the_heading_of_its_assignment(folder, tmp_path):
+    put(folder, **{"lovelaceada_11_501_lab00.ipynb": BOTH})
+    put(tmp_path, **{"book.csv": CANVAS_BOOK})
+    roster = read_roster(tmp_path / "book.csv")
+    assert roster.kind == CANVAS and [student.name for student in roster.students] == [
+        "Lovelace, Ada",
+        "Babbage, Charles",
+    ]
+    write_marks(graded(folder, roster=roster), tmp_path / "out")
+    text = (tmp_path / "out" / "canvas.csv").read_text("utf-8")
+    assert text.startswith('"Student","ID","SIS User ID","SIS Login ID","Section","Lab 00 (77)"\n'), (
+        "no BOM, all quoted"
+    )
+    assert rows_of(tmp_path / "out" / "canvas.csv")[1:] == [
+        ["    Points Possible", "", "", "", "", "10"],
+        ["Lovelace, Ada", "11", "s11", "ada", "Group 1", f"{10 * 12 / FULL:.2f}".rstrip("0")],
+        ["Babbage, Charles", "13", "s13", "charles", "Group 1", "3.5"],
+    ]
+
+
+def test_a_list_of_ones_own_gives_a_table_for_moodles_gradebook(folder, tmp_path):
+    put(folder, **{"s11.ipynb": ONE, "Charles Babbage.ipynb": BOTH, "dup.ipynb": ONE})
+    put(tmp_path, **{"list.csv": "First Name;Last Name;SID;Email\nAda;Lovelace;s11;ada@x.org\n"
+                                 "Charles;Babbage;s13;c@x.org\n"
+                                 "Dup;One;s1;d1@x.org\nOne;Dup;s2;d2@x.org\n"})  # fmt: skip
+    roster = read_roster(tmp_path / "list.csv")
+    write_marks(marks := graded(folder, roster=roster), tmp_path / "out")
+    assert roster.kind == OTHER
+    assert rows_of(tmp_path / "out" / "moodle.csv") == [
+        ["Email address", "ID number", "Lab 00"], ["ada@x.org", "s11", "6"], ["c@x.org", "s13", "12"],
+        ["d1@x.org", "s1", ""], ["d2@x.org", "s2", ""],
+    ]  # fmt: skip
+    assert [student.name for student in marks.students if student.place is None] == ["dup"]
+    assert roster.find(["Dup One"]) is None, "a name that two have names nobody"
+
+
+def test_two_files_of_one_student_are_one_row_and_a_report_cannot_leave_its_place(folder, tmp_path):
+    report = {"lplab_report": 1, "name": "Ada Lovelace", "exercises": [
+        {"id": "00.1", "function": MIDPOINT.name, "latest": MIDPOINT.solution}]}  # fmt: skip
+    put(folder, **{"s11.ipynb": notebook(solved(EXPOSE)), "Ada Lovelace.ipynb": ONE, "s12/r.json": json.dumps(report)})
+    put(tmp_path, **{"sheet.csv": MOODLE_SHEET})
+    found = {s.name: s for s in graded(folder, roster=read_roster(tmp_path / "sheet.csv")).students}
+    assert found["Ada Lovelace"].total == 12 and found["Ada Lovelace"].notes[0].startswith("2 files: ")
+    assert found["Zoë O’Neil"].total == 6, "what the report says of its name counts for nothing"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a,b\n1,2\n", "has no column for a name, an id or an e-mail; it has: a, b"),
+        ("id,name\n", "has no student in it"),
+        ("id,name\n1,A\n1,B\n", "has the id '1' twice"),
+        ('id,name\n1,"A\n', "is no CSV"),
+        ("name,submitted\nA,yesterday\n", "'yesterday' of A is no time"),
+        ("name,submitted\nA,2026-10-05T12:00\n", "needs its offset"),
+    ],
+)
+def test_a_roster_that_makes_no_sense_gets_one_line(text, told, folder, tmp_path, capsys):
+    put(folder, **{"a.ipynb": ONE})
+    put(tmp_path, **{"r.csv": text})
+    with pytest.raises(SystemExit):
+        cli.main(["grade", str(folder), "--roster", str(tmp_path / "r.csv"), "--out", str(tmp_path / "marks")])
+    assert told in (said := capsys.readouterr().err) and said.count("\n") == 1
+
+
+def test_a_roster_in_another_encoding_is_refused(tmp_path):
+    (tmp_path / "r.csv").write_bytes("name\nZoë\n".encode("cp1252"))
+    with pytest.raises(ValueError, match="is not in UTF-8"):
+        read_roster(tmp_path / "r.csv")
+
+
+def test_a_roster_and_a_row_for_each_file_exclude_each_other(folder, tmp_path):
+    put(folder, **{"a.ipynb": ONE})
+    put(tmp_path, **{"r.csv": "name\nA\n"})
+    with pytest.raises(ValueError, match="leave --each-file out"):
+        graded(folder, roster=read_roster(tmp_path / "r.csv"), each_file=True)
+
+
+# ---- weights ---------------------------------------------------------------------------------------------------------
+
+RULES = """
+title = "Homework 1"
+[points]
+"00.1" = 10
+"00.2" = 2.5
+[deadlines]
+"00" = 2026-10-05T23:59:00+02:00
+"00.2" = 2026-10-12T23:59:00+02:00
+[late]
+grace_minutes = 15
+lost_each_day = 0.2
+most_lost = 0.5
+closed_after_days = 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("time", "points", "told"),
+    [
+        ("2026-10-05T21:00:00Z", {"00.1": 10, "00.2": 2.5}, ""),
+        ("2026-10-06T00:10:00+02:00", {"00.1": 10, "00.2": 2.5}, ""),
+        ("2026-10-06T12:00:00+02:00", {"00.1": 8, "00.2": 2.5}, "00.1: 1 day late, 20% of its points taken off"),
+        ("2026-10-08T12:00:00+02:00", {"00.1": 5, "00.2": 2.5}, "00.1: 3 days late, 50% of its points taken off"),
+        ("2026-10-13T12:00:00+02:00", {"00.1": 0, "00.2": 2}, "00.1: 8 days late, 100% of its points taken off"),
+    ],
+)
+def test_points_deadlines_and_what_lateness_costs(time, points, told, folder, tmp_path):
+    put(folder, **{"ada.ipynb": BOTH})
+    put(tmp_path, **{"r.csv": f"name,submitted\nAda,{time}\nBob,\n", "w.toml": RULES})
+    weights, roster = read_weights(tmp_path / "w.toml"), read_roster(tmp_path / "r.csv")
+    marks = grade(folder, jobs=1, judged_by=judge_here, weights=weights, roster=roster)
+    ada, bob = marks.students
+    assert {key: mark.points for key, mark in ada.marks.items()} == points and bob.absent
+    assert marks.most_points == 12.5 and told in ada.remarks and ("late" in ada.remarks) == bool(told)
+    write_marks(marks, tmp_path / "out")
+    assert rows_of(tmp_path / "out" / "moodle.csv")[0][-1] == "Homework 1"
+    form = json.loads((tmp_path / "out" / "gradescope" / "Ada.json").read_text())
+    assert [test["max_score"] for test in form["tests"]] == [10, 2.5] and form["score"] == ada.total
+
+
+def test_of_two_answers_the_one_counts_that_keeps_more(folder, tmp_path):
+    folder = tmp_path / "submitted"
+    put(folder, **{"ada/first/lab.ipynb": notebook(WRONG), "ada/first/timestamp.txt": "2026-10-01 10:00:00 UTC",
+                   "ada/second/lab.ipynb": ONE, "ada/second/timestamp.txt": "2026-10-06 10:00:00 UTC"})  # fmt: skip
+    put(tmp_path, **{"w.toml": RULES})
+    (ada,) = grade(folder, jobs=1, judged_by=judge_here, weights=read_weights(tmp_path / "w.toml")).students
+    assert ada.marks["00.1"].passed and ada.total == 8 and any("1 day late" in note for note in ada.notes)
+
+
+def test_without_a_time_nothing_is_taken_off_and_a_note_says_so(folder, tmp_path):
+    put(folder, **{"ada.ipynb": BOTH})
+    put(tmp_path, **{"w.toml": RULES})
+    (ada,) = grade(folder, jobs=1, judged_by=judge_here, weights=read_weights(tmp_path / "w.toml")).students
+    assert ada.total == 12.5 and "00.1: not known when it was handed in; nothing was taken off" in ada.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("points = 3", "points is no table; write [points]"),
+        ("[pionts]\n", "has 'pionts', which is not known; known are title, points"),
+        ('[points]\n"77.7" = 3', "there is no exercise '77.7'"),
+        ('[points]\n"00.1" = -1', "must be a number from 0 up, not -1"),
+        ('[points]\n"00.1" = "x"', "must be a number from 0 up, not 'x'"),
+        ("[late]\nlost_each_day = 20", "is a share from 0 to 1, not 20"),
+        ('[deadlines]\n"00" = 2026-10-05T12:00:00', "needs a time with its offset"),
+        ('[deadlines]\n"00" = 2026-10-05', "needs a time with its offset"),
+        ('[deadlines]\n"0" = 2026-10-05T12:00:00Z', "there is no exercise '0'"),
+        ("title = 3", "title is 3, which is no text"),
+        ("[", "is no TOML"),
+        ('[points]\n"01.1" = 1', "no exercise of these labs has points; the weights name 01.1"),
+    ],
+)
+def test_weights_that_make_no_sense_get_one_line(text, told, folder, tmp_path, capsys):
+    put(folder, **{"a.ipynb": ONE})
+    put(tmp_path, **{"w.toml": text})
+    with pytest.raises(SystemExit):
+        cli.main(
+            ["grade", str(folder), "--lab", "00", "--weights", str(tmp_path / "w.toml"), "--out", str(tmp_path / "m")]
+        )
+    assert told in (said := capsys.readouterr().err) and said.count("\n") == 1, said
+
+
+def test_the_command_says_who_is_absent_and_names_the_file_to_import(folder, tmp_path, capsys):
+    put(folder, **{"s11.ipynb": ONE})
+    put(tmp_path, **{"sheet.csv": MOODLE_SHEET})
+    argv = [
+        "grade",
+        str(folder),
+        "--lab",
+        "00",
+        "--roster",
+        str(tmp_path / "sheet.csv"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert cli.main(argv) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("1 submissions, of which 0 could not be read\n2 of the roster handed in nothing\n")
+    assert str(Path("out") / "moodle.csv") in said and "gradescope: 1 files" in said
