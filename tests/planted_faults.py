@@ -109,6 +109,14 @@ FORMATS = (
         "No gradient passes at the largest value, which is inside the range.",
         ("tests/formats/test_inputs.py", "tests/quantizers/test_clipping.py"),
     ),
+    Fault(
+        "tiles_on_their_side",
+        "lplab/formats/tiles.py",
+        "split = blocks.reshape(*shape[:-2], high, wide, *tile).swapaxes(-3, -2)",
+        "split = blocks.reshape(*shape[:-2], wide, high, *tile).swapaxes(-3, -2)",
+        "Rounded tiles are put back in another order than they were taken.",
+        ("tests/formats/test_tiles.py",),
+    ),
 )
 
 ARITHMETIC = (
@@ -234,6 +242,22 @@ QUANTIZERS = (
         "rank = min(math.ceil(share * magnitudes.size), magnitudes.size - 1)",
         "The percentile takes the next larger element.",
         ("tests/quantizers/test_scaling.py",),
+    ),
+    Fault(
+        "hadamard_without_signs_back",
+        "lplab/quantizers/hadamard.py",
+        "result = (self._butterflies(xp, columns) * self._signs_like(xp, rows)).T.reshape(rows.shape)",
+        "result = self._butterflies(xp, columns).T.reshape(rows.shape)",
+        "The inverse of a Hadamard transform with signs leaves the signs in.",
+        ("tests/quantizers/test_hadamard.py",),
+    ),
+    Fault(
+        "pre_scaled_power_of_two",
+        "lplab/quantizers/pre_scaled.py",
+        "hard = np.nonzero(mantissas == 0.5)",
+        "hard = np.nonzero(mantissas == 1.0)",
+        "Blocks whose largest magnitude is a power of two get half of the scale that the paper gives them.",
+        ("tests/quantizers/test_pre_scaled.py",),
     ),
 )
 
@@ -554,6 +578,30 @@ TRAINING = (
         "np.random.default_rng((self.seed, 0))",
         "Examples come in the same order in every epoch.",
         ("tests/training/loop/test_trainer.py",),
+    ),
+    Fault(
+        "weight_again_along_the_wrong_axis",
+        "lplab/training/emulation/contraction_gemms.py",
+        "last = x if axis == -1 else x.mT",
+        "last = x",
+        "Right operands of products are rounded along their columns instead of the axis of the sum.",
+        ("tests/training/emulation/test_contraction_gemms.py",),
+    ),
+    Fault(
+        "rounded_activation_again",
+        "lplab/training/emulation/contraction_gemms.py",
+        "ctx.save_for_backward(a if again[0] else x, b if again[1] else w)",
+        "ctx.save_for_backward(x, w)",
+        "The backward pass rounds operands that are rounded already instead of the unrounded ones.",
+        ("tests/training/emulation/test_contraction_gemms.py",),
+    ),
+    Fault(
+        "switch_a_step_late",
+        "lplab/training/loop/trainer.py",
+        "is_later = number >= self.recipe.switch.step(self.total_steps)",
+        "is_later = number > self.recipe.switch.step(self.total_steps)",
+        "A recipe switches one step after the step that it names.",
+        ("tests/training/loop/test_switch.py",),
     ),
 )
 

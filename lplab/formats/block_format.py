@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_int
-from lplab.formats import coding, dispatch
+from lplab.formats import coding, dispatch, tiles
 from lplab.formats.base import Format
 from lplab.formats.codebook import CodebookFormat
 from lplab.formats.coding import BlockCodes
@@ -25,19 +25,22 @@ SCALE_RULES = {
     "even": "as floor, after rounding amax to the element's mantissa width",
     "ceil": "2^(⌈log2 amax⌉ − e)",
     "rceil": "the smallest power of two that is at least amax / largest element: clips nothing",
+    "nearest": "the power of two nearest to amax / largest element, the larger one of two: may clip",
 }
 
 
 @dataclass(frozen=True, repr=False)
 class BlockFormat:
-    """``block_size`` neighbours along one axis share a scale.
+    """``block_size`` neighbours along one axis share a scale, or the numbers of a tile.
 
     Args:
         element: the format of the scaled elements: a saturating radix-2 float with at least one mantissa bit, or
             integers with a power of two as scale.
-        scale: E8M0 for powers of two (MX), a FloatFormat for a rounded amax (NVFP4: E4M3).
-        block_size: 2 to 1024; 32 in MX, 16 in NVFP4. A last, shorter block is a block too.
-        scale_rule: "floor", "even", "ceil" or "rceil", for power-of-two scales (``SCALE_RULES`` explains).
+        scale: E8M0 for powers of two (MX), a FloatFormat for a rounded amax (NVFP4: E4M3), or FP32 for amax / largest
+            element as it is (DeepSeek-V3).
+        block_size: 2 to 1024; 32 in MX, 16 in NVFP4. A last, shorter block is a block too. Or a tile: (rows, columns)
+            of a matrix share a scale, as (16, 16) or (128, 128); at the ends of the matrix they may be smaller.
+        scale_rule: "floor", "even", "ceil", "rceil" or "nearest", for power-of-two scales (``SCALE_RULES`` explains).
         tensor_scale: use one more float32 scale for the tensor, so that the block scales fit their format (NVFP4).
         name: shown in figures and messages.
 
@@ -50,7 +53,7 @@ class BlockFormat:
 
     element: Format
     scale: Format | None = None
-    block_size: int = 32
+    block_size: Any = 32
     scale_rule: str = "floor"
     tensor_scale: bool = False
     name: str = ""
@@ -59,7 +62,7 @@ class BlockFormat:
     def __post_init__(self) -> None:
         if self.scale is None:
             object.__setattr__(self, "scale", E8M0)
-        check_int("block_size", self.block_size, 2, 1024)
+        object.__setattr__(self, "block_size", _checked_size(self.block_size))
         if self.scale_rule not in SCALE_RULES:
             raise ValueError(f"unknown scale_rule {self.scale_rule!r}; allowed: {', '.join(SCALE_RULES)}")
         if not self._element_fits():
@@ -69,8 +72,11 @@ class BlockFormat:
             )
         if self.tensor_scale and not isinstance(self.scale, FloatFormat):
             raise ValueError("tensor_scale=True needs a FloatFormat as scale, as in NVFP4 (E4M3)")
-        if not self.tensor_scale and self.scale != E8M0:
-            raise ValueError("a block scale without tensor_scale must be E8M0 (lplab.formats.get('e8m0'))")
+        in_float32 = isinstance(self.scale, FloatFormat) and self.scale.bits == 32 and self.scale.exponent_bits == 8
+        if not self.tensor_scale and not in_float32 and self.scale != E8M0:
+            raise ValueError("a block scale without tensor_scale must be E8M0 (lplab.formats.get('e8m0')) or FP32")
+        if in_float32 and not isinstance(self.element, FloatFormat):
+            raise ValueError("blocks of integers need a power of two as scale")
 
     def _element_fits(self) -> bool:
         e = self.element
@@ -93,7 +99,17 @@ class BlockFormat:
     @property
     def bits(self) -> float:
         """Bits a value: the element's and its share of the block's scale (the scale of a tensor is not counted)."""
-        return self.element.bits + self._scale.bits / self.block_size
+        return self.element.bits + self._scale.bits / math.prod(self.tile)
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of the numbers that share a scale; the columns lie along the axis of the blocks.
+
+        >>> mxfp4 = BlockFormat(FloatFormat(2, 1, specials="none"))
+        >>> mxfp4.tile, BlockFormat(mxfp4.element, block_size=(16, 16)).bits
+        ((1, 32), 4.03125)
+        """
+        return (1, self.block_size) if isinstance(self.block_size, int) else self.block_size
 
     @property
     def _scale(self) -> Format:
@@ -133,7 +149,12 @@ class BlockFormat:
     @property
     def label(self) -> str:
         """The name, or element and block size."""
-        return self.name or f"blocks of {self.block_size} × {self.element.label}"
+        return self.name or f"{self._blocks} × {self.element.label}"
+
+    @property
+    def _blocks(self) -> str:
+        rows, columns = self.tile
+        return f"blocks of {columns}" if rows == 1 else f"tiles of {rows} × {columns}"
 
     def codebook(self) -> np.ndarray:
         """A block format has no single codebook: its values depend on the scale of the block.
@@ -180,13 +201,16 @@ class BlockFormat:
     ) -> Any:
         """Round x block by block along ``axis`` (the axis that a product sums over); else as :meth:`Format.quantize`.
 
-        ``rounding`` is that of the elements; scales follow ``scale_rule``, or round to nearest even (NVFP4).
+        ``rounding`` is that of the elements; scales follow ``scale_rule``, or round to nearest even (NVFP4). The
+        columns of tiles lie along ``axis``, their rows along the last of the other axes.
 
         >>> from lplab.formats import get
         >>> get("mxint8").quantize([0.1, 0.2, 100.0])
         array([  0.,   0., 100.])
         """
         rounding = as_rounding(rounding, random_bits, variant)
+        if self.tile[0] > 1:
+            return tiles.quantize(self.prepared_roundings, x, self.tile, rounding, seed, out, axis)
         return dispatch.quantize(self.prepared_roundings, x, rounding, seed, out, axis)
 
     def encode(
@@ -195,8 +219,10 @@ class BlockFormat:
         """Round x block by block along ``axis`` and return the codes of elements and scales.
 
         Raises:
-            ValueError: NaN in x, if the element has no code for it and the scale neither (NVFP4).
+            ValueError: NaN in x, if the element has no code for it and the scale neither (NVFP4); the format has tiles.
         """
+        if self.tile[0] > 1:
+            raise ValueError(f"{self.label} has no codes here; encode takes blocks along one axis")
         rounding = as_rounding(rounding)
         return coding.encode_blocks(
             self.element, self._scale, self.rounding_spec, x, rounding, seed, axis, label=self.label
@@ -215,10 +241,10 @@ class BlockFormat:
     def rounding_spec(self) -> BlockSpec:
         """What rounding needs to know."""
         grid = self.element.rounding_spec
-        scale = self._scale.rounding_spec if self.tensor_scale else None
+        scale = self._scale.rounding_spec if self.scale != E8M0 else None
         assert isinstance(grid, Grid) and (scale is None or isinstance(scale, Grid))  # checked by __post_init__
         mantissa_bits = getattr(self.element, "mantissa_bits", self.element.bits - 2)
-        return BlockSpec(grid, self.block_size, self.scale_rule, mantissa_bits, scale)
+        return BlockSpec(grid, math.prod(self.tile), self.scale_rule, mantissa_bits, scale, self.tensor_scale)
 
     def __repr__(self) -> str:
         shown = [
@@ -231,8 +257,19 @@ class BlockFormat:
         return f"BlockFormat({', '.join(s for s in shown if s)})"
 
     def __str__(self) -> str:
-        parts = f"blocks of {self.block_size} × {self.element.label} with a scale in {self._scale.label}"
+        parts = f"{self._blocks} × {self.element.label} with a scale in {self._scale.label}"
         return f"{self.label}: {self.bits:g} bits a value, {parts}"
+
+
+def _checked_size(size: Any) -> Any:
+    """A block size as an integer, or a tile as (rows, columns); a tile of one row is a block."""
+    if not isinstance(size, tuple | list):
+        return check_int("block_size", size, 2, 1024)
+    if len(size) != 2:
+        raise ValueError(f"block_size must be an integer or (rows, columns), got {size!r}")
+    rows = check_int("block_size[0]", size[0], 1, 1024)
+    columns = check_int("block_size[1]", size[1], 2, 1024)
+    return columns if rows == 1 else (rows, columns)
 
 
 E8M0 = CodebookFormat((*(2.0**k for k in range(-127, 128)), math.nan), name="e8m0")

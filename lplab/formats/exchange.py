@@ -232,9 +232,10 @@ def _check_torchao(format: Any) -> None:
     """Whether torchao has this block format: MX of 32 with floating-point elements, or NVFP4."""
     if isinstance(format, BlockFormat):
         element = dtype_name(format.element)
-        if not format.tensor_scale and format.block_size == 32 and element in _MX_ELEMENTS:
+        scale = dtype_name(format.scale)
+        if scale == "float8_e8m0fnu" and format.block_size == 32 and element in _MX_ELEMENTS:
             return
-        nvfp4_scale = dtype_name(format.scale) == "float8_e4m3fn"
+        nvfp4_scale = scale == "float8_e4m3fn"
         if format.tensor_scale and format.block_size == 16 and element == "float4_e2m1fn" and nvfp4_scale:
             return
     allowed = "mxfp8_e4m3, mxfp8_e5m2, mxfp6_e3m2, mxfp6_e2m3, mxfp4, nvfp4"

@@ -93,6 +93,7 @@ class BlockSpec:
         rule: how a power-of-two scale follows from the block's largest magnitude; unused with ``scale``.
         mantissa_bits: of the elements, for the rule "even".
         scale: the grid of rounded block scales (NVFP4), or None for powers of two.
+        tensor_scale: with ``scale``: whether one more float32 scale of the tensor keeps block scales in their range.
     """
 
     element: Grid
@@ -100,6 +101,7 @@ class BlockSpec:
     rule: str
     mantissa_bits: int
     scale: Grid | None
+    tensor_scale: bool = True
 
     @property
     def element_exponent(self) -> int:
@@ -110,6 +112,17 @@ class BlockSpec:
     def element_fraction(self) -> float:
         """The largest element over its power of two: 1 ≤ fraction < 2."""
         return self.element.highest / 2.0**self.element_exponent
+
+    @property
+    def nearest_threshold(self) -> tuple[int, float]:
+        """(k, t) of the rule "nearest": the scale of amax = m · 2^e is 2^(e − k), and twice that from m = t on.
+
+        The power of two nearest to amax / largest element changes where that quotient is 1.5 times a power of two.
+        """
+        fraction = self.element_fraction
+        if fraction >= 4 / 3:
+            return self.element_exponent + 1, 0.75 * fraction
+        return self.element_exponent, 1.5 * fraction
 
 
 RoundingSpec = Grid | Table | BlockSpec

@@ -150,7 +150,8 @@ def is_16_bit_layer(workload: Workload, precision: Precision) -> np.ndarray:
     >>> int(is_16_bit_layer(workloads.get("resnet50"), precisions.get("int4_fp4_2020")).sum())
     6
     """
-    return np.isin(workload.columns["exception"], precision.keep)
+    kept = np.isin(workload.columns["exception"], precision.keep)
+    return kept | (workload.columns["kind"] == "attention") if "product" in precision.keep else kept
 
 
 def _rates(

@@ -15,6 +15,7 @@ from typing import Any
 from lplab.lookup import lookup
 
 ENDS = ("first", "last", "embedding")
+_BLOCKS = ("last", "embedding", "product")  # what recipes of 2024 and 2025 leave in 16 bits
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,16 @@ class Precision:
 
     Attributes:
         name, label: in code and in figures.
-        weight_bits, activation_bits, gradient_bits: of products' operands: weights, activations, errors.
+        weight_bits, activation_bits, gradient_bits: of products' operands: weights, activations, errors. Where a block
+            shares a scale, with each number's part of it: 4.5 bits in NVFP4.
         forward_peaks: peaks to run at, best first; a chip takes the first that it has.
         dx_peaks: the same for both products of the backward pass; by default those of the forward pass.
         output_bits: of the results of products before the next rounding, and of norms and activations.
         weight_wire_bits, gradient_wire_bits: of weights and gradients that learners exchange.
         master_bits: of the master weights; 0 without them.
         optimizer_bits: of one number of the optimizer's state (momentum).
-        keep: kinds of layers that stay in 16 bits: "first", "last", "embedding", "depthwise", "shortcut".
+        keep: kinds of layers that stay in 16 bits: "first", "last", "embedding", "depthwise", "shortcut", "product"
+            (those of attention).
         trains: False for inference only.
         source: where the recipe is from.
     """
@@ -100,6 +103,62 @@ _ALL = (
         keep=(*ENDS, "depthwise", "shortcut"),
         source="Sun et al. 2020",
     ),
+    Precision(
+        "deepseek_2024",
+        "FP8 tiles (2024)",
+        8 + 32 / 128**2,
+        8 + 32 / 128,
+        8 + 32 / 128,
+        ("fp8",),
+        **_16,
+        keep=_BLOCKS,
+        source="DeepSeek-V3 2024: float32 scales of 128 × 128 weights and 1 × 128 other numbers",
+    ),
+    Precision(
+        "mxfp4_2025",
+        "MXFP4 backward (2025)",
+        16,
+        16,
+        4 + 8 / 32,
+        ("bf16", "fp16"),
+        ("fp4",),
+        **_16,
+        keep=_BLOCKS,
+        source="Tseng et al. 2025; the copies of weights and activations that the backward pass rounds are not counted",
+    ),
+    Precision(
+        "quartet_2025",
+        "MXFP4 (2025)",
+        4 + 8 / 32,
+        4 + 8 / 32,
+        4 + 8 / 32,
+        ("fp4",),
+        **_16,
+        keep=_BLOCKS,
+        source="Castro et al. 2025: E8M0 scales of 32 numbers",
+    ),
+    Precision(
+        "mxfp8_2025",
+        "MXFP8 (2025)",
+        8 + 8 / 32,
+        8 + 8 / 32,
+        8 + 8 / 32,
+        ("fp8",),
+        **_16,
+        keep=_BLOCKS,
+        source="Mishra et al. 2025: E8M0 scales of 32 numbers",
+    ),
+    Precision(
+        "nvfp4_2025",
+        "NVFP4 (2025)",
+        4 + 8 / 16**2,
+        4 + 8 / 16,
+        4 + 8 / 16,
+        ("fp4",),
+        **_16,
+        keep=_BLOCKS,
+        source="NVIDIA 2025: E4M3 scales of 16 × 16 weights and 16 other numbers; late layers are counted in 4 bits",
+    ),
     Precision("int8", "INT8, inference", 8, 8, 0, ("int8",), master_bits=0, trains=False, source="integer inference"),
     Precision(
         "int4", "INT4, inference", 4, 4, 0, ("int4",), master_bits=0, keep=ENDS, trains=False, source="Choi et al. 2019"
@@ -157,6 +216,6 @@ def get(name: str | Precision) -> Precision:
     >>> get("hfp8_2018")
     Traceback (most recent call last):
     ...
-    ValueError: there is no precision 'hfp8_2018'; did you mean fp8_2018 or hfp8_2019 or fp32?
+    ValueError: there is no precision 'hfp8_2018'; did you mean fp8_2018 or hfp8_2019 or mxfp8_2025?
     """
     return name if isinstance(name, Precision) else lookup(PRECISIONS, name, "precision")

@@ -16,11 +16,13 @@ from lplab.quantizers.delayed_scaling import AmaxHistory, DelayedScaling, Hindsi
 from lplab.quantizers.dorefa import dorefa_activations, dorefa_weights, dorefa_weights_backward
 from lplab.quantizers.four_bit_grids import GRADIENT_GRIDS, FourBitGrid, GridEffect, grid_effect
 from lplab.quantizers.gradscale import GradScale
+from lplab.quantizers.hadamard import NVFP4_SIGNS, Hadamard
 from lplab.quantizers.loss_scaling import ConstantLossScale, DynamicLossScale, all_finite
 from lplab.quantizers.lsq import lsq_backward, lsq_format, lsq_forward, lsq_step
 from lplab.quantizers.luq import Luq
 from lplab.quantizers.min_mse import MinMse
 from lplab.quantizers.pact import pact_alpha, pact_backward, pact_forward, pact_penalty
+from lplab.quantizers.pre_scaled import PreScaled
 from lplab.quantizers.quantizer import Quantizer
 from lplab.quantizers.radix4 import Radix4, two_phase
 from lplab.quantizers.sawb import SAWB_ROWS, Sawb, SawbRow, sawb_clip, sawb_scale
@@ -32,6 +34,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not see __getattr__
 _WITH_TORCH = ("Lsq", "Pact", "parameter_groups")
 __all__ = [
     "GRADIENT_GRIDS",
+    "NVFP4_SIGNS",
     "SAWB_ROWS",
     "Amax",
     "AmaxHistory",
@@ -41,12 +44,14 @@ __all__ = [
     "FourBitGrid",
     "GradScale",
     "GridEffect",
+    "Hadamard",
     "Hindsight",
     "Lsq",
     "Luq",
     "MinMse",
     "Pact",
     "Percentile",
+    "PreScaled",
     "Quantizer",
     "Radix4",
     "Sawb",

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
         load_quantizer_state,
         quantizer_state,
     )
-    from lplab.training.emulation.conversion import RoundsNothing, dequantize_model, float32, quantize_model
+    from lplab.training.emulation.conversion import (
+        RoundsNothing,
+        dequantize_model,
+        float32,
+        quantize_model,
+        switch_recipe,
+    )
     from lplab.training.emulation.recipe_report import RecipeReport, ReportRow, recipe_report
     from lplab.training.emulation.unseen_products import UnseenProductWarning
     from lplab.training.inference import (
@@ -49,7 +55,7 @@ if TYPE_CHECKING:
     from lplab.training.onnx_export.export import export_onnx
     from lplab.training.recipe import recipes
     from lplab.training.recipe.quant_spec import LearnedClip, PerLayerGradScale, QuantSpec
-    from lplab.training.recipe.recipe import LayerRules, Recipe, Update
+    from lplab.training.recipe.recipe import LayerRules, Recipe, Switch, Update
     from lplab.training.step_time import step_seconds
 
 _OLD_NAMES = {
@@ -67,7 +73,7 @@ _OLD_NAMES = {
 """Names of earlier versions, which still work, and their current names."""
 _MODULES = {
     "emulation.checkpoint_state": ("MissingQuantizerState", "load_quantizer_state", "quantizer_state"),
-    "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model"),
+    "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model", "switch_recipe"),
     "emulation.recipe_report": ("RecipeReport", "ReportRow", "recipe_report"),
     "emulation.unseen_products": ("UnseenProductWarning",),
     "inference": ("compare", "inference_recipe", "quantize_for_inference", "retune_batchnorm", "sensitivity"),
@@ -81,7 +87,7 @@ _MODULES = {
     "onnx_export.export": ("export_onnx",),
     "recipe": ("recipes",),
     "recipe.quant_spec": ("LearnedClip", "PerLayerGradScale", "QuantSpec"),
-    "recipe.recipe": ("LayerRules", "Recipe", "Update"),
+    "recipe.recipe": ("LayerRules", "Recipe", "Switch", "Update"),
     "step_time": ("step_seconds",),
 }
 _LAZY = {name: module for module, names in _MODULES.items() for name in names}
@@ -113,6 +119,7 @@ __all__ = [
     "RoundsNothing",
     "SequenceBatches",
     "Step",
+    "Switch",
     "Trainer",
     "UnseenProductWarning",
     "Update",
@@ -135,6 +142,7 @@ __all__ = [
     "retune_batchnorm",
     "sensitivity",
     "step_seconds",
+    "switch_recipe",
     "tasks",
     "train_epochs",
     "train_fixed_point",

@@ -62,9 +62,14 @@ def define_mx(x: np.ndarray, fmt: F.BlockFormat, rounding: Rounding, draws: np.n
 
 
 def scale_exponent(amax: float, fmt: F.BlockFormat) -> int:
-    """The four rules in Python floats."""
+    """The rules in Python floats."""
     largest = fmt.element.max
     top = math.frexp(largest)[1] - 1
+    if fmt.scale_rule == "nearest":  # of the powers of two around amax / largest, the next one
+        lower = math.frexp(amax)[1] - top - 3
+        while 2.0 * 2.0**lower * largest <= amax:
+            lower += 1
+        return max(-127, min(127, lower + (amax >= 1.5 * 2.0**lower * largest)))
     mantissa, exponent = math.frexp(amax)  # amax = mantissa · 2^exponent, 1/2 <= mantissa < 1
     if fmt.scale_rule == "even":
         bits = getattr(fmt.element, "mantissa_bits", fmt.element.bits - 2)

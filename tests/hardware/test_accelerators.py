@@ -150,6 +150,13 @@ def test_precisions_say_what_their_recipes_do():
     for name in ("fp8_2018", "hfp8_2019", "int4_fp4_2020"):
         kept, wide = set(precisions.get(name).keep), set(recipes.get(name).exceptions)
         assert kept == wide, name
+    roles = {"weight_bits": "weight", "activation_bits": "activation", "gradient_bits": "output_gradient_dw"}
+    for name in ("deepseek_2024", "mxfp4_2025", "quartet_2025", "mxfp8_2025", "nvfp4_2025"):
+        found, recipe = precisions.get(name), recipes.get(name)
+        assert set(found.keep) == set(recipe.exceptions) - {"late"}, name
+        for bits, role in roles.items():  # the part of a shared scale is counted
+            rule = getattr(recipe, role)
+            assert getattr(found, bits) == (rule.quantizer or rule).format.bits, (name, role)
     four = precisions.get("int4_fp4_2020")
     assert (four.weight_bits, four.gradient_bits, four.dx_peaks, four.dw_peaks) == (4, 4, ("fp4",), ("fp4",))
     assert not precisions.get("int4").trains and precisions.get("fp32").master_bits == 0

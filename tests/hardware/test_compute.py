@@ -1,5 +1,7 @@
 """Times of layers, roofline, arrays, Amdahl, multipliers: against sums by hand and published numbers."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,29 @@ def test_layers_that_stay_in_16_bits_run_at_its_rate():
     wide = compute.is_16_bit_layer(resnet, four)
     assert set(times.peak_names[:, wide].ravel()) == {"fp16"} and set(times.peak_names[0, ~wide]) == {"int4"}
     assert set(times.peak_names[1:, ~wide].ravel()) == {"fp4"}
+
+
+def test_products_of_attention_stay_in_16_bits_where_the_recipe_says_so():
+    gpt, chip = workloads.get("gpt3"), accelerators.get("b200")
+    times = compute.layer_times(gpt, chip, "nvfp4_2025")
+    attention = gpt.columns["kind"] == "attention"
+    edges = np.isin(gpt.columns["exception"], ["last", "embedding"])
+    assert attention.any() and set(times.peak_names[:, attention | edges].ravel()) == {"fp16"}
+    assert set(times.peak_names[:, ~(attention | edges)].ravel()) == {"fp4"}
+    mxfp4 = compute.layer_times(gpt, chip, "mxfp4_2025").peak_names[:, ~(attention | edges)]
+    assert set(mxfp4[0]) == {"bf16"} and set(mxfp4[1:].ravel()) == {"fp4"}
+
+
+def test_the_scales_of_blocks_are_bytes():
+    """A linear layer of one example: x, W and y forward; the bits of W and x are those with their share of a scale."""
+    gpt = workloads.get("gpt3")
+    plain = precisions.Precision("plain", "plain", 4, 4, 4, ("fp4",))
+    scaled = dataclasses.replace(plain, weight_bits=4.25, activation_bits=4.25, gradient_bits=4.25)
+    few, many = (compute.layer_times(gpt, "b200", each).nbytes[0] for each in (plain, scaled))
+    c = gpt.columns
+    is_linear = (c["m"] > 0) & (c["kind"] != "attention")
+    numbers = (c["inputs"] + c["groups"] * c["n"] * c["k"] * c["steps"]) * c["count"]
+    np.testing.assert_allclose((many - few)[is_linear], (numbers * 0.25 / 8)[is_linear])
 
 
 @pytest.mark.parametrize(

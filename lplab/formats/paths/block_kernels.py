@@ -39,11 +39,15 @@ def power_of_two_kernel(key: tuple, spec: BlockSpec, rounding: Rounding) -> Bloc
     table = numba_kernels.grid_constants(c, rounding.random_bits if rounding.is_stochastic else 0, "float32")
     address, size = table.ctypes.data, spec.size
     add = 1 << (22 - spec.mantissa_bits) if spec.rule == "even" else 0
-    limit = {"ceil": 0, "rceil": int((spec.element_fraction - 1) * 2.0**23)}.get(spec.rule, 2**23)
+    nearest, threshold = spec.nearest_threshold
+    limits = {"ceil": 0, "rceil": int((spec.element_fraction - 1) * 2.0**23)}
+    limits["nearest"] = int((threshold - 1) * 2.0**23) - 1  # the loop asks for more than the limit
+    limit = limits.get(spec.rule, 2**23)
+    element_exponent = nearest if spec.rule == "nearest" else spec.element_exponent
     # Scales near the ends of float32, and blocks with NaN or infinity, are left to the array path.
     least = -100 - spec.element.min_exponent + spec.element.mantissa_bits
     most = 123 - spec.element_exponent
-    rule = add, limit, spec.element_exponent, least, most
+    rule = add, limit, element_exponent, least, most
 
     def call(x: int, out: int, blocks: int, keys: tuple[int, int] = (0, 0)) -> np.ndarray | None:
         exponents = np.empty(blocks, np.int32)

@@ -92,12 +92,15 @@ def scale_exponents(xp: Any, largest: Any, spec: BlockSpec) -> Any:
     bits = largest.view(xp.int64)
     if spec.rule == "even":
         bits = bits + (1 << (51 - spec.mantissa_bits))
+    nearest, threshold = spec.nearest_threshold
     exponent = (bits >> 52) - 1023 - spec.element_exponent
     fraction = bits & ((1 << 52) - 1)
     if spec.rule == "ceil":
         exponent = exponent + (fraction != 0)
     elif spec.rule == "rceil":
         exponent = exponent + (fraction > int((spec.element_fraction - 1) * 2.0**52))
+    elif spec.rule == "nearest":
+        exponent = exponent + spec.element_exponent - nearest + (fraction >= int((threshold - 1) * 2.0**52))
     return xp.clip(exponent, MIN_SCALE_EXPONENT, MAX_SCALE_EXPONENT)
 
 
@@ -115,8 +118,10 @@ def tensor_scales(xp: Any, largest: Any, spec: BlockSpec) -> tuple[np.float32, n
 
 
 def tensor_scale_of(amax: np.float32, spec: BlockSpec) -> tuple[np.float32, np.float32]:
-    """(s_enc, s_dec) of NVFP4 from the largest finite magnitude of the tensor."""
+    """(s_enc, s_dec) of NVFP4 from the largest finite magnitude of the tensor; 1 where the format has no such scale."""
     assert spec.scale is not None
+    if not spec.tensor_scale:
+        return np.float32(1), np.float32(1)
     encode = np.float32(1)
     if amax > 0:  # a float64 quotient of two float32 numbers, rounded to float32, is their float32 quotient
         largest = float(np.float32(spec.scale.highest * spec.element.highest))

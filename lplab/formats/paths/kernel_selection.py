@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from ctypes import memmove
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -111,6 +112,11 @@ def _step_fits(spec: Grid, word: FloatLayout) -> bool:
     return spec.smallest == 0 and word.pattern(spec.step) > word.min_normal
 
 
+def copy_scales(x: int, out: int, count: int) -> None:
+    """Copy float32 scales from one address to another, as a loop that rounds them would write them."""
+    memmove(out, x, 4 * count)
+
+
 def choose_block_loop(
     spec: BlockSpec, rounding: Rounding, real: str
 ) -> tuple[Hashable, Callable[[], BlockKernel | None]] | None:
@@ -120,6 +126,8 @@ def choose_block_loop(
         return None
     if spec.scale is None:
         return key, lambda: block_kernels.power_of_two_kernel(key, spec, rounding)
+    if spec.scale.mantissa_bits >= FLOAT_LAYOUTS[real].fraction_bits:  # scales in float32 are not rounded
+        return (*key, "unrounded"), lambda: block_kernels.rounded_scale_kernel(key, spec, rounding, copy_scales)
     scales = choose_loop(spec.scale, Rounding(), real)
     if scales is None:
         return None

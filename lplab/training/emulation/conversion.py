@@ -252,6 +252,37 @@ def float32(model: nn.Module) -> Any:
     return disable_quantization(emulation_of(model))
 
 
+def switch_recipe(model: nn.Module, recipe: str | Recipe) -> None:
+    """Compute a quantized model under another recipe from now on; overrides, weights and random bits go on as before.
+
+    With ``recipe.with_forward(…)`` it is the forward pass alone that changes. How an optimizer of
+    :func:`lplab.training.make_optimizer` rounds stored weights stays as it is. A trainer does this by itself under a
+    recipe with a :class:`~lplab.training.recipe.recipe.Switch`.
+
+    Args:
+        model: a quantized model; it is changed.
+        recipe: a recipe or its name.
+
+    Raises:
+        ValueError: the model is not quantized; one of the two recipes trains clips or scales, which a layer has from
+            the beginning or not at all.
+
+    >>> model = quantize_model(nn.Linear(1, 1, bias=False), "fp8_2018", last=None, first=None)
+    >>> switch_recipe(model, "fp32")
+    >>> bool(model(torch.ones(1)) == model.weight[0])
+    True
+    """
+    emulation = emulation_of(model)
+    recipe = recipes.get(recipe) if isinstance(recipe, str) else recipe
+    if not isinstance(recipe, Recipe):
+        raise TypeError(f"expected a recipe or its name, got {recipe!r}")
+    for each in (emulation.recipe, recipe):
+        for rules in (each, *each.exceptions.values()):
+            if rules.activation.learned or rules.output_gradient_dx.per_layer or rules.output_gradient_dw.per_layer:
+                raise ValueError(f"{each.name or 'the recipe'} trains clips or scales of layers; it cannot be switched")
+    emulation.switch(recipe)
+
+
 def dequantize_model(model: nn.Module) -> nn.Module:
     """A plain copy of a quantized model, with its weights as they are stored."""
     emulation_of(model)

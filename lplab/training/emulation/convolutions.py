@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lplab.training.emulation import contraction_gemms
 from lplab.training.emulation.gemms import Convolution
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.observed_ops import call_observed
+from lplab.training.emulation.quantized_op import QuantizedOp
 
 
 def convolution_kinds(weight: Tensor, groups: int, transposed: bool) -> frozenset[str]:
@@ -71,10 +73,17 @@ def _handler(dims: int, transposed: bool) -> Any:
         dilation = _each(dilation, dims)
         x, padding = _poutput_padding(x[None] if unbatched else x, weight, padding, dilation, dims)
         geometry = (_each(stride, dims), padding, dilation, transposed, _each(output_padding, dims), groups)
-        y = Convolution.apply(emulation.clipped(x, op), weight, bias, op, geometry)
+        y = _convolved(emulation.clipped(x, op), weight, bias, op, geometry)
         return y[0] if unbatched else y
 
     return convolve
+
+
+def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: tuple) -> Tensor:
+    """The convolution; as the product of patches where each product rounds its operands."""
+    if op.rules.rounds_each_product:
+        return contraction_gemms.convolution(x, weight, bias, op, geometry)
+    return Convolution.apply(x, weight, bias, op, geometry)
 
 
 def conv_tbc(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
@@ -84,7 +93,7 @@ def conv_tbc(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tens
     if op.rules.is_identity:
         return call_observed(op, func, args, kwargs, ("activation", x), ("weight", weight))
     x = emulation.clipped(x, op).permute(1, 2, 0)
-    y = Convolution.apply(x, weight.permute(2, 1, 0), bias, op, ([1], [padding], [1], False, [0], 1))
+    y = _convolved(x, weight.permute(2, 1, 0), bias, op, ([1], [padding], [1], False, [0], 1))
     return y.permute(2, 0, 1)
 
 

@@ -8,6 +8,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -110,7 +111,9 @@ class Emulation:
         seed: int = 0,
         tensor_state: bool = False,
     ) -> None:
-        self.recipe, self.kinds, self.overrides, self.seed = recipe, kinds, overrides, seed
+        late = list(kinds)[len(kinds) - math.ceil(recipe.late_share * len(kinds)) :]
+        self.kinds = {name: each | {"late"} if name in late else each for name, each in kinds.items()}
+        self.recipe, self.overrides, self.seed = recipe, overrides, seed
         self.tensor_state = tensor_state
         self.ops: dict[str, QuantizedOp] = {}
         self.sites: dict[str, list[str]] = {}
@@ -177,6 +180,15 @@ class Emulation:
     def rules_of(self, name: str, kinds: frozenset[str]) -> LayerRules:
         """The rules of a layer: those of the first override that matches its name, else of the recipe."""
         return self.recipe_of(name)[1].rules_for(kinds)
+
+    def switch(self, recipe: Recipe) -> None:
+        """Take another recipe for all layers without an override; its rules hold from the next product on."""
+        self.recipe = recipe
+        self.__dict__.pop("is_identity", None)
+        self.thread.shared.clear()
+        for name, names in self.sites.items():
+            for site in names:
+                self.ops[site].take_rules(self.rules_of(name, self.ops[site].kinds))
 
     def ops_of(self, name: str) -> dict[str, QuantizedOp]:
         """The ops of one module, by what follows its name: "" for its own product, "/matmul" for another."""

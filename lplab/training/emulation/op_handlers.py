@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lplab.training.emulation import contraction_gemms
 from lplab.training.emulation.attention import attention
 from lplab.training.emulation.convolutions import convolutions
 from lplab.training.emulation.gemms import Bilinear, Linear, Product, as_matrix_stack
@@ -40,6 +41,8 @@ def linear(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
     op = emulation.op("linear")
     if op.rules.is_identity:
         return call_observed(op, func, args, kwargs, ("activation", x), ("weight", weight))
+    if op.rules.rounds_each_product:
+        return contraction_gemms.linear(emulation.clipped(x, op), weight, bias, op)
     return Linear.apply(emulation.clipped(x, op), weight, bias, op)
 
 
@@ -61,7 +64,10 @@ def matmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
     a, b = (a[None] if rows else a), (b[:, None] if columns else b)
     if op.rules.activation.learned is not None:
         a, b = as_matrix_stack(a), as_matrix_stack(b)  # one copy of a view here, instead of one in each pass over it
-    y = Product.apply(*_clipped(emulation, op, a, b, left), op, left)
+    if op.rules.rounds_each_product:
+        y = contraction_gemms.product(*_clipped(emulation, op, a, b, left), op, left)
+    else:
+        y = Product.apply(*_clipped(emulation, op, a, b, left), op, left)
     y = y.squeeze(-1) if columns else y
     return y.squeeze(-1 if columns else -2) if rows else y
 
@@ -213,6 +219,11 @@ def bilinear(emulation: Emulation, compute: Any, func: Any, args: tuple, kwargs:
     op, left = _product_op(emulation, "einsum", a, b)
     if op.rules.is_identity:
         return call_observed(op, func, args, kwargs, *_roles(op, a, b, left))
+    if op.rules.rounds_each_product:
+        equation = compute.equation if isinstance(compute, Einsum) else ""
+        if isinstance(compute, Tensordot):
+            equation = contraction_gemms.tensordot_equation(a, b, compute.dims)
+        return contraction_gemms.einsum(equation, *_clipped(emulation, op, a, b, left), op, left)
     return Bilinear.apply(*_clipped(emulation, op, a, b, left), op, left, compute)
 
 

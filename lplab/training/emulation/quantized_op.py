@@ -92,6 +92,12 @@ class QuantizedOp:
         per_layer = self.rules.output_gradient_dx.per_layer or self.rules.output_gradient_dw.per_layer
         self.scale = GradScale(per_layer.scale, maximum=per_layer.maximum) if per_layer else None
 
+    def take_rules(self, rules: LayerRules) -> None:
+        """Compute under other rules from now on; the numbers of random roundings go on."""
+        self.rules = rules
+        self._rounders.clear()
+        self._both.clear()
+
     def __repr__(self) -> str:
         kinds = f", {'/'.join(sorted(self.kinds))}" if self.kinds else ""
         return f"QuantizedOp({self.name!r}{kinds})"

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from lplab.formats import BlockFormat
-from lplab.quantizers import Luq, Quantizer, Sawb
+from lplab.quantizers import Luq, PreScaled, Quantizer, Sawb
 from lplab.training.emulation.checkpoint_state import quantized_modules
 from lplab.training.emulation.layer_kinds import is_called, with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation
@@ -24,6 +24,7 @@ from lplab.training.emulation.pact import ALPHA, has_clip, quantizer_without_cli
 from lplab.training.emulation.quantized_op import QuantizedOp
 from lplab.training.emulation.unseen_products import unseen_products
 from lplab.training.recipe.quant_spec import QuantSpec
+from lplab.training.recipe.recipe import LayerRules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +34,8 @@ PRODUCTS: dict[str, tuple[str, ...]] = {
     "dx": ("output_gradient_dx", "weight", "input_gradient"),
     "dw": ("output_gradient_dw", "activation", "weight_gradient"),
 }
-"""The products of a layer, each with the roles of its operands and of its result."""
+"""The products of a layer, each with the roles of its operands and of its result. Where the rules round an operand of
+the backward pass anew, it is in the place of that of the forward pass."""
 ACTIVATIONS_ALONE: dict[str, tuple[str, ...]] = {
     "forward": ("activation", "output"),
     "dx": ("output_gradient_dx", "activation", "input_gradient"),
@@ -211,7 +213,7 @@ def _rows(layer: str, op: QuantizedOp, emulation: Emulation, name: str, module: 
     """The rows of one op."""
     rules = op.rules
     is_product = not op.kinds & {"embedding", "normalization"}
-    products: dict[str, tuple[str, ...]] = ACTIVATIONS_ALONE if "product" in op.kinds else PRODUCTS
+    products = _products(rules, "product" in op.kinds)
     if not is_product:  # one rule decides on the gradient of the result, as in op_handlers
         gradients = ["output_gradient_dw", "output_gradient_dx"]
         rounded = [role for role in gradients if not getattr(rules, role).is_identity]
@@ -227,6 +229,15 @@ def _rows(layer: str, op: QuantizedOp, emulation: Emulation, name: str, module: 
             cells = ("float32", "", "") if rule.is_identity else _cells(rule, op, module)
             because = _because(emulation, name, op.kinds, role) if rule.is_identity else ""
             yield ReportRow(layer, _kind(op.kinds), product, role, *cells, accumulator, because)
+
+
+def _products(rules: LayerRules, of_activations: bool) -> dict[str, tuple[str, ...]]:
+    """The products with the roles that the rules give their operands."""
+    again = {"weight": "weight_dx", "activation": "activation_dw"}
+    again = {role: other for role, other in again.items() if getattr(rules, other) is not None}
+    table = ACTIVATIONS_ALONE if of_activations else PRODUCTS
+    backward = {name: tuple(again.get(role, role) for role in table[name]) for name in ("dx", "dw")}
+    return {"forward": table["forward"], **backward}
 
 
 def _kind(kinds: frozenset[str]) -> str:
@@ -252,7 +263,16 @@ def _mode(rounding: Any) -> str:
 
 
 def _cells(rule: QuantSpec, op: QuantizedOp, module: nn.Module) -> tuple[str, str, str]:
-    """Format, rounding and scale of a rule that rounds."""
+    """Format, rounding and scale of a rule that rounds; where blocks lie, and what is transformed before."""
+    format, rounding, scale = _own_cells(rule, op, module)
+    scale += " along the sum" if rule.axis == "contraction" else ""
+    if rule.transform is not None:
+        signs = " with signs" if rule.transform.signs is not None else ""
+        scale += f", after a Hadamard transform of {rule.transform.size}{signs}"
+    return format, rounding, scale
+
+
+def _own_cells(rule: QuantSpec, op: QuantizedOp, module: nn.Module) -> tuple[str, str, str]:
     quantizer: Any = rule.quantizer
     if rule.learned and not has_clip(op, module):
         quantizer = quantizer_without_clip(min(rule.learned.bits, 8))
@@ -267,6 +287,8 @@ def _cells(rule: QuantSpec, op: QuantizedOp, module: nn.Module) -> tuple[str, st
         mode = "nearest" if quantizer.nearest else f"stochastic, {quantizer.random_bits} bits"
         samples = f", mean of {quantizer.samples}" if quantizer.samples > 1 else ""
         return quantizer.label, mode + samples, "largest magnitude of each tensor"
+    if isinstance(quantizer, PreScaled):
+        return quantizer.label, _mode(quantizer.rounding), _block_scale(quantizer.format)
     if isinstance(quantizer, Quantizer):
         rule = QuantSpec(quantizer.format, quantizer.rounding, quantizer.scaling, quantizer.axis)
     elif quantizer is not None:
@@ -275,14 +297,25 @@ def _cells(rule: QuantSpec, op: QuantizedOp, module: nn.Module) -> tuple[str, st
         now = f"2^{math.log2(op.scale.scale):g}" if op.scale is not None and op.scale.is_set else "not set yet"
         return rule.format.label, _mode(rule.rounding), f"GradScale, {now}"
     if isinstance(rule.format, BlockFormat):
-        shared: Any = rule.format.scale
-        scale = f"{shared.label} for each {rule.format.block_size}"
-        return rule.format.label, _mode(rule.rounding), scale + (", one for the tensor" * rule.format.tensor_scale)
+        return rule.format.label, _mode(rule.rounding), _block_scale(rule.format)
     scale = f"{rule.scaling!r} of each tensor{_axis(rule.axis)}" if rule.scaling is not None else ""
     return rule.format.label, _mode(rule.rounding), scale
 
 
-def _axis(axis: int | None) -> str:
+def _block_scale(format: BlockFormat) -> str:
+    """The scale that a block shares.
+
+    >>> from lplab.formats import get
+    >>> _block_scale(get("mxfp4")), _block_scale(get("nvfp4"))
+    ('e8m0 for each 32', 'e4m3fn for each 16, one for the tensor')
+    """
+    shared: Any = format.scale
+    rows, columns = format.tile
+    size = f"{columns}" if rows == 1 else f"{rows} × {columns}"
+    return f"{shared.label} for each {size}" + (", one for the tensor" * format.tensor_scale)
+
+
+def _axis(axis: int | str | None) -> str:
     return "" if axis is None else f" along axis {axis}"
 
 

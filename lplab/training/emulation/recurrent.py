@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lplab.training.emulation import contraction_gemms
 from lplab.training.emulation.gemms import Linear, rounded_input
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.quantized_op import QuantizedOp, first_derivative, round_with_ste
@@ -45,7 +46,7 @@ Gates = Callable[[Tensor, Tensor, State], State]
 
 
 def _weights(emulation: Emulation, tensors: list[Any], has_bias: bool, suffix: str) -> dict[str, Any]:
-    """The weights of one layer and direction, each rounded once, with its op and bias."""
+    """The weights of one layer and direction, each with its op and bias, and rounded once unless products do so."""
     tensors = list(tensors)
     names = ("input", "recurrent")
     biases = tensors[2:4] if has_bias else [None, None]
@@ -54,7 +55,8 @@ def _weights(emulation: Emulation, tensors: list[Any], has_bias: bool, suffix: s
     parts_by_name = {}
     for name, weight, bias in parts:
         op = emulation.op(f"{name}{suffix}", own=False)
-        parts_by_name[name] = (round_with_ste(weight, op, "weight"), bias, op)
+        again = op.rules.rounds_each_product
+        parts_by_name[name] = (weight if again else round_with_ste(weight, op, "weight"), bias, op)
     return parts_by_name
 
 
@@ -62,6 +64,8 @@ def _linear(emulation: Emulation, x: Tensor, part: tuple[Tensor, Tensor | None, 
     weight, bias, op = part
     if op.rules.is_identity and op.watch is None:
         return functional.linear(x, weight, bias)
+    if op.rules.rounds_each_product:
+        return contraction_gemms.linear(emulation.clipped(x, op), weight, bias, op)
     return Linear.apply(emulation.clipped(x, op), weight, bias, op, True)
 
 
@@ -72,7 +76,8 @@ def _one_way(
     inputs = _linear(emulation, x, weights["input"])
     order = range(len(sizes))[::-1] if reverse else range(len(sizes))
     is_alone = emulation.watch is None and not is_tracing()  # a watcher, and a trace, need the steps one by one
-    if gates is lstm_gates and is_alone and "projection" not in weights and len(set(sizes)) == 1:
+    in_one_node = is_alone and not weights["recurrent"][2].rules.rounds_each_product
+    if gates is lstm_gates and in_one_node and "projection" not in weights and len(set(sizes)) == 1:
         y, *end = LstmSequence.apply(inputs, *state, *weights["recurrent"], emulation, order)
         return y, tuple(end)
     steps = list(inputs.split(sizes))

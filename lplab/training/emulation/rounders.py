@@ -61,7 +61,8 @@ def rounder_of(rule: QuantSpec) -> Rounder:
     if rule.per_layer:
         return _per_layer(rule)
     if rule.scaling is not None:
-        quantizer = Quantizer(rule.format, rule.scaling, rule.rounding, rule.axis)
+        axis = rule.axis if isinstance(rule.axis, int) else None  # "contraction" is for block formats
+        quantizer = Quantizer(rule.format, rule.scaling, rule.rounding, axis)
         top = rule.format.max
 
         def scaled(x: Tensor, seed: int, scale: float) -> Rounded:
@@ -75,7 +76,7 @@ def rounder_of(rule: QuantSpec) -> Rounder:
 def _plain(rule: QuantSpec) -> Rounder:
     ready = prepared_of(rule)
     if ready is None:
-        axis = -1 if rule.axis is None else rule.axis
+        axis = rule.axis if isinstance(rule.axis, int) else -1  # the axis of a product's sum is the last one here
         return lambda x, seed, scale: Rounded(rule.format.quantize(x, rule.rounding, seed, axis=axis), 1.0)
     top = rule.format.max
     return lambda x, seed, scale: Rounded(ready(x, seed), 1.0, top)

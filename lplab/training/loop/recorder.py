@@ -23,7 +23,7 @@ from lplab.training.emulation.conversion import emulation_of
 from lplab.training.emulation.quantized_op import QuantizedOp
 from lplab.training.emulation.rounders import Rounded
 from lplab.training.loop.tensorboard_events import open_writer, write_events
-from lplab.training.recipe.recipe import ROLES
+from lplab.training.recipe.recipe import BACKWARD_OPERANDS, ROLES
 
 RUNNING_MEAN = "running_mean"
 
@@ -164,8 +164,9 @@ class Recorder:
     ) -> None:
         self.every, self.sample = check_int("every", every, 1, 10**9), check_int("sample", sample, 16, 2**24)
         for role in roles or ():
-            if role not in (*ROLES, RUNNING_MEAN):
-                raise ValueError(f"unknown role {role!r}; allowed: {', '.join((*ROLES, RUNNING_MEAN))}")
+            allowed = (*ROLES, *BACKWARD_OPERANDS, RUNNING_MEAN)
+            if role not in allowed:
+                raise ValueError(f"unknown role {role!r}; allowed: {', '.join(allowed)}")
         self.roles, self.layers = roles, layers
         self.records: list[Record] = []
         self.seconds = 0.0

@@ -21,7 +21,7 @@ from torch.nn import functional
 from lplab.checks import check_int
 from lplab.quantizers import ConstantLossScale, DynamicLossScale
 from lplab.training.emulation.checkpoint_state import MissingQuantizerState, load_quantizer_state
-from lplab.training.emulation.conversion import emulations, quantize_model
+from lplab.training.emulation.conversion import emulations, quantize_model, switch_recipe
 from lplab.training.emulation.model_state import preserve_random_state
 from lplab.training.loop.batches import LoaderAdapter
 from lplab.training.loop.checkpoint_signature import check_signature, checkpoint_signature
@@ -88,6 +88,8 @@ class Trainer:
         seed: of dropout, stochastic rounding and everything else that is random.
         recorder: a :class:`~lplab.training.Recorder`.
         diverged_above: the loss, in multiples of the first one, from which the training counts as diverged.
+        total_steps: how long the training is, for a recipe that switches after a share of it. By default it ends with
+            the steps of the first call of :meth:`steps` or :meth:`run`.
 
     Raises:
         ValueError: an unknown recipe or optimizer.
@@ -113,6 +115,7 @@ class Trainer:
         seed: int = 0,
         recorder: Recorder | None = None,
         diverged_above: float = 10.0,
+        total_steps: int | None = None,
         **options: Any,
     ) -> None:
         self.model, self.recipe = _prepared(model, recipe, seed)
@@ -124,6 +127,7 @@ class Trainer:
         self.optimizer, self.schedule, self.loss = optimizer, schedule, loss
         self.clip_norm, self.recorder = clip_norm, recorder
         self.diverged_above = diverged_above
+        self.total_steps = None if total_steps is None else check_int("total_steps", total_steps, 1, 2**31 - 1)
         self.step = 0
         self.scaler = _scaler(self.recipe.loss_scale)
         self._skipped, self._first_loss = 0, math.nan
@@ -140,7 +144,10 @@ class Trainer:
             DivergedError: the loss is not finite or far above where it began; or gradients are not finite in many steps
                 in a row. The error names the tensor and layer; the weights are those before the step.
         """
-        for _ in range(check_int("count", count, 0, 2**31 - 1)):
+        count = check_int("count", count, 0, 2**31 - 1)
+        if self.total_steps is None and self.recipe.switch is not None:
+            self.total_steps = self.step + count
+        for _ in range(count):
             yield self.one_step()
 
     def run(self, count: int, progress: bool = True) -> list[Step]:
@@ -158,6 +165,7 @@ class Trainer:
     def one_step(self) -> Step:
         """Forward, backward, update. A single layer in evaluation mode (a frozen one) stays in it."""
         start, number = time.perf_counter(), self.step
+        self._switch(number)
         inputs, targets = self._batch(number)
         ensure_train_mode(self.model)
         watching = self.recorder.watching(self.model, number) if self.recorder else nullcontext()
@@ -179,6 +187,15 @@ class Trainer:
             self._update(number)
         self._random, self.step = random, number + 1
         return Step(number, value, scale, skipped, time.perf_counter() - start)
+
+    def _switch(self, number: int) -> None:
+        """Put the model under the recipe of this step, where the recipe switches."""
+        if self.recipe.switch is None:
+            return
+        is_later = number >= self.recipe.switch.step(self.total_steps)
+        recipe = self.recipe.switch.to if is_later else self.recipe
+        if emulations(self.model)[0].recipe is not recipe:
+            switch_recipe(self.model, recipe)
 
     def _gradients(self, inputs: Any, targets: Any) -> tuple[float, Tensor]:
         loss = self.loss(self.model(inputs), targets)
@@ -245,6 +262,7 @@ class Trainer:
             "step": self.step,
             "skipped": self._skipped,
             "first_loss": self._first_loss,
+            **({} if self.total_steps is None else {"total_steps": self.total_steps}),
             **checkpoint_signature(self.recipe, self.optimizer, self.seed),
         }
 
@@ -267,6 +285,9 @@ class Trainer:
             self.scaler.load_state_dict(state["scaler"])
         self._random, self.step = state["random"], state["step"]
         self._skipped, self._first_loss = state["skipped"], state["first_loss"]
+        self.total_steps = state.get("total_steps", self.total_steps)
+        if self.recipe.switch is not None and self.step:
+            self._switch(self.step - 1)  # the model is evaluated under the recipe of its last step
 
     def save(self, path: str | Path) -> Path:
         """Write a checkpoint, by way of a temporary file, so that an interruption leaves the old checkpoint."""

@@ -15,7 +15,7 @@ from typing import Any
 from lplab.checks import check_int, check_positive
 from lplab.formats import BlockFormat, Format, Rounding, get
 from lplab.formats.rounding import as_rounding
-from lplab.quantizers import Scaling
+from lplab.quantizers import Hadamard, Scaling
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,11 @@ class QuantSpec:
         rounding: a name of ``lplab.formats.ROUNDINGS`` or a ``Rounding``.
         scaling: None to round the numbers as they are; a rule of :mod:`lplab.quantizers` such as ``Amax()``;
             :class:`PerLayerGradScale` for gradients; :class:`LearnedClip` for activations, which ignores the format.
-        axis: for a scaling rule, a scale for each index along it; for a block format where blocks lie (−1).
+        axis: for a scaling rule, a scale for each index along it; for a block format where blocks lie (−1). Or
+            "contraction", for a block format or a quantizer that rounds along the last axis: the axis that the product
+            sums over, the tokens of a batch one after the other (:mod:`lplab.training.emulation.contraction_gemms`).
+        transform: a :class:`~lplab.quantizers.Hadamard` of the numbers along the contraction axis, before they are
+            rounded. Both operands of a product must have the same, so that it cancels. Needs ``axis="contraction"``.
         quantizer: an object with ``quantize(x)`` or ``quantize(x, seed=…)`` that replaces all of these, such as
             ``Sawb(bits=2)`` or ``Luq(samples=2)`` of :mod:`lplab.quantizers`, or your own.
 
@@ -89,8 +93,9 @@ class QuantSpec:
     format: Any = "fp32"
     rounding: Any = "nearest_even"
     scaling: Any = None
-    axis: int | None = None
+    axis: int | str | None = None
     quantizer: Any = None
+    transform: Any = None
 
     def __post_init__(self) -> None:
         format = get(self.format) if isinstance(self.format, str) else self.format
@@ -105,6 +110,14 @@ class QuantSpec:
             )
         if self.scaling is not None and isinstance(format, BlockFormat):
             raise ValueError(f"{format.label} has scales of its own; scaling must be None")
+        if isinstance(self.axis, str) and self.axis != "contraction":
+            raise ValueError(f"axis must be a number, 'contraction' or None, got {self.axis!r}")
+        if self.axis == "contraction" and self.quantizer is None and not isinstance(format, BlockFormat):
+            raise ValueError(f"axis='contraction' needs a block format or a quantizer, got {format.label}")
+        if self.transform is not None and not isinstance(self.transform, Hadamard):
+            raise TypeError(f"transform must be a lplab.quantizers.Hadamard or None, got {self.transform!r}")
+        if self.transform is not None and self.axis != "contraction":
+            raise ValueError("a transform cancels along the axis that the product sums over; pass axis='contraction'")
         if self.quantizer is not None and not callable(getattr(self.quantizer, "quantize", None)):
             raise TypeError(f"quantizer must have a method quantize(x), got {self.quantizer!r}")
         if hasattr(self.quantizer, "state_dict"):
@@ -121,7 +134,7 @@ class QuantSpec:
 
     @cached_property
     def _hash(self) -> int:  # needed a hundred times a step, to find the function that rounds
-        return hash((self.format, self.rounding, self.scaling, self.axis, self.quantizer))
+        return hash((self.format, self.rounding, self.scaling, self.axis, self.quantizer, self.transform))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_hash"}  # hashes differ between processes
@@ -168,13 +181,17 @@ class QuantSpec:
         ('dlfloat16, stochastic', 'PACT, 2 bits', 'float32')
         """
         if self.quantizer is not None:
-            return repr(self.quantizer)
+            return repr(self.quantizer) + self._transform_label
         if self.learned:
             return f"PACT, {self.learned.bits} bits"
         parts = ["float32" if self.is_identity else self.format.label]
         parts += [self.rounding.mode.replace("_", " ")] if self.rounding != Rounding() else []
         parts += ["a scale for each layer"] if self.per_layer else [repr(self.scaling)] if self.scaling else []
-        return ", ".join(parts)
+        return ", ".join(parts) + self._transform_label
+
+    @property
+    def _transform_label(self) -> str:
+        return f" after {self.transform!r}" if self.transform is not None else ""
 
     def __repr__(self) -> str:
         name = getattr(self.format, "name", "")
@@ -183,7 +200,7 @@ class QuantSpec:
         if self.rounding != Rounding():
             plain = self.rounding == Rounding(self.rounding.mode)
             arguments.append(f"rounding={(self.rounding.mode if plain else self.rounding)!r}")
-        for field in ("scaling", "axis", "quantizer"):
+        for field in ("scaling", "axis", "quantizer", "transform"):
             if getattr(self, field) is not None:
                 arguments.append(f"{field}={getattr(self, field)!r}")
         return f"QuantSpec({', '.join(arguments)})"

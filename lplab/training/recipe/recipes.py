@@ -2,7 +2,8 @@
 
 Every switch of a recipe is a keyword of its function; :func:`get` passes them on. Every recipe has
 ``accumulator``: None adds in native float32, which is fast; "chunked" adds in the 1-6-9 of 2018 to 2020, chunks of 64,
-rounded after every addition, which takes several times as long; or any ``Accumulator`` of :mod:`lplab.arithmetic`.
+rounded after every addition, which takes several times as long; "promoted" in that of DeepSeek-V3, a float32 sum of
+chunks of 128 that are added with 14 bits; or any ``Accumulator`` of :mod:`lplab.arithmetic`.
 
 >>> from lplab.training.recipe import recipes
 >>> recipes.get("hfp8_2019").output_gradient_dx
@@ -20,11 +21,15 @@ from typing import Any
 from lplab.lookup import closest_names
 from lplab.training.recipe.published import bf16, fixed16_2015, fp8_2018, fp16_mixed, fp32, hfp8_2019
 from lplab.training.recipe.published_4bit import int4_fp4_2020, luq_2022, pact_sawb_2019
+from lplab.training.recipe.published_blocks import deepseek_2024, mxfp4_2025, mxfp8_2025, nvfp4_2025, quartet_2025
 from lplab.training.recipe.recipe import Recipe
 
 RECIPES: dict[str, Callable[..., Recipe]] = {
     recipe.__name__: recipe
-    for recipe in (fp32, bf16, fp16_mixed, fixed16_2015, fp8_2018, pact_sawb_2019, hfp8_2019, int4_fp4_2020, luq_2022)
+    for recipe in (
+        *(fp32, bf16, fp16_mixed, fixed16_2015, fp8_2018, pact_sawb_2019, hfp8_2019, int4_fp4_2020, luq_2022),
+        *(deepseek_2024, mxfp4_2025, quartet_2025, mxfp8_2025, nvfp4_2025),
+    )
 }
 """The recipes by name, in historical order."""
 

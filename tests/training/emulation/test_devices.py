@@ -10,7 +10,7 @@ from lplab.formats.paths import kernel_selection
 from lplab.training import Trainer, recipes
 from lplab.training.emulation import prepared_rounding
 from lplab.training.emulation.rounders import rounder_of
-from lplab.training.recipe.recipe import ROLES
+from lplab.training.recipe.recipe import BACKWARD_OPERANDS, ROLES
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 RULES = sorted(
@@ -18,8 +18,8 @@ RULES = sorted(
         rule
         for name in recipes.names()
         for layer in (recipes.get(name), *recipes.get(name).exceptions.values())
-        for rule in (getattr(layer, role) for role in ROLES)
-        if not rule.rounding.is_stochastic and not rule.learned and "Luq" not in repr(rule)
+        for rule in (getattr(layer, role) for role in (*ROLES, *BACKWARD_OPERANDS))
+        if rule is not None and not rule.rounding.is_stochastic and not rule.learned and "Luq" not in repr(rule)
     },
     key=repr,
 )

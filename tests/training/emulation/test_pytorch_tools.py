@@ -13,8 +13,9 @@ from lplab.formats.paths import kernel_selection
 from lplab.training import dequantize_model, float32, quantize_model
 from lplab.training.emulation import interception
 from lplab.training.emulation.conversion import emulation_of
+from lplab.training.recipe import recipes
 from lplab.training.recipe.quant_spec import QuantSpec
-from lplab.training.recipe.recipe import Recipe
+from lplab.training.recipe.recipe import LayerRules, Recipe
 
 STOCHASTIC = QuantSpec("e4m3", rounding=Rounding("stochastic"))
 ALL_RANDOM = Recipe(
@@ -245,6 +246,8 @@ EMPTY_RECIPES = {
         **dict.fromkeys(("weight", "activation", "output", "output_gradient_dw"), QuantSpec("mxfp8_e4m3"))
     ),
     "accumulator": Recipe(accumulator=Accumulator(FloatFormat(8, 22))),
+    "nvfp4_2025": recipes.get("nvfp4_2025").replace(exceptions={"product": LayerRules()}, late_share=0.0),
+    "mxfp4_2025": recipes.get("mxfp4_2025").replace(exceptions={}),
 }
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from lplab import formats as F
 from lplab.arithmetic import Accumulator
-from lplab.quantizers import Amax, Luq, Radix4, Sawb
+from lplab.quantizers import NVFP4_SIGNS, Amax, Hadamard, Luq, Radix4, Sawb
 from lplab.training import PerLayerGradScale, QuantSpec, recipes
 from lplab.training.recipe.published import DLFLOAT, STOCHASTIC_14
-from lplab.training.recipe.recipe import CHUNKED
+from lplab.training.recipe.recipe import CHUNKED, PROMOTED
 
 FP8_PER_LAYER = QuantSpec("hfp8_backward", scaling=PerLayerGradScale(maximum=2.0**15))
 INT8 = QuantSpec("int8", scaling=Amax())  # without a scale most weights would be 0
@@ -62,6 +62,46 @@ SWITCHES = [  # recipe, switches, and what must be: a path into the recipe → a
     ("luq_2022", {"bits": 2}, {"weight.quantizer": Sawb(2), "activation.quantizer": Sawb(2)}),
     ("luq_2022", {"sawb": "luq"}, {"weight.quantizer": Sawb(4, "luq"), "activation.quantizer": Sawb(4, "luq")}),
     ("luq_2022", {"first_last": "dlfloat16"}, {"first.weight": DLFLOAT, "last.weight": DLFLOAT}),
+    ("deepseek_2024", {"tile": 64}, {"activation.format.tile": (1, 64), "weight.format.tile": (128, 128)}),
+    ("deepseek_2024", {"weight_tile": None}, {"weight.format.tile": (1, 128), "weight_dx.format.tile": (1, 128)}),
+    ("deepseek_2024", {"gradients": "e5m2"}, {"output_gradient_dw.format.element.mantissa_bits": 2,
+     "activation_dw.format.element.mantissa_bits": 3}),
+    ("deepseek_2024", {"power_of_two": True}, {"weight.format.scale": F.get("e8m0"),
+     "activation.format.scale_rule": "rceil"}),
+    ("deepseek_2024", {"wide": "fp32"}, {"last.is_identity": True, "product.is_identity": True}),
+    ("deepseek_2024", {"accumulator": "promoted"}, {"accumulator": PROMOTED, "last.accumulator": PROMOTED}),
+    ("mxfp4_2025", {"rounding": "nearest_even"}, {"output_gradient_dx.quantizer.rounding.mode": "nearest_even",
+     "weight_dx.quantizer.rounding.mode": "nearest_even"}),
+    ("mxfp4_2025", {"hadamard": 0}, {"weight_dx.transform": None, "output_gradient_dw.transform": None}),
+    ("mxfp4_2025", {"signs": False}, {"weight_dx.transform": Hadamard(64), "activation_dw.transform": Hadamard(64)}),
+    ("mxfp4_2025", {"pre_scale": 1.0}, {"activation_dw.quantizer": None, "activation_dw.format": F.get("mxfp4")}),
+    ("mxfp4_2025", {"scale_rule": "rceil"}, {"weight_dx.quantizer.format.scale_rule": "rceil"}),
+    ("mxfp4_2025", {"forward": "mxfp4"}, {"weight": QuantSpec("mxfp4", axis="contraction"),
+     "activation": QuantSpec("mxfp4", axis="contraction"), "weight_dx.quantizer.factor": 0.75}),
+    ("mxfp4_2025", {"wide": "fp32"}, {"last.is_identity": True, "product.is_identity": True}),
+    ("quartet_2025", {"hadamard": 16}, {"weight.transform": Hadamard(16), "weight_dx.transform": Hadamard(16, 0)}),
+    ("quartet_2025", {"forward_hadamard": False}, {"weight.transform": None, "weight_dx.transform": Hadamard(32, 0)}),
+    ("quartet_2025", {"rounding": "nearest_even"}, {"output_gradient_dx.quantizer.rounding.mode": "nearest_even"}),
+    ("quartet_2025", {"pre_scale": 1.0}, {"output_gradient_dx.format": F.get("mxfp4")}),
+    ("quartet_2025", {"forward": "bf16"}, {"weight": QuantSpec("bf16"), "weight_dx.quantizer.factor": 0.75}),
+    ("quartet_2025", {"wide": "fp32"}, {"last.is_identity": True, "embedding.is_identity": True}),
+    ("mxfp8_2025", {"scale_rule": "floor"}, {"weight.format.scale_rule": "floor",
+     "output_gradient_dw.format.scale_rule": "floor"}),
+    ("mxfp8_2025", {"gradients": "e5m2"}, {"output_gradient_dx.format.element.mantissa_bits": 2,
+     "weight_dx.format.element.mantissa_bits": 3}),
+    ("mxfp8_2025", {"forward": "bf16"}, {"weight": QuantSpec("bf16"), "weight_dx.format.tile": (1, 32)}),
+    ("mxfp8_2025", {"wide": "fp32"}, {"last.is_identity": True, "embedding.is_identity": True}),
+    ("nvfp4_2025", {"hadamard": 0}, {"output_gradient_dw.transform": None, "activation_dw.transform": None}),
+    ("nvfp4_2025", {"signs": False}, {"activation_dw.transform": Hadamard(16)}),
+    ("nvfp4_2025", {"rounding": "nearest_even"}, {"output_gradient_dx.is_random": False,
+     "output_gradient_dw.is_random": False}),
+    ("nvfp4_2025", {"forward_rounding": "stochastic"}, {"weight.is_random": True, "activation_dw.is_random": True}),
+    ("nvfp4_2025", {"weight_tile": None}, {"weight.format": F.get("nvfp4"), "weight_dx.format": F.get("nvfp4")}),
+    ("nvfp4_2025", {"late": 0.0}, {"late_share": 0.0}),
+    ("nvfp4_2025", {"forward": "bf16"}, {"weight": QuantSpec("bf16"), "weight_dx.format.tile": (16, 16)}),
+    ("nvfp4_2025", {"switch": 0.82}, {"switch.at": 0.82, "switch.to.weight": QuantSpec("bf16"),
+     "switch.to.weight_dx.format.tile": (16, 16), "switch.to.activation_dw.transform": Hadamard(16, NVFP4_SIGNS)}),
+    ("nvfp4_2025", {"wide": "fp32"}, {"last.is_identity": True, "late.is_identity": True}),
     *((name, {"accumulator": "chunked"}, {"accumulator": CHUNKED}) for name in recipes.names()),
 ]  # fmt: skip
 
@@ -70,7 +110,7 @@ def at(recipe, path):
     """What lies at a path such as "first.weight.format"; a codebook as its magnitudes."""
     found = recipe
     for step in path.split("."):
-        found = recipe.exceptions[step] if step in recipe.exceptions else getattr(found, step)
+        found = recipe.exceptions[step] if step in recipe.exceptions and found is recipe else getattr(found, step)
     return tuple(found()[:8].tolist()) if callable(found) else found
 
 

@@ -1,0 +1,156 @@
+"""The Hadamard transform of neighbours, with signs: it spreads an outlier over them before they are rounded.
+
+The transform is orthonormal. Where both operands of a product are transformed along the axis that the product sums
+over, the transforms cancel: (x · H) · (w · H)ᵀ = x · wᵀ. On one operand alone it gives another product.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lplab.checks import check_int
+from lplab.formats import inputs
+
+NVFP4_SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
+"""The signs of Transformer Engine's transform of 16 numbers, read in its reference quantizer for NVFP4."""
+
+
+@dataclass(frozen=True)
+class Hadamard:
+    """x → (x ∘ signs) · H / √size for each ``size`` neighbours; H[i, j] = (−1)^(number of ones in i & j), by Sylvester.
+
+    Args:
+        size: how many neighbours are transformed together: a power of two from 2 to 1024.
+        signs: None for none; ``size`` numbers that are 1 or −1; or an integer, the seed of random ones. Signs turn a
+            fixed transform into a random one.
+
+    Raises:
+        ValueError: no power of two; signs of another number, or other than 1 and −1.
+
+    >>> Hadamard(4).apply([1.0, 0.0, 0.0, 0.0])
+    array([0.5, 0.5, 0.5, 0.5])
+    >>> Hadamard(4, signs=(1, -1, 1, 1)).matrix() @ Hadamard(4, signs=(1, -1, 1, 1)).matrix().T
+    array([[1., 0., 0., 0.],
+           [0., 1., 0., 0.],
+           [0., 0., 1., 0.],
+           [0., 0., 0., 1.]])
+    """
+
+    size: int = 16
+    signs: Any = None
+
+    def __post_init__(self) -> None:
+        size = check_int("size", self.size, 2, 1024)
+        if size & (size - 1):
+            raise ValueError(f"size must be a power of two, got {size}")
+        if self.signs is None:
+            return
+        if isinstance(self.signs, int | np.integer):
+            object.__setattr__(self, "signs", check_int("signs", self.signs, 0, 2**63 - 1))
+            return
+        signs = tuple(int(sign) for sign in self.signs)
+        if len(signs) != size or set(signs) - {1, -1}:
+            raise ValueError(f"signs must be {size} numbers that are 1 or -1, got {self.signs!r}")
+        object.__setattr__(self, "signs", signs)
+
+    @cached_property
+    def sign_vector(self) -> np.ndarray:
+        """The signs as float32 [size]; ones where there are none.
+
+        >>> Hadamard(4, signs=(1, 1, -1, 1)).sign_vector
+        array([ 1.,  1., -1.,  1.], dtype=float32)
+        """
+        if isinstance(self.signs, int):
+            return np.random.default_rng(self.signs).choice(np.array([-1, 1], np.float32), self.size)
+        return np.array([1] * self.size if self.signs is None else self.signs, np.float32)
+
+    def matrix(self) -> np.ndarray:
+        """The matrix of the transform of a row of ``size`` numbers, float64 [size, size]: the definition."""
+        index = np.arange(self.size)
+        ones = np.array([[bin(i & j).count("1") for j in index] for i in index])
+        return self.sign_vector[:, None] * (-1.0) ** ones / math.sqrt(self.size)
+
+    def apply(self, x: Any, axis: int = -1) -> Any:
+        """Transform the numbers along an axis, ``size`` of them at a time.
+
+        Args:
+            x: numpy array, torch tensor or list of floats. Half precision is computed in float32.
+            axis: where the numbers lie.
+
+        Returns:
+            The kind and dtype of x. Where the length is no multiple of ``size``, zeros fill up the last group, so the
+            result is longer than x. Sums are carried out in a fixed order: numpy and torch give the same bits. A tensor
+            has its gradient.
+
+        >>> Hadamard(4).apply(np.ones((2, 6))).shape
+        (2, 8)
+        """
+        xp, rows = _with_axis_last(x, axis)
+        fill = -rows.shape[-1] % self.size
+        if fill:
+            shape = (*rows.shape[:-1], fill)
+            rows = xp.concatenate([rows, np.zeros(shape, rows.dtype) if xp is np else rows.new_zeros(shape)], -1)
+        columns = rows.reshape(math.prod(rows.shape) // self.size, self.size).T
+        result = self._butterflies(xp, columns * self._signs_like(xp, rows)).T
+        return _back(xp, x, result.reshape(rows.shape), axis)
+
+    def invert(self, y: Any, length: int | None = None, axis: int = -1) -> Any:
+        """The numbers whose transform is y; of the last group only as many as belong to ``length`` numbers.
+
+        >>> x = np.array([3.0, -1.0, 2.0])
+        >>> Hadamard(4, signs=7).invert(Hadamard(4, signs=7).apply(x), length=3)
+        array([ 3., -1.,  2.])
+
+        Raises:
+            ValueError: y is no transform: its length is no multiple of ``size``.
+        """
+        xp, rows = _with_axis_last(y, axis)
+        if rows.shape[-1] % self.size:
+            raise ValueError(f"a transform has a multiple of {self.size} numbers along its axis, got {rows.shape[-1]}")
+        columns = rows.reshape(math.prod(rows.shape) // self.size, self.size).T
+        result = (self._butterflies(xp, columns) * self._signs_like(xp, rows)).T.reshape(rows.shape)
+        return _back(xp, y, result[..., : rows.shape[-1] if length is None else length], axis)
+
+    def _signs_like(self, xp: Any, rows: Any) -> Any:
+        """The signs as [size, 1] of the kind of an array."""
+        if xp is np:
+            return self.sign_vector.astype(rows.dtype)[:, None]
+        return xp.as_tensor(self.sign_vector, dtype=rows.dtype, device=rows.device)[:, None]
+
+    def _butterflies(self, xp: Any, columns: Any) -> Any:
+        """H / √size times [size, groups], by log2(size) rounds of sums and differences.
+
+        The groups lie along the last axis, so that each round works on memory that lies together.
+        """
+        shape, half = columns.shape, 1
+        columns = np.ascontiguousarray(columns) if xp is np else columns.contiguous()
+        while half < self.size:
+            pairs = columns.reshape(self.size // (2 * half), 2, half, shape[1])
+            a, b = pairs[:, 0], pairs[:, 1]
+            columns = xp.stack([a + b, a - b], 1).reshape(shape)
+            half *= 2
+        return columns * (1 / math.sqrt(self.size))
+
+
+def _with_axis_last(x: Any, axis: int) -> tuple[Any, Any]:
+    """numpy or torch, and x with the axis last in the type that it is computed in."""
+    if inputs.is_torch(x):
+        import torch
+
+        work = getattr(torch, inputs.working_dtype(str(x.dtype).removeprefix("torch.")))
+        return torch, torch.moveaxis(x.to(work), axis, -1)
+    array = x if isinstance(x, np.ndarray) else inputs.as_float_array(x)
+    return np, np.moveaxis(array.astype(inputs.working_dtype(array.dtype.name), copy=False), axis, -1)
+
+
+def _back(xp: Any, x: Any, result: Any, axis: int) -> Any:
+    """The result with its axis where it was, in the dtype of x."""
+    result = xp.moveaxis(result, -1, axis)
+    if xp is np:
+        return result.astype(x.dtype) if isinstance(x, np.ndarray) else result
+    return result.to(x.dtype)
