@@ -49,6 +49,7 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
+html_context = {"default_mode": "auto"}
 repository = os.environ.get("LPLAB_REPOSITORY")
 if repository:
     html_theme_options["github_url"] = f"https://github.com/{repository}"

@@ -17,6 +17,7 @@ import shutil
 import sys
 import time
 import webbrowser
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,15 @@ PACKAGES = (
 )
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascript", ".css": "css", ".yml": "yaml"}
 HERO = ("e4m3fn", "e5m2", "e2m1", "hfp8_forward", "posit8_1", "fp16", "bf16")  # formats of the first page
-TOCTREE = ":::{toctree}\n:maxdepth: 1\n\n"
+SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages below it
+    "howto": ("How to", "From a tensor of yours to a cluster that you do not own.",
+        "docs/own_network docs/outside_models docs/learners docs/clusters docs/measure_claims docs/teaching"),
+    "api/index": ("Reference", "Every public name, made from its docstring; and the words of the course.",
+        " ".join(f"api/{name}" for name in PACKAGES) + " docs/glossary docs/exactness"),
+    "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers"),
+    "project": ("Project", "How lplab is made, and how to change it.",
+        "docs/contributing docs/architecture docs/exercises"),
+}  # fmt: skip
 SECONDS = 300  # that a cell may take
 RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first.*\*$", re.MULTILINE)
 SETUP = "import sys; sys.path.insert(0, {!r}); import recorded; recorded.install()"
@@ -175,6 +184,11 @@ def gallery() -> str:
     return f"::::{{grid}} 1 2 3 3\n:gutter: 3\n\n{cards}::::\n"
 
 
+def toctree(pages: Iterable[str]) -> str:
+    """A list of pages, as Sphinx reads it."""
+    return "\n:::{toctree}\n:maxdepth: 1\n\n" + "".join(f"/{page}\n" for page in pages) + ":::\n"
+
+
 def write(path: Path, text: str) -> None:
     """Write a file, and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -190,6 +204,8 @@ def stage(source: Path, books: dict[Path, dict[str, Any]]) -> None:
     for path in (*DOCS.glob("*.md"), ROOT / "labs/README.md"):
         inside = path.relative_to(ROOT)
         text = rewritten(path.read_text("utf-8"), inside.parent).replace("```mermaid", "```text")
+        if path.name == "README.md":
+            text += toctree(f"labs/{lab.stem}" for lab in LABS).replace(":maxdepth: 1", ":hidden:")
         if path.name == "index.md":
             write(source / "index.md", text.replace("<!-- hero -->", hero()).replace("<!-- gallery -->", gallery()))
         else:
@@ -199,7 +215,8 @@ def stage(source: Path, books: dict[Path, dict[str, Any]]) -> None:
         shutil.copy(path, source / path.relative_to(ROOT))
     for name in PACKAGES:
         write(source / f"api/{name}.md", reference(name))
-    write(source / "api/index.md", f"# The reference\n\n{TOCTREE}" + "\n".join(PACKAGES) + "\n:::\n")
+    for name, (title, sentence, pages) in SECTIONS.items():
+        write(source / f"{name}.md", f"# {title}\n\n{sentence}\n{toctree(pages.split())}")
     done: set[Path] = set()
     while new := _files - done:
         for path in new:

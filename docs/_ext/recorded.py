@@ -45,9 +45,8 @@ def shown(thing: Any) -> str:
     '<div class="lp-text"><b>8</b> bits</div>'
     """
     if isinstance(thing, Veil):
+        head = f"{thing.message.value} <b>Show it without a guess</b>"
         thing.lift()
-        question = html.escape(thing.message.value.removeprefix("Guess first: "))
-        head = f"Guess first: {question} <b>Show it without a guess</b>"
         return f"<details class='lp-veil'><summary>{head}</summary>{shown(thing.children[0])}</details>"
     if isinstance(thing, Prediction):
         choices = "".join(f"<li>{html.escape(choice)}</li>" for choice in thing.choices or ())
@@ -154,7 +153,7 @@ def skeleton(widget: Any, numbers: Any) -> str:
 def recorded(explorer: Explorer, questions: Any) -> str:
     """An explorer at its first position, its presets and the positions of its questions; buttons move between them."""
     start = explorer.position
-    positions: dict[str, Any] = {"At first": start}
+    positions: dict[str, Any] = {"As it opens": start}
     positions |= {name: explorer.state_at(**_preset(explorer, name)) for name in explorer.preset_fields}
     frames = [frame(explorer, position) for position in positions.values()]
     asked = [explorer.state_at(**question.position) for question in questions]

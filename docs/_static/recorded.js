@@ -225,16 +225,17 @@ async function hero(el) {
   function drawLine() {
     const finite = order.filter(([value]) => Number.isFinite(value));
     const far = Math.asinh(finite.at(-1)[0] / finite.find(([value]) => value > 0)[0] / 8);
-    const x = (value) => 320 + 310 * (Math.asinh(value / finite.find(([each]) => each > 0)[0] / 8) / far);
+    const wide = line.clientWidth || 640;
+    const x = (value) => wide / 2 + (wide / 2 - 10) * (Math.asinh(value / finite.find(([each]) => each > 0)[0] / 8) / far);
     const now = parts.decode(model.get("format_spec"), new Float64Array(model.get("table").buffer), model.get("pattern"));
-    line.setAttribute("viewBox", "0 0 640 46");
+    line.setAttribute("viewBox", `0 0 ${wide} 46`);
     line.setAttribute("aria-label", `all ${finite.length} numbers of the format on a line; the panel shows ${parts.show(now)}`);
     const ticks = finite.length > 600 ? finite.filter((_, k) => k % Math.ceil(finite.length / 600) === 0) : finite;
     const marks = ticks.map(([value]) => `M${x(value).toFixed(1)},14V30`).join("");
     const at = Number.isFinite(now) ? `<circle cx="${x(now).toFixed(1)}" cy="22" r="7"/>` : "";
     const [low, high] = [finite[0][0], finite.at(-1)[0]].map((value) => parts.show(value, 3));
-    line.innerHTML = `<path d="${marks}"/>${at}<text x="4" y="44">${low}</text><text x="320" y="44" text-anchor="middle">0</text>` +
-      `<text x="636" y="44" text-anchor="end">${high}</text>`;
+    line.innerHTML = `<path d="${marks}"/>${at}<text x="4" y="44">${low}</text><text x="${wide / 2}" y="44" text-anchor="middle">0</text>` +
+      `<text x="${wide - 4}" y="44" text-anchor="end">${high}</text>`;
     for (const text of line.querySelectorAll("text")) text.textContent = text.textContent.replace(/\^\{(.*?)\}/, "^$1");
   }
 
@@ -258,6 +259,7 @@ async function hero(el) {
     drawLine();
   }
 
+  new ResizeObserver(() => model && drawLine()).observe(el);
   choose.addEventListener("change", start);
   pause.addEventListener("click", () => play(!timer));
   place.addEventListener("pointerdown", () => play(false));
