@@ -46,7 +46,7 @@ RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first.*\*$", re.MULTILINE
 SETUP = "import sys; sys.path.insert(0, {!r}); import recorded; recorded.install()"
 
 
-# ---- labs --------------------------------------------------------------------------------------------------------------
+# ---- labs ------------------------------------------------------------------------------------------------------------
 
 
 def executed(lab: Path, cache: Path) -> dict[str, Any]:
@@ -105,14 +105,14 @@ def open_elsewhere(name: str) -> str:
     return f" Or open it [on Binder]({address}), which takes some minutes." if repository else ""
 
 
-# ---- pages -------------------------------------------------------------------------------------------------------------
+# ---- pages -----------------------------------------------------------------------------------------------------------
 
 _files: set[Path] = set()  # of the repository, that pages lead to
 
 
 def is_page(path: Path) -> bool:
     """Whether a file, relative to the repository, has a page of its own."""
-    return path.parts[0] in ("docs", "labs") and path.suffix in (".md", ".ipynb", ".svg", ".png") and len(path.parts) < 4
+    return path.parts[0] in ("docs", "labs") and path.suffix in (".md", ".ipynb", ".svg", ".png")
 
 
 def rewritten(text: str, folder: Path) -> str:
@@ -173,9 +173,8 @@ def hero() -> str:
 
 def gallery() -> str:
     """A card for each lab of the course's map: its picture, its title, its question and its minutes."""
-    rows = re.findall(
-        r"^\| (\d\d) \| \[(.+?)\]\((.+?)\.ipynb\) \| (.+?) \| (\d+) \|", (ROOT / "labs/README.md").read_text("utf-8"), re.M
-    )
+    row = r"^\| (\d\d) \| \[(.+?)\]\((.+?)\.ipynb\) \| (.+?) \| (\d+) \|"
+    rows = re.findall(row, (ROOT / "labs/README.md").read_text("utf-8"), re.MULTILINE)
     cards = "".join(
         f":::{{grid-item-card}} {number} · {title}\n:link: /labs/{name}\n:link-type: doc\n"
         f":img-top: /docs/pictures/lab{number}.png\n:img-alt: {question}\n{question}\n\n{minutes} minutes\n:::\n"
@@ -239,7 +238,7 @@ def stage_scripts(static: Path) -> None:
         shutil.copy(STATIC / name, static)
 
 
-# ---- all of it -----------------------------------------------------------------------------------------------------------
+# ---- all of it -------------------------------------------------------------------------------------------------------
 
 
 def build(folder: Path, run: list[Path], workers: int) -> Path:
@@ -286,12 +285,14 @@ def main() -> int:
         epilog="example: python3 start.py site --build-only",
     )  # fmt: skip
     parser.add_argument("--build-only", action="store_true", help="make the pages in build/site/html, serve nothing")
-    parser.add_argument("--stored", action="store_true", help="take the labs' stored outputs, execute none: a preview")
+    parser.add_argument("--labs", metavar="00,01", help="execute these alone, the others have their stored outputs")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build/site", help="to make it in (default: build/site)")
     parser.add_argument("--port", type=int, default=8800, help="of the loopback address (default: 8800; 0: any free)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the address")
     args = parser.parse_args()
     began = time.monotonic()
-    pages = build(ROOT / "build/site", [] if args.stored else LABS, min(4, os.cpu_count() or 1))
+    run = LABS if args.labs is None else [lab for lab in LABS if lab.name[:2] in args.labs.split(",")]
+    pages = build(args.folder.resolve(), run, min(4, os.cpu_count() or 1))
     size = sum(path.stat().st_size for path in pages.rglob("*") if path.is_file())
     print(f"{pages}: {size / 1e6:.0f} MB in {time.monotonic() - began:.0f} s", flush=True)
     if not args.build_only:

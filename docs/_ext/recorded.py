@@ -63,7 +63,7 @@ def shown(thing: Any) -> str:
     return "".join(map(shown, thing.children)) if found is None else slot(*found)
 
 
-# ---- what a page can show ----------------------------------------------------------------------------------------------
+# ---- what a page can show --------------------------------------------------------------------------------------------
 
 
 def leaf(thing: Any) -> tuple[str, Any] | None:
@@ -129,7 +129,7 @@ def slot(kind: str, content: Any) -> str:
     return f'<div class="lp-fig" role="img" aria-label="{label}" style="min-height:{height}px">{inside}</div>'
 
 
-# ---- explorers -----------------------------------------------------------------------------------------------------------
+# ---- explorers -------------------------------------------------------------------------------------------------------
 
 
 def leaves(widget: Any, hidden: bool = False) -> list[tuple[str, Any]]:
