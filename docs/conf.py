@@ -1,6 +1,7 @@
 """Settings of Sphinx; docs/_ext/build_site.py gives it the pages."""
 
 import os
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -53,3 +54,17 @@ html_context = {"default_mode": "auto"}
 repository = os.environ.get("LPLAB_REPOSITORY")
 if repository:
     html_theme_options["github_url"] = f"https://github.com/{repository}"
+
+
+def as_text(_app, _what, _name, _obj, _options, lines):
+    """Let |x| and [*shape] in docstrings stay text: reStructuredText takes bars and stars for marks of its own."""
+    in_doctest = False
+    for k, line in enumerate(lines):
+        in_doctest = bool(line.strip()) and (in_doctest or line.lstrip().startswith(">>>"))
+        if not in_doctest:
+            lines[k] = re.sub(r"(`[^`]*`)|(\||(?<=\[)\*)", lambda found: found[1] or rf"\{found[2]}", line)
+
+
+def setup(app):
+    """Tell Sphinx about the docstrings."""
+    app.connect("autodoc-process-docstring", as_text, priority=900)  # after napoleon

@@ -12,6 +12,7 @@ import hashlib
 import http.server
 import json
 import os
+import pkgutil
 import re
 import shutil
 import sys
@@ -20,13 +21,15 @@ import webbrowser
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, STATIC = ROOT / "docs", ROOT / "lplab/widgets/static"
 LABS = sorted((ROOT / "labs").glob("[0-9][0-9]_*.ipynb"))
 PACKAGES = (
-    *("formats", "arithmetic", "quantizers", "compression", "datasets", "recordings", "models", "training", "parallel"),
+    *("formats", "arithmetic", "quantizers", "compression", "datasets", "recordings", "models", "training"),
+    *("training.recipes", "training.tasks", "parallel"),
     *("hardware", "hardware.accelerators", "hardware.workloads", "hardware.footprint"),
     *("claims", "figures", "widgets", "exercises"),
 )
@@ -62,12 +65,14 @@ def executed(lab: Path, cache: Path) -> dict[str, Any]:
         began = time.monotonic()
         notebook = nbformat.read(lab, as_version=4)
         notebook.cells.insert(0, nbformat.v4.new_code_cell(SETUP.format(str(Path(__file__).parent))))
-        env = {**os.environ, "LPLAB_PROGRESS": str(cache / f"{lab.stem}.progress.json"), "OMP_NUM_THREADS": "1"}
-        where = {"metadata": {"path": str(lab.parent)}}
-        NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources=where).execute(env=env)
-        notebook.cells.pop(0)
-        for old in cache.glob(f"{lab.stem}-*"):
+        progress = cache / f"{lab.stem}.progress.json"
+        for old in cache.glob(f"{lab.stem}[.-]*"):
             old.unlink()
+        env = {**os.environ, "LPLAB_PROGRESS": str(progress), "OMP_NUM_THREADS": "1"}
+        where = {"metadata": {"path": str(lab.parent)}}
+        options = {"timeout": SECONDS, "kernel_name": "python3", "resources": where, "store_widget_state": False}
+        NotebookClient(notebook, **options).execute(env=env)
+        notebook.cells.pop(0)
         nbformat.write(notebook, kept)
         print(f"{lab.stem}: {time.monotonic() - began:.0f} s", flush=True)
     return json.loads(kept.read_text("utf-8"))  # type: ignore[no-any-return]
@@ -115,19 +120,27 @@ def is_page(path: Path) -> bool:
     return path.parts[0] in ("docs", "labs") and path.suffix in (".md", ".ipynb", ".svg", ".png")
 
 
-def rewritten(text: str, folder: Path) -> str:
-    """Markdown in which links to files that are no pages lead to pages that show them."""
+def rewritten(text: str, folder: Path, at: Path | None = None) -> str:
+    """Markdown in which links to files that are no pages lead to pages that show them.
+
+    Args:
+        text: of a file in ``folder``, relative to the repository.
+        folder: that its links start from.
+        at: the folder of its page, if another.
+    """
 
     def link(found: re.Match[str]) -> str:
-        target = found[1]
+        target, _, place = found[1].partition("#")
         path = (ROOT / folder / target).resolve()
-        if not path.exists() or not path.is_relative_to(ROOT) or is_page(path.relative_to(ROOT)):
+        if not target or not path.exists() or not path.is_relative_to(ROOT):
             return found[0]
-        shown = path.relative_to(ROOT)
-        _files.add(shown)
-        return f"]({os.path.relpath(f'files/{shown}.md', folder)})"
+        inside = path.relative_to(ROOT)
+        if is_page(inside):
+            return f"]({os.path.relpath(inside, at or folder)}{'#' if place else ''}{place})"
+        _files.add(inside)
+        return f"]({os.path.relpath(f'files/{inside}.md', at or folder)})"
 
-    return re.sub(r"\]\((?!https?:|mailto:|/)([^)#\s]+)(?:#[^)]*)?\)", lambda m: link(m) if m[1] else m[0], text)
+    return re.sub(r"\]\((?!https?:|mailto:|/)([^)\s]+)\)", link, text)
 
 
 def file_page(path: Path) -> str:
@@ -138,7 +151,7 @@ def file_page(path: Path) -> str:
         return f"# {path}/\n\n" + "".join(f"- `{each.name}{summary(ROOT / each)}\n" for each in inside)
     text = whole.read_text("utf-8")
     if path.suffix == ".md":
-        return rewritten(text, path.parent)
+        return rewritten(text, path.parent, Path("files") / path.parent)
     return f"# {path}\n\n`````{LANGUAGES.get(path.suffix, 'text')}\n{text}\n`````\n"
 
 
@@ -152,10 +165,11 @@ def summary(path: Path) -> str:
 
 def reference(name: str) -> str:
     """The page of a package's public names."""
-    options = ":members:\n:imported-members:\n:show-inheritance:\n" if "." not in name else ":members:\n"
-    return f"# lplab.{name}\n\n```{{eval-rst}}\n.. automodule:: lplab.{name}\n" + "".join(
-        f"   {option}\n" for option in options.splitlines()
-    ) + "```\n"  # fmt: skip
+    module = pkgutil.resolve_name(f"lplab.{name}")  # as users write it
+    public = [each for each in getattr(module, "__all__", ()) if not isinstance(getattr(module, each), ModuleType)]
+    members = f":members: {', '.join(public)}\n   :imported-members:" if public else ":members:"
+    directive = f".. automodule:: {module.__name__}\n   {members}\n   :show-inheritance:\n"
+    return f"# lplab.{name}\n\n```{{eval-rst}}\n{directive}```\n"
 
 
 def hero() -> str:
@@ -259,7 +273,9 @@ def build(folder: Path, run: list[Path], workers: int) -> Path:
     stage(folder / "source", {lab: done.get(lab) or json.loads(lab.read_text("utf-8")) for lab in LABS})
     stage_scripts(folder / "static")
     os.environ["LPLAB_SITE_STATIC"] = str(folder / "static")
-    if sphinx(["-q", "-b", "html", "-c", str(DOCS), str(folder / "source"), str(folder / "html")]):
+    options = ["-q", "-b", "html", "-c", str(DOCS), "-d", str(folder / "doctrees")]
+    shutil.rmtree(folder / "html", ignore_errors=True)
+    if sphinx([*options, str(folder / "source"), str(folder / "html")]):
         raise RuntimeError("Sphinx could not make the pages; its lines above say why")
     return folder / "html"
 

@@ -102,6 +102,8 @@ def setting(control: Any) -> str:
         text = f"{value:.4g}"
     else:
         text = f"{value:g}" if isinstance(value, float) else str(value)
+    if not text:
+        return ""
     name = html.escape(str(control.description or control.tooltip or ""))
     return f'<div class="lp-setting"><span>{name}</span> <output>{html.escape(text)}</output></div>'
 
