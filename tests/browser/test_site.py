@@ -142,8 +142,7 @@ def test_the_reference_has_every_public_name(pages):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 820, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (820, "dark"), (1440, "light")])
 def test_pages_fit_and_follow_the_theme(open_page, width, scheme):
     for path in ("index.html", LAB, "api/formats.html", "docs/claims.html", "docs/glossary.html"):
         page = open_page(path, width, scheme)
@@ -202,7 +201,7 @@ def test_an_explorer_shows_the_positions_of_its_questions_and_its_figure_lives(o
     assert "Chunks of 32 hold." in explorer.inner_text()
     figure.locator(".nsewdrag").first.hover()
     figure.locator(".hovertext").first.wait_for()
-    assert re.search(r"\d", figure.locator(".hovertext").first.inner_text())
+    assert re.search(r"\d", figure.locator(".hovertext").first.text_content())
     explorer.get_by_role("button", name="As it opens").click()
     page.wait_for_function("() => document.querySelector('.lp-fig-title').textContent.startsWith('Sum 1,024')")
 
