@@ -135,10 +135,11 @@ def rewritten(text: str, folder: Path, at: Path | None = None) -> str:
         if not target or not path.exists() or not path.is_relative_to(ROOT):
             return found[0]
         inside = path.relative_to(ROOT)
-        if is_page(inside):
-            return f"]({os.path.relpath(inside, at or folder)}{'#' if place else ''}{place})"
-        _files.add(inside)
-        return f"]({os.path.relpath(f'files/{inside}.md', at or folder)})"
+        if not is_page(inside):
+            _files.add(inside)
+            inside, place = Path("files", f"{inside}.md"), ""
+        address = Path(os.path.relpath(inside, at or folder)).as_posix()
+        return f"]({address}{'#' if place else ''}{place})"
 
     return re.sub(r"\]\((?!https?:|mailto:|/)([^)\s]+)\)", link, text)
 
