@@ -5,6 +5,7 @@
     python3 start.py --no-browser    the same on a remote machine: only prints the address
     python3 start.py test            run the tests, some minutes; what else follows `test` goes to pytest
     python3 start.py test --all      run every test, the slow ones too, in an order drawn anew
+    python3 start.py site            make the web site of the project, labs executed, and show it; --build-only
     python3 start.py report          write what you hand in; `grade` and `lplab`: any other command of lplab
 
 The first run makes a virtual environment in .venv and installs into it. Later runs start at once and need no network.
@@ -50,6 +51,8 @@ BROWSERS = (
     "%ProgramFiles(x86)%/Microsoft/Edge/Application/msedge.exe",
 )
 LPLAB = {"report": ["-Pm", "lplab", "report"], "grade": ["-Pm", "lplab", "grade"], "lplab": ["-Pm", "lplab"]}
+SITE = str(ROOT / "docs/_ext/build_site.py")
+HANDED_ON = {**LPLAB, "site": [SITE]}  # commands that read the rest of the line themselves
 
 
 class Problem(Exception):
@@ -280,23 +283,23 @@ def main(argv: list[str]) -> int:
     """Run one command; the exit code is JupyterLab's, pytest's or lplab's, or 1 for a Problem."""
     parser = argparse.ArgumentParser("start.py", description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("command", nargs="?", choices=["lab", "test", *LPLAB], default="lab", help="default: lab")
+    parser.add_argument("command", nargs="?", choices=["lab", "test", *HANDED_ON], default="lab", help="default: lab")
     parser.add_argument("--port", type=int, default=8888, help="JupyterLab's port (default: 8888 or the next free)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the address")
-    ours = 1 if argv[:1] and argv[0] in LPLAB else len(argv)  # --help after these is lplab's
+    ours = 1 if argv[:1] and argv[0] in HANDED_ON else len(argv)  # --help after these is lplab's
     args, more = parser.parse_known_args(argv[:ours])
     if not 0 <= args.port <= 65535:
         parser.exit(2, f"start.py: --port must be from 0 (any free one) to 65535, got {args.port}\n")
     try:
         if args.command == "test":
             began = time.monotonic()
-            prepare({"lab", "test", "outside", "package"} if "--all" in more else {"lab", "test"})
+            prepare({"lab", "test", "outside", "package", "site"} if "--all" in more else {"lab", "test"})
             browser = find_browser()
             print(f"Set up in {time.monotonic() - began:.0f} s; the tests begin.", flush=True)
             return hand_over([str(PYTHON), "-m", "pytest", *pytest_options(more)], environment(LPLAB_BROWSER=browser))
-        prepare({"lab"})
-        if args.command in LPLAB:  # -P: a folder named lplab beside the student's files is not the package
-            return hand_over([str(PYTHON), *LPLAB[args.command], *more, *argv[ours:]], environment(), Path.cwd())
+        prepare({"lab", "site"} if args.command == "site" else {"lab"})
+        if args.command in HANDED_ON:  # -P: a folder named lplab beside the student's files is not the package
+            return hand_over([str(PYTHON), *HANDED_ON[args.command], *more, *argv[ours:]], environment(), Path.cwd())
         lab = [str(PYTHON), "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/labs", "--Application.log_level=WARN"]
         lab += [f"--port={args.port}"] + ["--no-browser"] * args.no_browser
         lab += ["--allow-root"] if os.name == "posix" and os.geteuid() == 0 else []

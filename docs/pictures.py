@@ -1,15 +1,25 @@
 """Make the pictures of the documentation, from numbers that lplab computes.
 
-python docs/pictures.py          writes the SVG files beside this one; the same bytes on every machine
+python docs/pictures.py          writes the SVG file beside this one, the same bytes on every machine, and in pictures/
+                                 one PNG for each lab, where what its explorer shows has changed (needs a browser)
+
+What a PNG shows is kept beside it in pictures/shown.json, as a digest: a test says which of them are old.
 """
 
+import hashlib
+import importlib
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lplab import formats as F
 
 FOLDER = Path(__file__).parent
+LABS = FOLDER / "pictures"
+SHOWN = LABS / "shown.json"
+NUMBERS = [f"{number:02d}" for number in range(13)]
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 300, 56, 40, 46
 STYLE = """
 text { font: 14px system-ui, sans-serif; fill: #24292f } .small { font-size: 12px; fill: #57606a }
@@ -63,7 +73,59 @@ def sum_that_stops(name: str = "bf16", count: int = 512) -> str:
 
 PICTURES = {"sum_that_stops.svg": sum_that_stops}
 
+
+def lab_figure(number: str) -> Any:
+    """The first figure of a lab's explorer, where its first question asks to look; of lab 00, its format on a line."""
+    import plotly.graph_objects as go
+
+    from lplab import figures
+
+    guided = importlib.import_module(f"lplab.labs.lab{number}").GUIDED
+    if not guided:
+        return figures.number_line("e4m3fn")
+    make, questions = guided[0]
+    explorer = make()
+    explorer.set(**questions[0].position)
+    first = next(iter(explorer.figures.values()))
+    return go.Figure(first.to_dict())
+
+
+def digest(figure: Any) -> str:
+    """What a figure shows, in 16 digits: its traces and axes, numbers to three digits, so that machines agree."""
+    parts = figure.to_dict()
+    parts["layout"] = {name: value for name, value in parts["layout"].items() if name != "template"}
+    return hashlib.sha256(json.dumps(_rounded(parts), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict) and "bdata" in value:  # plotly's form of an array
+        import base64
+
+        return _rounded(np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"]).tolist())
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items() if name != "uid"}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_rounded(each) for each in value]
+    return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def draw_labs() -> None:
+    """Draw the pictures of those labs whose explorers show something else than when they were drawn."""
+    from lplab.figures import export
+
+    LABS.mkdir(exist_ok=True)
+    shown = json.loads(SHOWN.read_text("utf-8")) if SHOWN.exists() else {}
+    for number in NUMBERS:
+        figure, path = lab_figure(number), LABS / f"lab{number}.png"
+        if shown.get(path.name) != (now := digest(figure)) or not path.exists():
+            figure.update_layout(title_text="", showlegend=False, margin_t=12)
+            print(export(figure, path, width=520, scale=1))
+            shown[path.name] = now
+    SHOWN.write_text(json.dumps(shown, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
 if __name__ == "__main__":
     for name, make in PICTURES.items():
         (FOLDER / name).write_text(make(), "utf-8")
         print(FOLDER / name)
+    draw_labs()

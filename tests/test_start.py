@@ -353,7 +353,8 @@ def test_the_default_tier_leaves_the_slow_tests_to_the_settings_and_all_runs_the
         "test",
         "outside",
         "package",
-    }  # models of other libraries, wheel and sdist are tested, too
+        "site",
+    }  # models of other libraries, wheel and sdist, and the site are tested, too
     assert "-m" not in default[3:] and default[-1] == "-x"
     assert everything[len(default) - 1 :] == ["-m", "slow or not slow", "-p", "randomly", "-x"]
     assert everything[: len(default) - 1] == default[:-1]
@@ -376,6 +377,14 @@ def test_commands_of_lplab_run_through_the_environment_in_the_readers_folder(sta
     extras, command, _env, folder = handed
     assert extras == {"lab"} and folder == Path.cwd() != start.ROOT
     assert command == [str(start.PYTHON), "-Pm", "lplab", *given]
+
+
+def test_the_site_is_made_by_its_own_script_which_reads_its_options(start, handed):
+    assert start.main(["site", "--build-only", "--port", "0"]) == 7
+    extras, command, _env, _folder = handed
+    assert extras == {"lab", "site"}
+    assert command == [str(start.PYTHON), str(start.ROOT / "docs/_ext/build_site.py"), "--build-only", "--port", "0"]
+    assert (PROJECT / "docs/_ext/build_site.py").exists()
 
 
 def test_python_m_lplab_is_the_command(tmp_path):

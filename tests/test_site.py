@@ -1,0 +1,84 @@
+"""What the site is made from: recorded explorers, and pictures that show what the labs show."""
+
+import html
+import importlib
+import importlib.util
+import json
+import re
+import runpy
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+NUMBERS = [f"{number:02d}" for number in range(13)]
+
+
+@pytest.fixture(scope="module")
+def recorded() -> ModuleType:
+    pytest.importorskip("ipywidgets")
+    spec = importlib.util.spec_from_file_location("recorded", PROJECT / "docs/_ext/recorded.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_control_is_shown_as_its_label_and_its_value(recorded):
+    import ipywidgets
+
+    list_ = ipywidgets.Dropdown(options=[("two bits", 2), ("four <bits>", 4)], value=4, description="width")
+    box = ipywidgets.VBox([list_, ipywidgets.Checkbox(True, description="clip"), ipywidgets.Button(description="Go")])
+    assert re.sub("<[^>]*>", "|", recorded.shown(box)) == "||width| |four &lt;bits&gt;||||clip| |on||"
+
+
+def test_what_cannot_be_shown_is_refused(recorded):
+    import ipywidgets
+
+    with pytest.raises(TypeError, match="cannot show a Video"):
+        recorded.shown(ipywidgets.Video())
+
+
+def test_a_veil_hides_what_it_hides_and_keeps_its_question(recorded):
+    from lplab.widgets import Veil
+    from lplab.widgets.controls import line
+
+    shown = recorded.shown(Veil(lambda: line("55 codes"), "How many codes?"))
+    assert shown.startswith("<details") and " open" not in shown.partition(">")[0]
+    assert shown.index("How many codes?") < shown.index("</summary>") < shown.index("55 codes")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", NUMBERS[1:])
+def test_an_explorer_is_recorded_at_its_presets_and_questions(recorded, number):
+    for make, questions in importlib.import_module(f"lplab.labs.lab{number}").GUIDED:
+        explorer = make()
+        start = explorer.position
+        page = recorded.recorded(explorer, questions)
+        data = json.loads(page.rpartition("<script type='application/json'>")[2].removesuffix("</script></div>"))
+        assert len(data["frames"]) == 1 + len(explorer.preset_fields) + len(questions)
+        assert {key for frame in data["frames"] for key in frame} == set(range(len(data["pool"])))
+        assert page.count("data-leaf=") == len(data["frames"][0])
+        asked = data["frames"][-len(questions) :]
+        assert len({tuple(frame) for frame in asked}) > 1 or len(questions) == 1, "the questions' positions differ"
+        for question in questions:
+            answer = question.answer(explorer.state_at(**question.position))
+            assert html.escape(answer[:20], quote=False).split("*")[0] in page
+        assert explorer.position == start
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_picture_of_a_lab_shows_what_the_lab_shows(number):
+    pictures = runpy.run_path(str(PROJECT / "docs/pictures.py"))
+    stored = json.loads(pictures["SHOWN"].read_text("utf-8"))
+    assert (pictures["LABS"] / f"lab{number}.png").read_bytes().startswith(b"\x89PNG")
+    assert stored[f"lab{number}.png"] == pictures["digest"](pictures["lab_figure"](number)), "python docs/pictures.py"
+
+
+def test_a_digest_changes_with_what_is_shown_and_not_with_its_last_digits():
+    go = pytest.importorskip("plotly.graph_objects")
+    digest = runpy.run_path(str(PROJECT / "docs/pictures.py"))["digest"]
+    one, same, other = (digest(go.Figure(go.Scatter(y=[1.0, y]))) for y in (2.0, 2.0 + 1e-9, 2.1))
+    assert one == same != other
