@@ -46,7 +46,7 @@ from lplab.compression.tensors.selection import (
 from lplab.compression.tensors.state import TensorState, as_device_tensor
 from lplab.compression.unbiased import QSGD, TernGrad
 from lplab.compression.wire import scalecom_wire
-from lplab.compression.wrappers import DenseIfSmall, WarmUp
+from lplab.compression.wrappers import DenseIfSmall, LocalMomentum, WarmUp
 
 Finish = Callable[[Sequence[Any]], Any]
 
@@ -373,6 +373,15 @@ def _wrapped(compressor: DenseIfSmall, gradient: Tensor, state: TensorState, con
     return (yield from tensor_steps(compressor.compressor, gradient, state, context))
 
 
+def _local_momentum(compressor: LocalMomentum, gradient: Tensor, state: TensorState, context: Context) -> Steps:
+    u = state["velocity"] * float(np.float32(compressor.momentum)) + _flat(gradient, state)
+    average = yield from tensor_steps(compressor.compressor, u.clone().view(gradient.shape), state, context)
+    if compressor.clear and "residual" in state:
+        u[average.reshape(-1) != 0] = 0
+    state.propose(velocity=u)
+    return average
+
+
 TENSOR_STEPS: dict[type[Compressor], Callable[..., Steps]] = {
     Dense: _dense,
     AdaComp: _adacomp,
@@ -388,5 +397,6 @@ TENSOR_STEPS: dict[type[Compressor], Callable[..., Steps]] = {
     PowerSGD: _power_sgd,
     WarmUp: _warm_up,
     DenseIfSmall: _wrapped,
+    LocalMomentum: _local_momentum,
 }
 """The operations of each compressor on tensors, by its class; classes derived from one run on the host."""
