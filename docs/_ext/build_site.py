@@ -1,8 +1,8 @@
 """Make the site of lplab and serve it at the loopback address; `python3 start.py site` runs this.
 
-The labs are executed, each in a kernel of its own, and kept until they or the library change. Then Sphinx makes the
-pages of docs/ and labs/, the reference from the docstrings, and a page for each file of the repository that a page
-leads to. Everything is made in build/site; build/site/html is the site.
+The labs are executed, each in a kernel of its own, and kept until they, the library or its data change. Then Sphinx
+makes the pages of docs/ and labs/, the reference from the docstrings, and a page for each file of the repository that a
+page leads to. Everything is made in build/site; build/site/html is the site.
 """
 
 import argparse
@@ -53,12 +53,13 @@ SETUP = "import sys; sys.path.insert(0, {!r}); import recorded; recorded.install
 
 
 def executed(lab: Path, cache: Path) -> dict[str, Any]:
-    """A lab with what its cells show on a page; it is run unless that was done for this lab and this library."""
+    """A lab with what its cells show on a page; it runs unless it did for this lab, this library and these data."""
     import nbformat
     from nbclient import NotebookClient
 
     digest = hashlib.sha256(lab.read_bytes())
-    for path in (Path(__file__).with_name("recorded.py"), *sorted((ROOT / "lplab").rglob("*.py"))):
+    read = [*(ROOT / "lplab").rglob("*.py"), *(path for path in (ROOT / "data").rglob("*") if path.is_file())]
+    for path in (Path(__file__).with_name("recorded.py"), *sorted(read)):
         digest.update(path.read_bytes())
     kept = cache / f"{lab.stem}-{digest.hexdigest()[:16]}.ipynb"
     if not kept.exists():

@@ -113,7 +113,7 @@ function type(parts) {
       return;
     }
     if (model.get("format_spec").bits > 16) {
-      model.set({ note: { text: "Typing needs a kernel for formats of more than 16 bits.", tone: "info" } });
+      model.set({ note: { text: "On this page you can type numbers for formats of up to 16 bits.", tone: "info" } });
       return;
     }
     const finite = valuesOf(parts, model.state).filter(([value]) => Number.isFinite(value));

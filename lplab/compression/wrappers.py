@@ -94,8 +94,9 @@ class LocalMomentum(WrappedCompressor):
     u ← μ·u + g, and u is what the other compressor gets. The residual then holds sums of u: what arrives late has the
     momentum that it would have had in time. Lin et al. 2018 call it momentum correction, and add that u becomes zero
     where it was sent, as else an old direction goes on (:class:`~lplab.compression.DGC` is both, for the largest
-    elements). Here it becomes zero where the average is not zero, in layers that have a residual. The optimizer must
-    have **no** momentum.
+    elements). Here it becomes zero where the average is not zero, in layers that have a residual. A compressor that
+    sends something of every element (OneBit, EFSign, PowerSGD, WarmUp in its dense steps) would clear all of u: give
+    ``clear=False``. The optimizer must have **no** momentum.
 
     Args:
         compressor: the other one.
@@ -130,9 +131,15 @@ class LocalMomentum(WrappedCompressor):
         return replace(self, compressor=self.compressor.for_layer(layer))
 
     def init(self, shape: Sequence[int]) -> LayerState:
-        """The state of the wrapped compressor and a velocity of zeros."""
-        velocity = np.zeros(element_count(shape), np.float32)
-        return LayerState(shape, **self.compressor.init(shape).arrays(), velocity=velocity)
+        """The state of the wrapped compressor and a velocity of zeros.
+
+        Raises:
+            ValueError: the wrapped compressor has a velocity, too.
+        """
+        arrays = self.compressor.init(shape).arrays()
+        if "velocity" in arrays:
+            raise ValueError(f"this compressor has a momentum of its own: {self.compressor!r}")
+        return LayerState(shape, **arrays, velocity=np.zeros(element_count(shape), np.float32))
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """The steps of the wrapped compressor with the velocity as its gradient."""

@@ -82,7 +82,8 @@ def row_caption(fmt: Any, y: float, around: float | None, nearest: float, pixels
         main = f"<b>{name_of(fmt)}</b> · {count_text(fmt)} · max {number_text.number(element.max)}"
         more = f"{steps_text(fmt)} · {specials_text(fmt)}"
     if element is not fmt:
-        more = f"an element's grid, × a scale for each {fmt.block_size}"
+        rows, columns = fmt.tile
+        more = f"an element's grid, × a scale for each {columns if rows == 1 else f'{rows} × {columns}'}"
     if dense:
         more += " · thick = dense"
     return {

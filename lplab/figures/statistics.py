@@ -177,6 +177,8 @@ def _bounds(array: np.ndarray, fmt: Any, rounding: AnyRounding) -> tuple[np.ndar
     low, high = np.float64(edges.low), np.float64(edges.high)
     if not hasattr(fmt, "block_size") or not array.size:
         return np.asarray(low), np.asarray(high), 1.0
+    if fmt.tile[0] > 1:
+        raise ValueError(f"{fmt.label}: statistics need blocks along one axis; they know no tiles")
     usable = np.abs(array) <= np.finfo(np.float32).max  # block scales are computed in float32
     codes = fmt.encode(np.where(usable, array, 0), rounding, seed=0)
     scales = np.asarray(fmt.scale.decode(codes.scales)) * codes.tensor_scale

@@ -265,9 +265,9 @@ def _dense_counts(state: ResidualState) -> str:
     return (
         f"The paper counts only the elements that are sent ({ratio_text(ratios.paper)}). A message that can be "
         f"decoded also holds the scale and says which bins are empty ({ratio_text(ratios.payload)}). With four "
-        "learners each one sends its message to three others. Uncompressed gradients are added on their way, so each "
-        "learner sends only half of what it would send to each of three others. That is why about half of the saving "
-        f"is left ({ratio_text(ratios.wire)}). The entropy bound in the last line is explained in Going deeper."
+        "learners each one sends its message three times, to each of the others. Uncompressed gradients are added on "
+        "their way, so each learner sends only one and a half of them. That is why about half of the saving is left "
+        f"({ratio_text(ratios.wire)}). The entropy bound in the last line is explained in Going deeper."
     )
 
 

@@ -90,3 +90,5 @@ def test_settings():
     assert made.plan((64, 64)) == made.compressor.plan((64, 64))
     with pytest.raises(ValueError, match="momentum must be from 0 to below 1, got 1"):
         LocalMomentum(Dense(), momentum=1.0)
+    with pytest.raises(ValueError, match="has a momentum of its own: DGC"):
+        LocalMomentum(DGC()).init((4,))

@@ -61,7 +61,7 @@ def branch(
 
     Args:
         task: a task of :mod:`lplab.training.tasks`, or one made of it.
-        recipe: a recipe or its name.
+        recipe: a recipe or its name. If it switches at some step, the float32 steps count.
         seed: of weights, batches and random bits.
         plan: the lengths.
         recorder: of the branch.
@@ -91,6 +91,7 @@ def branch(
     with one_thread():
         trainer = replace(task, model=model_of_checkpoint).trainer(recipe, seed, recorder=recorder)
         trainer.schedule = lambda number: falling(number - plan.before)
+        trainer.total_steps = plan.before + plan.steps  # for a recipe that switches after a share of them
         parameters = dict(trainer.model.named_parameters())
         for name, state in saved["optimizer"].items():
             trainer.optimizer.state[parameters[name]] = state

@@ -111,8 +111,7 @@ class Emulation:
         seed: int = 0,
         tensor_state: bool = False,
     ) -> None:
-        late = list(kinds)[len(kinds) - math.ceil(recipe.late_share * len(kinds)) :]
-        self.kinds = {name: each | {"late"} if name in late else each for name, each in kinds.items()}
+        self.kinds = _with_late(kinds, recipe.late_share)
         self.recipe, self.overrides, self.seed = recipe, overrides, seed
         self.tensor_state = tensor_state
         self.ops: dict[str, QuantizedOp] = {}
@@ -183,12 +182,14 @@ class Emulation:
 
     def switch(self, recipe: Recipe) -> None:
         """Take another recipe for all layers without an override; its rules hold from the next product on."""
-        self.recipe = recipe
+        self.recipe, self.kinds = recipe, _with_late(self.kinds, recipe.late_share)
         self.__dict__.pop("is_identity", None)
         self.thread.shared.clear()
         for name, names in self.sites.items():
-            for site in names:
-                self.ops[site].take_rules(self.rules_of(name, self.ops[site].kinds))
+            for op in map(self.ops.__getitem__, names):
+                if "product" not in op.kinds:
+                    op.kinds = (op.kinds - {"late"}) | (self.kinds.get(name, frozenset()) & {"late"})
+                op.take_rules(self.rules_of(name, op.kinds))
 
     def ops_of(self, name: str) -> dict[str, QuantizedOp]:
         """The ops of one module, by what follows its name: "" for its own product, "/matmul" for another."""
@@ -263,3 +264,9 @@ def preserve_random_state(emulations: list[Emulation]) -> Iterator[None]:
         for each, calls in zip(emulations, before, strict=True):
             for name, op in each.ops.items():
                 op.calls = calls.get(name, {})
+
+
+def _with_late(kinds: dict[str, frozenset[str]], share: float) -> dict[str, frozenset[str]]:
+    """The kinds of layers by name, of which a share, those at the end, are "late"."""
+    late = set(list(kinds)[len(kinds) - math.ceil(round(share * len(kinds), 9)) :])
+    return {name: each | {"late"} if name in late else each - {"late"} for name, each in kinds.items()}

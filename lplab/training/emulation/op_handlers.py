@@ -220,9 +220,8 @@ def bilinear(emulation: Emulation, compute: Any, func: Any, args: tuple, kwargs:
     if op.rules.is_identity:
         return call_observed(op, func, args, kwargs, *_roles(op, a, b, left))
     if op.rules.rounds_each_product:
-        equation = compute.equation if isinstance(compute, Einsum) else ""
-        if isinstance(compute, Tensordot):
-            equation = contraction_gemms.tensordot_equation(a, b, compute.dims)
+        is_einsum = isinstance(compute, Einsum)
+        equation = compute.equation if is_einsum else contraction_gemms.tensordot_equation(a, b, compute.dims)
         return contraction_gemms.einsum(equation, *_clipped(emulation, op, a, b, left), op, left)
     return Bilinear.apply(*_clipped(emulation, op, a, b, left), op, left, compute)
 

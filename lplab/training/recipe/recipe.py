@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lplab.arithmetic.accumulator import Accumulator
-from lplab.formats import FloatFormat
+from lplab.formats import BlockFormat, FloatFormat
 from lplab.training.recipe.quant_spec import FLOAT32, LearnedClip, PerLayerGradScale, QuantSpec
 
 ROLES = (
@@ -120,6 +120,7 @@ class LayerRules:
         if self.activation.learned and self.activation_dw is not None:
             raise ValueError("LearnedClip() rounds an activation once for all products; activation_dw must be None")
         self._check_transforms()
+        self._check_axes()
 
     def _check_transforms(self) -> None:
         """A transform cancels only where both operands of a product have it."""
@@ -134,6 +135,17 @@ class LayerRules:
                     f"a transform cancels only on both operands of a product; for {product}, "
                     f"{left} has {found[0]!r} and {right} has {found[1]!r}"
                 )
+
+    def _check_axes(self) -> None:
+        """Where each product rounds its own operands, they lie in other ways: only the axis of its sums is clear."""
+        for role in (*ROLES[:4], *BACKWARD_OPERANDS) if self.rounds_each_product else ():
+            rule = getattr(self, role)
+            if rule is None or rule.is_identity or rule.axis == "contraction":
+                continue
+            axis = rule.axis if rule.quantizer is None else getattr(rule.quantizer, "axis", None)
+            if axis is not None or isinstance(rule.format, BlockFormat):
+                needs = "axis='contraction', or no axis"
+                raise ValueError(f"{role}: each product rounds its own operands here, so {rule!r} needs {needs}")
 
     @property
     def is_identity(self) -> bool:
@@ -150,7 +162,7 @@ class LayerRules:
     def rounds_each_product(self) -> bool:
         """Whether each product rounds its own operands: an unrounded tensor is rounded again, or an axis has a meaning.
 
-        >>> LayerRules(weight="mxfp4", weight_dx="mxfp4").rounds_each_product, LayerRules().rounds_each_product
+        >>> LayerRules(weight="int4", weight_dx="int4").rounds_each_product, LayerRules().rounds_each_product
         (True, False)
         """
         given = any(getattr(self, role) is not None for role in BACKWARD_OPERANDS)
@@ -251,8 +263,8 @@ class Switch:
             before it, above 0 and below 1.
         to: the other recipe.
 
-    >>> Switch(0.82, Recipe(name="wide")).step(100), Switch(7, Recipe()).step(None)
-    (82, 7)
+    >>> Switch(0.55, Recipe(name="wide")).step(100), Switch(7, Recipe()).step(None)
+    (55, 7)
     """
 
     at: int | float
@@ -276,8 +288,8 @@ class Switch:
         if isinstance(self.at, int):
             return self.at
         if total is None:
-            raise ValueError(f"the recipe switches after {self.at:.0%} of the training; say how many steps it has")
-        return math.ceil(self.at * total)
+            raise ValueError(f"the recipe switches after {self.at:.0%} of the training; pass total_steps to Trainer")
+        return math.ceil(round(self.at * total, 9))  # 0.55 · 100 is a little more than 55
 
     @property
     def words(self) -> str:
@@ -375,7 +387,7 @@ class Recipe(LayerRules):
         """The recipe whose forward product has the operands and the output of other rules; its backward pass stays.
 
         Operands of the backward pass that were those of the forward product are rounded by the rules of this recipe
-        still. Exceptions stay as they are.
+        still. Exceptions stay as they are. Rules with blocks or an axis need ``axis="contraction"``.
 
         >>> Recipe(weight="int4", output_gradient_dx="int8").with_forward(LayerRules(weight="bf16")).weight_dx
         QuantSpec('int4')

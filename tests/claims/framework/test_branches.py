@@ -221,3 +221,10 @@ def test_points_of_student_are_those_that_chance_gives():
 
 def test_the_text_of_pairs_has_mean_and_ends():
     assert paired_text(np.array([-0.001, 0.004, 0.003]), 3) == "+0.002 (−0.001 to +0.004)"
+
+
+def test_a_recipe_that_switches_after_a_share_counts_the_float32_steps(folder):
+    recipe = recipes.get("nvfp4_2025", switch=0.8)  # of 50 steps: 40, of which 10 are in the branch
+    run = branch(tasks.get("mlp"), recipe, 1, PLAN, folder=folder)
+    plain = branch(tasks.get("mlp"), recipes.get("nvfp4_2025"), 1, PLAN, folder=folder)
+    assert run.losses[:10] == plain.losses[:10] and run.losses[10:] != plain.losses[10:]

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from lplab.training import Batches, Recipe, Switch, Trainer, quantize_model, recipes, switch_recipe
+from lplab.quantizers import Amax
+from lplab.training import Batches, QuantSpec, Recipe, Switch, Trainer, quantize_model, recipes, switch_recipe
 from lplab.training.emulation.conversion import emulation_of
 
 WIDE = Recipe(name="wide")
@@ -97,8 +98,43 @@ def test_overrides_stay():
     (lambda: switch_recipe(nn.Linear(2, 2), "fp32"), ValueError, "the model is not quantized"),
     (lambda: switch_recipe(quantize_model(nn.Linear(2, 2), "bf16"), "pact_sawb_2019"), ValueError, "trains clips"),
     (lambda: switch_recipe(quantize_model(nn.Linear(2, 2), "bf16"), 3), TypeError, "expected a recipe or its name"),
-    (lambda: trainer(NARROW.replace(switch=Switch(0.5, WIDE))).one_step(), ValueError, "say how many steps it has"),
+    (lambda: trainer(NARROW.replace(switch=Switch(0.5, WIDE))).one_step(), ValueError, "pass total_steps to Trainer"),
 ])  # fmt: skip
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_the_late_layers_of_the_other_recipe_are_found_anew():
+    net = nn.Sequential(*(nn.Linear(32, 32) for _ in range(4)))
+    recipe = recipes.get("nvfp4_2025", late=0.25)
+    model = quantize_model(copy.deepcopy(net), NARROW)
+    model(torch.randn(2, 32)).sum().backward()  # its ops are there before the switch
+    switch_recipe(model, recipe)
+    at_once = emulation_of(quantize_model(copy.deepcopy(net), recipe))
+    switched = emulation_of(model)
+    assert switched.kinds == at_once.kinds and any("late" in kinds for kinds in switched.kinds.values())
+    assert {name: op.rules for name, op in switched.ops.items()} == {
+        name: at_once.rules_of(name, at_once.kinds[name]) for name in switched.ops
+    }
+    switch_recipe(model, NARROW)
+    assert not any("late" in kinds for kinds in switched.kinds.values())
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"weight": "mxfp4", "weight_dx": "e4m3fn"},
+        {"weight": QuantSpec("int8", scaling=Amax(), axis=0), "weight_dx": "e4m3fn"},
+        {"activation": "mxfp4", "activation_dw": "bf16"},
+    ],
+)
+def test_axes_that_only_the_forward_product_knows_are_refused(rules):
+    """Blocks lie along an axis of the tensor, and each product has its operands in another order."""
+    with pytest.raises(ValueError, match="needs axis='contraction', or no axis"):
+        Recipe(**rules)
+
+
+def test_blocks_of_a_backward_pass_that_stays_need_the_axis_of_the_sum():
+    with pytest.raises(ValueError, match="needs axis='contraction', or no axis"):
+        Recipe(weight="mxfp4", activation="mxfp4").with_forward(Recipe())
