@@ -130,7 +130,7 @@ def filters() -> figures.Table:
     )
 
 
-def momentum_places() -> Any:
+def momentum_places() -> widgets.LiveFigure:
     """The figure of a single learner with momentum behind the average, or before what is sent; stored test losses.
 
     >>> momentum_places().layout.meta["alt"].partition(",")[0]
@@ -141,7 +141,7 @@ def momentum_places() -> Any:
     losses = place_losses()
     dense = losses.pop("dense")
     title = "Momentum overshoots with what has waited; at a lower rate it does not"
-    return figures.momentum_places(losses, dense, momentum=MOMENTUM, title=title)
+    return widgets.LiveFigure(figures.momentum_places(losses, dense, momentum=MOMENTUM, title=title))
 
 
 # -- live --------------------------------------------------------------------------------------------------------------
