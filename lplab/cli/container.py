@@ -1,4 +1,4 @@
-"""``lplab grade --in-container``: the same command in Docker or Podman, which closes what this system cannot.
+"""``lplab grade --in-container``: the same command in Docker or Podman, which closes the rest of this machine.
 
 The container has no network, no rights, a file system that cannot be written to, and sees of this machine the files
 that the command names and nothing else. Its image is made by the repository's ``Dockerfile``.
@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lplab.cli.command import BadInputError, bad_values
@@ -36,13 +37,21 @@ def run(args: argparse.Namespace) -> int:
     for path in read:
         if not path.exists():
             raise BadInputError(f"there is no {path}")
-    code = subprocess.call(command(engine, args.argv, read, args.out, args.jobs or os.cpu_count() or 1))
+    code = _finish(command(engine, args.argv, read, args.out, args.jobs or os.cpu_count() or 1))
     if code == CANNOT_RUN:
         name = Path(engine).stem
         raise BadInputError(
             f"{name} could not start the image {IMAGE}; in lplab's repository: {name} build -t {IMAGE} ."
         )
     return code
+
+
+def _finish(line: Sequence[str]) -> int:
+    """Run it to its end. Ctrl-C reaches the engine, too, and the container still has the marks so far to write."""
+    with subprocess.Popen(line) as process:
+        while True:
+            with suppress(KeyboardInterrupt):
+                return process.wait()
 
 
 def command(engine: str, argv: Sequence[str], read: Sequence[Path], out: Path, jobs: int) -> list[str]:
@@ -67,5 +76,5 @@ def command(engine: str, argv: Sequence[str], read: Sequence[Path], out: Path, j
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges", *user, *["--userns=keep-id"] * ("podman" in engine),
         "--memory", f"{PARENT_MB + ANSWER_MB * jobs}m", "--pids-limit", str(PROCESSES * (jobs + 1)),
         *[f"--volume={mount}" for mount in mounts], f"--workdir={Path.cwd()}",
-        IMAGE, "lplab", *[argument for argument in argv if argument != OPTION],
+        IMAGE, "lplab", *[argument for argument in argv if len(argument) < 4 or not OPTION.startswith(argument)],
     ]  # fmt: skip

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,31 @@ from lplab.cli import container
 ROOT = Path(__file__).parents[2]
 
 
+def test_an_interrupted_command_is_waited_for(monkeypatch):
+    """Ctrl-C reaches the engine by itself; the container then writes the marks so far."""
+    waits = [KeyboardInterrupt, KeyboardInterrupt, 130]
+
+    def wait(process, timeout=None):
+        if (now := waits.pop(0)) is KeyboardInterrupt:
+            raise now
+        return now
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+    monkeypatch.setattr(subprocess.Popen, "__exit__", lambda *_: None)
+    assert container._finish([sys.executable, "-c", ""]) == 130 and not waits
+
+
+def test_an_abbreviated_option_stays_outside(tmp_path):
+    argv = ["grade", "class", "--in-cont", "--jobs", "2"]
+    assert container.command("docker", argv, [], tmp_path, 2)[-5:] == ["lplab", "grade", "class", "--jobs", "2"]
+
+
 @pytest.fixture
 def started(monkeypatch):
     """The commands that would have been started, and the exit code that they give."""
     commands = []
     monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "docker" else None)
-    monkeypatch.setattr(subprocess, "call", lambda command: commands.append(command) or 0)
+    monkeypatch.setattr(container, "_finish", lambda command: commands.append(command) or 0)
     return commands
 
 
@@ -61,7 +81,7 @@ def test_what_is_missing_is_said_in_one_line(missing, told, started, tmp_path, m
     if missing == "engine":
         monkeypatch.setattr(container.shutil, "which", lambda name: None)
     if missing == "image":
-        monkeypatch.setattr(subprocess, "call", lambda command: container.CANNOT_RUN)
+        monkeypatch.setattr(container, "_finish", lambda command: container.CANNOT_RUN)
     with pytest.raises(SystemExit) as stop:
         cli.main(["grade", "class", "--in-container"])
     assert stop.value.code == 2 and told in capsys.readouterr().err

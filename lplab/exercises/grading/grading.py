@@ -151,15 +151,17 @@ class _OwnedFile:
 
 
 def _owned(path: Path, folder: Path, owners: Owners, roster: Roster | None) -> _OwnedFile:
-    """Read one file. What a report says of its name counts for the roster only where the path says nothing."""
+    """Read one file. What a report says of its name counts for the roster only where no system named the path."""
     found, inside = _read(path, folder), path.relative_to(folder)
     owner = owners.of(inside)
-    is_report = found.name != clean(inside.with_suffix("").as_posix())
+    is_report = not owner.name and found.name != clean(inside.with_suffix("").as_posix())
     place = roster.find((*owner.keys, *[found.name] * is_report)) if roster else None
     time, group = owner.time, owner.group
     if roster and place is not None:
         time, group = time or roster.students[place].submitted, PurePath(f"roster row {place:06}")
     notes = found.notes + ("marked as late; when it was handed in is not known",) * owner.late
+    if owner.others:
+        notes += (f"handed in together with {', '.join(owner.others)}, who have no marks of their own here",)
     times = {key: (time,) * len(some) for key, some in found.answers.items()} if time else {}
     return _OwnedFile(group, (inside, replace(found, notes=notes, times=times)), owner.name, place)
 

@@ -13,19 +13,14 @@ from lplab.exercises.isolation.answers import Answer
 SubmittedFile = tuple[PurePath, Submission]  # path from the folder of the class, and the contents
 
 
-def by_folder(files: Iterable[SubmittedFile]) -> list[SubmittedFile]:
-    """One submission for each folder below that of the class, named by it; files beside those folders stay as they are.
+def by_group(files: Iterable[tuple[PurePath, SubmittedFile]]) -> list[tuple[PurePath, SubmittedFile]]:
+    """One submission for each group of files, named by the group where that is not the file itself.
 
     >>> files = [(PurePath(f"{name}.ipynb"), Submission(name)) for name in ("bob", "ada/00", "ada/01")]
-    >>> [(one.name, one.notes) for _, one in by_folder(files)]
+    >>> groups = [PurePath("bob.ipynb"), PurePath("ada"), PurePath("ada")]
+    >>> [(one.name, one.notes) for _, (_, one) in by_group(zip(groups, files, strict=True))]
     [('ada', ('2 files: 00.ipynb, 01.ipynb',)), ('bob', ())]
     """
-    grouped = by_group((pair[0].parent if pair[0].parent.parts else pair[0], pair) for pair in files)
-    return sorted((pair for _, pair in grouped), key=lambda pair: pair[0].parts)
-
-
-def by_group(files: Iterable[tuple[PurePath, SubmittedFile]]) -> list[tuple[PurePath, SubmittedFile]]:
-    """One submission for each group of files, named by the group where that is not the file itself."""
     ordered = sorted(files, key=lambda entry: (entry[0].parts, entry[1][0].parts))
     groups: list[tuple[PurePath, SubmittedFile]] = []
     for group, entries in groupby(ordered, key=lambda entry: entry[0]):

@@ -35,6 +35,7 @@ class Owner:
         keys: what may stand in a roster: ids, e-mail, name.
         time: when it was handed in, if that is known.
         late: whether the system marked it as late.
+        others: names of those who handed it in together with the owner.
     """
 
     group: PurePath
@@ -42,6 +43,7 @@ class Owner:
     keys: tuple[str, ...] = ()
     time: datetime | None = None
     late: bool = False
+    others: tuple[str, ...] = ()
 
 
 class Owners:
@@ -128,9 +130,9 @@ def _submitter(folder: str, entry: Mapping[str, Any]) -> Owner:
     time = entry.get(":created_at")
     if isinstance(time, datetime) and time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
-    return Owner(
-        PurePath(folder), clean(str(first[":name"])), tuple(known), time if isinstance(time, datetime) else None
-    )
+    others = tuple(clean(str(one[":name"])) for one in entry[":submitters"][1:])
+    handed_in = time if isinstance(time, datetime) else None
+    return Owner(PurePath(folder), clean(str(first[":name"])), tuple(known), handed_in, others=others)
 
 
 def _timestamp(path: Path) -> datetime | None:

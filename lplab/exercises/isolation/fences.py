@@ -25,6 +25,8 @@ def summary() -> str:
     if not any(found.values()):
         return ACCIDENTS
     return "; ".join(
-        f"{name} {what}" if what else f"no {name}, so not all is closed: see lplab grade --in-container"
+        f"{name} {what}"
+        if what
+        else f"no {name}, so not all is closed: see “What the fence promises” in docs/teaching.md"
         for name, what in found.items()
     )

@@ -91,12 +91,14 @@ submission_2:
   - :name: Charles Babbage
     :sid:
     :email: charles@uni.edu
+  - :name: Grace Hopper
 """
     put(folder, **{"submission_metadata.yml": told, "submission_1/lab.ipynb": ONE, "submission_2/a/lab.ipynb": BOTH})
     ada = Owners(folder).of(PurePath("submission_1/lab.ipynb"))
     assert ada.keys == ("s11", "ada@uni.edu", "Ada Lovelace") and ada.time == datetime(2026, 10, 6, 12, tzinfo=UTC)
-    found = {student.name: student.total for student in graded(folder).students}
-    assert found == {"Ada Lovelace": 6, "Charles Babbage": 12}
+    students = {student.name: student for student in graded(folder).students}
+    assert {name: one.total for name, one in students.items()} == {"Ada Lovelace": 6, "Charles Babbage": 12}
+    assert "handed in together with Grace Hopper" in " ".join(students["Charles Babbage"].notes)
     put(folder, **{"submission_metadata.yml": "- submission_1"})
     with pytest.raises(ValueError, match="is not as Gradescope writes it"):
         graded(folder)
@@ -236,6 +238,18 @@ def test_two_files_of_one_student_are_one_row_and_a_report_cannot_leave_its_plac
     found = {s.name: s for s in graded(folder, roster=read_roster(tmp_path / "sheet.csv")).students}
     assert found["Ada Lovelace"].total == 12 and found["Ada Lovelace"].notes[0].startswith("2 files: ")
     assert found["Zoë O’Neil"].total == 6, "what the report says of its name counts for nothing"
+
+
+def test_a_report_of_somebody_outside_the_roster_reaches_nobody_in_it(folder, tmp_path):
+    """A download may hold all sections, the roster one of them."""
+    report = {"lplab_report": 1, "name": "Ada Lovelace", "exercises": [
+        {"id": "00.1", "function": MIDPOINT.name, "latest": MIDPOINT.solution}]}  # fmt: skip
+    put(folder, **{"Mallory_99_assignsubmission_file_/r.json": json.dumps(report)})
+    put(folder, **{"Zoë O’Neil_12_assignsubmission_file_/a.ipynb": notebook(solved(EXPOSE))})
+    put(tmp_path, **{"sheet.csv": MOODLE_SHEET})
+    found = {s.name: s for s in graded(folder, roster=read_roster(tmp_path / "sheet.csv")).students}
+    assert found["Ada Lovelace"].total == 0 and found["Ada Lovelace"].file == ""
+    assert "not in the roster" in found["Mallory"].notes
 
 
 @pytest.mark.parametrize(
