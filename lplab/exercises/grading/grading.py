@@ -226,7 +226,7 @@ def _student(
         marks[exercise.id] = Mark(exercise.id)
         if answers:
             times = one.times.get(exercise.id, (None,) * len(answers))
-            kept = [weights.kept(exercise.id, time) for time in times]
+            kept = [weights.share_left(exercise.id, time) for time in times]
             best = max(range(len(answers)), key=lambda i: _rank(verdicts[exercise.id, answers[i]], kept[i]))
             where = one.places[exercise.id][best]
             mark = mark_of(verdicts[exercise.id, answers[best]], where, all_or_nothing)

@@ -63,12 +63,12 @@ class Weights:
         over = time - deadline
         return math.ceil(over / timedelta(days=1)) if over > timedelta(minutes=self.grace_minutes) else 0
 
-    def kept(self, exercise_id: str, time: datetime | None) -> float:
+    def share_left(self, exercise_id: str, time: datetime | None) -> float:
         """The share of the points that is left of an answer that was handed in at a time.
 
         >>> from datetime import UTC
         >>> rules = Weights(deadlines={"01": datetime(2026, 10, 5, tzinfo=UTC)}, lost_each_day=0.1, closed_after_days=7)
-        >>> [rules.kept("01.2", datetime(2026, 10, day, 1, tzinfo=UTC)) for day in (4, 5, 7, 12)]
+        >>> [rules.share_left("01.2", datetime(2026, 10, day, 1, tzinfo=UTC)) for day in (4, 5, 7, 12)]
         [1.0, 0.9, 0.7, 0.0]
         """
         days = self.days_late(exercise_id, time)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lplab.training.emulation.gemms import product
+from lplab.training.emulation.contraction_gemms import product
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.observed_ops import call_observed
 from lplab.training.emulation.quantized_op import PRODUCT
@@ -45,12 +45,12 @@ def _attention(
         repeats = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
     q, k = emulation.clipped(query, scores_op), emulation.clipped(key, scores_op)
-    scores = product(q, k.transpose(-1, -2), scores_op)
+    scores = product(q, k.transpose(-1, -2), scores_op, False)
     scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     weights = probabilities(masked(scores, attn_mask, is_causal), attn_mask is not None)
     weights = functional.dropout(weights, dropout_p) if dropout_p else weights
     left, right = emulation.clipped(weights, mix_op), emulation.clipped(value, mix_op)
-    return product(left, right, mix_op)
+    return product(left, right, mix_op, False)
 
 
 def masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lplab.training.emulation.gemms import Product, as_rows, leaves
 from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
 UNSUPPORTED = (
@@ -47,7 +48,7 @@ class ContractionProduct(torch.autograd.Function):
 
         For the backward pass an operand is saved as it is where the rules round it again, else as it was rounded.
         """
-        ctx.leaves = [x for x in (a, b) if x.requires_grad and x.is_leaf]
+        ctx.leaves = leaves(a, b)
         ctx.op, ctx.roles = op, _roles(op, weight_left)
         ctx.bias_shape = None if bias is None else bias.shape
         left, right, left_again, right_again, *_ = ctx.roles
@@ -116,12 +117,17 @@ def _operand(op: QuantizedOp, role: str, x: Tensor, axis: int) -> Tensor:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp) -> Tensor:
     """x · Wᵀ + b for x [..., in] and W [out, in]; the rows of all batches are tokens of one product."""
-    rows = x.reshape(x.shape[:-1].numel(), x.shape[-1])
-    return ContractionProduct.apply(rows, weight.t(), bias, op).reshape(*x.shape[:-1], weight.shape[0])
+    return ContractionProduct.apply(as_rows(x), weight.t(), bias, op).reshape(*x.shape[:-1], weight.shape[0])
 
 
 def product(a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> Tensor:
-    """a · b; a stack that is multiplied by one weight becomes one product, whose tokens are those of all matrices."""
+    """a · b, its operands rounded once for all products or, by the rules, for each one.
+
+    For each one, a stack that is multiplied by one weight becomes one product, whose tokens are those of all
+    matrices.
+    """
+    if not op.rules.rounds_each_product:
+        return Product.apply(a, b, op, weight_left)
     if "product" not in op.kinds and not weight_left and b.ndim == 2 and a.ndim > 2:
         return linear(a, b.t(), None, op)
     if "product" not in op.kinds and weight_left and a.ndim == 2 and b.ndim > 2:

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lplab.training.emulation import contraction_gemms
 from lplab.training.emulation.im2col_conv import convolution, convolution_backward
 from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
@@ -119,13 +118,6 @@ class Product(torch.autograd.Function):
         if dy_b is not None:
             db = op.round(role_b, op.matmul(a.transpose(-1, -2), dy_b).sum_to_size(b.shape))
         return da, db, None, None
-
-
-def product(a: Tensor, b: Tensor, op: QuantizedOp) -> Tensor:
-    """a · b for two activations, rounded once for all products or for each one."""
-    if op.rules.rounds_each_product:
-        return contraction_gemms.product(a, b, op, False)
-    return Product.apply(a, b, op, False)
 
 
 class Convolution(torch.autograd.Function):

@@ -20,7 +20,7 @@ from torch.nn import functional
 from lplab.training.emulation import contraction_gemms
 from lplab.training.emulation.attention import attention
 from lplab.training.emulation.convolutions import convolutions
-from lplab.training.emulation.gemms import Bilinear, Linear, Product, as_matrix_stack
+from lplab.training.emulation.gemms import Bilinear, Linear, as_matrix_stack
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.observed_ops import call_observed
 from lplab.training.emulation.quantized_op import PRODUCT, QuantizedOp, round_with_ste, rounded_gradient
@@ -64,10 +64,7 @@ def matmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
     a, b = (a[None] if rows else a), (b[:, None] if columns else b)
     if op.rules.activation.learned is not None:
         a, b = as_matrix_stack(a), as_matrix_stack(b)  # one copy of a view here, instead of one in each pass over it
-    if op.rules.rounds_each_product:
-        y = contraction_gemms.product(*_clipped(emulation, op, a, b, left), op, left)
-    else:
-        y = Product.apply(*_clipped(emulation, op, a, b, left), op, left)
+    y = contraction_gemms.product(*_clipped(emulation, op, a, b, left), op, left)
     y = y.squeeze(-1) if columns else y
     return y.squeeze(-1 if columns else -2) if rows else y
 
