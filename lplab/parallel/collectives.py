@@ -27,6 +27,20 @@ from lplab.compression.wire import values as host_values
 from lplab.compression.wire.values import bytes_per_value
 
 
+def own_group(group: Any = None) -> Any:
+    """A new group of the same ranks, back end and timeout: nobody else's collectives come between those of its user.
+
+    All ranks of ``group`` must call it, in the same order as they create other groups.
+    """
+    backend = dist.get_backend(group)
+    device = torch.device("cuda" if backend == "nccl" else "cpu")
+    options = getattr((group or dist.group.WORLD)._get_backend(device), "options", None)  # some back ends have none
+    settings = {"backend": backend, "timeout": getattr(options, "_timeout", None)}
+    if group is None or group is dist.group.WORLD:
+        return dist.new_group(**settings)
+    return dist.new_group(dist.get_process_group_ranks(group), use_local_synchronization=True, **settings)
+
+
 class ProcessGroupTransport:
     """Performs requests on a process group.
 

@@ -12,8 +12,17 @@ skips the same steps on all ranks.
 Each parameter is compressed by itself; only the messages of a bucket are fused, so PyTorch may rebuild its buckets.
 Gradients on a GPU are compressed there (see :mod:`lplab.compression.tensors`), those on the CPU by numpy. With
 find_unused_parameters PyTorch discards the average of a parameter that no rank used in a step, and with it the values
-sent from its residual: for models that drop layers at random use the simulator. Communication does not overlap with the
-backward pass. Tested over gloo; with NCCL the same bytes pass through the GPU, which is not tested.
+sent from its residual: for models that drop layers at random use the simulator. Tested over gloo; with NCCL the same
+bytes pass through the GPU, which is not tested.
+
+Communication runs behind the backward pass: a bucket is compressed and exchanged by a thread of the hook while the
+layers before it compute their gradients (:mod:`lplab.parallel.bucket_queue`). Collectives of other origin, such as
+those of SyncBatchNorm or DistributedDataParallel's own, run at the same time; so the hook has a process group of its
+own. Before a bucket is exchanged, all ranks agree whether it is finite everywhere: no rank leaves a bucket out alone.
+Residuals change after the last bucket, and only if all buckets were finite. The bits are those of the simulator, and
+of ``overlap=False``, which exchanges each bucket before the backward pass goes on.
+
+If a rank ends, the backward passes of the others raise a RuntimeError.
 
 This module needs PyTorch. It does not import annotations from __future__: PyTorch compares the hook's annotations as
 objects.
@@ -21,6 +30,7 @@ objects.
 
 import os
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,17 +39,17 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lplab.compression import Compressor, Context, Entry, TrafficLog, catalogue
-from lplab.compression.compressor import Steps
-from lplab.compression.exchange import payload_bytes, steps_of
+from lplab.compression import Compressor, catalogue
 from lplab.compression.tensors.selection import divided
-from lplab.parallel.collectives import ProcessGroupTransport
+from lplab.parallel.averages import CompressedAverages, after_backward, is_finite
+from lplab.parallel.bucket_queue import BucketQueue
+from lplab.parallel.collectives import ProcessGroupTransport, own_group
 from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
 from lplab.parallel.layers import layer_infos
 from lplab.parallel.state_tensors import as_arrays, as_tensors
 
 
-class HookState:
+class HookState(CompressedAverages):
     """The state of the hook between steps.
 
     Args:
@@ -52,6 +62,8 @@ class HookState:
         example: an input, for compressors that use ``LayerInfo.weight_reuse``.
         scaler: a ``torch.amp.GradScaler``, if the loss is scaled: residuals are stored unscaled.
         keep_ledger: whether the payloads of this rank are logged.
+        overlap: whether buckets are exchanged behind the backward pass. Then all ranks must make their hooks in the
+            same order as they create process groups, since each hook creates one.
         on_device: whether gradients are compressed on their own device; None: those on a GPU. The bits are the same;
             on a CPU numpy is faster.
 
@@ -77,6 +89,7 @@ class HookState:
         example: Any = None,
         scaler: Any = None,
         keep_ledger: bool = True,
+        overlap: bool = True,
         on_device: bool | None = None,
     ) -> None:
         if not isinstance(model, DistributedDataParallel):
@@ -90,15 +103,14 @@ class HookState:
         if any(p.is_complex() for p in inner.parameters() if p.requires_grad):
             raise TypeError("complex parameters are not supported: gradients are sent as real float32 values")
         self.model = model
-        self.transport = ProcessGroupTransport(process_group, ordered)
+        self.queue = BucketQueue() if overlap else None
+        transport = ProcessGroupTransport(own_group(process_group) if overlap else process_group, ordered)
         trained = {name: p for name, p in inner.named_parameters() if p.requires_grad}
         self.devices = {n: p.device for n, p in trained.items() if (p.is_cuda if on_device is None else on_device)}
-        self.states = ErrorFeedbackState(compressor, layer_infos(inner, example), self.devices)
+        states = ErrorFeedbackState(compressor, layer_infos(inner, example), self.devices)
+        super().__init__(transport, states, seed, keep_ledger)
         self.names = {id(p): name for name, p in inner.named_parameters()}
-        self.seed, self.scaler = seed, scaler
-        self.ledger: TrafficLog | None = TrafficLog() if keep_ledger else None
-        self.step, self.skipped = 0, False
-        self._finite = True
+        self.scaler = scaler
 
     def apply(self, optimizer: torch.optim.Optimizer) -> bool:
         """``optimizer.step()``, or ``scaler.step(optimizer)``, as if called directly; whether the step was made."""
@@ -126,14 +138,13 @@ class HookState:
                 arrays[name] = total.cpu().numpy() / np.float32(self.transport.world)
         return {"step": self.step, "world": None, "rank": None, **as_tensors(saved)}
 
-    def checkpoint(self, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    def checkpoint(self, folder: str | os.PathLike[str] | None = None) -> "HookCheckpoint":
         """The state for torch.distributed.checkpoint, which saves it with a model and loads it on any number of ranks.
 
             dcp.save({"model": model.state_dict(), "hook": hook.checkpoint()}, checkpoint_id=folder)
             ...
             saved = {"model": model.state_dict(), "hook": hook.checkpoint(folder)}
-            dcp.load(saved, checkpoint_id=folder)
-            hook.load_state_dict(saved["hook"])
+            dcp.load(saved, checkpoint_id=folder)  # the hook then has its state
 
         With as many ranks as before, each resumes with its own residuals, bit for bit. With another number each takes
         the mean of all residuals, so that the mean over the ranks stays: it is the part of the update that is still to
@@ -149,16 +160,14 @@ class HookState:
         saved = [here] if folder is None else _saved_ranks(folder)
         common = as_tensors(self.states.state_dict())
         layers = common.pop("layers")
-        return {
-            **common,
-            "ranks": {
-                "rank {} of {}".format(*rank): {
-                    "step": torch.tensor(self.step),
-                    "layers": {n: {k: a.clone() for k, a in arrays.items()} for n, arrays in layers.items()},
-                }
-                for rank in ([here] if here in saved else saved)
-            },
+        ranks = {
+            "rank {} of {}".format(*rank): {
+                "step": torch.tensor(self.step),
+                "layers": {n: {k: a.clone() for k, a in arrays.items()} for n, arrays in layers.items()},
+            }
+            for rank in ([here] if here in saved else saved)
         }
+        return HookCheckpoint(self, {**common, "ranks": ranks})
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Resume from :meth:`state_dict` of the same rank, or on any number of ranks from :meth:`portable_state_dict`.
@@ -183,23 +192,39 @@ class HookState:
 
     # -- called by the hook -----------------------------------------------------------------------------------
 
-    def average(self, names: list[str], gradients: list[Any]) -> list[Any]:
-        """The averages of one bucket: the generators of its layers run in lockstep, with fused requests."""
-        runs = [self._run(name, gradient) for name, gradient in zip(names, gradients, strict=True)]
-        averages: list[Any] = [None] * len(runs)
-        running, results = list(range(len(runs))), [None] * len(runs)
-        while running:
-            requests = []
-            for i in running:
-                try:
-                    requests.append((i, runs[i].send(results[i])))
-                except StopIteration as stop:
-                    averages[i] = stop.value
-            running = [i for i, _ in requests]
-            for (i, request), result in zip(requests, self.transport.perform([r for _, r in requests]), strict=True):
-                results[i] = result
-                self._log(names[i], request)
-        return averages
+    def exchange(self, names: list[str], views: list[Tensor], buffer: Tensor, scale: float, is_last: bool) -> None:
+        """Average one bucket over all ranks: its ``views``, parts of ``buffer``, receive the averages.
+
+        Args:
+            names: of the parameters.
+            views: their gradients, multiplied by ``scale``.
+            buffer: of the bucket.
+            scale: of the loss.
+            is_last: whether this is the last bucket of the step.
+        """
+        gradients = [self.unscaled(name, view, scale) for name, view in zip(names, views, strict=True)]
+        finite = self.transport.all_true(all(is_finite(g) for g in gradients))
+        if finite:
+            for view, average in zip(views, self.average(names, gradients), strict=True):
+                view.copy_(torch.as_tensor(average, device=view.device) * scale)
+        else:
+            buffer.fill_(0 if self.scaler is None else float("inf"))
+        self.bucket_done(finite, is_last)
+
+    def finish(self) -> None:
+        """Raise the error of a bucket that failed; set the gradients of a skipped step to None."""
+        if self.queue is not None and self.queue.error is not None:
+            error = self.queue.error
+            if not isinstance(error, RuntimeError):  # not one of a collective
+                raise error
+            rank, world = self.transport.rank, self.transport.world
+            raise RuntimeError(
+                f"the exchange of gradients failed in step {self.step} on rank {rank} of {world}; if another rank has "
+                f"ended, restart all from a checkpoint. The back end says: {error}"
+            ) from error
+        if self.skipped and self.scaler is None:
+            for parameter in self.model.parameters():
+                parameter.grad = None
 
     def unscaled(self, name: str, gradient: Tensor, scale: float) -> Any:
         """The float32 gradient without its loss scale: a tensor where it is compressed on its device, else an array."""
@@ -208,37 +233,28 @@ class HookState:
         scaled = gradient.detach().float()
         return (divided(scaled, scale) if scale != 1 else scaled).contiguous()
 
-    def _run(self, name: str, gradient: Any) -> Steps:
-        context = Context(self.transport.rank, self.transport.world, self.step, name, self.seed)
-        return steps_of(self.states.compressors[name], gradient, self.states.states[name], context)
 
-    def _log(self, name: str, request: Any) -> None:
-        nbytes = payload_bytes(request)
-        if self.ledger is not None and nbytes is not None:
-            self.ledger.entries.append(Entry(self.step, name, request.kind, self.transport.rank, nbytes))
+class HookCheckpoint(dict[str, Any]):
+    """What :meth:`HookState.checkpoint` gives, a dictionary of tensors.
 
-    def bucket_done(self, finite: bool, is_last: bool) -> None:
-        """Record a bucket; after the last one of a step, commit or roll back."""
-        self._finite &= finite
-        if not is_last:
-            return
-        if self._finite:
-            self.states.commit()
-        else:
-            self.states.rollback()
-        self.skipped, self._finite = not self._finite, True
-        self.step += 1
+    It is a ``Stateful`` of torch.distributed.checkpoint, which hands what it has loaded to the hook.
 
+    Args:
+        hook: whose state it is.
+        state: of the hook.
+    """
 
-def _drop_gradients(model: nn.Module) -> None:
-    """Set all gradients to None at the end of the running backward pass, after DDP has written its averages there."""
-    queue = torch.autograd.Variable._execution_engine.queue_callback
+    def __init__(self, hook: HookState, state: dict[str, Any]) -> None:
+        super().__init__(state)
+        self.hook = hook
 
-    def drop() -> None:
-        for parameter in model.parameters():
-            parameter.grad = None
+    def state_dict(self) -> dict[str, Any]:
+        """The tensors, which loading fills in place."""
+        return dict(self)
 
-    queue(lambda: queue(drop))  # DDP queues its own callback after the hook of the last bucket: the inner one is later
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Called after loading: :meth:`HookState.load_state_dict`."""
+        self.hook.load_state_dict(saved)
 
 
 def compress_hook(state, bucket):
@@ -251,19 +267,14 @@ def compress_hook(state, bucket):
     buffer = bucket.buffer()
     if buffer.is_sparse:
         raise TypeError("sparse gradients are not supported: make embeddings with sparse=False")
-    views = bucket.gradients()
     names = [state.names[id(p)] for p in bucket.parameters()]
     scale = 1.0 if state.scaler is None else float(state.scaler.get_scale())
-    gradients = [state.unscaled(name, view, scale) for name, view in zip(names, views, strict=True)]
-    finite = state.transport.all_true(all(_is_finite(g) for g in gradients))
-    if finite:
-        for view, average in zip(views, state.average(names, gradients), strict=True):
-            view.copy_(torch.as_tensor(average, device=view.device) * scale)
-    else:
-        buffer.fill_(0 if state.scaler is None else float("inf"))
-    state.bucket_done(finite, bucket.is_last())
-    if bucket.is_last() and state.skipped and state.scaler is None:
-        _drop_gradients(state.model)
+    exchange = partial(state.exchange, names, bucket.gradients(), buffer, scale, bucket.is_last())
+    if bucket.is_last():
+        after_backward(state.finish)
+    if state.queue is not None:
+        return state.queue.submit(exchange, buffer)
+    exchange()
     future = torch.futures.Future()
     future.set_result(buffer)
     return future
@@ -290,10 +301,6 @@ def _as_numpy(gradient: torch.Tensor, scale: float) -> np.ndarray:
     """An unscaled gradient as a float32 array, copied where necessary."""
     scaled = gradient.detach().float().cpu()
     return (scaled / scale if scale != 1 else scaled).contiguous().numpy()
-
-
-def _is_finite(gradient: Any) -> bool:
-    return bool((np if isinstance(gradient, np.ndarray) else torch).isfinite(gradient).all())
 
 
 def _saved_ranks(folder: str | os.PathLike[str]) -> list[tuple[int, int]]:

@@ -69,8 +69,10 @@ def results():
         for cap in (0.2, 25):
             results[name, cap] = train(compressor, cap, ordered=True)
         results["tensors", name] = train(compressor, 0.2, ordered=True, on_device=True)
+        results["waiting", name] = train(compressor, 0.2, ordered=True, overlap=False)
     results["reduced"] = train(COMPRESSORS["scalecom"], 25, ordered=False)
     poison = (2, dist.get_world_size() - 1)
     results["poisoned"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=poison)
+    results["poisoned, waiting"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=poison, overlap=False)
     results["poisoned, plainly"] = train(COMPRESSORS["adacomp"], 0.2, ordered=True, poison=poison, plainly=True)
     return results

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from lplab.parallel import Learners  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
-from tests.parallel import checkpoint_run, gloo_run  # noqa: E402
+from tests.parallel import checkpoint_run, gloo_run, lost_rank_run, overlap_run  # noqa: E402
 
 WORLDS = [3, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
 
@@ -59,20 +59,44 @@ def test_one_nan_and_all_ranks_leave_the_step_out_together(world, runs):
         assert all(torch.isfinite(p).all() for p in poisoned["parameters"].values())
         first = runs(world)[0]["poisoned"]["parameters"]
         assert all(torch.equal(p, first[n]) for n, p in poisoned["parameters"].items())
-        plainly = results["poisoned, plainly"]
-        assert plainly["made"] == poisoned["made"]
-        assert all(torch.equal(p, plainly["parameters"][n]) for n, p in poisoned["parameters"].items())
+        for other in (results["poisoned, plainly"], results["poisoned, waiting"]):
+            assert other["made"] == poisoned["made"]
+            assert all(torch.equal(p, other["parameters"][n]) for n, p in poisoned["parameters"].items())
 
 
 @pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("way", ["tensors", "waiting"])
 @pytest.mark.parametrize("name", gloo_run.COMPRESSORS)
-def test_compressed_as_tensors_a_run_has_the_same_bits(name, world, runs):
-    """The operations that serve gradients on a GPU, on the CPU's."""
+def test_each_way_through_the_hook_has_the_same_bits(name, way, world, runs):
+    """The operations that serve gradients on a GPU, here on the CPU; and buckets that the backward pass waits for."""
     for results in runs(world):
-        arrays, tensors = results[name, 0.2], results["tensors", name]
-        assert all(torch.equal(p, tensors["parameters"][n]) for n, p in arrays["parameters"].items())
-        assert all(torch.equal(r, tensors["residuals"][n]) for n, r in arrays["residuals"].items())
-        assert arrays["ledger"] == tensors["ledger"] and arrays["ledger"]
+        usual, other = results[name, 0.2], results[way, name]
+        assert all(torch.equal(p, other["parameters"][n]) for n, p in usual["parameters"].items())
+        assert all(torch.equal(r, other["residuals"][n]) for n, r in usual["residuals"].items())
+        assert usual["ledger"] == other["ledger"] and usual["ledger"]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("variant", overlap_run.VARIANTS)
+def test_behind_the_backward_pass_awkward_trainings_have_the_same_bits(variant, world, ranks):
+    """With unused parameters DistributedDataParallel sends messages of its own in the same moments."""
+    results = ranks(overlap_run, world)
+    for result in results:
+        behind, waiting, first = result[variant, True], result[variant, False], results[0][variant, True]
+        assert behind["skipped"] == waiting["skipped"] and sum(behind["skipped"]) == variant.startswith("scaled")
+        assert all(torch.equal(a, b) for a, b in zip(behind["parameters"], first["parameters"], strict=True))
+        for kind in ("parameters", "residuals"):
+            assert all(torch.equal(a, b) for a, b in zip(behind[kind], waiting[kind], strict=True)) and behind[kind]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_ranks_that_lose_another_say_so(world, ranks):
+    *others, gone = ranks(lost_rank_run, world)
+    assert gone is None
+    for rank, left in enumerate(others):
+        said = f"the exchange of gradients failed in step {lost_rank_run.STEPS} on rank {rank} of {world}; if another"
+        assert len(left["messages"]) == 2 and all(message.startswith(said) for message in left["messages"])
+        assert left["step"] == lost_rank_run.STEPS
 
 
 @pytest.mark.parametrize("world", [3, pytest.param(4, marks=pytest.mark.slow)])

@@ -1,5 +1,8 @@
 """The hook in one process: loss scaling, gradients that are not finite, and what it refuses."""
 
+import threading
+from datetime import timedelta
+
 import numpy as np
 import pytest
 
@@ -152,6 +155,47 @@ def test_a_sum_that_half_precision_cannot_hold_becomes_its_largest_number(wire, 
     request = AllReduce(np.array([4e4, -4e4, 1.0], np.float32), wire)
     (total,) = collectives.ProcessGroupTransport(ordered=False).perform([request])
     assert total.tolist() == [most, -most, 4.0]
+
+
+@pytest.mark.parametrize("overlap", [True, False], ids=["behind", "waiting"])
+def test_the_backward_pass_goes_on_while_a_bucket_is_exchanged(overlap, monkeypatch):
+    """The last layer's bucket is not exchanged until the first layer has its gradient: which holds only behind."""
+    layers = nn.Sequential(nn.Linear(200, 200), nn.Linear(200, 200))
+    model = DistributedDataParallel(layers, bucket_cap_mb=0.1)
+    hook = ddp_hook(model, ScaleCom(chunk=20), overlap=overlap)
+    reached, seen, perform = threading.Event(), [], hook.transport.perform
+
+    def wait_and_perform(requests):
+        seen.append(reached.wait(30 if overlap else 0.2))
+        return perform(requests)
+
+    model(torch.ones(4, 200)).sum().backward()  # buckets are made anew after the first step
+    monkeypatch.setattr(hook.transport, "perform", wait_and_perform)
+    layers[0].weight.register_hook(lambda gradient: reached.set())
+    model(torch.ones(4, 200)).sum().backward()
+    assert seen[0] == overlap and seen[-1]
+
+
+def test_an_error_behind_the_backward_pass_is_raised_by_it_and_by_all_that_follow(monkeypatch):
+    """The other ranks may be elsewhere by then; and DistributedDataParallel is not left in an odd state."""
+    model = DistributedDataParallel(nn.Linear(40, 32))
+    hook = ddp_hook(model, ScaleCom(chunk=20))
+    with monkeypatch.context() as broken:
+        broken.setattr(hook, "average", lambda names, gradients: [][0])
+        with pytest.raises(IndexError, match="list index out of range"):
+            model(torch.ones(2, 40)).sum().backward()
+    with pytest.raises(IndexError, match="list index out of range"):
+        model(torch.ones(2, 40)).sum().backward()
+    assert hook.step == 0
+
+
+def test_a_hook_leaves_the_groups_of_others_alone_and_keeps_their_timeout():
+    dist.destroy_process_group()
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1, timeout=timedelta(seconds=77))
+    for group in (None, dist.group.WORLD, dist.new_group([0], timeout=timedelta(seconds=77))):
+        own = collectives.own_group(group)
+        assert own is not (group or dist.group.WORLD) and dist.get_process_group_ranks(own) == [0]
+        assert own._get_backend(torch.device("cpu")).options._timeout == timedelta(seconds=77)
 
 
 def test_join_is_refused():

@@ -1,0 +1,98 @@
+"""The compressors of all layers on one rank: averages over a process group, residuals, steps, traffic.
+
+The hooks of DistributedDataParallel (``hook.py``) and of FSDP (``fsdp.py``) hand their gradients to this class.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from lplab.compression import Context, Entry, TrafficLog
+from lplab.compression.compressor import Steps
+from lplab.compression.exchange import payload_bytes, steps_of
+from lplab.parallel.collectives import ProcessGroupTransport
+from lplab.parallel.error_feedback import ErrorFeedbackState
+
+
+class CompressedAverages:
+    """The state between steps.
+
+    Args:
+        transport: to the other ranks.
+        states: of the compressors.
+        seed: of all random numbers, the same on all ranks.
+        keep_ledger: whether the payloads of this rank are logged.
+
+    Attributes:
+        step: the number of steps.
+        skipped: whether a gradient was not finite on some rank in the last step. Then no residual has changed.
+        finite: whether all buckets of the running step have been finite so far.
+        ledger: traffic log of this rank, or None.
+    """
+
+    def __init__(
+        self, transport: ProcessGroupTransport, states: ErrorFeedbackState, seed: int, keep_ledger: bool
+    ) -> None:
+        self.transport, self.states, self.seed = transport, states, seed
+        self.ledger: TrafficLog | None = TrafficLog() if keep_ledger else None
+        self.step, self.skipped = 0, False
+        self.finite = True
+
+    def average(self, names: list[str], gradients: list[Any]) -> list[Any]:
+        """The averages of one bucket: the generators of its layers run in lockstep, with fused requests."""
+        runs = [self._run(name, gradient) for name, gradient in zip(names, gradients, strict=True)]
+        averages: list[Any] = [None] * len(runs)
+        running, results = list(range(len(runs))), [None] * len(runs)
+        while running:
+            requests = []
+            for i in running:
+                try:
+                    requests.append((i, runs[i].send(results[i])))
+                except StopIteration as stop:
+                    averages[i] = stop.value
+            running = [i for i, _ in requests]
+            for (i, request), result in zip(requests, self.transport.perform([r for _, r in requests]), strict=True):
+                results[i] = result
+                self._log(names[i], request)
+        return averages
+
+    def _run(self, name: str, gradient: Any) -> Steps:
+        context = Context(self.transport.rank, self.transport.world, self.step, name, self.seed)
+        return steps_of(self.states.compressors[name], gradient, self.states.states[name], context)
+
+    def _log(self, name: str, request: Any) -> None:
+        nbytes = payload_bytes(request)
+        if self.ledger is not None and nbytes is not None:
+            self.ledger.entries.append(Entry(self.step, name, request.kind, self.transport.rank, nbytes))
+
+    def bucket_done(self, finite: bool, is_last: bool) -> None:
+        """Record a bucket; after the last one of a step, commit or roll back."""
+        self.finite &= finite
+        if not is_last:
+            return
+        if self.finite:
+            self.states.commit()
+        else:
+            self.states.rollback()
+        self.skipped, self.finite = not self.finite, True
+        self.step += 1
+
+
+def after_backward(work: Callable[[], None]) -> None:
+    """Call ``work`` at the end of the running backward pass, after PyTorch has written the averages to the gradients.
+
+    For hooks of the last bucket: DistributedDataParallel queues a callback of its own after it, FSDP before it.
+    """
+    queue = torch.autograd.Variable._execution_engine.queue_callback
+    queue(lambda: queue(work))  # the inner one is later than all that are queued by then
+
+
+def is_finite(gradient: Any) -> bool:
+    """Whether all values of an array or a tensor are finite."""
+    return bool((np if isinstance(gradient, np.ndarray) else torch).isfinite(gradient).all())

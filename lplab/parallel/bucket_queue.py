@@ -1,0 +1,64 @@
+"""One thread that exchanges the buckets of a backward pass, in the order in which they are handed over.
+
+The backward pass hands a bucket over when its gradients are there, receives a Future of the averages at once, and goes
+on. The collectives of different ranks belong together by their order alone. DistributedDataParallel hands its buckets
+over in the same order on all ranks, and one thread keeps that order; several threads would not.
+
+This module needs PyTorch. It does not import annotations from __future__, as hook.py.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+
+class BucketQueue:
+    """A thread, and the first error in it.
+
+    Attributes:
+        error: of the first bucket that failed; no later bucket is exchanged, since the other ranks may be elsewhere.
+
+    >>> queue, buffer = BucketQueue(), torch.ones(2)
+    >>> queue.submit(lambda: buffer.mul_(3), buffer).wait()
+    tensor([3., 3.])
+    """
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lplab hook")
+        self._stream: torch.cuda.Stream | None = None
+
+    def submit(self, exchange: Callable[[], object], buffer: Tensor) -> torch.futures.Future:
+        """Have ``exchange`` called in the thread; a Future of ``buffer``, into which it writes.
+
+        The Future is completed in any case: DistributedDataParallel waits for all buckets, and does not take an
+        exception for the result of one. The caller raises ``error`` after the backward pass.
+        """
+        if not buffer.is_cuda:
+            future: torch.futures.Future = torch.futures.Future()
+            self._thread.submit(self._run, exchange, buffer, future)
+            return future
+        future = torch.futures.Future(devices=[buffer.device])
+        self._stream = self._stream or torch.cuda.Stream(buffer.device)
+        ready = torch.cuda.current_stream(buffer.device).record_event()
+        self._thread.submit(self._run_on_gpu, exchange, buffer, future, ready)
+        return future
+
+    def _run(self, exchange: Callable[[], object], buffer: Tensor, future: torch.futures.Future) -> None:
+        try:
+            if self.error is None:
+                with torch.no_grad():
+                    exchange()
+        except Exception as error:
+            self.error = error
+        future.set_result(buffer)
+
+    def _run_on_gpu(
+        self, exchange: Callable[[], object], buffer: Tensor, future: torch.futures.Future, ready: torch.cuda.Event
+    ) -> None:
+        """As :meth:`_run`, on a stream of this thread's own: it waits for the gradients, and the Future for it."""
+        with torch.cuda.device(buffer.device), torch.cuda.stream(self._stream):
+            ready.wait()
+            self._run(exchange, buffer, future)

@@ -1,0 +1,329 @@
+"""Few bits in FSDP (``torch.distributed.fsdp.fully_shard``): weights gathered in 8 bits, gradients between replicas.
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
+    for layer in model.layers:
+        fully_shard(layer, mesh=mesh["shards"])
+    fully_shard(model, mesh=mesh["shards"])
+    replicas = mesh["replicas"].get_group()
+    hook = FSDPHook(model, weight="hfp8_forward", compressor="scalecom:chunk=112", replicas=replicas)
+    ...
+    loss.backward()
+    optimizer.step()                                         # as always
+
+Three messages of a step can be exchanged in another way than PyTorch's:
+
+* **Weights** (all-gather): as codes of an 8-bit format. The owner of a shard updates its float32 weights and rounds
+  them anew for each message. What rounding took away stays with the owner: its weights are the sum of the values sent
+  and of the residual of :mod:`lplab.compression.sharded_weights`. Biases, normalization, and shards of less than 1,024
+  elements travel in float32.
+* **Gradients within a replica** (reduce-scatter): dense, summed in the order of ranks, with the simulator's bits; the
+  sum of PyTorch's own depends on the back end.
+* **Gradients between replicas** (all-reduce): by a compressor, each parameter's shard by itself, as in the hook of
+  DistributedDataParallel. Shard the model over the shards' mesh alone, as above: over a two-dimensional mesh PyTorch
+  averages between the replicas itself.
+
+If a gradient is not finite on some rank, no residual changes on any rank, and the gradients are None after the backward
+pass. That needs ``replicas``; without, gradients are those of plain FSDP. Weights are coded by numpy on the CPU. Tested
+over gloo.
+
+This module needs PyTorch, and one whose FSDP has these hooks (2.13 is tested).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor, Shard
+
+from lplab import formats as F
+from lplab.compression import Compressor, Entry, TrafficLog, catalogue
+from lplab.compression.layer import info_of
+from lplab.compression.sharded_weights import check_whole_bytes, from_bytes, to_bytes
+from lplab.compression.tensors.selection import divided
+from lplab.parallel.averages import CompressedAverages, after_backward, is_finite
+from lplab.parallel.collectives import ProcessGroupTransport
+from lplab.parallel.error_feedback import ErrorFeedbackState
+from lplab.parallel.layers import layer_infos
+from lplab.parallel.state_tensors import as_arrays, as_tensors
+
+HOOKS = ("set_custom_all_gather", "set_custom_reduce_scatter", "set_all_reduce_hook")
+
+
+class FSDPHook:
+    """What was set in a model, and its state.
+
+    Args:
+        model: under ``fully_shard``, float32, sharded along the first dimension over a mesh of one dimension.
+        weight: format of the gathered weights, of 8, 16 or 32 bits; None: as PyTorch sends them.
+        compressor: for the gradients between replicas, or its name and settings; with ``replicas``.
+        replicas: the process group of the ranks that own the same shards.
+        seed: of all random numbers, the same on all ranks.
+
+    Attributes:
+        averages: residuals, steps and traffic between replicas (:class:`CompressedAverages`); None without replicas.
+        ledger: traffic of the weights and of the reduce-scatter: kinds "all_gather" and "reduce_scatter", layers as
+            FSDP groups them. Bytes that this rank sends.
+
+    Raises:
+        RuntimeError: this PyTorch's FSDP has no such hooks.
+        TypeError: not a model under ``fully_shard``, or one that is sharded in another way.
+        ValueError: an unknown format, compressor or setting; a compressor without replicas, or the other way round.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        weight: str | None = None,
+        compressor: Compressor | str | None = None,
+        replicas: Any = None,
+        seed: int = 0,
+    ) -> None:
+        check_hooks()
+        if (compressor is None) != (replicas is None):
+            raise ValueError("a compressor works between replicas: give both compressor= and replicas=, or neither")
+        if weight is not None:
+            check_whole_bytes("weight", weight)
+        self.model, self.ledger = model, TrafficLog()
+        self.groups = {name: parts for name, module in model.named_modules() if (parts := _parts(model, module))}
+        if not self.groups:
+            raise TypeError(f"a model under torch's fully_shard is needed, got {type(model).__name__} without shards")
+        kinds = layer_infos(model)
+        infos = {
+            part.name: replace(kinds.get(part.name) or info_of(part.name, part.shape), shape=part.shape)
+            for parts in self.groups.values()
+            for part in parts
+        }
+        self.averages: CompressedAverages | None = None
+        if compressor is not None:
+            compressor = catalogue.get(compressor) if isinstance(compressor, str) else compressor
+            states = ErrorFeedbackState(compressor, {name: infos[name] for name in kinds})
+            self.averages = CompressedAverages(ProcessGroupTransport(replicas), states, seed, keep_ledger=True)
+        mesh: Any = next(p for p in model.parameters() if isinstance(p, DTensor)).device_mesh
+        self._shards = ProcessGroupTransport(mesh.get_group())
+        self._seen: set[str] = set()
+        for name, parts in self.groups.items():
+            module: Any = model.get_submodule(name)
+            module.set_custom_reduce_scatter(OrderedReduceScatter(partial(self._log, name, "reduce_scatter")))
+            if weight is not None:
+                formats = ["fp32" if infos[part.name].is_small else weight for part in parts]
+                pieces = list(zip([prod(part.shape) for part in parts], formats, strict=True))
+                module.set_custom_all_gather(CodedAllGather(pieces, partial(self._log, name, "all_gather")))
+            if self.averages is not None:
+                module.set_all_reduce_hook(partial(self._average, name))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The residuals of this rank, to resume bit for bit with the same shards and replicas: one file for each rank.
+
+        Raises:
+            ValueError: without replicas there is no state.
+        """
+        averages = self._with_state()
+        return {"step": averages.step, **self._place(), **as_tensors(averages.states.state_dict())}
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Resume from :meth:`state_dict` of the same rank.
+
+        Raises:
+            ValueError: the state of another rank, or of another number of ranks.
+        """
+        averages, place = self._with_state(), self._place()
+        of = {key: saved[key] for key in place}
+        if of != place:
+            raise ValueError(f"this is the state of {of}, here is {place}: FSDP's residuals need the same ranks again")
+        averages.states.load_state_dict(as_arrays(saved))
+        averages.step = saved["step"]
+
+    def _with_state(self) -> CompressedAverages:
+        if self.averages is None:
+            raise ValueError("without replicas there is no state between steps: the weights are the model's own")
+        return self.averages
+
+    def _place(self) -> dict[str, int]:
+        return {"rank": dist.get_rank(), "world": dist.get_world_size()}
+
+    def _log(self, layer: str, kind: str, nbytes: int) -> None:
+        step = 0 if self.averages is None else self.averages.step
+        self.ledger.entries.append(Entry(step, layer, kind, dist.get_rank(), nbytes))
+
+    def _average(self, group: str, gradients: Tensor) -> None:
+        """Called by FSDP with a group's shard of the gradients, which receives the average over the replicas."""
+        averages, parts = self._with_state(), [part for part in self.groups[group] if part.trained]
+        sizes = [prod(part.shape) for part in parts]
+        if sum(sizes) != gradients.numel() or group in self._seen:
+            raise RuntimeError(
+                f"in this step not all parameters have gradients (seen in {group or 'the outermost group'!r}): "
+                "between replicas each parameter needs one in each step"
+            )
+        self._seen.add(group)
+        pieces = [
+            np.ascontiguousarray(piece.float().cpu().numpy().reshape(part.shape))
+            for piece, part in zip(gradients.split(sizes), parts, strict=True)
+        ]
+        finite = averages.transport.all_true(all(map(is_finite, pieces)))
+        if finite:
+            means = averages.average([part.name for part in parts], pieces)
+            gradients.copy_(torch.from_numpy(np.concatenate([mean.reshape(-1) for mean in means])))
+        last = self._seen == {name for name, parts in self.groups.items() if any(part.trained for part in parts)}
+        if last:
+            self._seen.clear()
+            finite = self._shards.all_true(finite and averages.finite)
+            after_backward(self._finish)
+        averages.bucket_done(finite, last)
+
+    def _finish(self) -> None:
+        """Set the gradients of a skipped step to None."""
+        if self._with_state().skipped:
+            for parameter in self.model.parameters():
+                parameter.grad = None
+
+
+class OrderedReduceScatter:
+    """Gradients summed in the order of ranks, for ``FSDPModule.set_custom_reduce_scatter``.
+
+    Args:
+        log: is told how many bytes this rank sends.
+    """
+
+    def __init__(self, log: Callable[[int], None]) -> None:
+        self.log = log
+
+    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Memory for a message."""
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self, output_tensor: Tensor, input_tensor: Tensor, group: Any, op: Any, async_op: bool = False
+    ) -> None:
+        """Receive the gradients of all ranks for this rank's shard, and sum or average them.
+
+        Args:
+            output_tensor: receives the result, [n].
+            input_tensor: the gradients of this rank, [world · n].
+            group: of the shards.
+            op: ``ReduceOp.SUM`` or ``ReduceOp.AVG``.
+            async_op: taken as False.
+
+        Raises:
+            ValueError: another op, as FSDP has it for ``set_gradient_divide_factor``.
+        """
+        if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
+            raise ValueError("a gradient divide factor needs model.set_force_sum_reduction_for_comms(True)")
+        received = torch.empty_like(input_tensor)
+        dist.all_to_all_single(received, input_tensor, group=group)
+        rows = received.view(dist.get_world_size(group), -1)
+        total = rows[0].clone()
+        for row in rows[1:]:
+            total += row
+        output_tensor.copy_(divided(total, len(rows)) if op == dist.ReduceOp.AVG else total)
+        self.log((input_tensor.numel() - output_tensor.numel()) * input_tensor.element_size())
+
+
+class CodedAllGather:
+    """Weights gathered as codes of a format, for ``FSDPModule.set_custom_all_gather``.
+
+    Args:
+        pieces: of a shard, in its order: how many values, and the format in which they travel.
+        log: is told how many bytes this rank sends.
+    """
+
+    def __init__(self, pieces: Sequence[tuple[int, str]], log: Callable[[int], None]) -> None:
+        self.pieces, self.log = pieces, log
+
+    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Memory for a message."""
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(self, output_tensor: Tensor, input_tensor: Tensor, group: Any, async_op: bool = False) -> None:
+        """Send the codes of this rank's shard to all, and decode those of all.
+
+        Args:
+            output_tensor: receives the rounded weights of all ranks, [world · n].
+            input_tensor: the weights of this rank, [n]; may be a part of ``output_tensor``.
+            group: of the shards.
+            async_op: taken as False.
+        """
+        world = dist.get_world_size(group)
+        values = input_tensor.float().cpu().split([count for count, _ in self.pieces])
+        codes = b"".join(to_bytes(v.numpy(), name) for v, (_, name) in zip(values, self.pieces, strict=True))
+        own = torch.from_numpy(np.frombuffer(codes, np.uint8).copy()).to(input_tensor.device)
+        rows = [torch.empty_like(own) for _ in range(world)]
+        dist.all_gather(rows, own, group)
+        for target, row in zip(output_tensor.view(world, -1), rows, strict=True):
+            target.copy_(torch.from_numpy(self._decoded(row.cpu().numpy().tobytes())))
+        self.log(len(codes) * (world - 1))
+
+    def _decoded(self, data: bytes) -> np.ndarray:
+        """The weights of one rank's message: float32 [n]."""
+        decoded, start = [], 0
+        for count, name in self.pieces:
+            end = start + count * F.get(name).bits // 8
+            decoded.append(from_bytes(data[start:end], name))
+            start = end
+        return np.concatenate(decoded)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One parameter in a group's shard.
+
+    Attributes:
+        name: in the model.
+        shape: of the shard, which is padded to that of rank 0.
+        trained: whether it has gradients.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    trained: bool
+
+
+def _parts(model: nn.Module, module: nn.Module) -> list[_Part]:
+    """The parameters that FSDP keeps together with a module, in its order; none for a module that has no shards.
+
+    Raises:
+        TypeError: sharded over more than one dimension of a mesh, along another one than the first, or not float32.
+    """
+    if not isinstance(module, FSDPModule):
+        return []
+    names = {id(p): name for name, p in model.named_parameters()}
+    parts = {}
+    for parameter in _own_parameters(module):
+        if isinstance(parameter, DTensor):
+            name = names[id(parameter)]
+            if parameter.placements != (Shard(0),) or parameter.dtype != torch.float32:
+                raise TypeError(
+                    f"{name} is {parameter.dtype} with {parameter.placements}; float32 parameters are needed, sharded "
+                    "along the first dimension over a mesh of one dimension (mesh['shards'] of one with replicas)"
+                )
+            rows = -(-parameter.shape[0] // parameter.device_mesh.size())
+            parts[name] = _Part(name, (rows, *parameter.shape[1:]), parameter.requires_grad)
+    return list(parts.values())
+
+
+def _own_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
+    """The parameters of a module without those of nested FSDP modules; those of its children first, as FSDP has it."""
+    for child in module.children():
+        if not isinstance(child, FSDPModule):
+            yield from _own_parameters(child)
+    yield from module.parameters(recurse=False)
+
+
+def check_hooks() -> None:
+    """Refuse a PyTorch whose FSDP has no such hooks.
+
+    Raises:
+        RuntimeError: which one is missing.
+    """
+    missing = [name for name in HOOKS if not hasattr(FSDPModule, name)]
+    if missing:
+        raise RuntimeError(f"PyTorch {torch.__version__} has no FSDPModule.{missing[0]}: update it, 2.13 is tested")

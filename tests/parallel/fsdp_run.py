@@ -1,0 +1,74 @@
+"""A job of real ranks (see ranks.py): trainings under FSDP with few bits, for test_fsdp.py."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM
+from lplab.parallel.fsdp import FSDPHook
+from lplab.training.loop.trainer import default_loss
+
+STEPS, BATCH, WIDTH = 4, 6, 90  # 90 rows: with four shards the last one is shorter
+WEIGHT, COMPRESSOR = "hfp8_forward", "scalecom:chunk=20,beta=0.3"
+
+
+def model(bias):
+    torch.manual_seed(0)
+    linear = [nn.Linear(WIDTH, WIDTH, bias=bias) for _ in range(3)]
+    return nn.Sequential(linear[0], nn.Sequential(nn.ReLU(), linear[1]), nn.ReLU(), linear[2])
+
+
+def batch(step, rank):
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    return torch.randn(BATCH, WIDTH, generator=generator), torch.randint(0, WIDTH, (BATCH,), generator=generator)
+
+
+def sharded(mesh, bias):
+    """Three groups: the second layer's, the third's, and what is left."""
+    net = model(bias)
+    for layer in (net[1], net[3]):
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(net, mesh=mesh)
+
+
+def train(net, hook, steps, first=0, poison=None):
+    rank, skipped = dist.get_rank(), []
+    optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
+    for step in range(first, first + steps):
+        inputs, targets = batch(step, rank)
+        optimizer.zero_grad()
+        loss = default_loss(net(inputs), targets)
+        (loss * float("nan") if poison == (step, rank) else loss).backward()
+        optimizer.step()
+        skipped.append(hook.averages is not None and hook.averages.skipped)
+    return {
+        "weights": {name: p.full_tensor().detach().clone() for name, p in net.named_parameters()},
+        "ledger": [(e.layer, e.kind, e.payload_bytes) for e in hook.ledger.entries],
+        "skipped": skipped,
+    }
+
+
+def between_replicas(poison=None):
+    """Two shards of two replicas; with fewer ranks, each is a replica with all weights."""
+    world = dist.get_world_size()
+    shape = (2, 2) if world == 4 else (world, 1)
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replicas", "shards"))
+    net = sharded(mesh["shards"], bias=True)
+    return net, FSDPHook(net, compressor=COMPRESSOR, replicas=mesh["replicas"].get_group())
+
+
+def results():
+    world = dist.get_world_size()
+    net = sharded(init_device_mesh("cpu", (world,)), bias=False)
+    found = {"weights in 8 bits": train(net, FSDPHook(net, weight=WEIGHT), STEPS)}
+    found["replicas"] = train(*between_replicas(), STEPS)
+    net, hook = between_replicas()
+    found["poisoned"] = train(net, hook, STEPS, poison=(2, world - 1))
+    found["residuals"] = hook.state_dict()["layers"]
+    again, resumed = between_replicas()
+    again.load_state_dict(net.state_dict())
+    resumed.load_state_dict(hook.state_dict())
+    found["gone on"], found["resumed"] = (train(n, h, 2, first=STEPS) for n, h in ((net, hook), (again, resumed)))
+    return found

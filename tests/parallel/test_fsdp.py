@@ -1,0 +1,122 @@
+"""FSDP with few bits over gloo: weights against the simulated sharded update, gradients between replicas by hand."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.distributed.fsdp import FSDPModule  # noqa: E402
+
+from lplab.compression import LayerInfo, catalogue, exchange  # noqa: E402
+from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM, ShardedUpdateFormats  # noqa: E402
+from lplab.parallel import SimulatedShardedTraining  # noqa: E402
+from lplab.parallel.fsdp import FSDPHook  # noqa: E402
+from lplab.training.loop.trainer import default_loss  # noqa: E402
+from tests.parallel import fsdp_run  # noqa: E402
+
+WORLDS = [3, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
+
+
+def gradients(net, step, rank):
+    net.zero_grad()
+    inputs, targets = fsdp_run.batch(step, rank)
+    default_loss(net(inputs), targets).backward()
+    return {name: p.grad.numpy().copy() for name, p in net.named_parameters()}
+
+
+def shard(gradient, number, shards):
+    """Rows of one shard; all have as many as the first, filled up with zeros."""
+    rows = -(-len(gradient) // shards)
+    part = np.zeros((rows, *gradient.shape[1:]), np.float32)
+    own = gradient[number * rows : (number + 1) * rows]
+    part[: len(own)] = own
+    return part
+
+
+def by_hand(world, skip=None):
+    """The training of fsdp_run between replicas, in numpy: each shard is one exchange of the replicas."""
+    shards = 2 if world == 4 else 1
+    replicas, net = world // shards, fsdp_run.model(bias=True)
+    optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
+    states, compressors, number = {}, {}, 0
+    for step in range(fsdp_run.STEPS):
+        of_ranks = [gradients(net, step, rank) for rank in range(world)]
+        if step == skip:
+            number += 1
+            continue
+        for name, parameter in net.named_parameters():
+            averages = []
+            for part in range(shards):
+                means = []
+                for replica in range(replicas):
+                    total = np.float32(0)
+                    for rank in range(replica * shards, (replica + 1) * shards):
+                        total = total + shard(of_ranks[rank][name], part, shards)
+                    means.append(total / np.float32(shards))
+                key = (name, part)
+                if key not in states:
+                    info = LayerInfo(name, means[0].shape, "dense" if means[0].ndim > 1 else "small")
+                    compressors[key] = catalogue.get(fsdp_run.COMPRESSOR).for_layer(info)
+                    states[key] = [compressors[key].init(means[0].shape) for _ in range(replicas)]
+                averages.append(exchange(compressors[key], means, states[key], step=number, layer=name))
+                for state in states[key]:
+                    state.commit()
+            parameter.grad = torch.from_numpy(np.concatenate(averages)[: len(parameter)])
+        optimizer.step()
+        number += 1
+    return dict(net.named_parameters())
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_weights_gathered_in_8_bits_are_those_of_the_sharded_update(world, ranks):
+    """The owner's float32 weights are the 8-bit values plus a float32 residual: the same bits after each step."""
+    formats = ShardedUpdateFormats("fp32", "fp32", fsdp_run.WEIGHT, "fp32")
+    simulated = SimulatedShardedTraining(fsdp_run.model(bias=False), fsdp_run.batch, world, scheme=formats)
+    list(simulated.steps(fsdp_run.STEPS))
+    weights = np.split(simulated.sharded_weights.weights(), 3)
+    for result in ranks(fsdp_run, world):
+        real = result["weights in 8 bits"]["weights"]
+        assert all((tensor.numpy().ravel() == w).all() for tensor, w in zip(real.values(), weights, strict=True))
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_weights_in_8_bits_take_a_quarter_of_the_bytes(world, ranks):
+    rows, width = -(-fsdp_run.WIDTH // world), fsdp_run.WIDTH
+    for result in ranks(fsdp_run, world):
+        ledger = result["weights in 8 bits"]["ledger"]
+        sizes = {kind: {n for _, k, n in ledger if k == kind} for kind in ("all_gather", "reduce_scatter")}
+        assert sizes == {"all_gather": {rows * width * (world - 1)}, "reduce_scatter": {4 * rows * width * (world - 1)}}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(("run", "skip"), [("replicas", None), ("poisoned", 2)])
+def test_scalecom_between_replicas(run, skip, world, ranks):
+    """Bit for bit; a step with NaN on one rank is made by none, and leaves no trace."""
+    expected = by_hand(world, skip)
+    for result in ranks(fsdp_run, world):
+        real = result[run]
+        assert real["skipped"] == [step == skip for step in range(fsdp_run.STEPS)]
+        assert all(torch.equal(real["weights"][name], parameter) for name, parameter in expected.items())
+    for result in ranks(fsdp_run, world):
+        residuals = [t for arrays in result["residuals"].values() for t in arrays.values()]
+        assert residuals and all(torch.isfinite(r).all() and r.any() for r in residuals)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_resumed_run_goes_on_bit_for_bit(world, ranks):
+    for result in ranks(fsdp_run, world):
+        on, resumed = result["gone on"]["weights"], result["resumed"]["weights"]
+        assert all(torch.equal(tensor, resumed[name]) for name, tensor in on.items())
+        assert any((tensor != result["poisoned"]["weights"][name]).any() for name, tensor in on.items())
+
+
+def test_what_cannot_be_hooked_is_refused(monkeypatch):
+    with pytest.raises(TypeError, match="under torch's fully_shard is needed, got Linear"):
+        FSDPHook(nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="give both compressor= and replicas=, or neither"):
+        FSDPHook(nn.Linear(2, 2), compressor="scalecom")
+    with pytest.raises(ValueError, match="weight: only codes of 8, 16 or 32 bits can be sent, 'int4' has 4"):
+        FSDPHook(nn.Linear(2, 2), weight="int4")
+    monkeypatch.delattr(FSDPModule, "set_all_reduce_hook")
+    with pytest.raises(RuntimeError, match="has no FSDPModule.set_all_reduce_hook: update it"):
+        FSDPHook(nn.Linear(2, 2))
