@@ -2,13 +2,14 @@
 
 import sys
 
-from benchmarks import arithmetic, compression, explorers, formats, training
+from benchmarks import arithmetic, compression, explorers, formats, parallel, training
 
 PARTS = {
     "formats": formats.main,
     "arithmetic": arithmetic.main,
     "compression": compression.main,
     "training": training.main,
+    "parallel": parallel.main,
     "explorers": explorers.main,
 }
 BY_NAME = {"explorers"}  # it needs a browser

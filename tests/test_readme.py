@@ -25,6 +25,7 @@ PAGES = {
             for page in (
                 "own_network",
                 "learners",
+                "compress_training",
                 "clusters",
                 "measure_claims",
                 "teaching",

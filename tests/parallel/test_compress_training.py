@@ -1,0 +1,113 @@
+"""docs/compress_training.md: its script trains, with and without its three lines, and survives the loss of a rank."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.distributed as dist  # noqa: E402
+
+if not dist.is_gloo_available():
+    pytest.skip("gloo is not in this build", allow_module_level=True)
+
+PROJECT = Path(__file__).parents[2]
+PAGE = (PROJECT / "docs" / "compress_training.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+SCRIPT = next(block for block in BLOCKS if "def main(folder)" in block)
+EPOCHS = int(re.search(r"^EPOCHS, BATCH = (\d+)", SCRIPT, re.M)[1])
+
+
+def without_the_three_lines():
+    return "".join(line for line in SCRIPT.splitlines(keepends=True) if not re.search(r" # [123]$", line.rstrip()))
+
+
+class Torchrun:
+    """The script on some ranks; what it printed, line by line."""
+
+    def __init__(self, folder, script, ranks):
+        (folder / "train.py").write_text(script, "utf-8")
+        torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+        settings = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT), "PYTHONUNBUFFERED": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, *torchrun, "train.py", "checkpoints"], cwd=folder, env=os.environ | settings,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace",
+        )  # fmt: skip
+        self.lines = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in [*psutil.Process(self.process.pid).children(recursive=True)] if self.running() else []:
+            process.kill()
+        self.process.kill()
+        self.process.wait()
+
+    def running(self):
+        return self.process.poll() is None
+
+    def losses(self, until=EPOCHS):
+        """By epoch, up to one of them, or to the end of the run."""
+        found = {}
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if match := re.match(r"epoch (\d+): loss ([\d.]+)", line):
+                found[int(match[1])] = float(match[2])
+                if int(match[1]) == until < EPOCHS:
+                    break
+        return found
+
+    def output(self):
+        return "".join(self.lines)
+
+
+def test_three_lines_make_the_difference_and_the_page_is_python():
+    for block in BLOCKS:
+        ast.parse(block)
+    plain = without_the_three_lines()
+    assert len(SCRIPT.splitlines()) - len(plain.splitlines()) == 3
+    assert "lplab.parallel" in SCRIPT and "hook" not in plain
+    ast.parse(plain)
+
+
+@pytest.mark.slow
+def test_the_script_trains_as_its_dense_twin_does(tmp_path):
+    """One element of 50 in each step, against all: both come down, and end within a factor of two."""
+    ends = {}
+    for name, script in (("dense", without_the_three_lines()), ("compressed", SCRIPT)):
+        folder = tmp_path / name
+        folder.mkdir()
+        with Torchrun(folder, script, 2) as run:
+            losses = run.losses()
+            assert run.process.wait(60) == 0 and list(losses) == list(range(1, EPOCHS + 1)), run.output()
+        assert losses[EPOCHS] < 0.3 * losses[1]
+        ends[name] = losses[EPOCHS]
+    assert ends["compressed"] < 2 * ends["dense"] + 0.05, ends
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a killed rank of torchrun takes its own time to be noticed")
+def test_after_the_loss_of_a_rank_the_script_goes_on_with_another_number(tmp_path):
+    with Torchrun(tmp_path, SCRIPT, 2) as run:
+        before = run.losses(until=3)
+        ranks = [p for p in psutil.Process(run.process.pid).children(recursive=True) if "train.py" in p.cmdline()]
+        assert len(ranks) == 2
+        next(p for p in ranks if p.environ()["RANK"] == "1").kill()
+        before |= run.losses()
+        assert run.process.wait(120) != 0
+        said = re.search(r"the exchange of gradients failed in step \d+ on rank 0 of 2; if another", run.output())
+        assert said or "Signal 9" in run.output() or "exitcode  : -9" in run.output(), run.output()
+    assert EPOCHS not in before, "it was killed in time"
+    done = len(list((tmp_path / "checkpoints").glob("*/.metadata")))
+    assert 3 <= done < EPOCHS
+    with Torchrun(tmp_path, SCRIPT, 4) as run:
+        after = run.losses()
+        assert run.process.wait(120) == 0, run.output()
+    assert list(after) == list(range(done + 1, EPOCHS + 1))
+    assert after[done + 1] < before[1] and after[EPOCHS] < 0.3 * before[1]
