@@ -50,6 +50,7 @@ from lplab.figures.retuning import retuned_errors
 from lplab.figures.ring_steps import bucket_times, ring_steps
 from lplab.figures.roofline import Roof, roofline
 from lplab.figures.running_sum import chunk_error, running_sum
+from lplab.figures.scale_rules import scale_rules
 from lplab.figures.scales import delayed_ranges
 from lplab.figures.scaling import ScalingCurve, scaling
 from lplab.figures.scatter import quantized_scatter
@@ -137,6 +138,7 @@ __all__ = [
     "round_energy",
     "running_sum",
     "scale_course",
+    "scale_rules",
     "scaling",
     "sent_and_kept",
     "shares",
