@@ -69,7 +69,7 @@ BITS = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        A matrix of `shape` (rows, columns) is cut into tiles of `tile` (rows, columns). A block of 32 neighbours in a row is a tile of (1, 32). Where the tiles do not fit, those at the right and at the lower end are smaller. Each tile, also a smaller one, stores one scale of `scale_bits`. The whole tensor stores `tensor_bits` more, which is 0 for most formats. Each value has `element_bits`.
+        A matrix of `shape` (rows, columns) is cut into tiles of `tile` (rows, columns). A block of 32 neighbours is a tile of (1, 32). Where tiles do not fit, those at the right and at the lower end are smaller. Each tile stores one scale of `scale_bits`, and the whole tensor `tensor_bits` more. Each value has `element_bits`.
 
         Write `average_bits(shape, element_bits, tile, scale_bits, tensor_bits)`. It returns the bits that a value takes on average.
     """,

@@ -11,7 +11,7 @@ import numpy as np
 
 from lplab import datasets
 from lplab.exercises.checks.numbers import decimal, sequence_text, with_power
-from lplab.exercises.lab13.rounding import library_format, to_e2m1
+from lplab.exercises.lab13.rounding import mxfp4_format, to_e2m1
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
@@ -69,7 +69,7 @@ def agrees_with_the_library(calls: Sequence[Args], results: Sequence[Any]) -> Fi
     """Whether every block is that of the library's MXFP4, by the same rule."""
     for args, yours in zip(calls, results, strict=True):
         x, up = args
-        expected = library_format(32, RULES[up]).quantize(x)
+        expected = mxfp4_format(32, RULES[up]).quantize(x)
         wrong = np.flatnonzero(np.asarray(yours, np.float64) != expected)
         if wrong.size:
             i = int(wrong[0])
@@ -104,7 +104,7 @@ MXFP4 = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        Write `mxfp4(block, up)` for an array `block` of finite numbers. It returns the rounded numbers, an array of the same shape. Let $A$ be the largest magnitude of the block. The scale $X$ is a power of two:
+        Write `mxfp4(block, up)` for an array `block` of finite numbers. It returns the rounded array. Let $A$ be the largest magnitude of the block. The scale $X$ is a power of two:
 
         - With `up=False` it is OCP's, $X=2^{\lfloor\log_2A\rfloor-2}$. So $A/X$ is at least 4 and below 8.
         - With `up=True` it is the **smallest** power of two with $A/X\le6$.
@@ -172,7 +172,7 @@ def draw_scales(function: Callable[..., Any]) -> Any:
     results = read_results(function, calls, MXFP4.form, as_array)
     if any(result.shape != blocks[0].shape for result in results):
         raise NotReady("it does not return one number for each number of a block")
-    expected = [library_format(32, RULES[up]).quantize(x) for x, up in calls]
+    expected = [mxfp4_format(32, RULES[up]).quantize(x) for x, up in calls]
     same = sum(bool(np.array_equal(yours, theirs)) for yours, theirs in zip(results, expected, strict=True))
     where = np.abs(blocks).argmax(1)
     largest = blocks[np.arange(len(blocks)), where]

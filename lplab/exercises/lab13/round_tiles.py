@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lplab import datasets
-from lplab.exercises.lab13.rounding import library_format, numbers, one_scale, to_e2m1
+from lplab.exercises.lab13.rounding import int4_format, numbers, one_scale
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
 from lplab.exercises.student_figures import as_array, read_results, student_figure
@@ -47,7 +47,7 @@ def real_calls() -> list[Args]:
 def one_weight_for_both_passes(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
     """Whether tiles are the library's, and a transposed weight is rounded to the transposed result."""
     for k, (args, yours) in enumerate(zip(calls, results, strict=True)):
-        expected = library_format((SIZE, SIZE)).quantize(args[0])
+        expected = int4_format((SIZE, SIZE)).quantize(args[0])
         wrong = int((np.asarray(yours) != expected).sum())
         if wrong:
             return Finding(f"Of {expected.size:,} numbers of a trained weight {wrong:,} differ from the library's tiles.", args, yours)
@@ -85,16 +85,16 @@ TILES = Exercise(
     statement=r"""
         Blocks along the inputs and blocks along the outputs make two different rounded weights. In a square tile all numbers share one scale, so the forward pass and the backward pass see the same weight.
 
-        Write `round_tiles(w, size)` for a matrix `w`. Cut it into tiles of `size` × `size` numbers, beginning at the upper left. Tiles at the right and at the lower end may be smaller. `one_scale` rounds an array of any shape with one scale. Return a matrix of the shape of `w`, and leave `w` as it is.
+        Write `round_tiles(w, size)` for a matrix `w`. Cut it into tiles of `size` × `size` numbers, beginning at the upper left. Tiles at the right and at the lower end may be smaller. `one_scale` rounds an array of any shape to four-bit whole numbers with one scale. Return a matrix of the shape of `w`, and leave `w` as it is.
     """,
-    provided=(to_e2m1, one_scale),
+    provided=(one_scale,),
     reference=round_tiles,
     form=SameShape(0),
     signed_zero=False,
     show=show_matrix,
     why=why_tiles,
     examples=(
-        Example((matrix([1, 0.3], [0.2, 8]), 2), "One tile: 8 makes the scale 2, and 0.3 and 0.2 become zero."),
+        Example((matrix([1, 0.3], [0.2, 8]), 2), "One tile: 8 makes the scale 2, and all others become zero."),
         Example((matrix([1, 0.3, 0.3, 0.3], [0.2, 8, 0.2, 0.2]), 2), "Two tiles. The outlier rules in the left one only."),
         Example((matrix([1, 0.3], [0.2, 1], [0.1, 16], [0.3, 1]), 2), "Two tiles, one below the other."),
         Example((matrix([1, 0.3, 0.03], [0.2, 8, 0.02]), 2), "The third column is a tile of 2 × 1, with a scale of its own."),
@@ -147,6 +147,6 @@ def draw_tiles(function: Callable[..., Any]) -> Any:
         return q
 
     (yours,) = read_results(function, [(w, SIZE)], TILES.form, read)
-    same = int((yours == library_format((SIZE, SIZE)).quantize(w)).sum())
+    same = int((yours == int4_format((SIZE, SIZE)).quantize(w)).sum())
     title = f"Your {SIZE} × {SIZE} tiles: {decibels(signal_to_noise(w, yours))}; yours agrees in {same:,} of {w.size:,}"
     return figures.error_map(w, yours, (SIZE, SIZE), rows="output", columns="input", name="your tiles", title=title)

@@ -8,33 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.lab13.rounding import in_blocks, library_format, numbers, one_scale, to_e2m1
+from lplab.exercises.lab13.rounding import int4_format, numbers
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import describe_value
 
 SHAPES = {"y": (0, 1), "dx": (0, 2), "dW": (1, 2)}  # of the result: places in (tokens, outputs, inputs)
 
 
-def product(which, x, w, g, size):
-    """y, dx or dW of a layer, both operands rounded in blocks along the axis that the product sums over."""
+def product(which, along, down):
+    """y, dx or dW of a layer, from matrices x, w and g in blocks along their rows, or down their columns."""
     if which == "y":
-        a, b = x, w
-    elif which == "dx":
-        a, b = g, w.T
-    else:
-        a, b = g.T, x.T
-    return in_blocks(a, size) @ in_blocks(b, size).T
+        return along[0] @ along[1].T
+    if which == "dx":
+        return along[2] @ down[1]
+    return down[2].T @ down[0]
 
 
-BOTH = "in_blocks(a, size) @ in_blocks(b, size).T"
-RETURN = f"    return {BOTH}"
-SPLIT = "    if which == \"y\":\n        a, b = x, w\n    elif which == \"dx\":\n        a, b = g, w.T\n    else:\n        a, b = g.T, x.T\n"
-TOLERANCE = 1e-12  # of the largest number: sums of rounded products are exact, those of unrounded ones nearly
-
-
-def instead(which: str, result: str) -> tuple[str, str]:
-    """An edit that computes one of the three products in another way."""
-    return RETURN, f'    if which == "{which}":\n        return {result}\n{RETURN}'
+Y, DX, DW = "along[0] @ along[1].T", "along[2] @ down[1]", "down[2].T @ down[0]"
+TOLERANCE = 1e-12  # of the largest number: sums of products of rounded numbers are exact, means of two such sums, too
 
 
 @dataclass(frozen=True)
@@ -44,10 +35,11 @@ class ResultOfProduct:
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
         """See `lplab.exercises.model.forms.Form`.
 
-        >>> ResultOfProduct().problem(("y", np.ones((3, 2)), np.ones((4, 2)), np.ones((3, 4)), 2), np.ones((3, 2)))
+        >>> matrices = (np.ones((3, 2)), np.ones((4, 2)), np.ones((3, 4)))
+        >>> ResultOfProduct().problem(("y", matrices, matrices), np.ones((3, 2)))
         'returns an array of shape (3, 2) and dtype float64: y has shape (3, 4)'
         """
-        which, x, w, _, _ = args
+        which, (x, w, _), _ = args
         sizes = (x.shape[0], w.shape[0], w.shape[1])
         wanted = tuple(sizes[place] for place in SHAPES[which])
         right = isinstance(result, np.ndarray) and result.shape == wanted and result.dtype.kind == "f"
@@ -58,6 +50,13 @@ class ResultOfProduct:
         return "a matrix of floating-point numbers"
 
 
+def rounded(which: str, size: int, *matrices: Any) -> Args:
+    """The arguments of a call: x, w and g in blocks of the library, along their rows and down their columns."""
+    blocks, each = int4_format(size), [np.array(matrix, np.float64) for matrix in matrices]
+    along, down = (tuple(blocks.quantize(matrix, axis=axis) for matrix in each) for axis in (1, 0))
+    return which, along, down
+
+
 def operands(seed: int, tokens: int, outputs: int, inputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x, w and g of a layer: float64."""
     return numbers(seed, tokens, inputs), numbers(seed + 1, outputs, inputs), numbers(seed + 2, tokens, outputs)
@@ -66,69 +65,70 @@ def operands(seed: int, tokens: int, outputs: int, inputs: int) -> tuple[np.ndar
 def cases() -> list[Args]:
     """Layers of several shapes, blocks that divide their axes and others, for each product."""
     layers = ((2, 2, 2), (4, 3, 5), (6, 4, 8), (3, 9, 4), (8, 8, 8))
-    return [(which, *operands(7 * i, *layer), size) for i, layer in enumerate(layers) for size in (2, 4) for which in SHAPES]
+    return [rounded(which, size, *operands(7 * i, *layer)) for i, layer in enumerate(layers) for size in (2, 4) for which in SHAPES]
 
 
 def larger() -> list[Args]:
     """Layers with an outlier in each operand."""
     found: list[Args] = []
     for seed in (50, 60):
-        x, w, g = operands(seed, 48, 40, 64)
-        for each in (x, w, g):
-            each[5, 7] = 64.0
-        found += [(which, x, w, g, 16) for which in SHAPES]
+        each = operands(seed, 48, 40, 64)
+        for matrix in each:
+            matrix[5, 7] = 64.0
+        found += [rounded(which, 16, *each) for which in SHAPES]
     return found
 
 
-def is_the_librarys(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
-    """Whether each product is that of operands which the library rounds along the axis of its sum."""
-    for args, yours in zip(calls, results, strict=True):
-        which, x, w, g, size = args
-        blocks = library_format(size)
-        rounded = {"x": x, "w": w, "g": g}
-        axes = {"y": {"x": 1, "w": 1}, "dx": {"g": 1, "w": 0}, "dW": {"g": 0, "x": 0}}[which]
-        rounded |= {name: blocks.quantize(rounded[name], axis=axis) for name, axis in axes.items()}
-        expected = {"y": lambda r: r["x"] @ r["w"].T, "dx": lambda r: r["g"] @ r["w"], "dW": lambda r: r["g"].T @ r["x"]}[which](rounded)
+def scales_leave_the_sums(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
+    """Whether each product is a sum over whole blocks of whole numbers, each times the scales of its two blocks."""
+    blocks = 16
+    for (which, along, down), yours in zip(calls, results, strict=True):
+        a, b = {"y": (along[0], along[1]), "dx": (along[2], down[1].T), "dW": (down[2].T, down[0].T)}[which]
+        expected = np.zeros((len(a), len(b)))
+        for start in range(0, a.shape[1], blocks):
+            parts = [matrix[:, start : start + blocks] for matrix in (a, b)]
+            scales = [2.0 ** (np.frexp(np.abs(part).max(1))[1] - 3) for part in parts]
+            whole = [np.round(part / scale[:, None]) for part, scale in zip(parts, scales, strict=True)]
+            expected += (whole[0] @ whole[1].T) * np.outer(*scales)
         off = np.abs(np.asarray(yours) - expected)
         if not off.max() <= TOLERANCE * np.abs(expected).max():
             i, j = (int(k) for k in np.unravel_index(off.argmax(), off.shape))
-            return Finding(f"In {which} of a layer of 48 tokens, element ({i}, {j}) is {yours[i, j]:.6g}, expected {expected[i, j]:.6g}.", args, yours)
+            text = f"In {which} of a layer of 48 tokens, element ({i}, {j}) is {yours[i, j]:.6g}, the sum of its blocks is {expected[i, j]:.6g}"
+            return Finding(f"{text}.", (which, along, down), yours)
     return None
 
 
 def show_layer(args: Args) -> str:
     """The product and the sizes of the layer."""
-    which, x, w, _, size = args
-    return f'which = "{which}", {x.shape[0]} tokens, {w.shape[1]} inputs, {w.shape[0]} outputs, size = {size}'
+    which, (x, w, _), _ = args
+    return f'which = "{which}", with {x.shape[0]} tokens, {w.shape[1]} inputs and {w.shape[0]} outputs'
 
 
 def why_axis(args: Args, expected: Any) -> str:
     """What the product sums over."""
-    over = {"y": "inputs, along the rows of x and w", "dx": "outputs, along the rows of g and down the columns of w", "dW": "tokens, down the columns of g and x"}
+    over = {
+        "y": "inputs, which lie along the rows of x and w",
+        "dx": "outputs, which lie along the rows of g and down the columns of w",
+        "dW": "tokens, which lie down the columns of g and x",
+    }
     return f"{args[0]} sums over {over[args[0]]}."
 
 
-def layer(x: Any, w: Any, g: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Three small matrices as float64."""
-    return np.array(x, np.float64), np.array(w, np.float64), np.array(g, np.float64)
-
-
-SMALL = layer([[4, 0.25], [1, 8]], [[2, 0.25], [0.25, 8]], [[1, 16], [0.5, 2]])
-TALL = layer([[1, 16, 0.25, 2], [8, 0.5, 1, 0.25], [0.25, 1, 32, 1]], [[1, 0.25, 8, 2], [16, 1, 0.5, 0.25]], [[4, 0.25], [0.25, 32], [1, 1]])
+SMALL = ([[4, 0.25], [1, 8]], [[2, 0.25], [0.25, 8]], [[1, 16], [0.5, 2]])
+TALL = ([[1, 16, 0.25, 2], [8, 0.5, 1, 0.25], [0.25, 1, 32, 1]], [[1, 0.25, 8, 2], [16, 1, 0.5, 0.25]], [[4, 0.25], [0.25, 32], [1, 1]])
 
 PRODUCTS = Exercise(
     id="13.3",
     version=1,
     title="Three products, three axes",
     goal="Goal 3: lay blocks along the axis of the sum",
-    minutes=15,
+    minutes=10,
     difficulty=2,
     statement=r"""
-        A layer has the input `x` [tokens, inputs], the weight `w` [outputs, inputs] and the gradient of its output `g` [tokens, outputs]. Training needs three products: $y=x\,w^\top$, $dx=g\,w$ and $dW=g^\top x$.
+        A layer has the input `x` [tokens, inputs], the weight `w` [outputs, inputs] and the gradient of its output `g` [tokens, outputs]. Its products are $y=x\,w^\top$, $dx=g\,w$ and $dW=g^\top x$.
 
-        Write `product(which, x, w, g, size)` for `which` = `"y"`, `"dx"` or `"dW"`. It returns that product of two **rounded** operands. Each operand is rounded from the matrix as it is given, in blocks of `size` numbers along the axis that this product sums over. `in_blocks(rows, size)` rounds each row of a matrix in blocks. It knows no other direction, so some matrices must be transposed before it and back after it.
+        All three matrices have been rounded twice. `along` is (`x`, `w`, `g`) in blocks along the rows, `down` is (`x`, `w`, `g`) in blocks down the columns. Write `product(which, along, down)` for `which` = `"y"`, `"dx"` or `"dW"`. It returns that product of the operands whose blocks lie along the axis that it sums over.
     """,
-    provided=(to_e2m1, one_scale, in_blocks),
     reference=product,
     form=ResultOfProduct(),
     signed_zero=False,
@@ -137,36 +137,34 @@ PRODUCTS = Exercise(
     why=why_axis,
     kind=lambda args: f"cases of {args[0]}",
     examples=(
-        Example(("y", *SMALL, 2), "y sums over the inputs. They lie along the rows of x and of w, so both are rounded as they are."),
-        Example(("dx", *SMALL, 2), "dx sums over the outputs. They lie along the rows of g, but down the columns of w."),
-        Example(("dW", *SMALL, 2), "dW sums over the tokens. They lie down the columns of g and of x."),
-        Example(("y", *TALL, 2), "Four inputs are two blocks of two: each has a scale of its own."),
-        Example(("dx", *TALL, 2), "w is rounded once more, now down its columns, from the unrounded matrix."),
-        Example(("dW", *TALL, 2), "Three tokens are a block of two and a block of one."),
+        Example(rounded("y", 2, *SMALL), "y sums over the inputs. They lie along the rows of x and of w."),
+        Example(rounded("dx", 2, *SMALL), "dx sums over the outputs. They lie along the rows of g, but down the columns of w."),
+        Example(rounded("dW", 2, *SMALL), "dW sums over the tokens. They lie down the columns of g and of x."),
+        Example(rounded("y", 2, *TALL), "Four inputs are two blocks of two, each with a scale of its own."),
+        Example(rounded("dx", 2, *TALL), "The w of dx is not that of y: other numbers share its scales."),
+        Example(rounded("dW", 2, *TALL), "Three tokens are a block of two and a block of one."),
     ),
     boundary=cases,
-    properties=(Property("products of a larger layer are those of the library's formats", larger, is_the_librarys),),
+    properties=(Property("products of a larger layer are sums over whole blocks, each times two scales", larger, scales_leave_the_sums),),
     mistakes=(
-        mistake("dx takes the w of the forward product, rounded along its inputs", *instead("dx", "in_blocks(g, size) @ in_blocks(w, size)")),
-        mistake("dx rounds g along the tokens", *instead("dx", "in_blocks(g.T, size).T @ in_blocks(w.T, size).T")),
-        mistake("dx rounds the w that was rounded for y once more", *instead("dx", "in_blocks(g, size) @ in_blocks(in_blocks(w, size).T, size).T")),
-        mistake("dW takes the x of the forward product, rounded along its inputs", *instead("dW", "in_blocks(g.T, size) @ in_blocks(x, size)")),
-        mistake("dW takes the g of dx, rounded along its outputs", *instead("dW", "in_blocks(g, size).T @ in_blocks(x.T, size).T")),
-        mistake("dW rounds both operands along their rows", *instead("dW", "in_blocks(g, size).T @ in_blocks(x, size)")),
-        mistake("y rounds w down its columns", *instead("y", "in_blocks(x, size) @ in_blocks(w.T, size)")),
-        mistake("y rounds x along the tokens", *instead("y", "in_blocks(x.T, size).T @ in_blocks(w, size).T")),
-        mistake("all matrices are rounded along their rows, whatever the product", SPLIT, '    x, w, g = in_blocks(x, size), in_blocks(w, size), in_blocks(g, size)\n    a, b = {"y": (x, w), "dx": (g, w.T), "dW": (g.T, x.T)}[which]\n', BOTH, "a @ b.T"),
-        mistake("only the first operand is rounded", BOTH, "in_blocks(a, size) @ b.T"),
-        mistake("only the second operand is rounded", BOTH, "a @ in_blocks(b, size).T"),
-        mistake("nothing is rounded", BOTH, "a @ b.T"),
-        mistake("the result is rounded, not the operands", BOTH, "in_blocks(a @ b.T, size)"),
-        mistake("the whole row is one block", BOTH, "in_blocks(a, a.shape[1]) @ in_blocks(b, b.shape[1]).T"),
-        mistake("each matrix has one scale", BOTH, "one_scale(a) @ one_scale(b).T"),
-        mistake("dW comes transposed", *instead("dW", "in_blocks(x.T, size) @ in_blocks(g.T, size).T")),
+        mistake("dx takes the w of the forward product, in blocks along its inputs", DX, "along[2] @ along[1]"),
+        mistake("dx takes g in blocks along the tokens", DX, "down[2] @ down[1]"),
+        mistake("dx takes both operands of the other direction", DX, "down[2] @ along[1]"),
+        mistake("dW takes the x of the forward product, in blocks along its inputs", DW, "down[2].T @ along[0]"),
+        mistake("dW takes the g of dx, in blocks along its outputs", DW, "along[2].T @ down[0]"),
+        mistake("dW takes both operands in blocks along their rows", DW, "along[2].T @ along[0]"),
+        mistake("y takes w in blocks along its outputs", Y, "along[0] @ down[1].T"),
+        mistake("y takes x in blocks along the tokens", Y, "down[0] @ along[1].T"),
+        mistake("y takes both operands of the other direction", Y, "down[0] @ down[1].T"),
+        mistake("all matrices have blocks along their rows, whatever the product", DX, "along[2] @ along[1]", DW, "along[2].T @ along[0]"),
+        mistake("all matrices have blocks down their columns, whatever the product", Y, "down[0] @ down[1].T", DX, "down[2] @ down[1]"),
+        mistake("each operand is the mean of both roundings", DX, "(along[2] + down[2]) @ (along[1] + down[1]) / 4"),
+        mistake("dx and dW are exchanged", 'which == "dx"', 'which == "dW"'),
+        mistake("dW comes transposed", DW, "down[0].T @ down[2]"),
     ),
     hints=(
-        "Each element of dW is a sum over tokens: of g[token, output] · x[token, input]. So the tokens of a column must share their scale, in g and in x.",
-        "Write each product as a · bᵀ, where both a and b have the summed axis along their rows. For y that is x and w. For dx it is g and wᵀ: in_blocks(w.T, size) rounds w down its columns.",
-        "Choose a and b for each of the three names, from x, w, g and their transposes. Then one line serves all three: round both in blocks and multiply a by the transpose of b.",
+        "Write out one element of each product. An element of dW is a sum over tokens, of g[token, output] · x[token, input].",
+        "The summed axis is the one that the two operands share and the result lacks. For y it is the inputs, for dx the outputs, for dW the tokens. Does it lie along the rows of a matrix, or down its columns?",
+        "Three branches, one for each name. For y both operands come from along. For dx, g has the outputs along its rows, but w has them down its columns.",
     ),
 )
