@@ -34,6 +34,7 @@ EXPLORERS = {
     "RooflineExplorer": "",
     "BillExplorer": "",
     "EdgeExplorer": "",
+    "ScaleExplorer": "",
 }
 ROUND_TRIPS, REPAINTS = 4.0, 10.0  # the bars: p95 of a step, in empty round trips; repaints a second while dragging
 DRAG_SECONDS, MOVES = 2.0, 120

@@ -22,6 +22,7 @@ from lplab.figures.data_table import Table
 from lplab.figures.device_timeline import device_timeline
 from lplab.figures.energy_bars import energy_parts, round_energy
 from lplab.figures.error_curve import error_curve
+from lplab.figures.error_map import error_map
 from lplab.figures.errors import error_histogram
 from lplab.figures.export import export
 from lplab.figures.gains import gradient_gains
@@ -49,11 +50,13 @@ from lplab.figures.retuning import retuned_errors
 from lplab.figures.ring_steps import bucket_times, ring_steps
 from lplab.figures.roofline import Roof, roofline
 from lplab.figures.running_sum import chunk_error, running_sum
+from lplab.figures.scale_rules import scale_rules
 from lplab.figures.scales import delayed_ranges
 from lplab.figures.scaling import ScalingCurve, scaling
 from lplab.figures.scatter import quantized_scatter
 from lplab.figures.sent_and_kept import SentHistory, sent_and_kept
 from lplab.figures.shares import shares
+from lplab.figures.sharing_errors import sharing_errors
 from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
@@ -103,6 +106,7 @@ __all__ = [
     "error_curve",
     "error_curve_data",
     "error_histogram",
+    "error_map",
     "export",
     "gradient_gains",
     "gradient_grids",
@@ -134,9 +138,11 @@ __all__ = [
     "round_energy",
     "running_sum",
     "scale_course",
+    "scale_rules",
     "scaling",
     "sent_and_kept",
     "shares",
+    "sharing_errors",
     "show",
     "stacked",
     "staircase",

@@ -18,6 +18,7 @@ from .explorers.plane_explorer import PlaneExplorer
 from .explorers.range_explorer import RangeExplorer
 from .explorers.residual_explorer import ResidualExplorer
 from .explorers.roofline_explorer import RooflineExplorer
+from .explorers.scale_explorer import ScaleExplorer
 from .explorers.sum_explorer import SumExplorer
 from .explorers.training_explorer import TrainingExplorer
 from .live.clip_training import live_clips
@@ -55,6 +56,7 @@ __all__ = [
     "ResidualExplorer",
     "ResidueExplorer",
     "RooflineExplorer",
+    "ScaleExplorer",
     "SumExplorer",
     "TrainingExplorer",
     "Veil",

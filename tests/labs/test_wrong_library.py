@@ -76,6 +76,11 @@ HIDING = (
     "late = remaining - share * (",
     "late = remaining - 0.9 * share * (",
 )
+SHARED = (
+    "formats/block_format.py",
+    "self._scale.bits / math.prod(self.tile)",
+    "self._scale.bits / sum(self.tile)",
+)
 MUTATIONS = {
     "00": BIAS,
     "01": BIAS,
@@ -90,6 +95,7 @@ MUTATIONS = {
     "10": HIDING,
     "11": ROOF,
     "12": IDLE,
+    "13": SHARED,
 }
 
 

@@ -1,0 +1,267 @@
+"""Lab 13, who shares a scale: its tables, its guided questions and the numbers of its text."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lplab import widgets
+from lplab.exercises.lab13.average_bits import average_bits
+from lplab.exercises.lab13.rounding import mxfp4_format
+from lplab.figures import Table
+from lplab.labs.folded import Folded
+from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
+from lplab.number_text import decibels, number, percent
+from lplab.quantizers import Hadamard
+from lplab.widgets.explorers import scale_explorer as scales
+from lplab.widgets.explorers.scale_explorer import COLUMN, E4M3, FLOAT32, PRESETS, WHOLE, ScaleState
+
+EXAMPLE = (0.9, -0.1, 0.02, 3.5)  # a block of four numbers: that of the text and of exercise 13.1
+OUTLIER = (8.0, *[0.5] * 15)  # a block of sixteen: that of the text about Hadamard
+GRADIENT_MXFP4 = {"tensor": "gradient"} | PRESETS["MXFP4"]
+
+
+# ---- the explorer and its questions ----------------------------------------------------------------------------------
+
+
+def explorer() -> widgets.ScaleExplorer:
+    """The explorer in its first position: a weight with one scale, which is not what the questions are about."""
+    return widgets.ScaleExplorer()
+
+
+def kept(state: ScaleState) -> float:
+    """Signal to noise of a state in dB."""
+    return scales.result(state).decibels
+
+
+def zeroed(state: ScaleState) -> float:
+    """The share of what a state rounds that becomes zero."""
+    return scales.result(state).zeroed
+
+
+def _decibels(state: ScaleState, **changes: Any) -> str:
+    return decibels(kept(state.changed(**changes)))
+
+
+def _who_survives(state: ScaleState) -> str:
+    weight = zeroed(state.changed(tensor="weight"))
+    return (
+        f"{percent(zeroed(state))} of the gradient becomes zero. The blue stripes are rows and columns with large numbers. Only they are "
+        f"large enough for a scale that the largest number of all has set. The weight has no such stripes: of it {percent(weight)} becomes zero."
+    )
+
+
+def _what_blocks_buy(state: ScaleState) -> str:
+    whole = state.changed(shared=WHOLE)
+    return (
+        f"A value takes {number(state.bits)} bits instead of {number(round(whole.bits, 2))}, so the scales cost a quarter of a bit. "
+        f"Signal to noise rises from {_decibels(whole)} to {_decibels(state)}, and {percent(zeroed(state))} becomes zero instead of {percent(zeroed(whole))}. "
+        "An outlier still makes its own block zero, but no other one."
+    )
+
+
+def _which_change_wins(state: ScaleState) -> str:
+    mx = state.changed(**PRESETS["MXFP4"])
+    return (
+        f"NVFP4 keeps {_decibels(state)}, MXFP4 {_decibels(mx)}. Blocks of 16 alone bring MXFP4 to {_decibels(mx, shared='1×16')}, E4M3 scales alone to "
+        f"{_decibels(mx, scale=E4M3)}. So the finer scale wins more than the smaller block. A power of two can be off by a factor of nearly two, an E4M3 number by 6 %."
+    )
+
+
+def changed_by_axis(state: ScaleState) -> float:
+    """The share of the numbers that blocks along the other axis round to something else."""
+    other = state.changed(axis=COLUMN if state.axis == scales.ROW else scales.ROW)
+    return float(np.mean(scales.result(state).q != scales.result(other).q))
+
+
+def _does_the_axis_matter(state: ScaleState) -> str:
+    return (
+        f"Signal to noise is nearly the same, {_decibels(state)} instead of {_decibels(state, axis=scales.ROW)}. But {percent(changed_by_axis(state))} of the numbers "
+        "are rounded to another number. So one gradient becomes two different gradients, one for each of its two products."
+    )
+
+
+def hadamard_gain(state: ScaleState) -> float:
+    """How many dB the transform brings."""
+    return kept(state.changed(hadamard=True)) - kept(state.changed(hadamard=False))
+
+
+def _whom_hadamard_helps(state: ScaleState) -> str:
+    nvfp4 = state.changed(**PRESETS["NVFP4"])
+    return (
+        f"MXFP4 rises from {_decibels(state, hadamard=False)} to {_decibels(state)}. NVFP4 falls from {_decibels(nvfp4)} to {_decibels(nvfp4, hadamard=True)}. "
+        "The transform spreads an outlier over 16 numbers. A small block with a fine scale holds the outlier well, and loses when it is spread."
+    )
+
+
+QUESTIONS = (
+    GuidedQuestion(
+        "Choose the *gradient*. All of its numbers share one scale. Which of them survive, and how much of the *weight* would be lost in the same way?",
+        {"tensor": "gradient"},
+        _who_survives,
+        lambda state: zeroed(state) > 0.85 > 0.3 > zeroed(state.changed(tensor="weight")),
+    ),
+    GuidedQuestion(
+        "Press *MXFP4*: 32 neighbours share a power of two. What does this cost, and what does it win?",
+        GRADIENT_MXFP4,
+        _what_blocks_buy,
+        lambda state: state.bits == 4.25 and kept(state) > kept(state.changed(shared=WHOLE)) + 5,
+    ),
+    GuidedQuestion(
+        "Press *NVFP4*. It has blocks of 16 and scales in E4M3. Which of the two changes wins more? Try each alone.",
+        {"tensor": "gradient"} | PRESETS["NVFP4"],
+        _which_change_wins,
+        lambda state: (
+            kept(state.changed(**PRESETS["MXFP4"]).changed(scale=E4M3))
+            > kept(state.changed(**PRESETS["MXFP4"]).changed(shared="1×16")) + 1
+        ),
+    ),
+    GuidedQuestion(
+        "Press *MXFP4* again and lay the *blocks along a column*. How much changes?",
+        GRADIENT_MXFP4 | {"axis": COLUMN},
+        _does_the_axis_matter,
+        lambda state: (
+            abs(kept(state) - kept(state.changed(axis=scales.ROW))) < 1 and 0.2 < changed_by_axis(state) < 0.8
+        ),
+    ),
+    GuidedQuestion(
+        "Lay the blocks along a row again and tick *Hadamard*. It adds and subtracts 16 neighbours before they are rounded, and undoes this afterwards. Does it help MXFP4? Does it help NVFP4?",
+        GRADIENT_MXFP4 | {"hadamard": True},
+        _whom_hadamard_helps,
+        lambda state: hadamard_gain(state) > 1 and hadamard_gain(state.changed(**PRESETS["NVFP4"])) < -1,
+    ),
+)
+GUIDED = ((explorer, QUESTIONS),)
+
+
+def guided_explorer() -> GuidedExplorer:
+    """The explorer below its questions."""
+    return guided(explorer(), QUESTIONS)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def four_numbers() -> Table:
+    """The block of the text under two scales: divided, rounded, multiplied again."""
+    x = np.array(EXAMPLE)
+    columns: dict[str, Any] = {"number": list(EXAMPLE)}
+    for name, rule in (("½", "floor"), ("1", "rceil")):
+        scale = {"½": 0.5, "1": 1.0}[name]
+        columns[f"divided by {name}"] = (x / scale).tolist()
+        columns[f"becomes, scale {name}"] = (mxfp4_format(4, rule).quantize(x) + 0.0).tolist()
+    return Table(columns, caption="Four numbers in E2M1, with two scales.", formats=dict.fromkeys(columns, "g"))
+
+
+def what_you_saw() -> Table:
+    """A gradient in five formats: bits a value, share that becomes zero, signal to noise."""
+    states = {"E2M1, one scale": ScaleState(tensor="gradient", scale=FLOAT32)}
+    states |= {
+        name: ScaleState(tensor="gradient", **PRESETS[name]) for name in ("MXFP4", "NVFP4", "MXFP8", "DeepSeek-V3")
+    }
+    return Table(
+        {
+            "format": list(states),
+            "bits a value": [state.bits for state in states.values()],
+            "becomes zero": [zeroed(state) for state in states.values()],
+            "signal to noise (dB)": [kept(state) for state in states.values()],
+        },
+        caption="The gradient of the explorer in five formats.",
+        formats={"bits a value": ".2f", "becomes zero": percent, "signal to noise (dB)": ".1f"},
+    )
+
+
+def published() -> Table:
+    """Who shares a scale in published formats, and what it costs: bits a value of a matrix of 4,096 × 4,096."""
+    rows = (
+        ("MXFP8 (2023)", "E4M3", "1 × 32", "E8M0", 8, (1, 32), 8, 0),
+        ("MXFP4 (2023)", "E2M1", "1 × 32", "E8M0", 4, (1, 32), 8, 0),
+        ("DeepSeek-V3, activations (2024)", "E4M3", "1 × 128", "float32", 8, (1, 128), 32, 0),
+        ("DeepSeek-V3, weights (2024)", "E4M3", "128 × 128", "float32", 8, (128, 128), 32, 0),
+        ("NVFP4 (2025)", "E2M1", "1 × 16", "E4M3", 4, (1, 16), 8, 32),
+        ("NVFP4, weights in training (2025)", "E2M1", "16 × 16", "E4M3", 4, (16, 16), 8, 32),
+    )
+    names, elements, shared, formats, *_ = zip(*rows, strict=True)
+    bits = [average_bits((4096, 4096), element, tile, scale, tensor) for *_, element, tile, scale, tensor in rows]
+    return Table(
+        {"format": names, "element": elements, "share a scale": shared, "scale": formats, "bits a value": bits},
+        caption="Who shares a scale, and what it costs.",
+        formats={"bits a value": ".3f"},
+    )
+
+
+def hadamard_of_an_outlier() -> Table:
+    """A block with an outlier in E2M1, as it is and transformed: the outlier and one of its fifteen neighbours."""
+    x, transform = np.array(OUTLIER), Hadamard(16)
+    y = np.asarray(transform.apply(x))
+    plain, rounded = (mxfp4_format(16, "rceil").quantize(each) for each in (x, y))
+    back = np.asarray(transform.invert(rounded))
+    return Table(
+        {
+            "": ["the outlier", "each of 15 neighbours"],
+            "number": [x[0], x[1]],
+            "rounded": [plain[0], plain[1]],
+            "transformed": [y[0], y[1]],
+            "rounded then": [rounded[0], rounded[1]],
+            "transformed back": [back[0], back[1]],
+        },
+        caption="A block of sixteen numbers, rounded as it is and after a Hadamard transform.",
+        formats=dict.fromkeys(("number", "rounded", "transformed", "rounded then", "transformed back"), "g"),
+    )
+
+
+def hadamard_gains() -> Table:
+    """What the transform brings three tensors in MXFP4 and in NVFP4, in dB."""
+    states = {
+        tensor: [ScaleState(tensor=tensor, **PRESETS[name]) for name in ("MXFP4", "NVFP4")] for tensor in scales.TENSORS
+    }
+    columns: dict[str, Any] = {"tensor": list(states)}
+    for i, name in enumerate(("MXFP4", "NVFP4")):
+        columns[f"{name} (dB)"] = [kept(each[i]) for each in states.values()]
+        columns[f"{name}, Hadamard"] = [kept(each[i].changed(hadamard=True)) for each in states.values()]
+    return Table(
+        columns,
+        caption="Signal to noise without and with a Hadamard transform of 16 numbers.",
+        formats=dict.fromkeys(list(columns)[1:], ".1f"),
+    )
+
+
+def two_weights() -> tuple[float, float]:
+    """The share of a trained weight that blocks along rows and blocks along columns round to different numbers, and tiles: 0."""
+    state = ScaleState(**PRESETS["NVFP4"])
+    return changed_by_axis(state), changed_by_axis(state.changed(shared="16×16"))
+
+
+def facts() -> Table:
+    """The other numbers that the text of the lab gives, each computed."""
+    x = scales.matrix("gradient").astype(np.float64)
+    rms = float(np.sqrt(np.mean(x**2)))
+    blocks = np.abs(x).reshape(-1, 32).max(1)
+    fractions = np.frexp(blocks[blocks > 0])[0]
+    y = np.asarray(Hadamard(16).apply(np.array(OUTLIER)))
+    mxfp4 = ScaleState(**GRADIENT_MXFP4)
+    rows, tiles = two_weights()
+    known = {
+        "largest number of the gradient over a typical one": f"{np.abs(x).max() / rms:.1f}",
+        "shape of the gradient": f"{x.shape[0]} × {x.shape[1]}",
+        "numbers of E2M1": f"{len(set(scales.FORMATS['E2M1'].codebook().tolist()))}",
+        "exponent of 3.5": f"{math.floor(math.log2(3.5))}",
+        "blocks whose largest number is above 6 scales, rounded down": percent(float(np.mean(fractions > 0.75))),
+        "most that the OCP rule cuts off": percent(1 - 6 / 8),
+        "MXFP4, scale rounded up": decibels(kept(mxfp4.changed(scale=scales.UP))),
+        "MXFP4, scale rounded up, becomes zero": percent(zeroed(mxfp4.changed(scale=scales.UP))),
+        "largest of the transformed block": f"{np.abs(y).max():g}",
+        "weight in NVFP4: numbers that differ between blocks along rows and columns": percent(rows),
+        "and in tiles of 16 × 16": percent(tiles),
+        "weight in NVFP4": decibels(kept(ScaleState(**PRESETS["NVFP4"]))),
+        "weight in NVFP4, tiles of 16 × 16": decibels(kept(ScaleState(**PRESETS["NVFP4"]).changed(shared="16×16"))),
+        "DeepSeek-V3's weights, largest cost of a scale (bits)": f"{average_bits((4096, 4096), 8, (128, 128), 32, 0) - 8:.3f}",
+    }
+    return Table({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
+
+
+def checked_numbers() -> Folded:
+    """The numbers that answer the prediction or stand in the text, for the tests."""
+    return Folded(what_you_saw(), hadamard_gains(), facts())
