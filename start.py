@@ -5,7 +5,7 @@
     python3 start.py --no-browser    the same on a remote machine: only prints the address
     python3 start.py test            run the tests, some minutes; what else follows `test` goes to pytest
     python3 start.py test --all      run every test, the slow ones too, in an order drawn anew
-    python3 start.py site            make the web site of the project, labs executed, and show it; --build-only
+    python3 start.py site            make the web site of the project, labs executed, and show it; --build-only, --lite
     python3 start.py report          write what you hand in; `grade` and `lplab`: any other command of lplab
 
 The first run makes a virtual environment in .venv and installs into it. Later runs start at once and need no network.
@@ -297,7 +297,8 @@ def main(argv: list[str]) -> int:
             browser = find_browser()
             print(f"Set up in {time.monotonic() - began:.0f} s; the tests begin.", flush=True)
             return hand_over([str(PYTHON), "-m", "pytest", *pytest_options(more)], environment(LPLAB_BROWSER=browser))
-        prepare({"lab", "site"} if args.command == "site" else {"lab"})
+        for_site = {"site", "lite"} if "--lite" in argv else {"site"}
+        prepare({"lab", *for_site} if args.command == "site" else {"lab"})
         if args.command in HANDED_ON:  # -P: a folder named lplab beside the student's files is not the package
             return hand_over([str(PYTHON), *HANDED_ON[args.command], *more, *argv[ours:]], environment(), Path.cwd())
         lab = [str(PYTHON), "-m", "jupyterlab", "--LabApp.default_url=/lab/tree/labs", "--Application.log_level=WARN"]

@@ -24,6 +24,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from build_lite import build_lite
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, STATIC = ROOT / "docs", ROOT / "lplab/widgets/static"
 LABS = sorted((ROOT / "labs").glob("[0-9][0-9]_*.ipynb"))
@@ -80,12 +82,12 @@ def executed(lab: Path, cache: Path) -> dict[str, Any]:
     return json.loads(kept.read_text("utf-8"))  # type: ignore[no-any-return]
 
 
-def on_a_page(book: dict[str, Any], name: str) -> dict[str, Any]:
+def on_a_page(book: dict[str, Any], name: str, lite: bool = False) -> dict[str, Any]:
     """A lab as a page: its code folded, but for the exercises, and without what only a kernel can use."""
     book["metadata"].pop("widgets", None)
     note = (
         f":::{{note}}\nYou are reading this lab. To move all its controls and to solve its exercises, open it: "
-        f"`python3 start.py`, then *labs/{name}*.{open_elsewhere(name)}\n:::"
+        f"`python3 start.py`, then *labs/{name}*.{open_elsewhere(name)}{open_in_a_browser(name) if lite else ''}\n:::"
     )
     first = book["cells"][0]
     text = "".join(first["source"])
@@ -110,6 +112,12 @@ def open_elsewhere(name: str) -> str:
     repository = os.environ.get("LPLAB_REPOSITORY")
     address = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/labs/{name}"
     return f" Or open it [on Binder]({address}), which takes some minutes." if repository else ""
+
+
+def open_in_a_browser(name: str) -> str:
+    """A sentence with the lab's address in the edition for browsers."""
+    link = f'<a href="../lite/lab/index.html?path={name}">in this browser</a>'
+    return f" Or open it {link}, without an installation: live trainings need PyTorch and are left out there."
 
 
 # ---- pages -----------------------------------------------------------------------------------------------------------
@@ -211,12 +219,12 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def stage(source: Path, books: dict[Path, dict[str, Any]]) -> None:
+def stage(source: Path, books: dict[Path, dict[str, Any]], lite: bool = False) -> None:
     """Write what Sphinx reads: the same folders as in the repository, so that links between pages hold."""
     _files.clear()
     shutil.rmtree(source, ignore_errors=True)
     for lab, book in books.items():
-        write(source / "labs" / lab.name, json.dumps(on_a_page(book, lab.name)))
+        write(source / "labs" / lab.name, json.dumps(on_a_page(book, lab.name, lite)))
     for path in (*DOCS.glob("*.md"), ROOT / "labs/README.md"):
         inside = path.relative_to(ROOT)
         text = rewritten(path.read_text("utf-8"), inside.parent).replace("```mermaid", "```text")
@@ -258,8 +266,10 @@ def stage_scripts(static: Path) -> None:
 # ---- all of it -------------------------------------------------------------------------------------------------------
 
 
-def build(folder: Path, run: list[Path], workers: int) -> Path:
+def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Path:
     """Make the site in a folder, with these labs executed and the others with their stored outputs.
+
+    With ``lite`` the edition for browsers stands beside the pages, where it can be made.
 
     Returns:
         The folder of the pages.
@@ -273,13 +283,17 @@ def build(folder: Path, run: list[Path], workers: int) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(workers) as pool:
         done = dict(zip(run, pool.map(lambda lab: executed(lab, cache), run), strict=True))
-    stage(folder / "source", {lab: done.get(lab) or json.loads(lab.read_text("utf-8")) for lab in LABS})
+    edition = build_lite(folder / "lite") if lite else None
+    books = {lab: done.get(lab) or json.loads(lab.read_text("utf-8")) for lab in LABS}
+    stage(folder / "source", books, lite=edition is not None)
     stage_scripts(folder / "static")
     os.environ["LPLAB_SITE_STATIC"] = str(folder / "static")
     options = ["-q", "-b", "html", "-c", str(DOCS), "-d", str(folder / "doctrees")]
     shutil.rmtree(folder / "html", ignore_errors=True)
     if sphinx([*options, str(folder / "source"), str(folder / "html")]):
         raise RuntimeError("Sphinx could not make the pages; its lines above say why")
+    if edition:
+        shutil.copytree(edition, folder / "html/lite")
     return folder / "html"
 
 
@@ -305,13 +319,14 @@ def main() -> int:
     )  # fmt: skip
     parser.add_argument("--build-only", action="store_true", help="make the pages in build/site/html, serve nothing")
     parser.add_argument("--labs", metavar="00,01", help="execute these alone, the others have their stored outputs")
+    parser.add_argument("--lite", action="store_true", help="and the labs for a browser alone, with JupyterLite")
     parser.add_argument("--folder", type=Path, default=ROOT / "build/site", help="to make it in (default: build/site)")
     parser.add_argument("--port", type=int, default=8800, help="of the loopback address (default: 8800; 0: any free)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the address")
     args = parser.parse_args()
     began = time.monotonic()
     run = LABS if args.labs is None else [lab for lab in LABS if lab.name[:2] in args.labs.split(",")]
-    pages = build(args.folder.resolve(), run, min(4, os.cpu_count() or 1))
+    pages = build(args.folder.resolve(), run, min(4, os.cpu_count() or 1), args.lite)
     size = sum(path.stat().st_size for path in pages.rglob("*") if path.is_file())
     print(f"{pages}: {size / 1e6:.0f} MB in {time.monotonic() - began:.0f} s", flush=True)
     if not args.build_only:

@@ -12,6 +12,7 @@ from lplab.exercises import progress
 from lplab.exercises.checks import feedback
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
+from lplab.exercises.isolation import run_answer, why_no_process
 from lplab.exercises.isolation.answers import answer_of
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.questions import Question
@@ -32,7 +33,8 @@ def check(exercise_id: str, function: Callable[..., Any]) -> Verdict:
 
     Args:
         exercise_id: lab and number, such as "01.2".
-        function: the student's function. Its source is run in a process of its own; see `isolation`.
+        function: the student's function. Its source is run in a process of its own; see `isolation`. Where there are
+            no processes it runs in this one, and a line says so.
 
     Raises:
         ValueError: there is no such exercise.
@@ -50,9 +52,25 @@ def check(exercise_id: str, function: Callable[..., Any]) -> Verdict:
         answer = answer_of(function)
     except ValueError as problem:
         return feedback.unreadable(exercise, str(problem))
-    verdict = judge(exercise, answer)
+    say_where_answers_run()
+    verdict = judge(exercise, answer, run=run_answer)
     progress.record(verdict, answer)
     return verdict
+
+
+def say_where_answers_run() -> None:
+    """Print, once, one line where answers run without a fence, or where progress is kept elsewhere than usual."""
+    reason, place = why_no_process(), progress.kept_where()
+    fence = (
+        f"There is no fence around your answers here: they run inside this notebook, since {reason}." if reason else ""
+    )
+    line = f"{fence} {f'Your progress is kept {place}.' if place else ''}".strip()
+    if line and line not in _said:
+        _said.add(line)
+        print(line)
+
+
+_said: set[str] = set()  # lines that were printed in this kernel
 
 
 def hint(exercise_id: str) -> Text:

@@ -15,10 +15,10 @@ import numpy as np
 
 from lplab import formats
 from lplab.exercises.checks.grids import grid
-from lplab.exercises.isolation import Raised, Unusable, run_isolated
+from lplab.exercises.isolation import Raised, Unusable, run_answer
 from lplab.exercises.isolation.answers import answer_of
 from lplab.exercises.model.forms import Form, Number
-from lplab.exercises.notebook import Text
+from lplab.exercises.notebook import Text, say_where_answers_run
 
 POINTS = 181  # of a figure; the ties are added, since evenly spaced points miss them
 
@@ -86,7 +86,8 @@ def results_of(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -
         answer = answer_of(function)
     except ValueError as problem:
         raise NotReady(str(problem)) from problem
-    outcome = run_isolated(answer, list(calls))
+    say_where_answers_run()
+    outcome = run_answer(answer, list(calls))
     if outcome.stopped:
         raise NotReady(outcome.stopped.sentence)
     for value in outcome.values:

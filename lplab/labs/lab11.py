@@ -14,6 +14,7 @@ from lplab.hardware.precisions import get as precision_named
 from lplab.hardware.units import format_si
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
+from lplab.labs.needing import needing
 from lplab.widgets.explorers.roofline_explorer import LAYER_ROWS, PRESETS, RECIPE_ROWS, SUSTAINED, RooflineState
 
 CHIP, BATCH = "systolic", 64  # of the prediction
@@ -100,6 +101,7 @@ def multiplier_figure() -> Any:
     return figures.multiplier_cost("area")
 
 
+@needing("torch")
 def real_steps() -> figures.Table:
     """Two small networks: a training step as modelled for this machine, and as timed now. It takes a few seconds."""
     import torch

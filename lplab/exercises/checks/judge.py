@@ -1,7 +1,7 @@
 """Judge an answer in four stages, cheapest first; only the first that fails is reported.
 
 The student's code runs in a child process (`isolation`), which gets nothing but arguments. Results are
-compared in this process.
+compared in this process. A notebook where there are no processes hands over another way to run it.
 """
 
 from __future__ import annotations
@@ -39,20 +39,26 @@ class CheckStage:
     size: int  # of values compared
 
 
-def judge(exercise: Exercise, answer: Answer, limits: Limits | None = None) -> Verdict:
+def judge(
+    exercise: Exercise, answer: Answer, limits: Limits | None = None, run: Callable[..., Outcome] = run_isolated
+) -> Verdict:
     """The verdict on one answer. Nothing in an answer raises an error here.
 
     Args:
         exercise: what is checked.
         answer: the student's source and the name of the function.
         limits: of time, memory and print; the default suits every exercise.
+        run: runs the student's code, with the arguments of :func:`lplab.exercises.isolation.run_isolated`.
+
+    Raises:
+        RuntimeError: there are no processes here, and ``run`` needs them.
     """
     if is_stub(exercise, answer):
         return feedback.not_yet(exercise)
     compared = (*[example.args for example in exercise.examples], *exercise.boundary())
     property_stages = [_property(rule) for rule in exercise.properties]
     calls = (*compared, *[args for stage in property_stages for args in stage.calls])
-    outcome = run_isolated(answer, calls, limits=limits or Limits(), allowed=exercise.modules)
+    outcome = run(answer, calls, limits=limits or Limits(), allowed=exercise.modules)
     convention = _convention(exercise, compared, outcome)
     expected = expected_results(exercise, convention, list(compared))
     stages = [*_comparisons(exercise, compared, expected), *property_stages]
@@ -184,7 +190,7 @@ def _first_failure(exercise: Exercise, stages: list[CheckStage], outcome: Outcom
         if failure:
             return failure
         if len(results) < len(stage.calls):
-            assert outcome.stopped is not None, "run_isolated says why calls are missing"
+            assert outcome.stopped is not None, "a run says why calls are missing"
             unfinished = Counterexample(stage.calls[len(results)], None, None)
             return Failure(FORM, sentence=outcome.stopped.sentence, counterexample=unfinished)
         position += len(stage.calls)

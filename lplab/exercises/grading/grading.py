@@ -25,7 +25,7 @@ from lplab.exercises.grading.roster import Roster
 from lplab.exercises.grading.similar import alike
 from lplab.exercises.grading.submissions import Submission, clean, read_submission
 from lplab.exercises.grading.weights import Weights
-from lplab.exercises.isolation import fences
+from lplab.exercises.isolation import fences, why_no_process
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
 
@@ -69,9 +69,12 @@ def grade(
 
     Raises:
         OSError: the journal cannot be written.
+        RuntimeError: there are no processes here; a class is never graded without a fence.
         ValueError: the folder or a lab does not exist, there is nothing to grade, a file of metadata or a pattern is
             not as it must be.
     """
+    if judged_by is judge and (reason := why_no_process()):
+        raise RuntimeError(f"grading runs every answer in a process of its own, behind a fence: {reason}")
     folder = Path(folder)
     if roster and each_file:
         raise ValueError("with a roster each student has one row: leave --each-file out")

@@ -21,28 +21,42 @@ seccomp (macOS, Windows, old kernels) only accidents are fenced, and memory is l
 There, grade the work of people whom you do not trust in a container, ``lplab grade --in-container``, which uses the
 image that the repository's ``Dockerfile`` builds.
 
+**Where there are no processes**, in a browser or without the package psutil, nothing of this can stand. A notebook then
+runs answers in its own process (:func:`run_answer`, :mod:`.in_process`) and says in one line that there is no fence.
+:func:`run_isolated`, which grading calls, refuses.
+
 The same input gives the same result: hashing, ``random`` and ``numpy.random`` are seeded, numpy computes on one
 thread, the limit on time counts the child's own computing and not the hours of a busy machine, and of the caller's
 environment nothing is passed on but the paths of libraries.
 """
 
-import json
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import lplab
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.isolation.outcome import Limits, Outcome, Raised, Stopped, Unusable
-from lplab.exercises.isolation.processes import Child
+from lplab.exercises.isolation.request import as_bytes, encode_calls
 from lplab.exercises.isolation.run import Run
-from lplab.exercises.isolation.wire import Seeded, UnserializableError, encode_argument
+from lplab.exercises.isolation.wire import Seeded
 
-__all__ = ["Limits", "Outcome", "Raised", "Seeded", "Stopped", "Unusable", "run_isolated"]
+__all__ = [
+    "Limits",
+    "Outcome",
+    "Raised",
+    "Seeded",
+    "Stopped",
+    "Unusable",
+    "run_answer",
+    "run_isolated",
+    "why_no_process",
+]
 
 DEFAULT = Limits()
 
@@ -55,40 +69,61 @@ def run_isolated(
     Arguments and values travel exactly: None, bool, int, float, str, list, tuple, dict, numpy scalars and arrays, and
     as an argument :class:`Seeded`; another argument raises a ValueError. Each call gets its own copies. ``allowed``
     are the modules that the code may import besides the harmless part of the standard library; modules inside them too.
-    Nothing that the student's code does raises here. A child that cannot start raises a RuntimeError.
+    Nothing that the student's code does raises here. A child that cannot start raises a RuntimeError, and so does a
+    place where there are no processes.
 
     >>> outcome = run_isolated(Answer("def half(x):\n    return x / 2", "half"), [(3,), ("3",)])
     >>> outcome.values  # doctest: +ELLIPSIS
     (1.5, Raised(type='TypeError', message="unsupported operand ...", line=2, text='return x / 2'))
     """
+    if reason := why_no_process():
+        raise RuntimeError(f"student code cannot run in a process of its own: {reason}; pip install 'lplab[course]'")
+    from lplab.exercises.isolation.processes import Child
+
     begun = time.perf_counter()
     run = Run(len(calls), limits)
-    request = _request(answer, calls, limits, allowed)
+    request = as_bytes(*encode_calls(answer, calls, limits, allowed))
     with (
         tempfile.TemporaryDirectory(prefix="lplab-", ignore_cleanup_errors=True) as folder,
         Child(request, folder, _path(allowed)) as child,
     ):
         run.follow(child)
-    run.check_printed(child)  # again: output may have arrived after the last measurement
+    run.check_printed(child.printed_bytes)  # again: output may have arrived after the last measurement
     seconds = time.perf_counter() - begun
     return Outcome(tuple(run.values), run.stopped, tuple(run.changed), child.beginning(), seconds, run.fences)
 
 
-def _request(answer: Answer, calls: Sequence[tuple], limits: Limits, allowed: Sequence[str]) -> bytes:
-    header = {
-        "source": answer.source,
-        "name": answer.name,
-        "allowed": list(allowed),
-        "cpu_seconds": limits.cpu_seconds,
-        "memory_mb": limits.memory_mb,
-    }
-    lines: list[Any] = [header]
-    for number, arguments in enumerate(calls, 1):
-        try:
-            lines.append([encode_argument(argument) for argument in arguments])
-        except UnserializableError as error:
-            raise ValueError(f"call {number} has an argument that cannot be sent: {error}") from None
-    return "".join(json.dumps(line) + "\n" for line in lines).encode("ascii") + b"\n"
+def run_answer(
+    answer: Answer, calls: Sequence[tuple], *, limits: Limits = DEFAULT, allowed: Sequence[str] = ("math", "numpy")
+) -> Outcome:
+    r"""As :func:`run_isolated`; where there are no processes, in this one and without a fence (:mod:`.in_process`).
+
+    For notebooks, in which people check their own answers. Grading calls :func:`run_isolated`, which refuses.
+
+    >>> run_answer(Answer("def half(x):\n    return x / 2", "half"), [(3,)]).values
+    (1.5,)
+    """
+    if not why_no_process():
+        return run_isolated(answer, calls, limits=limits, allowed=allowed)
+    from lplab.exercises.isolation.in_process import run_in_process
+
+    return run_in_process(answer, calls, limits=limits, allowed=allowed)
+
+
+@cache
+def why_no_process() -> str:
+    """Why Python can start no process for student code here, in words; "" where it can.
+
+    >>> why_no_process()
+    ''
+    """
+    if sys.platform in ("emscripten", "wasi"):
+        return "Python has no processes in a browser"
+    try:
+        import psutil  # noqa: F401
+    except ImportError:
+        return "psutil is not installed"
+    return ""
 
 
 def _path(allowed: Sequence[str]) -> list[str]:

@@ -1,4 +1,6 @@
-"""Runs a student's function in a process of its own. ``processes.py`` starts this file by its path; nothing imports it.
+"""Runs a student's function in a process of its own. ``processes.py`` starts this file by its path.
+
+``in_process.py`` imports it where there are no processes, for the functions that make the calls and report on them.
 
 In on stdin, as lines of JSON: the request, then the arguments of each call, then an empty line. Out on stdout, as
 lines of JSON: ``ready``, with the fences that stand; ``defined``; ``value``, ``unusable`` or ``raised`` for each call
@@ -48,7 +50,7 @@ def load_sibling(name: str) -> types.ModuleType:
     return module
 
 
-guards, landlock, seccomp, wire = map(load_sibling, ("guards", "landlock", "seccomp", "wire"))
+guards, wire = map(load_sibling, ("guards", "wire"))
 
 
 def main() -> None:
@@ -74,7 +76,7 @@ def main() -> None:
     send("ready", time.process_time(), *fences)
     run_calls(request, calls, send)
     if name := guards.changed_builtins(originals):
-        send("stopped", "tampering", f"your code replaced {name}; leave what you import as it is")
+        send("stopped", "tampering", replaced(name))
     with contextlib.suppress(ValueError):  # student code may have closed it
         sys.stderr.flush()
     send("done")
@@ -110,6 +112,7 @@ def packages_of(allowed: Sequence[str]) -> list[str]:
 
 def fence(packages: Sequence[str]) -> list[str]:
     """Raise the fences that the kernel offers, and name them. One that it offers and refuses raises an OSError."""
+    landlock, seccomp = map(load_sibling, ("landlock", "seccomp"))
     version = landlock.restrict(landlock.libraries(packages), [os.getcwd(), os.devnull])
     filtered = seccomp.restrict(writing=version > 0)
     for module in (landlock, seccomp):  # no answer has any use for them
@@ -123,10 +126,13 @@ def exit_with_parent(requests: BinaryIO) -> None:
     os._exit(1)
 
 
-def run_calls(request: dict, calls: Sequence[list], send: Callable) -> None:
-    """Define the function and make the calls, sending a line for each; stop at the first that ends the run."""
+def run_calls(request: dict, calls: Sequence[list], send: Callable, prepare: Callable = str) -> None:
+    """Define the function and make the calls, sending a line for each; stop at the first that ends the run.
+
+    ``prepare`` turns the source into what is compiled: the source itself, or a tree of it to which something was added.
+    """
     try:
-        function = define(request["source"], request["name"], request["allowed"])
+        function = define(request["source"], request["name"], request["allowed"], prepare)
     except BaseException as error:  # SystemExit too
         kind, *report = explain(error, request)
         send("stopped", *(report if kind == "stopped" else undefined(*report)))
@@ -142,10 +148,10 @@ def run_calls(request: dict, calls: Sequence[list], send: Callable) -> None:
             return
 
 
-def define(source: str, name: str, allowed: Sequence[str]) -> Callable:
+def define(source: str, name: str, allowed: Sequence[str], prepare: Callable = str) -> Callable:
     """Run the source in a module of its own and return the function ``name`` of it."""
     try:
-        code = compile(source, FILE, "exec", dont_inherit=True)
+        code = compile(prepare(source), FILE, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line, text = place(error, source)
         what = getattr(error, "msg", None) or words(error) or "nested too deeply"
@@ -211,6 +217,11 @@ def explain(error: BaseException, request: dict) -> tuple:
 def undefined(kind: str, message: str, line: int | None, text: str) -> tuple[str, str]:
     """The reason and sentence where an exception came up before the function was there to be called."""
     return "definition", f"{at(line, text)}{kind}: {message}"
+
+
+def replaced(name: str) -> str:
+    """The sentence where code replaced an attribute of a module."""
+    return f"your code replaced {name}; leave what you import as it is"
 
 
 def place(error: BaseException, source: str) -> tuple[int | None, str]:

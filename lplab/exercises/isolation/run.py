@@ -1,15 +1,17 @@
-"""One run of student code in the parent: the child's messages, the reasons to stop it. See :mod:`.isolation`."""
+"""One run of student code: the messages about its calls, the reasons to stop it. See :mod:`.isolation`."""
 
 import json
 import signal
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lplab.exercises.isolation.outcome import Limits, Raised, Stopped, Unusable
-from lplab.exercises.isolation.processes import Child
 from lplab.exercises.isolation.wire import decode
+
+if TYPE_CHECKING:
+    from lplab.exercises.isolation.processes import Child
 
 MAX_RESULT_BYTES = 256_000_000  # bytes, of all calls together
 MAX_RESULT_PARTS = 5_000_000  # of lists, tuples and dicts, of all calls together
@@ -19,6 +21,7 @@ MAX_WRITTEN_MB, MAX_FILES = 64, 100  # of the files in the child's folder
 BASE_MB = 200  # what Python and numpy take themselves, where only the parent can watch the memory
 TIMER = getattr(signal, "SIGPROF", None)  # how the child's timer ends it; Windows has none
 STACK_OVERFLOW = 0xC00000FD  # the exit code on Windows
+TOO_MUCH = "a loop that never ends, or far too much work"  # the end of a sentence
 MAX_WAIT_FACTOR = 10  # times the limit on waiting: the limit on the whole run, whatever the child does
 
 
@@ -35,7 +38,7 @@ class Run:
         self.begin: float | None = None  # seconds of computing when the child was ready for student code
         self.defined = self.finished = False
 
-    def follow(self, child: Child) -> None:
+    def follow(self, child: "Child") -> None:
         """Handle the child's messages until it is done, has to be stopped, or has ended."""
         begun = active = time.monotonic()
         max_computing = 0.0  # seconds of computing
@@ -50,7 +53,7 @@ class Run:
                 self.check_memory(memory)
                 self.check_threads(threads)
                 self.check_written(*child.written(MAX_FILES))
-                self.check_printed(child)
+                self.check_printed(child.printed_bytes)
             if self.finished or self.stopped:
                 return
         self.stopped = self.why_ended(child)
@@ -108,7 +111,7 @@ class Run:
     def too_slow(self) -> str:
         """The sentence for the end of the computing time."""
         limit = f"{self.limits.cpu_seconds:g} s"
-        return f"stopped after {limit} of computing, {self.where()}: a loop that never ends, or far too much work"
+        return f"stopped after {limit} of computing, {self.where()}: {TOO_MUCH}"
 
     def check_time(self, computing: float, waiting: float, all_in_all: float) -> None:
         """Stop code that computes or waits too long. Where the system can, the child limits its computing itself."""
@@ -140,12 +143,12 @@ class Run:
             what = f"more than {MAX_WRITTEN_MB} MB into files, or more than {MAX_FILES} files"
             self.stop("printing", f"stopped {self.where()}: your code wrote {what}")
 
-    def check_printed(self, child: Child) -> None:
-        """Stop a child that prints too much."""
-        if child.printed_bytes > self.limits.printed_kb * 1000:
+    def check_printed(self, printed_bytes: int) -> None:
+        """Stop code that prints too much."""
+        if printed_bytes > self.limits.printed_kb * 1000:
             self.stop("printing", f"your code printed more than {self.limits.printed_kb:,} kB: remove print from loops")
 
-    def why_ended(self, child: Child) -> Stopped:
+    def why_ended(self, child: "Child") -> Stopped:
         """The reason for a child that ended without a message, from its exit code."""
         code = child.exit_code()
         if self.begin is None:

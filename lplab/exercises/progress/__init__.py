@@ -1,24 +1,27 @@
 """A student's progress in one local file: attempts, points, answers, hints, predictions.
 
 The file is progress.json in the user's data folder, or wherever the environment variable LPLAB_PROGRESS points. If it
-cannot be written, one line says so, all else works, and the changes are written the next time.
+cannot be written, one line says so, all else works, and the changes are written the next time. In a browser it is
+progress.json beside the notebook, which the browser keeps; where a package that the file needs is missing, progress is
+kept in memory (`kept_where` says which of these it is).
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import platformdirs
-
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.isolation.answers import Answer
+from lplab.exercises.progress.memory_file import MemoryFile
 from lplab.exercises.progress.records import Guess, Record, State, state_of
 from lplab.exercises.progress.safe_file import CorruptFileError, NotSavedError, SafeFile
 
@@ -33,7 +36,7 @@ class Progress:
     """The progress kept in one file.
 
     Args:
-        path: of the file.
+        path: of the file; None keeps it in memory.
         notify: called with one line when something is wrong with the file; each line once.
 
     >>> import tempfile
@@ -45,8 +48,8 @@ class Progress:
     (1, 12.0)
     """
 
-    def __init__(self, path: str | os.PathLike[str], notify: Callable[[str], Any] = print) -> None:
-        self._file = SafeFile(Path(path), SCHEMA, UPGRADES)
+    def __init__(self, path: str | os.PathLike[str] | None, notify: Callable[[str], Any] = print) -> None:
+        self._file = MemoryFile(SCHEMA) if path is None else SafeFile(Path(path), SCHEMA, UPGRADES)
         self._notify, self._notified = notify, set[str]()
         self._pending: list[Callable[[State], State]] = []  # changes not yet in the file
 
@@ -167,14 +170,48 @@ def _plain(value: Any) -> float | str:
 # ---- the student's own file ------------------------------------------------------------------------------------------
 
 
-def progress_path() -> Path:
-    """Where the student's file is: LPLAB_PROGRESS, or progress.json in the user's data folder."""
-    default = platformdirs.user_data_path("lplab", appauthor=False) / "progress.json"
-    return Path(os.environ.get("LPLAB_PROGRESS") or default)
+def progress_path() -> Path | None:
+    """Where the student's file is: LPLAB_PROGRESS, or progress.json in the user's data folder; None: in memory."""
+    if missing_packages():
+        return None
+    if named := os.environ.get("LPLAB_PROGRESS"):
+        return Path(named)
+    if _in_a_browser():
+        return Path("progress.json")
+    import platformdirs
+
+    return platformdirs.user_data_path("lplab", appauthor=False) / "progress.json"
+
+
+def kept_where() -> str:
+    """Where progress is kept, if not in the user's data folder, as the end of a sentence; "" for that folder."""
+    if missing := missing_packages():
+        return f"until this kernel ends, since {' and '.join(missing)} cannot be imported"
+    return "in this browser" if _in_a_browser() else ""
+
+
+@cache
+def missing_packages() -> tuple[str, ...]:
+    """The packages that a safe file needs and that are not installed; a browser needs none.
+
+    >>> missing_packages()
+    ()
+    """
+    missing = []
+    for name in () if _in_a_browser() else ("filelock", "platformdirs"):
+        try:
+            import_module(name)
+        except ImportError:
+            missing.append(name)
+    return tuple(missing)
+
+
+def _in_a_browser() -> bool:
+    return sys.platform == "emscripten"
 
 
 @lru_cache(maxsize=8)
-def _at(path: Path) -> Progress:
+def _at(path: Path | None) -> Progress:
     return Progress(path)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,8 +16,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import filelock
 
 LOCK_TIMEOUT = 10.0  # seconds to wait for another kernel, which needs a few milliseconds
 
@@ -52,14 +51,17 @@ class SafeFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the file against other writers; the lock ends with the process. NotSavedError if it cannot be taken."""
-        lock = filelock.FileLock(f"{self.path}.lock", timeout=LOCK_TIMEOUT)
+        """Lock the file against other writers; the lock ends with the process. NotSavedError if it cannot be taken.
+
+        A browser has no locks: of two notebooks that write within the same milliseconds, the second one wins.
+        """
+        lock, timeout = _lock(f"{self.path}.lock")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with suppress(NotImplementedError):  # some network drives have no locks; replacing the file is still safe
                 lock.acquire()
             yield
-        except filelock.Timeout:
+        except timeout:
             raise NotSavedError(f"another program holds {self.path.name}.lock") from None
         except OSError as error:
             raise NotSavedError(f"{(error.strerror or str(error)).lower()} ({self.path})") from error
@@ -120,6 +122,23 @@ class SafeFile:
         other = self.path.with_name(f"{self.path.stem}.unreadable-{stamp}{self.path.suffix}")
         os.replace(self.path, other)
         return other
+
+
+def _lock(path: str) -> tuple[Any, Any]:
+    """A lock with ``acquire`` and ``release``, and what it raises when others hold it for too long."""
+    if sys.platform == "emscripten":
+        return _NoLock(), ()
+    import filelock
+
+    return filelock.FileLock(path, timeout=LOCK_TIMEOUT), filelock.Timeout
+
+
+class _NoLock:
+    def acquire(self) -> None:
+        raise NotImplementedError("a browser has no locks")
+
+    def release(self) -> None:
+        """Nothing was taken."""
 
 
 def _no_constant(name: str) -> Any:

@@ -4,6 +4,8 @@ The computation is an iterator that a background thread consumes, so the cell re
 cell that blocks, a Stop button does nothing until the cell has ended. A later cell may ``await run.done()``, and should
 if it computes much itself: two threads with many small steps compete for Python's lock, and together take ten times as
 long as one after the other.
+
+Where Python has no threads, as in a browser, the steps take turns with everything else on the kernel's event loop.
 """
 
 import asyncio
@@ -69,6 +71,7 @@ class LiveRun(ipywidgets.VBox):
         self._remark = remark
         self._lock = threading.RLock()  # callbacks come on any thread
         self._stop, self._thread = threading.Event(), None  # type: tuple[threading.Event, threading.Thread | None]
+        self._turns: Iterator[None] = iter(())  # what is left of the work, where there are no threads
         self._results: list[Any] = []
         self._error: BaseException | None = None
         self.state = "ready"
@@ -117,9 +120,24 @@ class LiveRun(ipywidgets.VBox):
             set_text(self.remark_line, "")
             set_text(self.status, "Preparing: the first step comes after loading and compiling.")
             self._announce_start()
-            work = threading.Thread(target=self._work, args=(self._stop,), name=f"lplab {self.name}", daemon=True)
-            self._thread = work
-            work.start()
+            self._launch(self._work(self._stop))
+
+    def _launch(self, work: Iterator[None]) -> None:
+        """Do the work in a thread, or, where none can be started, in turns with what else the event loop does."""
+        self._thread = threading.Thread(target=_to_the_end, args=(work,), name=f"lplab {self.name}", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # "can't start new thread"
+            self._thread, self._turns = None, work
+            try:
+                self._task = asyncio.get_running_loop().create_task(self._take_turns(work))
+            except RuntimeError:  # no event loop either: a script may still wait()
+                set_text(self.status, "There are no threads here: wait() does the work.")
+
+    @staticmethod
+    async def _take_turns(work: Iterator[None]) -> None:
+        for _ in work:
+            await asyncio.sleep(0)
 
     def _announce_start(self) -> None:
         """Draw the figure of a run that has begun: loading and compiling can take many seconds."""
@@ -143,6 +161,10 @@ class LiveRun(ipywidgets.VBox):
         if thread is not None:
             thread.join(seconds)
             if thread.is_alive():
+                raise TimeoutError(f"{self.name} is still running after {seconds} s")
+        begun = time.monotonic()
+        for _ in self._turns:
+            if seconds is not None and time.monotonic() - begun > seconds:
                 raise TimeoutError(f"{self.name} is still running after {seconds} s")
 
     async def done(self) -> "LiveRun":
@@ -169,14 +191,16 @@ class LiveRun(ipywidgets.VBox):
         """A sentence about a finished run for the status line; subclasses override it."""
         return ""
 
-    # -- the thread -------------------------------------------------------------------------------------------------
+    # -- the work ---------------------------------------------------------------------------------------------------
 
-    def _work(self, stop: threading.Event) -> None:
+    def _work(self, stop: threading.Event) -> Iterator[None]:
+        """Everything from the first step to the final state; it pauses after each step."""
         end, error, more = "finished", None, ""
         try:
             steps = self._steps()
             with contextlib.closing(steps) if isinstance(steps, Generator) else contextlib.nullcontext():
-                self._consume(steps, stop)  # a generator is closed, and its resources freed, before the final state
+                yield from self._consume(steps, stop)
+            # A generator is closed now, and its resources are freed, before the final state.
             if stop.is_set() and len(self._results) < self.progress.max:
                 end = "stopped"
             self._show()
@@ -189,7 +213,7 @@ class LiveRun(ipywidgets.VBox):
             end, error = "failed", problem
         self._end(end, error, more)
 
-    def _consume(self, steps: Iterator[Any], stop: threading.Event) -> None:
+    def _consume(self, steps: Iterator[Any], stop: threading.Event) -> Iterator[None]:
         last, began = 0.0, math.inf
         for step in steps:
             with self._lock:
@@ -202,6 +226,7 @@ class LiveRun(ipywidgets.VBox):
             if time.monotonic() - last > REDRAW_SECONDS:
                 self._show(time.monotonic() - began)
                 last = time.monotonic()
+            yield
 
     def _show(self, seconds: float = 0.0) -> None:
         """Redraw figure and progress, ``seconds`` after the first step."""
@@ -232,6 +257,11 @@ class LiveRun(ipywidgets.VBox):
             self.state = state  # last: code that waits for it then sees everything updated
 
 
+def _to_the_end(work: Iterator[None]) -> None:
+    for _ in work:
+        pass
+
+
 def time_left(seconds: float) -> str:
     """The remaining time as text, rounded so that it can be read while it changes.
 
@@ -242,10 +272,16 @@ def time_left(seconds: float) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    r"""An exception as one line.
+    r"""An exception as one line; of a package that is missing, what that means.
 
     >>> one_line(ValueError("no\nway"))
     'ValueError: no way'
+    >>> one_line(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    'This needs torch, which cannot be imported here. The rest of the lab does without it.'
     """
+    missing = error if isinstance(error, ModuleNotFoundError) else error.__cause__
+    if isinstance(missing, ModuleNotFoundError) and missing.name:
+        package = missing.name.partition(".")[0]
+        return f"This needs {package}, which cannot be imported here. The rest of the lab does without it."
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,88 @@
+"""The labs run from top to bottom where there are few packages, no other processes and no threads, as in a browser."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lplab import exercises
+from tests.labs import notebooks
+
+PROJECT = Path(__file__).parents[2]
+LABS = sorted((PROJECT / "labs").glob("*.ipynb"))
+BY_DEFAULT = "00"
+
+
+def run_light(book: dict, folder: Path) -> list[dict]:
+    """What the code cells of a notebook show in such a process, in their order."""
+    path = folder / "lab.ipynb"
+    path.write_text(json.dumps(book), "utf-8")
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(PROJECT),
+        "OMP_NUM_THREADS": "1",
+        "LPLAB_PROGRESS": str(folder / "none.json"),
+    }
+    command = [sys.executable, "-m", "tests.labs.light_process", str(path)]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    assert done.stdout, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def plain(text: str) -> str:
+    """Text without the differences of white space."""
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("solved", [False, True], ids=["unsolved", "solved"])
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[] if path.name[:2] == BY_DEFAULT else pytest.mark.slow, id=path.stem) for path in LABS],
+)
+def test_a_lab_runs_without_the_heavy_parts(path, solved, tmp_path):
+    book = json.loads(path.read_text("utf-8"))
+    shown = run_light(notebooks.solved(book) if solved else book, tmp_path)
+    cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+    assert [cell["id"] for cell in shown] == [cell["id"] for cell in cells]
+    assert not (errors := [f"{cell['id']}: {cell['error']}" for cell in shown if cell["error"]]), "\n".join(errors)
+
+    checked = 0
+    for cell, there in zip(cells, shown, strict=True):
+        if notebooks.is_checked(cell) and not solved:
+            (stored,) = cell["outputs"]
+            text = "".join(stored.get("text", "") or stored["data"]["text/plain"])
+            assert plain(text) in plain(there["printed"]), cell["id"]
+            checked += 1
+        found = notebooks.exercise_part(cell)
+        if found and found[0] == "exercise":
+            exercise = exercises.get(found[1])
+            wanted = "passes all checks" if solved else "right" if exercise.is_repair else "not yet"
+            assert f"Exercise {exercise.id}" in there["printed"] and wanted in there["printed"], there["printed"]
+    assert checked >= notebooks.CHECKED_CELLS or solved
+
+    said = "".join(cell["printed"] for cell in shown)
+    assert said.count("There is no fence around your answers here") == 1
+    assert "Your progress is kept until this kernel ends, since filelock and platformdirs cannot be imported." in said
+    assert not list(tmp_path.glob("*none.json*")), "progress is kept in memory"
+    if solved:
+        count = len(exercises.of_lab(path.name[:2]))
+        assert re.search(rf"{count} of {count} exercises passed", shown[-1]["printed"])
+
+
+def test_the_process_has_none_of_the_heavy_parts(tmp_path):
+    attempts = {
+        "import torch": "No module named 'torch'",
+        "import psutil": "No module named 'psutil'",
+        "import yaml": "No module named 'yaml'",
+        "import threading; threading.Thread(target=print).start()": "can't start new thread",
+        "import subprocess; subprocess.run(['true'])": "does not support processes",
+        "import os; os.fork()": "does not support processes",
+        "import numpy, pandas, plotly, ipywidgets, anywidget; 1 + 1": "",
+    }
+    cells = [{"cell_type": "code", "id": f"c{k}", "source": source} for k, source in enumerate(attempts)]
+    for cell, message in zip(run_light({"cells": cells}, tmp_path), attempts.values(), strict=True):
+        assert message in cell["error"] and bool(message) == bool(cell["error"])
