@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from lplab.claims.framework.claim import Claim
 from lplab.claims.papers.adacomp_2018 import ADACOMP_2018
+from lplab.claims.papers.adacomp_2018_language import ADACOMP_2018_LANGUAGE
 from lplab.claims.papers.adacomp_2018_selection import ADACOMP_2018_SELECTION
 from lplab.claims.papers.ddl_2017 import DDL_2017
 from lplab.claims.papers.error_feedback import ERROR_FEEDBACK
@@ -70,6 +71,7 @@ CLAIMS: tuple[Claim, ...] = (
     SUN_2020_HARDWARE,
     LUQ_2022,
     ADACOMP_2018,
+    ADACOMP_2018_LANGUAGE,
     ADACOMP_2018_SELECTION,
     SCALECOM_2020,
     SCALECOM_2020_RATES,

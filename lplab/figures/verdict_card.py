@@ -180,7 +180,7 @@ def _figures_html(claim: Claim, numbers: Stored) -> str:
 
 
 def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
-    source = numbers.provenance.replace("measured on", "computed on") if claim.modelled else numbers.provenance
+    source = numbers.provenance_of(claim)
     parts = [
         ("Here:", f"<p>{escape(claim.experiment)}</p>"),
         ("What decides:", _checks_html(verdict.findings, ("✓ holds", "✗ does not hold"))),
