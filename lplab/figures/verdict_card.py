@@ -187,7 +187,7 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
         ("The unit alone:", _checks_html([verdict.unit] if verdict.unit else [], ("✓ holds", "✗ does not hold"))),
         ("What explains it:", _checks_html(verdict.explanations, ("✓ so it is", "✗ not so"))),
         ("Limits:", f"<p>{escape(claim.limits)}</p>" if claim.limits else ""),
-        ("Where the numbers come from:", f"<p>{escape(source)}. Again: <code>lplab claims run {claim.id}</code></p>"),
+        ("Where the numbers come from:", f"<p>{escape(source)}. Again: <code>{claim.command}</code></p>"),
     ]
     text = "".join(f"<b>{heading}</b>{html}" for heading, html in parts if html)
     return f"<details><summary>How this was decided</summary>{text}</details>"

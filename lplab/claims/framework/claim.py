@@ -175,6 +175,11 @@ class Claim:
         return [(point, seed) for point in self.points for seed in self.seeds]
 
     @property
+    def command(self) -> str:
+        """The command that measures what is missing."""
+        return f"lplab claims run {self.id}{' --long' if self.budget == LONG else ''}"
+
+    @property
     def shape(self) -> tuple[Check, ...]:
         """The former name of ``criteria``."""
         return self.criteria

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from lplab.claims.framework.claim import LONG, QUICK, Claim, Numbers, Point, Results, key
+from lplab.claims.framework.claim import QUICK, Claim, Numbers, Point, Results, key
 from lplab.datasets import data_folder
 
 PACKAGES = ("lplab", "numpy", "numba", "torch")
@@ -107,8 +107,7 @@ class Stored:
         'not measured yet: 1365 measurements of the quick budget, “lplab claims run gupta_2015”'
         """
         missing = len(self.missing(claim))
-        command = f"lplab claims run {claim.id}{' --long' if claim.budget == LONG else ''}"
-        to_do = f"{missing} measurement{'s' if missing > 1 else ''} of the {claim.budget} budget, “{command}”"
+        to_do = f"{missing} measurement{'s' if missing > 1 else ''} of the {claim.budget} budget, “{claim.command}”"
         if not self.sessions:
             return f"not measured yet: {to_do}" if missing else "not measured"
         how = self.provenance.replace("measured on", "computed on", 1) if claim.modelled else self.provenance

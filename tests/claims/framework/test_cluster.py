@@ -32,7 +32,7 @@ def start(monkeypatch):
     running = []
 
     def start(threads=1):
-        made = distributed.LocalCluster(2, threads_per_worker=threads, processes=True, dashboard_address=None)
+        made = distributed.LocalCluster(2, threads_per_worker=threads, processes=True, dashboard_address=":0")
         running.append(made)
         return made.scheduler_address
 

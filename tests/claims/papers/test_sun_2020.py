@@ -7,7 +7,7 @@ from lplab import claims
 from lplab.claims.framework.branches import BranchPlan
 from lplab.claims.framework.claim import key
 from lplab.claims.papers import sun_2020_ablation, sun_2020_gradscale, sun_2020_radix4, sun_2020_two_phase
-from lplab.claims.papers.sun_2020_ablation import ALL, EIGHT, ORDER, PICTURES, SUN_2020_ABLATION, TEXT
+from lplab.claims.papers.sun_2020_ablation import ALL, EIGHT, FORWARD, ORDER, PICTURES, SUN_2020_ABLATION, TEXT
 from lplab.claims.papers.sun_2020_gradscale import SUN_2020_GRADSCALE
 from lplab.claims.papers.sun_2020_hardware import FOUR_BITS, MIXES, PUBLISHED, SUN_2020_HARDWARE, products, speed
 from lplab.claims.papers.sun_2020_radix4 import FLOAT, ONE_SCALE, PER_LAYER, SCALES, SUN_2020_RADIX4
