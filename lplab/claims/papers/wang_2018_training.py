@@ -87,15 +87,20 @@ def measure(point: Point, seed: int) -> Numbers:
     sums = np.stack([
         arithmetic.matmul(np.ascontiguousarray(parts["dy"].T), parts["x"], how).astype(np.float64) for parts in rounded
     ])  # fmt: skip
+    slopes = [float((ours * g).sum() / (g * g).sum()) for ours, g in zip(sums, exact, strict=True)]
     numbers = {
-        "error": np.mean([_relative(ours, g) for ours, g in zip(sums, exact, strict=True)]),
-        "slope": np.mean([float((ours * g).sum() / (g * g).sum()) for ours, g in zip(sums, exact, strict=True)]),
+        "error": _mean_error(sums, exact),
+        "slope": float(np.mean(slopes)),
         "steady": _relative(sums.mean(axis=0), exact.mean(axis=0)),
-        "operands": np.mean([_relative(g, reference) for g, reference in zip(exact, plain, strict=True)]),
-        "sampling": np.mean([_relative(g, other) for g, other in zip(exact, np.roll(exact, 1, axis=0), strict=True)]),
-        "terms": len(rounded[0]["x"]),
+        "operands": _mean_error(exact, plain),
+        "sampling": _mean_error(np.roll(exact, 1, axis=0), exact),
+        "terms": float(len(rounded[0]["x"])),
     }
-    return {name: round(float(value), 6) for name, value in numbers.items()}
+    return {name: round(value, 6) for name, value in numbers.items()}
+
+
+def _mean_error(values: np.ndarray, references: np.ndarray) -> float:
+    return float(np.mean([_relative(one, reference) for one, reference in zip(values, references, strict=True)]))
 
 
 def _relative(values: np.ndarray, reference: np.ndarray) -> float:
