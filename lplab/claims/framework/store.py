@@ -104,7 +104,7 @@ class Stored:
 
         >>> from lplab import claims
         >>> Stored({}).provenance_of(claims.get("gupta_2015"))
-        'not measured yet: 1365 measurements of the quick budget, “lplab claims run gupta_2015”'
+        'not measured yet: 965 measurements of the quick budget, “lplab claims run gupta_2015”'
         """
         missing = len(self.missing(claim))
         to_do = f"{missing} measurement{'s' if missing > 1 else ''} of the {claim.budget} budget, “{claim.command}”"
