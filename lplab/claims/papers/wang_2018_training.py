@@ -43,7 +43,7 @@ claim = ClaimBuilder(
     "paper finds harmless.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=180,
+    budget_seconds=120,
     limits="One layer of a small net, and its gradients, not its training: a short training does not show the "
     "difference, as the noise from one batch to the next is larger than the gradient.",
 )
