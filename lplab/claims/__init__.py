@@ -13,7 +13,8 @@ is computed from the stored numbers, never written by hand.
 from lplab.claims.catalogue import get, names
 from lplab.claims.framework.branches import Branches, BranchPlan, branch, branches
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Results
+from lplab.claims.framework.claim import LONG, QUICK, Check, CheckResult, Claim, Results
+from lplab.claims.framework.cluster import dask_cluster
 from lplab.claims.framework.drawing import Drawing, DrawnRow
 from lplab.claims.framework.page import as_page
 from lplab.claims.framework.runner import measure, run_claim
@@ -22,6 +23,8 @@ from lplab.claims.framework.table import as_markdown, as_text, provenance, row
 from lplab.claims.framework.verdict import Verdict, judge
 
 __all__ = [
+    "LONG",
+    "QUICK",
     "BranchPlan",
     "Branches",
     "Check",
@@ -39,6 +42,7 @@ __all__ = [
     "as_text",
     "branch",
     "branches",
+    "dask_cluster",
     "get",
     "judge",
     "measure",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from lplab.claims.framework.claim import Claim
 from lplab.claims.papers.adacomp_2018 import ADACOMP_2018
+from lplab.claims.papers.adacomp_2018_language import ADACOMP_2018_LANGUAGE
 from lplab.claims.papers.adacomp_2018_selection import ADACOMP_2018_SELECTION
 from lplab.claims.papers.ddl_2017 import DDL_2017
 from lplab.claims.papers.deepseek_promotion_2024 import DEEPSEEK_PROMOTION_2024
@@ -78,6 +79,7 @@ CLAIMS: tuple[Claim, ...] = (
     HADAMARD_2025,
     HADAMARD_2025_FORWARD,
     ADACOMP_2018,
+    ADACOMP_2018_LANGUAGE,
     ADACOMP_2018_SELECTION,
     SCALECOM_2020,
     SCALECOM_2020_RATES,

@@ -3,6 +3,8 @@
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +24,13 @@ def add_claims(commands: Any) -> None:
         actions,
         run_run,
         "run",
-        "measure what is missing of some claims, or of all",
+        "measure what is missing of some claims, of all quick ones, or of all long ones",
         "lplab claims run gupta_2015 --jobs 2",
     )
-    run.add_argument("--jobs", type=int, default=1, help="processes (default: 1; -1 for all cores)")
+    where = run.add_mutually_exclusive_group()
+    where.add_argument("--jobs", type=int, default=1, help="processes (default: 1; -1 for all cores)")
+    where.add_argument("--dask", metavar="ADDRESS", help="measure on the workers of the Dask scheduler at this address")
+    run.add_argument("--long", action="store_true", help="the claims of the long budget, which take hours")
     run.add_argument("--fresh", action="store_true", help="measure again what is stored")
     table = add_command(
         actions, run_table, "table", "theirs, ours, spread and verdict", "lplab claims table --markdown"
@@ -37,7 +42,8 @@ def add_claims(commands: Any) -> None:
     table.add_argument("-o", "--output", type=Path, metavar="FILE", help="write into this file instead of printing")
     _add_numbers(actions)
     for parser in (run, table):
-        parser.add_argument("id", nargs="*", help="claims of the list (default: all)")
+        default = "all of the quick budget, or of the long one" if parser is run else "all"
+        parser.add_argument("id", nargs="*", help=f"claims of the list (default: {default})")
     for parser in (listed, run, table):
         parser.add_argument("--folder", type=Path, help="of the results (default: data/claims of this checkout)")
     for parser_or_group in (listed, run, forms):
@@ -70,7 +76,7 @@ def run_numbers(args: argparse.Namespace) -> int:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print id, verdict and title of every claim."""
+    """Print id, budget, verdict and title of every claim."""
     from lplab import claims
 
     records = rows(selected_claims([]), check_folder(args.folder))
@@ -79,41 +85,78 @@ def run_list(args: argparse.Namespace) -> int:
         return 0
     width, words = max(map(len, claims.names())), max(len(record["verdict"]) for record in records)
     for record in records:
-        print(f"{record['claim']:<{width}}  {record['verdict']:<{words}}  {record['title']}")
+        print(f"{record['claim']:<{width}}  {record['budget']:<5}  {record['verdict']:<{words}}  {record['title']}")
     return 0
 
 
 def run_run(args: argparse.Namespace) -> int:
     """Measure, with a progress bar on stderr; then print as ``table`` does. Ctrl-C keeps what is finished."""
-    wanted = selected_claims(args.id)
-    command = " ".join(["lplab claims run", *(claim.id for claim in wanted), f"--jobs {args.jobs}"])
-    for claim in wanted:
-        try:
-            with bad_values():
-                measure(claim, args, command)
-        except KeyboardInterrupt:
-            print(f"\nstopped; what is finished is kept, and the same command goes on: {command}", file=sys.stderr)
-            return INTERRUPTED
+    if args.jobs == 0 or args.jobs < -1:
+        raise BadInputError(f"--jobs must be -1 or at least 1, got {args.jobs}")
+    wanted = claims_to_run(args.id, args.long)
+    command = command_of(args)
+    try:
+        with bad_values(), workers(args) as jobs:
+            for claim in wanted:
+                measure(claim, args, jobs, command)
+    except KeyboardInterrupt:
+        again = command.replace("--dask", f"--dask {args.dask}")
+        print(f"\nstopped; what is finished is kept, and the same command goes on: {again}", file=sys.stderr)
+        return INTERRUPTED
     records = rows(wanted, args.folder)
     print(json.dumps(records, indent=1, ensure_ascii=False) if args.json else text_of(records))
     return 0
 
 
-def measure(claim: "Claim", args: argparse.Namespace, command: str) -> None:
+def claims_to_run(ids: list[str], long: bool) -> "list[Claim]":
+    """The claims with these ids; where there are none, all of a budget. A long one is measured only with ``--long``."""
+    from lplab import claims
+
+    wanted = selected_claims(ids)
+    if not ids:
+        return [claim for claim in wanted if claim.budget == (claims.LONG if long else claims.QUICK)]
+    for claim in wanted:
+        if claim.budget == claims.LONG and not long:
+            minutes = claim.budget_seconds / 60
+            raise BadInputError(f"{claim.id} is of the long budget, up to {minutes:.0f} minutes of a core; add --long")
+    return wanted
+
+
+def command_of(args: argparse.Namespace) -> str:
+    """What was asked for, as it is stored with the numbers; where a cluster is, is nobody's business.
+
+    >>> command_of(argparse.Namespace(id=["wang_2018"], long=False, dask=None, jobs=2))
+    'lplab claims run wang_2018 --jobs 2'
+    """
+    place = "--dask" if args.dask else f"--jobs {args.jobs}"
+    return " ".join(["lplab claims run", *args.id, *["--long"] * args.long, place])
+
+
+@contextmanager
+def workers(args: argparse.Namespace) -> Iterator[int]:
+    """The number of processes that measure within the block: of this machine, or the workers of a cluster."""
+    if args.dask is None:
+        yield args.jobs
+        return
+    from lplab import claims
+
+    with claims.dask_cluster(args.dask) as count:
+        yield count
+
+
+def measure(claim: "Claim", args: argparse.Namespace, jobs: int, command: str) -> None:
     """Measure one claim under a progress bar."""
     from tqdm import tqdm
 
     from lplab import claims
 
-    if args.jobs == 0 or args.jobs < -1:
-        raise BadInputError(f"--jobs must be -1 or at least 1, got {args.jobs}")
     with tqdm(desc=claim.id, unit="run", file=sys.stderr) as bar:
 
         def watch(finished: int, wanted: int) -> None:
             bar.total = wanted
             bar.update(finished - bar.n)
 
-        claims.run_claim(claim, folder=args.folder, jobs=args.jobs, fresh=args.fresh, command=command, watch=watch)
+        claims.run_claim(claim, folder=args.folder, jobs=jobs, fresh=args.fresh, command=command, watch=watch)
 
 
 def run_table(args: argparse.Namespace) -> int:

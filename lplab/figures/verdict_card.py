@@ -182,7 +182,7 @@ def _figures_html(claim: Claim, numbers: Stored) -> str:
 
 
 def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
-    source = numbers.provenance.replace("measured on", "computed on") if claim.modelled else numbers.provenance
+    source = numbers.provenance_of(claim)
     parts = [
         ("Here:", f"<p>{escape(claim.experiment)}</p>"),
         ("What decides:", _checks_html(verdict.findings, ("✓ holds", "✗ does not hold"))),
@@ -190,7 +190,7 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
         ("What the paper itself foresees:", _checks_html([verdict.foreseen] if verdict.foreseen else [], CONFIRMED)),
         ("What explains it:", _checks_html(verdict.explanations, CONFIRMED)),
         ("Limits:", f"<p>{escape(claim.limits)}</p>" if claim.limits else ""),
-        ("Where the numbers come from:", f"<p>{escape(source)}. Again: <code>lplab claims run {claim.id}</code></p>"),
+        ("Where the numbers come from:", f"<p>{escape(source)}. Again: <code>{claim.command}</code></p>"),
     ]
     text = "".join(f"<b>{heading}</b>{html}" for heading, html in parts if html)
     return f"<details><summary>How this was decided</summary>{text}</details>"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from lplab.claims.framework.claim import Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.framework.claim import QUICK, Check, CheckResult, Claim, Numbers, Point, Results
 from lplab.claims.framework.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class ClaimBuilder:
     points: tuple[Point, ...]
     seeds: tuple[int, ...]
     budget_seconds: float = 60.0
+    budget: str = QUICK
     limits: str = ""
     modelled: bool = False
     timed: bool = False

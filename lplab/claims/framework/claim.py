@@ -15,6 +15,9 @@ from lplab.claims.framework.drawing import Drawing
 Point = Mapping[str, Any]  # the parameters of one measurement: text, numbers, True or False
 Numbers = Mapping[str, float]  # what was measured, by name
 
+QUICK, LONG = BUDGETS = ("quick", "long")
+"""Of a claim: all quick ones together take less than 40 minutes on two cores; a long one takes up to some hours."""
+
 
 def key(point: Point, seed: int) -> str:
     """One measurement as text, the same for the same parameters in any order.
@@ -115,6 +118,7 @@ class Claim:
         measured: function of the results that returns our numbers as a short text.
         explanations: further checks, which show why; they do not decide.
         budget_seconds: what all measurements may take together, on one core.
+        budget: "quick" or "long": which ``lplab claims run`` measures it, without ``--long`` or with it.
         limits: what does not carry over.
         modelled: whether the numbers are computed by a model instead of measured in a training.
         timed: whether the numbers are costs, which other measurements beside them would distort: one at a time.
@@ -144,6 +148,7 @@ class Claim:
     measured: Callable[[Results], str] = field(repr=False)
     explanations: tuple[Check, ...] = field(repr=False, default=())
     budget_seconds: float = 60.0
+    budget: str = QUICK
     limits: str = ""
     modelled: bool = False
     timed: bool = False
@@ -155,6 +160,8 @@ class Claim:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.id):
             raise ValueError(f"a claim's id must be lower-case letters, digits and underscores, got {self.id!r}")
+        if self.budget not in BUDGETS:
+            raise ValueError(f"{self.id}: budget must be {' or '.join(BUDGETS)}, got {self.budget!r}")
         if self.untestable and (self.points or self.criteria):
             raise ValueError(f"{self.id}: a claim that cannot be tested has no points and no criteria")
         if not self.untestable and not (self.points and self.seeds and self.criteria):
@@ -169,6 +176,11 @@ class Claim:
     def measurements(self) -> list[tuple[Point, int]]:
         """All measurements: (point, seed), in the order in which they are stored."""
         return [(point, seed) for point in self.points for seed in self.seeds]
+
+    @property
+    def command(self) -> str:
+        """The command that measures what is missing."""
+        return f"lplab claims run {self.id}{' --long' if self.budget == LONG else ''}"
 
     @property
     def shape(self) -> tuple[Check, ...]:

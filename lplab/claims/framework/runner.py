@@ -1,19 +1,23 @@
-"""Measuring a claim: missing measurements run in parallel, and finished ones are saved."""
+"""Measuring a claim: missing measurements run in parallel, and finished ones are saved.
+
+A claim of the long budget is saved after each of its measurements, so that whoever stops it loses none that is finished
+(:func:`lplab.claims.dask_cluster` has the computers of a cluster measure).
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import Claim, Numbers, Point, key
+from lplab.claims.framework.claim import LONG, Claim, Numbers, Point, key
 from lplab.claims.framework.store import Session, Stored, save, stored
 
-SAVE_INTERVAL = 5.0  # seconds between two writes of what is finished
+SAVE_INTERVAL = 5.0  # seconds between two writes of what is finished of a quick claim
 
 
 def measure(claim: Claim, point: Point, seed: int) -> Numbers:
@@ -43,8 +47,9 @@ def run_claim(
     Args:
         claim: the claim.
         folder: of the results; by default ``data/claims``.
-        jobs: processes (joblib; −1 for all cores). Around the call, ``joblib.parallel_config(backend=...)`` switches
-            to Dask, Ray or another cluster. A claim that is ``timed`` takes one.
+        jobs: processes (joblib; −1 for all cores). Around the call, :func:`lplab.claims.dask_cluster` switches to the
+            workers of a Dask cluster, ``joblib.parallel_config(backend=...)`` to others that joblib knows. A claim that
+            is ``timed`` is measured here, one measurement at a time.
         fresh: measure everything again.
         command: for the provenance.
         watch: called with (finished, wanted) after every measurement.
@@ -69,7 +74,7 @@ def run_claim(
             busy += cpu
             if watch:
                 watch(len(new), len(missing))
-            if time.monotonic() - last > SAVE_INTERVAL:
+            if claim.budget == LONG or time.monotonic() - last > SAVE_INTERVAL:
                 _keep(claim, known, new, folder, command, (time.monotonic() - start, busy), jobs)
                 last = time.monotonic()
     finally:
@@ -77,11 +82,15 @@ def run_claim(
     return result
 
 
-def _measured(claim: Claim, missing: Sequence[tuple[Point, int]], jobs: int) -> Any:
+def _measured(claim: Claim, missing: Sequence[tuple[Point, int]], jobs: int) -> Iterable[tuple[str, Numbers, float]]:
     from joblib import Parallel, delayed
 
+    if claim.timed:
+        return (_one(claim, point, seed) for point, seed in missing)
     work = (delayed(_one)(claim, point, seed) for point, seed in missing)
-    return Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(work)
+    results: Iterable[tuple[str, Numbers, float]]
+    results = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(work)
+    return results
 
 
 def _one(claim: Claim, point: Point, seed: int) -> tuple[str, Numbers, float]:
@@ -101,7 +110,8 @@ def _keep(
     """Write old and new numbers together, if there are new ones; ``seconds`` are wall time and core time."""
     if not new:
         return known
-    session = Session.now(command or f"run_claim({claim.id!r})", len(new), seconds[0], jobs, seconds[1])
+    asked = command or f"run_claim({claim.id!r})"
+    session = Session.now(asked, len(new), seconds[0], jobs, seconds[1], claim.budget)
     now = replace(known, numbers={**known.numbers, **new}, sessions=(*known.sessions, session))
     save(claim, now, folder)
     return now

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from lplab.claims.framework.claim import Claim, Numbers, Point, Results, key
+from lplab.claims.framework.claim import QUICK, Claim, Numbers, Point, Results, key
 from lplab.datasets import data_folder
 
 PACKAGES = ("lplab", "numpy", "numba", "torch")
@@ -39,7 +39,8 @@ class Session:
     """One run of measurements: date (UTC), command, how many points in how many seconds, and the versions.
 
     ``core_seconds`` is the processor time, which the budget limits; wall time also depends on the load of the machine.
-    It is 0 where it was not measured.
+    It is 0 where it was not measured. ``budget`` is "quick" or "long"; all that was stored before there were two is of
+    the quick one.
     """
 
     date: str
@@ -49,12 +50,15 @@ class Session:
     jobs: int
     versions: dict[str, str]
     core_seconds: float = 0.0
+    budget: str = QUICK
 
     @classmethod
-    def now(cls, command: str, points: int, seconds: float, jobs: int, core_seconds: float = 0.0) -> Session:
+    def now(
+        cls, command: str, points: int, seconds: float, jobs: int, core_seconds: float = 0.0, budget: str = QUICK
+    ) -> Session:
         """The session that just ended."""
         date = datetime.now(UTC).strftime("%Y-%m-%d")
-        return cls(date, command, points, round(seconds, 1), jobs, versions(), round(core_seconds, 1))
+        return cls(date, command, points, round(seconds, 1), jobs, versions(), round(core_seconds, 1), budget)
 
     @property
     def cost(self) -> float:
@@ -80,7 +84,7 @@ class Stored:
 
     @property
     def provenance(self) -> str:
-        """One line for a figure: date, command, versions.
+        """One line for a figure: date, command, budget, versions.
 
         >>> Stored({}).provenance
         'not measured yet'
@@ -90,7 +94,25 @@ class Stored:
         last = self.sessions[-1]
         seconds = sum(session.seconds for session in self.sessions)
         with_ = ", ".join(f"{name} {v}" for name, v in last.versions.items() if name not in ("machine", "torch"))
-        return f"measured on {last.date} by “{last.command}” in {seconds:.0f} s ({with_}; {last.versions['machine']})"
+        return (
+            f"measured on {last.date} by “{last.command}” in {seconds:.0f} s ({last.budget} budget; {with_}; "
+            f"{last.versions['machine']})"
+        )
+
+    def provenance_of(self, claim: Claim) -> str:
+        """One line for the page of a claim: :attr:`provenance`, the experiment's version, and what is still to measure.
+
+        >>> from lplab import claims
+        >>> Stored({}).provenance_of(claims.get("gupta_2015"))
+        'not measured yet: 965 measurements of the quick budget, “lplab claims run gupta_2015”'
+        """
+        missing = len(self.missing(claim))
+        to_do = f"{missing} measurement{'s' if missing > 1 else ''} of the {claim.budget} budget, “{claim.command}”"
+        if not self.sessions:
+            return f"not measured yet: {to_do}" if missing else "not measured"
+        how = self.provenance.replace("measured on", "computed on", 1) if claim.modelled else self.provenance
+        version = f"{how[:-1]}; version {claim.version} of the experiment)"
+        return f"{version}; not yet: {to_do}" if missing else version
 
 
 def stored(claim: Claim, folder: str | Path | None = None) -> Stored:

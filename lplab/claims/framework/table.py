@@ -36,7 +36,8 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
         "explained": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.explanations],
         "limits": claim.limits,
         "modelled": claim.modelled,
-        "measured": numbers.provenance.replace("measured on", "computed on") if claim.modelled else numbers.provenance,
+        "budget": claim.budget,
+        "measured": numbers.provenance_of(claim),
     }
 
 

@@ -35,14 +35,14 @@ def per_watt(chip: str, peak: str) -> float:
     return accelerator.peaks[peak] / accelerator.power_watts / 1e12
 
 
-def sustained(fused: bool = False) -> np.ndarray:
+def sustained(passes: str = rapid_2021.APART) -> np.ndarray:
     """TFLOPS of training, by network: float64 [networks]."""
-    return np.array([rapid_2021.sustained_teras(name, fused) for name in rapid_2021.NETWORKS])
+    return np.array([rapid_2021.sustained_teras(name, passes) for name in rapid_2021.NETWORKS])
 
 
-def inference(fused: bool = False) -> np.ndarray:
+def inference(passes: str = rapid_2021.APART) -> np.ndarray:
     """TOPS/W of inference, by network: float64 [networks]."""
-    return np.array([rapid_2021.teras_per_watt(name, fused) for name in rapid_2021.NETWORKS])
+    return np.array([rapid_2021.teras_per_watt(name, passes) for name in rapid_2021.NETWORKS])
 
 
 def _mac_picojoules(teras_per_watt: float) -> float:
@@ -58,20 +58,22 @@ ROWS: tuple[Published, ...] = (
               "Fleischer et al. 2018, abstract", lambda: array_teras("ibm-core-2018")),
     Published("T41a", "mean that RaPiD sustains in training", TRAINED, 203, "TFLOPS", "relative", 25, "B", RAPID,
               lambda: float(sustained().mean()), "The paper's networks are not listed where we could read.",
-              more=lambda: f"With norms and activations done on the way it is {sustained(True).mean():.0f} TFLOPS."),
+              more=lambda: "With norms and activations done on the way it is "
+              f"{sustained(rapid_2021.FUSED).mean():.0f} TFLOPS."),
     Published("T41b", "the least that a network sustains", TRAINED, 102, "TFLOPS", "at least", 0, "B", RAPID,
               lambda: float(sustained().min()), cannot_hold="Ours has MobileNetV2 in it, whose depthwise convolutions "
               "stay in 16 bits and leave most of an array empty. Which networks the paper took is not said where we "
               "could read.",
-              more=lambda: f"The least of the others is {np.sort(sustained())[1]:.0f}, ResNet-50, as our model sends "
-              "every norm to memory and back."),
+              more=lambda: f"The least of the others is {np.sort(sustained())[1]:.0f}, ResNet-50, if every norm, ReLU, "
+              "addition and rounding goes to memory and back on its own; with all but the norms joined to them it is "
+              f"{rapid_2021.sustained_teras('resnet50', rapid_2021.JOINED):.0f}."),
     Published("T41c", "the most that a network sustains", TRAINED, 588, "TFLOPS", "at most", 0, "B", RAPID,
               lambda: float(sustained().max())),
     Published("T42a", "mean efficiency of INT4 inference on RaPiD", INFERRED, 7, "TOPS/W", "relative", 30, "B", RAPID,
               lambda: float(inference().mean()), cannot_hold="Ours is one end: every norm and activation is a pass to "
               "memory and back, at a recalled 200 GB/s. The networks are not the same.",
-              more=lambda: f"At the other end, all done on the way, it is {inference(True).mean():.1f} TOPS/W: the "
-              "published mean lies between."),
+              more=lambda: "At the other end, all done on the way, it is "
+              f"{inference(rapid_2021.FUSED).mean():.1f} TOPS/W: the published mean lies between."),
     Published("T42b", "the least efficient network", INFERRED, 3, "TOPS/W", "at least", 0, "B", RAPID,
               lambda: float(inference().min()), cannot_hold="MobileNetV2 and the LSTM wait for memory at batch 1, with "
               "the multipliers idle; whether the paper has networks like these is not said where we could read."),

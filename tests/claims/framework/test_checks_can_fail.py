@@ -50,7 +50,10 @@ def failures(check, results):
 @pytest.mark.parametrize("name", claims.names())
 def test_every_check_can_fail_and_then_says_something_else(name):
     claim = claims.get(name)
-    results = claims.stored(claim).results(claim)
+    stored = claims.stored(claim)
+    if claim.budget == claims.LONG and stored.missing(claim):
+        pytest.skip(f"the long budget was not run here: {stored.provenance_of(claim)}")
+    results = stored.results(claim)
     for check in (*claim.criteria, *claim.explanations, *([claim.foreseen] if claim.foreseen else [])):
         if check.test in OF_THEIR_OWN:
             continue

@@ -170,6 +170,9 @@ def test_results_are_asked_by_parameters():
 def test_every_claim_is_measured_with_at_least_three_seeds_or_modelled_and_judged(name):
     claim = claims.get(name)
     record = claims.row(claim)
+    if claim.budget == claims.LONG and record["verdict"] == "not measured":
+        assert f"of the long budget, “lplab claims run {name} --long”" in record["measured"]
+        return
     assert record["verdict"] != "not measured", f"lplab claims run {name}"
     if not claim.untestable:
         assert len(claim.seeds) >= (1 if claim.modelled else 3) and record["findings"] and claim.limits
@@ -178,6 +181,7 @@ def test_every_claim_is_measured_with_at_least_three_seeds_or_modelled_and_judge
         sessions = claims.stored(claim).sessions
         assert sessions and all(session.command.startswith("lplab claims run") for session in sessions)
         assert sum(session.cost for session in sessions) <= 2 * claim.budget_seconds
+        assert {session.budget for session in sessions} == {claim.budget}
 
 
 def test_ids_are_unique():
@@ -259,7 +263,7 @@ def test_the_command_measures_lists_and_prints(tmp_path, toy_only, measured, cap
     (record,) = json.loads(capsys.readouterr().out)
     assert record["verdict"] == "shown" and "lplab claims run toy --jobs 1" in record["measured"]
     assert cli.main(["claims", "list", "--folder", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.split() == ["toy", "shown", "More", "bits,", "less", "error"]
+    assert capsys.readouterr().out.split() == ["toy", "quick", "shown", "More", "bits,", "less", "error"]
     assert cli.main(["claims", "table", "--folder", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert text.startswith("toy: SHOWN") and "ours      2.05 %" in text
@@ -270,7 +274,7 @@ def test_the_command_measures_lists_and_prints(tmp_path, toy_only, measured, cap
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(catalogue, "CLAIMS", (dataclasses.replace(TOY, measure=failing_measure),))
     assert cli.main(["claims", "run", "--folder", str(tmp_path)]) == 130
-    assert "the same command goes on: lplab claims run toy --jobs 1" in capsys.readouterr().err
+    assert "the same command goes on: lplab claims run --jobs 1" in capsys.readouterr().err
     assert len(claims.stored(TOY, tmp_path).numbers) == 4
 
 
@@ -286,6 +290,8 @@ def test_a_broken_file_of_results_is_bad_input(tmp_path, toy_only, capsys):
     (["table", "--folder", "no/such"], "there is no folder no/such"),
     (["table", "--json", "--page"], "not allowed with"),
     (["run", "--jobs", "0"], "--jobs must be -1 or at least 1, got 0"),
+    (["run", "--jobs", "2", "--dask", "tcp://here:8786"], "not allowed with"),
+    (["run", "--dask", "here"], "protocol://host:port"),
 ])  # fmt: skip
 def test_bad_input_gets_one_line_and_code_2(argv, told, toy_only, capsys):
     with pytest.raises(SystemExit) as stop:

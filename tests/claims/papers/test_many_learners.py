@@ -49,15 +49,38 @@ def test_rows_t12_and_t13():
 
 @pytest.mark.parametrize(("which", "family", "number", "value"), [
     (0, "LSTM", "paper", 150.0), (0, "convolutional", "paper", 39.0),
-    (1, "fully connected", "loss", 2.0), (2, "convolutional", "loss", 2.0), (3, "LSTM", "loss", 6.0),
+    (1, "fully connected", "loss", 2.0), (2, "convolutional", "loss", 2.0),
 ])  # fmt: skip
 def test_adacomp_can_fail(which, family, number, value):
     assert not finding("adacomp_2018", which, {"family": family, "method": "adacomp"}, **{number: value})
 
 
-def test_an_lstm_as_good_as_dense_would_show_the_claim():
-    change = where({"family": "LSTM", "method": "adacomp"}, loss=3.0)
-    assert judged(claims.get("adacomp_2018"), change).word == "shown"
+def language(point, seed):
+    """Invented numbers under which everything holds."""
+    late = point["method"] == "adacomp"
+    losses = {
+        "loss": 2.5 + 0.1 * seed + 0.01 * late,
+        "train_loss": 2.4 + 0.01 * late,
+        "train_loss_half": 2.6 + 0.1 * late,
+    }
+    return losses | ({"paper": 250.0, "payload": 240.0, "sent_per_bin": 4.0} if late else {}) | {"error": 50.0}
+
+
+@pytest.mark.parametrize(("ring", "which", "name", "value"), [
+    (0, 0, "paper", 199.0), (0, 1, "loss", 2.53), (1, 0, "train_loss", 2.51),
+])  # fmt: skip
+def test_adacomp_on_language_holds_and_can_fail(ring, which, name, value):
+    claim = claims.get("adacomp_2018_language")
+    assert holds(claim, language) == ([True] * 2, [True])
+    changed = holds(claim, but(language, name, value, method="adacomp", seed=0))
+    assert not changed[ring][which]
+
+
+def test_one_training_of_adacomp_on_language_in_short(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr("lplab.claims.papers.adacomp_2018_language.STEPS", 4)
+    numbers = claims.measure(claims.get("adacomp_2018_language"), {"method": "adacomp"}, 0)
+    assert numbers["paper"] > 1 and 0 < numbers["loss"] < 7
 
 
 @pytest.mark.parametrize(("which", "numbers"), [
@@ -201,20 +224,29 @@ def test_reasons_of_scalecom_can_fail(which, wanted, value):
 
 def error_feedback(point, seed):
     """Invented numbers under which all criteria hold."""
-    lost = not point["memory"]
-    return {"loss": (3.0 if lost else 0.3) + 0.02 * seed, "still": 0.7 if point["method"] == "top-k" else 0.0}
+    lost = (0.1 if point["family"] == "Transformer, Adam" else 2.7) * (not point["memory"])
+    return {"loss": 0.3 + lost + 0.02 * seed, "still": 0.7 if point["method"] == "top-k" else 0.0}
 
 
-@pytest.mark.parametrize(("which", "wanted"), [
-    (0, {"family": "Transformer", "method": "top-k", "memory": False}),
-    (1, {"family": "convolutional", "method": "sign", "memory": False}),
-    (2, {"family": "fully connected", "method": "dense"}),
+@pytest.mark.parametrize(("value", "wanted", "wrong"), [
+    (0.3, {"family": "Transformer", "method": "top-k", "memory": False, "seed": 0}, [0]),
+    (0.3, {"family": "convolutional", "method": "sign", "memory": False, "seed": 0}, [1]),
+    (0.7, {"family": "convolutional", "method": "top-k", "memory": True, "seed": 1}, [2]),
+    (0.7, {"family": "Transformer", "method": "sign", "memory": True, "seed": 2}, [3]),
+    (0.01, {"family": "fully connected", "method": "dense"}, [2, 3]),
 ])  # fmt: skip
-def test_error_feedback_holds_and_can_fail(which, wanted):
+def test_error_feedback_holds_and_can_fail(value, wanted, wrong):
     claim = claims.get("error_feedback")
-    assert holds(claim, error_feedback)[0] == [True] * 3
-    worse = but(error_feedback, "loss", 0.3 if which < 2 else 0.1, **wanted)
-    assert holds(claim, worse)[0] == [k != which for k in range(3)]
+    assert holds(claim, error_feedback) == ([True] * 4, [True] * 2)
+    assert holds(claim, but(error_feedback, "loss", value, **wanted))[0] == [k not in wrong for k in range(4)]
+
+
+@pytest.mark.parametrize(("which", "name", "value", "wanted"), [
+    (0, "still", 0.8, {"method": "sign", "memory": False}),
+    (1, "loss", 3.1, {"family": "Transformer, Adam", "memory": False}),
+])  # fmt: skip
+def test_reasons_of_error_feedback_can_fail(which, name, value, wanted):
+    assert not holds(claims.get("error_feedback"), but(error_feedback, name, value, **wanted))[1][which]
 
 
 # ---- lossless --------------------------------------------------------------------------------------------------------

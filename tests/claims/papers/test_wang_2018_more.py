@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from lplab import claims
+from lplab import arithmetic, claims
 from lplab.claims.framework.branches import BranchPlan
 from lplab.claims.papers import wang_2018_chunks, wang_2018_fp8, wang_2018_training, wang_2018_update
 from lplab.claims.papers.wang_2018_chunks import LENGTHS, LONG, ONE_SIGN, SHORT
-from lplab.training import Trainer
+from lplab.claims.papers.wang_2018_training import SHORT as SHORT_BATCH
 from tests.claims.changed_numbers import judged, where
 
 CHUNKS, UPDATE = wang_2018_chunks.WANG_2018_CHUNKS, wang_2018_update.WANG_2018_UPDATE
@@ -41,9 +41,9 @@ def test_they_can_fail(claim, change, which):
     (CHUNKS, where({"product": LONG, "length": LENGTHS[0], "chunk": 1}, error=0.19), 1),
     (UPDATE, where({"update": "nearest"}, moved=0.1), 0),
     (UPDATE, where({"update": "stochastic"}, moved=0.01), 1),
-    (TRAINING, where({"sums": "chunk 1"}, rounding=9), 0),
-    (TRAINING, where({"sums": "chunk 64"}, rounding=0.001), 1),
-    (TRAINING, where({"sums": "short, chunk 1"}, train_loss=9), 2),
+    (TRAINING, where({"sums": "chunk 1", "pictures": SHORT_BATCH}, error=0.4), 0),
+    (TRAINING, where({"sums": "chunk 1"}, steady=0.001), 1),
+    (TRAINING, where({"sums": "chunk 1"}, sampling=0.001), 2),
     (FP8, where({"recipe": "float32"}, moved_fp16=0.1), 0),
     (FP8, where({"recipe": "fp8 ends"}, error=99), 1),
     (FP8, where({"task": "resnet", "recipe": "fp8"}, train_loss=0.1), 2),
@@ -53,10 +53,13 @@ def test_explanations_can_fail(claim, change, which):
 
 
 @pytest.mark.parametrize(("claim", "change", "which", "holds"), [
-    (TRAINING, where({"sums": "chunk 64"}, train_loss=9), 0, False),
-    (TRAINING, where({"sums": "chunk 64"}, train_loss=1), 0, True),
-    (TRAINING, where({"sums": "chunk 1"}, train_loss=9), 1, True),
-    (TRAINING, where({"sums": "chunk 1"}, train_loss=1), 1, False),
+    (TRAINING, where({"sums": "chunk 64"}, error=9), 0, False),
+    (TRAINING, where({"sums": "chunk 64"}, error=0.001, slope=0.98), 0, False),
+    (TRAINING, where({"sums": "chunk 64"}, error=0.001, slope=1.001), 0, True),
+    (TRAINING, where({"sums": "chunk 1"}, error=9), 1, True),
+    (TRAINING, where({"sums": "chunk 1"}, error=0.001), 1, False),
+    (TRAINING, where({"sums": "chunk 1"}, slope=0.5), 2, True),
+    (TRAINING, where({"sums": "chunk 1"}, slope=1.5), 2, False),
     (FP8, where({"recipe": "fp8"}, loss=6, error=95), 0, False),
     (FP8, where({"recipe": "fp8"}, loss=1, error=5), 0, True),
     (FP8, where({"recipe": "fp8 ends"}, loss=6, error=95, train_loss=6), 1, True),
@@ -92,12 +95,17 @@ def test_ends_in_fp8_move_outputs_more(monkeypatch):
     assert ends["steps"] == 2 and "moved_fp8" not in ends
 
 
-def test_the_gradient_without_rounded_sums_has_no_rounding_error(monkeypatch):
-    """With few numbers: every addition is emulated."""
-    evaluate = Trainer.evaluate
-    monkeypatch.setattr(wang_2018_training, "STEPS", 2)
-    monkeypatch.setattr(wang_2018_training, "BATCH", 16)
-    monkeypatch.setattr(Trainer, "evaluate", lambda self, x, y, **more: evaluate(self, x[:50], y[:50], **more))
-    exact, rounded = (claims.measure(TRAINING, {"sums": sums}, 0) for sums in ("float32", "chunk 1"))
-    assert exact["rounding"] == 0 < rounded["rounding"] and exact["sampling"] > 0
-    assert np.isfinite([*rounded.values()]).all() and rounded["steps"] == 2
+def test_rounded_sums_of_the_weight_gradient(monkeypatch):
+    """With few pictures: every addition is emulated."""
+    monkeypatch.setattr(wang_2018_training, "BATCHES", 2)
+    exact, none, chunked = (
+        claims.measure(TRAINING, {"sums": sums, "pictures": 4}, 0) for sums in ("float32", "chunk 1", "chunk 64")
+    )
+    assert exact["error"] < 1e-5 < chunked["error"] < none["error"] and exact["slope"] == 1
+    assert none["terms"] == 4 * 256 and 0 < none["operands"] < 0.2
+    assert {numbers["sampling"] for numbers in (exact, none, chunked)} == {exact["sampling"]}
+    parts = wang_2018_chunks.in_fp8(wang_2018_chunks.captured(0, pictures=4))
+    gradients = [parts["dy"].T.astype(float) @ parts["x"], arithmetic.matmul(
+        np.ascontiguousarray(parts["dy"].T), parts["x"], wang_2018_training.accumulator("chunk 1"))]  # fmt: skip
+    slope = (gradients[0] * gradients[1]).sum() / (gradients[0] ** 2).sum()
+    assert none["slope"] == pytest.approx(slope, abs=0.05), "one batch of two"

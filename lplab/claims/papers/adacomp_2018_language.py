@@ -1,0 +1,107 @@
+"""Chen et al. 2018 (AdaComp): a recurrent network on text, trained long enough that what waits has come.
+
+With bins of 500 and about four elements sent of each, an element waits for more than a hundred steps. A training of 500
+steps ends before it can show whether that harms: so this claim is of the long budget.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.branches import paired_text, surely_above, surely_within
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import LONG, CheckResult, Numbers, Point, Results
+from lplab.claims.framework.compare import median_and_range
+from lplab.claims.papers.adacomp_2018 import LEARNERS, LSTM, PUBLISHED, TASKS, run
+
+STEPS = 2000
+DENSE, ADACOMP = METHODS = ("dense", "adacomp")
+BOUND = 0.01  # of dense's loss: what "no noticeable loss" allows
+
+POINTS: tuple[Point, ...] = tuple({"method": method} for method in METHODS)
+
+claim = ClaimBuilder(
+    id="adacomp_2018_language",
+    title="AdaComp: a recurrent network as accurate with gradients 200 times smaller",
+    paper=cite("adacomp_2018"),
+    where="abstract; the counting of section 3 (recalled)",
+    statement="Gradients of recurrent layers become about 200 times smaller without noticeable loss of accuracy, in "
+    "language, too.",
+    published="200 times with bins of 500, which are 5 elements a bin at 16 bits each (the abstract, read; the "
+    "counting, recalled)",
+    experiment=f"{LEARNERS} learners in one process train an LSTM of two layers on the characters of a novel, "
+    f"{STEPS:,} steps by Adam, with AdaComp and with dense gradients; the same weights and batches, compared seed by "
+    "seed. Every message is decoded and counted.",
+    points=POINTS,
+    seeds=(0, 1, 2),
+    budget_seconds=1800,
+    budget=LONG,
+    limits=f"A small LSTM and a short training: {STEPS:,} steps are some fifteen times as long as an element waits, in "
+    "the paper some hundred times.",
+)
+
+
+@claim.measurement
+def measure(point: Point, seed: int) -> Numbers:
+    """Train once."""
+    return run(LSTM, point["method"], seed, STEPS)
+
+
+def _of(results: Results, method: str, number: str = "loss") -> np.ndarray:
+    return results.values(number, method=method)
+
+
+def _gap(results: Results, number: str = "loss") -> np.ndarray:
+    """AdaComp minus dense, seed by seed."""
+    return _of(results, ADACOMP, number) - _of(results, DENSE, number)
+
+
+@claim.criterion("At least 200 times smaller, by the paper's counting")
+def ratio_holds(results: Results) -> CheckResult:
+    """Every seed's ratio is at least the published one."""
+    ratio, sent = (_of(results, ADACOMP, number) for number in ("paper", "sent_per_bin"))
+    return CheckResult(
+        bool(ratio.min() >= PUBLISHED[LSTM]),
+        f"{median_and_range(ratio, 0)} times smaller as the paper counts ({median_and_range(sent, 1)} elements in each "
+        f"bin of {TASKS[LSTM][2]}).",
+    )
+
+
+@claim.criterion("As good as dense")
+def as_good_as_dense(results: Results) -> CheckResult:
+    """The test loss is surely within 1 % of that with dense gradients."""
+    gap, base = _gap(results), _of(results, DENSE)
+    bound = BOUND * float(base.mean())
+    errors = [float(np.median(_of(results, method, "error"))) for method in (ADACOMP, DENSE)]
+    return CheckResult(
+        surely_within(gap, bound),
+        f"AdaComp against dense, test loss: {paired_text(gap, 3)} bits (1 % is {bound:.3f}; dense "
+        f"{median_and_range(base, 3)}); {errors[0]:.1f} % wrong, dense {errors[1]:.1f} %.",
+    )
+
+
+@claim.explanation("It is late, and catches up")
+def late_not_lost(results: Results) -> CheckResult:
+    """Behind dense by less at the end than in the middle, on every seed: what is kept back comes late."""
+    half, end = _gap(results, "train_loss_half"), _gap(results, "train_loss")
+    wait = TASKS[LSTM][2] / np.median(_of(results, ADACOMP, "sent_per_bin"))
+    return CheckResult(
+        bool((half > 0).all()) and surely_above(half - end),
+        f"The training loss is behind dense by {paired_text(half, 3)} bits after {STEPS // 2:,} steps and by "
+        f"{paired_text(end, 3)} after {STEPS:,}; an element waits for about {wait:.0f} steps.",
+    )
+
+
+@claim.summary
+def measured(results: Results) -> str:
+    """Ratio and losses."""
+    paper, payload = (float(np.median(_of(results, ADACOMP, number))) for number in ("paper", "payload"))
+    ours, base = (median_and_range(_of(results, method), 3) for method in (ADACOMP, DENSE))
+    return f"{paper:.0f} times as the paper counts, {payload:.0f} as bytes, test loss {ours} bits (dense {base})"
+
+
+claim.draw("times smaller, as the paper counts", lambda results: {LSTM: _of(results, ADACOMP, "paper")}, {LSTM: 200})
+claim.draw("loss, bits above dense", lambda results: {"test": _gap(results), "training": _gap(results, "train_loss")})
+
+ADACOMP_2018_LANGUAGE = claim.build()
