@@ -132,7 +132,7 @@ def _edges(shape: tuple[int, ...], tile: tuple[int, int]) -> dict[str, Any]:
     across, along = np.full(len(down), -0.5), np.full(len(right), -0.5)
     x = np.concatenate([traces.segments(across, across + shape[1]), traces.segments(right, right), [np.nan]])
     y = np.concatenate([traces.segments(down, down), traces.segments(along, along + shape[0]), [np.nan]])
-    return traces.line("edges of the blocks", x, y, traces.stroke(style.GREY, 0.8))
+    return traces.line("edges of the blocks", x, y, traces.stroke(style.GREY, 1.6))
 
 
 def _layout(shape: tuple[int, ...], rows: str, columns: str) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def what_you_saw() -> Table:
     """A gradient in five formats: bits a value, share that becomes zero, signal to noise."""
     states = {"E2M1, one scale": ScaleState(tensor="gradient", scale=FLOAT32)}
     states |= {
-        name: ScaleState(tensor="gradient", **PRESETS[name]) for name in ("MXFP4", "NVFP4", "MXFP8", "DeepSeek-V3")
+        name: ScaleState(tensor="gradient", **PRESETS[name]) for name in ("MXFP4", "NVFP4", "MXFP8", "DeepSeek")
     }
     return Table(
         {
