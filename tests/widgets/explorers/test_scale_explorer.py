@@ -150,3 +150,12 @@ def test_the_map_shows_what_is_rounded():
     assert np.linalg.norm(transformed.before) == pytest.approx(np.linalg.norm(sc.matrix("gradient")), rel=1e-5)
     error = np.linalg.norm(transformed.rounded - transformed.before)
     assert error == pytest.approx(np.linalg.norm(transformed.q - sc.matrix("gradient")), rel=1e-5)
+
+
+@pytest.mark.parametrize("tensor", sc.TENSORS)
+def test_a_whole_tensor_has_one_scale_in_both_directions(tensor):
+    one, other = (sc.result(ScaleState(tensor=tensor, axis=axis)).q for axis in (sc.ROW, sc.COLUMN))
+    np.testing.assert_array_equal(one, other)
+    x = sc.matrix(tensor).astype(np.float64)
+    scale = np.abs(x).max() / 6
+    assert np.isin(np.round(np.abs(one) / scale, 4), E2M1).all()
