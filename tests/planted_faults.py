@@ -832,6 +832,14 @@ CLAIMS = (
 
 FIGURES = (
     Fault(
+        "zeros_became_zero",
+        "lplab/figures/error_map.py",
+        "np.where((q == 0) & (x != 0), ZERO, off)",
+        "np.where(q == 0, ZERO, off)",
+        "The error map marks numbers that were zero before as lost.",
+        ("tests/figures/test_error_map.py",),
+    ),
+    Fault(
         "decibels_of_amplitudes",
         "lplab/figures/statistics.py",
         "return 10 * math.log10(signal / noise)",
@@ -897,6 +905,22 @@ WIDGETS = (
         "inner_link=INNER[chip])",
         "Devices of one machine share no link in the explorer, whatever its control says.",
         ("tests/widgets/explorers/test_cluster_explorer.py",),
+    ),
+    Fault(
+        "scales_of_the_other_axis",
+        "lplab/widgets/explorers/scale_explorer.py",
+        "return (rows, columns) if state.axis == ROW else (columns, rows)",
+        "return rows, columns",
+        "A tensor with one scale is cut into tiles where its columns are chosen as blocks.",
+        ("tests/widgets/explorers/test_scale_explorer.py",),
+    ),
+    Fault(
+        "nothing_clips",
+        "lplab/widgets/explorers/scale_explorer.py",
+        'quantize(size, "up", axis=axis) < size',
+        'quantize(size, "up", axis=axis) > size',
+        "The explorer of scales marks as clipped what is rounded up.",
+        ("tests/widgets/explorers/test_scale_explorer.py",),
     ),
 )
 

@@ -14,6 +14,7 @@ from lplab.figures.legend import legend
 MAX_CELLS = 65_536  # of a map: more would be slow to draw
 MAX_EDGES = 64  # lines between blocks in one direction; more would hide the map
 ZERO, OFF = 100, 99  # percent that a number is off by: it became zero; the most that any other number is shown with
+_EDGE = "rgba(0,0,0,.8)"  # seen on cells of all colours, where grey is not
 _COLOURS = [  # below 0 what was clipped, at 100 what became zero
     [0.0, "rgb(204,121,167)"],
     [0.4975, "rgb(204,121,167)"],
@@ -132,7 +133,7 @@ def _edges(shape: tuple[int, ...], tile: tuple[int, int]) -> dict[str, Any]:
     across, along = np.full(len(down), -0.5), np.full(len(right), -0.5)
     x = np.concatenate([traces.segments(across, across + shape[1]), traces.segments(right, right), [np.nan]])
     y = np.concatenate([traces.segments(down, down), traces.segments(along, along + shape[0]), [np.nan]])
-    return traces.line("edges of the blocks", x, y, traces.stroke(style.GREY, 0.8))
+    return traces.line("edges of the blocks", x, y, traces.stroke(_EDGE, 2))
 
 
 def _layout(shape: tuple[int, ...], rows: str, columns: str) -> dict[str, Any]:

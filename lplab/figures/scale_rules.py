@@ -24,14 +24,14 @@ def scale_rules(
         down, up: by how much it changed, as a share of itself, under scales rounded down and up, [n]. Changes beyond
             the axis stand at its end.
         agreed: how many blocks agree with the library, and of how many.
-        title: the point that it makes; by default how many blocks lose more than a tenth of their largest magnitude.
+        title: the point that it makes; by default the mean change by both rules.
         height: in pixels.
 
     Raises:
         ValueError: no blocks, arrays of different lengths, or a magnitude that is not above 0.
 
     >>> scale_rules([1.0, 7.0], [0.0, -1 / 7], [0.0, 1 / 7]).layout.meta["title"]
-    'Largest number cut by more than 10 %: in 1 of 2 blocks rounded down, in 0 rounded up'
+    'The largest number of a block changes by −7.1 % on average rounded down, by +7.1 % rounded up'
     """
     sizes, each = np.asarray(largest, np.float64), [np.asarray(change, np.float64) for change in (down, up)]
     if sizes.ndim != 1 or not len(sizes) or any(change.shape != sizes.shape for change in each):
@@ -52,10 +52,10 @@ def scale_rules(
             ("rounded up", each[1], style.BLUE, "circle"),
         )
     ]
-    cut = [int((change < -0.1).sum()) for change in each]
-    counts = f"in {cut[0]} of {len(sizes)} blocks rounded down, in {cut[1]} rounded up"
+    down_text, up_text = (number_text.signed_percent(float(change.mean()), 2) for change in each)
+    means = f"changes by {down_text} on average rounded down, by {up_text} rounded up"
     mine = f"; yours agrees in {agreed[0]} of {agreed[1]}" if agreed else ""
-    text = title or f"Largest number cut by more than 10 %: {counts}{mine}"
+    text = title or f"The largest number of a block {means}{mine}"
     worst = ", ".join(
         f"{trace['name']} from {number_text.signed_percent(float(change.min()), 2)} to "
         f"{number_text.signed_percent(float(change.max()), 2)}"

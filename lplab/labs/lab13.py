@@ -13,7 +13,7 @@ from lplab.exercises.lab13.rounding import mxfp4_format
 from lplab.figures import Table
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
-from lplab.number_text import decibels, number, percent
+from lplab.number_text import decibels, number, percent, signed_percent
 from lplab.quantizers import Hadamard
 from lplab.widgets.explorers import scale_explorer as scales
 from lplab.widgets.explorers.scale_explorer import COLUMN, E4M3, FLOAT32, PRESETS, WHOLE, ScaleState
@@ -158,9 +158,7 @@ def four_numbers() -> Table:
 def what_you_saw() -> Table:
     """A gradient in five formats: bits a value, share that becomes zero, signal to noise."""
     states = {"E2M1, one scale": ScaleState(tensor="gradient", scale=FLOAT32)}
-    states |= {
-        name: ScaleState(tensor="gradient", **PRESETS[name]) for name in ("MXFP4", "NVFP4", "MXFP8", "DeepSeek-V3")
-    }
+    states |= {name: ScaleState(tensor="gradient", **PRESETS[name]) for name in ("MXFP4", "NVFP4", "MXFP8", "DeepSeek")}
     return Table(
         {
             "format": list(states),
@@ -234,6 +232,14 @@ def two_weights() -> tuple[float, float]:
     return changed_by_axis(state), changed_by_axis(state.changed(shared="16×16"))
 
 
+def _change_of_largest(rule: str) -> float:
+    """By how much the largest magnitude of a block of the gradient changes in MXFP4, on average, as a share of itself."""
+    blocks = scales.matrix("gradient").astype(np.float64).reshape(-1, 32)
+    where = np.abs(blocks).argmax(1)[:, None]
+    x, q = (np.take_along_axis(each, where, 1) for each in (blocks, mxfp4_format(32, rule).quantize(blocks)))
+    return float(np.mean(q / x - 1))
+
+
 def facts() -> Table:
     """The other numbers that the text of the lab gives, each computed."""
     x = scales.matrix("gradient").astype(np.float64)
@@ -250,6 +256,10 @@ def facts() -> Table:
         "exponent of 3.5": f"{math.floor(math.log2(3.5))}",
         "blocks whose largest number is above 6 scales, rounded down": percent(float(np.mean(fractions > 0.75))),
         "most that the OCP rule cuts off": percent(1 - 6 / 8),
+        "mean change of the largest number of a block, scale rounded down": signed_percent(
+            _change_of_largest("floor"), 2
+        ),
+        "and rounded up": signed_percent(_change_of_largest("rceil"), 2),
         "MXFP4, scale rounded up": decibels(kept(mxfp4.changed(scale=scales.UP))),
         "MXFP4, scale rounded up, becomes zero": percent(zeroed(mxfp4.changed(scale=scales.UP))),
         "largest of the transformed block": f"{np.abs(y).max():g}",

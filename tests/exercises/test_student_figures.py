@@ -2,7 +2,7 @@
 
 import pytest
 
-from lplab.exercises import draw_rounding, lab03, lab05, lab06, lab07, lab08, lab09, lab10, lab11, lab12
+from lplab.exercises import draw_rounding, lab03, lab05, lab06, lab07, lab08, lab09, lab10, lab11, lab12, lab13
 from lplab.exercises.lab04 import layer_trial
 from lplab.exercises.model.forms import Number, Numbers
 from lplab.exercises.notebook import Text
@@ -39,6 +39,12 @@ def draw_e4m3fn(function):
         (lab10.draw_buckets, "Here your nothing_in_it will be drawn beside the library's", "one number"),
         (lab11.draw_cycles, "Here your nothing_in_it will be drawn beside the library's", "one number"),
         (lab11.draw_sustained, "Here your nothing_in_it will be drawn beside the library's", "2 numbers"),
+        (
+            lab13.draw_scales,
+            "Here your nothing_in_it will round the blocks of a real gradient",
+            "a numpy array of shape",
+        ),
+        (lab13.draw_tiles, "Here your nothing_in_it will round a trained weight", "a numpy array of shape (64, 256)"),
     ],
 )
 def test_an_empty_dict_is_told_what_is_missing(draw, waiting, missing):

@@ -88,3 +88,25 @@ def test_two_states_of_the_curves_are_one_figure():
 def test_curves_that_cannot_be_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         shares(**change)
+
+
+# ---- both rules for a scale ------------------------------------------------------------------------------------------
+
+
+def test_a_change_stands_at_its_place_between_powers_of_two():
+    fig = figures.scale_rules([1.5, 7.0, 0.25], [0.0, -1 / 7, -2.0], [0.1, 1 / 7, 0.0], agreed=(5, 6))
+    down, up = fig.data
+    assert np.asarray(down.x).tolist() == [1.5, 1.75, 1.0] == np.asarray(up.x).tolist()
+    assert np.asarray(down.y).tolist() == pytest.approx([0, -100 / 7, -32]), "beyond the axis it stands at the end"
+    assert fig.layout.meta["title"].endswith("by +8.1 % rounded up; yours agrees in 5 of 6")
+    assert "rounded down from −200 % to 0 %" in fig.layout.meta["alt"]
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    (([], [], []), "one change by each rule is needed for each of at least one block"),
+    (([1.0], [0.0, 0.0], [0.0]), "one change by each rule"),
+    (([0.0], [0.0], [0.0]), "the largest magnitude of a block must be above 0"),
+])  # fmt: skip
+def test_changes_that_cannot_be_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        figures.scale_rules(*given)

@@ -143,7 +143,7 @@ def draw_tiles(function: Callable[..., Any]) -> Any:
     def read(result: Any) -> np.ndarray:
         q = as_array(result)
         if q.shape != w.shape:
-            raise ValueError(f"it returns an array of shape {q.shape} for a weight of shape {w.shape}")
+            raise ValueError(f"the shape is {q.shape}, not {w.shape}")
         return q
 
     (yours,) = read_results(function, [(w, SIZE)], TILES.form, read)

@@ -106,7 +106,7 @@ class ScaleState(State):
     4.5
     """
 
-    tensor: str = control("weight", Buttons("tensor", list(TENSORS)))
+    tensor: str = control("weight", Choice("tensor", list(TENSORS)))
     element: str = control("E2M1", Choice("element", list(ELEMENTS)))
     shared: str = control(WHOLE, Steps("shared by", list(SHARED), css="lp-wide-readout"))
     scale: str = control(FLOAT32, Choice("scale", lambda state: _scales_of(state.element)))
@@ -157,7 +157,7 @@ PRESETS: dict[str, dict[str, Any]] = {  # names, and fields of ScaleState; the t
     "MXFP8": {"element": "E4M3", "shared": "1×32", "scale": DOWN, "hadamard": False},
     "MXFP4": {"element": "E2M1", "shared": "1×32", "scale": DOWN, "hadamard": False},
     "NVFP4": {"element": "E2M1", "shared": "1×16", "scale": E4M3, "hadamard": False},
-    "DeepSeek-V3": {"element": "E4M3", "shared": "1×128", "scale": FLOAT32, "hadamard": False},
+    "DeepSeek": {"element": "E4M3", "shared": "1×128", "scale": FLOAT32, "hadamard": False},
 }
 
 
@@ -209,13 +209,17 @@ class Result:
     """What a state makes of its tensor.
 
     Attributes:
-        q: what the numbers became, float32, shaped as the tensor.
-        clipped: which of the rounded numbers lay beyond the largest one of their block.
-        zeroed: the share of the rounded numbers that becomes zero.
+        q: what the tensor's numbers became, float32, shaped as the tensor.
+        before: what was rounded: the tensor, or its transform.
+        rounded: what that became.
+        clipped: which of these numbers lay beyond the largest one of their block.
+        zeroed: the share of these numbers that becomes zero.
         decibels: signal to noise.
     """
 
     q: np.ndarray
+    before: np.ndarray
+    rounded: np.ndarray
     clipped: np.ndarray
     zeroed: float
     decibels: float
@@ -235,7 +239,7 @@ def result(state: ScaleState) -> Result:
     clipped = state.number_format.quantize(size, "up", axis=axis) < size * np.float32(CLIPPED)
     zeroed = float(np.mean((rounded == 0) & (before != 0)))
     q = TRANSFORM.invert(rounded, axis=axis) if state.hadamard else rounded
-    return Result(q, clipped, zeroed, signal_to_noise(x, q))
+    return Result(q, before, rounded, clipped, zeroed, signal_to_noise(x, q))
 
 
 def what(state: ScaleState) -> str:
@@ -252,14 +256,13 @@ def what(state: ScaleState) -> str:
 
 
 def map_figure(state: ScaleState) -> Any:
-    """The error map of a state."""
+    """The error map of a state: of the numbers that are rounded, which are transforms after a Hadamard transform."""
     found, tensor = result(state), TENSORS[state.tensor]
     rows, columns = state.number_format.tile
     tile = (rows, columns) if state.axis == ROW else (columns, rows)
     title = f"{what(state)}: {decibels(found.decibels)}, {percent(found.zeroed)} become zero"
-    clipped = None if state.hadamard else found.clipped  # the map shows numbers, not their transforms
     return figures.error_map(
-        matrix(state.tensor), found.q, tile, clipped, rows=tensor.rows, columns=tensor.columns, title=title
+        found.before, found.rounded, tile, found.clipped, rows=tensor.rows, columns=tensor.columns, title=title
     )
 
 

@@ -78,7 +78,7 @@ def test_presets_are_the_published_formats():
         made = ScaleState(tensor="gradient", **PRESETS[name])
         np.testing.assert_array_equal(made.number_format.quantize(x), expected.quantize(x))
         assert made.bits == expected.bits
-    tiles = ScaleState(**PRESETS["DeepSeek-V3"]).number_format
+    tiles = ScaleState(**PRESETS["DeepSeek"]).number_format
     assert tiles.tile == (1, 128) and tiles.scale is F.get("fp32") and tiles.element.max == 448
 
 
@@ -140,7 +140,22 @@ def test_hadamard_helps_power_of_two_scales_and_hurts_nvfp4():
     assert gain["MXFP4"] > 2 and gain["NVFP4"] < -1
 
 
-def test_a_map_of_transforms_marks_nothing_as_clipped():
+def test_the_map_shows_what_is_rounded():
     state = ScaleState(tensor="gradient", **PRESETS["MXFP4"])
-    assert (np.asarray(sc.map_figure(state).data[0].z) < 0).any()
-    assert (np.asarray(sc.map_figure(state.changed(hadamard=True)).data[0].z) >= 0).all()
+    for each in (state, state.changed(hadamard=True)):
+        shown = np.asarray(sc.map_figure(each).data[0].z)
+        assert np.mean(shown == 100) == pytest.approx(sc.result(each).zeroed)
+        assert np.mean(shown < 0) == np.mean(sc.result(each).clipped) > 0
+    transformed = sc.result(state.changed(hadamard=True))
+    assert np.linalg.norm(transformed.before) == pytest.approx(np.linalg.norm(sc.matrix("gradient")), rel=1e-5)
+    error = np.linalg.norm(transformed.rounded - transformed.before)
+    assert error == pytest.approx(np.linalg.norm(transformed.q - sc.matrix("gradient")), rel=1e-5)
+
+
+@pytest.mark.parametrize("tensor", sc.TENSORS)
+def test_a_whole_tensor_has_one_scale_in_both_directions(tensor):
+    one, other = (sc.result(ScaleState(tensor=tensor, axis=axis)).q for axis in (sc.ROW, sc.COLUMN))
+    np.testing.assert_array_equal(one, other)
+    x = sc.matrix(tensor).astype(np.float64)
+    scale = np.abs(x).max() / 6
+    assert np.isin(np.round(np.abs(one) / scale, 4), E2M1).all()
