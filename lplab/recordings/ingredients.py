@@ -20,6 +20,8 @@ HELPERS = {
     "switch": "BF16 forward from 82 %",
 }
 """The ingredients beside the formats, by the name of their field."""
+LATE_SHARE = 0.15  # of the layers, the last ones, that are wide (NVIDIA 2025)
+SWITCH_AT = 0.82  # of the training, before the forward pass gets wide (NVIDIA 2025)
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,16 @@ class IngredientBranches:
     seeds: tuple[int, ...]
     losses: dict[Ingredients | None, np.ndarray]
     test: dict[Ingredients | None, np.ndarray]
+
+    @property
+    def steps(self) -> int:
+        """Steps of a branch."""
+        return self.losses[None].shape[1]
+
+    @property
+    def switch_step(self) -> int:
+        """The first step with a BF16 forward pass, in branches that switch: a share of the branch, not of all steps."""
+        return self.before + round(SWITCH_AT * self.steps)
 
     def gap(self, chosen: Ingredients, other: Ingredients | None = None) -> np.ndarray:
         """Test loss above float32's, or above that of another combination, seed by seed: float64 [seeds], in bits.

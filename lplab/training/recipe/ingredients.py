@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from lplab.recordings.ingredients import Ingredients
+from lplab.recordings.ingredients import LATE_SHARE, SWITCH_AT, Ingredients
 from lplab.training.recipe.published import layer_of
 from lplab.training.recipe.published_blocks import mxfp4_2025, mxfp8_2025, nvfp4_2025
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules, Recipe, Switch
 
-LATE_SHARE = 0.15  # of the layers, the last ones: NVIDIA 2025
-SWITCH_AT = 0.82  # share of the training before the forward pass gets wide: NVIDIA 2025
 HADAMARD = {"nvfp4": 16, "mxfp4": 64}  # numbers that the papers transform together
 PRE_SCALE = 0.75  # of MXFP4 under stochastic rounding: Tseng et al. 2025
 
