@@ -92,6 +92,14 @@ class Ingredients:
         plain = cls(forward, backward)
         return cls(forward, backward, **{name: on and not plain._useless(name) for name, on in helpers.items()})
 
+    def impossible(self) -> dict[str, str]:
+        """Why each helper would change nothing beside these formats, or "", by the name of its field.
+
+        >>> [name for name, why in Ingredients("bf16", "mxfp4").impossible().items() if why]
+        ['tiles', 'switch']
+        """
+        return {name: self._useless(name) for name in HELPERS}
+
     @property
     def helpers(self) -> tuple[str, ...]:
         """The fields of the helpers that are on, in the order of :data:`HELPERS`."""

@@ -41,7 +41,7 @@ def draw_e4m3fn(function):
         (lab11.draw_sustained, "Here your nothing_in_it will be drawn beside the library's", "2 numbers"),
         (lab14.draw_pair, "Here the error of dW in five layers as your nothing_in_it makes it", "a numpy array of"),
         (lab14.draw_two_weights, "Here the layers whose two weights differ under your nothing_in_it", "two arrays of"),
-        (lab14.draw_slopes, "Here the slope of 3 roundings of a real gradient as your nothing_in_it", "2 numbers"),
+        (lab14.draw_slopes, "Here the slope of three roundings of a real gradient as your nothing_in_it", "2 numbers"),
     ],
 )
 def test_an_empty_dict_is_told_what_is_missing(draw, waiting, missing):

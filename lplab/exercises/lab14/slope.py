@@ -147,25 +147,23 @@ def roundings() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return g.ravel(), {name: np.stack(each).reshape(max(DRAWS), -1) for name, each in made.items()}
 
 
-@student_figure("Here the slope of {number} roundings of a real gradient as your {name} finds it will be drawn")
-def draw_slopes(function: Callable[..., Any], number: int = 3) -> Any:
+@student_figure("Here the slope of three roundings of a real gradient as your {name} finds it will be drawn")
+def draw_slopes(function: Callable[..., Any]) -> Any:
     """A live figure of the slope against the number of draws, for roundings to MXFP4, or a line that says what it waits for.
 
     Args:
         function: takes a gradient and its roundings, and returns slope and error of their mean.
-        number: how many of the roundings are drawn.
     """
     from lplab import figures
 
     g, made = roundings()
-    calls = [(g, made[name][:count]) for name in ROUNDINGS[:number] for count in DRAWS]
-    yours = np.array(read_results(function, calls, SLOPE_AND_ERROR.form, first_of_two)).reshape(number, -1)
-    library = np.array([slope_and_error(*args)[0] for args in calls]).reshape(number, -1)
-    names = ROUNDINGS[:number]
+    calls = [(g, made[name][:count]) for name in ROUNDINGS for count in DRAWS]
+    yours = np.array(read_results(function, calls, SLOPE_AND_ERROR.form, first_of_two)).reshape(len(ROUNDINGS), -1)
+    library = np.array([slope_and_error(*args)[0] for args in calls]).reshape(len(ROUNDINGS), -1)
     return figures.compared_curves(
         list(map(str, DRAWS)),
-        dict(zip(names, 100 * library, strict=True)),
-        dict(zip(names, 100 * yours, strict=True)),
+        dict(zip(ROUNDINGS, 100 * library, strict=True)),
+        dict(zip(ROUNDINGS, 100 * yours, strict=True)),
         what="slope of the mean (%)",
         name="A gradient in MXFP4",
         along="draws that are averaged",

@@ -285,6 +285,12 @@ class IngredientExplorer(Explorer):
         "Time": ("chip",),
     }
 
+    def _update_options(self, state: IngredientState) -> None:
+        """Switches that change nothing beside these formats are grey, and say why."""
+        super()._update_options(state)
+        for helper, why in state.ingredients.impossible().items():
+            self.controls[helper].disabled, self.controls[helper].tooltip = bool(why), why
+
     def _figures(self, state: IngredientState) -> dict[str, Any]:
         return {"figure": figure(state)}
 

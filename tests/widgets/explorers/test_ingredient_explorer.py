@@ -76,11 +76,13 @@ def test_helpers_that_change_nothing_go_off_with_a_format_and_are_refused_by_han
     explorer.controls["forward"].value = "bf16"
     assert explorer.position.ingredients.helpers == ("hadamard", "stochastic", "late")
     assert not explorer.controls["tiles"].value and not explorer.controls["switch"].value
-    explorer.controls["tiles"].value = True
-    assert "16 × 16 tiles need NVFP4 in both passes, got forward BF16" in explorer.error_line.value
+    grey = {name: control.tooltip for name, control in explorer.controls.items() if control.disabled}
+    assert list(grey) == ["tiles", "switch"]
+    assert grey["tiles"] == "16 × 16 tiles need NVFP4 in both passes, got forward BF16, backward NVFP4"
     with pytest.raises(ValueError, match="Hadamard transform needs four bits in the backward pass"):
         explorer.set(backward="mxfp8", hadamard=True)
     explorer.reset()
+    assert not any(control.disabled for control in explorer.controls.values())
 
 
 def test_bits_count_the_scales():
