@@ -757,6 +757,14 @@ CLAIMS = (
         ("tests/claims/framework/test_claims.py",),
     ),
     Fault(
+        "a_reason_is_enough",
+        "lplab/claims/framework/verdict.py",
+        "if word == NOT_SHOWN and foreseen and foreseen.holds:",
+        "if foreseen and foreseen.holds:",
+        "A reason why a claim might not show turns one that shows into one that does not.",
+        ("tests/claims/framework/test_builder.py",),
+    ),
+    Fault(
         "noise_of_the_other",
         "lplab/claims/framework/compare.py",
         "return gap / max(seed_range(baseline), 1e-12)",

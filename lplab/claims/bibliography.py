@@ -123,6 +123,15 @@ PAPERS: dict[str, Paper] = {
         "ICLR 2023",
         2023,
     ),
+    "deepseek_2024": Paper("DeepSeek-AI", "DeepSeek-V3 technical report", "arXiv 2412.19437, 2024", 2024),
+    "tseng_2025": Paper("A. Tseng, T. Yu, Y. Park", "Training LLMs with MXFP4", "arXiv 2502.20586, 2025", 2025),
+    "mishra_2025": Paper(
+        "A. Mishra, D. Stosic, S. Layton",
+        "Recipes for pre-training LLMs with MXFP8",
+        "arXiv 2506.08027, 2025",
+        2025,
+    ),
+    "nvidia_2025": Paper("NVIDIA", "Pretraining large language models with NVFP4", "arXiv 2509.25149, 2025", 2025),
 }
 """All papers by key, in the order of their years."""
 

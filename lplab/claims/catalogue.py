@@ -9,6 +9,7 @@ from lplab.claims.framework.claim import Claim
 from lplab.claims.papers.adacomp_2018 import ADACOMP_2018
 from lplab.claims.papers.adacomp_2018_selection import ADACOMP_2018_SELECTION
 from lplab.claims.papers.ddl_2017 import DDL_2017
+from lplab.claims.papers.deepseek_promotion_2024 import DEEPSEEK_PROMOTION_2024
 from lplab.claims.papers.error_feedback import ERROR_FEEDBACK
 from lplab.claims.papers.federated_2017 import FEDERATED_2017
 from lplab.claims.papers.four_bits_saving import FOUR_BITS_SAVING
@@ -16,6 +17,8 @@ from lplab.claims.papers.gpt3_energy import GPT3_ENERGY
 from lplab.claims.papers.gupta_2015 import GUPTA_2015
 from lplab.claims.papers.gupta_2015_recovery import GUPTA_2015_RECOVERY
 from lplab.claims.papers.gupta_2015_updates import GUPTA_2015_UPDATES
+from lplab.claims.papers.hadamard_2025 import HADAMARD_2025
+from lplab.claims.papers.hadamard_2025_forward import HADAMARD_2025_FORWARD
 from lplab.claims.papers.hfp8_2019 import HFP8_2019
 from lplab.claims.papers.hfp8_2019_broadcast import HFP8_2019_BROADCAST
 from lplab.claims.papers.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED
@@ -23,6 +26,7 @@ from lplab.claims.papers.hfp8_2019_inference import HFP8_2019_INFERENCE
 from lplab.claims.papers.lempel_ziv import LEMPEL_ZIV
 from lplab.claims.papers.luq_2022 import LUQ_2022
 from lplab.claims.papers.micikevicius_2018 import MICIKEVICIUS_2018
+from lplab.claims.papers.mxfp4_shrink_2025 import MXFP4_SHRINK_2025
 from lplab.claims.papers.pact_2018 import PACT_2018
 from lplab.claims.papers.patterson_2021 import PATTERSON_2021
 from lplab.claims.papers.rapid_2021 import RAPID_2021
@@ -69,6 +73,10 @@ CLAIMS: tuple[Claim, ...] = (
     SUN_2020_ABLATION,
     SUN_2020_HARDWARE,
     LUQ_2022,
+    DEEPSEEK_PROMOTION_2024,
+    MXFP4_SHRINK_2025,
+    HADAMARD_2025,
+    HADAMARD_2025_FORWARD,
     ADACOMP_2018,
     ADACOMP_2018_SELECTION,
     SCALECOM_2020,

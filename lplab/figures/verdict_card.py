@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from lplab.claims import CheckResult, Claim, Stored, Verdict
 
 WORDS = 60  # of a card as plain text, at most
+CONFIRMED = ("✓ so it is", "✗ not so")
 SIGNS = {  # a sign beside the words of a verdict, and the colour of its edge
     "holds here": ("✓", "#009E73"),
     "does not show here": ("✗", "#D55E00"),
     "holds for the unit only": ("◐", "#0072B2"),
+    "does not show here, and the paper says why": ("○", "#CC79A7"),
     "cannot be tested in miniature": ("–", "#7F7F7F"),
     "not measured yet": ("…", "#7F7F7F"),
 }
@@ -185,7 +187,8 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
         ("Here:", f"<p>{escape(claim.experiment)}</p>"),
         ("What decides:", _checks_html(verdict.findings, ("✓ holds", "✗ does not hold"))),
         ("The unit alone:", _checks_html([verdict.unit] if verdict.unit else [], ("✓ holds", "✗ does not hold"))),
-        ("What explains it:", _checks_html(verdict.explanations, ("✓ so it is", "✗ not so"))),
+        ("What the paper itself foresees:", _checks_html([verdict.foreseen] if verdict.foreseen else [], CONFIRMED)),
+        ("What explains it:", _checks_html(verdict.explanations, CONFIRMED)),
         ("Limits:", f"<p>{escape(claim.limits)}</p>" if claim.limits else ""),
         ("Where the numbers come from:", f"<p>{escape(source)}. Again: <code>lplab claims run {claim.id}</code></p>"),
     ]

@@ -159,6 +159,20 @@ def test_what_holds_for_the_unit_only_says_so(monkeypatch):
     assert claims.judge(claim, stored).word == "not shown"
 
 
+@pytest.mark.parametrize(("holds", "words", "mark"), [
+    (True, "does not show here, and the paper says why", "✓ so it is"),
+    (False, "does not show here", "✗ not so"),
+])  # fmt: skip
+def test_a_reason_that_the_paper_gives_is_on_the_card(holds, words, mark):
+    builder = toy()
+    builder.paper_says_why("Few bits")(lambda results: CheckResult(holds, "Small numbers, it says."))
+    claim = builder.build()
+    html, text = card(claim, numbers_of(claim, lambda point, value: 9.0))
+    assert text.endswith(f"Verdict: {words}") and f"</span> {words}</div>" in html
+    assert f"<b>What the paper itself foresees:</b><ul><li><i>{mark}:</i> Small numbers, it says.</li></ul>" in html
+    assert "What the paper itself foresees" not in card(toy().build(), numbers_of(claim))[0]
+
+
 def test_the_unit_does_not_decide_what_holds_as_a_whole():
     builder = toy()
     builder.of_the_unit("Alone")(lambda results: CheckResult(False, "No."))

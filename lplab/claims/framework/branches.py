@@ -29,6 +29,7 @@ FLOAT32 = "float32"  # the name of the branch that all others are compared with
 LAST_SHARE = 0.5  # the training loss of a branch is the mean over this share of its steps, the last ones
 # The one-sided 5 % points of Student's t with pairs − 1 degrees of freedom, for 2 to 10 pairs (any table of it).
 STUDENT_5_PERCENT = {2: 6.314, 3: 2.920, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943, 8: 1.895, 9: 1.860, 10: 1.833}
+SEEDS = 1_000_000  # that a task may have: the random bits of another draw are those of a seed above them
 _LAYOUT = 1  # of a checkpoint's file; part of its name
 
 
@@ -51,6 +52,7 @@ def branch(
     seed: int,
     plan: BranchPlan,
     *,
+    draw: int = 0,
     recorder: Recorder | None = None,
     folder: str | Path | None = None,
 ) -> TrainingResult:
@@ -64,6 +66,8 @@ def branch(
         recipe: a recipe or its name. If it switches at some step, the float32 steps count.
         seed: of weights, batches and random bits.
         plan: the lengths.
+        draw: of the random bits of stochastic rounding. Another number gives other bits and the same batches, so that
+            two branches of one recipe show what chance alone does.
         recorder: of the branch.
         folder: where checkpoints are kept; by default :func:`checkpoint_folder`.
 
@@ -105,14 +109,18 @@ def branch_trainer(
     """
     saved = checkpoint(task, seed, plan.before, folder)
 
-    def model_of_checkpoint(seed: int) -> nn.Module:
+    def model_of_checkpoint(_: int) -> nn.Module:
         model = task.model(seed)
         model.load_state_dict(saved["model"])
         return model
 
+    def same_batches(batch: int, _: int) -> Any:
+        return task.data(batch, seed)
+
     falling = cosine(plan.steps)
     with one_thread():
-        trainer = replace(task, model=model_of_checkpoint).trainer(recipe, seed, recorder=recorder)
+        branched = replace(task, model=model_of_checkpoint, data=same_batches)
+        trainer = branched.trainer(recipe, seed + SEEDS * draw, recorder=recorder)
         trainer.schedule = lambda number: falling(number - plan.before)
         trainer.total_steps = plan.before + plan.steps  # for a recipe that switches after a share of them
         parameters = dict(trainer.model.named_parameters())

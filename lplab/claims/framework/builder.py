@@ -65,6 +65,7 @@ class ClaimBuilder:
     criteria: list[Check] = field(init=False, default_factory=list)
     explanations: list[Check] = field(init=False, default_factory=list)
     unit: Check | None = field(init=False, default=None)
+    foreseen: Check | None = field(init=False, default=None)
     drawings: list[Drawing] = field(init=False, default_factory=list)
     measure: Callable[[Point, int], Numbers] | None = field(init=False, default=None)
     measured: Callable[[Results], str] | None = field(init=False, default=None)
@@ -112,6 +113,21 @@ class ClaimBuilder:
             return function
 
         return set_unit
+
+    def paper_says_why(self, statement: str) -> Callable[[Test], Test]:
+        """Decorator of the check of the paper's own reason why the claim may not show here: as :meth:`criterion`.
+
+        Raises:
+            ValueError: there is one already.
+        """
+        if self.foreseen:
+            raise ValueError(f"{self.id}: two functions are marked as the check of the paper's reason")
+
+        def set_foreseen(function: Test) -> Test:
+            self.foreseen = Check(statement, function)
+            return function
+
+        return set_foreseen
 
     def draw(
         self,

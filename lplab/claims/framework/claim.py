@@ -122,6 +122,8 @@ class Claim:
         drawings: what a small figure shows of the numbers; each has an axis of its own.
         unit: a check of the arithmetic unit alone, for a statement that is repeated as one about a whole training: if
             the criteria do not hold and this does, the verdict is "shown for the unit, not for a training".
+        foreseen: a check of the reason that the paper itself gives why a small experiment would not show the statement:
+            if the criteria do not hold and this does, the verdict is "not shown, and the paper says why".
 
     Raises:
         ValueError: parts that are missing or contradict each other.
@@ -148,6 +150,7 @@ class Claim:
     untestable: str = ""
     drawings: tuple[Drawing, ...] = field(repr=False, default=())
     unit: Check | None = None
+    foreseen: Check | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.id):

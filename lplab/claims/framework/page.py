@@ -15,9 +15,11 @@ Each row is a statement of a paper and a small experiment that anybody can run a
 and keeps the numbers in [`data/claims`](../data/claims). A verdict is computed from these numbers: *shown* if every
 criterion that follows from the paper's statement holds, *not shown* if one does not; then the section says which, and
 what we measured to explain it. *Shown for the unit, not for a training* is a statement that is true of an arithmetic
-unit and not of what is made with it. Our numbers are medians over the seeds, or means of differences between pairs of
-trainings, with the smallest and the largest in brackets; where a claim is about machines they are computed by a model,
-which the section says. More published numbers of machines stand in [numbers.md](numbers.md).
+unit and not of what is made with it. *Not shown, and the paper says why* is a statement whose own paper names a reason
+why a network as small as ours would not show it; we measured whether that reason is met. Our numbers are medians over
+the seeds, or means of differences between pairs of trainings, with the smallest and the largest in brackets; where a
+claim is about machines they are computed by a model, which the section says. More published numbers of machines stand
+in [numbers.md](numbers.md).
 
 This page is made from the stored numbers: `{COMMAND}`. The same claims as cards, each with a small figure, are a web
 page of its own: `lplab claims table --html -o claims.html`. In a notebook, `figures.verdict_card("wang_2018")` shows
@@ -51,6 +53,7 @@ def _section(record: dict[str, Any]) -> str:
         f"*Our numbers:* {record['ours']}{seeds}.",
         _list("What decides:", record["findings"], ("holds", "does not hold")),
         _list("The unit alone:", record["unit"], ("holds", "does not hold")),
+        _list("What the paper itself foresees:", record["foreseen"], ("so it is", "not so")),
         _list(f"What we {done} to understand it:", record["explained"], ("so it is", "not so")),
         f"*Limits:* {record['limits']}" if record["limits"] else "",
         f"{record['measured'][:1].upper()}{record['measured'][1:]}.",

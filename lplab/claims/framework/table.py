@@ -32,6 +32,7 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
         "verdict": verdict.word,
         "findings": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.findings],
         "unit": [{"holds": f.holds, "sentence": f.sentence} for f in (verdict.unit,) if f],
+        "foreseen": [{"holds": f.holds, "sentence": f.sentence} for f in (verdict.foreseen,) if f],
         "explained": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.explanations],
         "limits": claim.limits,
         "modelled": claim.modelled,
@@ -63,6 +64,8 @@ def _paragraph(record: dict[str, Any], width: int) -> list[str]:
         lines += labelled_lines("holds" if finding["holds"] else "does not", finding["sentence"], width)
     for finding in record["unit"]:
         lines += labelled_lines("the unit" if finding["holds"] else "nor unit", finding["sentence"], width)
+    for finding in record["foreseen"]:
+        lines += labelled_lines("foreseen" if finding["holds"] else "not so", finding["sentence"], width)
     for finding in record["explained"]:
         lines += labelled_lines("why" if finding["holds"] else "not why", finding["sentence"], width)
     if record["verdict"] != INCOMPLETE:

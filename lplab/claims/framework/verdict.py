@@ -9,12 +9,15 @@ from lplab.claims.framework.store import Stored
 
 SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"
 OF_THE_UNIT = "shown for the unit, not for a training"
+FORESEEN = "not shown, and the paper says why"
 HOLDS, DOES_NOT, UNIT_ONLY = "holds here", "does not show here", "holds for the unit only"
+PAPER_SAYS_WHY = "does not show here, and the paper says why"
 NO_MINIATURE, NOT_YET = "cannot be tested in miniature", "not measured yet"
 IN_WORDS = {
     SHOWN: HOLDS,
     NOT_SHOWN: DOES_NOT,
     OF_THE_UNIT: UNIT_ONLY,
+    FORESEEN: PAPER_SAYS_WHY,
     UNTESTABLE: NO_MINIATURE,
     INCOMPLETE: NOT_YET,
 }
@@ -26,11 +29,13 @@ class Verdict:
 
     Attributes:
         word: "shown"; "not shown"; "shown for the unit, not for a training" where only the check of the arithmetic unit
-            holds; "not testable in miniature"; or "not measured" while numbers are missing.
+            holds; "not shown, and the paper says why" where a reason that the paper itself gives is seen here; "not
+            testable in miniature"; or "not measured" while numbers are missing.
         findings: the results of the criteria, in their order: these decide.
         explanations: the results of the further checks.
         missing: measurements that are not there.
         unit: the result of the check of the arithmetic unit alone, where the claim has one.
+        foreseen: the result of the check of the paper's own reason for not showing, where the claim has one.
     """
 
     word: str
@@ -38,6 +43,7 @@ class Verdict:
     explanations: tuple[CheckResult, ...] = ()
     missing: int = 0
     unit: CheckResult | None = None
+    foreseen: CheckResult | None = None
 
     @property
     def is_shown(self) -> bool:
@@ -62,8 +68,9 @@ class Verdict:
 def judge(claim: Claim, numbers: Stored) -> Verdict:
     """Judge a claim by its stored numbers: "shown" if, and only if, every criterion holds.
 
-    Where a statement about a whole training does not show, the check of the arithmetic unit alone is judged, too, if
-    there is one: some numbers are true of a unit and repeated as ones of trainings.
+    Where a statement does not show, two further checks are judged, if the claim has them. One is of the arithmetic unit
+    alone: some numbers are true of a unit and repeated as ones of trainings. The other is of the paper's own reason why
+    a small experiment would not show it.
     """
     if claim.untestable:
         return Verdict(UNTESTABLE)
@@ -75,6 +82,9 @@ def judge(claim: Claim, numbers: Stored) -> Verdict:
     word = SHOWN if all(finding.holds for finding in findings) else NOT_SHOWN
     explanations = tuple(check.test(results) for check in claim.explanations)
     unit = claim.unit.test(results) if claim.unit else None
+    foreseen = claim.foreseen.test(results) if claim.foreseen else None
     if word == NOT_SHOWN and unit and unit.holds:
         word = OF_THE_UNIT
-    return Verdict(word, findings, explanations, unit=unit)
+    if word == NOT_SHOWN and foreseen and foreseen.holds:
+        word = FORESEEN
+    return Verdict(word, findings, explanations, unit=unit, foreseen=foreseen)

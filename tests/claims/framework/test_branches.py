@@ -228,3 +228,13 @@ def test_a_recipe_that_switches_after_a_share_counts_the_float32_steps(folder):
     run = branch(tasks.get("mlp"), recipe, 1, PLAN, folder=folder)
     plain = branch(tasks.get("mlp"), recipes.get("nvfp4_2025"), 1, PLAN, folder=folder)
     assert run.losses[:10] == plain.losses[:10] and run.losses[10:] != plain.losses[10:]
+
+
+def test_another_draw_changes_the_random_bits_and_nothing_else(folder):
+    """nvfp4_2025 rounds gradients stochastically; float32 draws nothing, so that another draw cannot show there."""
+    task = tasks.get("mlp")
+    one, other, again = (branch(task, "nvfp4_2025", 0, PLAN, draw=draw, folder=folder) for draw in (0, 1, 1))
+    assert one.losses[0] == other.losses[0], "the same weights and the same first batch"
+    assert one.losses != other.losses and other.losses == again.losses
+    plain = [branch(task, "fp32", 0, PLAN, draw=draw, folder=folder).losses for draw in (0, 1)]
+    assert plain[0] == plain[1]

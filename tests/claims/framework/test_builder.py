@@ -76,6 +76,45 @@ def test_a_claim_without_a_criterion_is_refused(builder):
         builder.build()
 
 
+@pytest.mark.parametrize(("limit", "seen", "word"), [
+    (3.0, True, "shown"),
+    (2.0, True, "not shown, and the paper says why"),
+    (2.0, False, "not shown"),
+])  # fmt: skip
+def test_a_reason_that_the_paper_gives_counts_where_the_statement_does_not_show(builder, tmp_path, limit, seen, word):
+    builder.measurement(measure)
+    builder.summary(measured)
+    builder.criterion("The error is small")(
+        lambda results: CheckResult(results.median("error", bits=8) < limit, f"Below {limit}?")
+    )
+    builder.paper_says_why("Few bits")(lambda results: CheckResult(seen, "Eight are few, the paper says."))
+    claim = builder.build()
+    stored = claims.run_claim(claim, folder=tmp_path)
+    verdict = claims.judge(claim, stored)
+    assert verdict.word == word and verdict.is_shown == (word == "shown")
+    assert verdict.foreseen == CheckResult(seen, "Eight are few, the paper says.")
+    record = claims.row(claim, tmp_path)
+    assert record["foreseen"] == [{"holds": seen, "sentence": "Eight are few, the paper says."}]
+    lines = claims.as_text([record]).splitlines()
+    assert f"  {'foreseen' if seen else 'not so':<10}Eight are few, the paper says." in lines
+    page = claims.as_page([record]).splitlines()
+    assert "What the paper itself foresees:" in page
+    assert f"- *{'so it is' if seen else 'not so'}:* Eight are few, the paper says." in page
+
+
+def test_the_arithmetic_unit_comes_before_the_paper_s_reason(builder, tmp_path):
+    builder.measurement(measure)
+    builder.summary(measured)
+    builder.criterion("Never")(lambda results: CheckResult(False, "No."))
+    builder.of_the_unit("Alone")(lambda results: CheckResult(True, "Yes."))
+    builder.paper_says_why("Few bits")(lambda results: CheckResult(True, "Yes."))
+    claim = builder.build()
+    verdict = claims.judge(claim, claims.run_claim(claim, folder=tmp_path))
+    assert verdict.word == "shown for the unit, not for a training"
+    with pytest.raises(ValueError, match="toy: two functions are marked as the check of the paper's reason"):
+        builder.paper_says_why("Again")(lambda results: CheckResult(True, "Yes."))
+
+
 def test_every_field_of_a_claim_can_be_declared():
     own, made = ({field.name for field in dataclasses.fields(kind)} for kind in (ClaimBuilder, claims.Claim))
     assert made - own == {"untestable"}, "a claim that cannot be tested has no functions"

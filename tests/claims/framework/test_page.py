@@ -15,7 +15,7 @@ ROW = {
     "states": "Errors fall.", "theirs": "1 %", "experiment": "Toys, counted.", "ours": "2 (1–3) %", "seeds": 3,
     "verdict": "not shown",
     "findings": [{"holds": True, "sentence": "It falls."}, {"holds": False, "sentence": "By 3."}],
-    "unit": [{"holds": True, "sentence": "One toy."}],
+    "unit": [{"holds": True, "sentence": "One toy."}], "foreseen": [{"holds": False, "sentence": "Too few toys."}],
     "explained": [{"holds": False, "sentence": "Seeds?"}], "limits": "Toys.", "measured": "measured today",
 }  # fmt: skip
 
@@ -41,7 +41,8 @@ def test_a_claim_has_a_row_and_a_section_with_every_finding():
     assert "| [More bits \\| less error](#toy) | 1 % | 2 (1–3) % | not shown |" in page.splitlines()
     section = page.partition("## toy\n")[2].partition("## other")[0]
     for line in ("*Our numbers:* 2 (1–3) %; 3 seeds.", "- *holds:* It falls.", "- *does not hold:* By 3.",
-                 "The unit alone:", "- *holds:* One toy.", "- *not so:* Seeds?", "*Limits:* Toys.",
+                 "The unit alone:", "- *holds:* One toy.", "What the paper itself foresees:",
+                 "- *not so:* Too few toys.", "- *not so:* Seeds?", "*Limits:* Toys.",
                  "Measured today."):  # fmt: skip
         assert line in section.splitlines()
     assert "seeds" not in page.partition("## other\n")[2]
@@ -52,5 +53,5 @@ def test_nothing_breaks_the_layout_of_the_page(name):
     """No line break inside a number's sentence, no heading or list that a text begins by accident."""
     row = claims.row(claims.get(name))
     texts = [row[part] for part in ("title", "paper", "where", "states", "theirs", "experiment", "ours", "limits")]
-    texts += [result["sentence"] for result in row["findings"] + row["unit"] + row["explained"]]
+    texts += [result["sentence"] for result in row["findings"] + row["unit"] + row["foreseen"] + row["explained"]]
     assert all("\n" not in text and not re.match(r"[#>*+-] ", text) and ".." not in text for text in texts)
