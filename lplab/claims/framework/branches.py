@@ -84,7 +84,7 @@ def branch(
     >>> done.trainer.step, len(done.losses)
     (7, 3)
     """
-    trainer = branch_trainer(task, recipe, seed, plan, recorder=recorder, folder=folder)
+    trainer = branch_trainer(task, recipe, seed, plan, draw=draw, recorder=recorder, folder=folder)
     losses, reason = run_steps(trainer, plan.steps)
     return TrainingResult(task, trainer, losses, reason, LAST_SHARE)
 
@@ -95,6 +95,7 @@ def branch_trainer(
     seed: int,
     plan: BranchPlan,
     *,
+    draw: int = 0,
     recorder: Recorder | None = None,
     folder: str | Path | None = None,
 ) -> Trainer:
