@@ -11,7 +11,14 @@ is computed from the stored numbers, never written by hand.
 """
 
 from lplab.claims.catalogue import get, names
-from lplab.claims.framework.branches import Branches, BranchPlan, branch, branches
+from lplab.claims.framework.branches import (
+    Branches,
+    BranchPlan,
+    branch,
+    branch_trainer,
+    branches,
+    checkpoint_steps,
+)
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG, QUICK, Check, CheckResult, Claim, Results
 from lplab.claims.framework.cluster import dask_cluster
@@ -41,7 +48,9 @@ __all__ = [
     "as_page",
     "as_text",
     "branch",
+    "branch_trainer",
     "branches",
+    "checkpoint_steps",
     "dask_cluster",
     "get",
     "judge",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lplab.exercises import draw_rounding, lab03, lab05, lab06, lab07, lab08, lab09, lab10, lab11, lab12, lab13
+from lplab.exercises import draw_rounding, lab03, lab05, lab06, lab07, lab08, lab09, lab10, lab11, lab12, lab13, lab14
 from lplab.exercises.lab04 import layer_trial
 from lplab.exercises.model.forms import Number, Numbers
 from lplab.exercises.notebook import Text
@@ -45,6 +45,9 @@ def draw_e4m3fn(function):
             "a numpy array of shape",
         ),
         (lab13.draw_tiles, "Here your nothing_in_it will round a trained weight", "a numpy array of shape (64, 256)"),
+        (lab14.draw_pair, "Here the error of dW in five layers as your nothing_in_it makes it", "a numpy array of"),
+        (lab14.draw_two_weights, "Here the layers whose two weights differ under your nothing_in_it", "two arrays of"),
+        (lab14.draw_slopes, "Here the slope of three roundings of a real gradient as your nothing_in_it", "2 numbers"),
     ],
 )
 def test_an_empty_dict_is_told_what_is_missing(draw, waiting, missing):

@@ -81,6 +81,11 @@ SHARED = (
     "self._scale.bits / math.prod(self.tile)",
     "self._scale.bits / sum(self.tile)",
 )
+GAP = (
+    "recordings/ingredients.py",
+    "return self.test[chosen].astype(np.float64) - self.test[other]",
+    "return self.test[chosen].astype(np.float64) - self.test[other] + 0.01",
+)
 MUTATIONS = {
     "00": BIAS,
     "01": BIAS,
@@ -96,6 +101,7 @@ MUTATIONS = {
     "11": ROOF,
     "12": IDLE,
     "13": SHARED,
+    "14": GAP,
 }
 
 

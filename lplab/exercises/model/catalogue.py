@@ -10,7 +10,7 @@ from lplab.exercises.model.exercise import Exercise
 from lplab.exercises.model.questions import Question
 from lplab.lookup import closest_names
 
-LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13")
+LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14")
 
 
 @cache

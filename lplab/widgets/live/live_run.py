@@ -87,10 +87,13 @@ class LiveRun(ipywidgets.VBox):
         self.stop_button = ipywidgets.Button(
             description="Stop", tooltip="stop after this step; what is drawn stays", disabled=True
         )
-        self.progress = ipywidgets.IntProgress(max=total, layout=ipywidgets.Layout(flex="1 1 120px", min_width="80px"))
+        self.progress = ipywidgets.IntProgress(
+            max=total, layout=ipywidgets.Layout(flex="1 1 120px", min_width="80px", width="auto")
+        )
         self.time_left_line = line("", "lp-quiet")  # not announced: it changes all the time
         self.row = ipywidgets.Box([self.run_button, self.stop_button, self.progress, self.time_left_line])
         self.row.add_class("lp-row")
+        self.row.layout.flex_flow = "row wrap"  # on a phone
         self.status = line("", "lp-quiet", "lp-live")
         self.error_line = line("", "lp-error", "lp-live")
         self.remark_line = line("", "lp-error", "lp-live")
