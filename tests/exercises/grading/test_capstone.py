@@ -217,18 +217,18 @@ def test_equal_recipes_are_scored_once_and_only_where_there_are_some(folder, jud
     assert asked == [] and marks.students[0].marks[CAPSTONE].status == MISSING and marks.capstone is None
 
 
-def test_points_are_weighed_and_lateness_takes_its_part(folder, judge_in_process, tmp_path):
+def test_points_are_weighed_and_lateness_takes_its_part(graded, judge_in_process, tmp_path):
     made, _ = judge_in_process
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "ada.json").write_text(a_report("ada", MINE))
     path = tmp_path / "weights.toml"
     rules = ["[points]", f'"{CAPSTONE}" = 36', "[deadlines]", '"14" = 2026-10-05T00:00:00Z', "[late]", "most_lost = 0"]
     path.write_text("\n".join(rules))
     weights = read_weights(path)
-    marks = grade(folder, judged_by=judge_here, weights=weights, capstone_seeds=SEEDS, capstone_judge=made)
-    plain = grade(folder, judged_by=judge_here, capstone_seeds=SEEDS, capstone_judge=made)
+    marks = grade(tmp_path / "class", judged_by=judge_here, weights=weights, capstone_seeds=SEEDS, capstone_judge=made)
     assert [exercise.id for exercise in marks.exercises] == [CAPSTONE] and marks.most_points == 36
-    assert marks_of(marks)["ada"].points == 3 * marks_of(plain)["ada"].points > 0
-    ada = next(student for student in marks.students if student.name == "ada")
-    assert f"{CAPSTONE}: not known when it was handed in" in ada.remarks
+    assert marks_of(marks)["ada"].points == 3 * marks_of(graded)["ada"].points > 0
+    assert f"{CAPSTONE}: not known when it was handed in" in marks.students[0].remarks
     assert weights.days_late(CAPSTONE, datetime(2026, 10, 7, tzinfo=UTC)) == 2
 
 
