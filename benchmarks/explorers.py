@@ -28,6 +28,7 @@ EXPLORERS = {
     "SumExplorer": "",
     "PlaneExplorer": "",
     "FourBitExplorer": "",
+    "IngredientExplorer": "",
     "ResidualExplorer": "",
     "LearnersExplorer": "",
     "ClusterExplorer": "",

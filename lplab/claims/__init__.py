@@ -11,7 +11,14 @@ is computed from the stored numbers, never written by hand.
 """
 
 from lplab.claims.catalogue import get, names
-from lplab.claims.framework.branches import Branches, BranchPlan, branch, branches
+from lplab.claims.framework.branches import (
+    Branches,
+    BranchPlan,
+    branch,
+    branch_trainer,
+    branches,
+    checkpoint_steps,
+)
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import Check, CheckResult, Claim, Results
 from lplab.claims.framework.drawing import Drawing, DrawnRow
@@ -38,7 +45,9 @@ __all__ = [
     "as_page",
     "as_text",
     "branch",
+    "branch_trainer",
     "branches",
+    "checkpoint_steps",
     "get",
     "judge",
     "measure",

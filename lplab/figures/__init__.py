@@ -17,6 +17,7 @@ from lplab.figures.clip_bits import ClipRule, bits_error
 from lplab.figures.clip_steps import clip_steps
 from lplab.figures.clips import clip_error, clip_histogram, level_shares
 from lplab.figures.compare import compare
+from lplab.figures.compared_curves import compared_curves
 from lplab.figures.counterexample import counterexample
 from lplab.figures.data_table import Table
 from lplab.figures.device_timeline import device_timeline
@@ -97,6 +98,7 @@ __all__ = [
     "clip_steps",
     "codebook_table",
     "compare",
+    "compared_curves",
     "corrections",
     "counterexample",
     "delayed_ranges",

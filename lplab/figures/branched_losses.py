@@ -16,49 +16,69 @@ SMOOTHED_OVER = 10  # the lines are means of a tenth of the steps: pairs share t
 _HOVER = "{name}<br>step        %{x}<br>difference  %{y:+.4f} bits"
 
 
-def branched_losses(losses: Mapping[str, Any], *, before: int = 0, title: str = "", height: int = 320) -> go.Figure:
+def branched_losses(
+    losses: Mapping[str, Any],
+    *,
+    before: int = 0,
+    steps: int = 0,
+    limits: tuple[float, float] | None = None,
+    title: str = "",
+    height: int = 320,
+) -> go.Figure:
     """The difference to float32 over the steps of a branch: a thin line for each seed, a thick one for their mean.
 
     Args:
         losses: by name, the training loss of each step in bits, float64 [seeds, steps]; NaN after a divergence. One of
             the names is "float32", with which up to four others are compared. As ``Branches.losses`` of
-            :func:`lplab.claims.branches` has it.
+            :func:`lplab.claims.branches` has it. None for a branch that was not measured: it has no line.
         before: steps in float32 before the branches, for the axis.
+        steps: of a whole branch, where there are fewer losses, or none yet; by default as many as there are losses.
+        limits: ends of the axis of the difference, in bits; by default around all lines.
         title: the point that it makes; by default how far the last branch ends above float32.
         height: in pixels.
 
     Raises:
-        ValueError: no float32, nothing or more than four to compare with it, or shapes that differ.
+        ValueError: no float32, nothing or more than four to compare with it, shapes that differ, or more losses than
+            steps.
 
     >>> made = {"float32": [[2.0, 1.9]], "1-5-2": [[2.1, 2.0]]}
     >>> branched_losses(made, before=500).layout.meta["title"]
     '1-5-2: +0.100 bits against float32, on 1 of 1 seeds above it'
     """
-    values = {name: np.asarray(each, np.float64) for name, each in losses.items()}
+    unmeasured = [name for name, each in losses.items() if each is None]
+    base = np.asarray(losses.get(REFERENCE, ()), np.float64)
+    values = {
+        name: np.full_like(base, np.nan) if each is None else np.asarray(each, np.float64)
+        for name, each in losses.items()
+    }
     if REFERENCE not in values or not 2 <= len(values) <= 1 + len(style.SERIES_BESIDE_GREEN):
         most = len(style.SERIES_BESIDE_GREEN)
         raise ValueError(f"{REFERENCE!r} and one to {most} other names are needed, got {', '.join(values) or 'none'}")
-    base = values.pop(REFERENCE)
-    if base.ndim != 2 or not base.size or any(each.shape != base.shape for each in values.values()):
+    del values[REFERENCE]
+    if (
+        base.ndim != 2
+        or not (base.size or (steps and len(base)))
+        or any(each.shape != base.shape for each in values.values())
+    ):
         shapes = ", ".join(str(each.shape) for each in (base, *values.values()))
         raise ValueError(f"losses must be [seeds, steps], the same for all names, at least one of each; got {shapes}")
-    gaps = {name: _smooth(each - base) for name, each in values.items()}
-    steps = before + np.arange(1, base.shape[1] + 1, dtype=np.float64)
+    whole = steps or base.shape[1]
+    if base.shape[1] > whole:
+        raise ValueError(f"a branch of {steps} steps cannot have {base.shape[1]} losses")
+    gaps = {name: _smooth(each - base, whole) for name, each in values.items()}
+    x_of = before + np.arange(1, base.shape[1] + 1, dtype=np.float64)
     thin, thick = [], []
     for (name, gap), (colour, dash, _) in zip(gaps.items(), style.SERIES_BESIDE_GREEN, strict=False):
-        x, y = traces.joined([steps] * len(gap)), traces.joined(list(gap))
+        x, y = traces.joined([x_of] * len(gap)), traces.joined(list(gap))
         thin.append(traces.line(f"{name}, each seed", x, y, traces.stroke(colour, 1), opacity=0.45))
         # The mean of all seeds: where one has diverged there is none.
-        thick.append(traces.line(name, steps, gap.mean(axis=0), traces.stroke(colour, 2.5, dash), _HOVER))
-    zero = traces.reference(REFERENCE, steps[[0, -1]], np.zeros(2), style.GREEN, "solid")
-    text = {name: _words(values[name] - base) for name in values}
+        thick.append(traces.line(name, x_of, gap.mean(axis=0), traces.stroke(colour, 2.5, dash), _HOVER))
+    zero = traces.reference(REFERENCE, before + np.array([1.0, whole]), np.zeros(2), style.GREEN, "solid")
+    text = {name: "was not measured" if name in unmeasured else _words(values[name] - base) for name in values}
     last = list(values)[-1]
-    found = np.concatenate([gap[np.isfinite(gap)] for gap in gaps.values()])
-    low, high = min(found.min(initial=0.0), 0.0), max(found.max(initial=0.0), 0.0)
-    room = 0.08 * (high - low or 1.0)
     layout = {
-        "xaxis": axes.axis(before, steps[-1] + 0.5, "step"),
-        "yaxis": axes.axis(low - room, high + room, "loss above float32 (bits)"),
+        "xaxis": axes.axis(before, before + whole + 0.5, "step"),
+        "yaxis": axes.axis(*(limits or _around(gaps)), "loss above float32 (bits)"),
     }
     return style.apply_style(
         style.figure([zero, *thin, *thick], layout),
@@ -71,14 +91,25 @@ def branched_losses(losses: Mapping[str, Any], *, before: int = 0, title: str = 
     )
 
 
-def _smooth(gap: np.ndarray) -> np.ndarray:
-    """Means of each step and those before it, a tenth of all: float64 [seeds, steps]."""
-    window = max(1, gap.shape[1] // SMOOTHED_OVER)
-    return np.stack([gap[:, max(0, i + 1 - window) : i + 1].mean(axis=1) for i in range(gap.shape[1])], axis=1)
+def _smooth(gap: np.ndarray, whole: int) -> np.ndarray:
+    """Means of each step and those before it, a tenth of a whole branch: float64 [seeds, steps]."""
+    window = max(1, whole // SMOOTHED_OVER)
+    means = [gap[:, max(0, i + 1 - window) : i + 1].mean(axis=1) for i in range(gap.shape[1])]
+    return np.stack(means, axis=1) if means else gap
+
+
+def _around(gaps: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """Ends of an axis that has room for all lines and for zero."""
+    found = np.concatenate([gap[np.isfinite(gap)] for gap in gaps.values()])
+    low, high = min(found.min(initial=0.0), 0.0), max(found.max(initial=0.0), 0.0)
+    room = 0.08 * (high - low or 1.0)
+    return low - room, high + room
 
 
 def _words(gap: np.ndarray) -> str:
     """The mean difference of the last half of the steps, and on how many seeds it is above zero."""
+    if not gap.size:
+        return "has no step yet"
     ends = gap[:, gap.shape[1] // 2 :].mean(axis=1)
     there = np.isfinite(ends)
     lost = f", {(~there).sum()} diverged" if not there.all() else ""

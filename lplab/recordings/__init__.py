@@ -1,4 +1,4 @@
-"""Recorded training runs that ship with lplab: tensor magnitudes, gradient maxima, runs of many learners, AdaComp.
+"""Recorded training runs that ship with lplab: magnitudes, maxima, many learners, AdaComp, recipes of 2025.
 
 >>> gradient_maxima().largest.shape[0], recorded("transformer").steps[:3]
 (400, (0, 50, 100))
@@ -6,6 +6,7 @@
 
 from lplab.recordings.adacomp import AdaCompRecording, adacomp_recording
 from lplab.recordings.gradients import GradientMaxima, gradient_maxima, gradients_at
+from lplab.recordings.ingredients import IngredientBranches, Ingredients, ingredient_branches
 from lplab.recordings.learner_runs import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerRun, Setting, many_learners
 from lplab.recordings.magnitudes import Magnitudes, Recording, recorded
 
@@ -18,6 +19,8 @@ __all__ = [
     "LEARNING_RATES",
     "AdaCompRecording",
     "GradientMaxima",
+    "IngredientBranches",
+    "Ingredients",
     "LearnerRun",
     "Magnitudes",
     "Recording",
@@ -25,6 +28,7 @@ __all__ = [
     "adacomp_recording",
     "gradient_maxima",
     "gradients_at",
+    "ingredient_branches",
     "many_learners",
     "recorded",
 ]

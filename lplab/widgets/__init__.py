@@ -13,6 +13,7 @@ from .explorers.edge_explorer import EdgeExplorer
 from .explorers.format_explorer import FormatExplorer
 from .explorers.format_state import FormatState
 from .explorers.four_bit_explorer import FourBitExplorer
+from .explorers.ingredient_explorer import IngredientExplorer
 from .explorers.learners_explorer import LearnersExplorer
 from .explorers.plane_explorer import PlaneExplorer
 from .explorers.range_explorer import RangeExplorer
@@ -23,6 +24,7 @@ from .explorers.training_explorer import TrainingExplorer
 from .live.clip_training import live_clips
 from .live.fixed_point_training import live_training, train_with
 from .live.live_adacomp import live_adacomp
+from .live.live_branch import LiveBranch, live_branch
 from .live.live_figure import LiveFigure
 from .live.live_learners import LiveLearners, live_learners
 from .live.live_run import LiveRun
@@ -43,7 +45,9 @@ __all__ = [
     "FormatExplorer",
     "FormatState",
     "FourBitExplorer",
+    "IngredientExplorer",
     "LearnersExplorer",
+    "LiveBranch",
     "LiveFigure",
     "LiveLearners",
     "LiveRun",
@@ -59,6 +63,7 @@ __all__ = [
     "TrainingExplorer",
     "Veil",
     "live_adacomp",
+    "live_branch",
     "live_clips",
     "live_learners",
     "live_residues",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lplab.exercises import draw_rounding, lab03, lab05, lab06, lab07, lab08, lab09, lab10, lab11, lab12
+from lplab.exercises import draw_rounding, lab03, lab05, lab06, lab07, lab08, lab09, lab10, lab11, lab12, lab14
 from lplab.exercises.lab04 import layer_trial
 from lplab.exercises.model.forms import Number, Numbers
 from lplab.exercises.notebook import Text
@@ -39,6 +39,9 @@ def draw_e4m3fn(function):
         (lab10.draw_buckets, "Here your nothing_in_it will be drawn beside the library's", "one number"),
         (lab11.draw_cycles, "Here your nothing_in_it will be drawn beside the library's", "one number"),
         (lab11.draw_sustained, "Here your nothing_in_it will be drawn beside the library's", "2 numbers"),
+        (lab14.draw_pair, "Here the error of dW in five layers as your nothing_in_it makes it", "a numpy array of"),
+        (lab14.draw_two_weights, "Here the layers whose two weights differ under your nothing_in_it", "two arrays of"),
+        (lab14.draw_slopes, "Here the slope of three roundings of a real gradient as your nothing_in_it", "2 numbers"),
     ],
 )
 def test_an_empty_dict_is_told_what_is_missing(draw, waiting, missing):

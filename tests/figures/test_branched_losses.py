@@ -57,6 +57,23 @@ def test_a_branch_that_diverged_is_told_and_ends_its_line():
     assert "two diverged on all 3 seeds" in figures.branched_losses(made).layout.meta["alt"]
 
 
+def test_a_branch_that_was_not_measured_has_no_line_and_says_so():
+    fig = figures.branched_losses(losses() | {"two": None}, title="one of two")
+    assert np.isnan(trace(fig, "two").y).all() and "two was not measured" in fig.layout.meta["alt"]
+    assert [t.name for t in fig.data] == [t.name for t in figures.branched_losses(losses()).data], "one figure's states"
+
+
+def test_a_branch_that_has_just_begun_has_the_axes_of_the_whole():
+    made = {name: each[:, :5] for name, each in losses().items()}
+    fig = figures.branched_losses(made, before=500, steps=40, limits=(-0.1, 0.3))
+    assert fig.layout.xaxis.range == (500, 540.5) and fig.layout.yaxis.range == (-0.1, 0.3)
+    assert trace(fig, "one").x.tolist() == [501, 502, 503, 504, 505]
+    empty = figures.branched_losses({name: each[:, :0] for name, each in made.items()}, before=500, steps=40)
+    assert "one has no step yet" in empty.layout.meta["alt"] and len(empty.data) == len(fig.data)
+    with pytest.raises(ValueError, match="a branch of 4 steps cannot have 5 losses"):
+        figures.branched_losses(made, steps=4)
+
+
 @pytest.mark.parametrize(
     ("made", "text"),
     [

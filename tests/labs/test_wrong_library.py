@@ -76,6 +76,11 @@ HIDING = (
     "late = remaining - share * (",
     "late = remaining - 0.9 * share * (",
 )
+GAP = (
+    "recordings/ingredients.py",
+    "return self.test[chosen].astype(np.float64) - self.test[other]",
+    "return self.test[chosen].astype(np.float64) - self.test[other] + 0.01",
+)
 MUTATIONS = {
     "00": BIAS,
     "01": BIAS,
@@ -90,6 +95,7 @@ MUTATIONS = {
     "10": HIDING,
     "11": ROOF,
     "12": IDLE,
+    "14": GAP,
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from lplab.claims.framework.trainings import TrainingResult, cosine, one_thread,
 if TYPE_CHECKING:
     from torch import nn
 
-    from lplab.training import Recipe, Recorder
+    from lplab.training import Recipe, Recorder, Trainer
     from lplab.training.loop.tasks import Task
 
 FLOAT32 = "float32"  # the name of the branch that all others are compared with
@@ -80,6 +80,29 @@ def branch(
     >>> done.trainer.step, len(done.losses)
     (7, 3)
     """
+    trainer = branch_trainer(task, recipe, seed, plan, recorder=recorder, folder=folder)
+    losses, reason = run_steps(trainer, plan.steps)
+    return TrainingResult(task, trainer, losses, reason, LAST_SHARE)
+
+
+def branch_trainer(
+    task: Task,
+    recipe: str | Recipe,
+    seed: int,
+    plan: BranchPlan,
+    *,
+    recorder: Recorder | None = None,
+    folder: str | Path | None = None,
+) -> Trainer:
+    """The trainer of a branch before its first step, for who watches the branch step by step; as :func:`branch`.
+
+    >>> import tempfile
+    >>> from lplab.training import tasks
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     trainer = branch_trainer(tasks.get("mlp"), "fp8_2018", 0, BranchPlan(before=4, steps=3), folder=folder)
+    >>> trainer.step
+    4
+    """
     saved = checkpoint(task, seed, plan.before, folder)
 
     def model_of_checkpoint(seed: int) -> nn.Module:
@@ -96,8 +119,7 @@ def branch(
         for name, state in saved["optimizer"].items():
             trainer.optimizer.state[parameters[name]] = state
         trainer.load_state_dict(trainer.state_dict() | saved["progress"])
-    losses, reason = run_steps(trainer, plan.steps)
-    return TrainingResult(task, trainer, losses, reason, LAST_SHARE)
+    return trainer
 
 
 def branches(
@@ -194,17 +216,9 @@ def checkpoint(task: Task, seed: int, steps: int, folder: str | Path | None = No
     """
     import torch
 
-    from lplab.training.loop.trainer import write_checkpoint
-
+    for _ in checkpoint_steps(task, seed, steps, folder):
+        pass
     path = _path_of(task, seed, steps, folder)
-    if not path.is_file():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # The part is the process's own: two that train the same checkpoint at once do not disturb each other.
-            part = path.with_name(f"{path.stem}-{os.getpid()}.pt")
-            write_checkpoint(_train_float32(task, seed, steps), part).replace(path)
-        except OSError as error:
-            raise ValueError(f"cannot write {path}: {error.strerror}; set LPLAB_CHECKPOINTS to a folder") from None
     # What was just trained is read back, too: a branch from a kept checkpoint and one from a new one start alike.
     try:
         return dict(torch.load(path, weights_only=True, map_location="cpu"))
@@ -213,14 +227,46 @@ def checkpoint(task: Task, seed: int, steps: int, folder: str | Path | None = No
         raise ValueError(f"{path} is no checkpoint ({reason}); delete it to train anew") from None
 
 
-def _train_float32(task: Task, seed: int, steps: int) -> dict[str, Any]:
-    from lplab.training import dequantize_model
+def checkpoint_steps(task: Task, seed: int, steps: int, folder: str | Path | None = None) -> Iterator[float]:
+    """Train a checkpoint that is not kept yet, and keep it: yields the loss of each step, in nats.
+
+    Where it is kept there is nothing to do, and nothing is yielded. A training that is not followed to its end keeps
+    nothing.
+
+    Raises:
+        ValueError: as :func:`checkpoint`.
+
+    >>> import tempfile
+    >>> from lplab.training import tasks
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [len(list(checkpoint_steps(tasks.get("mlp"), 0, 4, folder))) for _ in range(2)]
+    [4, 0]
+    """
+    from lplab.training.loop.trainer import write_checkpoint
+
+    path = _path_of(task, seed, steps, folder)
+    if path.is_file():
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        state = yield from _train_float32(task, seed, steps)
+        # The part is the process's own: two that train the same checkpoint at once do not disturb each other.
+        part = path.with_name(f"{path.stem}-{os.getpid()}.pt")
+        write_checkpoint(state, part).replace(path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror}; set LPLAB_CHECKPOINTS to a folder") from None
+
+
+def _train_float32(task: Task, seed: int, steps: int) -> Generator[float, None, dict[str, Any]]:
+    from lplab.training import DivergedError, dequantize_model
 
     with one_thread():
         trainer = task.trainer("fp32", seed)
-    _, reason = run_steps(trainer, steps)
-    if reason:
-        raise ValueError(f"{task.name} diverges in float32, so that nothing can branch from it: {reason}")
+        try:
+            for step in trainer.steps(steps):
+                yield step.loss
+        except DivergedError as error:
+            raise ValueError(f"{task.name} diverges in float32, so that nothing can branch from it: {error}") from None
     state = trainer.state_dict()
     return {
         "model": dequantize_model(trainer.model).state_dict(),

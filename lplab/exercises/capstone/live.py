@@ -39,7 +39,7 @@ class CapstoneRun(widgets.LiveRun):
             costs = found.costs
             progress.record_capstone(text, costs.bits, costs.seconds, found.gaps, found.seeds, found.diverged)
 
-        super().__init__(steps, draw, total=steps_of(seeds), name="Score my recipe", remark=remark)
+        super().__init__(steps, draw, total=steps_of(seeds, plan), name="Score my recipe", remark=remark)
 
     def summary(self) -> str:
         """Points on the seeds of practice, and why."""

@@ -7,24 +7,20 @@ for each seed, the recipe and float32 both go on from there, and the gap is the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.branches import BranchPlan, branch
+from lplab.claims.framework.branches import LAST_SHARE, BranchPlan, branch, branch_trainer, checkpoint_steps
 from lplab.claims.framework.models import branch_transformer
-from lplab.claims.framework.trainings import final_mean, replace_above
+from lplab.claims.framework.trainings import final_mean, one_thread, replace_above
 from lplab.exercises.capstone.costs import Costs, costs_of
 from lplab.exercises.capstone.published import is_published
 from lplab.training.recipe.recipe import Recipe, Switch
 from lplab.training.recipe.recipe_data import recipe_from_data
-
-if TYPE_CHECKING:
-    from lplab.claims.framework.trainings import TrainingResult
 
 PLAN = BranchPlan(before=500, steps=100)
 """500 steps in float32, then 100 in each branch: the plan of the claims about recipes."""
@@ -143,21 +139,28 @@ def score_steps(
     folder: str | Path | None = None,
     float32: Mapping[int, float] | None = None,
 ) -> Iterator[Score]:
-    """What :func:`score` knows as it goes on: the costs at once, then two more scores for each seed.
-
-    Of the two, the first comes when float32 has trained on the seed, the second when the recipe has.
-    """
+    """What :func:`score` knows as it goes on: the costs at once, then a score after each step that is trained."""
     recipe = checked_recipe(data)
     check_seeds(seeds)
     found = Score(recipe.name or "own recipe", costs_of(recipe), tuple(seeds), is_published=is_published(recipe))
     yield found
-    branched = _at_step(recipe, plan)
+    branched, task = _at_step(recipe, plan), branch_transformer()
     for seed in seeds:
-        base = float32[seed] if float32 else float32_loss(seed, plan, folder)
-        yield found
-        done = branch(branch_transformer(), branched, seed, plan, folder=folder)
-        gap = round(_loss(done) - base, 6)
-        found = replace(found, gaps=(*found.gaps, gap), diverged=found.diverged + bool(done.diverged))
+        taken = 0
+        for _ in checkpoint_steps(task, seed, plan.before, folder):
+            taken += 1
+            yield found
+        known = float32 and float32[seed]
+        base = known or _known_losses.get((seed, plan, folder))
+        if base is None:
+            ending = yield from _followed("fp32", seed, plan, folder, found)
+            base = _known_losses[seed, plan, folder] = ending.loss
+            taken += plan.steps
+        for _ in range(plan.before + plan.steps - taken):  # what was known already takes no time
+            yield found
+        ending = yield from _followed(branched, seed, plan, folder, found)
+        gap = round(ending.loss - base, 6)
+        found = replace(found, gaps=(*found.gaps, gap), diverged=found.diverged + ending.diverged)
         yield found
 
 
@@ -174,24 +177,59 @@ def check_seeds(seeds: Sequence[int]) -> None:
         raise ValueError(f"one to {MAX_SEEDS} different seeds from 0 up are needed, got {shown}")
 
 
-def steps_of(seeds: Sequence[int]) -> int:
-    """How many scores :func:`score_steps` yields."""
-    return 1 + 2 * len(seeds)
+def steps_of(seeds: Sequence[int], plan: BranchPlan = PLAN) -> int:
+    """How many scores :func:`score_steps` yields, unless a training diverges.
+
+    >>> steps_of((0, 1, 2))
+    2104
+    """
+    return 1 + len(seeds) * (plan.before + 2 * plan.steps + 1)
 
 
-@cache
-def float32_loss(seed: int, plan: BranchPlan, folder: str | Path | None = None) -> float:
+def float32_loss(seed: int, plan: BranchPlan = PLAN, folder: str | Path | None = None) -> float:
     """The training loss of the branch in float32, in bits: the mean of its last half."""
-    return _loss(branch(branch_transformer(), "fp32", seed, plan, folder=folder))
+    return _loss(branch(branch_transformer(), "fp32", seed, plan, folder=folder).losses)
 
 
-def _loss(done: TrainingResult) -> float:
-    """The mean loss of the last half in bits; that of guessing where the training diverged, or is worse."""
+_known_losses: dict[tuple[int, BranchPlan, str | Path | None], float] = {}  # of float32, in this process
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """How a branch ended: its loss in bits, and whether it diverged."""
+
+    loss: float
+    diverged: bool
+
+
+def _followed(
+    recipe: str | Recipe, seed: int, plan: BranchPlan, folder: str | Path | None, found: Score
+) -> Generator[Score, None, _Ending]:
+    """A branch that yields ``found`` after each of its steps."""
+    from lplab.training import DivergedError
+
+    trainer = branch_trainer(branch_transformer(), recipe, seed, plan, folder=folder)
+    losses = []
+    with one_thread():
+        try:
+            for step in trainer.steps(plan.steps):
+                losses.append(step.loss)
+                yield found
+        except DivergedError:
+            return _Ending(_guessing(), True)
+    return _Ending(_loss(losses), False)
+
+
+def _loss(losses: Sequence[float]) -> float:
+    """The mean loss of the last half in bits; that of guessing where it is worse."""
+    return replace_above(final_mean(losses, LAST_SHARE) / math.log(2), _guessing())
+
+
+def _guessing() -> float:
+    """The loss in bits of all characters alike."""
     from lplab.datasets import character_ids
 
-    guessing = math.log2(len(character_ids()[1]))
-    mean = math.inf if done.diverged else final_mean(done.losses, done.final_share) / math.log(2)
-    return replace_above(mean, guessing)
+    return math.log2(len(character_ids()[1]))
 
 
 def _at_step(recipe: Recipe, plan: BranchPlan) -> Recipe:

@@ -15,7 +15,7 @@ from lplab.exercises.capstone.costs import Costs, costs_of
 from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, Marking, marking_of, pareto_front
 from lplab.exercises.capstone.published import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
 from lplab.exercises.capstone.scoring import BUDGET, HELD_BACK_SEEDS, PLAN, PRACTICE_SEEDS, Score
-from lplab.training import recipes
+from lplab.training import DivergedError, recipes
 from lplab.training.recipe.recipe_data import recipe_from_data
 
 TINY = BranchPlan(before=3, steps=4)
@@ -42,11 +42,14 @@ def test_a_score_is_the_difference_of_the_branch_protocol(folder):
     assert found.costs == costs_of(recipe_from_data(NARROW))
 
 
-def test_scores_come_as_it_goes_on(folder):
-    found = list(capstone.score_steps(NARROW, (0, 5), TINY, folder))
-    assert [len(each.gaps) for each in found] == [0, 0, 1, 1, 2]
-    assert len(found) == scoring.steps_of((0, 5))
-    assert math.isnan(found[0].gap) and not found[0].is_done
+def test_scores_come_step_by_step(tmp_path):
+    """Also where float32 is known already: then its steps take no time, and the bar goes on all the same."""
+    for _ in range(2):
+        found = list(capstone.score_steps(NARROW, (0, 5), TINY, tmp_path))
+        one = TINY.before + 2 * TINY.steps + 1
+        assert [len(each.gaps) for each in found] == [0] * one + [1] * one + [2]
+        assert len(found) == scoring.steps_of((0, 5), TINY)
+        assert math.isnan(found[0].gap) and not found[0].is_done
 
 
 def test_float32_has_no_gap_and_known_losses_are_taken(folder):
@@ -69,11 +72,16 @@ def test_a_training_that_diverges_counts_as_guessing(monkeypatch, folder):
     """Of 75 characters; the diverged trainings are counted."""
     base = scoring.float32_loss(0, TINY, folder)
 
-    def diverging(task, recipe, seed, plan, folder):
-        done = branch(task, recipe, seed, plan, folder=folder)
-        return dataclasses.replace(done, diverged="step 2: the loss is not finite")
+    class Diverging:
+        def __init__(self, trainer):
+            self.trainer = trainer
 
-    monkeypatch.setattr(scoring, "branch", diverging)
+        def steps(self, count):
+            yield from self.trainer.steps(count - 1)
+            raise DivergedError("the loss is not finite", Diagnosis(step=4))
+
+    made = scoring.branch_trainer
+    monkeypatch.setattr(scoring, "branch_trainer", lambda *some, **more: Diverging(made(*some, **more)))
     found = capstone.score(NARROW, (0,), TINY, folder, {0: base})
     assert found.gap == pytest.approx(math.log2(75) - base, abs=1e-6) and found.diverged == 1
 
