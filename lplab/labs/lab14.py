@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import ipywidgets
@@ -212,7 +211,7 @@ def _mxfp4(state: IngredientState) -> str:
 
 def _helpers(state: IngredientState) -> str:
     each = ", ".join(
-        f"{HELPERS[name]} {bits_text(_gap(replace(state, **{name: False})))}" for name in NVFP4_2025.helpers
+        f"{HELPERS[name]} {bits_text(_gap(state.changed(**{name: False})))}" for name in NVFP4_2025.helpers
     )
     return (
         f"The whole recipe ends {bits_text(_gap(state))} bits from float32. With one helper taken out it ends at: {each}. For "

@@ -117,7 +117,8 @@ class Ingredients:
         >>> NVFP4_2025.without("hadamard").helpers
         ('stochastic', 'tiles', 'late')
         """
-        return replace(self, **dict.fromkeys(helpers, False))
+        changes: dict[str, Any] = dict.fromkeys(helpers, False)
+        return replace(self, **changes)
 
 
 PLAIN = {kind: Ingredients(kind, kind) for kind in FORMATS}

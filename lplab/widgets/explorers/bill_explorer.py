@@ -14,7 +14,9 @@ from lplab.number_text import percent
 from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.fields import Buttons, Choice, Slider, State, Steps, control
 
-PRECISIONS = {"16 bits": "fp16_mixed", "8 bits": "hfp8_2019", "4 bits": "int4_fp4_2020"}
+CLASSIC = {"16 bits": "fp16_mixed", "8 bits": "hfp8_2019", "4 bits": "int4_fp4_2020"}
+PRECISIONS = {**CLASSIC, "MXFP8": "mxfp8_2025", "NVFP4": "nvfp4_2025"}
+REPLACED = {"MXFP8": "8 bits", "NVFP4": "4 bits"}  # in the figures, by a recipe of 2025 that was chosen
 _IMAGES, _SEQUENCES = 90 * 1_281_167, 300e9 / 2048  # 90 epochs of ImageNet; GPT-3's 300 billion tokens
 JOBS: dict[str, Job] = {
     "ResNet-50, 64 arrays": Job("resnet50", "systolic", 64, 32, _IMAGES, utilization=0.6, host_watts=15),
@@ -112,9 +114,19 @@ def _places() -> dict[str, str]:
     return {f"{p.label}, {p.grams_per_kwh:.0f} g": p.name for p in footprint.regions().values()}
 
 
+def shown(state: BillState) -> dict[str, str]:
+    """The precisions of the figures: 16, 8 and 4 bits; a chosen recipe of 2025 stands in for that of as many bits.
+
+    >>> list(shown(BillState(precision="NVFP4")))
+    ['16 bits', '8 bits', 'NVFP4']
+    """
+    labels = (state.precision if REPLACED.get(state.precision) == label else label for label in CLASSIC)
+    return {label: PRECISIONS[label] for label in labels}
+
+
 def steps(state: BillState) -> dict[str, Energy]:
-    """Energy of a step at each precision."""
-    return {label: state.training.step(name) for label, name in PRECISIONS.items()}
+    """Energy of a step at each precision of the figures."""
+    return {label: state.training.step(name) for label, name in shown(state).items()}
 
 
 def default_network(job: str) -> dict[str, Any]:
@@ -146,7 +158,7 @@ def parts_figure(state: BillState) -> Any:
 def places_figure(state: BillState) -> Any:
     """CO2e of the whole training by place."""
     job = state.training
-    kwh = {label: job.total(name).kwh * state.pue for label, name in PRECISIONS.items()}
+    kwh = {label: job.total(name).kwh * state.pue for label, name in shown(state).items()}
     site, run = PUBLISHED.get(state.job, ("", ""))
     record = runs.get(run) if run else None
     extra = [name for name in dict.fromkeys((site, state.place)) if name and name not in PLACES]

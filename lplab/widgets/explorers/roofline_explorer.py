@@ -29,7 +29,14 @@ _TABLE = (
 CHIPS = {accelerators.get(name).label.split(" (")[0].split(" at ")[0]: name for name in _TABLE} | {
     "this machine": "mine"
 }
-RECIPES = {"FP32": "fp32", "16 bits": "bf16", "HFP8 (2019)": "hfp8_2019", "4 bits (2020)": "int4_fp4_2020"}
+CLASSIC = {"FP32": "fp32", "16 bits": "bf16", "HFP8 (2019)": "hfp8_2019", "4 bits (2020)": "int4_fp4_2020"}
+RECIPES = {
+    **CLASSIC,
+    "FP8 tiles (2024)": "deepseek_2024",
+    "MXFP8 (2025)": "mxfp8_2025",
+    "MXFP4 (2025)": "mxfp4_2025",
+    "NVFP4 (2025)": "nvfp4_2025",
+}
 BATCHES = tuple(2**k for k in range(13))
 RECIPE_ROWS, LAYER_ROWS = "recipes", "layers"
 VIEWS = (RECIPE_ROWS, LAYER_ROWS)
@@ -118,7 +125,7 @@ def runs_on(chip: str) -> tuple[str, ...]:
     """The recipes that a chip can run: all but FP32, where there are 16-bit products.
 
     >>> runs_on("tpu-v4")
-    ('bf16', 'hfp8_2019', 'int4_fp4_2020')
+    ('bf16', 'hfp8_2019', 'int4_fp4_2020', 'deepseek_2024', 'mxfp8_2025', 'mxfp4_2025', 'nvfp4_2025')
     """
     peaks = accelerators.get(chip).peaks
     return tuple(name for name in RECIPES.values() if name != "fp32" or "fp32" in peaks)
@@ -196,8 +203,9 @@ def parts_figure(state: RooflineState) -> Any:
         share = sum(rows[longest].values()) / sum(sum(row.values()) for row in rows.values())
         title = f"{longest} takes {100 * share:.0f} % of the step in {label_of(state.precision)}"
         return figures.time_parts(rows, what="time for one example", title=title, height=HEIGHT)
-    # FP32 would dwarf the others
-    shown = [p for p in runs_on(state.chip) if p in ("bf16", state.precision) or p != "fp32"]
+    # FP32 would dwarf the others; of the recipes since 2024 there is room for the chosen one
+    always = [p for p in CLASSIC.values() if p != "fp32"]
+    shown = [p for p in runs_on(state.chip) if p == state.precision or p in always]
     rows = {label_of(p): {k: v / state.batch for k, v in times_of(state, p).parts().items()} for p in shown}
     wide, narrow = times_of(state, "bf16"), state.times
     title = "16 bits is what the others are compared with"
