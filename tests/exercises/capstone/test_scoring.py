@@ -16,6 +16,7 @@ from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, Mar
 from lplab.exercises.capstone.published import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
 from lplab.exercises.capstone.scoring import BUDGET, HELD_BACK_SEEDS, PLAN, PRACTICE_SEEDS, Score
 from lplab.training import DivergedError, recipes
+from lplab.training.loop.diagnosis import Diagnosis
 from lplab.training.recipe.recipe_data import recipe_from_data
 
 TINY = BranchPlan(before=3, steps=4)
@@ -78,7 +79,9 @@ def test_a_training_that_diverges_counts_as_guessing(monkeypatch, folder):
 
         def steps(self, count):
             yield from self.trainer.steps(count - 1)
-            raise DivergedError("the loss is not finite", Diagnosis(step=4))
+            raise DivergedError(
+                "the loss is not finite", Diagnosis(4, "", "", 0.0, 0.0, 0.0, "rounding shows no cause")
+            )
 
     made = scoring.branch_trainer
     monkeypatch.setattr(scoring, "branch_trainer", lambda *some, **more: Diverging(made(*some, **more)))
