@@ -603,6 +603,14 @@ TRAINING = (
         "A recipe switches one step after the step that it names.",
         ("tests/training/loop/test_switch.py",),
     ),
+    Fault(
+        "data_rounds_exceptions_once",
+        "lplab/training/recipe/recipe_data.py",
+        'again = dict.fromkeys(BACKWARD_OPERANDS, rule) if rule.axis == "contraction" else {}',
+        "again: dict[str, Any] = {}",
+        "An exception in blocks, given as data, takes the forward operands for the backward pass.",
+        ("tests/training/recipe/test_recipe_data.py",),
+    ),
 )
 
 PARALLEL = (
@@ -1028,6 +1036,30 @@ EXERCISES = (
         "points=float(verdict.points),",
         "A later, worse answer takes points away.",
         ("tests/exercises/progress/test_progress.py",),
+    ),
+    Fault(
+        "capstone_without_attention",
+        "lplab/exercises/capstone/costs.py",
+        "forward = (rules.activation, rules.activation if both_activations else rules.weight)",
+        "forward = (rules.activation, rules.weight)",
+        "Attention is taken to multiply activations by weights when the bits of a recipe are averaged.",
+        ("tests/exercises/capstone/test_costs.py",),
+    ),
+    Fault(
+        "capstone_switch_in_the_float32_part",
+        "lplab/exercises/capstone/scoring.py",
+        "step = plan.before + recipe.switch.step(plan.steps)",
+        "step = recipe.switch.step(plan.before + plan.steps)",
+        "A recipe of the capstone switches at a share of all steps: before its branch has begun.",
+        ("tests/exercises/capstone/test_scoring.py",),
+    ),
+    Fault(
+        "capstone_counts_published_recipes",
+        "lplab/exercises/capstone/points.py",
+        "if not score.is_done or score.diverged or not score.keeps_budget or score.is_published:",
+        "if not score.is_done or score.diverged or not score.keeps_budget:",
+        "A published recipe that is handed in as it is earns points.",
+        ("tests/exercises/capstone/test_scoring.py",),
     ),
 )
 

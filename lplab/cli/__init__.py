@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import lplab
-from lplab.cli import claims, course, doctor, exercises, formats, labs, school, simulate, train
+from lplab.cli import capstone, claims, course, doctor, exercises, formats, labs, school, simulate, train
 from lplab.cli.command import INTERRUPTED, BadInputError, Parser
 
 COMMANDS = (
@@ -19,6 +19,7 @@ COMMANDS = (
     simulate.add_simulate,
     claims.add_claims,
     exercises.add_exercises,
+    capstone.add_capstone,
     course.add_report,
     course.add_grade,
     doctor.add_doctor,

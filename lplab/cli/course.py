@@ -74,6 +74,14 @@ def add_grade(commands: Any) -> None:
     parser.add_argument(
         "--similar", action="store_true", help="also list answers that are alike (similar.csv): a hint, never a mark"
     )
+    parser.add_argument(
+        "--capstone-seeds",
+        nargs="+",
+        type=int,
+        default=[],
+        metavar="N",
+        help="to score recipes with, three of your own",
+    )
     parser.add_argument("--json", action="store_true", help="print the marks as JSON")
     parser.add_argument(
         "--in-container",
@@ -103,14 +111,17 @@ def run_grade(args: argparse.Namespace) -> int:
         roster = read_roster(args.roster) if args.roster else None
         weights = read_weights(args.weights) if args.weights else None
         known = {"roster": roster, "weights": weights, "names": args.names, "similar": args.similar}
+        seeds = "-".join(map(str, args.capstone_seeds))  # a recipe that was scored with others is not known yet
         inside = args.out.resolve().is_relative_to(args.folder.resolve())  # where a student could put a journal
-        journal = None if inside else args.out / JOURNAL
-        graded = partial(grade, args.folder, args.lab, each_file=args.each_file, **some, **known)
+        journal = None if inside else args.out / f"{seeds}{JOURNAL}"
+        graded = partial(
+            grade, args.folder, args.lab, each_file=args.each_file, capstone_seeds=args.capstone_seeds, **some, **known
+        )
         try:
             marks = graded(journal=journal)
         except KeyboardInterrupt:
             if journal:
-                write_marks(graded(judged_by=judged_so_far(journal)), args.out)
+                write_marks(graded(judged_by=judged_so_far(journal), capstone_judge=lambda *_: None), args.out)
             raise
         files = write_marks(marks, args.out)
         if journal:

@@ -1,4 +1,4 @@
-"""The functions that labs call: check an answer, open a hint, see a solution, make a prediction."""
+"""The functions that labs call: check an answer, open a hint, see a solution, make a prediction, score a recipe."""
 
 from __future__ import annotations
 
@@ -113,6 +113,28 @@ def solution(exercise_id: str, anyway: bool = False) -> Text:
         return Text(f"The solution of exercise {exercise_id} is with your instructor.")
     progress.solution_seen(exercise_id)
     return Text(exercise.solution.strip())
+
+
+def own_recipe(data: Any) -> Any:
+    """Score a recipe of one's own: a button, the field of published recipes, a star. The last one scored is handed in.
+
+    Args:
+        data: the recipe as a dictionary: see :mod:`lplab.training.recipe.recipe_data`.
+
+    Returns:
+        The button with its figure; where the data are no recipe, one line that says why.
+
+    >>> own_recipe({"weight": "nvpf4"})
+    Not a recipe yet: weight: format: unknown format 'nvpf4'; closest: nvfp4, mxfp4, mxfp8_e4m3.
+    """
+    from lplab.exercises.capstone.live import CapstoneRun  # widgets are shown in a notebook only
+    from lplab.exercises.capstone.scoring import checked_recipe
+
+    try:
+        checked_recipe(data)
+    except ValueError as problem:
+        return Text(f"Not a recipe yet: {problem}.")
+    return CapstoneRun(data)
 
 
 def predict(question_id: str) -> Any:

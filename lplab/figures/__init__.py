@@ -46,6 +46,7 @@ from lplab.figures.plane import range_precision
 from lplab.figures.precision import TensorRow, tensor_row
 from lplab.figures.prediction import guess_and_truth
 from lplab.figures.range_map import range_map
+from lplab.figures.recipe_field import RecipePoint, recipe_field
 from lplab.figures.relative_error import error_curve_data
 from lplab.figures.retuning import retuned_errors
 from lplab.figures.ring_steps import bucket_times, ring_steps
@@ -79,6 +80,7 @@ __all__ = [
     "LearnerSimilarity",
     "LossCurve",
     "LossScaleHistory",
+    "RecipePoint",
     "Roof",
     "Scaling",
     "ScalingCurve",
@@ -134,6 +136,7 @@ __all__ = [
     "quantized_scatter",
     "range_map",
     "range_precision",
+    "recipe_field",
     "retuned_errors",
     "ring_steps",
     "roofline",

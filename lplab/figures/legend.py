@@ -21,6 +21,7 @@ SIGNS = {  # of lines by their dash, of points by their symbol
     "circle-open": "○",
     "square-open": "□",
     "diamond-open": "◇",
+    "star": "★",
     "star-open": "☆",
     "x": "×",
     "x-thin": "×",

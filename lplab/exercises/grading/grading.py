@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from tqdm import tqdm
 
+from lplab.exercises.capstone.exercise import CapstoneJudge, judge_of
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.grading.journal import Journal
@@ -49,6 +50,8 @@ def grade(
     one_student: bool = False,
     similar: bool = False,
     journal: Path | None = None,
+    capstone_seeds: Sequence[int] = (),
+    capstone_judge: Callable[[Judge, Sequence[int], int], CapstoneJudge | None] = judge_of,
 ) -> Class:
     """Grade all notebooks and reports in a folder and the folders in it.
 
@@ -66,6 +69,9 @@ def grade(
         one_student: all files are of one student.
         similar: look for answers that are alike, between students and with the solutions.
         journal: a file that keeps the verdicts while it goes on, and gives those of a grading that was killed.
+        capstone_seeds: the seeds that recipes of the capstone are scored with; by default those held back.
+        capstone_judge: makes the judge of the capstone; it is called where somebody handed in a recipe. If it makes
+            none, ``judged_by`` judges recipes, too.
 
     Raises:
         OSError: the journal cannot be written.
@@ -79,7 +85,7 @@ def grade(
     if roster and each_file:
         raise ValueError("with a roster each student has one row: leave --each-file out")
     weights = weights or Weights()
-    wanted = [exercise for lab in dict.fromkeys(labs) for exercise in catalogue.of_lab(lab)]
+    wanted = [exercise for lab in dict.fromkeys(labs) for exercise in catalogue.graded(lab)]
     files = list(find_files(folder, leave_out))
     owners = Owners(folder, names)
     read = [_owned(path, folder, owners, roster) for path in tqdm(files, "reading", disable=None)]
@@ -89,10 +95,10 @@ def grade(
     owned = {one.group: one for one in read}
     submitted = [file for _, file in grouped]
     if not labs and weights.points:
-        wanted = [catalogue.get(key) for key in catalogue.names() if key in weights.points]
+        wanted = [catalogue.get(key) for key in (*catalogue.names(), catalogue.CAPSTONE) if key in weights.points]
     elif not labs:
         seen = {exercise[:2] for _, submission in submitted for exercise in submission.answers}
-        wanted = [exercise for lab in sorted(seen) for exercise in catalogue.of_lab(lab)]
+        wanted = [exercise for lab in sorted(seen) for exercise in catalogue.graded(lab)]
     if weights.points:
         wanted = [exercise for exercise in wanted if exercise.id in weights.points]
         if not wanted:
@@ -100,6 +106,10 @@ def grade(
     ids = {exercise.id for exercise in wanted}
     work = [[(key, answer) for key in sorted(ids & set(one.answers)) for answer in one.answers[key]]
             for _, one in submitted]  # fmt: skip
+    capstone = None
+    if any(key == catalogue.CAPSTONE for some in work for key, _ in some):
+        capstone = capstone_judge(judged_by, capstone_seeds, jobs or os.cpu_count() or 1)
+        judged_by = capstone or judged_by
     verdicts = judge_all(work, jobs or os.cpu_count() or 1, judged_by, Journal(journal))
     students = [
         _known(_student(str(path), one, wanted, verdicts, all_or_nothing, weights), owned[group], roster)
@@ -118,6 +128,7 @@ def grade(
         roster,
         pairs,
         fences.summary(),
+        capstone,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lplab.exercises.capstone.exercise import CapstoneJudge
 from lplab.exercises.checks.verdict import NOT_YET, PASSED, Verdict
 from lplab.exercises.grading.roster import Roster
 from lplab.exercises.grading.similar import Alike
@@ -119,7 +120,8 @@ class Similar:
 class Class:
     """All students, sorted by name, the exercises that were graded, how many files there were, the rules.
 
-    ``fence`` says what fenced the students' code. ``similar`` is None where nobody looked for answers that are alike.
+    ``fence`` says what fenced the students' code. ``capstone`` has the field that recipes of the capstone were compared
+    with; None where there was none. ``similar`` is None where nobody looked for answers that are alike.
     """
 
     exercises: tuple[Exercise, ...]
@@ -131,6 +133,7 @@ class Class:
     roster: Roster | None = None
     similar: tuple[Similar, ...] | None = None
     fence: str = ""
+    capstone: CapstoneJudge | None = None
 
     def points_of(self, exercise: Exercise) -> float:
         """The points for a pass of one exercise: those of the weights, or its own."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import lplab
+from lplab.exercises.grading.capstone_view import capstone_view
 from lplab.exercises.grading.html_pages import Bar, bars, histogram, render
 from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, OUTCOMES, Class, Mark
 from lplab.exercises.model.exercise import Exercise
@@ -95,6 +96,7 @@ def overview_page(marks: Class) -> str:
             view_of(exercise, marks.marks_of(exercise.id), marks.points_of(exercise)) for exercise in marks.exercises
         ],
         questions=questions_of(marks),
+        capstone=capstone_view(marks.capstone, marks.students) if marks.capstone and marks.capstone.field else None,
         signs=SIGNS,
         labels=LABELS,
         missing=MISSING,

@@ -19,7 +19,7 @@ from lplab.exercises.grading.report_file import SCHEMA, digest
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
 from lplab.exercises.progress.bar import bar_of
-from lplab.exercises.progress.records import Record, State
+from lplab.exercises.progress.records import OwnRecipe, Record, State
 
 PACKAGES = ("numpy", "torch", "numba")  # beside lplab and Python: what results could depend on
 HELD, FAILS, UNREACHED = "held", "fails", "not reached"
@@ -38,10 +38,11 @@ def report_of(state: State, labs: Sequence[str] = (), name: str = "") -> dict[st
     """
     for lab in labs:
         catalogue.of_lab(lab)
+    own = own_recipe_of(state.capstone) if not labs or catalogue.CAPSTONE[:2] in labs else {}
     touched = {key[:2] for key in (*state.exercises, *state.predictions)}
     shown = [lab for lab in catalogue.LABS if lab in touched and (not labs or lab in labs)]
     known = [catalogue.get(key) for key in catalogue.names() if key[:2] in shown and key in state.exercises]
-    if not shown:
+    if not shown and not own:
         which = f" of lab {' or '.join(labs)}" if labs else ""
         raise ValueError(f"nothing{which} has been done yet: check an exercise or make a prediction first")
     report = {
@@ -56,7 +57,30 @@ def report_of(state: State, labs: Sequence[str] = (), name: str = "") -> dict[st
             {"id": key, **asdict(guess)} for key, guess in sorted(state.predictions.items()) if key[:2] in shown
         ],
     }
+    report |= {"capstone": own} if own else {}
     return {**report, "sha256": digest(report)}
+
+
+def own_recipe_of(scored: OwnRecipe) -> dict[str, Any]:
+    """The recipe of the capstone that was scored last, its costs, and its gaps on the seeds of practice.
+
+    >>> own_recipe_of(OwnRecipe('{"weight": "nvfp4"}', 6.5, 0.6, "0.03 0.05", "0 1"))["gap"]
+    0.04
+    """
+    if not scored.recipe:
+        return {}
+    gaps = [float(gap) for gap in scored.gaps.split()]
+    return {
+        "recipe": json.loads(scored.recipe),
+        "bits": scored.bits,
+        "seconds": scored.seconds,
+        "seeds": [int(seed) for seed in scored.seeds.split()],
+        "gaps": gaps,
+        "gap": sum(gaps) / len(gaps),
+        "diverged": scored.diverged,
+        "scored": scored.scored,
+        "time": scored.time,
+    }
 
 
 def versions() -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lplab.exercises.capstone.exercise import as_answer
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 
@@ -68,6 +69,7 @@ def read_report(data: Mapping[str, Any]) -> Report:
     entries = [entry for entry in entries if entry["id"] not in unknown]
     answers = {entry["id"]: _answers(entry) for entry in entries}
     answers = {key: some for key, some in sorted(answers.items()) if some}
+    answers |= _own_recipe(data.get("capstone"))
     if not answers:
         raise ReportError("is a report without answers")
     notes = [f"there is no exercise {key}" for key in unknown]
@@ -80,6 +82,12 @@ def read_report(data: Mapping[str, Any]) -> Report:
         history={entry["id"]: _history(entry) for entry in entries},
         notes=tuple(notes),
     )
+
+
+def _own_recipe(entry: Any) -> dict[str, dict[Answer, str]]:
+    """The recipe of the capstone as the answer to it; empty if there is none."""
+    recipe = entry.get("recipe") if isinstance(entry, dict) else None
+    return {catalogue.CAPSTONE: {as_answer(recipe): "latest recipe"}} if isinstance(recipe, dict) and recipe else {}
 
 
 def _entries(value: Any) -> Iterable[dict[str, Any]]:

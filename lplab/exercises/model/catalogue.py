@@ -10,6 +10,7 @@ from lplab.exercises.model.exercise import Exercise
 from lplab.exercises.model.questions import Question
 from lplab.lookup import closest_names
 
+CAPSTONE = "14.4"  # is graded as an exercise, but its answer is data: see lplab.exercises.capstone.exercise
 LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14")
 
 
@@ -44,11 +45,13 @@ def names() -> list[str]:
 
 
 def get(exercise_id: str) -> Exercise:
-    """The exercise with this id; ValueError with the closest ids if there is none.
+    """The exercise with this id, also the capstone; ValueError with the closest ids if there is none.
 
     >>> get("01.2").name
     'round_e4m3'
     """
+    if exercise_id == CAPSTONE:
+        return import_module("lplab.exercises.capstone.exercise").EXERCISE
     return _lookup(_all(), exercise_id, "exercise")
 
 
@@ -71,3 +74,12 @@ def of_lab(lab: str) -> list[Exercise]:
     if not exercises:
         raise ValueError(f"lab {lab!r} has no exercises; labs with exercises: {', '.join(LABS)}")
     return exercises
+
+
+def graded(lab: str) -> list[Exercise]:
+    """What is graded of a lab: its exercises, and of the last lab the capstone; ValueError if there is nothing.
+
+    >>> [exercise.id for exercise in graded("14")]
+    ['14.1', '14.2', '14.3', '14.4']
+    """
+    return of_lab(lab) + [get(CAPSTONE)] * (lab == CAPSTONE[:2])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.progress.memory_file import MemoryFile
-from lplab.exercises.progress.records import Guess, Record, State, state_of
+from lplab.exercises.progress.records import Guess, OwnRecipe, Record, State, state_of
 from lplab.exercises.progress.safe_file import CorruptFileError, NotSavedError, SafeFile
 
 if TYPE_CHECKING:
@@ -151,6 +151,21 @@ class Progress:
         """Whether the question, in this wording, was skipped."""
         return self.state.skipped.get(question_id) == question
 
+    def record_capstone(
+        self, recipe: str, bits: float, seconds: float, gaps: Sequence[float], seeds: Sequence[int], diverged: int
+    ) -> None:
+        """Note a recipe of the capstone, as JSON text, with its score; it takes the place of the one before."""
+        scored = OwnRecipe(
+            recipe,
+            float(bits),
+            float(seconds),
+            " ".join(f"{gap:.6f}" for gap in gaps),
+            " ".join(map(str, seeds)),
+            diverged,
+            time=_now(),
+        )
+        self._change(lambda state: state.with_capstone(scored))
+
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -263,6 +278,13 @@ def skip_prediction(question_id: str, question: str) -> None:
 def has_skipped(question_id: str, question: str) -> bool:
     """See `Progress.has_skipped`."""
     return default_progress().has_skipped(question_id, question)
+
+
+def record_capstone(
+    recipe: str, bits: float, seconds: float, gaps: Sequence[float], seeds: Sequence[int], diverged: int
+) -> None:
+    """See `Progress.record_capstone`."""
+    default_progress().record_capstone(recipe, bits, seconds, gaps, seeds, diverged)
 
 
 def of_lab(lab: str) -> dict[str, Record]:

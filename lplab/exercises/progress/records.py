@@ -89,12 +89,36 @@ class Guess:
 
 
 @dataclass(frozen=True)
+class OwnRecipe:
+    """The recipe of the capstone that was scored last.
+
+    Args:
+        recipe: its data as JSON.
+        bits, seconds: its costs.
+        gaps, seeds: its gap in bits on each seed of practice, and these seeds, with blanks between.
+        diverged: on how many of them its training diverged.
+        scored: how many different recipes were scored so far.
+        time: of the last score, UTC.
+    """
+
+    recipe: str = ""
+    bits: float = 0.0
+    seconds: float = 0.0
+    gaps: str = ""
+    seeds: str = ""
+    diverged: int = 0
+    scored: int = 0
+    time: str = ""
+
+
+@dataclass(frozen=True)
 class State:
     """The contents of the file."""
 
     exercises: Mapping[str, Record] = field(default_factory=dict)
     predictions: Mapping[str, Guess] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)  # by question: its wording, as another one is asked again
+    capstone: OwnRecipe = field(default_factory=OwnRecipe)
 
     def with_record(self, exercise_id: str, change: Callable[[Record], Record]) -> State:
         """The state after a change of one exercise's record."""
@@ -112,6 +136,11 @@ class State:
         """The state after a question was skipped."""
         return replace(self, skipped={**self.skipped, question_id: question})
 
+    def with_capstone(self, scored: OwnRecipe) -> State:
+        """The state after a recipe was scored; the same one again counts once."""
+        known = self.capstone
+        return replace(self, capstone=replace(scored, scored=known.scored + (scored.recipe != known.recipe)))
+
 
 def state_of(data: Mapping[str, Any]) -> State:
     """The contents of a file as a `State`; CorruptFileError if a value is not of its type."""
@@ -120,6 +149,7 @@ def state_of(data: Mapping[str, Any]) -> State:
             {key: _checked(Record, values) for key, values in data.get("exercises", {}).items()},
             {key: _checked(Guess, values) for key, values in data.get("predictions", {}).items()},
             {key: _checked_text(question) for key, question in data.get("skipped", {}).items()},
+            _checked(OwnRecipe, data.get("capstone", {})),
         )
     except (AttributeError, TypeError) as error:
         raise CorruptFileError(str(error)) from error

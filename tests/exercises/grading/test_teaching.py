@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from lplab import cli
-from lplab.cli import course, school
+from lplab.cli import capstone, course, school
+from lplab.exercises.capstone.costs import costs_of
+from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS
+from lplab.exercises.capstone.published import RECIPES
+from lplab.exercises.capstone.score_process import LIMIT_SECONDS
+from lplab.exercises.capstone.scoring import BUDGET, HELD_BACK_SEEDS, MAX_SEEDS, PLAN, PRACTICE_SEEDS, checked_recipe
+from lplab.exercises.grading.collected_answers import MAX_RECIPES
 from lplab.exercises.grading.release import OPEN
 from lplab.exercises.grading.weights import read_weights
+from lplab.exercises.model.catalogue import CAPSTONE
+from lplab.formats import ROUNDINGS, SCALE_RULES
+from lplab.training.recipe.recipe_data import EXCEPTIONS, OPERANDS, RULE_KEYS, parse_json
 from tests.exercises.test_every_exercise import NOTHING_BETWEEN
 
 PROJECT = Path(__file__).parents[3]
@@ -53,3 +62,51 @@ def test_the_weights_that_it_shows_can_be_read(tmp_path):
 def test_the_exercises_that_it_names_are_those_of_the_code():
     assert f"call them: {', '.join(OPEN)}." in TEXT
     assert f"as a whole: {', '.join(NOTHING_BETWEEN)}." in TEXT
+
+
+# ---- the capstone ----------------------------------------------------------------------------------------------------
+
+STUDENTS = (PROJECT / "docs" / "capstone.md").read_text("utf-8")
+
+
+def test_the_recipe_of_the_students_page_is_one_and_keeps_the_budget():
+    (text,) = re.findall(r"```json\n(.*?)```", STUDENTS, re.DOTALL)
+    assert BUDGET.allows(costs_of(checked_recipe(parse_json(text))))
+    switch = re.search(r'`(\{"at".*?\})`', STUDENTS)[1]
+    checked_recipe({**parse_json(text), "switch": parse_json(switch)})
+    blocks = re.search(r'`(\{"element".*?\})`', STUDENTS)[1]
+    checked_recipe({"weight": {"format": parse_json(blocks)}})
+
+
+def test_the_students_page_names_every_key():
+    rows = re.findall(r"^\| `(\w+)` \|", STUDENTS, re.MULTILINE)
+    assert rows == list(RULE_KEYS)
+    roundings = STUDENTS.split("| `rounding` |")[1].splitlines()[0]
+    assert set(re.findall(r"`(\w+)`", roundings)) == set(ROUNDINGS)
+    named = set(re.findall(r"`\"?(\w+)", STUDENTS))
+    assert set(EXCEPTIONS) | set(SCALE_RULES) | {"scale", "scale_rule", "tensor_scale", "late_share", "switch"} <= named
+    for role in OPERANDS:
+        assert role in STUDENTS
+
+
+def test_budget_and_points_of_both_pages_are_those_of_the_code():
+    assert f"| average bits of a number | {BUDGET.bits:g} |" in STUDENTS
+    assert f"| modelled milliseconds of a step | {1e3 * BUDGET.seconds:.0f} |" in STUDENTS
+    assert re.findall(r"^\| .*? \| (\d+) \|$", STUDENTS.split("| recipe | points |")[1], re.MULTILINE) == [
+        "0", str(FOR_BUDGET), str(AT_BEST), str(MAX_POINTS)
+    ]  # fmt: skip
+    assert f"trains {PLAN.before} steps in float32" in STUDENTS and f"go on for {PLAN.steps} steps" in STUDENTS
+    assert "seeds {}, {} and {}".format(*PRACTICE_SEEDS) in STUDENTS
+    assert "the seeds are {}, {} and {}".format(*HELD_BACK_SEEDS) in TEXT
+    assert f"exercise {CAPSTONE}, with {MAX_POINTS} points" in TEXT and f'`"{CAPSTONE}" = 30`' in TEXT
+    assert f"ends after {LIMIT_SECONDS / 60:.0f} minutes" in TEXT and "the six recipes of the field" in TEXT
+    assert len(RECIPES) == 6 and MAX_RECIPES == 3 and MAX_SEEDS == 10
+
+
+def test_the_commands_of_the_students_page_are_taken(monkeypatch):
+    seen = []
+    monkeypatch.setattr(capstone, "run_capstone", lambda args: seen.append((args.file, args.start_from)) or 0)
+    for line in re.findall(r"^lplab (capstone.*?)(?: > .*)?(?: +#.*)?$", STUDENTS, re.MULTILINE):
+        assert cli.main(shlex.split(line.strip())) == 0, line
+    assert seen == [(None, None), (None, "plain MXFP4"), (Path("my.json"), None)]
+    assert "plain MXFP4" in RECIPES

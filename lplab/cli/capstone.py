@@ -1,0 +1,120 @@
+"""``lplab capstone``: the score of a recipe of one's own, and the published recipes that it is compared with."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lplab.cli.command import BadInputError, add_command, bad_values
+from lplab.cli.course import needed_packages
+
+if TYPE_CHECKING:
+    from lplab.exercises.capstone.scoring import Score
+
+NEEDS_TORCH = "torch is not installed: pip install 'lplab[torch]'"
+
+
+def add_capstone(commands: Any) -> None:
+    """Add ``lplab capstone``."""
+    text = "score a recipe of your own, which is a JSON file: its bits, its modelled seconds, its gap to float32"
+    parser = add_command(commands, run_capstone, "capstone", text, "lplab capstone mine.json --seeds 0 1 2")
+    parser.add_argument("file", nargs="?", type=Path, help="JSON (default: print the field of published recipes)")
+    parser.add_argument(
+        "--seeds",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="default: 0 1 2, those of the lab; other seeds than these have no field",
+    )
+    parser.add_argument("--start-from", metavar="NAME", help="print a recipe of the field as JSON, to change it")
+    parser.add_argument("--measure-field", action="store_true", help="measure the field anew and store it: ten minutes")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_capstone(args: argparse.Namespace) -> int:
+    """Score the file, with a bar on stderr, or print the field."""
+    with needed_packages():
+        from lplab.exercises.capstone import recipe_field
+        from lplab.exercises.capstone.published import data_of
+        from lplab.exercises.capstone.scoring import PRACTICE_SEEDS, check_seeds
+    if args.start_from is not None:
+        with bad_values():
+            print(json.dumps(data_of(args.start_from), indent=1, ensure_ascii=False))
+        return 0
+    seeds = PRACTICE_SEEDS if args.seeds is None else tuple(args.seeds)
+    with bad_values():
+        check_seeds(seeds)
+        if args.measure_field:
+            check_torch()
+            print(recipe_field.write_field())
+            return 0
+        if args.file is None:
+            return print_scores(recipe_field.field(seeds), args.json)
+        check_torch()
+        return score_file(args.file, seeds, args.json)
+
+
+def check_torch() -> None:
+    """Say in one line where PyTorch is missing."""
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        raise BadInputError(NEEDS_TORCH) from None
+
+
+def score_file(file: Path, seeds: tuple[int, ...], as_json: bool) -> int:
+    """Score the recipe in a file and print what came out, beside the field where that is known for these seeds."""
+    from tqdm import tqdm
+
+    from lplab.exercises.capstone import recipe_field
+    from lplab.exercises.capstone.points import MAX_POINTS, marking_of
+    from lplab.exercises.capstone.scoring import score_steps, steps_of
+    from lplab.training.recipe.recipe_data import MAX_TEXT, parse_json
+
+    if file.stat().st_size > 4 * MAX_TEXT:  # characters may take up to four bytes
+        raise BadInputError(f"{file} is too large: a recipe has at most {MAX_TEXT:,} characters")
+    try:
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadInputError(f"{file} is not in UTF-8") from None
+    steps = score_steps(parse_json(text), seeds)
+    bar = tqdm(steps, "scoring", steps_of(seeds), file=sys.stderr, disable=not sys.stderr.isatty())
+    *_, found = bar
+    if not recipe_field.has(seeds):
+        return print_scores((found,), as_json)
+    published = recipe_field.field(seeds)
+    print_scores((*published, found), as_json)
+    if not as_json:
+        marking = marking_of(published)
+        print(f"{marking.points(found):g} of {MAX_POINTS} points on these seeds. {marking.reason(found)}")
+    return 0
+
+
+def print_scores(scores: "tuple[Score, ...]", as_json: bool) -> int:
+    """Print scores as a table, or as JSON."""
+    if as_json:
+        print(json.dumps([as_object(score) for score in scores], indent=1, ensure_ascii=False))
+        return 0
+    width = max(len(score.name) for score in scores)
+    print(f"{'recipe':<{width}}  bits a number  ms a step  gap (bits)  on each seed")
+    for one in scores:
+        each = " ".join(f"{gap:+.4f}" for gap in one.gaps)
+        over = "" if one.keeps_budget else "  over the budget"
+        numbers = f"{one.costs.bits:13.2f}  {1e3 * one.costs.seconds:9.0f}  {one.gap:+10.4f}"
+        print(f"{one.name:<{width}}  {numbers}  {each}{over}")
+    return 0
+
+
+def as_object(score: "Score") -> dict[str, Any]:
+    """A score as JSON has it."""
+    return {
+        "name": score.name,
+        "bits": score.costs.bits,
+        "seconds": score.costs.seconds,
+        "keeps_budget": score.keeps_budget,
+        "seeds": list(score.seeds),
+        "gaps": list(score.gaps),
+        "gap": score.gap,
+        "diverged": score.diverged,
+    }

@@ -1,0 +1,98 @@
+"""Points for a recipe of one's own, from the gaps of published recipes on the same seeds.
+
+1. A recipe that is over the budget, whose training diverges on some seed, or that is one of the field as it is, earns
+   nothing. Any other earns :data:`FOR_BUDGET` points.
+2. Up to :data:`AT_BEST` points are given by its gap, in a straight line from the gap of plain MXFP4 (all six operands,
+   nearest rounding, no helpers) to the smallest gap of a published recipe that keeps the budget.
+3. The rest, up to :data:`MAX_POINTS`, is for a smaller gap than that, in a straight line to half of it.
+4. Half points are given, rounded down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lplab.exercises.capstone.published import PLAIN
+from lplab.exercises.capstone.scoring import Score
+
+MAX_POINTS, AT_BEST, FOR_BUDGET = 12, 9, 3
+
+
+@dataclass(frozen=True)
+class Marking:
+    """The gaps between which points are given, in bits.
+
+    Attributes:
+        plain: the gap of plain MXFP4.
+        best: the smallest gap of a published recipe that keeps the budget.
+        best_name: the name of that recipe.
+    """
+
+    plain: float
+    best: float
+    best_name: str
+
+    def points(self, score: Score) -> float:
+        """The points of a score.
+
+        >>> from lplab.exercises.capstone.costs import Costs
+        >>> def gap(value):
+        ...     return Score("mine", Costs(5.0, 0.55), (0, 1), (value, value))
+        >>> [Marking(0.05, 0.03, "NVFP4").points(gap(bits)) for bits in (0.06, 0.04, 0.03, 0.02, 0.0)]
+        [3.0, 6.0, 9.0, 11.0, 12.0]
+        """
+        if not score.is_done or score.diverged or not score.keeps_budget or score.is_published:
+            return 0.0
+        gaps, points = [self.best / 2, self.best, self.plain], [MAX_POINTS, AT_BEST, FOR_BUDGET]
+        return math.floor(2 * float(np.interp(score.gap, gaps, points)) + 1e-9) / 2
+
+    def reason(self, score: Score) -> str:
+        """Why a score has its points, in one line."""
+        if not score.is_done:
+            return "It was not scored."
+        if score.is_published:
+            return "It is a recipe of the field as it is."
+        if not score.keeps_budget:
+            return "It costs more than the budget allows."
+        if score.diverged:
+            return f"Its training diverged on {score.diverged} of {len(score.seeds)} seeds."
+        return (
+            f"Its gap is {score.gap:+.4f} bits. {FOR_BUDGET} points are for {self.plain:+.4f} bits ({PLAIN}), "
+            f"{AT_BEST} for {self.best:+.4f} ({self.best_name}), {MAX_POINTS} for half of that."
+        )
+
+
+def marking_of(field: Iterable[Score]) -> Marking:
+    """The marking that follows from the scores of the published recipes.
+
+    Raises:
+        ValueError: plain MXFP4 is missing, no published recipe keeps the budget, or the best of these is not between
+            float32 and plain MXFP4.
+    """
+    scores = {score.name: score for score in field}
+    if PLAIN not in scores:
+        raise ValueError(f"the field needs {PLAIN!r}, got {', '.join(scores) or 'nothing'}")
+    kept = [score for name, score in scores.items() if name != PLAIN and score.keeps_budget and not score.diverged]
+    best = min(kept, key=lambda score: score.gap, default=None)
+    if best is None or not 0 < best.gap < scores[PLAIN].gap:
+        raise ValueError(f"no published recipe that keeps the budget lies between float32 and {PLAIN} on these seeds")
+    return Marking(scores[PLAIN].gap, best.gap, best.name)
+
+
+def pareto_front(costs: Iterable[float], gaps: Iterable[float]) -> list[int]:
+    """The places of the points that no other one is better than, by rising cost: cheaper, with at most its gap.
+
+    >>> pareto_front([5.2, 6.4, 6.9, 5.2], [0.04, 0.01, 0.03, 0.05])
+    [0, 1]
+    """
+    found: list[int] = []
+    least = math.inf
+    for place, (_, gap) in sorted(enumerate(zip(costs, gaps, strict=True)), key=lambda entry: entry[1]):
+        if gap < least:
+            found.append(place)
+            least = gap
+    return found

@@ -1,0 +1,132 @@
+"""The capstone of a class on the overview: the recipes of students and the published ones, with the Pareto front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lplab.exercises.capstone.exercise import CapstoneJudge, score_in
+from lplab.exercises.capstone.points import Marking, pareto_front
+from lplab.exercises.capstone.scoring import BUDGET
+from lplab.exercises.grading.marks import Student
+from lplab.exercises.model import catalogue
+
+WIDTH, HEIGHT = 560, 260  # of a panel, in units of the drawing
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 44  # its margins
+MOST_GAP = 1.6  # times the largest gap of the field; recipes above that are drawn at the upper edge
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One recipe: whose it is, bits a number, milliseconds a step, the mean gap in bits, points."""
+
+    name: str
+    bits: float
+    milliseconds: float
+    gap: float
+    points: float = 0.0
+    is_published: bool = False
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A point of a panel, in units of the drawing."""
+
+    x: float
+    y: float
+    label: str
+    is_published: bool
+    is_on_front: bool
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel: the title of its x axis, its points, the front as the points of an SVG line, ticks, the budget."""
+
+    title: str
+    dots: Sequence[Dot]
+    front: str
+    x_ticks: Sequence[tuple[float, str]]
+    y_ticks: Sequence[tuple[float, str]]
+    budget: float
+
+
+@dataclass(frozen=True)
+class CapstoneView:
+    """What the overview shows of the capstone.
+
+    Attributes:
+        seeds: the recipes were scored on.
+        marking: how points follow from a gap.
+        recipes: of the class and of the field, by rising gap.
+        front: of these, the names of those that no other one is better than, in bits or in milliseconds.
+        panels: gap against bits, gap against milliseconds.
+    """
+
+    seeds: tuple[int, ...]
+    marking: Marking
+    recipes: Sequence[Recipe]
+    front: frozenset[str]
+    panels: Sequence[Panel]
+
+
+def capstone_view(capstone: CapstoneJudge, students: Iterable[Student]) -> CapstoneView:
+    """The view of a class whose recipes this judge has scored."""
+    recipes = [
+        Recipe(one.name, one.costs.bits, 1e3 * one.costs.seconds, one.gap, is_published=True) for one in capstone.field
+    ]
+    for student in students:
+        mark = student.marks.get(catalogue.CAPSTONE)
+        if mark is not None and (found := score_in(mark.lines)):
+            costs, gaps = found
+            recipes.append(Recipe(student.name, costs.bits, 1e3 * costs.seconds, float(np.mean(gaps)), mark.points))
+    recipes.sort(key=lambda one: (one.gap, one.name))
+    panels = [
+        _panel("average bits of a number", [one.bits for one in recipes], recipes, BUDGET.bits),
+        _panel("modelled ms of a step", [one.milliseconds for one in recipes], recipes, 1e3 * BUDGET.seconds),
+    ]
+    front = frozenset(dot.label for panel in panels for dot in panel.dots if dot.is_on_front)
+    return CapstoneView(tuple(capstone.float32), capstone.marking, recipes, front, panels)
+
+
+def _panel(title: str, costs: Sequence[float], recipes: Sequence[Recipe], budget: float) -> Panel:
+    gaps = [one.gap for one in recipes]
+    front = pareto_front(costs, gaps)
+    top = MOST_GAP * max(one.gap for one in recipes if one.is_published)
+    bottom = min(0.0, *gaps)
+    low, high = min(*costs, budget), max(*costs, budget)
+    room = 0.05 * (high - low or 1.0)
+    low, high = low - room, high + room
+
+    def x_of(cost: float) -> float:
+        return round(LEFT + (cost - low) / (high - low) * (WIDTH - LEFT - RIGHT), 1)
+
+    def y_of(gap: float) -> float:
+        return round(TOP + (top - min(gap, top)) / (top - bottom) * (HEIGHT - TOP - BOTTOM), 1)
+
+    dots = [
+        Dot(x_of(cost), y_of(one.gap), one.name, one.is_published, place in front)
+        for place, (cost, one) in enumerate(zip(costs, recipes, strict=True))
+    ]
+    return Panel(
+        title,
+        dots,
+        " ".join(f"{dots[place].x},{dots[place].y}" for place in front),
+        [(x_of(value), f"{value:g}") for value in _ticks(low, high)],
+        [(y_of(value), f"{value:g}".replace("-", "−")) for value in _ticks(bottom, top)],
+        x_of(budget),
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Three to seven round numbers between two ends.
+
+    >>> _ticks(4.8, 9.2), _ticks(0.0, 0.07)
+    ([5.0, 6.0, 7.0, 8.0, 9.0], [0.0, 0.02, 0.04, 0.06])
+    """
+    unit = 10.0 ** np.floor(np.log10((high - low) / 3))
+    step = max(unit * factor for factor in (1, 2, 5) if (high - low) / (unit * factor) >= 3)
+    first, last = int(np.ceil(low / step)), int(np.floor(high / step))
+    return [round(step * i, 10) for i in range(first, last + 1)]

@@ -1,0 +1,78 @@
+"""``lplab capstone``: the field, a recipe to start from, the score of a file, and bad input in one line."""
+
+import json
+
+import pytest
+
+from lplab import cli
+from lplab.claims.framework.branches import BranchPlan
+from lplab.exercises.capstone import recipe_field, scoring
+from lplab.exercises.capstone.published import PLAIN, RECIPES
+from lplab.exercises.capstone.scoring import PRACTICE_SEEDS
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """The plan of the scores is a tiny one."""
+    monkeypatch.setattr(scoring.score_steps, "__defaults__", (PRACTICE_SEEDS, BranchPlan(2, 2), None, None))
+
+
+def test_the_field_is_printed(capsys):
+    assert cli.main(["capstone"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in RECIPES)
+    assert [line.startswith("NVFP4") for line in text.splitlines() if "over the budget" not in line][1:] != []
+    over = {line.split("  ")[0] for line in text.splitlines() if "over the budget" in line}
+    assert over == {"FP8 tiles (2024)", "MXFP8 (2025)", "MXFP4 backward (2025)"}
+
+
+def test_the_field_as_json(capsys):
+    assert cli.main(["capstone", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == list(RECIPES) and rows[0]["seeds"] == [0, 1, 2]
+    assert rows == [{**row, "gap": pytest.approx(sum(row["gaps"]) / 3)} for row in rows]
+
+
+def test_a_recipe_to_start_from_can_be_scored(short, capsys, tmp_path):
+    assert cli.main(["capstone", "--start-from", PLAIN]) == 0
+    text = capsys.readouterr().out
+    assert json.loads(text)["weight"] == "mxfp4"
+    file = tmp_path / "mine.json"
+    file.write_text(text, encoding="utf-8")
+    assert cli.main(["capstone", str(file), "--seeds", "4", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["name"], row["seeds"], row["keeps_budget"]) == (PLAIN, [4], True)
+    assert len(row["gaps"]) == 1
+    stored = next(one for one in recipe_field.field() if one.name == PLAIN)
+    assert row["bits"] == pytest.approx(stored.costs.bits, abs=1e-5)
+
+
+BAD = {
+    "no file": (["nowhere.json"], "nowhere.json: No such file or directory"),
+    "a folder": (["."], "Is a directory"),
+    "no JSON": (["text.json"], "a recipe must be JSON"),
+    "no recipe": (["wrong.json"], "weight: format: unknown format 'nvpf4'"),
+    "no UTF-8": (["bytes.json"], "bytes.json is not in UTF-8"),
+    "too large": (["large.json"], "at most 20,000 characters"),
+    "a format without a chip": (["posit.json"], "no chip of the table multiplies posit8_1"),
+    "seeds twice": (["mine.json", "--seeds", "1", "1"], "one to 10 different seeds"),
+    "a negative seed": (["mine.json", "--seeds", "-1"], "one to 10 different seeds from 0 up"),
+    "a field that was not measured": (["--seeds", "77"], "no seed or recipe '77'"),
+    "no such recipe": (["--start-from", "NVFP5"], "the field has no 'NVFP5'; it has FP8 tiles (2024)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_ends_with_one_line(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.json").write_text("dear professor")
+    (tmp_path / "wrong.json").write_text('{"weight": "nvpf4"}')
+    (tmp_path / "posit.json").write_text('{"weight": "posit8_1"}')
+    (tmp_path / "mine.json").write_text('{"weight": "nvfp4"}')
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "large.json").write_text(" " * 100_000)
+    arguments, words = BAD[name]
+    with pytest.raises(SystemExit) as end:
+        cli.main(["capstone", *arguments])
+    line = capsys.readouterr().err
+    assert end.value.code == 2 and words in line and line.count("\n") == 1

@@ -1,0 +1,426 @@
+"""Recipes of a class: collected from notebooks and reports, scored again on other seeds, drawn with the front."""
+
+import csv
+import html.parser
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from lplab import cli
+from lplab.claims.framework.branches import BranchPlan
+from lplab.exercises import own_recipe, progress
+from lplab.exercises.capstone import exercise as module
+from lplab.exercises.capstone.costs import Costs, costs_of
+from lplab.exercises.capstone.exercise import CapstoneJudge, as_answer, judge_of, score_in, verdict_of
+from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS, Marking
+from lplab.exercises.capstone.published import PLAIN, data_of
+from lplab.exercises.capstone.score_process import NotScoredError
+from lplab.exercises.capstone.scoring import Score, float32_loss, score
+from lplab.exercises.grading.capstone_view import capstone_view
+from lplab.exercises.grading.grading import grade
+from lplab.exercises.grading.journal import JOURNAL
+from lplab.exercises.grading.marks import MISSING, NOT_JUDGED
+from lplab.exercises.grading.marks_files import write_marks
+from lplab.exercises.grading.report import report_of, write_report
+from lplab.exercises.grading.report_file import digest
+from lplab.exercises.grading.submissions import read_submission
+from lplab.exercises.grading.weights import read_weights
+from lplab.exercises.model import catalogue
+from lplab.training.recipe.recipe_data import recipe_from_data
+from tests.exercises.in_process import judge_here
+
+CAPSTONE = catalogue.CAPSTONE
+MIDPOINT = catalogue.get("00.1")
+TINY = BranchPlan(before=2, steps=2)
+SEEDS = (31, 32)
+MINE = {"name": "mine", **data_of(PLAIN), "weight": "nvfp4", "activation": "nvfp4"}
+OTHER = {**data_of(PLAIN), "name": "other", "output_gradient_dw": "nvfp4"}
+WIDE = {"name": "wide", "weight": "bf16", "activation": "bf16"}
+
+
+def notebook(*cells):
+    made = [{"cell_type": "code", "source": cell} for cell in cells]
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made})
+
+
+def handed(recipe):
+    return f"from lplab.exercises import own_recipe\nmine = {recipe!r}\n", "own_recipe(mine)"
+
+
+def a_report(name, recipe):
+    data = {"lplab_report": 1, "name": name, "exercises": [], "capstone": {"recipe": recipe, "gap": -1.0}}
+    return json.dumps({**data, "sha256": digest(data)})
+
+
+CLASS = {
+    "ada.ipynb": notebook(*handed(MINE), f"{MIDPOINT.solution}\ncheck('00.1', midpoint)"),
+    "bob.json": a_report("Bob", OTHER),
+    "cyd.ipynb": notebook(*handed(WIDE)),
+    "dan.json": a_report("Dan", {"weight": "nvpf4"}),
+    "eve.ipynb": notebook(*handed(data_of("NVFP4 (2025)") | {"name": "eve's"})),
+    "fay.ipynb": notebook(f"{MIDPOINT.solution}\ncheck('00.1', midpoint)"),
+}
+
+
+def published(name, gap, bits=5.2, seconds=0.55):
+    return Score(name, Costs(bits, seconds), SEEDS, (gap, gap), is_published=True)
+
+
+FIELD = (published("MXFP8", 0.001, 8.9, 0.69), published("NVFP4", 0.02, 6.9, 0.61), published(PLAIN, 0.05))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The class of six, and the checkpoints of a tiny plan."""
+    folder = tmp_path_factory.mktemp("class")
+    for name, text in CLASS.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """Checkpoints of a tiny plan."""
+    return str(tmp_path_factory.mktemp("checkpoints"))
+
+
+@pytest.fixture(scope="module")
+def judge_in_process(checkpoints):
+    """What makes the judge of a class: a tiny plan, a fixed field, no process for each recipe; and the calls of it."""
+    asked = []
+
+    def apart(data, float32, plan, folder):
+        asked.append(data)
+        return score(data, tuple(float32), plan, folder, float32)
+
+    def made(others, seeds, jobs):
+        asked.append(seeds)
+        float32 = {seed: float32_loss(seed, TINY, checkpoints) for seed in seeds}
+        return CapstoneJudge(others, float32, FIELD, TINY, checkpoints)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(module, "score_apart", apart)
+    yield made, asked
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def graded(folder, judge_in_process):
+    made, _ = judge_in_process
+    return grade(folder, jobs=2, judged_by=judge_here, capstone_seeds=SEEDS, capstone_judge=made)
+
+
+def marks_of(graded):
+    return {student.name: student.marks[CAPSTONE] for student in graded.students}
+
+
+def test_each_recipe_is_scored_on_the_seeds_of_the_grader(graded, checkpoints):
+    marks = marks_of(graded)
+    costs, gaps = score_in(marks["ada"].lines)
+    wanted = score(MINE, SEEDS, TINY, checkpoints)
+    assert gaps == wanted.gaps and len(gaps) == 2
+    assert costs.bits == pytest.approx(wanted.costs.bits, abs=1e-4)
+    assert costs.seconds == pytest.approx(wanted.costs.seconds, abs=1e-6)
+    assert marks["ada"].points == Marking(0.05, 0.02, "NVFP4").points(wanted) >= FOR_BUDGET
+    assert score_in(marks["Bob"].lines)[1] != gaps, "another recipe has other gaps"
+
+
+def test_what_a_report_says_of_its_gap_does_not_count(graded):
+    assert score_in(marks_of(graded)["Bob"].lines)[1] != (-1.0, -1.0)
+
+
+def test_recipes_that_earn_nothing_say_why(graded):
+    marks = marks_of(graded)
+    assert [marks[name].points for name in ("cyd", "Dan", "eve", "fay")] == [0, 0, 0, 0]
+    assert "costs more than the budget" in marks["cyd"].complaint
+    assert "unknown format 'nvpf4'" in marks["Dan"].complaint and marks["Dan"].ring == "form"
+    assert "a recipe of the field as it is" in marks["eve"].complaint
+    assert marks["fay"].status == MISSING
+
+
+def test_other_exercises_are_judged_as_ever(graded):
+    ids = [exercise.id for exercise in graded.exercises]
+    assert "00.1" in ids and CAPSTONE in ids
+    ada = next(student for student in graded.students if student.name == "ada")
+    assert ada.marks["00.1"].passed and ada.total == MIDPOINT.points + ada.marks[CAPSTONE].points
+
+
+def test_the_files_have_the_recipes(graded, tmp_path):
+    write_marks(graded, tmp_path)
+    rows = list(csv.DictReader((tmp_path / "marks.csv").open(encoding="utf-8-sig", newline="")))
+    by_name = {row["student"]: row for row in rows}
+    assert float(by_name["ada"][CAPSTONE]) == marks_of(graded)["ada"].points and by_name["fay"][CAPSTONE] == ""
+    details = list(csv.DictReader((tmp_path / "details.csv").open(encoding="utf-8-sig", newline="")))
+    messages = [row["message"] for row in details if row["exercise"] == CAPSTONE and row["student"] == "ada"]
+    assert "gaps on the seeds in bits" in messages[0]
+    form = json.loads((tmp_path / "gradescope" / "ada.json").read_text("utf-8"))
+    assert [test["max_score"] for test in form["tests"] if test["number"] == CAPSTONE] == [MAX_POINTS]
+
+
+class Drawn(html.parser.HTMLParser):
+    """What the page draws: tags with their attributes, titles, texts."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.texts = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def test_the_overview_draws_the_class_with_its_front(graded, tmp_path):
+    write_marks(graded, tmp_path)
+    text = (tmp_path / "overview.html").read_text("utf-8")
+    page = Drawn()
+    page.feed(text)
+    classes = [attributes.get("class") for _, attributes in page.tags]
+    assert classes.count("scatter") == 2
+    assert classes.count("own") == 2 * 4 and classes.count("published") == 2 * 3  # Dan's is no recipe
+    assert classes.count("front") == 2 and "<script" not in text
+    assert "seeds 31, 32" in text and "eve" in page.texts
+
+
+def test_the_front_is_that_of_class_and_field(graded):
+    view = capstone_view(graded.capstone, graded.students)
+    everyone = {one.name: one for one in view.recipes}
+    assert set(everyone) == {"ada", "Bob", "cyd", "eve", "MXFP8", "NVFP4", PLAIN}
+    for one in view.recipes:
+        beaten = [
+            all(
+                other.gap <= one.gap and cost(other) <= cost(one) and (other.gap, cost(other)) != (one.gap, cost(one))
+                for _ in (0,)
+            )
+            for cost in (lambda r: r.bits, lambda r: r.milliseconds)
+            for other in view.recipes
+        ]
+        count = len(view.recipes)
+        free = not any(beaten[:count]) or not any(beaten[count:])
+        assert (one.name in view.front) == free, one.name
+    assert all(0 <= dot.x <= 560 and 0 <= dot.y <= 260 for panel in view.panels for dot in panel.dots)
+
+
+def test_equal_recipes_are_scored_once_and_only_where_there_are_some(folder, judge_in_process, tmp_path):
+    made, asked = judge_in_process
+    for name, recipe in (("a.json", MINE), ("b.json", dict(reversed(MINE.items())))):
+        (tmp_path / name).write_text(a_report(name, recipe))
+    asked.clear()
+    grade(tmp_path, judged_by=judge_here, capstone_seeds=SEEDS, capstone_judge=made)
+    assert asked == [SEEDS, dict(sorted(MINE.items()))]
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "fay.ipynb").write_text(CLASS["fay.ipynb"])
+    asked.clear()
+    marks = grade(tmp_path / "none", ["00", "14"], judged_by=judge_here, capstone_judge=made)
+    assert asked == [] and marks.students[0].marks[CAPSTONE].status == MISSING and marks.capstone is None
+
+
+def test_points_are_weighed_and_lateness_takes_its_part(graded, judge_in_process, tmp_path):
+    made, _ = judge_in_process
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "ada.json").write_text(a_report("ada", MINE))
+    path = tmp_path / "weights.toml"
+    rules = ["[points]", f'"{CAPSTONE}" = 36', "[deadlines]", '"14" = 2026-10-05T00:00:00Z', "[late]", "most_lost = 0"]
+    path.write_text("\n".join(rules))
+    weights = read_weights(path)
+    marks = grade(tmp_path / "class", judged_by=judge_here, weights=weights, capstone_seeds=SEEDS, capstone_judge=made)
+    assert [exercise.id for exercise in marks.exercises] == [CAPSTONE] and marks.most_points == 36
+    assert marks_of(marks)["ada"].points == 3 * marks_of(graded)["ada"].points > 0
+    assert f"{CAPSTONE}: not known when it was handed in" in marks.students[0].remarks
+    assert weights.days_late(CAPSTONE, datetime(2026, 10, 7, tzinfo=UTC)) == 2
+
+
+# ---- where no recipe can be scored -----------------------------------------------------------------------------------
+
+
+def test_a_machine_that_cannot_train_judges_all_else(folder, monkeypatch):
+    def broken(seeds):
+        raise NotScoredError("its process failed: ModuleNotFoundError: No module named 'torch'")
+
+    monkeypatch.setattr(module, "float32_losses", broken)
+    marks = grade(folder, judged_by=judge_here)
+    ada = next(student for student in marks.students if student.name == "ada")
+    assert ada.marks["00.1"].passed
+    assert ada.marks[CAPSTONE].status == NOT_JUDGED and "No module named 'torch'" in ada.marks[CAPSTONE].message
+    assert next(s for s in marks.students if s.name == "Dan").marks[CAPSTONE].ring == "form"
+
+
+def test_a_recipe_that_takes_too_long_is_not_judged(monkeypatch):
+    def slow(*_):
+        raise NotScoredError("its training took more than 900 s")
+
+    monkeypatch.setattr(module, "score_apart", slow)
+    verdict = CapstoneJudge(judge_here, {0: 1.0}, FIELD)(module.EXERCISE, as_answer(MINE))
+    assert verdict.status == NOT_JUDGED and verdict.points == 0 and "more than 900 s" in verdict.text
+
+
+def test_bad_seeds_end_the_command_before_anything_is_trained(folder, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["grade", str(folder), "--out", str(tmp_path / "marks"), "--capstone-seeds", "1", "1"])
+    assert "one to 10 different seeds from 0 up" in capsys.readouterr().err
+
+
+def test_other_seeds_have_a_journal_of_their_own(folder, tmp_path, monkeypatch):
+    journals = []
+
+    def grade_nothing(*_, journal, **__):
+        journals.append(journal.name)
+
+    monkeypatch.setattr("lplab.exercises.grading.grading.grade", grade_nothing)
+    for seeds in ([], ["--capstone-seeds", "5", "6"]):
+        with pytest.raises(AttributeError):  # no marks come out
+            cli.main(["grade", str(folder), "--out", str(tmp_path / "marks"), *seeds])
+    assert journals[0] == JOURNAL and journals[1] != JOURNAL and "5-6" in journals[1]
+
+
+# ---- what was handed in ----------------------------------------------------------------------------------------------
+
+
+def answers_in(tmp_path, *cells):
+    path = tmp_path / "one.ipynb"
+    path.write_text(notebook(*cells), encoding="utf-8")
+    return read_submission(path)
+
+
+WAYS = {
+    "a name": ("mine = {'weight': 'nvfp4'}", "own_recipe(mine)"),
+    "written out": ("own_recipe({'weight': 'nvfp4'})",),
+    "of a module": ("from lplab import exercises\nexercises.own_recipe({'weight': 'nvfp4'})",),
+    "the value of that time": ("mine = {'weight': 'nvfp4'}\nown_recipe(mine)\nmine = 3",),
+    "shown": ("run = own_recipe({'weight': 'nvfp4'})\nrun",),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_recipe_in_a_notebook_is_found(way, tmp_path):
+    found = answers_in(tmp_path, *WAYS[way])
+    assert list(found.answers[CAPSTONE]) == [as_answer({"weight": "nvfp4"})] and not found.problem
+
+
+NOT_WRITTEN_OUT = {
+    "made by code": "own_recipe(dict(weight='nvfp4'))",
+    "unknown name": "own_recipe(mine)",
+    "a text": "own_recipe('nvfp4')",
+    "a set": "own_recipe({'weight': {'nvfp4'}})",
+    "bytes": "own_recipe({'weight': b'nvfp4'})",
+    "a call": "own_recipe({'weight': __import__('os').system('true')})",
+    "two": "own_recipe({}, {})",
+}
+
+
+@pytest.mark.parametrize("way", NOT_WRITTEN_OUT)
+def test_a_recipe_that_is_not_written_out_gets_a_note(way, tmp_path):
+    found = answers_in(tmp_path, NOT_WRITTEN_OUT[way])
+    assert CAPSTONE not in found.answers
+    assert "own_recipe(…) is not given a dictionary that is written out" in found.problem
+
+
+def test_the_last_three_recipes_count(tmp_path):
+    cells = [f"own_recipe({{'name': '{number}', 'weight': 'nvfp4'}})" for number in range(6)]
+    found = answers_in(tmp_path, *cells)
+    assert [json.loads(answer.source)["name"] for answer in found.answers[CAPSTONE]] == ["3", "4", "5"]
+
+
+@pytest.mark.parametrize("entry", [None, 3, [], {}, {"recipe": 3}, {"recipe": {}}, {"recipe": [{}]}])
+def test_a_report_without_a_recipe_has_none(entry, tmp_path):
+    data = {"lplab_report": 1, "name": "Ada", "exercises": [], "capstone": entry}
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps({**data, "sha256": digest(data)}))
+    assert read_submission(path).problem == "is a report without answers"
+
+
+def test_a_recipe_of_a_hundred_thousand_characters_is_refused():
+    huge = {"name": "x" * 100_000}
+    verdict = CapstoneJudge(judge_here, {}, FIELD)(module.EXERCISE, as_answer(huge))
+    assert verdict.ring == "form" and "at most 20,000 characters" in verdict.text and len(verdict.text) < 500
+
+
+# ---- the student's side ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def practised(monkeypatch, tmp_path):
+    """A student who scored a recipe: its score is in the progress file."""
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
+    for recipe in (OTHER, MINE, MINE):
+        costs = costs_of(recipe_from_data(recipe))
+        progress.record_capstone(json.dumps(recipe), costs.bits, costs.seconds, (0.03, 0.05), (0, 1), 0)
+    return tmp_path
+
+
+def test_the_report_carries_recipe_score_and_seeds(practised):
+    report = report_of(progress.default_progress().state, name="Ada")
+    own = report["capstone"]
+    assert own["recipe"] == MINE and own["seeds"] == [0, 1] and own["gaps"] == [0.03, 0.05]
+    assert own["gap"] == pytest.approx(0.04) and own["scored"] == 2 and own["diverged"] == 0
+    assert report["sha256"] == digest(report)
+    files = write_report(report, practised)
+    found = read_submission(files[0])
+    assert list(found.answers[CAPSTONE]) == [as_answer(MINE)] and found.name == "Ada"
+    page = files[1].read_text("utf-8")
+    assert "A recipe of one's own" in page and "0.04 bits" in page and "nvfp4" in page
+    assert "capstone" not in report_of_lab(practised)
+
+
+def report_of_lab(practised):
+    progress.record_prediction("02.a", "Which one wins?", "the coin", "the coin")
+    return report_of(progress.default_progress().state, ["02"])
+
+
+def test_a_page_without_a_recipe_has_no_such_part(monkeypatch, tmp_path):
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
+    progress.record_prediction("02.a", "Which one wins?", "the coin", "the coin")
+    files = write_report(report_of(progress.default_progress().state), tmp_path)
+    assert "recipe of one's own" not in files[1].read_text("utf-8")
+
+
+def test_own_recipe_says_what_is_wrong_and_shows_a_button():
+    assert str(own_recipe({"weight": "nvpf4"})).startswith("Not a recipe yet: weight: format: unknown format")
+    run = own_recipe(MINE)
+    assert run.state == "ready" and run.run_button.description == "Score my recipe" and run.progress.max == 7
+    assert "The field" in run.figure.layout.title.text
+
+
+def test_the_button_scores_and_keeps_the_score(monkeypatch, tmp_path, checkpoints):
+    from lplab.exercises.capstone.live import CapstoneRun
+
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
+    run = CapstoneRun(WIDE, SEEDS, TINY, checkpoints)
+    run.start()
+    run.wait(120)
+    assert run.state == "finished", run.error_line.value
+    found = run.result()[-1]
+    assert found.is_done and found.gaps == score(WIDE, SEEDS, TINY, checkpoints).gaps
+    kept = progress.default_progress().state.capstone
+    assert json.loads(kept.recipe) == WIDE and kept.seeds == "31 32" and kept.scored == 1
+    assert "Over the budget" in run.remark_line.value and "0 of 12 points" in run.status.value
+
+
+def test_a_verdict_says_the_points_and_how_they_come_about():
+    found = Score("mine", Costs(6.0, 0.6), SEEDS, (0.01, 0.01))
+    verdict = verdict_of(found, Marking(0.05, 0.02, "NVFP4"))
+    assert verdict.passed and verdict.points == 12 and "9 for +0.0200 (NVFP4)" in verdict.text
+    assert score_in(verdict.lines) == (Costs(6.0, 0.6), (0.01, 0.01))
+
+
+@pytest.mark.slow
+def test_a_class_is_graded_with_the_command(folder, tmp_path, capsys):
+    """At full length, on one seed of the grader's own: float32, the field and the recipes in processes of their own."""
+    out = tmp_path / "marks"
+    assert cli.main(["grade", str(folder), "--lab", "14", "--out", str(out), "--capstone-seeds", "4711"]) == 0
+    text = capsys.readouterr().out
+    assert f"{CAPSTONE} A recipe of your own" in text
+    marks = json.loads((out / "marks.json").read_text("utf-8"))
+    got = {student["name"]: student["marks"][-1] for student in marks["students"]}
+    _, gaps = score_in(got["ada"]["lines"])
+    assert len(gaps) == 1 and 0 < gaps[0] < 0.2 and got["ada"]["points"] >= FOR_BUDGET
+    assert "seeds 4711" in (out / "overview.html").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_judge_of_a_class_takes_the_stored_field_for_the_default_seeds(monkeypatch):
+    monkeypatch.setattr(module, "float32_losses", lambda seeds: dict.fromkeys(seeds, 2.9))
+    judge = judge_of(judge_here)
+    assert tuple(judge.float32) == (9001, 9002, 9003) and len(judge.field) == 6 and not judge.problem
