@@ -83,6 +83,12 @@ def test_every_figure_is_well_formed_and_says_its_numbers(name, page):
     claim = claims.get(name)
     tree = ElementTree.fromstring(page[name][0])
     shown = list(tree.iter("figure"))
+    missing = len(claims.stored(claim).missing(claim))
+    if claim.budget == claims.LONG and missing:
+        assert (
+            not shown and f"not yet: {missing} of {len(claim.measurements())} measurements are missing" in page[name][1]
+        )
+        return
     results = claims.stored(claim).results(claim)
     assert len(shown) == len(claim.drawings) >= 1
     for drawing, figure in zip(claim.drawings, shown, strict=True):
@@ -138,7 +144,7 @@ def test_the_word_follows_the_numbers():
     ("gupta_2015", where({"rounding": "stochastic"}, test_error=30), "holds here", "does not show here"),
     ("scalecom_2020_rates", where({"network": "resnet50"}, elements=60), "holds here", "does not show here"),
     ("rapid_2021", where({}, teras=20), "holds here", "does not show here"),
-    ("wang_2018_training", where({"sums": "chunk 1"}, error=0), "holds here", "does not show here"),
+    ("wang_2018_training", where({"sums": "chunk 64"}, error=0.01), "does not show here", "holds here"),
 ])  # fmt: skip
 def test_other_numbers_of_a_published_claim_give_another_verdict(name, change, before, after, page):
     claim = claims.get(name)

@@ -148,7 +148,8 @@ def ranges_overlap(results: Results) -> CheckResult:
     """More than half of the range of our networks lies within 102 to 588 TFLOPS."""
     values = _all(results, "teras")
     low, high = float(values.min()), float(values.max())
-    inside = max(0.0, min(high, MAX_TFLOPS) - max(low, MIN_TFLOPS)) / (high - low)
+    common = max(0.0, min(high, MAX_TFLOPS) - max(low, MIN_TFLOPS))
+    inside = common / (high - low) if high > low else float(MIN_TFLOPS <= low <= MAX_TFLOPS)
     out = [f"{n} ({v:.0f})" for n, v in zip(ORDINARY, values, strict=True) if not MIN_TFLOPS <= v <= MAX_TFLOPS]
     text = f"; outside lies {join_words(out)}" if out else ""
     return CheckResult(
