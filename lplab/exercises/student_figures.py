@@ -34,7 +34,8 @@ def student_figure(waiting: str) -> Callable[[Callable[..., Any]], Callable[...,
     """Decorator of a function that draws what a student's function does, or says what the figure waits for.
 
     The decorated function takes the student's function first and returns a plotly figure or a widget. It raises
-    NotReady where there is nothing to draw yet. Other errors are the library's own and are not caught.
+    NotReady where there is nothing to draw yet. Where it needs a package that is missing, a line says so. Other errors
+    are the library's own and are not caught.
 
     Args:
         waiting: a sentence without its full stop, shown instead of the figure with the reason behind it. {name} is the
@@ -59,6 +60,7 @@ def student_figure(waiting: str) -> Callable[[Callable[..., Any]], Callable[...,
             import ipywidgets  # drawn in a notebook only
 
             from lplab import widgets
+            from lplab.widgets.missing import missing_line, missing_package
 
             try:
                 drawn = draw(function, *args, **options)
@@ -66,6 +68,10 @@ def student_figure(waiting: str) -> Callable[[Callable[..., Any]], Callable[...,
                 given = signature.bind(function, *args, **options).arguments
                 name = getattr(function, "__name__", "function")
                 return Text(f"{waiting.format(name=name, **given)} (now: {problem}).")
+            except ImportError as error:
+                if package := missing_package(error):
+                    return Text(missing_line(package))
+                raise
             return drawn if isinstance(drawn, ipywidgets.Widget) else widgets.LiveFigure(drawn)
 
         return live_figure

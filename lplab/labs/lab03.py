@@ -17,6 +17,7 @@ from lplab.figures.range_outcomes import RangeOutcomes, range_outcomes
 from lplab.figures.window import window
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedQuestion
+from lplab.labs.needing import needing
 from lplab.number_text import percent, raised
 from lplab.recordings import recorded
 from lplab.widgets.explorers.range_explorer import SCORES, RangeState, first_to_overflow, label_of, largest_safe_scale
@@ -184,6 +185,7 @@ def weights_after(scales: Sequence[float], steps: int = 20) -> list[np.ndarray]:
 # -- live --------------------------------------------------------------------------------------------------------------
 
 
+@needing("torch")
 def train_three() -> LiveTrainers:
     """A button that trains the Transformer three times: in float32, with a dynamic loss scale, with small gradients.
 
@@ -204,6 +206,7 @@ def train_three() -> LiveTrainers:
     )
 
 
+@needing("torch")
 def own_recording() -> widgets.RangeExplorer:
     """The explorer over a recording that is made here: a small network that learns digits for 61 steps."""
     from lplab.training import Recorder, tasks
@@ -318,16 +321,8 @@ GUIDED = ((explorer, QUESTIONS),)
 
 
 def numbers_of_the_text() -> list[str]:
-    """What the text says and no visible table has, one line for each fact; trains a small network three times.
-
-    Raises:
-        RuntimeError: weights of trainings under different loss scales differ, so the text is wrong.
-    """
-    scales = (1.0, 2.0**10, 2.0**-8)
-    first, *others = weights_after(scales)
-    if not all((first == weights).all() for weights in others):
-        raise RuntimeError(f"the weights after trainings under the loss scales {scales} differ")
-    lines = [f"{len(first):,} weights after 20 steps are equal to the last bit"]
+    """What the text says and no visible table has, one line for each fact."""
+    lines = [str(equal_weights())]
     for step, scale in ((0, 19), (LAST_STEP, 22)):
         before, at = (outcomes(None, step, k).overflowed for k in (scale - 1, scale))
         lines.append(f"step {step:,}: overflow from 2^{scale} on: {before == 0 < at}")
@@ -338,6 +333,20 @@ def numbers_of_the_text() -> list[str]:
         f"FP8 1-5-2 loses {lost[0] / lost[1]:.1f} times as many gradients as fp16",
         f"after 1 comes {fp16.quantize(1 + 2**-10):.3f}; 1 + 0.0003 becomes {fp16.quantize(1.0003)}",
     ]
+
+
+@needing("torch")
+def equal_weights() -> str:
+    """That the loss scale changes no weight in float32; trains a small network three times.
+
+    Raises:
+        RuntimeError: weights of trainings under different loss scales differ, so the text is wrong.
+    """
+    scales = (1.0, 2.0**10, 2.0**-8)
+    first, *others = weights_after(scales)
+    if not all((first == weights).all() for weights in others):
+        raise RuntimeError(f"the weights after trainings under the loss scales {scales} differ")
+    return f"{len(first):,} weights after 20 steps are equal to the last bit"
 
 
 def checked_numbers() -> Folded:

@@ -15,6 +15,7 @@ from lplab.exercises.lab05.best_chunk import best_chunk
 from lplab.figures.running_sum import grouped
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
+from lplab.labs.needing import needing
 from lplab.number_text import percent
 from lplab.widgets.explorers.sum_explorer import PRESETS, SumState, largest_addend, register_and_true_sums
 
@@ -355,6 +356,7 @@ def guided_explorer() -> GuidedExplorer:
 GUIDED = ((explorer, QUESTIONS),)
 
 
+@needing("numba", " to take seconds in place of minutes")
 def checked_numbers() -> Folded:
     """What the tests of the course compare: the tables behind the veil, the answers, and the numbers of the text."""
     shown = explorer()

@@ -15,6 +15,7 @@ from lplab.figures import Table
 from lplab.figures.plane import group_medians
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
+from lplab.labs.needing import needing
 from lplab.number_text import decibels, number, percent
 from lplab.widgets.explorers import plane_explorer as plane
 from lplab.widgets.explorers.plane_explorer import PlaneState
@@ -249,8 +250,6 @@ def three_formats() -> Table:
 
 def facts() -> Table:
     """The other numbers that the text of the lab gives, each computed."""
-    from lplab.training import tasks  # needs PyTorch
-
     stored, fine = datasets.captured(), F.get("hfp8_forward")
     tensors = plane.tensors("Transformer").items()
     sizes = {role: [np.abs(x[x != 0]) for name, x in tensors if name.endswith(role)] for role in plane.GROUPS}
@@ -280,11 +279,19 @@ def facts() -> Table:
         "numbers in only one of 16 times 1-4-3 and E4M3": f"{sorted(common)}",
         "1-5-2 and E5M2 have the same numbers": f"{numbers_of('hfp8_backward') == numbers_of('e5m2')}",
         "seeds on which 1-5-2 is behind the hybrid": f"{int((behind > 0).sum())} of {len(behind)}",
-        "test digits of the small network": f"{len(tasks.get('digits_resnet').test()[1])}",
+        "test digits of the small network": f"{digits_of_the_test()}",
         "loss of three recipes (bits), the worst": f"{max(losses[n].max() for n in list(losses)[:3]):.2f}",
         "loss of 1-4-3 for gradients, the best": f"{losses['1-4-3 gradients, no scale'].min():.2f}",
     }
     return Table({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
+
+
+@needing("torch")
+def digits_of_the_test() -> int:
+    """How many digits test the small network of exercise 06.3."""
+    from lplab.training import tasks
+
+    return len(tasks.get("digits_resnet").test()[1])
 
 
 def checked_numbers() -> Folded:
@@ -295,6 +302,7 @@ def checked_numbers() -> Folded:
 # ---- the training ----------------------------------------------------------------------------------------------------
 
 
+@needing("torch")
 def train_four_recipes(steps: int = 60) -> widgets.LiveTrainers:
     """A button that trains a small Transformer in float32, in hybrid FP8, and with one format for both passes.
 

@@ -13,6 +13,7 @@ from lplab.exercises.lab07 import SCALE
 from lplab.figures.grid_errors import GOOD
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
+from lplab.labs.needing import needing
 from lplab.number_text import number, percent, raised, signed_percent
 from lplab.quantizers import GRADIENT_GRIDS, GridEffect, grid_effect
 from lplab.quantizers.gradscale import first_scale, scales_of
@@ -180,9 +181,10 @@ def gain_of(rounding: str) -> dict[str, float]:
     return gradient_projection(task.model(0), gradients_only(recipe), *task.data(16, 0)(0))
 
 
-def gains_figure() -> go.Figure:
+@needing("torch")
+def gains_figure() -> widgets.LiveFigure:
     """What arrives of each layer's gradient, through the whole network, under three roundings."""
-    return figures.gradient_gains({rounding: gain_of(rounding) for rounding in list(GAINS)[:3]})
+    return widgets.LiveFigure(figures.gradient_gains({rounding: gain_of(rounding) for rounding in list(GAINS)[:3]}))
 
 
 def scales_figure() -> go.Figure:
@@ -190,6 +192,7 @@ def scales_figure() -> go.Figure:
     return figures.layer_scales(recorded_scales())
 
 
+@needing("torch")
 def train_five_ways(steps: int = 150) -> LiveTrainers:
     """A live training of a character Transformer, under the whole recipe and with parts taken out.
 
@@ -322,6 +325,7 @@ def checked_numbers() -> Folded:
     return Folded(scales_and_grids(), throws(), numbers_of_the_text(), "\n".join(answers))
 
 
+@needing("torch")
 def numbers_of_the_text() -> figures.Table:
     """The numbers that the text of the lab gives and no other table has."""
     int4 = np.array(GRADIENT_GRIDS["int4"].values)

@@ -12,6 +12,7 @@ from lplab.exercises.lab09.next_memory import next_memory
 from lplab.figures.many_learners import bytes_word
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedQuestion
+from lplab.labs.needing import needing
 from lplab.number_text import percent
 from lplab.recordings import LearnerRun, Setting, many_learners
 from lplab.widgets.explorers.learners_explorer import LearnersState
@@ -147,6 +148,7 @@ def momentum_places() -> widgets.LiveFigure:
 # -- live --------------------------------------------------------------------------------------------------------------
 
 
+@needing("torch")
 def three_ways(learning_rate: float = 0.5, momentum: float = 0.0) -> LiveLearners:
     """A button that trains 32 learners in this process: without compression, with own choices, with ScaleCom."""
     from lplab.parallel import RunSettings, SimulatedRun
@@ -162,6 +164,7 @@ def three_ways(learning_rate: float = 0.5, momentum: float = 0.0) -> LiveLearner
     return widgets.live_learners(runs, name="Train 32 learners three ways", loss_range=(0, 3))
 
 
+@needing("torch")
 def processes_and_simulator(processes: int = 4) -> LiveLearners:
     """A button that trains with real processes, and with the simulator beside them."""
     from lplab.parallel import RunSettings, SimulatedRun
@@ -326,6 +329,7 @@ def _arriving(beta: float, sendings: int) -> float:
     return arrived
 
 
+@needing("torch")
 def two_real_processes() -> str:
     """ScaleCom in two processes and in the simulator: bytes of a step, and how many weights differ."""
     from lplab.parallel import RunSettings, SimulatedRun, count_differences
@@ -343,4 +347,4 @@ def two_real_processes() -> str:
 
 def checked_numbers() -> Folded:
     """The numbers that answer the prediction or stand in the text, for the tests; runs two real processes."""
-    return Folded(sums_and_bytes(), choices(), "\n".join([*numbers_of_the_text(), two_real_processes()]))
+    return Folded(sums_and_bytes(), choices(), "\n".join([*numbers_of_the_text(), str(two_real_processes())]))

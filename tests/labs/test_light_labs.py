@@ -14,6 +14,7 @@ from tests.labs import notebooks
 
 PROJECT = Path(__file__).parents[2]
 LABS = sorted((PROJECT / "labs").glob("*.ipynb"))
+WHOLE = ("00", "01", "10", "11", "12")  # labs whose numbers need neither PyTorch nor compiled loops
 BY_DEFAULT = "00"
 
 
@@ -55,7 +56,8 @@ def test_a_lab_runs_without_the_heavy_parts(path, solved, tmp_path):
         if notebooks.is_checked(cell) and not solved:
             (stored,) = cell["outputs"]
             text = "".join(stored.get("text", "") or stored["data"]["text/plain"])
-            assert plain(text) in plain(there["printed"]), cell["id"]
+            skips = path.name[:2] not in WHOLE and "cannot be imported here, and this needs it" in there["printed"]
+            assert skips or plain(text) in plain(there["printed"]), cell["id"]
             checked += 1
         found = notebooks.exercise_part(cell)
         if found and found[0] == "exercise":

@@ -22,6 +22,7 @@ import plotly.graph_objects as go
 
 from lplab import figures
 from lplab.widgets.controls import ControlGroup, line, set_text, show_errors
+from lplab.widgets.missing import missing_line, missing_package
 
 from .live_figure import LiveFigure
 
@@ -176,6 +177,7 @@ class LiveRun(ipywidgets.VBox):
         Returns at once for a run that was never started. Interrupting the cell stops the run and keeps its figure.
         """
         try:
+            await self._take_turns(self._turns)
             while self.state == "running":
                 await asyncio.sleep(0.05)
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -280,11 +282,9 @@ def one_line(error: BaseException) -> str:
     >>> one_line(ValueError("no\nway"))
     'ValueError: no way'
     >>> one_line(ModuleNotFoundError("No module named 'torch'", name="torch"))
-    'This needs torch, which cannot be imported here. The rest of the lab does without it.'
+    'torch cannot be imported here, and this needs it. The rest of the lab does without it.'
     """
-    missing = error if isinstance(error, ModuleNotFoundError) else error.__cause__
-    if isinstance(missing, ModuleNotFoundError) and missing.name:
-        package = missing.name.partition(".")[0]
-        return f"This needs {package}, which cannot be imported here. The rest of the lab does without it."
+    if package := missing_package(error):
+        return missing_line(package)
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

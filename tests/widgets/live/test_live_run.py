@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 import time
 
@@ -261,3 +262,85 @@ def test_the_time_left_is_that_of_the_steps_to_come():
     run._results = list(range(11))
     run._show(seconds=20.0)  # ten steps after the first: two seconds each, 39 are left
     assert time_left(78) in run.time_left_line.value and time_left(78) != time_left(100)
+
+
+# ---- where Python has no threads, as in a browser --------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_threads(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+def in_turns(coroutine):
+    """Run in an event loop here: no thread can be started."""
+    with without_a_loop(), contextlib.closing(asyncio.new_event_loop()) as loop:
+        return loop.run_until_complete(coroutine)
+
+
+@contextlib.contextmanager
+def without_a_loop():
+    """As where no event loop is running; after browser tests this thread has one."""
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(running)
+
+
+def test_without_threads_the_steps_take_turns_with_the_event_loop(no_threads):
+    seen = []
+
+    async def cell():
+        run = LiveRun(lambda: iter(range(5)), draw, total=5, name="in turns")
+        run.start()
+        assert run.state == "running" and run.result() == ()
+        while run.state == "running":
+            seen.append(len(run.result()))
+            await asyncio.sleep(0)
+        return run
+
+    run = in_turns(cell())
+    assert run.state == "finished" and run.result() == (0, 1, 2, 3, 4)
+    assert len(set(seen)) > 2, "other work had its turns in between"
+
+
+def test_without_threads_a_stop_is_heard_between_two_steps(no_threads):
+    async def cell():
+        run = LiveRun(lambda: iter(range(1000)), draw, total=1000, name="stopped in turns")
+        run.start()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        run.stop()
+        return await run.done()
+
+    run = in_turns(cell())
+    assert run.state == "stopped" and 1 <= len(run.result()) < 10
+
+
+def test_without_threads_and_event_loop_wait_does_the_work(no_threads):
+    run = LiveRun(lambda: iter(range(3)), draw, total=3, name="waited for")
+    with without_a_loop():
+        run.start()
+    assert "wait() does the work" in run.status.value
+    run.wait(SECONDS)
+    assert run.state == "finished" and run.result() == (0, 1, 2)
+
+
+def test_a_missing_package_is_a_line_and_the_cell_goes_on(no_threads):
+    def steps():
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+        yield
+
+    async def cell():
+        run = LiveRun(steps, draw, total=3, name="needs torch")
+        run.start()
+        return await run.done()
+
+    run = in_turns(cell())
+    assert run.state == "failed"
+    assert "torch cannot be imported here, and this needs it. The rest of the lab" in run.error_line.value
