@@ -2,7 +2,7 @@
 
 Both run the same generators of :mod:`lplab.compression`, so they agree bit for bit. Sharded updates with weights sent
 in 8 bits: ``sharded_update.py`` between processes, ``simulated_sharding.py`` in one. Federated averaging with clients
-that drop out: ``federated.py``.
+that drop out: ``federated.py``. FSDP: ``fsdp.py``.
 """
 
 from lplab.parallel.clients import FederatedSettings, client_batches

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from lplab.compression import Dense, ScaleCom
 from lplab.compression.sharded_weights import ShardedUpdateFormats
 from lplab.parallel import ShardedWeightUpdate, ddp_hook
+from lplab.parallel.worker import fingerprint
 from lplab.training.loop.trainer import default_loss
 
 SIZES = (200_000, 2_000_000)  # bytes
@@ -79,11 +80,25 @@ def step_of(exchange):
     return work
 
 
+def trained(overlap):
+    """A fingerprint of the weights after some steps: three buckets on a link that is slower than the computing."""
+    net = DistributedDataParallel(model(), bucket_cap_mb=0.5)
+    ddp_hook(net, ScaleCom(chunk=10), overlap=overlap)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        net(torch.randn(BATCH, WIDTH, generator=generator)).pow(2).mean().backward()
+        optimizer.step()
+    return fingerprint(net)
+
+
 def main():
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     found = {"all_reduce": {nbytes: all_reduce(nbytes) for nbytes in SIZES}}
     found["step"] = {exchange: timed(step_of(exchange), STEPS) for exchange in ("alone", *EXCHANGES)}
+    found["weights"] = [trained(overlap) for overlap in (True, False)]
     print(json.dumps(found), flush=True)
     dist.destroy_process_group()
 
