@@ -192,25 +192,31 @@ def test_without_dask_the_extra_is_named(tmp_path, capsys, monkeypatch):
     assert "pip install 'lplab[cluster]'" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_two_workers_of_a_cluster_give_the_same_bytes(graded, folder, tmp_path):
+@pytest.fixture
+def cluster():
+    """A local cluster of two workers, each a process."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs="ERROR"
-    ) as cluster:
-        marks = grade(folder, scheduler=cluster.scheduler_address)
-    assert marks.judged == graded[0].judged and as_json(marks_object(marks)) == as_json(marks_object(graded[0]))
+    ) as made:
+        yield made
 
 
 @pytest.mark.slow
-def test_workers_of_another_version_are_refused(folder, monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs="ERROR"
-    ) as cluster:
-        monkeypatch.setattr("lplab.__version__", "0.0.1")
-        with pytest.raises(ValueError, match=r"has lplab .*; here is lplab 0\.0\.1"):
-            grade(folder, scheduler=cluster.scheduler_address)
+def test_two_workers_of_a_cluster_give_the_same_bytes(cluster, tmp_path, capsys):
+    big_class.write_class(tmp_path / "class", 8, seed=1, labs=["00"])
+    here = grade(tmp_path / "class", jobs=1)
+    out = tmp_path / "marks"
+    assert cli.main(["grade", str(tmp_path / "class"), "--dask", cluster.scheduler_address, "--out", str(out)]) == 0
+    assert f"{here.judged} different answers were judged, in " in capsys.readouterr().out and here.judged > 5
+    assert (out / "marks.json").read_text("utf-8") == as_json(marks_object(here))
+
+
+@pytest.mark.slow
+def test_workers_of_another_version_are_refused(cluster, folder, monkeypatch):
+    monkeypatch.setattr("lplab.__version__", "0.0.1")
+    with pytest.raises(ValueError, match=r"has lplab .*; here is lplab 0\.0\.1"):
+        grade(folder, scheduler=cluster.scheduler_address)
 
 
 @pytest.mark.slow
