@@ -1,10 +1,27 @@
-# For `lplab grade --in-container`: docker build -t lplab .
-# It holds what grading needs and nothing else: no notebooks, no torch, no tools.
+# Two images. `docker build -t lplab .` makes the one for `lplab grade --in-container`, the last one below.
+# `docker build -t lplab-hub --target hub .` makes the one in which a JupyterHub starts the server of each student.
 FROM python:3.12-slim AS wheel
 COPY . /source
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /source
 
-FROM python:3.12-slim
+# For a JupyterHub: JupyterLab, lplab, git for links of nbgitpuller. The labs come with such a link, or with a volume.
+FROM python:3.12-slim AS hub
+ARG JUPYTERHUB=5.5.4
+RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*
+COPY binder/requirements.txt /wheels/
+RUN pip install --no-cache-dir --requirement /wheels/requirements.txt
+COPY constraints.txt /wheels/
+RUN pip install --no-cache-dir --constraint /wheels/constraints.txt jupyterhub==$JUPYTERHUB nbgitpuller==1.3.0
+COPY --from=wheel /wheels /wheels
+RUN pip install --no-cache-dir --no-deps /wheels/lplab-*.whl && python -c "import lplab.widgets, torch"
+RUN useradd --create-home --uid 1000 student
+USER student
+WORKDIR /home/student
+ENV OMP_NUM_THREADS=1
+CMD ["jupyterhub-singleuser", "--ip=0.0.0.0"]
+
+# For grading: what it needs and nothing else, no notebooks, no torch, no tools.
+FROM python:3.12-slim AS grading
 COPY --from=wheel /wheels /wheels
 COPY constraints.txt /wheels/
 RUN pip install --no-cache-dir --constraint /wheels/constraints.txt "$(echo /wheels/lplab-*.whl)[course]"

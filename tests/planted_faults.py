@@ -1016,9 +1016,9 @@ EXERCISES = (
     Fault(
         "one_students_loops",
         "lplab/exercises/grading/judging.py",
-        "for one in tasks[: tasks.index(task)]) > MAX_SECONDS",
-        "for one in tasks[tasks.index(task) :]) > MAX_SECONDS",
-        "Answers that do not end use up the time of the answers before them instead of those after them.",
+        "seconds += _stopped_after(verdict)",
+        "seconds = _stopped_after(verdict)",
+        "Only the last answer that does not end counts against the time of its student.",
         ("tests/exercises/grading/test_hostile_class.py",),
     ),
     Fault(
@@ -1044,6 +1044,30 @@ EXERCISES = (
         'if judged_by is judge and (reason := ""):',
         "Grading begins where no fence can stand, and says of each answer that it could not be judged.",
         ("tests/exercises/isolation/test_in_process.py",),
+    ),
+    Fault(
+        "verdicts_of_an_older_check",
+        "lplab/exercises/grading/journal.py",
+        "parts = [*made_by, exercise.id, exercise.version, task[1].name, task[1].source]",
+        "parts = [*made_by, exercise.id, task[1].name, task[1].source]",
+        "A grading that goes on takes verdicts of an earlier version of an exercise.",
+        ("tests/exercises/grading/test_hostile_class.py",),
+    ),
+    Fault(
+        "all_work_at_once",
+        "lplab/exercises/grading/judging.py",
+        "while len(running) >= AHEAD * workers.count:",
+        "while len(running) >= AHEAD * 10**6:",
+        "All answers of a class are held in memory before the first is judged.",
+        ("tests/exercises/grading/test_hostile_class.py",),
+    ),
+    Fault(
+        "marks_in_memory",
+        "lplab/exercises/grading/class_on_disk.py",
+        "return map(self._student, self._on_disk.database.execute(query))",
+        "return iter([*map(self._student, self._on_disk.database.execute(query))])",
+        "All marks of a class are held in memory while they are written.",
+        ("tests/exercises/grading/test_big_class.py",),
     ),
     Fault(
         "arrays_read_only",

@@ -76,5 +76,6 @@ def command(engine: str, argv: Sequence[str], read: Sequence[Path], out: Path, j
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges", *user, *["--userns=keep-id"] * ("podman" in engine),
         "--memory", f"{PARENT_MB + ANSWER_MB * jobs}m", "--pids-limit", str(PROCESSES * (jobs + 1)),
         *[f"--volume={mount}" for mount in mounts], f"--workdir={Path.cwd()}",
+        f"--env=SQLITE_TMPDIR={os.path.abspath(out)}",  # /tmp is memory there
         IMAGE, "lplab", *[argument for argument in argv if len(argument) < 4 or not OPTION.startswith(argument)],
     ]  # fmt: skip

@@ -1,10 +1,13 @@
 """``lplab report`` and ``lplab grade``: the report that a student hands in, and the marks of a class."""
 
 import argparse
+import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +59,9 @@ def add_grade(commands: Any) -> None:
     parser.add_argument(
         "--jobs", type=int, help="answers judged at once (default: one a processor); marks are the same"
     )
+    parser.add_argument(
+        "--dask", metavar="ADDRESS", help="of a Dask scheduler whose workers judge, such as tcp://10.0.0.1:8786"
+    )
     parser.add_argument("--all-or-nothing", action="store_true", help="points for a pass only")
     parser.add_argument(
         "--each-file",
@@ -93,15 +99,22 @@ def add_grade(commands: Any) -> None:
 def run_grade(args: argparse.Namespace) -> int:
     """Grade, write all files, and say in a few lines what came out; 0 also when submissions are broken."""
     if args.in_container:
+        if args.dask:
+            raise BadInputError("a container has no network to a cluster: leave --dask out")
         return container.run(args)
     with needed_packages():
         from lplab.exercises.grading.grading import grade
-        from lplab.exercises.grading.journal import JOURNAL, judged_so_far
-        from lplab.exercises.grading.marks_files import as_json, marks_object, write_marks
+        from lplab.exercises.grading.journal import JOURNAL, Journal, not_reached
+        from lplab.exercises.grading.marks_files import write_marks
         from lplab.exercises.grading.roster import read_roster
         from lplab.exercises.grading.weights import read_weights
     if args.jobs is not None and args.jobs < 1:
         raise BadInputError(f"--jobs must be at least 1, not {args.jobs}")
+    if args.dask and find_spec("distributed") is None:
+        raise BadInputError("distributed is not installed: pip install 'lplab[cluster]'")
+    if args.dask and args.jobs:
+        raise BadInputError("the cluster says how many answers are judged at once: leave --jobs out")
+    begun = time.monotonic()
     with bad_values():
         with suppress(FileNotFoundError):
             args.out.stat()  # tells of a name that no folder can have, before hours of grading
@@ -113,26 +126,31 @@ def run_grade(args: argparse.Namespace) -> int:
         known = {"roster": roster, "weights": weights, "names": args.names, "similar": args.similar}
         seeds = "-".join(map(str, args.capstone_seeds))  # a recipe that was scored with others is not known yet
         inside = args.out.resolve().is_relative_to(args.folder.resolve())  # where a student could put a journal
-        journal = None if inside else args.out / f"{seeds}{JOURNAL}"
+        journal = Journal(None if inside else args.out / f"{seeds}{JOURNAL}")
         graded = partial(
-            grade, args.folder, args.lab, each_file=args.each_file, capstone_seeds=args.capstone_seeds, **some, **known
-        )
+            grade, args.folder, args.lab, each_file=args.each_file, capstone_seeds=args.capstone_seeds, **some, **known,
+            journal=journal,
+        )  # fmt: skip
         try:
-            marks = graded(journal=journal)
+            marks = graded(scheduler=args.dask or "")
         except KeyboardInterrupt:
-            if journal:
-                write_marks(graded(judged_by=judged_so_far(journal), capstone_judge=lambda *_: None), args.out)
+            if not inside:
+                write_marks(graded(judged_by=not_reached, capstone_judge=lambda *_: None), args.out)
+            journal.close()
             raise
         files = write_marks(marks, args.out)
-        if journal:
-            journal.unlink(missing_ok=True)
+        journal.remove()
     if args.json:
-        sys.stdout.write(as_json(marks_object(marks)))
+        with (args.out / "marks.json").open(encoding="utf-8", newline="") as file:
+            shutil.copyfileobj(file, sys.stdout)
     else:
         print(summary(marks))
         forms = [path for path in files if path.parent == args.out / "gradescope"]
         print("\n".join(map(str, files[: len(files) - len(forms)])))
         print(f"{args.out / 'gradescope'}: {len(forms)} files")
+        minutes = (time.monotonic() - begun) / 60
+        print(f"{marks.judged:,} different answers were judged, in {marks.judging_seconds / 60:.1f} minutes")
+        print(f"{minutes:.1f} minutes in all, {1000 * minutes / max(len(forms), 1):.1f} for a thousand submissions")
         print(f"fence: {marks.fence}")
     return 0
 

@@ -87,9 +87,33 @@ def test_what_is_missing_is_said_in_one_line(missing, told, started, tmp_path, m
     assert stop.value.code == 2 and told in capsys.readouterr().err
 
 
-def test_the_dockerfile_makes_what_the_command_needs():
+def stages() -> dict[str, str]:
+    """The stages of the Dockerfile by name, in their order."""
     text = (ROOT / "Dockerfile").read_text("utf-8")
-    assert f"docker build -t {container.IMAGE} ." in text and "[course]" in text
-    copied = re.findall(r"^COPY (?!--from)(\S+)", text, re.MULTILINE)
-    assert copied == [".", "constraints.txt"] and all((ROOT / name).exists() for name in copied)
-    assert re.search(r"^USER (?!root)\w+$", text, re.MULTILINE)
+    found = re.split(r"^FROM \S+ AS (\w+)\n", text, flags=re.MULTILINE)
+    return dict(zip(found[1::2], found[2::2], strict=True))
+
+
+def test_the_dockerfile_makes_what_the_command_needs():
+    assert list(stages()) == ["wheel", "hub", "grading"], "the last stage is what is built without a target"
+    assert f"docker build -t {container.IMAGE} ." in (ROOT / "Dockerfile").read_text("utf-8")
+    assert "[course]" in stages()["grading"] and "jupyter" not in stages()["grading"]
+
+
+def test_the_image_of_a_hub_holds_what_binder_holds_and_the_hubs_own():
+    hub = stages()["hub"]
+    assert "pip install --no-cache-dir --requirement /wheels/requirements.txt" in hub
+    assert re.search(r"jupyterhub==\$JUPYTERHUB nbgitpuller==[\d.]+$", hub, re.MULTILINE) and "install -y" in hub
+    assert re.search(r"^ARG JUPYTERHUB=\d+\.\d+\.\d+$", hub, re.MULTILINE), "pinned, to match the hub's"
+    assert 'CMD ["jupyterhub-singleuser"' in hub and "ENV OMP_NUM_THREADS=1" in hub
+
+
+@pytest.mark.parametrize("stage", ["hub", "grading"])
+def test_an_image_copies_what_there_is_and_does_not_run_as_root(stage):
+    copied = re.findall(r"^COPY (?!--from)(\S+)", stages()["wheel"] + stages()[stage], re.MULTILINE)
+    assert "." in copied and "constraints.txt" in copied and all((ROOT / name).exists() for name in copied)
+    assert re.search(r"^USER (?!root)\w+$", stages()[stage], re.MULTILINE)
+
+
+def test_an_image_does_not_hold_its_own_history_or_caches():
+    assert {".git", "**/__pycache__", ".venv"} <= set((ROOT / ".dockerignore").read_text("utf-8").split())

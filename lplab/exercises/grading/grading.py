@@ -7,9 +7,9 @@ counts the computing of each answer alone.
 from __future__ import annotations
 
 import os
-from collections import Counter
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 from tqdm import tqdm
@@ -17,16 +17,18 @@ from tqdm import tqdm
 from lplab.exercises.capstone.exercise import CapstoneJudge, judge_of
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.grading.journal import Journal
-from lplab.exercises.grading.judging import Judge, Task, judge_all
+from lplab.exercises.grading.class_on_disk import ClassOnDisk, OwnedFile, Students
+from lplab.exercises.grading.journal import Journal, Task
+from lplab.exercises.grading.judging import Judge, judge_all, verdicts_of
 from lplab.exercises.grading.marks import MISSING, Class, Mark, Similar, Student, mark_of
-from lplab.exercises.grading.merging import SubmittedFile, by_group
+from lplab.exercises.grading.merging import as_one
 from lplab.exercises.grading.owners import Owners, leads_outside
 from lplab.exercises.grading.roster import Roster
 from lplab.exercises.grading.similar import alike
 from lplab.exercises.grading.submissions import Submission, clean, read_submission
 from lplab.exercises.grading.weights import Weights
-from lplab.exercises.isolation import fences, why_no_process
+from lplab.exercises.grading.workers import dask_workers, threads
+from lplab.exercises.isolation import why_no_process
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
 
@@ -40,6 +42,7 @@ def grade(
     labs: Sequence[str] = (),
     *,
     jobs: int | None = None,
+    scheduler: str = "",
     all_or_nothing: bool = False,
     each_file: bool = False,
     leave_out: Path | None = None,
@@ -49,16 +52,20 @@ def grade(
     names: str = "",
     one_student: bool = False,
     similar: bool = False,
-    journal: Path | None = None,
+    journal: Journal | None = None,
     capstone_seeds: Sequence[int] = (),
     capstone_judge: Callable[[Judge, Sequence[int], int], CapstoneJudge | None] = judge_of,
 ) -> Class:
     """Grade all notebooks and reports in a folder and the folders in it.
 
+    Files, answers and marks are kept on disk: the memory that this takes does not grow with the class, apart from a
+    roster and from ``similar``.
+
     Args:
         folder: of the class.
         labs: such as ["01", "02"]; by default those with an answer in some file.
         jobs: answers judged at the same time; by default one for each processor. Marks do not depend on it.
+        scheduler: of a Dask cluster whose workers judge the answers; "" for this machine.
         all_or_nothing: only a pass gives points.
         each_file: every file is one student; by default the files in a folder below that of the class are one student.
         leave_out: a folder that is not searched, where the marks go.
@@ -68,7 +75,7 @@ def grade(
         names: a pattern for paths: see `Owners`.
         one_student: all files are of one student.
         similar: look for answers that are alike, between students and with the solutions.
-        journal: a file that keeps the verdicts while it goes on, and gives those of a grading that was killed.
+        journal: keeps the verdicts while it goes on, and gives those of a grading that was killed.
         capstone_seeds: the seeds that recipes of the capstone are scored with; by default those held back.
         capstone_judge: makes the judge of the capstone; it is called where somebody handed in a recipe. If it makes
             none, ``judged_by`` judges recipes, too.
@@ -77,7 +84,7 @@ def grade(
         OSError: the journal cannot be written.
         RuntimeError: there are no processes here; a class is never graded without a fence.
         ValueError: the folder or a lab does not exist, there is nothing to grade, a file of metadata or a pattern is
-            not as it must be.
+            not as it must be, no cluster answers.
     """
     if judged_by is judge and (reason := why_no_process()):
         raise RuntimeError(f"grading runs every answer in a process of its own, behind a fence: {reason}")
@@ -85,51 +92,63 @@ def grade(
     if roster and each_file:
         raise ValueError("with a roster each student has one row: leave --each-file out")
     weights = weights or Weights()
-    wanted = [exercise for lab in dict.fromkeys(labs) for exercise in catalogue.graded(lab)]
-    files = list(find_files(folder, leave_out))
-    owners = Owners(folder, names)
-    read = [_owned(path, folder, owners, roster) for path in tqdm(files, "reading", disable=None)]
-    if each_file or one_student:
-        read = [replace(one, group=PurePath(folder.name) if one_student else one.file[0]) for one in read]
-    grouped = by_group((one.group, one.file) for one in read)
-    owned = {one.group: one for one in read}
-    submitted = [file for _, file in grouped]
-    if not labs and weights.points:
-        wanted = [catalogue.get(key) for key in (*catalogue.names(), catalogue.CAPSTONE) if key in weights.points]
-    elif not labs:
-        seen = {exercise[:2] for _, submission in submitted for exercise in submission.answers}
+    for lab in labs:
+        catalogue.graded(lab)
+    on_disk, journal = ClassOnDisk(), Journal(None) if journal is None else journal
+    owners, count = Owners(folder, names), sum(1 for _ in find_files(folder, leave_out))
+    for path in tqdm(find_files(folder, leave_out), "reading", count, disable=None):
+        file = _owned(path, folder, owners, roster)
+        if each_file or one_student:
+            file = replace(file, student=PurePath(folder.name) if one_student else file.path)
+        on_disk.add_file(file)
+    exercises = _exercises(labs, weights, on_disk)
+    ids = [exercise.id for exercise in exercises]
+    capstone = None
+    if catalogue.CAPSTONE in ids and catalogue.CAPSTONE in on_disk.exercises():
+        capstone = capstone_judge(judged_by, capstone_seeds, jobs or os.cpu_count() or 1)
+        judged_by = capstone or judged_by
+    with dask_workers(scheduler) if scheduler else threads(jobs or os.cpu_count() or 1) as workers:
+        work = (_tasks(one, ids) for *_, one in _submitted(on_disk))
+        begun = time.monotonic()
+        judged = judge_all(work, workers, journal, judged_by, on_disk.different_answers(ids))
+        seconds = time.monotonic() - begun
+    for owned, path, one in _submitted(on_disk):
+        verdicts = verdicts_of(_tasks(one, ids), journal)
+        student = _student(str(path), one, exercises, verdicts, all_or_nothing, weights)
+        on_disk.add_student(_known(student, owned, roster), one.answers if similar else {})
+    pairs = _alike(exercises, on_disk) if similar else None
+    for student in _absent(on_disk, roster, exercises):
+        on_disk.add_student(student, {})
+    return Class(
+        tuple(exercises), Students(on_disk, ids), Students(on_disk, ids, only_broken=True), on_disk.marks_of,
+        all_or_nothing, count, each_file, weights, roster, pairs, workers.fence, capstone, judged, seconds,
+    )  # fmt: skip
+
+
+def _exercises(labs: Sequence[str], weights: Weights, on_disk: ClassOnDisk) -> list[Exercise]:
+    """The exercises that are graded: of these labs, else those with points, else all of the labs that occur."""
+    if labs:
+        wanted = [exercise for lab in dict.fromkeys(labs) for exercise in catalogue.graded(lab)]
+    elif weights.points:
+        wanted = [catalogue.get(key) for key in (*catalogue.names(), catalogue.CAPSTONE)]
+    else:
+        seen = {exercise[:2] for exercise in on_disk.exercises()}
         wanted = [exercise for lab in sorted(seen) for exercise in catalogue.graded(lab)]
     if weights.points:
         wanted = [exercise for exercise in wanted if exercise.id in weights.points]
         if not wanted:
             raise ValueError(f"no exercise of these labs has points; the weights name {', '.join(weights.points)}")
-    ids = {exercise.id for exercise in wanted}
-    work = [[(key, answer) for key in sorted(ids & set(one.answers)) for answer in one.answers[key]]
-            for _, one in submitted]  # fmt: skip
-    capstone = None
-    if any(key == catalogue.CAPSTONE for some in work for key, _ in some):
-        capstone = capstone_judge(judged_by, capstone_seeds, jobs or os.cpu_count() or 1)
-        judged_by = capstone or judged_by
-    verdicts = judge_all(work, jobs or os.cpu_count() or 1, judged_by, Journal(journal))
-    students = [
-        _known(_student(str(path), one, wanted, verdicts, all_or_nothing, weights), owned[group], roster)
-        for group, (path, one) in grouped
-    ]
-    pairs = _alike(wanted, submitted, students) if similar else None
-    students += _absent(students, roster, wanted)
-    students.sort(key=lambda student: (student.name.casefold(), student.name, student.file))
-    return Class(
-        tuple(wanted),
-        tuple(_distinct(students)),
-        all_or_nothing,
-        len(files),
-        each_file,
-        weights,
-        roster,
-        pairs,
-        fences.summary(),
-        capstone,
-    )
+    return wanted
+
+
+def _submitted(on_disk: ClassOnDisk) -> Iterator[tuple[OwnedFile, PurePath, Submission]]:
+    """For each student the last file, which says who it is, and path and contents of all files together."""
+    for student, files in on_disk.files():
+        yield files[-1], *as_one(student, [(file.path, file.submission) for file in files])
+
+
+def _tasks(one: Submission, ids: Sequence[str]) -> list[Task]:
+    return [(key, answer) for key in sorted(set(ids) & set(one.answers)) for answer in one.answers[key]]
 
 
 def find_files(folder: Path, leave_out: Path | None = None) -> Iterator[Path]:
@@ -137,34 +156,48 @@ def find_files(folder: Path, leave_out: Path | None = None) -> Iterator[Path]:
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
     away = leave_out.resolve() if leave_out else None
-    found = []
-    for place, folders, names in os.walk(folder):
-        named = [name for name in folders if name.lower().endswith(READ)]  # a folder that looks like a notebook
-        folders[:] = [name for name in folders if _is_shown(name) and Path(place, name).resolve() != away]
-        found += [Path(place, name) for name in [*names, *named] if _is_shown(name)]
-    read = {path for path in found if path.suffix.lower() in READ}
-    beside = {path.with_suffix("") for path in read}
-    refused = {path for path in found if path.suffix.lower() in REFUSED and path.with_suffix("") not in beside}
-    if not read | refused:
+    found, open_folders = False, [iter(_entries(folder, away))]
+    while open_folders:
+        entry = next(open_folders[-1], None)
+        if entry is None:
+            open_folders.pop()
+            continue
+        if _is_handed_in(entry):
+            found = True
+            yield Path(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            open_folders.append(iter(_entries(Path(entry.path), away)))
+    if not found:
         raise ValueError(f"there is no notebook (.ipynb) and no report (.json) in {folder}")
-    return iter(sorted(read | refused))
+
+
+def _entries(folder: Path, away: Path | None) -> list[os.DirEntry[str]]:
+    """What a folder holds, sorted; of files of other kinds only those that no notebook or report stands beside."""
+    try:
+        with os.scandir(folder) as entries:
+            shown = sorted((entry for entry in entries if _is_shown(entry.name)), key=lambda entry: entry.name)
+    except PermissionError:  # as where a zip has brought a folder that nobody can open
+        return []
+    shown = [entry for entry in shown if not entry.is_dir() or away is None or Path(entry.path).resolve() != away]
+    read = {PurePath(entry.name).stem for entry in shown if PurePath(entry.name).suffix.lower() in READ}
+    return [
+        entry
+        for entry in shown
+        if PurePath(entry.name).suffix.lower() not in REFUSED or entry.is_dir() or PurePath(entry.name).stem not in read
+    ]
+
+
+def _is_handed_in(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file for which a student has a row; so is a folder that looks like a notebook."""
+    suffix = PurePath(entry.name).suffix.lower()
+    return suffix in READ or (suffix in REFUSED and not entry.is_dir())
 
 
 def _is_shown(name: str) -> bool:
     return not name.startswith(".") and name not in SKIPPED
 
 
-@dataclass(frozen=True)
-class _OwnedFile:
-    """One file: the group of its student, the name that the system gives, the place in the roster."""
-
-    group: PurePath
-    file: SubmittedFile
-    name: str = ""
-    place: int | None = None
-
-
-def _owned(path: Path, folder: Path, owners: Owners, roster: Roster | None) -> _OwnedFile:
+def _owned(path: Path, folder: Path, owners: Owners, roster: Roster | None) -> OwnedFile:
     """Read one file. What a report says of its name counts for the roster only where no system named the path."""
     found, inside = _read(path, folder), path.relative_to(folder)
     owner = owners.of(inside)
@@ -177,10 +210,10 @@ def _owned(path: Path, folder: Path, owners: Owners, roster: Roster | None) -> _
     if owner.others:
         notes += (f"handed in together with {', '.join(owner.others)}, who have no marks of their own here",)
     times = {key: (time,) * len(some) for key, some in found.answers.items()} if time else {}
-    return _OwnedFile(group, (inside, replace(found, notes=notes, times=times)), owner.name, place)
+    return OwnedFile(group, inside, replace(found, notes=notes, times=times), owner.name, place)
 
 
-def _known(student: Student, owned: _OwnedFile, roster: Roster | None) -> Student:
+def _known(student: Student, owned: OwnedFile, roster: Roster | None) -> Student:
     """The student with the name that the system gives, and with what the roster says."""
     student = replace(student, name=owned.name or student.name)
     if roster is None:
@@ -191,20 +224,18 @@ def _known(student: Student, owned: _OwnedFile, roster: Roster | None) -> Studen
     return replace(student, name=clean(known.name), id=clean(known.id), email=clean(known.email), place=owned.place)
 
 
-def _alike(
-    exercises: Sequence[Exercise], submitted: Sequence[SubmittedFile], students: Sequence[Student]
-) -> tuple[Similar, ...]:
+def _alike(exercises: Sequence[Exercise], on_disk: ClassOnDisk) -> tuple[Similar, ...]:
     """Answers that are alike, with the names and files of their students."""
     return tuple(
-        Similar(one, tuple((students[place].name, students[place].file) for place in one.students))
+        Similar(one, tuple(map(on_disk.who, one.students)))
         for exercise in exercises
-        for one in alike(exercise, [submission.answers.get(exercise.id, ()) for _, submission in submitted])
+        for one in alike(exercise, on_disk.answers_to(exercise.id))
     )
 
 
-def _absent(students: Sequence[Student], roster: Roster | None, exercises: Sequence[Exercise]) -> list[Student]:
+def _absent(on_disk: ClassOnDisk, roster: Roster | None, exercises: Sequence[Exercise]) -> list[Student]:
     """Those of the roster of whom there is no submission."""
-    there = {student.place for student in students}
+    there = on_disk.places()
     blank = {exercise.id: Mark(exercise.id) for exercise in exercises}
     return [
         Student(clean(known.name), "", blank, id=clean(known.id), email=clean(known.email), place=place, absent=True)
@@ -271,13 +302,3 @@ def _rank(verdict: Verdict, kept: float = 1.0) -> tuple[float, ...]:
     """The better of two answers has more points left, then the later stage, then a larger share right in it."""
     stage = STAGES.index(verdict.ring) if verdict.ring in STAGES else -1
     return kept * verdict.points, verdict.passed, verdict.points, stage, verdict.right / max(verdict.total, 1)
-
-
-def _distinct(students: Sequence[Student]) -> Iterator[Student]:
-    """Append the id, or the file where there is none, to names that occur more than once."""
-    count = Counter(student.name.casefold() for student in students)
-    for student in students:
-        if count[student.name.casefold()] > 1:
-            yield replace(student, name=f"{student.name} ({student.id or student.file})")
-        else:
-            yield student

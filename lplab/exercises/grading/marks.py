@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,12 +120,23 @@ class Similar:
 class Class:
     """All students, sorted by name, the exercises that were graded, how many files there were, the rules.
 
-    ``fence`` says what fenced the students' code. ``capstone`` has the field that recipes of the capstone were compared
-    with; None where there was none. ``similar`` is None where nobody looked for answers that are alike.
+    Args:
+        exercises: that were graded.
+        students: each is read from disk when it is asked for: go through them once rather than often.
+        broken: students whose file could not be graded.
+        marks_of: the marks for one exercise, by its id, of all files that could be read.
+        all_or_nothing, each_file, weights, roster: as `grade` was told.
+        files: how many there were.
+        similar: answers that are alike; None where nobody looked for them.
+        fence: what fenced the students' code.
+        capstone: has the field that recipes of the capstone were compared with; None where there was none.
+        judged, judging_seconds: how many different answers were judged this time, and how long that took.
     """
 
     exercises: tuple[Exercise, ...]
-    students: tuple[Student, ...]
+    students: Sequence[Student]
+    broken: Sequence[Student]
+    marks_of: Callable[[str], Iterator[Mark]]
     all_or_nothing: bool = False
     files: int = 0
     each_file: bool = False
@@ -134,6 +145,8 @@ class Class:
     similar: tuple[Similar, ...] | None = None
     fence: str = ""
     capstone: CapstoneJudge | None = None
+    judged: int = 0
+    judging_seconds: float = 0.0
 
     def points_of(self, exercise: Exercise) -> float:
         """The points for a pass of one exercise: those of the weights, or its own."""
@@ -143,12 +156,3 @@ class Class:
     def most_points(self) -> float:
         """The highest possible total."""
         return sum(self.points_of(exercise) for exercise in self.exercises)
-
-    @property
-    def broken(self) -> tuple[Student, ...]:
-        """Students whose file could not be graded."""
-        return tuple(student for student in self.students if student.problem)
-
-    def marks_of(self, exercise_id: str) -> list[Mark]:
-        """The marks for one exercise, of all files that could be read."""
-        return [student.marks[exercise_id] for student in self.students if not student.problem]

@@ -7,8 +7,10 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import tee
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import lplab
 from lplab.exercises.grading.gradebooks import gradebooks
@@ -24,26 +26,43 @@ DETAILS = (
 
 
 def write_marks(marks: Class, folder: Path) -> list[Path]:
-    """Write all forms into a folder, which is made if needed, and return the files. OSError if that cannot be done."""
+    """Write all forms into a folder, which is made if needed, and return the files. OSError if that cannot be done.
+
+    What has a part for each student is written student by student.
+    """
     from lplab.exercises.grading.overview import overview_page  # pages need jinja2
 
-    texts = {
-        "marks.csv": BOM + as_csv(_table(marks)),
-        "details.csv": BOM + as_csv(_details(marks)),
-        "marks.json": as_json(marks_object(marks)),
-        "overview.html": overview_page(marks),
-        **{name: as_csv(rows) for name, rows in gradebooks(marks).items()},
-    }
+    forms = folder / "gradescope"
+    forms.mkdir(parents=True, exist_ok=True)
+    files = [folder / name for name in ("marks.csv", "details.csv", "marks.json")]
+    students, again = tee(marks.students)
+    names = distinct_names(student.name for student in again if not student.absent)
+    with ExitStack() as stack:
+        table, details, objects = (stack.enter_context(_opened(path)) for path in files)
+        table.write(BOM + as_csv([_head(marks)]))
+        details.write(BOM + as_csv([DETAILS]))
+        frame = as_json({**_about(marks), "students": []}).removesuffix("[]\n}\n")
+        for number, student in enumerate(students):
+            table.write(as_csv([_row(student, marks)]))
+            details.write(as_csv(_details(student, marks)))
+            text = json.dumps(_student_object(student, marks), indent=1, allow_nan=False).replace("\n", "\n  ")
+            objects.write(f",\n  {text}" if number else f"{frame}[\n  {text}")
+            if not student.absent:
+                files.append(forms / f"{next(names)}.json")
+                with _opened(files[-1]) as form:
+                    form.write(as_json(gradescope_object(student, marks)))
+        objects.write("\n ]\n}\n")
+    texts = {"overview.html": overview_page(marks), **{name: as_csv(rows) for name, rows in gradebooks(marks).items()}}
     if marks.similar is not None:
         texts["similar.csv"] = BOM + as_csv(_similar(marks.similar))
-    submitted = [student for student in marks.students if not student.absent]
-    names = distinct_names([student.name for student in submitted])
-    for student, name in zip(submitted, names, strict=True):
-        texts[f"gradescope/{name}.json"] = as_json(gradescope_object(student, marks))
-    (folder / "gradescope").mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="")
-    return [folder / name for name in texts]
+        with _opened(folder / name) as file:
+            file.write(text)
+    return [*files[:3], *(folder / name for name in texts), *files[3:]]
+
+
+def _opened(path: Path) -> TextIO:
+    return path.open("w", encoding="utf-8", newline="")
 
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
@@ -78,27 +97,28 @@ def _points(mark: Mark) -> float | str:
     return "" if mark.status == MISSING else mark.points
 
 
-def _table(marks: Class) -> Iterator[list[Any]]:
-    """One row a student."""
+def _head(marks: Class) -> list[str]:
+    """The first row of the table of marks."""
     known = ["id", "email"] if marks.roster else []
-    yield ["student", *known, *(exercise.id for exercise in marks.exercises), "total", "of", "notes"]
-    for student in marks.students:
-        points = [_points(student.marks[exercise.id]) for exercise in marks.exercises]
-        total = "" if student.absent else student.total
-        who = [student.name, *(getattr(student, name) for name in known)]
-        yield [*who, *points, total, marks.most_points, student.remarks]
+    return ["student", *known, *(exercise.id for exercise in marks.exercises), "total", "of", "notes"]
 
 
-def _details(marks: Class) -> Iterator[list[Any]]:
-    """One row for each exercise of each student."""
-    yield list(DETAILS)
-    for student in marks.students:
-        for exercise in marks.exercises:
-            mark = student.marks[exercise.id]
-            known = {**vars(mark), **_history(student, exercise.id), "message": mark.message or student.remarks}
-            known["points"] = _points(mark)
-            known |= {"student": student.name, "title": exercise.title, "of": marks.points_of(exercise)}
-            yield [known[name] for name in DETAILS]
+def _row(student: Student, marks: Class) -> list[Any]:
+    """The row of one student in it."""
+    known = [student.id, student.email] if marks.roster else []
+    points = [_points(student.marks[exercise.id]) for exercise in marks.exercises]
+    total = "" if student.absent else student.total
+    return [student.name, *known, *points, total, marks.most_points, student.remarks]
+
+
+def _details(student: Student, marks: Class) -> Iterator[list[Any]]:
+    """One row for each exercise of one student."""
+    for exercise in marks.exercises:
+        mark = student.marks[exercise.id]
+        known = {**vars(mark), **_history(student, exercise.id), "message": mark.message or student.remarks}
+        known["points"] = _points(mark)
+        known |= {"student": student.name, "title": exercise.title, "of": marks.points_of(exercise)}
+        yield [known[name] for name in DETAILS]
 
 
 def _similar(groups: Iterable[Similar]) -> Iterator[list[Any]]:
@@ -121,6 +141,11 @@ def _history(student: Student, exercise_id: str) -> dict[str, Any]:
 
 def marks_object(marks: Class) -> dict[str, Any]:
     """All marks as one object; the same for the same files, whoever grades them and when."""
+    return {**_about(marks), "students": [_student_object(student, marks) for student in marks.students]}
+
+
+def _about(marks: Class) -> dict[str, Any]:
+    """The marks without the students."""
     return {
         "lplab_marks": SCHEMA,
         "lplab": lplab.__version__,
@@ -130,21 +155,21 @@ def marks_object(marks: Class) -> dict[str, Any]:
         "exercises": [
             {"id": e.id, "version": e.version, "title": e.title, "points": marks.points_of(e)} for e in marks.exercises
         ],
-        "students": [
-            {
-                "name": student.name,
-                "file": student.file,
-                "id": student.id,
-                "email": student.email,
-                "absent": student.absent,
-                "total": student.total,
-                "of": marks.most_points,
-                "problem": student.problem,
-                "notes": list(student.notes),
-                "marks": [{**vars(mark), "lines": list(mark.lines)} for mark in student.marks.values()],
-            }
-            for student in marks.students
-        ],
+    }
+
+
+def _student_object(student: Student, marks: Class) -> dict[str, Any]:
+    return {
+        "name": student.name,
+        "file": student.file,
+        "id": student.id,
+        "email": student.email,
+        "absent": student.absent,
+        "total": student.total,
+        "of": marks.most_points,
+        "problem": student.problem,
+        "notes": list(student.notes),
+        "marks": [{**vars(mark), "lines": list(mark.lines)} for mark in student.marks.values()],
     }
 
 
@@ -178,13 +203,12 @@ def _gradescope_test(mark: Mark, title: str, max_score: float) -> dict[str, Any]
     }
 
 
-def distinct_names(names: Iterable[str]) -> list[str]:
+def distinct_names(names: Iterable[str]) -> Iterator[str]:
     """Names of files for names of students: safe on every system, no two the same.
 
-    >>> distinct_names(["Ada/lab 1", "ada lab 1", "../..", "Zoë"])
+    >>> list(distinct_names(["Ada/lab 1", "ada lab 1", "../..", "Zoë"]))
     ['Ada_lab_1', 'ada_lab_1-2', 'student', 'Zoë']
     """
-    result: list[str] = []
     taken = set()
     for name in names:
         plain = again = re.sub(r"[^\w.-]+", "_", name)[:80].strip("._-") or "student"
@@ -193,5 +217,4 @@ def distinct_names(names: Iterable[str]) -> list[str]:
             number += 1
             again = f"{plain}-{number}"
         taken.add(again.casefold())
-        result.append(again)
-    return result
+        yield again

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
 from pathlib import PurePath
 
 from lplab.exercises.grading.submissions import Submission, clean
@@ -13,21 +12,17 @@ from lplab.exercises.isolation.answers import Answer
 SubmittedFile = tuple[PurePath, Submission]  # path from the folder of the class, and the contents
 
 
-def by_group(files: Iterable[tuple[PurePath, SubmittedFile]]) -> list[tuple[PurePath, SubmittedFile]]:
-    """One submission for each group of files, named by the group where that is not the file itself.
+def as_one(student: PurePath, files: Sequence[SubmittedFile]) -> SubmittedFile:
+    """The files of one student as one submission, named by the student's path where that is not the file itself.
 
-    >>> files = [(PurePath(f"{name}.ipynb"), Submission(name)) for name in ("bob", "ada/00", "ada/01")]
-    >>> groups = [PurePath("bob.ipynb"), PurePath("ada"), PurePath("ada")]
-    >>> [(one.name, one.notes) for _, (_, one) in by_group(zip(groups, files, strict=True))]
-    [('ada', ('2 files: 00.ipynb, 01.ipynb',)), ('bob', ())]
+    >>> files = [(PurePath(f"{name}.ipynb"), Submission(name)) for name in ("ada/00", "ada/01")]
+    >>> _, one = as_one(PurePath("ada"), files)
+    >>> one.name, one.notes
+    ('ada', ('2 files: 00.ipynb, 01.ipynb',))
+    >>> as_one(PurePath("bob.ipynb"), [(PurePath("bob.ipynb"), Submission("bob"))])[1].notes
+    ()
     """
-    ordered = sorted(files, key=lambda entry: (entry[0].parts, entry[1][0].parts))
-    groups: list[tuple[PurePath, SubmittedFile]] = []
-    for group, entries in groupby(ordered, key=lambda entry: entry[0]):
-        members = [pair for _, pair in entries]
-        alone = len(members) == 1 and members[0][0] == group
-        groups.append((group, members[0] if alone else merged(group, members)))
-    return groups
+    return files[0] if len(files) == 1 and files[0][0] == student else merged(student, files)
 
 
 def merged(folder: PurePath, files: Sequence[SubmittedFile]) -> SubmittedFile:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
 
 import lplab
 from lplab.exercises.grading.capstone_view import capstone_view
 from lplab.exercises.grading.html_pages import Bar, bars, histogram, render
-from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, OUTCOMES, Class, Mark
+from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, OUTCOMES, Class, Mark, Student
 from lplab.exercises.model.exercise import Exercise
 
 MAX_MISTAKES = 12  # frequent mistakes listed for an exercise
+MAX_ROWS = 1000  # students in a table of the page: a browser shows no larger one; marks.csv has all
 LABELS = {  # of a mark's outcome
     "passed": "passes all checks",
     "properties": "fails a property",
@@ -51,19 +52,25 @@ class QuestionView:
     bars: Sequence[Bar]
 
 
-def view_of(exercise: Exercise, marks: Sequence[Mark], most: float) -> ExerciseView:
+def view_of(exercise: Exercise, marks: Iterable[Mark], most: float) -> ExerciseView:
     """The results of the class in one exercise that gives at most so many points."""
-    answered = [mark for mark in marks if mark.status != MISSING]
-    outcomes = Counter(mark.outcome for mark in marks)
-    known = Counter(mark.misconception for mark in marks if mark.misconception)
-    others = Counter(mark.complaint for mark in marks if mark.ring and not mark.misconception)
+    outcomes, known, others = Counter[str](), Counter[str](), Counter[str]()
+    answers, points = 0, 0.0
+    for mark in marks:
+        outcomes[mark.outcome] += 1
+        answers += mark.status != MISSING
+        points += mark.points
+        if mark.misconception:
+            known[mark.misconception] += 1
+        elif mark.ring:
+            others[mark.complaint] += 1
     return ExerciseView(
         exercise,
         bars([(LABELS[outcome], outcomes[outcome]) for outcome in OUTCOMES if outcomes[outcome]]),
         _frequent(known),
         _frequent(others),
-        len(answered),
-        sum(mark.points for mark in answered) / max(len(answered), 1),
+        answers,
+        points / max(answers, 1),
         most,
     )
 
@@ -72,18 +79,19 @@ def _frequent(counts: Counter[str]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_MISTAKES]
 
 
-def questions_of(marks: Class) -> list[QuestionView]:
+def questions_of(students: Iterable[Student]) -> list[QuestionView]:
     """The predictions of all reports, question by question; guesses at another wording are counted apart."""
-    guesses: dict[tuple[str, str], list[Any]] = defaultdict(list)
-    for student in marks.students:
+    guesses: dict[tuple[str, str], list[float | str]] = defaultdict(list)
+    truths: dict[tuple[str, str], tuple[float | str, str]] = {}
+    for student in students:
         for key, guess in student.predictions.items():
-            guesses[key, guess["question"]].append(guess)
+            guesses[key, guess["question"]].append(guess["guess"])
+            truths.setdefault((key, guess["question"]), (guess["truth"], guess["unit"]))
     views = []
     for (key, question), some in sorted(guesses.items()):
-        truth, unit = some[0]["truth"], some[0]["unit"]
+        truth, unit = truths[key, question]
         shown = truth if isinstance(truth, str) else f"{truth:g}{' ' * bool(unit)}{unit}"
-        bars_of_guesses = histogram([guess["guess"] for guess in some], truth, unit)
-        views.append(QuestionView(key, question, shown, len(some), bars_of_guesses))
+        views.append(QuestionView(key, question, shown, len(some), histogram(some, truth, unit)))
     return views
 
 
@@ -95,7 +103,10 @@ def overview_page(marks: Class) -> str:
         views=[
             view_of(exercise, marks.marks_of(exercise.id), marks.points_of(exercise)) for exercise in marks.exercises
         ],
-        questions=questions_of(marks),
+        questions=questions_of(marks.students),
+        students=islice(marks.students, MAX_ROWS),
+        broken=islice(marks.broken, MAX_ROWS),
+        most_rows=MAX_ROWS,
         capstone=capstone_view(marks.capstone, marks.students) if marks.capstone and marks.capstone.field else None,
         signs=SIGNS,
         labels=LABELS,

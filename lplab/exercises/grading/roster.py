@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -135,8 +136,8 @@ def read_roster(path: Path) -> Roster:
     if not students:
         raise ValueError(f"{path} has no student in it")
     for part in ("id", "email"):
-        known = [getattr(student, part) for student in students if getattr(student, part)]
-        twice = next((value for value in known if known.count(value) > 1), None)
+        known = Counter(getattr(student, part) for student in students)
+        twice = next((value for value, count in known.items() if value and count > 1), None)
         if twice:
             raise ValueError(f"{path} has the {part} {twice!r} twice")
     return Roster(columns, students, [other.row for other in others])

@@ -10,7 +10,7 @@ import ast
 import copy
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lplab.exercises.checks.judge import is_untouched
@@ -29,7 +29,7 @@ class Alike:
 
     Args:
         exercise: its id.
-        students: their places among those that were graded, sorted.
+        students: their numbers, sorted.
         is_solution: whether the solution that lplab shows is alike, too.
         same_text: whether they are equal character by character, blanks at the ends of lines apart.
     """
@@ -40,20 +40,24 @@ class Alike:
     same_text: bool
 
 
-def alike(exercise: Exercise, answers: Sequence[Iterable[Answer]]) -> list[Alike]:
+def alike(exercise: Exercise, answers: Iterable[tuple[int, Iterable[Answer]]]) -> list[Alike]:
     """The groups of students with answers that are alike, and single ones whose answer is like the solution.
 
     Args:
         exercise: to which they are answers.
-        answers: of each student, in their order.
+        answers: of each student, with the number of the student.
     """
     solution = Answer(exercise.solution, exercise.name)
     wanted = normal_form(exercise, solution)
     groups: dict[str, dict[int, set[str]]] = {}
-    for student, some in enumerate(answers):
+    known: dict[Answer, tuple[str, str]] = {}  # form and text; a form takes milliseconds
+    for student, some in answers:
         for answer in some:
-            if not is_untouched(exercise, answer) and (form := normal_form(exercise, answer)):
-                groups.setdefault(form, {}).setdefault(student, set()).add(_text(answer))
+            if answer not in known:
+                known[answer] = "" if is_untouched(exercise, answer) else normal_form(exercise, answer), _text(answer)
+            form, text = known[answer]
+            if form:
+                groups.setdefault(form, {}).setdefault(student, set()).add(text)
     found = []
     for form, members in groups.items():
         is_solution = form == wanted

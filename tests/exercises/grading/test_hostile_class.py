@@ -18,9 +18,11 @@ from lplab.exercises.checks.verdict import FAILED, PASSED, Verdict
 from lplab.exercises.grading import judging
 from lplab.exercises.grading.grading import grade
 from lplab.exercises.grading.journal import JOURNAL, Journal
+from lplab.exercises.grading.judging import judge_all, verdicts_of
 from lplab.exercises.grading.marks import NOT_JUDGED
 from lplab.exercises.grading.marks_files import as_json, marks_object, write_marks
 from lplab.exercises.grading.submissions import MAX_CODE_CHARACTERS, read_submission
+from lplab.exercises.grading.workers import threads
 from lplab.exercises.isolation import Limits, fences, landlock, seccomp
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
@@ -140,16 +142,25 @@ def tasks(count: int, exercise=ROUND, owner="eve"):
     return [(exercise.id, Answer(f"# {owner} {number}\ndef f(x): pass", "f")) for number in range(count)]
 
 
+def judged(work, jobs, judged_by):
+    """The verdicts of each student, and the journal, after all work was judged."""
+    journal = Journal(None)
+    with threads(jobs) as workers:
+        judge_all(iter(work), workers, journal, judged_by)
+    return [verdicts_of(some, journal) for some in work], journal
+
+
 @pytest.mark.parametrize("jobs", [1, 4])
 def test_of_many_answers_to_an_exercise_the_last_are_judged(jobs):
     asked = []
     many, mate = tasks(300), tasks(2, owner="ada")
     shared = many[0]  # ada has it too: hers is judged
     work = [many, [*mate, shared]]
-    verdicts = judging.judge_all(work, jobs, lambda exercise, answer: asked.append(answer) or verdict_on(exercise))
-    assert len(asked) == judging.MAX_ANSWERS + 3 and len(verdicts) == 302
-    assert verdicts[many[5]].lines[1] == "More than 10 answers to this exercise were handed in; the last 10 were run."
-    assert verdicts[many[5]].points == 0 and verdicts[many[-1]].lines[1] == verdicts[shared].lines[1] == "It is wrong."
+    (eve, ada), _ = judged(work, jobs, lambda exercise, answer: asked.append(answer) or verdict_on(exercise))
+    assert len(asked) == judging.MAX_ANSWERS + 3 and (len(eve), len(ada)) == (300, 3)
+    assert eve[many[5]].lines[1] == "More than 10 answers to this exercise were handed in; the last 10 were run."
+    assert eve[many[5]].points == 0 and eve[many[-1]].lines[1] == ada[shared].lines[1] == "It is wrong."
+    assert eve[shared].lines[1] == eve[many[5]].lines[1], "what ada hands in changes nothing for eve"
 
 
 @pytest.mark.parametrize("jobs", [1, 4, 16])
@@ -166,18 +177,52 @@ def test_answers_that_do_not_end_use_up_their_students_time_alone(jobs):
     exercises = [catalogue.get(key) for key in catalogue.names()[:20]]
     eve = [task for exercise in exercises for task in tasks(1, exercise)]
     ada = [task for exercise in exercises for task in tasks(1, exercise, "ada")]
-    verdicts = judging.judge_all([eve, ada], jobs, endless)
+    found, _ = judged([eve, ada], jobs, endless)
+    verdicts = found[0] | found[1]
     left_out = [task for task in [*eve, *ada] if verdicts[task].lines[0].endswith("was not run.")]
     assert left_out == eve[6:], "100 s are used up by five, and the sixth is allowed to begin"
-    assert len(asked) <= 20 + 6 + jobs
+    assert len(asked) <= 20 + 6 + judging.AHEAD * jobs
     assert verdicts[left_out[0]].lines[1] == "Answers to the exercises before it took more than 100 s and did not end."
 
 
+def test_what_a_journal_knows_of_endless_answers_counts_as_if_they_ran():
+    """A grading that goes on leaves out the same answers."""
+    eve = [task for key in catalogue.names()[:9] for task in tasks(1, catalogue.get(key))]
+
+    def endless(exercise, answer):
+        return verdict_on(exercise, "Stopped after 20 s of waiting, in call 1 of 2.")
+
+    (first,), journal = judged([eve], 1, endless)
+    asked = []
+    with threads(1) as workers:
+        assert judge_all([eve], workers, journal, lambda exercise, answer: asked.append(answer)) == 0
+    assert verdicts_of(eve, journal) == first and not asked
+
+
 def test_the_time_of_an_endless_loop_is_its_limit_not_what_a_busy_machine_made_of_it():
-    limits = judging.StudentLimits([tasks(3)])
     verdict = quick(ROUND, Answer(f"def {ROUND.name}(x):\n    while True: pass", ROUND.name))
-    limits.add(tasks(3)[0], verdict)
-    assert list(limits._seconds.values()) == [1.0]
+    assert judging._stopped_after(verdict) == 1.0
+
+
+def test_no_more_work_is_taken_than_is_judged():
+    """A class of any size is work that is made as it goes on."""
+    taken, finished, most = [], [], 0
+
+    def students():
+        for number in range(200):
+            taken.append(number)
+            yield tasks(1, owner=f"student {number}")
+
+    def judge_one(exercise, answer):
+        nonlocal most
+        finished.append(answer)
+        most = max(most, len(taken) - len(finished))
+        return verdict_on(exercise)
+
+    journal = Journal(None)
+    with threads(2) as workers:
+        assert judge_all(students(), workers, journal, judge_one) == 200
+    assert len(journal) == 200 and most <= 2 * judging.AHEAD + 2
 
 
 @pytest.mark.parametrize(("cells", "told"), [
@@ -202,15 +247,13 @@ def test_a_file_of_many_lists_is_not_read(tmp_path):
 def test_a_journal_gives_the_same_marks_and_judges_nothing_again(tmp_path):
     (tmp_path / "class").mkdir()
     honest(tmp_path / "class")
-    journal = tmp_path / "marks" / JOURNAL
-    first = grade(tmp_path / "class", journal=journal, judged_by=judge_here, jobs=1)
-    with journal.open("a") as file:
-        file.write('["half of a line')
+    path = tmp_path / "marks" / JOURNAL
+    first = grade(tmp_path / "class", journal=Journal(path), judged_by=judge_here, jobs=1)
 
     def never(exercise, answer):
         raise AssertionError("it was judged already")
 
-    again = grade(tmp_path / "class", journal=journal, judged_by=never)
+    again = grade(tmp_path / "class", journal=Journal(path), judged_by=never)
     assert as_json(marks_object(again)) == as_json(marks_object(first))
 
 
@@ -219,6 +262,8 @@ def test_a_journal_keeps_no_verdict_that_is_none(tmp_path):
     one, other, third = tasks(3)
     journal.add(one, verdict_on(ROUND, status=NOT_JUDGED))
     journal.add(other, verdict_on(ROUND, status=PASSED))
+    journal.commit()
+    assert journal.get(one).status == NOT_JUDGED and len(journal) == 1
     kept = Journal(tmp_path / "journal")
     assert kept.get(one) is None and kept.get(third) is None and kept.get(other) == verdict_on(ROUND, status=PASSED)
 
@@ -241,7 +286,7 @@ def test_an_interruption_leaves_the_marks_so_far_and_the_same_command_goes_on(tm
     marks = json.loads(Path("marks/marks.json").read_text())
     statuses = [mark["status"] for student in marks["students"] for mark in student["marks"]]
     assert statuses.count(NOT_JUDGED) >= 1 and statuses.count(PASSED) >= 1
-    assert len(Path("marks", JOURNAL).read_text().splitlines()) == 2
+    assert len(Journal(Path("marks", JOURNAL))) == 2
     stopped.append(asked.clear())
     assert cli.main(["grade", "class", "--jobs", "1"]) == 0
     assert not Path("marks", JOURNAL).exists() and len(asked) == 3, "two of five were judged before"
@@ -249,12 +294,44 @@ def test_an_interruption_leaves_the_marks_so_far_and_the_same_command_goes_on(tm
     capsys.readouterr()
 
 
+def test_a_file_that_is_no_journal_gets_one_line(tmp_path, capsys):
+    (tmp_path / "class").mkdir()
+    honest(tmp_path / "class")
+    (tmp_path / "marks").mkdir()
+    (tmp_path / "marks" / JOURNAL).write_text("dear professor, " * 100)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["grade", str(tmp_path / "class"), "--out", str(tmp_path / "marks")])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and "is no journal of lplab" in said and said.count("\n") == 1
+
+
+def test_a_verdict_of_another_version_of_an_exercise_does_not_count(monkeypatch):
+    journal, (task,) = Journal(None), tasks(1)
+    journal.add(task, verdict_on(ROUND))
+    assert journal.get(task) == verdict_on(ROUND)
+    newer = replace(ROUND, version=ROUND.version + 1)
+    monkeypatch.setattr(catalogue, "get", lambda key: newer)
+    assert journal.get(task) is None
+
+
+def test_nothing_in_a_journal_says_whose_answer_it_is(tmp_path):
+    (tmp_path / "class").mkdir()
+    honest(tmp_path / "class")
+    journal = Journal(tmp_path / JOURNAL)
+    grade(tmp_path / "class", journal=journal, judged_by=judge_here, jobs=1)
+    journal.commit()
+    raw = (tmp_path / JOURNAL).read_bytes()
+    assert b"It passes" in raw or b"passed" in raw
+    assert not [name for name in (b"ada", b"bob", b"zoe", b"ipynb") if name in raw]
+
+
 def test_a_journal_that_a_student_hands_in_is_not_read(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     answer = Answer(f"def {ROUND.name}(x):\n    return 0.0\n", ROUND.name)
     (tmp_path / "eve.ipynb").write_text(notebook(checked(ROUND, answer.source)))
-    Journal(tmp_path / "marks" / JOURNAL).add((ROUND.id, answer), replace(verdict_on(ROUND, status=PASSED), points=9))
-    assert grade(tmp_path, leave_out=tmp_path / "marks", journal=tmp_path / "marks" / JOURNAL).students[0].total == 9
+    journal = Journal(tmp_path / "marks" / JOURNAL)
+    journal.add((ROUND.id, answer), replace(verdict_on(ROUND, status=PASSED), points=9))
+    assert grade(tmp_path, leave_out=tmp_path / "marks", journal=journal).students[0].total == 9
     assert cli.main(["grade", "."]) == 0
     assert f"{ROUND.id} {ROUND.title}: 0 of 1 pass" in capsys.readouterr().out
 
@@ -276,14 +353,15 @@ def test_a_killed_grading_goes_on_where_it_was(tmp_path):
         "--jobs=1",
     ]
     grading = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": os.getcwd()})
-    journal = tmp_path / "marks" / JOURNAL
+    path = tmp_path / "marks" / JOURNAL
     end = time.monotonic() + 60
-    while not (journal.exists() and len(journal.read_text().splitlines()) >= 5):
+    while not (path.exists() and len(Journal(path)) >= 5):
         assert time.monotonic() < end and grading.poll() is None
         time.sleep(0.05)
     grading.kill()
     grading.wait()
-    judged = len(journal.read_text().splitlines())
+    journal = Journal(path)
+    judged = len(journal)
     assert 5 <= judged < 25
     asked = []
     marks = grade(tmp_path / "class", journal=journal, judged_by=lambda e, a: asked.append(a) or judge(e, a))

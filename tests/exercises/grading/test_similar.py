@@ -97,13 +97,15 @@ def test_groups_name_students_and_the_solution():
     answer, other = Answer(OWN, "decode"), Answer(in_another_dress(("share", "x")), "decode")
     solution = Answer(DECODE.solution.replace("field", "f"), "decode")
     stub = Answer(DECODE.stub_source, "decode")
-    groups = alike(DECODE, [[answer], [other, stub], [solution], [stub], []])
+    groups = alike(DECODE, enumerate([[answer], [other, stub], [solution], [stub], []]))
     assert [(one.students, one.is_solution, one.same_text) for one in groups] == [
         ((0, 1), False, False),
         ((2,), True, False),
     ]
-    assert alike(DECODE, [[answer], [answer]])[0].same_text
-    assert alike(DECODE, [[answer, other], [stub], [stub]]) == [], "one student may try twice; a stub is everybody's"
+    assert alike(DECODE, enumerate([[answer], [answer]]))[0].same_text
+    assert alike(DECODE, enumerate([[answer, other], [stub], [stub]])) == [], (
+        "one student may try twice; a stub is everybody's"
+    )
 
 
 def test_the_list_is_a_hint_and_changes_no_mark(tmp_path, capsys):
