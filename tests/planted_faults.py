@@ -603,6 +603,14 @@ TRAINING = (
         "A recipe switches one step after the step that it names.",
         ("tests/training/loop/test_switch.py",),
     ),
+    Fault(
+        "forward_stays_narrow",
+        "lplab/training/recipe/ingredients.py",
+        "recipe = recipe.with_forward(LayerRules(weight=operand, activation=operand))",
+        "recipe = recipe.with_forward(LayerRules(weight=operand, activation=recipe.activation))",
+        "A recipe of ingredients rounds activations of the forward pass in the format of the backward pass.",
+        ("tests/training/recipe/test_ingredients.py",),
+    ),
 )
 
 PARALLEL = (
@@ -873,6 +881,22 @@ WIDGETS = (
         "inner_link=INNER[chip])",
         "Devices of one machine share no link in the explorer, whatever its control says.",
         ("tests/widgets/explorers/test_cluster_explorer.py",),
+    ),
+    Fault(
+        "late_layers_are_free",
+        "lplab/widgets/explorers/ingredient_explorer.py",
+        "np.where(late, wide[part], seconds)",
+        "np.where(late, seconds, seconds)",
+        "The explorer of ingredients shows late layers in BF16 as fast as narrow ones.",
+        ("tests/widgets/explorers/test_ingredient_explorer.py",),
+    ),
+    Fault(
+        "live_branch_mixes_losses",
+        "lplab/widgets/live/live_branch.py",
+        "return np.array(losses, np.float64).reshape(-1, 2).T / math.log(2)",
+        "return np.array(losses, np.float64).reshape(2, -1) / math.log(2)",
+        "A live branch mixes its losses with those of float32.",
+        ("tests/widgets/live/test_live_branch.py",),
     ),
 )
 
