@@ -789,6 +789,22 @@ CLAIMS = (
         ("tests/claims/framework/test_branches.py",),
     ),
     Fault(
+        "one_draw_for_all",
+        "lplab/claims/framework/branches.py",
+        "trainer = branched.trainer(recipe, seed + SEEDS * draw, recorder=recorder)",
+        "trainer = branched.trainer(recipe, seed, recorder=recorder)",
+        "A branch that is repeated with other random bits gets the same ones again.",
+        ("tests/claims/framework/test_branches.py",),
+    ),
+    Fault(
+        "batch_before_the_checkpoint",
+        "lplab/claims/framework/operands.py",
+        "for number in range(before, before + batches):",
+        "for number in range(batches):",
+        "Operands of a trained network come from batches that it was trained on.",
+        ("tests/claims/papers/test_block_formats.py",),
+    ),
+    Fault(
         "pairs_without_noise",
         "lplab/claims/framework/branches.py",
         "margin = STUDENT_5_PERCENT[count] * standard_error",
