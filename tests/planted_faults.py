@@ -611,6 +611,14 @@ TRAINING = (
         "An exception in blocks, given as data, takes the forward operands for the backward pass.",
         ("tests/training/recipe/test_recipe_data.py",),
     ),
+    Fault(
+        "forward_stays_narrow",
+        "lplab/training/recipe/ingredients.py",
+        "recipe = recipe.with_forward(LayerRules(weight=operand, activation=operand))",
+        "recipe = recipe.with_forward(LayerRules(weight=operand, activation=recipe.activation))",
+        "A recipe of ingredients rounds activations of the forward pass in the format of the backward pass.",
+        ("tests/training/recipe/test_ingredients.py",),
+    ),
 )
 
 PARALLEL = (
@@ -813,6 +821,22 @@ CLAIMS = (
         ("tests/claims/framework/test_branches.py",),
     ),
     Fault(
+        "one_draw_for_all",
+        "lplab/claims/framework/branches.py",
+        "trainer = branched.trainer(recipe, seed + SEEDS * draw, recorder=recorder)",
+        "trainer = branched.trainer(recipe, seed, recorder=recorder)",
+        "A branch that is repeated with other random bits gets the same ones again.",
+        ("tests/claims/framework/test_branches.py",),
+    ),
+    Fault(
+        "batch_before_the_checkpoint",
+        "lplab/claims/framework/operands.py",
+        "for number in range(before, before + batches):",
+        "for number in range(batches):",
+        "Operands of a trained network come from batches that it was trained on.",
+        ("tests/claims/papers/test_block_formats.py",),
+    ),
+    Fault(
         "pairs_without_noise",
         "lplab/claims/framework/branches.py",
         "margin = STUDENT_5_PERCENT[count] * standard_error",
@@ -953,6 +977,22 @@ WIDGETS = (
         'quantize(size, "up", axis=axis) > size',
         "The explorer of scales marks as clipped what is rounded up.",
         ("tests/widgets/explorers/test_scale_explorer.py",),
+    ),
+    Fault(
+        "late_layers_are_free",
+        "lplab/widgets/explorers/ingredient_explorer.py",
+        "np.where(late, wide[part], seconds)",
+        "np.where(late, seconds, seconds)",
+        "The explorer of ingredients shows late layers in BF16 as fast as narrow ones.",
+        ("tests/widgets/explorers/test_ingredient_explorer.py",),
+    ),
+    Fault(
+        "live_branch_mixes_losses",
+        "lplab/widgets/live/live_branch.py",
+        "return np.array(losses, np.float64).reshape(-1, 2).T / math.log(2)",
+        "return np.array(losses, np.float64).reshape(2, -1) / math.log(2)",
+        "A live branch mixes its losses with those of float32.",
+        ("tests/widgets/live/test_live_branch.py",),
     ),
 )
 

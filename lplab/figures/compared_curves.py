@@ -24,6 +24,7 @@ def compared_curves(
     what: str,
     name: str,
     along: str = "",
+    tolerance: float = 1e-6,
     height: int = 340,
 ) -> go.Figure:
     """A curve for each quantity over named places; rings where another function agrees, crosses where it does not.
@@ -35,6 +36,7 @@ def compared_curves(
         what: title of the y axis, with the unit.
         name: of the whole, for the title.
         along: title of the x axis, where the names of the places need one.
+        tolerance: up to where results agree, as a share of the library's.
         height: in pixels.
 
     Raises:
@@ -62,7 +64,7 @@ def compared_curves(
         for (key, each), (colour, dash, symbol) in zip(values.items(), style.SERIES, strict=False)
     ]
     every = np.concatenate([own.get(key, np.full(len(places), np.nan)) for key in values])
-    same = np.isclose(every, np.concatenate(list(values.values())), rtol=1e-6, atol=0)
+    same = np.isclose(every, np.concatenate(list(values.values())), rtol=tolerance, atol=0)
     there = np.isfinite(every)
     many_x, many_texts = np.tile(x, len(values)), np.tile(texts, len(values))
     ring, cross = traces.marker("circle-open", 14, style.VERMILION, 2), traces.marker("x", 10, style.VERMILION, 2)

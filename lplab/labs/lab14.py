@@ -10,9 +10,8 @@ import plotly.graph_objects as go
 
 from lplab import figures, widgets
 from lplab.exercises.lab14 import left_with_a_wide_forward_pass
-from lplab.exercises.lab14.four_bits import hadamard
-from lplab.exercises.lab14.hadamard_pair import NAMES, captured_layers, errors, weight_gradient
-from lplab.exercises.lab14.one_weight import both_weights, captured_weights, difference
+from lplab.exercises.lab14.hadamard_pair import library_errors
+from lplab.exercises.lab14.one_weight import library_differences
 from lplab.exercises.lab14.slope import DRAWS, ROUNDINGS, roundings, slope_and_error
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
@@ -283,15 +282,12 @@ GUIDED = ((explorer, QUESTIONS),)
 
 def facts() -> figures.Table:
     """The numbers that the text of the lab gives and that stand in no table."""
-    layers = captured_layers()
-    calls = [(dy, x, h) for h in (np.eye(16), hadamard(16)) for dy, x in layers.values()]
-    off = errors([weight_gradient(*args) for args in calls], calls)
-    apart = [difference(both_weights(w, 16, False)) for w in captured_weights().values()]
+    off, apart = library_errors(), next(iter(library_differences().values()))
     rows: dict[str, float] = {
         "left with a BF16 forward pass (%)": left_with_a_wide_forward_pass(),
-        **{f"error of dW in FP4, {name}, mean of the layers (%)": float(off[name].mean()) for name in NAMES},
-        "weights that differ between the passes (%), least": min(apart),
-        "weights that differ between the passes (%), most": max(apart),
+        **{f"error of dW in FP4, {name}, mean of the layers (%)": float(each.mean()) for name, each in off.items()},
+        "weights that differ between the passes (%), least": float(apart.min()),
+        "weights that differ between the passes (%), most": float(apart.max()),
         "steps in float32": float(ingredient_branches().before),
         "steps of a branch": float(ingredient_branches().steps),
     }

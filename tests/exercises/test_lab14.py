@@ -10,7 +10,7 @@ from lplab import widgets
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.lab14 import EXERCISES, draw_pair, draw_slopes, draw_two_weights
 from lplab.exercises.lab14.four_bits import SIZES, captured_layers, fp4, hadamard
-from lplab.exercises.lab14.hadamard_pair import exact_cases, unrounded
+from lplab.exercises.lab14.hadamard_pair import NAMES, exact_cases, unrounded
 from lplab.exercises.lab14.one_weight import captured_weights, fp4_group
 from lplab.exercises.lab14.slope import ROUNDINGS, roundings
 from lplab.exercises.model import catalogue
@@ -148,7 +148,7 @@ def test_what_the_text_says_of_the_order_and_of_the_helpers():
 
 def test_what_the_text_says_of_transforms_and_weights():
     found = dict(zip(*lab14.facts().columns.values(), strict=True))
-    plain, transformed = (found[f"error of dW in FP4, {name}, mean of the layers (%)"] for name in lab14.NAMES)
+    plain, transformed = (found[f"error of dW in FP4, {name}, mean of the layers (%)"] for name in NAMES)
     assert plain < transformed < 1.3 * plain and "the transform makes dW slightly worse" in TEXT
     least, most = (found[f"weights that differ between the passes (%), {end}"] for end in ("least", "most"))
     assert 12.5 < least <= most < 13.7 and "differ by about 13 %" in TEXT

@@ -12,16 +12,24 @@ from lplab.claims.framework.branches import paired_text, surely_above
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
-from lplab.claims.papers.hadamard_2025 import BEFORE, NEAREST, SIZES, gaussian, network_numbers, tensor_numbers
+from lplab.claims.papers.hadamard_2025 import (
+    BEFORE,
+    NEAREST,
+    OPERANDS,
+    SIZES,
+    gaussian,
+    network_numbers,
+    tensor_numbers,
+)
 from lplab.quantizers import Hadamard
 
 FORMAT = "nvfp4"
-NETWORK, GAUSSIAN = "operands of the Transformer", "Gaussian"
-PRODUCTS = {"y": ("activation_y", "weight_y"), "dx": ("gradient_dx", "weight_dx")}
-WHERE_IT_IS_USED = "gradient_dW"
+WITHOUT, WITH = ("y", "dx"), "dW"  # the products where the paper leaves the transform out, and the one where it has it
+GAUSSIAN = "Gaussian numbers"
+SIDES = ("top_left", "top_right")  # the numbers of the two operands of a product
 NEAR = 0.05  # a share of the energy: what counts as the same as in Gaussian numbers
 
-POINTS: tuple[Point, ...] = ({"numbers": NETWORK}, {"numbers": GAUSSIAN})
+POINTS: tuple[Point, ...] = (*({"product": product} for product in OPERANDS), {"product": GAUSSIAN})
 
 claim = ClaimBuilder(
     id="hadamard_2025_forward",
@@ -44,67 +52,85 @@ claim = ClaimBuilder(
 
 @claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
-    """What the transform adds to products and operands (dB), and the energy of the largest number of a block."""
-    if point["numbers"] == NETWORK:
-        return network_numbers(FORMAT, NEAREST, seed)
-    return tensor_numbers(gaussian(1, seed), FORMAT, NEAREST, Hadamard(SIZES[FORMAT], signs=seed), seed)
+    """What the transform adds to a product (dB), and the energy of the largest number of a block of its operands.
+
+    Returns:
+        ``help``, and ``top_left`` and ``top_right`` of the two operands; of Gaussian numbers ``top`` alone.
+    """
+    product = point["product"]
+    if product == GAUSSIAN:
+        transform = Hadamard(SIZES[FORMAT], signs=seed)
+        return {"top": tensor_numbers(gaussian(1, seed), FORMAT, NEAREST, transform, seed)["top"]}
+    found = network_numbers(FORMAT, NEAREST, seed, (product,))
+    left, right = OPERANDS[product]
+    return {
+        "help": found[f"product_{product}"],
+        "top_left": round(found[f"top_{left}"], 4),
+        "top_right": round(found[f"top_{right}"], 4),
+    }
 
 
-def _of(results: Results, number: str) -> np.ndarray:
-    return results.values(number, numbers=NETWORK)
+def _help(results: Results, product: str) -> np.ndarray:
+    return results.values("help", product=product)
+
+
+def _shares(results: Results) -> dict[str, np.ndarray]:
+    """The share of the energy that is in the largest number of a block, by operand."""
+    pairs = {
+        name: (product, side) for product, names in OPERANDS.items() for name, side in zip(names, SIDES, strict=True)
+    }
+    return {name: results.values(side, product=product) for name, (product, side) in pairs.items()}
 
 
 @claim.criterion("The errors of y and dx grow")
 def errors_grow(results: Results) -> CheckResult:
     """The errors of both products are surely larger with the transform."""
-    gains = {product: _of(results, f"product_{product}") for product in PRODUCTS}
+    gains = {product: _help(results, product) for product in WITHOUT}
     text = join_words([f"{product} {paired_text(gain, 2)} dB" for product, gain in gains.items()])
     return CheckResult(
         all(surely_above(-gain) for gain in gains.values()), f"The transform adds to the products: {text}."
     )
 
 
-@claim.explanation("These operands are as Gaussian numbers: it has nothing to spread")
+@claim.explanation("The operands of y and dx are as Gaussian numbers: it has nothing to spread")
 def nothing_to_spread(results: Results) -> CheckResult:
     """The largest number of a block has about the energy that it has among Gaussian numbers; not so for dW."""
-    plain = float(np.median(results.values("top", numbers=GAUSSIAN)))
-    shares = {name: float(np.median(_of(results, f"top_{name}"))) for pair in PRODUCTS.values() for name in pair}
-    outliers = float(np.median(_of(results, f"top_{WHERE_IT_IS_USED}")))
+    plain = float(np.median(results.values("top", product=GAUSSIAN)))
+    shares = {name: float(np.median(values)) for name, values in _shares(results).items()}
+    calm = [shares[name] for product in WITHOUT for name in OPERANDS[product]]
+    outliers = shares[OPERANDS[WITH][0]]
     return CheckResult(
-        max(abs(share - plain) for share in shares.values()) < NEAR < outliers - plain,
-        f"The largest of 16 numbers has {100 * min(shares.values()):.0f} to {100 * max(shares.values()):.0f} % of "
-        f"their energy in the operands of y and dx, and {100 * plain:.0f} % among Gaussian numbers, which no transform "
-        f"changes. In gradients along the tokens it has {100 * outliers:.0f} %. Large networks have outliers in their "
-        "activations, too.",
+        max(abs(share - plain) for share in calm) < NEAR < outliers - plain,
+        f"The largest of 16 numbers has {100 * min(calm):.0f} to {100 * max(calm):.0f} % of their energy in the "
+        f"operands of y and dx, and {100 * plain:.0f} % among Gaussian numbers, which no transform changes. In "
+        f"gradients along the tokens it has {100 * outliers:.0f} %. Large networks have outliers in their activations, "
+        "too.",
     )
 
 
 @claim.explanation("Where there are outliers, in dW, it does hurt")
 def it_hurts_dw(results: Results) -> CheckResult:
     """The product for which the paper uses the transform is the one whose error grows here."""
-    gain = _of(results, "product_dW")
+    gain = _help(results, WITH)
     return CheckResult(surely_above(-gain), f"The transform adds to the product dW: {paired_text(gain, 2)} dB.")
 
 
 @claim.summary
 def measured(results: Results) -> str:
     """What the transform adds to the three products."""
-    each = join_words([f"{p} {paired_text(_of(results, f'product_{p}'), 2)}" for p in ("y", "dx", "dW")])
+    each = join_words([f"{product} {paired_text(_help(results, product), 2)}" for product in OPERANDS])
     return f"the transform adds to the products, dB: {each}"
 
 
 claim.draw(
     "what the transform adds in NVFP4, dB",
-    lambda results: {f"product {p}": _of(results, f"product_{p}") for p in ("y", "dx", "dW")},
+    lambda results: {f"product {product}": _help(results, product) for product in OPERANDS},
 )
 claim.draw(
     "energy of the largest of 16 numbers, %",
     lambda results: {
-        "Gaussian": 100 * results.values("top", numbers=GAUSSIAN),
-        **{
-            name.replace("_", ", "): 100 * _of(results, f"top_{name}")
-            for name in ("activation_y", "weight_y", "gradient_dx", WHERE_IT_IS_USED)
-        },
+        GAUSSIAN: 100 * results.values("top", product=GAUSSIAN),
+        **{name.replace("_", ", "): 100 * values for name, values in _shares(results).items()},
     },
     axis=(0, 50),
 )
