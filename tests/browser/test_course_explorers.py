@@ -1,4 +1,4 @@
-"""The explorers of labs 09 to 12 in JupyterLab: a slider, a preset and Reset, with the mouse and with keys alone.
+"""The explorers of labs 09 to 13 in JupyterLab: a slider, a preset and Reset, with the mouse and with keys alone.
 
 What the page shows is compared with what the state's own functions say of the position, here in the test's process.
 """
@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from lplab.widgets.explorers import bill_explorer, cluster_explorer, learners_explorer, roofline_explorer
+from lplab.widgets.explorers import (
+    bill_explorer,
+    cluster_explorer,
+    learners_explorer,
+    roofline_explorer,
+    scale_explorer,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -68,6 +74,14 @@ CASES = {
         ("fewer bytes", "compression", "ArrowRight"),
         (2, "2 ×"),
         "ScaleCom (2020)",
+    ),
+    "ScaleExplorer": Case(
+        scale_explorer,
+        scale_explorer.ScaleState(),
+        (scale_explorer.map_figure, scale_explorer.curves_figure),
+        ("shared by", "shared", "ArrowLeft"),
+        ("128×128", "128×128"),
+        "NVFP4",
     ),
 }
 SEEN = """([place, titles]) => {

@@ -15,6 +15,7 @@ from lplab.exercises.lab13.rounding import mxfp4_format, to_e2m1
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
+from lplab.formats import get
 
 GRADIENT = "transformer/step1000/blocks.1.mlp.up/gradient"
 RULES = {False: "floor", True: "rceil"}
@@ -91,8 +92,8 @@ def why_scale(args: Args, expected: Any) -> str:
     largest = float(np.abs(x).max())
     if not largest:
         return "A block of zeros stays zeros, whatever its scale."
-    fraction, exponent = math.frexp(largest)
-    scale = 2.0 ** (exponent - 3 + (up and fraction > 0.75))
+    codes = mxfp4_format(max(2, x.size), RULES[up]).encode(np.append(x, 0.0))
+    scale = float(np.max(get("e8m0").decode(codes.scales)))
     return f"The largest magnitude is {with_power(largest)}, the scale is {with_power(scale)}, and their quotient is {decimal(largest / scale)}."
 
 
