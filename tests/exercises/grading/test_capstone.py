@@ -16,7 +16,7 @@ from lplab.exercises.capstone.exercise import CapstoneJudge, as_answer, judge_of
 from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS, Marking
 from lplab.exercises.capstone.published import PLAIN, data_of
 from lplab.exercises.capstone.score_process import NotScoredError
-from lplab.exercises.capstone.scoring import Score, float32_loss, score
+from lplab.exercises.capstone.scoring import Score, float32_loss, score, steps_of
 from lplab.exercises.grading.capstone_view import capstone_view
 from lplab.exercises.grading.grading import grade
 from lplab.exercises.grading.journal import JOURNAL
@@ -379,7 +379,11 @@ def test_a_page_without_a_recipe_has_no_such_part(monkeypatch, tmp_path):
 def test_own_recipe_says_what_is_wrong_and_shows_a_button():
     assert str(own_recipe({"weight": "nvpf4"})).startswith("Not a recipe yet: weight: format: unknown format")
     run = own_recipe(MINE)
-    assert run.state == "ready" and run.run_button.description == "Score my recipe" and run.progress.max == 7
+    assert (
+        run.state == "ready"
+        and run.run_button.description == "Score my recipe"
+        and run.progress.max == steps_of((0, 1, 2))
+    )
     assert "The field" in run.figure.layout.title.text
 
 
