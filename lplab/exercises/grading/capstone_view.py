@@ -16,6 +16,7 @@ from lplab.exercises.model import catalogue
 
 WIDTH, HEIGHT = 560, 260  # of a panel, in units of the drawing
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 44  # its margins
+MAX_ROWS = 500  # of the table: of a larger class the smallest gaps are listed, and all are drawn
 LEAST_GAP = 1e-3  # bits: the lower end of the logarithmic axis; smaller gaps are drawn there
 GAP_TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 MOST_GAP, MOST_COST = 1.6, 1.15  # times the largest of the field or the budget; recipes above are drawn at the edge
@@ -63,7 +64,8 @@ class CapstoneView:
     Attributes:
         seeds: the recipes were scored on.
         marking: how points follow from a gap.
-        recipes: of the class and of the field, by rising gap.
+        recipes: of the class and of the field, by rising gap; the first ones.
+        count: how many there are.
         front: of these, the names of those that no other one is better than, in bits or in milliseconds.
         panels: gap against bits, gap against milliseconds.
     """
@@ -71,6 +73,7 @@ class CapstoneView:
     seeds: tuple[int, ...]
     marking: Marking
     recipes: Sequence[Recipe]
+    count: int
     front: frozenset[str]
     panels: Sequence[Panel]
 
@@ -91,7 +94,8 @@ def capstone_view(capstone: CapstoneJudge, students: Iterable[Student]) -> Capst
         _panel("modelled ms of a step", [one.milliseconds for one in recipes], recipes, 1e3 * BUDGET.seconds),
     ]
     front = frozenset(dot.label for panel in panels for dot in panel.dots if dot.is_on_front)
-    return CapstoneView(tuple(capstone.float32), capstone.marking, recipes, front, panels)
+    seeds = tuple(capstone.float32)
+    return CapstoneView(seeds, capstone.marking, recipes[:MAX_ROWS], len(recipes), front, panels)
 
 
 def _panel(title: str, costs: Sequence[float], recipes: Sequence[Recipe], budget: float) -> Panel:
