@@ -44,6 +44,8 @@ def run_report(args: argparse.Namespace) -> int:
     print("\n".join(map(str, files)))
     for lab in report["labs"]:
         print(lab["text"])
+    if own := report.get("capstone"):
+        print(f"A recipe of your own: {own['bits']:.2f} bits a number, a gap of {own['gap']:+.4f} bits")
     return 0
 
 

@@ -37,12 +37,14 @@ def check(exercise_id: str, function: Callable[..., Any]) -> Verdict:
             no processes it runs in this one, and a line says so.
 
     Raises:
-        ValueError: there is no such exercise.
+        ValueError: there is no such exercise, or it is the recipe of the capstone.
 
     >>> check("00.1", lambda low, high: low)  # doctest: +ELLIPSIS
     Exercise 00.1: ...
     """
     exercise = catalogue.get(exercise_id)
+    if exercise_id == catalogue.CAPSTONE:
+        raise ValueError(f"exercise {exercise_id} is a recipe: own_recipe(mine) scores it")
     if not callable(function):
         call = f'check("{exercise_id}", {exercise.name})'
         return feedback.unreadable(

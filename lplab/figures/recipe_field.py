@@ -13,7 +13,10 @@ from lplab.figures import axes, shapes, style, traces
 from lplab.figures.legend import entry, legend
 
 MILLISECONDS = 1e3
+LEAST_GAP = 1e-3  # bits: the lower end of the logarithmic axis; smaller gaps, also negative ones, are drawn there
 BEYOND = 1.6  # times the largest gap of the field: an own gap above that is drawn at the upper edge
+FAR = 1.15  # times the largest cost of the field or the budget: own costs above that are drawn at the right edge
+_TICKS = np.array([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
 _ROWS = ([0.58, 1.0], [0.0, 0.40])  # heights of the two panels
 _HOVER = (
     "{name}<br>%{customdata[0]}<br>gap      %{customdata[1]:+.4f} bits"
@@ -40,16 +43,18 @@ def recipe_field(
     *,
     budget: tuple[float, float] | None = None,
     title: str = "",
-    height: int = 470,
+    height: int = 440,
 ) -> go.Figure:
     """The field of recipes in two panels, gap against bits and gap against seconds, with one's own as a star.
+
+    Gaps have a logarithmic axis. One's own recipe is drawn at the edge where it lies beyond.
 
     Args:
         field: recipes to compare with, numbered in the figure in the order of their gaps; at least one.
         own: one's own; without a gap, its costs are drawn as a line.
         budget: bits and seconds that one's own may cost at most.
         title: the point that it makes; by default how many recipes of the field have a larger gap than one's own.
-        height: in pixels.
+        height: in pixels, but for the lines of the legend.
 
     Raises:
         ValueError: an empty field, or one with a gap that is not finite.
@@ -62,28 +67,32 @@ def recipe_field(
         raise ValueError("a field of at least one recipe is needed, each with a finite gap")
     rows = sorted(field, key=lambda point: point.gap)
     gaps = np.array([point.gap for point in rows])
-    top = BEYOND * max(float(gaps.max()), 1e-3)
+    top = BEYOND * max(float(gaps.max()), 2 * LEAST_GAP)
     words = title or _words(own, gaps)
-    data = [trace for axis in ("", "2") for trace in _panel(rows, own, top, axis)]
-    names = "  ".join(f"{number} {point.name}" for number, point in enumerate(rows, 1))
-    entries = [entry(data[0], "measured here: " + names)] + ([entry(data[2])] if own is not None else [])
+    data = [trace for axis in ("", "2") for trace in _panel(rows, own, top, axis, budget)]
+    names = [f"{number} {point.name}" for number, point in enumerate(rows, 1)]
+    pairs = ["  ".join(names[i : i + 2]) for i in range(0, len(names), 2)]  # a narrow screen has room for two
+    lines = [legend(entry(data[0], "measured here: " + pairs[0])), *pairs[1:]]
+    lines += [legend(entry(data[2]))] if own is not None else []
     each = "; ".join(f"{p.name} {p.gap:+.4f} bits, {p.bits:.2f} bits a number, {1e3 * p.seconds:.0f} ms" for p in rows)
     mine = f" One's own costs {own.bits:.2f} bits a number and {1e3 * own.seconds:.0f} ms a step." if own else ""
     return style.apply_style(
         style.figure(data, _layout(rows, own, top, budget)),
         alt=f"Training loss above float32 of {len(rows)} recipes: {each}.{mine} {words}.".replace("-", "−"),
         title=words,
-        subtitle=legend(*entries, per_line=1),
-        height=height,
-        t=84,
+        subtitle="<br>".join(lines),
+        height=height + 14 * len(lines),
+        t=56 + 14 * len(lines),
     )
 
 
-def _panel(rows: Sequence[RecipePoint], own: RecipePoint | None, top: float, axis: str) -> list[dict[str, Any]]:
+def _panel(
+    rows: Sequence[RecipePoint], own: RecipePoint | None, top: float, axis: str, budget: tuple[float, float] | None
+) -> list[dict[str, Any]]:
     """The points, their numbers, one's own."""
     where = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
-    x, y = _costs(rows, axis), np.array([point.gap for point in rows])
-    numbers = [str(number) for number in range(1, len(rows) + 1)]
+    x, y = _costs(rows, axis), np.maximum([point.gap for point in rows], LEAST_GAP)
+    numbers = [f"  {number}" for number in range(1, len(rows) + 1)]
     mine = [own] if own is not None and np.isfinite(own.gap) else []
     known = traces.provenance("measured", 9)
     star = traces.marker("star", 15, style.VERMILION)
@@ -92,8 +101,8 @@ def _panel(rows: Sequence[RecipePoint], own: RecipePoint | None, top: float, axi
         traces.words("numbers", x, y, numbers, "middle right", **where),
         traces.points(
             "yours",
-            _costs(mine, axis),
-            np.minimum([point.gap for point in mine], top),
+            np.minimum(_costs(mine, axis), _right_edge(rows, budget, axis)),
+            np.clip([point.gap for point in mine], LEAST_GAP, top),
             star,
             _HOVER,
             customdata=_box(mine),
@@ -106,29 +115,35 @@ def _panel(rows: Sequence[RecipePoint], own: RecipePoint | None, top: float, axi
 def _layout(
     rows: Sequence[RecipePoint], own: RecipePoint | None, top: float, budget: tuple[float, float] | None
 ) -> dict[str, Any]:
-    points = [*rows, *([own] if own is not None else [])]
-    lowest = min(0.0, *(point.gap for point in points if np.isfinite(point.gap)))
-    y = axes.axis(max(lowest, -top) - 0.06 * top, 1.06 * top, "gap (bits)", nticks=5)
+    ticks = axes.ticks(_TICKS, map("{:g}".format, _TICKS))
+    y = axes.axis(np.log10(LEAST_GAP) - 0.08, np.log10(top) + 0.08, "gap (bits)", type="log", **ticks)
     layout: dict[str, Any] = {"shapes": []}
     for axis, unit, domain in (("", "average bits of a number", _ROWS[0]), ("2", "modelled ms of a step", _ROWS[1])):
-        x = _costs(points, axis)
+        edge = _right_edge(rows, budget, axis)
+        mine = np.minimum(_costs([own] if own is not None else [], axis), edge)
+        x = np.concatenate([_costs(rows, axis), mine, _limit(budget, axis)])
         room = 0.08 * (x.max() - x.min() or 1.0)
-        limit = budget[axis == "2"] * (MILLISECONDS if axis else 1) if budget else x.max()
-        layout[f"xaxis{axis}"] = axes.axis(
-            min(x.min(), limit) - room, max(x.max(), limit) + room, unit, anchor=f"y{axis}"
-        )
+        layout[f"xaxis{axis}"] = axes.axis(x.min() - room, x.max() + room, unit, anchor=f"y{axis}")
         layout[f"yaxis{axis}"] = y | {"domain": domain, "anchor": f"x{axis}"}
         place: dict[str, Any] = {"xref": f"x{axis}", "yref": f"y{axis} domain"}
-        if budget:
-            layout["shapes"].append(shapes.upright(limit, dash="dash", **place))
+        layout["shapes"] += [shapes.upright(limit, dash="dash", **place) for limit in _limit(budget, axis)]
         if own is not None and not np.isfinite(own.gap):
             line = {"color": style.VERMILION, "width": 1.5, "dash": "dot"}
-            layout["shapes"].append(shapes.upright(_costs([own], axis)[0], line=line, **place))
+            layout["shapes"].append(shapes.upright(mine[0], line=line, **place))
     return layout
 
 
 def _costs(points: Sequence[RecipePoint], axis: str) -> np.ndarray:
     return np.array([MILLISECONDS * point.seconds if axis else point.bits for point in points], np.float64)
+
+
+def _limit(budget: tuple[float, float] | None, axis: str) -> np.ndarray:
+    """The budget on an axis; empty if there is none."""
+    return np.array([] if budget is None else [MILLISECONDS * budget[1] if axis else budget[0]], np.float64)
+
+
+def _right_edge(rows: Sequence[RecipePoint], budget: tuple[float, float] | None, axis: str) -> float:
+    return FAR * float(max(*_costs(rows, axis), *_limit(budget, axis), 0.0))
 
 
 def _box(points: Sequence[RecipePoint]) -> np.ndarray:

@@ -25,11 +25,11 @@ def test_points_are_drawn_in_both_panels():
     bits, seconds = of(fig, "recipes")
     assert bits.x.tolist() == [8.9, 6.9, 5.2] and seconds.x.tolist() == [690, 610, 550]  # by rising gap
     assert bits.y.tolist() == seconds.y.tolist() == [0.003, 0.027, 0.042]
-    assert [list(trace.text) for trace in of(fig, "numbers")] == [["1", "2", "3"]] * 2
+    assert [[text.strip() for text in trace.text] for trace in of(fig, "numbers")] == [["1", "2", "3"]] * 2
     star, other = of(fig, "yours")
     assert (star.x[0], star.y[0], other.x[0], star.marker.symbol) == (6.4, 0.015, 600, "star")
     assert [shape.x0 for shape in fig.layout.shapes] == [7.0, 620]
-    assert "1 MXFP8  2 NVFP4  3 MXFP4" in fig.layout.meta["subtitle"]
+    assert "1 MXFP8  2 NVFP4<br>3 MXFP4<br>" in fig.layout.meta["subtitle"]
     assert "MXFP4 +0.0420 bits, 5.20 bits a number, 550 ms" in fig.layout.meta["alt"]
     assert fig.layout.meta["title"] == "Yours: +0.015 bits, a smaller gap than 2 of 3 recipes"
 
@@ -39,7 +39,8 @@ def test_all_points_and_the_budget_are_in_view():
         fig = recipe_field(FIELD, own, budget=(7.0, 0.62))
         for trace in fig.data:
             x, y = ("xaxis2", "yaxis2") if trace.xaxis == "x2" else ("xaxis", "yaxis")
-            for values, axis in ((trace.x, fig.layout[x]), (trace.y, fig.layout[y])):
+            assert fig.layout[y].type == "log"
+            for values, axis in ((trace.x, fig.layout[x]), (np.log10(trace.y), fig.layout[y])):
                 assert all(axis.range[0] < value < axis.range[1] for value in values), (trace.name, axis.range)
         assert fig.layout.xaxis.range[0] < 7 < fig.layout.xaxis.range[1]
 
@@ -47,8 +48,15 @@ def test_all_points_and_the_budget_are_in_view():
 def test_a_hopeless_recipe_stays_at_the_upper_edge():
     fig = recipe_field(FIELD, RecipePoint("hopeless", 6.0, 0.6, 3.3))
     star = of(fig, "yours")[0]
-    assert star.y[0] < fig.layout.yaxis.range[1] < 0.1
+    assert star.y[0] < 10 ** fig.layout.yaxis.range[1] < 0.1
     assert star.customdata[0][1] == 3.3 and "+3.300 bits" in fig.layout.meta["title"]
+
+
+def test_a_costly_recipe_stays_at_the_right_edge():
+    fig = recipe_field(FIELD, RecipePoint("wide", 32.0, 17.0, 0.01), budget=(7.0, 0.62))
+    bits, seconds = of(fig, "yours")
+    assert bits.x[0] == pytest.approx(1.15 * 8.9) and seconds.x[0] == pytest.approx(1.15 * 690)
+    assert list(bits.customdata[0][1:]) == [0.01, 32.0, 17_000.0]
 
 
 def test_before_the_first_training_the_costs_are_a_line():
@@ -69,7 +77,7 @@ def test_states_of_the_figure_are_updates_of_each_other():
 def test_negative_gaps_have_their_sign():
     fig = recipe_field(FIELD, RecipePoint("low", 6.0, 0.6, -0.002))
     assert fig.layout.meta["title"].startswith("Yours: −0.002 bits")
-    assert of(fig, "yours")[0].y[0] == -0.002 > fig.layout.yaxis.range[0]
+    assert of(fig, "yours")[0].y[0] == 0.001 and of(fig, "yours")[0].customdata[0][1] == -0.002
 
 
 @pytest.mark.parametrize("field", [(), (RecipePoint("x", 4.0, 0.5),), (RecipePoint("x", 4.0, 0.5, math.inf),)])

@@ -92,6 +92,5 @@ def write_field(path: str | Path | None = None) -> Path:
 
 def _score(row: Mapping[str, Any], seeds: Sequence[int]) -> Score:
     gaps = tuple(float(row["gaps"][str(seed)]) for seed in seeds)
-    return Score(
-        row["name"], Costs(float(row["bits"]), float(row["seconds"])), tuple(seeds), gaps, int(row["diverged"])
-    )
+    costs = Costs(float(row["bits"]), float(row["seconds"]))
+    return Score(row["name"], costs, tuple(seeds), gaps, int(row["diverged"]), is_published=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,10 @@ from lplab.exercises.model import catalogue
 
 WIDTH, HEIGHT = 560, 260  # of a panel, in units of the drawing
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 44  # its margins
-MOST_GAP = 1.6  # times the largest gap of the field; recipes above that are drawn at the upper edge
+MAX_ROWS = 500  # of the table: of a larger class the smallest gaps are listed, and all are drawn
+LEAST_GAP = 1e-3  # bits: the lower end of the logarithmic axis; smaller gaps are drawn there
+GAP_TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+MOST_GAP, MOST_COST = 1.6, 1.15  # times the largest of the field or the budget; recipes above are drawn at the edge
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ class CapstoneView:
     Attributes:
         seeds: the recipes were scored on.
         marking: how points follow from a gap.
-        recipes: of the class and of the field, by rising gap.
+        recipes: of the class and of the field, by rising gap; the first ones.
+        count: how many there are.
         front: of these, the names of those that no other one is better than, in bits or in milliseconds.
         panels: gap against bits, gap against milliseconds.
     """
@@ -68,6 +73,7 @@ class CapstoneView:
     seeds: tuple[int, ...]
     marking: Marking
     recipes: Sequence[Recipe]
+    count: int
     front: frozenset[str]
     panels: Sequence[Panel]
 
@@ -88,23 +94,25 @@ def capstone_view(capstone: CapstoneJudge, students: Iterable[Student]) -> Capst
         _panel("modelled ms of a step", [one.milliseconds for one in recipes], recipes, 1e3 * BUDGET.seconds),
     ]
     front = frozenset(dot.label for panel in panels for dot in panel.dots if dot.is_on_front)
-    return CapstoneView(tuple(capstone.float32), capstone.marking, recipes, front, panels)
+    seeds = tuple(capstone.float32)
+    return CapstoneView(seeds, capstone.marking, recipes[:MAX_ROWS], len(recipes), front, panels)
 
 
 def _panel(title: str, costs: Sequence[float], recipes: Sequence[Recipe], budget: float) -> Panel:
-    gaps = [one.gap for one in recipes]
-    front = pareto_front(costs, gaps)
-    top = MOST_GAP * max(one.gap for one in recipes if one.is_published)
-    bottom = min(0.0, *gaps)
-    low, high = min(*costs, budget), max(*costs, budget)
+    front = pareto_front(costs, [one.gap for one in recipes])
+    field = [place for place, one in enumerate(recipes) if one.is_published]
+    top = math.log10(MOST_GAP * max(recipes[place].gap for place in field))
+    most = MOST_COST * max(budget, *(costs[place] for place in field))
+    low, high = min(*costs, budget), min(max(*costs, budget), most)
     room = 0.05 * (high - low or 1.0)
     low, high = low - room, high + room
 
     def x_of(cost: float) -> float:
-        return round(LEFT + (cost - low) / (high - low) * (WIDTH - LEFT - RIGHT), 1)
+        return round(LEFT + (min(cost, most) - low) / (high - low) * (WIDTH - LEFT - RIGHT), 1)
 
     def y_of(gap: float) -> float:
-        return round(TOP + (top - min(gap, top)) / (top - bottom) * (HEIGHT - TOP - BOTTOM), 1)
+        height = min(math.log10(max(gap, LEAST_GAP)), top) - math.log10(LEAST_GAP)
+        return round(HEIGHT - BOTTOM - height / (top - math.log10(LEAST_GAP)) * (HEIGHT - TOP - BOTTOM), 1)
 
     dots = [
         Dot(x_of(cost), y_of(one.gap), one.name, one.is_published, place in front)
@@ -115,7 +123,7 @@ def _panel(title: str, costs: Sequence[float], recipes: Sequence[Recipe], budget
         dots,
         " ".join(f"{dots[place].x},{dots[place].y}" for place in front),
         [(x_of(value), f"{value:g}") for value in _ticks(low, high)],
-        [(y_of(value), f"{value:g}".replace("-", "−")) for value in _ticks(bottom, top)],
+        [(y_of(value), f"{value:g}") for value in GAP_TICKS if math.log10(value) <= top],
         x_of(budget),
     )
 
@@ -123,10 +131,10 @@ def _panel(title: str, costs: Sequence[float], recipes: Sequence[Recipe], budget
 def _ticks(low: float, high: float) -> list[float]:
     """Three to seven round numbers between two ends.
 
-    >>> _ticks(4.8, 9.2), _ticks(0.0, 0.07)
-    ([5.0, 6.0, 7.0, 8.0, 9.0], [0.0, 0.02, 0.04, 0.06])
+    >>> _ticks(4.8, 9.2), _ticks(540, 790)
+    ([5.0, 6.0, 7.0, 8.0, 9.0], [550.0, 600.0, 650.0, 700.0, 750.0])
     """
-    unit = 10.0 ** np.floor(np.log10((high - low) / 3))
+    unit = 10.0 ** math.floor(math.log10((high - low) / 3))
     step = max(unit * factor for factor in (1, 2, 5) if (high - low) / (unit * factor) >= 3)
-    first, last = int(np.ceil(low / step)), int(np.floor(high / step))
+    first, last = math.ceil(low / step), math.floor(high / step)
     return [round(step * i, 10) for i in range(first, last + 1)]

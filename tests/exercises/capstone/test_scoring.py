@@ -95,6 +95,7 @@ def test_seeds_that_make_no_sense_are_refused(seeds, folder):
         capstone.score(NARROW, seeds, TINY, folder)
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_finds_the_same(folder):
     base = {0: scoring.float32_loss(0, TINY, folder)}
     assert score_process.score_apart(NARROW, base, TINY, folder) == capstone.score(NARROW, (0,), TINY, folder)

@@ -9,14 +9,14 @@ import pytest
 
 from lplab import cli
 from lplab.claims.framework.branches import BranchPlan
-from lplab.exercises import own_recipe, progress
+from lplab.exercises import check, own_recipe, progress
 from lplab.exercises.capstone import exercise as module
 from lplab.exercises.capstone.costs import Costs, costs_of
 from lplab.exercises.capstone.exercise import CapstoneJudge, as_answer, judge_of, score_in, verdict_of
 from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS, Marking
 from lplab.exercises.capstone.published import PLAIN, data_of
 from lplab.exercises.capstone.score_process import NotScoredError
-from lplab.exercises.capstone.scoring import Score, float32_loss, score
+from lplab.exercises.capstone.scoring import Score, float32_loss, score, steps_of
 from lplab.exercises.grading.capstone_view import capstone_view
 from lplab.exercises.grading.grading import grade
 from lplab.exercises.grading.journal import JOURNAL
@@ -266,7 +266,7 @@ def test_other_seeds_have_a_journal_of_their_own(folder, tmp_path, monkeypatch):
     journals = []
 
     def grade_nothing(*_, journal, **__):
-        journals.append(journal.name)
+        journals.append(getattr(journal, "path", journal).name)
 
     monkeypatch.setattr("lplab.exercises.grading.grading.grade", grade_nothing)
     for seeds in ([], ["--capstone-seeds", "5", "6"]):
@@ -376,10 +376,24 @@ def test_a_page_without_a_recipe_has_no_such_part(monkeypatch, tmp_path):
     assert "recipe of one's own" not in files[1].read_text("utf-8")
 
 
+def test_the_command_says_what_it_hands_in(practised, capsys):
+    assert cli.main(["report", "--out", str(practised / "out")]) == 0
+    assert "A recipe of your own: 5." in (text := capsys.readouterr().out) and "a gap of +0.0400 bits" in text
+
+
+def test_a_recipe_is_no_function_to_be_checked():
+    with pytest.raises(ValueError, match="own_recipe"):
+        check(CAPSTONE, lambda: 0)
+
+
 def test_own_recipe_says_what_is_wrong_and_shows_a_button():
     assert str(own_recipe({"weight": "nvpf4"})).startswith("Not a recipe yet: weight: format: unknown format")
     run = own_recipe(MINE)
-    assert run.state == "ready" and run.run_button.description == "Score my recipe" and run.progress.max == 7
+    assert (
+        run.state == "ready"
+        and run.run_button.description == "Score my recipe"
+        and run.progress.max == steps_of((0, 1, 2))
+    )
     assert "The field" in run.figure.layout.title.text
 
 
