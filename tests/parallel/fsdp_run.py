@@ -59,6 +59,25 @@ def between_replicas(poison=None):
     return net, FSDPHook(net, compressor=COMPRESSOR, replicas=mesh["replicas"].get_group())
 
 
+def refusals():
+    """What is said to models, states and steps that do not fit."""
+    world = dist.get_world_size()
+    net, hook = between_replicas()
+    native = fully_shard(model(bias=True), mesh=init_device_mesh("cpu", (1, world), mesh_dim_names=("a", "b")))
+    net[3].weight.requires_grad_(False)
+
+    def step():
+        net(batch(0, 0)[0]).sum().backward()
+
+    messages = []
+    for work in (lambda: FSDPHook(native), lambda: hook.load_state_dict(hook.state_dict() | {"world": 99}), step):
+        try:
+            work()
+        except (RuntimeError, TypeError, ValueError) as error:
+            messages.append(str(error))
+    return messages
+
+
 def results():
     world = dist.get_world_size()
     net = sharded(init_device_mesh("cpu", (world,)), bias=False)
@@ -71,4 +90,5 @@ def results():
     again.load_state_dict(net.state_dict())
     resumed.load_state_dict(hook.state_dict())
     found["gone on"], found["resumed"] = (train(n, h, 2, first=STEPS) for n, h in ((net, hook), (again, resumed)))
+    found["refusals"] = refusals()
     return found

@@ -110,6 +110,15 @@ def test_a_resumed_run_goes_on_bit_for_bit(world, ranks):
         assert any((tensor != result["poisoned"]["weights"][name]).any() for name, tensor in on.items())
 
 
+@pytest.mark.parametrize("world", WORLDS)
+def test_models_states_and_steps_that_do_not_fit_are_refused(world, ranks):
+    for result in ranks(fsdp_run, world):
+        mesh, state, step = result["refusals"]
+        assert "float32 parameters are needed, sharded along the first dimension over a mesh of one dimension" in mesh
+        assert "'world': 99} here is" in state.replace(",", "") and "FSDP's residuals need the same ranks" in state
+        assert "in this step not all parameters have gradients (seen in '3')" in step
+
+
 def test_what_cannot_be_hooked_is_refused(monkeypatch):
     with pytest.raises(TypeError, match="under torch's fully_shard is needed, got Linear"):
         FSDPHook(nn.Linear(2, 2))
