@@ -1096,8 +1096,8 @@ EXERCISES = (
     Fault(
         "all_work_at_once",
         "lplab/exercises/grading/judging.py",
-        "while len(running) >= AHEAD * workers.count:",
-        "while len(running) >= AHEAD * 10**6:",
+        "while len(judging.running) >= AHEAD * workers.count:",
+        "while len(judging.running) >= AHEAD * 10**6:",
         "All answers of a class are held in memory before the first is judged.",
         ("tests/exercises/grading/test_hostile_class.py",),
     ),

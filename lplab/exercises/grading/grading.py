@@ -176,7 +176,7 @@ def _entries(folder: Path, away: Path | None) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             shown = sorted((entry for entry in entries if _is_shown(entry.name)), key=lambda entry: entry.name)
-    except PermissionError:  # as where a zip has brought a folder that nobody can open
+    except OSError:  # as where a zip has brought a folder that nobody can open
         return []
     shown = [entry for entry in shown if not entry.is_dir() or away is None or Path(entry.path).resolve() != away]
     read = {PurePath(entry.name).stem for entry in shown if PurePath(entry.name).suffix.lower() in READ}

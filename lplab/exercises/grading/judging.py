@@ -49,58 +49,74 @@ def judge_all(
         judged_by: judges one answer.
         total: how many different answers there are, for the bar.
     """
-    running: dict[Future[Verdict], Task] = {}
-    failed: dict[Task, None] = {}
-    seconds: dict[Task, float] = {}  # of answers that were stopped, of the students whose answers are handed out
-    judged = 0
+    judging = _Judging(workers, journal, judged_by)
     with tqdm(total=total, initial=min(len(journal), total), desc="judging", disable=None) as bar:
-
-        def collect() -> None:
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                task, problem = running.pop(future), future.exception()
-                if isinstance(problem, Exception):
-                    failed[task] = None
-                    continue
-                journal.add(task, future.result())
-                if stopped := _stopped_after(future.result()):
-                    seconds[task] = stopped
-                bar.update()
-
         try:
-            for task in _unknown(work, journal, seconds, lambda task: task in running.values() or task in failed):
-                running[workers.pool.submit(_judge, judged_by, task)] = task
-                judged += 1
-                while len(running) >= AHEAD * workers.count:
-                    collect()
-            while running:
-                collect()
+            for task in judging.unknown(work):
+                judging.hand_out(task)
+                while len(judging.running) >= AHEAD * workers.count:
+                    bar.update(judging.collect())
+            while judging.running:
+                bar.update(judging.collect())
         finally:
             journal.commit()
-    for task in failed:
+    for task in judging.failed:
         journal.add(task, _retry(task, workers, judged_by))
     journal.commit()
-    return judged
+    return judging.count
 
 
-def _unknown(
-    work: Iterable[Sequence[Task]], journal: Journal, seconds: dict[Task, float], is_taken: Callable[[Task], bool]
-) -> Iterator[Task]:
-    """The tasks to judge: neither known nor taken nor left out, as far as that is known by then."""
-    for some in work:
-        tasks = list(dict.fromkeys(some))
-        too_many = _too_many(tasks)
-        seconds.clear()
-        for place, task in enumerate(tasks):
-            if task in too_many or is_taken(task):
-                continue
-            if seconds and sum(seconds.get(one, 0.0) for one in tasks[:place]) > MAX_SECONDS:
-                break
-            known = journal.get(task)
-            if known is None:
-                yield task
-            elif stopped := _stopped_after(known):
-                seconds[task] = stopped
+class _Judging:
+    """What the workers have now.
+
+    Args:
+        workers, journal, judged_by: as `judge_all` was told.
+    """
+
+    def __init__(self, workers: Workers, journal: Journal, judged_by: Judge) -> None:
+        self.workers, self.journal, self.judged_by = workers, journal, judged_by
+        self.running: dict[Future[Verdict], Task] = {}
+        self.failed: dict[Task, None] = {}
+        self.count = 0  # of answers that were handed out
+        self._seconds: dict[Task, float] = {}  # of answers that did not end, of the student whose turn it is
+
+    def unknown(self, work: Iterable[Sequence[Task]]) -> Iterator[Task]:
+        """The tasks to judge: neither known nor handed out nor left out, as far as that is known by then."""
+        for some in work:
+            tasks = list(dict.fromkeys(some))
+            too_many = _too_many(tasks)
+            self._seconds.clear()
+            for place, task in enumerate(tasks):
+                if task in too_many or task in self.failed or task in self.running.values():
+                    continue
+                if self._seconds and sum(self._seconds.get(one, 0.0) for one in tasks[:place]) > MAX_SECONDS:
+                    break
+                known = self.journal.get(task)
+                if known is None:
+                    yield task
+                else:
+                    self._note(task, known)
+
+    def hand_out(self, task: Task) -> None:
+        """Have a worker judge it."""
+        self.running[self.workers.pool.submit(_judge, self.judged_by, task)] = task
+        self.count += 1
+
+    def collect(self) -> int:
+        """Wait for the next verdicts and write them down; how many there are."""
+        done, _ = wait(self.running, return_when=FIRST_COMPLETED)
+        for future in done:
+            task, problem = self.running.pop(future), future.exception()
+            if isinstance(problem, Exception):
+                self.failed[task] = None
+            else:
+                self.journal.add(task, future.result())  # raises what is no Exception, such as KeyboardInterrupt
+                self._note(task, future.result())
+        return len(done)
+
+    def _note(self, task: Task, verdict: Verdict) -> None:
+        if stopped := _stopped_after(verdict):
+            self._seconds[task] = stopped
 
 
 def verdicts_of(tasks: Sequence[Task], journal: Journal) -> dict[Task, Verdict]:
@@ -116,13 +132,9 @@ def verdicts_of(tasks: Sequence[Task], journal: Journal) -> dict[Task, Verdict]:
     too_many, seconds, found = _too_many(tasks), 0.0, {}
     for task in tasks:
         if task in too_many:
-            reason = (
-                f"More than {MAX_ANSWERS} answers to this exercise were handed in; the last {MAX_ANSWERS} were run."
-            )
-            found[task] = _left_out(catalogue.get(task[0]), reason)
+            found[task] = _left_out(catalogue.get(task[0]), TOO_MANY)
         elif seconds > MAX_SECONDS:
-            reason = f"Answers to the exercises before it took more than {MAX_SECONDS} s and did not end."
-            found[task] = _left_out(catalogue.get(task[0]), reason)
+            found[task] = _left_out(catalogue.get(task[0]), TOO_LONG)
         else:
             verdict = journal.get(task)
             assert verdict is not None, "judge_all has judged all that is not left out"
