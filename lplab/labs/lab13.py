@@ -188,9 +188,9 @@ def published() -> Table:
         ("NVFP4 (2025)", "E2M1", "1×16", "E4M3"),
         ("NVFP4, weights in training (2025)", "E2M1", "16×16", "E4M3"),
     )
-    names, elements, shared, formats = zip(*rows, strict=True)
+    names, elements, shared, _ = zip(*rows, strict=True)
     bits = [ScaleState(element=element, shared=size, scale=scale).bits for _, element, size, scale in rows]
-    formats = [name.partition(" ")[0] for name in formats]
+    formats = [scale.partition(" ")[0] for *_, scale in rows]
     return Table(
         {"format": names, "element": elements, "share a scale": shared, "scale": formats, "bits a value": bits},
         caption="Who shares a scale, and what it costs.",
