@@ -47,8 +47,8 @@ def _decibels(state: ScaleState, **changes: Any) -> str:
 def _who_survives(state: ScaleState) -> str:
     weight, rows = zeroed(state.changed(tensor="weight")), survivors(state)
     return (
-        f"{percent(zeroed(state))} of the gradient becomes zero. The others lie in a few rows and columns with outliers. In one row {percent(rows.max())} "
-        f"survive, in the median row {percent(float(np.median(rows)))}. The weight has no outliers, and {percent(weight)} of it becomes zero."
+        f"{percent(zeroed(state))} of the gradient becomes zero. Only its outliers survive, and they gather in some rows. In one row {percent(rows.max())} "
+        f"survive, in the median row {percent(float(np.median(rows)))}. The weight has hardly any outliers, and {percent(weight)} of it becomes zero."
     )
 
 
