@@ -12,7 +12,7 @@ from lplab import number_text
 from lplab.figures import axes, shapes, style, traces
 from lplab.figures.legend import entry, legend
 
-DECIBELS = (0, 40)  # of the axis: it stays where it is
+DECIBELS = (0, 50)  # of the axis: it stays where it is, and 8 bits with a scale for 16 numbers reach 46
 _MOST = len(style.SERIES)
 
 
@@ -30,6 +30,7 @@ def sharing_errors(
     Args:
         names: the ways to share, from few numbers to many, [n].
         curves: by the format of the scale, at most four: signal to noise in dB, [n]; NaN where there is none.
+            What lies beyond the axis, 0 to 50 dB, stands at its end.
         at: the way that is marked, from 0.
         bits: by the format of the scale: average bits a value, [n].
         title: the point that it makes; by default the best format of the scale at the mark.

@@ -47,8 +47,8 @@ def _decibels(state: ScaleState, **changes: Any) -> str:
 def _who_survives(state: ScaleState) -> str:
     weight, rows = zeroed(state.changed(tensor="weight")), survivors(state)
     return (
-        f"{percent(zeroed(state))} of the gradient becomes zero. The others lie in a few rows and columns with outliers. In one row {percent(rows.max())} "
-        f"survive, in the median row {percent(float(np.median(rows)))}. The weight has no outliers, and {percent(weight)} of it becomes zero."
+        f"{percent(zeroed(state))} of the gradient becomes zero. Only its outliers survive, and they gather in some rows. In one row {percent(rows.max())} "
+        f"survive, in the median row {percent(float(np.median(rows)))}. The weight has hardly any outliers, and {percent(weight)} of it becomes zero."
     )
 
 
@@ -188,9 +188,9 @@ def published() -> Table:
         ("NVFP4 (2025)", "E2M1", "1×16", "E4M3"),
         ("NVFP4, weights in training (2025)", "E2M1", "16×16", "E4M3"),
     )
-    names, elements, shared, formats = zip(*rows, strict=True)
+    names, elements, shared, _ = zip(*rows, strict=True)
     bits = [ScaleState(element=element, shared=size, scale=scale).bits for _, element, size, scale in rows]
-    formats = [name.partition(" ")[0] for name in formats]
+    formats = [scale.partition(" ")[0] for *_, scale in rows]
     return Table(
         {"format": names, "element": elements, "share a scale": shared, "scale": formats, "bits a value": bits},
         caption="Who shares a scale, and what it costs.",

@@ -74,6 +74,12 @@ def test_the_mark_names_the_best_scale_and_what_it_costs():
     assert np.isnan(np.asarray(shares().data[1].y)[1])
 
 
+def test_what_lies_beyond_the_axis_stands_at_its_end_and_is_told():
+    fig = shares(curves={"E8M0": [70.0, 15.0], "float32": [21.0, -3.0]})
+    assert np.asarray(fig.data[0].y).tolist() == [50, 15] and np.asarray(fig.data[1].y).tolist() == [21, 0]
+    assert np.asarray(fig.data[0].customdata)[0].tolist() == [70, 4.5] and "70.0 dB" in fig.layout.meta["title"]
+
+
 def test_two_states_of_the_curves_are_one_figure():
     fig = shares()
     figures.update(fig, shares(at=1))

@@ -71,6 +71,12 @@ def test_every_position_of_every_control_changes_the_page(explorer, name, start)
     explorer.reset()
 
 
+def test_the_best_of_all_states_is_on_the_axis():
+    best = ScaleState(tensor="activation", element="INT8", shared="1×16", scale=sc.DOWN, hadamard=True)
+    assert 45 < sc.result(best).decibels < 50
+    assert max(np.asarray(sc.curves_figure(best).data[0].y)) == pytest.approx(sc.result(best).decibels)
+
+
 def test_presets_are_the_published_formats():
     published = {"MXFP8": F.get("mxfp8_e4m3"), "MXFP4": F.get("mxfp4"), "NVFP4": F.get("nvfp4")}
     x = sc.matrix("gradient")
