@@ -27,6 +27,7 @@ from lplab.claims.papers.hfp8_2019_inference import HFP8_2019_INFERENCE
 from lplab.claims.papers.lempel_ziv import LEMPEL_ZIV
 from lplab.claims.papers.luq_2022 import LUQ_2022
 from lplab.claims.papers.micikevicius_2018 import MICIKEVICIUS_2018
+from lplab.claims.papers.mx_order_2025 import MX_ORDER_2025
 from lplab.claims.papers.mxfp4_shrink_2025 import MXFP4_SHRINK_2025
 from lplab.claims.papers.nvfp4_ingredients_2025 import NVFP4_INGREDIENTS_2025
 from lplab.claims.papers.pact_2018 import PACT_2018
@@ -79,6 +80,7 @@ CLAIMS: tuple[Claim, ...] = (
     MXFP4_SHRINK_2025,
     HADAMARD_2025,
     HADAMARD_2025_FORWARD,
+    MX_ORDER_2025,
     NVFP4_INGREDIENTS_2025,
     ADACOMP_2018,
     ADACOMP_2018_LANGUAGE,

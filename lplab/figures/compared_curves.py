@@ -13,6 +13,7 @@ from lplab.figures import axes, style, traces
 from lplab.figures.compare_to_library import SAME, agreement, compare_to_library
 from lplab.figures.legend import entry, legend
 
+LETTERS = 8  # on a line below the axis, so that five names have room on a phone
 _HOVER = "%{text}<br>{name}  %{y:.4g}"
 
 
@@ -75,7 +76,7 @@ def compared_curves(
         f"{key} {', '.join(f'{p} {v:.3g}' for p, v in zip(places, y, strict=True))}" for key, y in values.items()
     )
     entries = [entry(curve) for curve in curves] + ([entry(beside[0], SAME), entry(beside[1])] if own else [])
-    ticks = axes.ticks(x, ["<br>".join(textwrap.wrap(place.replace(".", ". "), 12)) for place in places])
+    ticks = axes.ticks(x, ["<br>".join(textwrap.wrap(place, LETTERS)) for place in places])
     layout = {
         "xaxis": axes.axis(-0.5, len(places) - 0.5, along, showgrid=False, **ticks),
         "yaxis": axes.axis(low, high, what),

@@ -13,6 +13,8 @@ BY_DEFAULT = ("BillExplorer", "LearnersExplorer")
 SIZES = {"laptop": (1366, 768), "desktop": (1440, 1000), "tablet": (820, 1180)}
 STEPPER = 90  # pixels that a question above the explorer takes
 MAX_FIGURE = 560
+# Sliders get their names a little later; an explorer may have none.
+NAMED = "() => [...document.querySelectorAll('[role=slider]')].every(each => each.hasAttribute('aria-valuetext'))"
 
 
 @pytest.fixture(
@@ -27,7 +29,7 @@ def explorer(window, request):
         drawn = "() => document.querySelectorAll('.lp-columns .js-plotly-plot .main-svg .subplot').length > 0"
         notebook.sees(drawn, True)
         notebook.sees("() => document.querySelectorAll('.lp-fig > .plot-container').length", len_figures(notebook))
-        notebook.page.wait_for_function("() => document.querySelectorAll('[role=slider][aria-valuetext]').length > 0")
+        notebook.page.wait_for_function(NAMED)
         notebook.page.wait_for_timeout(800)  # sliders get their names
         yield notebook
 

@@ -57,7 +57,7 @@ claim = ClaimBuilder(
     "The error is that of the sums alone: against exact sums of the same FP8 numbers.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=60,
+    budget_seconds=15,
     limits="What the chip does within an instruction is not published: truncation of a running sum is our reading. "
     "Whether a training would notice is not measured here.",
 )

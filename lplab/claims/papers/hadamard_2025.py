@@ -53,7 +53,7 @@ claim = ClaimBuilder(
     "made larger.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=60,
+    budget_seconds=20,
     limits="Errors of tensors and products at one moment of a small network: whether a training gains is in "
     "nvfp4_ingredients_2025. Stochastic MXFP4 has the pre-scale of 3/4. Papers disagree on signs: arXiv 2605.09825 "
     "(its abstract read) finds that random ones fail and fixed ones help.",

@@ -44,7 +44,7 @@ claim = ClaimBuilder(
     "without: by how much the error of the products y and dx changes, in decibels.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=20,
+    budget_seconds=15,
     limits="Errors of products at one moment of a small network, not its training. The paper's weights share scales in "
     "16 × 16 tiles, which a transform would undo; the blocks here are 1 × 16.",
 )

@@ -1,33 +1,45 @@
-"""Sun et al. 2020: layers want gradient scales octaves apart; a scale for each recovers most of what one loses."""
+"""Sun et al. 2020: layers want gradient scales octaves apart; a scale for each recovers most of what one loses.
+
+Two networks: the Transformer of the other branches, and one that was looked for because its layers' gradients lie far
+apart, eleven linear layers without normalization. Recipes branch from a float32 checkpoint and are compared in pairs;
+the criteria of this version were written before the branches were run.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lplab.claims.bibliography import cite
+from lplab.claims.framework.branches import BranchPlan, branch, paired_text, worse_in_pairs
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, median_and_range, power_of_two, seed_range
-from lplab.claims.framework.models import small_transformer
-from lplab.claims.framework.trainings import cosine, train
+from lplab.claims.framework.compare import join_words, low_to_high, median_and_range, power_of_two, seed_range
+from lplab.claims.framework.models import branch_transformer
+from lplab.claims.framework.operands import operands
 from lplab.claims.papers.sun_2020_radix4 import FLOAT, GRADIENTS, ONE_SCALE, PER_LAYER, recipe_of
 
 if TYPE_CHECKING:
     from lplab.training import Recorder
+    from lplab.training.loop.tasks import Task
 
-STEPS = 120
-SCALES = (10, 14, 18)  # log2 of the one scale of all layers
-MIN_OCTAVES_APART = 3  # octaves: what counts as several
+TEXT, DEEP = "Transformer", "eleven linear layers"
+PLANS = {TEXT: BranchPlan(before=500, steps=60), DEEP: BranchPlan(before=600, steps=100)}
+SCALES = {TEXT: (10, 14, 18), DEEP: (4, 8, 12, 16)}  # log2 of the one scale of all layers
+MIN_OCTAVES_APART = 5  # octaves: what the paper finds, 5 to 6
 MIN_RECOVERED = 0.5  # a share of what is lost
+OCTAVES = 12  # of seven powers of four, from the smallest to the largest
 MAX_ZEROED = 0.5  # a share of a layer's gradients
+ENDS = {TEXT: ("head",), DEEP: ("layers.0", "layers.10")}  # layers whose gradients are 1-6-9
 
-POINTS: tuple[Point, ...] = (
-    {"gradients": FLOAT},
-    {"gradients": PER_LAYER},
-    *({"gradients": ONE_SCALE, "scale": scale} for scale in SCALES),
-)
+WAYS: dict[str, list[Point]] = {
+    network: [{"gradients": FLOAT}, {"gradients": PER_LAYER}, *({"gradients": ONE_SCALE, "scale": s} for s in scales)]
+    for network, scales in SCALES.items()
+}
+POINTS: tuple[Point, ...] = tuple({"network": network, **way} for network, ways in WAYS.items() for way in ways)
 
 claim = ClaimBuilder(
     id="sun_2020_gradscale",
@@ -38,37 +50,79 @@ claim = ClaimBuilder(
     "follows its gradient by factors of two (GradScale), recovers most of what one loss scale for all loses.",
     published="ResNet-18 on ImageNet: one scale loses more than 1.5 %, GradScale about 0.5 %; scales 5 to 6 octaves "
     "apart (read)",
-    experiment=f"A character Transformer of two blocks, {STEPS} steps, output gradients in radix-4 FP4, one phase, all "
-    "else float32: GradScale, and one scale for all layers at three places.",
+    experiment=f"A character Transformer of two blocks after {PLANS[TEXT].before} steps in float32, and eleven linear "
+    f"layers on the digits after {PLANS[DEEP].before}. From there each recipe goes on with the same batches, for "
+    f"{PLANS[TEXT].steps} and {PLANS[DEEP].steps} steps, its learning rate falling to zero: output gradients in "
+    "radix-4 FP4, one phase, all else float32, with GradScale and with one scale for all layers at several places. "
+    "Compared seed by seed.",
     points=POINTS,
     seeds=(0, 1, 2),
     budget_seconds=90,
-    limits="Two blocks behind layer norms: gradients lie closer together than in a deep network. The paper compares "
-    "with a dynamic loss scale; a format that saturates never shows it an infinity, so constant scales stand in here.",
+    limits="Networks of 114 and 42 thousand parameters, with many steps of float32 before. The paper compares with a "
+    "dynamic loss scale; a format that saturates never shows it an infinity, so constant scales stand in here.",
+    version=2,
 )
+
+
+def deep_net() -> Task:
+    """Eleven linear layers of width 64 on the digits, without normalization.
+
+    >>> len(deep_net().model(0).layers)
+    11
+    """
+    from lplab import models
+    from lplab.training import tasks
+
+    return replace(
+        tasks.get("mlp"),
+        about="eleven linear layers without normalization; digits, 8 × 8",
+        model=lambda seed: models.mlp((64,) * 11 + (10,), seed),
+        optimizer="adam",
+        lr=2e-3,
+        options=(),
+    )
+
+
+NETWORKS: dict[str, Callable[[], Task]] = {TEXT: branch_transformer, DEEP: deep_net}
 
 
 @claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
-    """Train once: losses (bits); how many octaves the scales of the layers span; what becomes zero or saturates.
+    """One branch: losses (bits), and what becomes of the layers' gradients.
 
     Returns:
-        Besides the losses ``octaves`` between the largest and the smallest scale of a layer at the end, ``zeros`` and
+        Besides the losses, of float32: ``spread`` and ``first_spread``, the octaves between the largest gradients of
+        the layers at the checkpoint and before the first step, and ``layer_0``, ``layer_1`` …, the log2 of each at the
+        checkpoint. Else ``octaves`` between the largest and the smallest scale of a layer at the end, and ``zeros`` and
         ``saturated``: of the layer that is worst off, the share of its gradients, mean over the recorded steps.
     """
     from lplab.training import Recorder
 
-    recorder = Recorder(every=29, roles=(GRADIENTS,))
-    recipe = recipe_of({"radix": 4, **point})
-    done = train(small_transformer(), recipe, STEPS, seed, schedule=cosine(STEPS), recorder=recorder)
+    network = point["network"]
+    task, plan = NETWORKS[network](), PLANS[network]
+    recorder = Recorder(every=20, roles=(GRADIENTS,))
+    done = branch(task, recipe_of({"radix": 4, **point}), seed, plan, recorder=recorder)
     if point["gradients"] == FLOAT:
-        return {**done.numbers(), "octaves": 0.0, "zeros": 0.0, "saturated": 0.0}
+        return {**done.numbers(), **_spread(task, seed, plan.before, ENDS[network])}
     return {**done.numbers(), **_layers(recorder, point)}
 
 
+def _spread(task: Task, seed: int, before: int, ends: tuple[str, ...]) -> dict[str, float]:
+    last, first = (_largest(task, seed, steps, ends) for steps in (before, 0))
+    each = {f"layer_{number}": value for number, value in enumerate(last)}
+    return {"spread": round(float(np.ptp(last)), 4), "first_spread": round(float(np.ptp(first)), 4), **each}
+
+
+def _largest(task: Task, seed: int, before: int, ends: tuple[str, ...]) -> list[float]:
+    """The log2 of the largest gradient of each linear layer between the ends, in the order of the layers."""
+    found = operands(task, seed, before, skip=ends)
+    return [round(float(np.log2(np.abs(parts.gradient).max())), 4) for parts in found.values()]
+
+
 def _layers(recorder: Recorder, point: Point) -> dict[str, float]:
-    layers = [layer for layer, _ in recorder.names() if layer.startswith("blocks.")]
-    series = [recorder.series(layer, GRADIENTS) for layer in layers]
+    names = [layer for layer, _ in recorder.names()]
+    inner = [name for name in names if name.startswith(("blocks.", "layers.")) and name not in ENDS[point["network"]]]
+    series = [recorder.series(layer, GRADIENTS) for layer in inner]
     scales = [float(np.log2(one["scale"][-1])) for one in series]
     return {
         "octaves": max(scales) - min(scales) if point["gradients"] == PER_LAYER else 0.0,
@@ -77,97 +131,160 @@ def _layers(recorder: Recorder, point: Point) -> dict[str, float]:
     }
 
 
-def _numbers(results: Results, scale: int | str, number: str = "loss") -> np.ndarray:
+def _numbers(results: Results, network: str, scale: int | str, number: str = "loss") -> np.ndarray:
     if isinstance(scale, str):
-        return results.values(number, gradients=scale)
-    return results.values(number, gradients=ONE_SCALE, scale=scale)
+        return results.values(number, network=network, gradients=scale)
+    return results.values(number, network=network, gradients=ONE_SCALE, scale=scale)
 
 
-def _best(results: Results) -> int:
-    return min(SCALES, key=lambda scale: float(np.median(_numbers(results, scale))))
+def _best(results: Results, network: str) -> int:
+    """The single scale with the least training loss."""
+    return min(SCALES[network], key=lambda scale: float(_numbers(results, network, scale, "train_loss").mean()))
+
+
+def _gaps(results: Results, network: str, scale: int | str, other: str = FLOAT) -> tuple[np.ndarray, np.ndarray]:
+    """Differences of the training losses and of the test losses, seed by seed."""
+    train, test = (
+        _numbers(results, network, scale, n) - _numbers(results, network, other, n) for n in ("train_loss", "loss")
+    )
+    return train, test
 
 
 @claim.criterion("The scales of the layers lie several octaves apart")
 def scales_lie_apart(results: Results) -> CheckResult:
-    """The scales of the layers span several octaves, on every seed."""
-    octaves = _numbers(results, PER_LAYER, "octaves")
+    """The scales of the layers span five octaves or more, on every seed of both networks."""
+    octaves = {network: _numbers(results, network, PER_LAYER, "octaves") for network in NETWORKS}
+    text = join_words([f"{low_to_high(o.tolist(), 0)} ({network})" for network, o in octaves.items()])
     return CheckResult(
-        bool(octaves.min() >= MIN_OCTAVES_APART),
-        f"At the end the scales of the layers span {octaves.min():.0f} to {octaves.max():.0f} octaves.",
+        all(bool(o.min() >= MIN_OCTAVES_APART) for o in octaves.values()),
+        f"At the end the scales of the layers span {text} octaves.",
     )
 
 
 @claim.criterion("A scale for each layer is better than the best single one")
 def per_layer_is_better(results: Results) -> CheckResult:
-    """A scale for each layer ends lower than the best single scale, seed by seed."""
-    best = _best(results)
-    gaps = _numbers(results, best) - _numbers(results, PER_LAYER)
-    return CheckResult(
-        bool(gaps.min() > 0),
-        f"A scale for each layer {median_and_range(_numbers(results, PER_LAYER))} bits, the best single scale, "
-        f"{power_of_two(best)}, {median_and_range(_numbers(results, best))}: {gaps.min():+.3f} to {gaps.max():+.3f} "
-        "bits above it, seed by seed.",
+    """The best single scale is worse than a scale for each layer, in pairs, on both networks."""
+    gaps = {network: _gaps(results, network, _best(results, network), PER_LAYER) for network in NETWORKS}
+    text = "; ".join(
+        f"{network}, {power_of_two(_best(results, network))}: {paired_text(train)} bits in training, "
+        f"{paired_text(test)} in the test"
+        for network, (train, test) in gaps.items()
     )
+    return CheckResult(
+        all(worse_in_pairs(*gap) for gap in gaps.values()),
+        f"The best single scale above a scale for each layer: {text}.",
+    )
+
+
+def _recovered(results: Results, network: str) -> tuple[float, float]:
+    """What the best single scale loses in training, bits, and the share that a scale for each layer takes back."""
+    single, own = (float(_gaps(results, network, which)[0].mean()) for which in (_best(results, network), PER_LAYER))
+    return single, (single - own) / single if single > 0 else 0.0
 
 
 @claim.criterion("It recovers most of what a single scale loses")
 def most_is_recovered(results: Results) -> CheckResult:
-    """Of what the best single scale loses against float32, a scale for each layer takes back more than half."""
-    single, own, base = (_numbers(results, which) for which in (_best(results), PER_LAYER, FLOAT))
-    lost, back = single - base, single - own
-    share = float(np.median(back / np.where(lost > 0, lost, np.inf)))
+    """Of what the best single scale loses, a scale for each layer takes back more than half, on both networks."""
+    values = {network: _recovered(results, network) for network in NETWORKS}
+    text = "; ".join(
+        f"{network}: the best single scale loses {lost:+.4f} bits in training against float32, a scale for each layer "
+        f"takes back {100 * share:.0f} % of it"
+        for network, (lost, share) in values.items()
+    )
+    fine = all(share > MIN_RECOVERED for _, share in values.values())
+    return CheckResult(fine, f"{text}.".replace("-", "−"))
+
+
+@claim.explanation("Radix 4 covers more octaves than the layers lie apart")
+def the_grid_covers_them(results: Results) -> CheckResult:
+    """Why a single scale is enough: the layers' largest gradients lie closer than the twelve octaves of the grid."""
+    spreads = {network: _numbers(results, network, FLOAT, "spread") for network in NETWORKS}
+    text = join_words([f"{median_and_range(spread, 1)} octaves ({network})" for network, spread in spreads.items()])
+    most = max(float(spread.max()) for spread in spreads.values())
     return CheckResult(
-        share > MIN_RECOVERED,
-        f"The best single scale loses {lost.min():.3f} to {lost.max():.3f} bits against float32 "
-        f"({median_and_range(base)}); a scale for each layer takes back {100 * share:.0f} % of it in the median.",
+        most < OCTAVES,
+        f"The largest gradients of the layers lie {text} apart. From the smallest to the largest number of radix-4 FP4 "
+        f"there are {OCTAVES} octaves: at the best single scale the layer that is worst off still has "
+        f"{OCTAVES - most:.0f} of them.",
+    )
+
+
+@claim.explanation("Learning brings the layers together")
+def learning_brings_them_together(results: Results) -> CheckResult:
+    """A network whose layers lie far apart at first, and closer when it has learned."""
+    first, last = (_numbers(results, DEEP, FLOAT, number) for number in ("first_spread", "spread"))
+    return CheckResult(
+        bool((last < first - 2).all()),
+        f"In the network of eleven layers they lie {median_and_range(first, 1)} octaves apart before the first step "
+        f"and {median_and_range(last, 1)} after {PLANS[DEEP].before} steps.",
     )
 
 
 @claim.explanation("A single scale leaves some layer without most of its gradients")
 def single_scales_hurt_some_layer(results: Results) -> CheckResult:
-    """Why: at any single scale some layer loses most of its gradients to zero, or saturates."""
-    values = {s: [float(np.median(_numbers(results, s, kind))) for kind in ("zeros", "saturated")] for s in SCALES}
-    own = [float(np.median(_numbers(results, PER_LAYER, kind))) for kind in ("zeros", "saturated")]
-    text = join_words(
-        [f"{power_of_two(s)}: {100 * a:.0f} % zero, {100 * b:.0f} % saturated" for s, (a, b) in values.items()]
-    )
+    """At the lowest single scale some layer of each network loses most of its gradients to zero."""
+    lowest = {network: scales[0] for network, scales in SCALES.items()}
+    zeros = {network: float(np.median(_numbers(results, network, s, "zeros"))) for network, s in lowest.items()}
+    own = {network: float(np.median(_numbers(results, network, PER_LAYER, "zeros"))) for network in NETWORKS}
+    each = {n: f"{100 * zeros[n]:.0f} % at {power_of_two(lowest[n])}, {100 * own[n]:.0f} % with its own" for n in zeros}
+    text = join_words([f"{words} ({network})" for network, words in each.items()])
     return CheckResult(
-        all(max(pair) > max(own) for pair in values.values()) and max(values[SCALES[0]]) > MAX_ZEROED,
-        f"In the layer that is worst off, at one scale of {text}; with scales of their own {100 * own[0]:.0f} % zero, "
-        f"{100 * own[1]:.1f} % saturated.",
+        all(zeros[n] > MAX_ZEROED > own[n] for n in zeros), f"In the layer that is worst off become zero: {text}."
     )
 
 
 @claim.explanation("Any single scale is about as good here")
 def any_scale_is_about_as_good(results: Results) -> CheckResult:
-    """Why so little: in the range of radix 4 any of the single scales is about as good."""
-    medians = [float(np.median(_numbers(results, scale))) for scale in SCALES]
-    apart = seed_range(_numbers(results, FLOAT))
-    return CheckResult(
-        max(medians) - min(medians) < apart,
-        f"Single scales {SCALES[-1] - SCALES[0]} octaves apart end within {max(medians) - min(medians):.3f} bits of "
-        f"each other, seeds of float32 {apart:.3f} apart: which scale it is hardly counts in this network.",
-    )
+    """Single scales many octaves apart end closer together than the seeds of float32."""
+    parts, fine = [], []
+    for network, scales in SCALES.items():
+        means = [float(_gaps(results, network, scale)[0].mean()) for scale in scales]
+        apart = seed_range(_numbers(results, network, FLOAT, "train_loss"))
+        fine.append(max(means) - min(means) < apart)
+        each = join_words([f"{mean:+.4f} at {power_of_two(s)}" for mean, s in zip(means, scales, strict=True)])
+        parts.append(f"{network}: {each}; seeds of float32 lie {apart:.3f} apart")
+    text = "; ".join(parts).replace("-", "−")
+    return CheckResult(all(fine), f"Training loss above float32, bits, by the single scale. {text}.")
 
 
 @claim.summary
 def measured(results: Results) -> str:
-    """Bits a character, and how far the scales lie apart."""
-    octaves = _numbers(results, PER_LAYER, "octaves")
-    single = "; ".join(f"one scale {power_of_two(s)} {median_and_range(_numbers(results, s))}" for s in SCALES)
-    return (
-        f"scale per layer {median_and_range(_numbers(results, PER_LAYER))}; {single}; float32 "
-        f"{median_and_range(_numbers(results, FLOAT))} bits; scales span {np.median(octaves):.0f} octaves"
-    )
+    """What is lost against float32, and how far the scales lie apart."""
+    parts = []
+    for network in NETWORKS:
+        octaves = float(np.median(_numbers(results, network, PER_LAYER, "octaves")))
+        own, single = (paired_text(_gaps(results, network, s)[0]) for s in (PER_LAYER, _best(results, network)))
+        parts.append(
+            f"{network}: scale per layer {own}, best single scale {single} bits above float32 in training; "
+            f"scales span {octaves:.0f} octaves"
+        )
+    return "; ".join(parts)
 
 
-claim.draw(
-    "test loss, bits a character",
-    lambda results: {
-        "float32": _numbers(results, FLOAT),
-        "scale for each layer": _numbers(results, PER_LAYER),
-        **{f"one scale, {power_of_two(scale)}": _numbers(results, scale) for scale in SCALES},
-    },
-)
+def _drawn(network: str) -> Callable[[Results], dict[str, Any]]:
+    def rows(results: Results) -> dict[str, Any]:
+        ways: dict[str, int | str] = {"scale for each layer": PER_LAYER}
+        ways |= {f"one scale, {power_of_two(scale)}": scale for scale in SCALES[network]}
+        return {label: _gaps(results, network, way)[0] for label, way in ways.items()}
+
+    return rows
+
+
+def _octaves_below(results: Results) -> dict[str, Any]:
+    """How many octaves the largest gradient of each layer lies below that of all, by layer."""
+    rows: dict[str, Any] = {}
+    for network in NETWORKS:
+        (first, *_) = (row[2] for row in results.rows if row[0] == {"network": network, "gradients": FLOAT})
+        numbers = [name for name in first if name.startswith("layer_")]
+        values = np.stack([_numbers(results, network, FLOAT, name) for name in numbers])
+        below = values.max(axis=0) - values
+        short = {TEXT: "Transformer", DEEP: "linear"}[network]
+        rows |= {f"{short}, layer {number}": row for number, row in enumerate(below, 1)}
+    return rows
+
+
+for drawn in NETWORKS:
+    claim.draw(f"{drawn}: training loss above float32, bits, in pairs", _drawn(drawn))
+claim.draw("largest gradients of the layers: octaves below the largest", _octaves_below)
 
 SUN_2020_GRADSCALE = claim.build()

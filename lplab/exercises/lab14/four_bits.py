@@ -39,6 +39,16 @@ def hadamard(size: int) -> np.ndarray:
     return np.ascontiguousarray(Hadamard(size, NVFP4_SIGNS if size == 16 else 3).matrix().T)
 
 
+def short_name(layer: str) -> str:
+    """A layer's name for the axis of a figure: its last word, and the number of its block.
+
+    >>> short_name("blocks.1.mlp.up"), short_name("head")
+    ('up 1', 'head')
+    """
+    parts = layer.split(".")
+    return f"{parts[-1]} {parts[1]}" if len(parts) > 1 else layer
+
+
 @cache
 def captured_layers() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Output gradients and activations of the same tokens, by layer: float64 [tokens, outputs], [tokens, inputs].

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lplab.exercises.checks.close import TOLERANCE
-from lplab.exercises.lab14.four_bits import GROUP, SIZES, captured_layers, fp4, hadamard
+from lplab.exercises.lab14.four_bits import GROUP, SIZES, captured_layers, fp4, hadamard, short_name
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import describe_value
 from lplab.exercises.student_figures import as_array, read_results, student_figure
@@ -178,7 +178,7 @@ def draw_pair(function: Callable[..., Any]) -> Any:
     results = read_results(function, calls, HADAMARD_PAIR.form, as_array)
     yours = dict(zip(NAMES, np.split(np.array([error(*each) for each in zip(results, calls, strict=True)]), 2), strict=True))
     return figures.compared_curves(
-        list(layers), library_errors(), yours, what="error of dW (%)", name="dW in FP4", tolerance=LIBRARY
+        list(map(short_name, layers)), library_errors(), yours, what="error of dW (%)", name="dW in FP4", tolerance=LIBRARY
     )
 
 

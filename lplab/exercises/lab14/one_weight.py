@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.exercises.lab14.four_bits import short_name
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import describe_value
 from lplab.exercises.student_figures import as_array, read_results, student_figure
@@ -179,7 +180,7 @@ def draw_two_weights(function: Callable[..., Any]) -> Any:
     calls = [(w, 16, tiles) for tiles in (False, True) for w in layers.values()]
     yours = read_results(function, calls, ONE_WEIGHT.form, difference)
     return figures.compared_curves(
-        list(layers),
+        list(map(short_name, layers)),
         library_differences(),
         dict(zip(NAMES, np.split(np.array(yours), 2), strict=True)),
         what="weight that differs between y and dx (%)",

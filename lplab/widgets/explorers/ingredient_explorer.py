@@ -227,7 +227,7 @@ def losses_figure(state: IngredientState) -> Any:
     recorded, chosen = ingredient_branches(), state.ingredients
     curves = {"float32": recorded.losses[None], THIS: recorded.losses.get(chosen)}
     curves |= {name: recorded.losses[each] for name, each in LANDMARKS.items()}
-    title = "Not recorded: train it below"
+    title = "This combination was not recorded"
     if is_recorded(chosen):
         gap = recorded.gap(chosen)
         count = f"{int((gap > 0).sum())} of {len(gap)} seeds"
@@ -255,7 +255,7 @@ def summary(state: IngredientState) -> str:
     chosen = state.ingredients
     name = f"{chosen.name[:1].upper()}{chosen.name[1:]}"
     if not is_recorded(chosen):
-        return f"{name}. Nobody has recorded this combination. Train it with the button below."
+        return f"{name}. This combination was not recorded. In lab 14, a button below the figures trains it."
     gap, share = ingredient_branches().gap(chosen), ingredient_branches().share(chosen)
     each = ", ".join(bits_text(value) for value in gap)
     percent = f"{100 * share:.1f}".replace("-", MINUS)

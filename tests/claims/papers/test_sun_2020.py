@@ -7,8 +7,10 @@ from lplab import claims
 from lplab.claims.framework.branches import BranchPlan
 from lplab.claims.framework.claim import key
 from lplab.claims.papers import sun_2020_ablation, sun_2020_gradscale, sun_2020_radix4, sun_2020_two_phase
-from lplab.claims.papers.sun_2020_ablation import ALL, EIGHT, FORWARD, ORDER, PICTURES, SUN_2020_ABLATION, TEXT
-from lplab.claims.papers.sun_2020_gradscale import SUN_2020_GRADSCALE
+from lplab.claims.papers.sun_2020_ablation import ALL, EIGHT, FORWARD, ORDER, PICTURES, SUN_2020_ABLATION
+from lplab.claims.papers.sun_2020_ablation import TEXT as CHARACTERS
+from lplab.claims.papers.sun_2020_gradscale import DEEP, SUN_2020_GRADSCALE, TEXT
+from lplab.claims.papers.sun_2020_gradscale import SCALES as SCALES_OF
 from lplab.claims.papers.sun_2020_hardware import FOUR_BITS, MIXES, PUBLISHED, SUN_2020_HARDWARE, products, speed
 from lplab.claims.papers.sun_2020_radix4 import FLOAT, ONE_SCALE, PER_LAYER, SCALES, SUN_2020_RADIX4
 from lplab.claims.papers.sun_2020_threshold import (
@@ -145,29 +147,50 @@ def test_one_training_with_one_scale_in_short(monkeypatch):
 
 
 def scales(point, seed):
-    own = {FLOAT: 3.0, PER_LAYER: 3.1}.get(point["gradients"], 3.4)
-    zeros = {10: 0.9, 14: 0.4, 18: 0.1}.get(point.get("scale"), 0.05)
-    saturated = 0.6 if point.get("scale") == 18 else 0.0
-    octaves = 5.0 if point["gradients"] == PER_LAYER else 0.0
-    return {"loss": own + 0.01 * seed, "octaves": octaves, "zeros": zeros, "saturated": saturated}
+    """A scale for each layer loses a third of what a single one does; layers 6 octaves apart, 10 at first."""
+    if point["gradients"] == FLOAT:
+        layers = {f"layer_{number}": -8.0 + number for number in range(7)}
+        return {"loss": 2.8 + 0.1 * seed, "train_loss": 2.8 + 0.1 * seed, "spread": 6.0, "first_spread": 10.0, **layers}
+    lost = 0.01 if point["gradients"] == PER_LAYER else 0.03
+    loss = 2.8 + 0.1 * seed + lost * (1 + 0.01 * seed)
+    lowest = point.get("scale") == SCALES_OF[point["network"]][0]
+    own = point["gradients"] == PER_LAYER
+    numbers = {"octaves": 6.0 if own else 0.0, "zeros": 0.05 if own else 0.9 if lowest else 0.2, "saturated": 0.0}
+    return {"loss": loss, "train_loss": loss, **numbers}
+
+
+DEEP_FLOAT = {"network": DEEP, "gradients": FLOAT}
 
 
 @pytest.mark.parametrize(("change", "ring", "which"), [
-    ({"name": "octaves", "value": 2.0, "seed": 1}, 0, 0),
-    ({"name": "loss", "value": 3.1, "scale": 14}, 0, 1),
-    ({"name": "loss", "value": 3.35, "gradients": PER_LAYER}, 0, 2),
-    ({"name": "zeros", "value": 0.0, "scale": 10}, 1, 0),
-    ({"name": "loss", "value": 3.6, "scale": 18}, 1, 1),
-], ids=["close together", "one scale is as good", "little back", "no layer suffers", "scales matter"])  # fmt: skip
+    ({"name": "octaves", "value": 2.0, "network": DEEP, "gradients": PER_LAYER, "seed": 1}, 0, 0),
+    ({"name": "octaves", "value": 4.0, "network": TEXT, "gradients": PER_LAYER}, 0, 0),
+    ({"name": "loss", "value": 2.8, "network": DEEP, "gradients": ONE_SCALE, "seed": 0}, 0, 1),
+    ({"name": "train_loss", "value": 2.84, "network": TEXT, "gradients": PER_LAYER, "seed": 0}, 0, 2),
+    ({"name": "spread", "value": 12.5, **DEEP_FLOAT, "seed": 2}, 1, 0),
+    ({"name": "first_spread", "value": 7.0, **DEEP_FLOAT}, 1, 1),
+    ({"name": "zeros", "value": 0.4, "network": TEXT, "gradients": ONE_SCALE}, 1, 2),
+    ({"name": "train_loss", "value": 3.9, "network": DEEP, "scale": 16}, 1, 3),
+], ids=[
+    "close together", "in the other, too", "one scale is as good", "little back", "beyond the grid", "always close",
+    "no layer suffers", "scales matter",
+])  # fmt: skip
 def test_gradscale_holds_and_can_fail(change, ring, which):
-    assert holds(SUN_2020_GRADSCALE, scales) == ([True] * 3, [True] * 2)
+    assert holds(SUN_2020_GRADSCALE, scales) == ([True] * 3, [True] * 4)
     assert not holds(SUN_2020_GRADSCALE, but(scales, **change))[ring][which]
 
 
-def test_one_training_with_a_scale_per_layer_in_short(monkeypatch):
-    monkeypatch.setattr(sun_2020_gradscale, "STEPS", 2)
-    result = claims.measure(SUN_2020_GRADSCALE, {"gradients": PER_LAYER}, 0)
-    assert result["steps"] == 2 and result["octaves"] >= 1 and result["saturated"] == 0
+def test_one_branch_of_eleven_layers_in_short(monkeypatch, tmp_path):
+    monkeypatch.setenv("LPLAB_CHECKPOINTS", str(tmp_path))
+    monkeypatch.setitem(sun_2020_gradscale.PLANS, DEEP, BranchPlan(before=20, steps=2))
+    plain, own, one = (
+        claims.measure(SUN_2020_GRADSCALE, {"network": DEEP, **way}, 0)
+        for way in ({"gradients": FLOAT}, {"gradients": PER_LAYER}, {"gradients": ONE_SCALE, "scale": 4})
+    )
+    layers = [plain[f"layer_{number}"] for number in range(9)]
+    assert plain["spread"] == pytest.approx(max(layers) - min(layers), abs=1e-3) and plain["first_spread"] > 5
+    assert own["steps"] == one["steps"] == 2 and own["octaves"] >= 1 and own["saturated"] == 0
+    assert one["zeros"] > own["zeros"] and one["octaves"] == 0
 
 
 # ---- two phases ------------------------------------------------------------------------------------------------------
@@ -219,22 +242,22 @@ def test_one_training_in_two_phases_in_short(monkeypatch):
 
 
 def steps_away(point, seed):
-    order = ORDER[point["network"]] + ((SINGLE,) if point["network"] == TEXT else ())
+    order = ORDER[point["network"]] + ((SINGLE,) if point["network"] == CHARACTERS else ())
     place = order.index(point["recipe"]) if point["recipe"] in order else 2
     loss = 1 + (0.0, 0.2, 0.25, 0.3, 0.35)[place] + 0.3 * seed
     result = {"loss": loss, "train_loss": loss}
-    return result if point["network"] == TEXT else result | {"gradient_error": 0.1 * place}
+    return result if point["network"] == CHARACTERS else result | {"gradient_error": 0.1 * place}
 
 
 @pytest.mark.parametrize(("change", "ring", "which"), [
-    ({"name": "loss", "value": 1.0, "network": TEXT, "recipe": TWO, "seed": 1}, 0, 0),
-    ({"name": "train_loss", "value": 3.0, "network": TEXT, "recipe": TWO, "seed": 1}, 0, 0),
+    ({"name": "loss", "value": 1.0, "network": CHARACTERS, "recipe": TWO, "seed": 1}, 0, 0),
+    ({"name": "train_loss", "value": 3.0, "network": CHARACTERS, "recipe": TWO, "seed": 1}, 0, 0),
     ({"name": "loss", "value": 5.0, "network": PICTURES, "recipe": ALL}, 0, 1),
     ({"name": "gradient_error", "value": 0.9, "recipe": ALL, "seed": 0}, 1, 0),
     ({"name": "gradient_error", "value": 0.9, "recipe": EIGHT}, 1, 1),
-    ({"name": "loss", "value": 1.0, "network": TEXT, "recipe": SINGLE, "seed": 0}, 1, 2),
-    ({"name": "train_loss", "value": 1.0, "network": TEXT, "recipe": FORWARD}, 1, 3),
-    ({"name": "loss", "value": 1.0, "network": TEXT, "recipe": FLOAT}, 1, 4),
+    ({"name": "loss", "value": 1.0, "network": CHARACTERS, "recipe": SINGLE, "seed": 0}, 1, 2),
+    ({"name": "train_loss", "value": 1.0, "network": CHARACTERS, "recipe": FORWARD}, 1, 3),
+    ({"name": "loss", "value": 1.0, "network": CHARACTERS, "recipe": FLOAT}, 1, 4),
 ], ids=[
     "text out of order on a seed", "one seed far off", "pictures too", "gradients too", "dW worse", "one phase",
     "gradients cost most", "seeds alike",
