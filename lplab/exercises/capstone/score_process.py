@@ -24,7 +24,7 @@ from lplab.exercises.capstone.costs import Costs
 from lplab.exercises.capstone.published import RECIPES, data_of
 from lplab.exercises.capstone.scoring import PLAN, Score, check_seeds, float32_loss, score
 
-LIMIT_SECONDS = 900.0  # of one recipe on all its seeds: the slowest one that data can describe takes a tenth of it
+LIMIT_SECONDS = 900.0  # of one recipe on all its seeds; the slowest ones that were found take two minutes of a core
 SHOWN = 200  # characters of what a failed process wrote that are shown
 
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from lplab.checks import check_int
 from lplab.formats import BlockFormat, FixedFormat, FloatFormat, get, names
 from lplab.formats.rounding import ROUNDINGS, Rounding, as_rounding
 from lplab.lookup import closest_names
@@ -36,9 +37,9 @@ RULE_KEYS = {
     "format": "a name of lplab.formats.names(), or a dictionary of blocks",
     "rounding": "a name of lplab.formats.ROUNDINGS; nearest_even by default",
     "scaling": "amax: one float32 scale for the tensor, from its largest magnitude; for formats without blocks",
-    "hadamard": "how many neighbours are transformed together: a power of two from 2 to 1024; for blocks",
+    "hadamard": "how many neighbours are transformed together: a power of two from 2 to 128; for blocks",
     "signs": "of the transform: nvfp4 for those of NVIDIA, the seed of random ones, or a list of 1 and -1",
-    "pre_scale": "what numbers are multiplied with before rounding, above 0 and at most 1; for power-of-two scales",
+    "pre_scale": "0.75: numbers are multiplied with it before rounding, so that none is clipped; for e2m1 under floor",
 }
 BLOCK_KEYS = {
     "element": "the format of the elements, by name",
@@ -50,6 +51,8 @@ BLOCK_KEYS = {
 }
 RECIPE_KEYS = ("name", *OPERANDS, "exceptions", "late_share", "switch")
 SWITCH_KEYS = ("at", "to")
+MAX_HADAMARD = 128  # papers have 16 to 64; axes are filled up to it with zeros, which takes time on short ones
+PRE_SCALE = 0.75  # that of MXFP4's backward pass; other factors take ten times as long, as no fast path has them
 MAX_NAME = 60  # characters of a name
 MAX_TEXT = 20_000  # characters of a recipe in JSON; the published ones have fewer than 2,000
 
@@ -202,9 +205,14 @@ def _rule(where: str, data: Any) -> QuantSpec:
             return QuantSpec(format, rounding, scaling=_scaling(data.get("scaling")))
         _refuse(data, ("scaling",), f"{format.label} has scales of its own")
         transform = _hadamard(data)
-        if data.get("pre_scale") in (None, 1):
+        if data.get("pre_scale") is None:
             return QuantSpec(format, rounding, axis="contraction", transform=transform)
-        quantizer = PreScaled(format, data["pre_scale"], rounding)
+        if data["pre_scale"] != PRE_SCALE or format.element != get("e2m1") or format.scale_rule != "floor":
+            raise ValueError(
+                f"pre_scale is {PRE_SCALE} for blocks of e2m1 under the rule floor, or left out, "
+                f"got {_shown(data['pre_scale'])} for {format.label}"
+            )
+        quantizer = PreScaled(format, PRE_SCALE, rounding)
         return QuantSpec(quantizer=quantizer, axis="contraction", transform=transform)
 
 
@@ -267,13 +275,13 @@ def _hadamard(data: Mapping[str, Any]) -> Hadamard | None:
     if signs == "nvfp4":
         signs = NVFP4_SIGNS
     elif isinstance(signs, list):
-        if len(signs) > 1024 or any(sign not in (1, -1) for sign in signs):
+        if len(signs) > MAX_HADAMARD or any(sign not in (1, -1) for sign in signs):
             raise ValueError(f"signs must be 'nvfp4', a seed, or a list of 1 and -1, got {_shown(signs)}")
         signs = tuple(signs)
     elif signs is not None and (isinstance(signs, bool) or not isinstance(signs, int)):
         raise ValueError(f"signs must be 'nvfp4', a seed, or a list of 1 and -1, got {_shown(signs)}")
     with _at("hadamard"):
-        return Hadamard(data["hadamard"], signs)
+        return Hadamard(check_int("size", data["hadamard"], 2, MAX_HADAMARD), signs)
 
 
 def _choice(what: str, value: Any) -> str:
@@ -372,6 +380,8 @@ def _data_of_rule(rule: QuantSpec, where: str) -> Any:
         if not isinstance(rule.quantizer, PreScaled):
             raise ValueError(f"{where}: data describe no {type(rule.quantizer).__name__}")
         rounding, format = rule.quantizer.rounding, rule.quantizer.format
+        if rule.quantizer.factor != PRE_SCALE:
+            raise ValueError(f"{where}: data describe no other factor than {PRE_SCALE}")
         data["pre_scale"] = rule.quantizer.factor
     if rounding != Rounding(rounding.mode):
         raise ValueError(f"{where}: data describe a rounding by its name alone, not {rounding!r}")

@@ -65,8 +65,11 @@ def test_a_switch_is_at_a_share_of_the_branch(folder):
     late = {"switch": {"at": 0.75, "to": NARROW}}
     gaps = [capstone.score(data, (0,), TINY, folder).gaps[0] for data in ({}, late, NARROW)]
     assert gaps[0] == 0 and abs(gaps[1]) < abs(gaps[2]) and gaps[1] != 0
-    recipe = scoring._at_step(recipe_from_data(late), TINY)
-    assert recipe.switch.at == 3 + 3
+    steps = [
+        scoring._at_step(recipe_from_data({"switch": {"at": share, "to": NARROW}}), TINY).switch.at
+        for share in (0.25, 0.5, 0.75)
+    ]
+    assert steps == [3 + 1, 3 + 2, 3 + 3]
 
 
 def test_a_training_that_diverges_counts_as_guessing(monkeypatch, folder):

@@ -4,6 +4,7 @@ import csv
 import html.parser
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,9 @@ from lplab.exercises.capstone import exercise as module
 from lplab.exercises.capstone.costs import Costs, costs_of
 from lplab.exercises.capstone.exercise import CapstoneJudge, as_answer, judge_of, score_in, verdict_of
 from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS, Marking
-from lplab.exercises.capstone.published import PLAIN, data_of
+from lplab.exercises.capstone.published import PLAIN, data_of, is_published, plain_mxfp4
 from lplab.exercises.capstone.score_process import NotScoredError
-from lplab.exercises.capstone.scoring import Score, float32_loss, score, steps_of
+from lplab.exercises.capstone.scoring import Score, checked_recipe, float32_loss, score, steps_of
 from lplab.exercises.grading.capstone_view import capstone_view
 from lplab.exercises.grading.grading import grade
 from lplab.exercises.grading.journal import JOURNAL
@@ -438,3 +439,11 @@ def test_the_judge_of_a_class_takes_the_stored_field_for_the_default_seeds(monke
     monkeypatch.setattr(module, "float32_losses", lambda seeds: dict.fromkeys(seeds, 2.9))
     judge = judge_of(judge_here)
     assert tuple(judge.float32) == (9001, 9002, 9003) and len(judge.field) == 6 and not judge.problem
+
+
+def test_the_recipe_that_the_lab_begins_with_is_found_and_earns_nothing():
+    (lab,) = (Path(__file__).parents[3] / "labs").glob("14_*.ipynb")
+    (answer,) = read_submission(lab).answers[CAPSTONE]
+    recipe = checked_recipe(json.loads(answer.source))
+    assert is_published(recipe) and recipe.layers == plain_mxfp4().layers
+    assert Marking(0.05, 0.02, "NVFP4").points(published("mine", 0.01)) == 0

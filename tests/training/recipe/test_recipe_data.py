@@ -103,6 +103,7 @@ BAD = {  # what is wrong: the data, and words of the message
     "Hadamard without blocks": ({"weight": {"format": "e2m1", "hadamard": 16}}, "'hadamard' makes no sense here"),
     "Hadamard of three": ({"weight": {"format": "nvfp4", "hadamard": 3}}, "weight: hadamard: size must be a power"),
     "Hadamard of millions": ({"weight": {"format": "nvfp4", "hadamard": 2**30}}, "hadamard: size must be"),
+    "Hadamard of 256": ({"weight": {"format": "nvfp4", "hadamard": 256}}, "size must be an integer from 2 to 128"),
     "Hadamard of one operand": (
         {"weight": {"format": "nvfp4", "hadamard": 16}, "weight_dx": "nvfp4"},
         "cancels only on both operands",
@@ -115,10 +116,17 @@ BAD = {  # what is wrong: the data, and words of the message
     "signs that are none": ({"weight": {"format": "nvfp4", "hadamard": 2, "signs": [1, 2]}}, "list of 1 and -1"),
     "signs without end": ({"weight": {"format": "nvfp4", "hadamard": 2, "signs": [1] * 5000}}, "list of 1 and -1"),
     "signs that are text": ({"weight": {"format": "nvfp4", "hadamard": 2, "signs": "mine"}}, "list of 1 and -1"),
-    "pre-scale of NVFP4": ({"weight": {"format": "nvfp4", "pre_scale": 0.75}}, "has no power-of-two scale"),
-    "pre-scale above 1": ({"weight": {"format": "mxfp4", "pre_scale": 1.5}}, "weight: factor must be at most 1"),
-    "pre-scale of 0": ({"weight": {"format": "mxfp4", "pre_scale": 0}}, "weight: factor must be a positive finite"),
-    "pre-scale that is text": ({"weight": {"format": "mxfp4", "pre_scale": "x"}}, "factor must be a positive finite"),
+    "pre-scale of tiles": (
+        {"weight": {"format": {"element": "e2m1", "block": [4, 4]}, "pre_scale": 0.75}},
+        "has no power-of-two scale",
+    ),
+    "another pre-scale": ({"weight": {"format": "mxfp4", "pre_scale": 0.6}}, "weight: pre_scale is 0.75"),
+    "pre-scale that is text": ({"weight": {"format": "mxfp4", "pre_scale": "x"}}, "or left out, got 'x' for mxfp4"),
+    "pre-scale of other elements": ({"weight": {"format": "mxfp8_e4m3", "pre_scale": 0.75}}, "for blocks of e2m1"),
+    "pre-scale under another rule": (
+        {"weight": {"format": {"element": "e2m1", "block": 32, "scale_rule": "rceil"}, "pre_scale": 0.75}},
+        "under the rule floor",
+    ),
     "a block of one": ({"weight": {"format": {"element": "e2m1", "block": 1}}}, "block_size must be an integer from 2"),
     "a block of millions": ({"weight": {"format": {"element": "e2m1", "block": 10**9}}}, "from 2 to 1024"),
     "a tile of three sides": ({"weight": {"format": {"element": "e2m1", "block": [2, 2, 2]}}}, "block_size must be"),
@@ -197,6 +205,7 @@ NOT_DATA = {
     "blocks along another axis": (Recipe(weight=QuantSpec("nvfp4", axis=0)), "along the axis of the product's sum"),
     "another kind of layer": (Recipe(exceptions={"depthwise": LayerRules()}), "no exception of the kind 'depthwise'"),
     "a format of one's own": (Recipe(weight=F.FloatFormat(3, 3)), "no format of the catalogue"),
+    "another factor": (recipes.get("mxfp4_2025", pre_scale=0.5), "no other factor than 0.75"),
     "few random bits": (Recipe(weight=QuantSpec("bf16", F.Rounding("stochastic", 4))), "by its name alone"),
 }
 
