@@ -94,5 +94,9 @@ def after_backward(work: Callable[[], None]) -> None:
 
 
 def is_finite(gradient: Any) -> bool:
-    """Whether all values of an array or a tensor are finite."""
+    """Whether all values of an array or a tensor are finite.
+
+    >>> is_finite(np.ones(3)), is_finite(torch.tensor([1.0, float("inf")]))
+    (True, False)
+    """
     return bool((np if isinstance(gradient, np.ndarray) else torch).isfinite(gradient).all())

@@ -16,6 +16,8 @@ import torch.distributed as dist  # noqa: E402
 if not dist.is_gloo_available():
     pytest.skip("gloo is not in this build", allow_module_level=True)
 
+from lplab import claims  # noqa: E402
+
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "compress_training.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
@@ -74,6 +76,14 @@ def test_three_lines_make_the_difference_and_the_page_is_python():
     assert len(SCRIPT.splitlines()) - len(plain.splitlines()) == 3
     assert "lplab.parallel" in SCRIPT and "hook" not in plain
     ast.parse(plain)
+
+
+@pytest.mark.parametrize("claim", ["scalecom_2020", "adacomp_2018"])
+def test_what_the_page_says_of_accuracy_is_what_the_claims_found(claim):
+    (found,) = re.findall(rf"\[as good as dense\]\(claims.md#{claim}\) for (\w+) of (\w+) networks", PAGE)
+    findings = claims.judge(claims.get(claim), claims.stored(claims.get(claim))).findings
+    networks = [finding.holds for finding in findings if "test loss" in finding.sentence]
+    assert found == ("two", "three") and sum(networks) == 2 and len(networks) == 3
 
 
 @pytest.mark.slow
