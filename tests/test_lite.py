@@ -35,6 +35,7 @@ def test_every_lab_installs_what_it_needs_before_its_first_code(build_lite):
         assert code[1:] == [cell for cell in before["cells"] if cell["cell_type"] == "code"]
         ids = [cell["id"] for cell in after["cells"]]
         assert len(set(ids)) == len(ids) == len(before["cells"]) + 2
+        assert after["metadata"]["kernelspec"]["name"] == "python", "JupyterLite's own, so that it does not ask"
 
 
 def test_what_is_installed_there_is_what_the_labs_are_tested_with(build_lite):

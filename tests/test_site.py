@@ -82,3 +82,65 @@ def test_a_digest_changes_with_what_is_shown_and_not_with_its_last_digits():
     digest = runpy.run_path(str(PROJECT / "docs/pictures.py"))["digest"]
     one, same, other = (digest(go.Figure(go.Scatter(y=[1.0, y]))) for y in (2.0, 2.0 + 1e-9, 2.1))
     assert one == same != other
+
+
+# ---- drawings of arrows ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def drawings() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("drawings", PROJECT / "docs/_ext/drawings.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def drawn_texts() -> list[str]:
+    text = (PROJECT / "docs/architecture.md").read_text("utf-8")
+    return re.findall(r"^```mermaid\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def test_a_drawing_has_every_name_once_and_every_arrow(drawings):
+    assert len(drawn_texts()) >= 2
+    for text in drawn_texts():
+        shown = drawings.as_svg(text)
+        names = {name for line in text.splitlines()[1:] for name in line.split(" --> ") for name in [name.strip()]}
+        assert sorted(re.findall(r"<text[^>]*>(\w+)</text>", shown)) == sorted(names)
+        assert shown.count("<path") == text.count(" --> ") + 1, "one for each arrow, and the head of all"
+        assert shown.count(" imports ") == text.count(" --> ") and "\n" not in shown
+
+
+def test_no_box_of_a_drawing_covers_another_and_every_arrow_goes_down(drawings):
+    for text in drawn_texts():
+        shown = drawings.as_svg(text)
+        numbers = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', shown)
+        boxes = [tuple(map(float, found)) for found in numbers]
+        for k, (x, y, width, height) in enumerate(boxes):
+            for left, top, wide, high in boxes[:k]:
+                assert x + width <= left or left + wide <= x or y + height <= top or top + high <= y
+        for path in re.findall(r'<path d="(M[^"]+)"/><?', shown.partition("</defs>")[2]):
+            points = [float(y) for _, y in re.findall(r"([\d.-]+) ([\d.-]+)", path)]
+            assert points == sorted(points) and points[-1] > points[0]
+
+
+def test_an_arrow_past_a_row_goes_between_its_boxes(drawings):
+    rows, parts = drawings.layered([("a", "b"), ("b", "c"), ("a", "c")])
+    assert rows == [["a"], ["b", "a>c:1"], ["c"]] and parts == [["a", "b"], ["b", "c"], ["a", "a>c:1", "c"]]
+    x = drawings.places(rows, parts)
+    assert abs(x["b"] - x["a>c:1"]) >= (drawings.width_of("b") + 2) / 2 + drawings.GAP - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("graph LR\n a --> b", "begins with 'flowchart TD'"),
+        ("flowchart TD", "begins with 'flowchart TD' and has an arrow"),
+        ("flowchart TD\n a -- text --> b", "only lines such as 'a --> b' can be drawn, not 'a -- text --> b'"),
+        ("flowchart TD\n a --> b\n b --> c\n c --> a", "the arrows go in a circle: a, b, c"),
+        ("flowchart TD\n a --> a", "the arrows go in a circle: a"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(drawings, text, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        drawings.as_svg(text)

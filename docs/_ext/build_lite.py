@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOT_IN_PYODIDE = ("anywidget", "comm", "ipywidgets", "jupyterlab_widgets", "plotly", "psygnal")  # beside lplab itself
 INSTALL = "%pip install -q lplab anywidget ipywidgets pandas plotly"
 SETTINGS = {"jupyter-lite-schema-version": 0, "jupyter-config-data": {"appName": "lplab"}}
+KERNEL = {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}
 NOTE = "This lab runs in your browser. The first cell fetches what it needs: some minutes the first time.\n\n"
 
 
@@ -50,6 +51,7 @@ def build_lite(folder: Path) -> Path | None:
 
 def for_browsers(book: dict) -> dict:
     """A lab with the cell that installs lplab in front of its first code, and what that means; the lab is changed."""
+    book["metadata"]["kernelspec"] = KERNEL  # or the browser asks which one
     first = next(k for k, cell in enumerate(book["cells"]) if cell["cell_type"] == "code")
     book["cells"][first:first] = [
         {"cell_type": "markdown", "id": "browser-note", "metadata": {}, "source": NOTE},

@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from build_lite import build_lite
+from drawings import as_svg
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, STATIC = ROOT / "docs", ROOT / "lplab/widgets/static"
@@ -227,7 +228,8 @@ def stage(source: Path, books: dict[Path, dict[str, Any]], lite: bool = False) -
         write(source / "labs" / lab.name, json.dumps(on_a_page(book, lab.name, lite)))
     for path in (*DOCS.glob("*.md"), ROOT / "labs/README.md"):
         inside = path.relative_to(ROOT)
-        text = rewritten(path.read_text("utf-8"), inside.parent).replace("```mermaid", "```text")
+        text = rewritten(path.read_text("utf-8"), inside.parent)
+        text = re.sub(r"^```mermaid\n(.*?)^```$", lambda found: as_svg(found[1]), text, flags=re.DOTALL | re.MULTILINE)
         if path.name == "README.md":
             text += toctree(f"labs/{lab.stem}" for lab in LABS).replace(":maxdepth: 1", ":hidden:")
         if path.name == "index.md":

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from lplab import exercises
+from lplab.exercises.isolation.answers import Answer
 from tests.labs import notebooks
 
 PROJECT = Path(__file__).parents[2]
 LABS = sorted((PROJECT / "labs").glob("*.ipynb"))
 WHOLE = ("00", "01", "10", "11", "12")  # labs whose numbers need neither PyTorch nor compiled loops
-BY_DEFAULT = "00"
+BY_DEFAULT = ("00", "unsolved")
 
 
 def run_light(book: dict, folder: Path) -> list[dict]:
@@ -39,11 +40,15 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("solved", [False, True], ids=["unsolved", "solved"])
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[] if path.name[:2] == BY_DEFAULT else pytest.mark.slow, id=path.stem) for path in LABS],
-)
+CASES = [
+    pytest.param(path, solved, marks=[] if case == BY_DEFAULT else pytest.mark.slow, id=f"{path.stem}-{case[1]}")
+    for path in LABS
+    for solved in (False, True)
+    for case in [(path.name[:2], "solved" if solved else "unsolved")]
+]
+
+
+@pytest.mark.parametrize(("path", "solved"), CASES)
 def test_a_lab_runs_without_the_heavy_parts(path, solved, tmp_path):
     book = json.loads(path.read_text("utf-8"))
     shown = run_light(notebooks.solved(book) if solved else book, tmp_path)
@@ -88,3 +93,24 @@ def test_the_process_has_none_of_the_heavy_parts(tmp_path):
     cells = [{"cell_type": "code", "id": f"c{k}", "source": source} for k, source in enumerate(attempts)]
     for cell, message in zip(run_light({"cells": cells}, tmp_path), attempts.values(), strict=True):
         assert message in cell["error"] and bool(message) == bool(cell["error"])
+
+
+def test_checks_there_say_the_same_end_and_leave_nothing_behind(tmp_path):
+    answers = {
+        "wrong": "return low + high / 2",
+        "endless": "while True:\n        low += 1",
+        "replaces numpy": "import numpy as np\n    np.isfinite = np.nextafter = np.float64 = None\n    return low",
+        "right": "return (low + high) / 2",
+    }
+    sources = {name: f"def midpoint(low, high):\n    {body}\n" for name, body in answers.items()}
+    cells = ["from lplab.exercises import check", *(f'{each}\n\ncheck("00.1", midpoint)' for each in sources.values())]
+    book = {"cells": [{"cell_type": "code", "id": str(k), "source": text} for k, text in enumerate(cells)]}
+    _, *shown = run_light(book, tmp_path)
+    assert not any(cell["error"] for cell in shown)
+    said = {name: cell["printed"] for name, cell in zip(sources, shown, strict=True)}
+
+    behind_the_fence = exercises.judge(exercises.get("00.1"), Answer(sources["wrong"], "midpoint"))
+    assert not behind_the_fence.passed and repr(behind_the_fence.text)[1:-1] in said["wrong"]
+    assert "stopped after 10,000,000 steps, in call 1 of" in said["endless"].lower()
+    assert "Your code replaced numpy." in said["replaces numpy"]
+    assert "passes all checks" in said["right"]
