@@ -19,7 +19,7 @@ from lplab import formats as F
 FOLDER = Path(__file__).parent
 LABS = FOLDER / "pictures"
 SHOWN = LABS / "shown.json"
-NUMBERS = [f"{number:02d}" for number in range(13)]
+NUMBERS = [f"{number:02d}" for number in range(15)]
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 300, 56, 40, 46
 STYLE = """
 text { font: 14px system-ui, sans-serif; fill: #24292f } .small { font-size: 12px; fill: #57606a }

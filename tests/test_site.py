@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 PROJECT = Path(__file__).parents[1]
-NUMBERS = [f"{number:02d}" for number in range(13)]
+NUMBERS = [f"{number:02d}" for number in range(15)]
 
 
 @pytest.fixture(scope="module")

@@ -190,7 +190,7 @@ def published() -> Table:
     )
     names, elements, shared, _ = zip(*rows, strict=True)
     bits = [ScaleState(element=element, shared=size, scale=scale).bits for _, element, size, scale in rows]
-    formats = [scale.partition(" ")[0] for *_, scale in rows]
+    formats = [row[-1].partition(" ")[0] for row in rows]
     return Table(
         {"format": names, "element": elements, "share a scale": shared, "scale": formats, "bits a value": bits},
         caption="Who shares a scale, and what it costs.",

@@ -11,7 +11,7 @@ from lplab.exercises.model.forms import Number
 
 
 def average_bits(shape, element_bits, tile, scale_bits, tensor_bits):
-    """Bits a value, on average over a matrix: its element, and its share of the scales of all tiles and of the tensor."""
+    """Average bits of a value of a matrix: its element, and its share of the scales of all tiles and of the tensor."""
     rows, columns = shape
     tiles = math.ceil(rows / tile[0]) * math.ceil(columns / tile[1])
     return element_bits + (tiles * scale_bits + tensor_bits) / (rows * columns)
