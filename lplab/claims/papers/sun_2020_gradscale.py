@@ -255,7 +255,7 @@ def measured(results: Results) -> str:
         octaves = float(np.median(_numbers(results, network, PER_LAYER, "octaves")))
         own, single = (paired_text(_gaps(results, network, s)[0]) for s in (PER_LAYER, _best(results, network)))
         parts.append(
-            f"{network}: scale per layer {own}, best single scale {single} bits above float32 in training; "
+            f"{network}: scale per layer {own}, best single scale {single} bits above float32 in training, "
             f"scales span {octaves:.0f} octaves"
         )
     return "; ".join(parts)
