@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 ROW, BOX, GAP, SIDE = 64, 26, 14, 8  # heights of a row and of a box, width between boxes, margin; in pixels
 LETTER = 7.2  # width of a letter, in pixels
-LEGIBLE = 760  # a wider drawing is made smaller on a narrow page, but not below this; then it scrolls
+LEGIBLE = 960  # a wider drawing is made smaller on a narrow page, but not below this; then it scrolls
 SWEEPS = 24  # down and up through the rows
 Arrow = tuple[str, str]
 

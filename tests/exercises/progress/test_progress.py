@@ -122,7 +122,7 @@ def test_the_module_uses_the_file_of_the_environment(monkeypatch, tmp_path):
     )
     assert progress.open_hint("01.2") == progress.hints_opened("01.2") == 1
     assert (tmp_path / "here.json").exists() and progress.of_lab("02") == {}
-    monkeypatch.delenv("LPLAB_PROGRESS")
+    monkeypatch.delenv("LPLAB_PROGRESS", raising=False)
     assert progress.progress_path().name == "progress.json" and "lplab" in str(progress.progress_path())
 
 
@@ -285,3 +285,40 @@ def test_the_bar_can_be_heard(monkeypatch, tmp_path):
 def test_an_unknown_lab_has_no_bar():
     with pytest.raises(ValueError, match="lab '77'"):
         progress.progress_of("77")
+
+
+# ---- where there are no locks, or no packages for them ---------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh_look():
+    progress.missing_packages.cache_clear()
+    yield
+    progress.missing_packages.cache_clear()
+
+
+def test_a_browser_keeps_a_file_beside_the_notebook_and_takes_no_lock(fresh_look, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "platform", "emscripten")
+    monkeypatch.setitem(sys.modules, "filelock", None)
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    monkeypatch.delenv("LPLAB_PROGRESS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert progress.progress_path() == Path("progress.json") and progress.kept_where() == "in this browser"
+    said = []
+    kept = progress.Progress(progress.progress_path(), said.append)
+    assert kept.open_hint("01.2") == 1 and said == []
+    assert [path.name for path in tmp_path.iterdir()] == ["progress.json"]
+    assert progress.Progress(tmp_path / "progress.json").hints_opened("01.2") == 1
+
+
+def test_without_the_packages_of_a_safe_file_progress_is_in_memory(fresh_look, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "filelock", None)
+    assert progress.progress_path() is None
+    assert progress.kept_where() == "until this kernel ends, since filelock cannot be imported"
+    kept, other = progress.Progress(None), progress.Progress(None)
+    assert kept.open_hint("01.2") == 1 and kept.hints_opened("01.2") == 1 and other.hints_opened("01.2") == 0
+    assert kept.problem() == "" and list(tmp_path.iterdir()) == []
+
+
+def test_with_the_packages_nothing_is_said():
+    assert progress.kept_where() == ""
