@@ -71,8 +71,7 @@ def language(point, seed):
 ])  # fmt: skip
 def test_adacomp_on_language_holds_and_can_fail(ring, which, name, value):
     claim = claims.get("adacomp_2018_language")
-    assert holds(claim, language) == ([True] * 2, [True, False])
-    assert holds(claim, but(language, "loss", 2.4, method="adacomp", seed=2))[1][1]
+    assert holds(claim, language) == ([True] * 2, [True])
     changed = holds(claim, but(language, name, value, method="adacomp", seed=0))
     assert not changed[ring][which]
 
