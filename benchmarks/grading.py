@@ -76,7 +76,7 @@ def main() -> int:
                 write_class(place / "class", students, 0, args.own, args.whole_labs, args.lab or LABS)
             found = graded(place / "class", place / "marks", args.jobs, args.lab)
             minutes = (
-                f"{found['seconds'] / 60:.1f} | {found['cpu'] / 60:.1f} | {1000 / 60 * found['cpu'] / students:.1f}"
+                f"{found['seconds'] / 60:.1f} | {found['cpu'] / 60:.2f} | {1000 / 60 * found['cpu'] / students:.2f}"
             )
             print(f"| {students:,} | {minutes} | {found['judged']:,} | {found['peak']:.0f} |", flush=True)
     print(f"{args.jobs} answers at a time, {os.cpu_count()} processors, Python {sys.version.split()[0]}")
