@@ -23,6 +23,7 @@ from tests.exercises.big_class import write_class
 GRADE = """
 import json, resource, sys, time
 from pathlib import Path
+import psutil
 from lplab.exercises.grading.grading import grade
 from lplab.exercises.grading.journal import Journal
 from lplab.exercises.grading.marks_files import write_marks
@@ -35,7 +36,7 @@ journal.remove()
 own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 found = {"seconds": time.perf_counter() - begun, "cpu": cpu, "judged": marks.judged, "judging": marks.judging_seconds}
-print(json.dumps({**found, "peak": own.ru_maxrss}))
+print(json.dumps({**found, "peak": own.ru_maxrss, "end": psutil.Process().memory_info().rss / 1e6}))
 """
 
 
@@ -44,7 +45,7 @@ def graded(folder: Path, out: Path, jobs: int = 1, labs: Sequence[str] = ()) -> 
 
     Returns:
         seconds of all; CPU seconds of the process and of the answers; seconds of judging; how many different answers
-        were judged; the largest resident set of the process, in MB, as "peak".
+        were judged; the resident set of the process in MB: the largest as "peak", the one after the marks as "end".
     """
     command = [sys.executable, "-c", GRADE, str(folder), str(out), str(jobs), *labs]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -67,8 +68,11 @@ def main() -> int:
     if sys.platform == "win32":
         print("benchmarks grading: Windows does not tell the largest memory of a process", file=sys.stderr)
         return 2
-    print("| students | minutes | CPU minutes | CPU minutes a thousand | different answers | MB |", flush=True)
-    print("|---|---|---|---|---|---|", flush=True)
+    print(
+        "| students | minutes | CPU minutes | … a thousand | different answers | MB at most | MB at the end |",
+        flush=True,
+    )
+    print("|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         for students in args.students:
             place = (args.folder or Path(temporary)) / f"class_of_{students}"
@@ -78,7 +82,10 @@ def main() -> int:
             minutes = (
                 f"{found['seconds'] / 60:.1f} | {found['cpu'] / 60:.2f} | {1000 / 60 * found['cpu'] / students:.2f}"
             )
-            print(f"| {students:,} | {minutes} | {found['judged']:,} | {found['peak']:.0f} |", flush=True)
+            print(
+                f"| {students:,} | {minutes} | {found['judged']:,} | {found['peak']:.0f} | {found['end']:.0f} |",
+                flush=True,
+            )
     print(f"{args.jobs} answers at a time, {os.cpu_count()} processors, Python {sys.version.split()[0]}")
     return 0
 
