@@ -50,11 +50,13 @@ def test_a_tensor_enters_no_module_twice():
 def test_a_gradient_goes_from_the_hook_to_the_compressor_and_back():
     """It comes back for each collective, which the compressor asks for and does not perform."""
     rooms = architecture.entered(architecture.walk_of_a_gradient(), depth=1)
-    assert rooms[:3] == ["parallel", "compression", "parallel"] and len(rooms) <= 8
+    assert rooms[:3] == ["parallel", "compression", "parallel"] and len(rooms) <= 9
 
 
 def test_an_answer_is_read_judged_and_recorded_in_this_order():
-    parts = architecture.entered(architecture.walk_of_an_answer(), depth=2)
+    asked = ("kept_where", "_in_a_browser")  # of progress, to say in a browser where it is kept
+    calls = [call for call in architecture.walk_of_an_answer() if call[1] not in asked]
+    parts = architecture.entered(calls, depth=2)
     expected = [f"exercises.{part}" for part in ("notebook", "model", "isolation", "checks", "progress")]
     assert [part for part in dict.fromkeys(parts) if part in expected] == expected
     recorded = parts.index("exercises.progress")
