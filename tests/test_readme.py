@@ -196,7 +196,8 @@ def test_the_readme_is_short_and_counts_the_claims_right():
     counts = Counter(claims.judge(claim, claims.stored(claim)).word for claim in map(claims.get, claims.names()))
     sentence = (
         r"Of \[(\d+) claims\]\(.*?\), (\d+) show in miniature, (\d+) for the unit alone, "
-        r"(\d+) do(?:es)? not for a reason that the paper gives, (\d+) do not, and (\d+) takes? hours and ha(?:s|ve) not been measured"
+        r"(\d+) do(?:es)? not for a reason that the paper gives, (\d+) do not, "
+        r"and (\d+) takes? hours and ha(?:s|ve) not been measured"
     )
     words = (
         "shown",
