@@ -220,7 +220,7 @@ def test_workers_of_another_version_are_refused(cluster, folder, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell the largest memory of a process")
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc, which Linux alone has")
 def test_a_thousand_take_the_memory_of_a_hundred(tmp_path):
     from benchmarks.grading import graded as measured
 
