@@ -51,7 +51,7 @@ def test_every_format_can_be_looked_up(name, capsys):
     (["claims", "table", "--folder", "x" * 300], "xxx"),
     (["claims", "table", "--html", "--page"], "not allowed with argument"),
     (["claims", "table", "wang_2018", "--html", "-o", "no/such/folder/page.html"], "no/such/folder/page.html"),
-    (["formulas"], "'lab', 'formats', 'train', 'simulate', 'claims', 'exercises', 'report', 'grade', 'doctor'"),
+    (["formulas"], "'claims', 'exercises', 'capstone', 'report', 'grade', 'doctor'"),
     ([], "COMMAND"),
     (["claims"], "list|run|table"),
     (["claims", "run", "gupta_2051"], "did you mean gupta_2015"),

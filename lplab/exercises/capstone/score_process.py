@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -90,7 +91,8 @@ def _asked(request: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
     for _ in range(2):  # the machine may have been out of memory
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "lplab.exercises.capstone.score_process"],
+                # -P: nothing of the working folder, where students' files may lie
+                [sys.executable, "-P", "-m", "lplab.exercises.capstone.score_process"],
                 input=json.dumps(request),
                 capture_output=True,
                 encoding="utf-8",
@@ -102,6 +104,8 @@ def _asked(request: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
             raise NotScoredError(f"its training took more than {limit_seconds:g} s") from None
         if done.returncode == 0:
             return dict(json.loads(done.stdout.splitlines()[-1]))
+        if done.returncode == -signal.SIGINT:
+            raise NotScoredError("it was interrupted")  # Ctrl-C reaches this process, too
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:SHOWN]
     raise NotScoredError(f"its process failed: {last}")
 

@@ -85,9 +85,10 @@ class _Judging:
         for some in work:
             tasks = list(dict.fromkeys(some))
             too_many = _too_many(tasks)
+            tasks = [task for task in tasks if task not in too_many]  # their seconds do not count, see verdicts_of
             self._seconds.clear()
             for place, task in enumerate(tasks):
-                if task in too_many or task in self.failed or task in self.running.values():
+                if task in self.failed or task in self.running.values():
                     continue
                 if self._seconds and sum(self._seconds.get(one, 0.0) for one in tasks[:place]) > MAX_SECONDS:
                     break

@@ -83,8 +83,8 @@ class Owners:
             keys = (f"Participant {moodle['id']}", clean(moodle["name"]))
             return Owner(PurePath(f"{moodle['name']}_{moodle['id']}"), keys[1], keys)
         if len(path.parts) == 1 and (canvas := CANVAS.fullmatch(first)):
-            group = PurePath(f"{canvas['name']}_{canvas['id']}")
-            return Owner(group, canvas["name"], (canvas["id"], canvas["name"]), late=bool(canvas["late"]))
+            group, name = PurePath(f"{canvas['name']}_{canvas['id']}"), clean(canvas["name"])
+            return Owner(group, name, (canvas["id"], name), late=bool(canvas["late"]))
         if self.is_nbgrader and len(path.parts) == 3:
             time = _timestamp(self.folder / path.parent / TIMESTAMP)
             return Owner(PurePath(first), clean(first), (first,), time)

@@ -101,10 +101,10 @@ def recipe_from_data(data: Any) -> Recipe:
 
     >>> recipe_from_data({"weight": "nvfp4", "exceptions": {"last": "bf16"}}).exceptions["last"].activation
     QuantSpec('bf16')
-    >>> recipe_from_data({"weight": {"format": "nvpf4"}})
+    >>> recipe_from_data({"weight": {"format": "nvpf4"}})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: weight: format: unknown format 'nvpf4'; closest: nvfp4, mxfp4, mxfp8_e4m3
+    ValueError: weight: format: unknown format 'nvpf4'; closest: nvfp4, ...
     >>> recipe_from_data({"weights": "nvfp4"})
     Traceback (most recent call last):
     ...
