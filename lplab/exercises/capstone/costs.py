@@ -112,7 +112,7 @@ def rules_of_layers(recipe: Recipe) -> list[LayerRules]:
 
     >>> kept = Recipe(weight="int4", exceptions={"late": LayerRules()}, late_share=0.5)
     >>> [rules.weight.grid for rules in rules_of_layers(kept)][::150]
-    ['int4', 'int4', 'float32', 'float32']
+    ['int4', 'int4', 'int4', 'float32']
     """
     layers = workload().layers
     weighted = [number for number, layer in enumerate(layers) if layer.kind in ("linear", "conv", "embedding")]
