@@ -22,6 +22,7 @@ from lplab.claims.framework.trainings import TrainingResult, cosine, one_thread,
 if TYPE_CHECKING:
     from torch import nn
 
+    from lplab.claims.framework.claim import Point, Results
     from lplab.training import Recipe, Recorder, Trainer
     from lplab.training.loop.tasks import Task
 
@@ -352,3 +353,37 @@ def paired_text(differences: np.ndarray, digits: int = 4) -> str:
     """
     mean, low, high = (f"{value:+.{digits}f}" for value in (differences.mean(), differences.min(), differences.max()))
     return f"{mean} ({low} to {high})".replace("-", "−")
+
+
+def loss_gaps(results: Results, point: Point, other: Point) -> tuple[np.ndarray, np.ndarray]:
+    """How far the losses of one branch lie above those of another, seed by seed, as :func:`worse_in_pairs` takes them.
+
+    Args:
+        results: of a claim whose measurements are branches.
+        point, other: parameters that select one branch each.
+
+    Returns:
+        Differences of the training losses and of the test losses (bits), float64 [seeds] each.
+
+    Raises:
+        ValueError: as :meth:`Results.values`.
+
+    >>> from lplab.claims.framework.claim import Results
+    >>> rows = [({"recipe": "float32"}, 0, {"train_loss": 2.0, "loss": 2.5})]
+    >>> rows += [({"recipe": "fp4"}, 0, {"train_loss": 2.25, "loss": 3.0})]
+    >>> loss_gaps(Results(rows), {"recipe": "fp4"}, {"recipe": "float32"})
+    (array([0.25]), array([0.5]))
+    """
+    train, test = (
+        results.values(number, **point) - results.values(number, **other) for number in ("train_loss", "loss")
+    )
+    return train, test
+
+
+def loss_gaps_text(gaps: tuple[np.ndarray, np.ndarray]) -> str:
+    """The two gaps of :func:`loss_gaps` in words.
+
+    >>> loss_gaps_text((np.array([0.25]), np.array([0.5])))
+    '+0.2500 (+0.2500 to +0.2500) bits in training, +0.5000 (+0.5000 to +0.5000) in the test'
+    """
+    return f"{paired_text(gaps[0])} bits in training, {paired_text(gaps[1])} in the test"

@@ -10,6 +10,8 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import (
     BranchPlan,
     branch,
+    loss_gaps,
+    loss_gaps_text,
     paired_text,
     surely_above,
     surely_within,
@@ -100,12 +102,7 @@ def _losses(results: Results, name: str, number: str = "loss") -> np.ndarray:
 
 def _gaps(results: Results, name: str, other: str = FLOAT) -> tuple[np.ndarray, np.ndarray]:
     """Differences of the training losses and of the test losses, seed by seed."""
-    train, test = (_losses(results, name, n) - _losses(results, other, n) for n in ("train_loss", "loss"))
-    return train, test
-
-
-def _gaps_text(gaps: tuple[np.ndarray, np.ndarray]) -> str:
-    return f"{paired_text(gaps[0])} bits in training, {paired_text(gaps[1])} in the test"
+    return loss_gaps(results, {"recipe": name}, {"recipe": other})
 
 
 @claim.criterion("The hybrid is within 1 % of float32")
@@ -114,14 +111,14 @@ def hybrid_is_as_good(results: Results) -> CheckResult:
     gaps = _gaps(results, HYBRID)
     bounds = [BOUND * float(_losses(results, FLOAT, number).mean()) for number in ("train_loss", "loss")]
     fine = all(surely_within(gap, bound) for gap, bound in zip(gaps, bounds, strict=True))
-    return CheckResult(fine, f"Hybrid against float32: {_gaps_text(gaps)}; 1 % is {bounds[1]:.3f} bits.")
+    return CheckResult(fine, f"Hybrid against float32: {loss_gaps_text(gaps)}; 1 % is {bounds[1]:.3f} bits.")
 
 
 @claim.criterion("1-5-2 for everything is worse than the hybrid")
 def one_format_is_worse(results: Results) -> CheckResult:
     """1-5-2 for everything, loss scaled, against the hybrid: surely in training, and on every seed in the test."""
     gaps = _gaps(results, ONE, HYBRID)
-    return CheckResult(worse_in_pairs(*gaps), f"1-5-2 everywhere against the hybrid: {_gaps_text(gaps)}.")
+    return CheckResult(worse_in_pairs(*gaps), f"1-5-2 everywhere against the hybrid: {loss_gaps_text(gaps)}.")
 
 
 @claim.criterion("1-4-3 for gradients without a scale is worst")
@@ -131,7 +128,7 @@ def fine_gradients_vanish(results: Results) -> CheckResult:
     nearest = min(pairs.values(), key=lambda gaps: float(gaps[0].mean()))
     return CheckResult(
         all(worse_in_pairs(*gaps) for gaps in pairs.values()),
-        f"1-4-3 for gradients without a scale against the next best: {_gaps_text(nearest)}.",
+        f"1-4-3 for gradients without a scale against the next best: {loss_gaps_text(nearest)}.",
     )
 
 
@@ -188,8 +185,8 @@ def a_scale_is_enough(results: Results) -> CheckResult:
     gaps = _gaps(results, FINE_SCALED)
     return CheckResult(
         surely_within(gaps[1], BOUND * float(_losses(results, FLOAT).mean())),
-        f"1-4-3 for gradients with the loss times 1,000 against float32: {_gaps_text(gaps)}; here 30 / 2⁻¹³ is range "
-        "enough.",
+        f"1-4-3 for gradients with the loss times 1,000 against float32: {loss_gaps_text(gaps)}; here 30 / 2⁻¹³ is "
+        "range enough.",
     )
 
 
@@ -199,8 +196,8 @@ def dynamic_scale_cannot_see(results: Results) -> CheckResult:
     gaps = _gaps(results, FINE_DYNAMIC, FINE_SCALED)
     return CheckResult(
         surely_above(gaps[0]),
-        f"A dynamic scale against the constant one: {_gaps_text(gaps)}. It begins at 65,536 and falls when a gradient "
-        "becomes infinite, and 1-4-3 saturates instead.",
+        f"A dynamic scale against the constant one: {loss_gaps_text(gaps)}. It begins at 65,536 and falls when a "
+        "gradient becomes infinite, and 1-4-3 saturates instead.",
     )
 
 

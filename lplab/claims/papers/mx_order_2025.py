@@ -16,6 +16,8 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import (
     BranchPlan,
     branch,
+    loss_gaps,
+    loss_gaps_text,
     paired_text,
     surely_above,
     surely_within,
@@ -115,12 +117,7 @@ def _losses(results: Results, name: str, number: str = "loss") -> np.ndarray:
 
 def _gaps(results: Results, name: str, other: str = FLOAT) -> tuple[np.ndarray, np.ndarray]:
     """Differences of the training losses and of the test losses, seed by seed."""
-    train, test = (_losses(results, name, n) - _losses(results, other, n) for n in ("train_loss", "loss"))
-    return train, test
-
-
-def _gaps_text(gaps: tuple[np.ndarray, np.ndarray]) -> str:
-    return f"{paired_text(gaps[0])} bits in training, {paired_text(gaps[1])} in the test"
+    return loss_gaps(results, {"recipe": name}, {"recipe": other})
 
 
 def _percent(results: Results, name: str) -> float:
@@ -134,14 +131,14 @@ def eight_bits_lose_nothing(results: Results) -> CheckResult:
     gaps = _gaps(results, MXFP8)
     bounds = [BOUND * float(_losses(results, FLOAT, number).mean()) for number in ("train_loss", "loss")]
     fine = all(surely_within(gap, bound) for gap, bound in zip(gaps, bounds, strict=True))
-    return CheckResult(fine, f"MXFP8 against float32: {_gaps_text(gaps)}; 1 % is {bounds[1]:.3f} bits.")
+    return CheckResult(fine, f"MXFP8 against float32: {loss_gaps_text(gaps)}; 1 % is {bounds[1]:.3f} bits.")
 
 
 @claim.criterion("NVFP4 costs more than MXFP8, MXFP4 more than NVFP4")
 def formats_are_in_order(results: Results) -> CheckResult:
     """Each format is worse than the one before it: surely in training, and on every seed in the test."""
     steps = {f"{worse} against {better}": _gaps(results, worse, better) for better, worse in _neighbours()}
-    text = "; ".join(f"{names}: {_gaps_text(gaps)}" for names, gaps in steps.items())
+    text = "; ".join(f"{names}: {loss_gaps_text(gaps)}" for names, gaps in steps.items())
     return CheckResult(all(worse_in_pairs(*gaps) for gaps in steps.values()), f"{text}.")
 
 

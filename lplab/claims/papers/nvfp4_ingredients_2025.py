@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import BranchPlan, branch, paired_text, surely_within, worse_in_pairs
+from lplab.claims.framework.branches import (
+    BranchPlan,
+    branch,
+    loss_gaps,
+    loss_gaps_text,
+    paired_text,
+    surely_within,
+    worse_in_pairs,
+)
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
@@ -82,8 +90,7 @@ def measure(point: Point, seed: int) -> Numbers:
 
 def _gaps(results: Results, name: str, other: str = WHOLE) -> tuple[np.ndarray, np.ndarray]:
     """Differences of the training losses and of the test losses, seed by seed."""
-    train, test = (results.values(n, recipe=name) - results.values(n, recipe=other) for n in ("train_loss", "loss"))
-    return train, test
+    return loss_gaps(results, {"recipe": name}, {"recipe": other})
 
 
 def _needed(results: Results) -> list[str]:
@@ -94,10 +101,7 @@ def _needed(results: Results) -> list[str]:
 @claim.criterion("Without any one of the four it is worse")
 def each_is_needed(results: Results) -> CheckResult:
     """The recipe without each helper, against the whole recipe, in pairs."""
-    text = "; ".join(
-        f"{name} {paired_text(train)} bits in training, {paired_text(test)} in the test"
-        for name, (train, test) in ((name, _gaps(results, name)) for name in REMOVED)
-    )
+    text = "; ".join(f"{name} {loss_gaps_text(_gaps(results, name))}" for name in REMOVED)
     return CheckResult(len(_needed(results)) == len(REMOVED), f"Against the whole recipe: {text}.")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import BranchPlan, branch, checkpoint, paired_text, worse_in_pairs
+from lplab.claims.framework.branches import BranchPlan, branch, checkpoint, loss_gaps, paired_text, worse_in_pairs
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, seed_range
@@ -131,10 +131,7 @@ def _numbers(results: Results, network: str, name: str, number: str = "loss") ->
 
 def _gaps(results: Results, network: str, name: str, other: str = FLOAT) -> tuple[np.ndarray, np.ndarray]:
     """Differences of the training losses and of the test losses, seed by seed."""
-    train, test = (
-        _numbers(results, network, name, n) - _numbers(results, network, other, n) for n in ("train_loss", "loss")
-    )
-    return train, test
+    return loss_gaps(results, {"network": network, "recipe": name}, {"network": network, "recipe": other})
 
 
 def _ordered(results: Results, network: str) -> CheckResult:
