@@ -152,6 +152,10 @@ def install(extras: list[str]) -> None:
     settings.parent.mkdir(parents=True, exist_ok=True)
     quiet = {"fetchNews": "false", "checkForUpdates": False}
     settings.write_text(json.dumps({"@jupyterlab/apputils-extension:notification": quiet}), "utf-8")
+    try:
+        run([str(PYTHON), "-m", "lplab", "compile"], "Compiling the inner loops")
+    except Problem as problem:
+        print(problem, "Going on: each loop is compiled when it is first needed.", sep="\n")
 
 
 def cpu_torch_is_offered() -> bool:

@@ -94,11 +94,26 @@ def test_it_needs_nothing_but_the_standard_library():
 
 def test_the_first_run_makes_an_environment_and_installs_into_it(start, commands):
     start.prepare({"lab"})
-    venv, pip = commands
+    venv, pip, loops = commands
     assert venv == [sys.executable, "-m", "venv", str(start.ROOT / ".venv")]
     assert pip[:4] == [str(start.PYTHON), "-m", "pip", "install"]
     assert pip[-2:] == ["--editable", f"{start.ROOT}[lab]"]
     assert pip[pip.index("--constraint") + 1] == str(start.ROOT / "constraints.txt")
+    assert loops == [str(start.PYTHON), "-m", "lplab", "compile"]
+    assert start.installed() == start.wanted({"lab"})
+
+
+def test_loops_that_cannot_be_compiled_end_nothing(start, commands, monkeypatch, capsys):
+    record = start.run
+
+    def failing(command, what):
+        record(command, what)
+        if command[-1] == "compile":
+            raise start.Problem("no space left")
+
+    monkeypatch.setattr(start, "run", failing)
+    start.prepare({"lab"})
+    assert "no space left\nGoing on: each loop is compiled when it is first needed." in capsys.readouterr().out
     assert start.installed() == start.wanted({"lab"})
 
 
@@ -112,7 +127,7 @@ def test_the_second_run_does_nothing(start, commands):
 def test_more_extras_are_added_to_the_ones_that_are_there_and_stay(start, commands):
     complete(start, "lab")
     start.prepare({"lab", "test"})
-    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]"]
+    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]", "compile"]
     commands.clear()
     start.prepare({"lab"})
     assert commands == []
@@ -124,7 +139,7 @@ def test_changed_dependencies_are_installed_into_the_same_environment(start, com
     path = start.ROOT / name
     path.write_text(path.read_text("utf-8").replace("plotly", "plotly2"), "utf-8")
     start.prepare({"lab"})
-    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]"]
+    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]", "compile"]
 
 
 def test_a_changed_lint_rule_installs_nothing(start, commands):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import lplab
-from lplab.cli import capstone, claims, course, doctor, exercises, formats, labs, school, simulate, train
+from lplab.cli import capstone, claims, compile, course, doctor, exercises, formats, labs, school, simulate, train
 from lplab.cli.command import INTERRUPTED, BadInputError, Parser
 
 COMMANDS = (
@@ -23,6 +23,7 @@ COMMANDS = (
     course.add_report,
     course.add_grade,
     doctor.add_doctor,
+    compile.add_compile,
     school.add_autograder,
     school.add_release,
 )

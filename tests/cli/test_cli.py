@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lplab import cli, formats
+from lplab.formats.paths import kernel_selection
 
 
 def test_the_list_has_every_format_with_aligned_columns(capsys):
@@ -107,6 +108,28 @@ def test_the_version_is_the_packages(capsys):
         cli.main(["--version"])
     pyproject = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")
     assert capsys.readouterr().out.split()[1] == re.search(r'^version = "(.*)"', pyproject, re.MULTILINE)[1]
+
+
+def loops_in(folder, code):
+    """How many compiled loops numba keeps in a folder after a fresh interpreter has run ``code``."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=600)
+    return len(list(folder.rglob("*.nbc")))
+
+
+@pytest.mark.slow
+def test_what_is_compiled_beforehand_is_not_compiled_again(tmp_path):
+    before = loops_in(tmp_path, "from lplab.cli import main; assert main(['compile']) == 0")
+    use = "import numpy as np; from lplab import arithmetic, formats; x = np.ones(2**17, np.float32)\n"
+    use += "for name in ('e4m3fn', 'int8', 'nvfp4', 'mxfp4'): formats.get(name).quantize(x, rounding='stochastic')\n"
+    use += "arithmetic.matmul(x.reshape(512, 256), x.reshape(256, 512), 'dlfloat16', chunk=16)"
+    assert before > 50 and loops_in(tmp_path, use) == before
+
+
+def test_nothing_is_compiled_without_numba(capsys):
+    with kernel_selection.without_compiled_loops(), pytest.raises(SystemExit):
+        cli.main(["compile"])
+    assert "nothing to compile without numba: pip install 'lplab[fast]'" in capsys.readouterr().err
 
 
 def test_doctor_tells_versions_and_what_is_missing(capsys, monkeypatch):

@@ -7,6 +7,7 @@ fences, ``landlock.py`` and ``seccomp.py``. See :mod:`lplab.exercises.isolation`
 import contextlib
 import math
 import mmap
+import operator
 import os
 import signal
 import time
@@ -30,6 +31,7 @@ MAX_FILE_BYTES = 64_000_000  # bytes
 MAX_OPEN_FILES = 64
 RESERVE_BYTES = 64_000_000  # of address space, kept for the report after a MemoryError
 _reserve: list[mmap.mmap] = []
+_ALL, _MAP, _IS = all, map, operator.is_  # as they are before an answer can replace them
 
 
 class RefusedError(ImportError):
@@ -108,7 +110,9 @@ def snapshot(*modules: types.ModuleType) -> dict[types.ModuleType, dict[str, Any
 def changed_builtins(originals: dict[types.ModuleType, dict[str, Any]]) -> str | None:
     """The name of the first attribute that is no longer what it was; None if there is none."""
     for module, before in originals.items():
-        now = vars(module)
+        now = module.__dict__
+        if _ALL(_MAP(_IS, _MAP(now.get, before), before.values())):  # quick: this is asked after each answer
+            continue
         for name, value in before.items():
             if now.get(name) is not value:
                 return f"{module.__name__}.{name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -72,9 +73,10 @@ def _rules(ranks: int, rows: list[tuple[int, ...]]) -> Iterator[str]:
     if steps != list(range(len(steps))):
         yield f"steps are to be numbered 0, 1, 2, …, and these are {', '.join(map(str, steps[:6]))}"
     for column, verb in ((1, "sends"), (2, "receives")):
+        counts = Counter((row[0], row[column]) for row in rows)
         for step in steps:
             for rank in range(ranks):
-                count = sum(row[0] == step and row[column] == rank for row in rows)
+                count = counts[step, rank]
                 if count > 1:
                     yield f"in step {step} rank {rank} {verb} {count} messages; one at a time in a ring"
     ways = {(receiver - sender) % ranks for _, sender, receiver, _, _ in rows}
