@@ -72,6 +72,7 @@ def test_the_exercises_that_it_names_are_those_of_the_code():
 # ---- the capstone ----------------------------------------------------------------------------------------------------
 
 STUDENTS = (PROJECT / "docs" / "capstone.md").read_text("utf-8")
+JOINED = " ".join(STUDENTS.split())
 
 
 def test_the_recipe_of_the_students_page_is_one_and_keeps_the_budget():
@@ -111,22 +112,19 @@ def test_budget_and_points_of_both_pages_are_those_of_the_code():
 def test_the_students_page_says_how_sure_a_gap_is():
     gaps = {one.name: np.array(one.gaps) for one in field()}
     wide = [np.ptp(gaps[name]) for name in ("Quartet (2025)", "NVFP4 (2025)", PLAIN)]
-    assert f"lie {min(wide):.3f} to {max(wide):.3f} bits apart" in STUDENTS.replace("\n", " ")
+    assert f"lie {min(wide):.3f} to {max(wide):.3f} bits apart" in JOINED
     better = gaps[PLAIN] - gaps["NVFP4 (2025)"]
-    assert (
-        f"by {better.min():.3f} to {better.max():.3f} bits" in STUDENTS
-        and f"lie {np.ptp(better):.3f} apart" in STUDENTS
-    )
+    assert f"by {better.min():.3f} to {better.max():.3f} bits" in JOINED and f"lie {np.ptp(better):.3f} apart" in JOINED
     session = json.loads(default_path().read_text("utf-8"))["session"]
     minutes, computed = session["seconds"] / 60, session["core_seconds"] / 60
-    assert f"took {minutes:.0f} minutes, {computed:.1f} of which one core computed" in STUDENTS.replace("\n", " ")
+    assert f"took {minutes:.0f} minutes, {computed:.1f} of which one core computed" in JOINED
 
 
 def test_bits_of_the_budget_and_of_an_ordinary_layer_are_told_apart():
     ordinary, whole = board.average_bits(ingredients.PLAIN["mxfp4"]), costs_of(RECIPES[PLAIN]()).bits
     assert (
         f"plain MXFP4 has {ordinary:.2f} bits in an ordinary layer, as lab 14's explorer says, and {whole:.2f} here"
-        in (STUDENTS.replace("\n", " "))
+        in (JOINED)
     )
 
 
