@@ -195,7 +195,7 @@ def test_the_rules_part_where_the_text_says():
     assert lab13.where_the_rules_part() == (1.5, 1.75)
     assert (
         "Up to 1.5 times a power of two, both rules find the same scale." in TEXT
-        and "unless that is 1.75 or more" in TEXT
+        and "From 1.75 on, it makes 2." in TEXT
     )
 
 

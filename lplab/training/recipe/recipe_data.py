@@ -59,8 +59,8 @@ RECIPE_KEYS = {
     "weight_dx": "W in the product dx = dy · W; if left out, W as the forward product rounded it",
     "activation_dw": "x in the product dW = dyᵀ · x; if left out, x as the forward product rounded it",
     "exceptions": f"other rules for some kinds of layers: {', '.join(EXCEPTIONS)}",
-    "late_share": "of the layers, 0 to 1: the last ones, which are late",
-    "switch": "what changes in the course of the training: at, a share of it, and to, the keys that change",
+    "late_share": "which share of the layers, counted from the end, is late: 0 to 1",
+    "switch": "a change in the course of the training: at, after which share of it, and to, the keys that change",
 }
 SWITCH_KEYS = ("at", "to")
 MAX_HADAMARD = 128  # papers have 16 to 64; axes are filled up to it with zeros, which takes time on short ones
