@@ -124,7 +124,8 @@ def own_recipe(data: Any) -> Any:
         data: the recipe as a dictionary: see :mod:`lplab.training.recipe.recipe_data`.
 
     Returns:
-        The button with its figure; where the data are no recipe, one line that says why.
+        The button with its figure, behind the veil of question 14.a, whose answer the field gives away; where the data
+        are no recipe, one line that says why.
 
     >>> own_recipe({"weight": "nvpf4"})  # doctest: +ELLIPSIS
     Not a recipe yet: weight: format: unknown format 'nvpf4'; closest: nvfp4, ...
@@ -136,7 +137,7 @@ def own_recipe(data: Any) -> Any:
         checked_recipe(data)
     except ValueError as problem:
         return Text(f"Not a recipe yet: {problem}.")
-    return CapstoneRun(data)
+    return after_guess("14.a", CapstoneRun(data))
 
 
 def predict(question_id: str) -> Any:

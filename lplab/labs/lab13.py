@@ -193,7 +193,7 @@ def published() -> Table:
     formats = [row[-1].partition(" ")[0] for row in rows]
     return Table(
         {"format": names, "element": elements, "share a scale": shared, "scale": formats, "bits a value": bits},
-        caption="Who shares a scale, and what it costs.",
+        caption="Published formats: who shares a scale, and what it costs.",
         formats={"bits a value": ".3f"},
     )
 
@@ -248,17 +248,35 @@ def _change_of_largest(rule: str) -> float:
     return float(np.mean(q / x - 1))
 
 
+def where_the_rules_part() -> tuple[float, float]:
+    """Up to which multiple of a power of two both rules find one scale, and from which they change the number itself.
+
+    The multiples are those of 1/64 from 1 to 2; each is the largest number of a block of its own.
+
+    >>> where_the_rules_part()
+    (1.5, 1.75)
+    """
+    multiples = np.arange(64, 128) / 64
+    blocks = np.stack([multiples, np.zeros_like(multiples)], axis=1)
+    down, up = (mxfp4_format(2, rule) for rule in ("floor", "rceil"))
+    one_scale = (down.encode(blocks).scales == up.encode(blocks).scales).ravel()
+    moved = (down.quantize(blocks) != up.quantize(blocks))[:, 0]
+    return float(multiples[one_scale].max()), float(multiples[moved].min())
+
+
 def facts() -> Table:
     """The other numbers that the text of the lab gives, each computed."""
     x = scales.matrix("gradient").astype(np.float64)
-    rms = float(np.sqrt(np.mean(x**2)))
+    largest, median = float(np.abs(x).max()), float(np.median(np.abs(x)))
+    one_scale, moved = where_the_rules_part()
     blocks = np.abs(x).reshape(-1, 32).max(1)
     fractions = np.frexp(blocks[blocks > 0])[0]
     y = np.asarray(Hadamard(16).apply(np.array(OUTLIER)))
     mxfp4 = ScaleState(**GRADIENT_MXFP4)
     rows, tiles = two_weights()
     known = {
-        "largest number of the gradient over a typical one": f"{np.abs(x).max() / rms:.1f}",
+        "largest number of the gradient over the median": f"{largest / median:.0f}",
+        "the median over a scale that makes 6 of the largest": f"{6 * median / largest:.3f}",
         "shape of the gradient": f"{x.shape[0]} × {x.shape[1]}",
         "numbers of E2M1": f"{len(set(scales.FORMATS['E2M1'].codebook().tolist()))}",
         "exponent of 3.5": f"{math.floor(math.log2(3.5))}",
@@ -268,8 +286,11 @@ def facts() -> Table:
             _change_of_largest("floor"), 2
         ),
         "and rounded up": signed_percent(_change_of_largest("rceil"), 2),
+        "largest multiple of a power of two at which both rules have one scale": f"{one_scale:g}",
+        "smallest one at which the largest number becomes another": f"{moved:g}",
         "MXFP4, scale rounded up": decibels(kept(mxfp4.changed(scale=scales.UP))),
         "MXFP4, scale rounded up, becomes zero": percent(zeroed(mxfp4.changed(scale=scales.UP))),
+        "gradient in MXFP4: numbers that differ between blocks along rows and columns": percent(changed_by_axis(mxfp4)),
         "largest of the transformed block": f"{np.abs(y).max():g}",
         "weight in NVFP4: numbers that differ between blocks along rows and columns": percent(rows),
         "and in tiles of 16 × 16": percent(tiles),

@@ -25,6 +25,7 @@ from lplab.recordings.ingredients import (
     Ingredients,
     ingredient_branches,
 )
+from lplab.training.recipe.recipe_data import BLOCK_KEYS, RECIPE_KEYS, RULE_KEYS
 from lplab.widgets.explorers import ingredient_explorer as board
 from lplab.widgets.explorers.ingredient_explorer import IngredientState, bits_text
 
@@ -42,24 +43,25 @@ RECIPES = {
 
 
 def gaps(recipes: dict[str, Ingredients], caption: str) -> figures.Table:
-    """How far the branches of some recipes end above float32: mean and ends of the seeds in bits, share of the loss."""
+    """The gaps of some recipes: test loss above float32's after the branch, mean and ends of the seeds, share of it."""
     recorded = ingredient_branches()
     found = [recorded.gap(chosen) for chosen in recipes.values()]
     columns: dict[str, list[Any]] = {
         "recipe": list(recipes),
-        "above float32 (bits)": [float(gap.mean()) for gap in found],
+        "gap (bits)": [float(gap.mean()) for gap in found],
         "least": [float(gap.min()) for gap in found],
         "most": [float(gap.max()) for gap in found],
-        "share of the loss": [recorded.share(chosen) for chosen in recipes.values()],
+        "share of float32's loss": [recorded.share(chosen) for chosen in recipes.values()],
         "bits a number": [board.average_bits(chosen) for chosen in recipes.values()],
     }
     formats: dict[str, Any] = dict.fromkeys(list(columns)[1:4], bits_text)
-    return figures.Table(columns, caption, formats | {"share of the loss": ".1%", "bits a number": ".2f"})
+    return figures.Table(columns, caption, formats | {"share of float32's loss": ".1%", "bits a number": ".2f"})
 
 
 def recipes_compared() -> figures.Table:
     """The published recipes and the plain formats."""
-    return gaps(RECIPES, f"Test loss above float32 on {len(ingredient_branches().seeds)} seeds")
+    seeds = len(ingredient_branches().seeds)
+    return gaps(RECIPES, f"Gaps at the end of the branch, test loss, mean and ends of {seeds} seeds")
 
 
 def one_pass() -> figures.Table:
@@ -73,7 +75,7 @@ def one_pass() -> figures.Table:
             ("backward alone", ("bf16", kind)),
         )
     }
-    return gaps(rows, "Which pass loses it? Plain formats, the other pass in BF16")
+    return gaps(rows, "Gaps of plain formats in both passes, and in one pass with the other in BF16")
 
 
 def helpers_taken_out() -> figures.Table:
@@ -82,16 +84,18 @@ def helpers_taken_out() -> figures.Table:
     found = {HELPERS[name]: recorded.gap(NVFP4_2025.without(name), NVFP4_2025) for name in NVFP4_2025.helpers}
     columns: dict[str, list[Any]] = {
         "without": list(found),
-        "worse by (bits)": [float(gap.mean()) for gap in found.values()],
+        "the gap grows by (bits)": [float(gap.mean()) for gap in found.values()],
         "least": [float(gap.min()) for gap in found.values()],
         "most": [float(gap.max()) for gap in found.values()],
     }
     formats = dict.fromkeys(list(columns)[1:], bits_text)
-    return figures.Table(columns, "NVFP4 (2025) with one helper taken out, against the whole recipe", formats)
+    return figures.Table(
+        columns, "NVFP4 (2025) with one helper taken out, against the whole recipe, mean and ends of the seeds", formats
+    )
 
 
 def within_noise(helper: str) -> bool:
-    """Whether the seeds do not agree that taking out a helper of NVFP4 makes the loss worse, or better."""
+    """Whether the seeds do not agree what taking out a helper of NVFP4 does: on some the gap grows, on others it falls."""
     gap = ingredient_branches().gap(NVFP4_2025.without(helper), NVFP4_2025)
     return bool(gap.min() < 0 < gap.max())
 
@@ -105,7 +109,9 @@ def four_numbers() -> figures.Table:
     signs = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 2
     dy, x = np.array([8.0, 0.0, 0.0, 0.0]), np.array([1.0, 2.0, 3.0, 4.0])
     columns = {"dy": dy, "x": x, "transformed dy": signs @ dy, "transformed x": signs @ x}
-    products = f"dy · x is {dy @ x:g}, and after both transforms {(signs @ dy) @ (signs @ x):g}"
+    products = (
+        f"Four numbers of each operand. dy · x is {dy @ x:g}, and after both transforms {(signs @ dy) @ (signs @ x):g}."
+    )
     return figures.Table(
         {name: list(map(float, each)) for name, each in columns.items()}, products, dict.fromkeys(columns, "g")
     )
@@ -118,7 +124,9 @@ def step_times() -> figures.Table:
         wide = sum(board.parts_of(PLAIN["bf16"], chip).values())
         columns[label] = [wide / sum(board.parts_of(chosen, chip).values()) for chosen in RECIPES.values()]
     formats: dict[str, Any] = dict.fromkeys(board.CHIPS, "{:.2f} ×".format)
-    return figures.Table(columns, "A step of GPT-3, times as fast as in BF16 (modelled)", formats)
+    return figures.Table(
+        columns, "How many times as fast as in BF16 a step of GPT-3 is, by the model of lab 11", formats
+    )
 
 
 def slopes() -> figures.Table:
@@ -130,7 +138,20 @@ def slopes() -> figures.Table:
         both = [slope_and_error(gradient, made[name][:count]) for name in ROUNDINGS]
         columns[f"slope, {count} draws" if count > 1 else "slope, 1 draw"] = [float(slope) for slope, _ in both]
         columns[f"error, {count}" if count > 1 else "error, 1"] = [float(error) for _, error in both]
-    return figures.Table(columns, "One real gradient in MXFP4", dict.fromkeys(list(columns)[1:], ".1%"))
+    return figures.Table(
+        columns,
+        "Slope and error of the mean of several roundings of one real gradient to MXFP4",
+        dict.fromkeys(list(columns)[1:], ".1%"),
+    )
+
+
+def recipe_keys() -> Folded:
+    """Every key of a recipe with its meaning, as the code that reads recipes has them."""
+    parts = {"the recipe": RECIPE_KEYS, "an operand": RULE_KEYS, "blocks": BLOCK_KEYS}
+    rows = [(where, key, meaning) for where, keys in parts.items() for key, meaning in keys.items()]
+    where, keys, meanings = map(list, zip(*rows, strict=True))
+    caption = "What a recipe, the dictionary of an operand and the dictionary of blocks may say"
+    return Folded(figures.Table({"in": where, "key": keys, "meaning": meanings}, caption), line="All keys of a recipe")
 
 
 def branches_figure() -> go.Figure:
@@ -188,14 +209,14 @@ def _gap(state: IngredientState) -> float:
 
 def _without_forward(state: IngredientState) -> str:
     return (
-        f"{bits_text(_gap(state))} bits of {bits_text(_gap(state.changed(forward='nvfp4')))}. The gradients are still in four bits, "
-        "but the network that they belong to is computed in 16. Nearly all of the loss came from the forward pass."
+        f"The gap is {bits_text(_gap(state))} bits instead of {bits_text(_gap(state.changed(forward='nvfp4')))}. The gradients are still in four bits, "
+        "but the network that they belong to is computed in 16. Nearly all of the gap came from the forward pass."
     )
 
 
 def _without_backward(state: IngredientState) -> str:
     return (
-        f"{bits_text(_gap(state))} bits. With four bits in both passes it was {bits_text(_gap(state.changed(backward='nvfp4')))}. "
+        f"The gap is {bits_text(_gap(state))} bits. With four bits in both passes it was {bits_text(_gap(state.changed(backward='nvfp4')))}. "
         "Exact gradients help next to nothing, as long as the forward pass computes with rounded numbers."
     )
 
@@ -203,8 +224,8 @@ def _without_backward(state: IngredientState) -> str:
 def _mxfp4(state: IngredientState) -> str:
     nvfp4 = _gap(IngredientState())
     return (
-        f"MXFP4 loses {bits_text(_gap(state))} bits and NVFP4 {bits_text(nvfp4)}, so MXFP4 loses {_gap(state) / nvfp4:.1f} times as much. Its blocks are twice "
-        "as long, and its scales are powers of two, so the largest number of a block seldom meets the largest of the format."
+        f"The gap of MXFP4 is {bits_text(_gap(state))} bits and that of NVFP4 {bits_text(nvfp4)}, so it is {_gap(state) / nvfp4:.1f} times as large. The blocks of MXFP4 are twice "
+        "as long, and their scales are powers of two, so the largest number of a block seldom meets the largest of the format."
     )
 
 
@@ -213,8 +234,8 @@ def _helpers(state: IngredientState) -> str:
         f"{HELPERS[name]} {bits_text(_gap(state.changed(**{name: False})))}" for name in NVFP4_2025.helpers
     )
     return (
-        f"The whole recipe ends {bits_text(_gap(state))} bits from float32. With one helper taken out it ends at: {each}. For "
-        f"{sum(map(within_noise, NVFP4_2025.helpers))} of {len(NVFP4_2025.helpers)} helpers, the seeds do not even agree whether it helps. NVIDIA needed all of them, for a network that "
+        f"The gap of the whole recipe is {bits_text(_gap(state))} bits. With one helper taken out it is: {each}. For "
+        f"{sum(map(within_noise, NVFP4_2025.helpers))} of {len(NVFP4_2025.helpers)} helpers, the seeds do not even agree whether the gap grows. NVIDIA needed all of them, for a network that "
         "is a hundred thousand times as large."
     )
 
@@ -222,7 +243,7 @@ def _helpers(state: IngredientState) -> str:
 def _switch(state: IngredientState) -> str:
     before = _gap(state.changed(switch=False))
     return (
-        f"The loss above float32 falls from {bits_text(before)} to {bits_text(_gap(state))} bits, so {100 * _gap(state) / before:.0f} % of it stays. Look at the last 18 steps of "
+        f"The gap falls from {bits_text(before)} to {bits_text(_gap(state))} bits, so {100 * _gap(state) / before:.0f} % of it stays. Look at the last 18 steps of "
         "the curve. The weights soon get used to being read in 16 bits. NVIDIA gets from 1.5 % to 0.5 % in this way."
     )
 
@@ -237,7 +258,7 @@ def _chips(state: IngredientState) -> str:
 
 QUESTIONS = (
     GuidedQuestion(
-        "The explorer opens with NVFP4 in both passes. Set *forward* to BF16. How much of the loss is left?",
+        "The explorer opens with NVFP4 in both passes. Set *forward* to BF16. How much of the gap is left?",
         {"forward": "bf16"},
         _without_forward,
         lambda state: abs(_gap(state)) < 0.35 * _gap(state.changed(forward="nvfp4")),
@@ -249,19 +270,19 @@ QUESTIONS = (
         lambda state: _gap(state) > 0.75 * _gap(state.changed(backward="nvfp4")),
     ),
     GuidedQuestion(
-        "Set both passes to MXFP4. How many times as much as NVFP4 does it lose?",
+        "Set both passes to MXFP4. How many times as large as NVFP4's is the gap?",
         {"forward": "mxfp4", "backward": "mxfp4"},
         _mxfp4,
         lambda state: _gap(state) > 1.2 * _gap(IngredientState()),
     ),
     GuidedQuestion(
-        "Press *NVFP4 (2025)*. It has four helpers. Take them out one at a time. Which of them can you see in the loss?",
+        "Press *NVFP4 (2025)*. It has the first four helpers. Take them out one at a time. Which of them can you see in the gap?",
         board.PRESETS["NVFP4 (2025)"],
         _helpers,
         lambda state: any(map(within_noise, NVFP4_2025.helpers)),
     ),
     GuidedQuestion(
-        "Press *NVFP4 (2025)* again, and let the forward pass go back to BF16 from 82 % on. Which share of the loss "
+        "Press *NVFP4 (2025)* again, and let the forward pass go back to BF16 from 82 % on. Which share of the gap "
         "stays?",
         {**board.PRESETS["NVFP4 (2025)"], "switch": True},
         _switch,
@@ -284,7 +305,7 @@ def facts() -> figures.Table:
     """The numbers that the text of the lab gives and that stand in no table."""
     off, apart = library_errors(), next(iter(library_differences().values()))
     rows: dict[str, float] = {
-        "left with a BF16 forward pass (%)": left_with_a_wide_forward_pass(),
+        "of the gap left with a BF16 forward pass (%)": left_with_a_wide_forward_pass(),
         **{f"error of dW in FP4, {name}, mean of the layers (%)": float(each.mean()) for name, each in off.items()},
         "weights that differ between the passes (%), least": float(apart.min()),
         "weights that differ between the passes (%), most": float(apart.max()),

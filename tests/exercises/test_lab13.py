@@ -1,5 +1,8 @@
 """Lab 13: the solutions are what the library's formats do; students' functions are drawn; other right ways pass."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -14,7 +17,16 @@ from lplab.exercises.lab13.average_bits import average_bits
 from lplab.exercises.lab13.mxfp4 import GRADIENT, mxfp4
 from lplab.exercises.lab13.round_tiles import WEIGHT, round_tiles
 from lplab.exercises.lab13.rounding import int4_format, mxfp4_format, one_scale, to_e2m1
+from lplab.exercises.model import catalogue
+from lplab.labs import lab13
 from tests.exercises.in_process import judge_here
+
+PROJECT = Path(__file__).parents[2]
+TEXT = " ".join(
+    "".join(cell["source"])
+    for cell in json.loads((PROJECT / "labs" / "13_who_shares_a_scale.ipynb").read_text("utf-8"))["cells"]
+    if cell["cell_type"] == "markdown"
+)
 
 
 def solved_block(block, up):
@@ -163,6 +175,40 @@ def test_a_mistake_is_told_with_the_smallest_case_and_its_reason():
     product = exercises.get("13.3")
     told = judge_here(product, Answer(swapped.apply(product.solution), product.name)).text
     assert "dW sums over the tokens" in told and swapped.name in told
+
+
+# ---- what the lab says -----------------------------------------------------------------------------------------------
+
+
+def test_the_reason_for_the_answer_has_the_numbers_of_the_gradient():
+    told = dict(zip(*lab13.facts().columns.values(), strict=True))
+    because, shown = catalogue.question("13.a").because, lab13.what_you_saw().columns["becomes zero"]
+    assert f"{told['largest number of the gradient over the median']} times the median" in because
+    assert f"{told['the median over a scale that makes 6 of the largest']} of the median" in because
+    x = captured()[GRADIENT].astype(np.float64)
+    scaled = 6 * np.abs(x) / np.abs(x).max()
+    assert np.array_equal(F.get("e2m1").quantize(scaled) == 0, scaled <= 0.25) and 0.09 < (scaled > 0.25).mean() < 0.11
+    assert shown[0] == pytest.approx(gradient_lost() / 100, abs=1e-3) and 0.45 < shown[1] < 0.55
+
+
+def test_the_rules_part_where_the_text_says():
+    assert lab13.where_the_rules_part() == (1.5, 1.75)
+    assert (
+        "Up to 1.5 times a power of two, both rules find the same scale." in TEXT
+        and "From 1.75 on, it makes 2." in TEXT
+    )
+
+
+def test_both_directions_of_blocks_are_compared_by_computing():
+    told = dict(zip(*lab13.facts().columns.values(), strict=True))
+    (share,) = (value for name, value in told.items() if name.startswith("gradient in MXFP4: numbers that differ"))
+    assert f"In the explorer, {float(share.split()[0]):.0f} % of the gradient changed" in TEXT
+
+
+def test_the_sum_of_a_block_takes_its_scales():
+    stored, scales = np.array([[1.0, 3.0], [2.0, 4.0]]), np.array([0.5, 4.0])
+    assert stored.prod(0).sum() * scales.prod() == (stored * scales[:, None]).prod(0).sum() == 28
+    assert "1 · 2 + 3 · 4 = 14, times both scales, ½ · 4 · 14 = 28" in TEXT
 
 
 # ---- figures of a student's function ---------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Lab 14: the answer of its question, its solutions against the library, and the student's functions in the figures."""
 
+import ast
 import json
 from pathlib import Path
 
@@ -7,6 +8,10 @@ import numpy as np
 import pytest
 
 from lplab import widgets
+from lplab.exercises.capstone.costs import costs_of
+from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS
+from lplab.exercises.capstone.published import is_published, plain_mxfp4
+from lplab.exercises.capstone.scoring import BUDGET, checked_recipe
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.lab14 import EXERCISES, draw_pair, draw_slopes, draw_two_weights
 from lplab.exercises.lab14.four_bits import SIZES, captured_layers, fp4, hadamard
@@ -16,15 +21,13 @@ from lplab.exercises.lab14.slope import ROUNDINGS, roundings
 from lplab.exercises.model import catalogue
 from lplab.formats import BlockFormat, get
 from lplab.labs import lab14
-from lplab.quantizers import NVFP4_SIGNS, Hadamard
-from lplab.recordings.ingredients import MXFP4_2025, NVFP4_2025, PLAIN, Ingredients, ingredient_branches
+from lplab.quantizers import NVFP4_SIGNS, Hadamard, PreScaled
+from lplab.recordings.ingredients import HELPERS, MXFP4_2025, NVFP4_2025, PLAIN, Ingredients, ingredient_branches
+from lplab.training.recipe.recipe_data import BLOCK_KEYS, OPERANDS, RECIPE_KEYS, RULE_KEYS
 
 PROJECT = Path(__file__).parents[2]
-TEXT = " ".join(
-    "".join(cell["source"])
-    for cell in json.loads((PROJECT / "labs" / "14_four_bits_again.ipynb").read_text("utf-8"))["cells"]
-    if cell["cell_type"] == "markdown"
-)
+CELLS = json.loads((PROJECT / "labs" / "14_four_bits_again.ipynb").read_text("utf-8"))["cells"]
+TEXT = " ".join("".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "markdown")
 
 
 def solution(number):
@@ -135,7 +138,7 @@ def test_the_question_asks_what_the_recording_says():
     recorded = ingredient_branches()
     left = recorded.gap(Ingredients("bf16", "nvfp4")).mean() / recorded.gap(PLAIN["nvfp4"]).mean()
     assert catalogue.question("14.a").truth() == round(100 * left, 1)
-    assert left < 0.3, "nearly all of the loss comes from the forward pass"
+    assert left < 0.3, "nearly all of the gap comes from the forward pass"
 
 
 def test_what_the_text_says_of_the_order_and_of_the_helpers():
@@ -147,6 +150,49 @@ def test_what_the_text_says_of_the_order_and_of_the_helpers():
         0.005 < recorded.share(PLAIN["nvfp4"]) < 0.02
         and "In our network, four bits lose about one percent of the loss" in TEXT
     )
+
+
+def test_the_text_counts_the_helpers_that_there_are():
+    helpers = TEXT.split("NVIDIA's recipe has the first four of these five.")[1].split("The upper figure")[0]
+    assert helpers.count("\n- ") == len(HELPERS) == 5 and list(HELPERS)[:4] == list(NVFP4_2025.helpers)
+
+
+def test_the_worked_example_is_that_of_the_table():
+    dy, x, transformed_dy, transformed_x = lab14.four_numbers().columns.values()
+    assert "4 · 5 − 4 · 1 − 4 · 2 + 4 · 0 = 8" in TEXT and (transformed_dy, transformed_x) == (
+        [4.0] * 4,
+        [5.0, -1.0, -2.0, 0.0],
+    )
+    assert np.dot(dy, x) == np.dot(transformed_dy, transformed_x) == 8
+
+
+def test_a_factor_of_3_4_leaves_the_scale_and_clips_nothing():
+    assert "multiply the divided numbers by 3/4 before they round them. The scale stays as it was" in TEXT
+    block, x = BlockFormat(get("e2m1"), block_size=4), np.array([4.2, 1.0, 0.3, 0.0])
+    assert (
+        block.quantize(np.array([7.9, 0, 0, 0]))[0] == 6 and PreScaled(block).quantize(np.array([7.9, 0, 0, 0]))[0] == 8
+    )
+    steps_of_one = 0.75 * PreScaled(block).quantize(x)
+    assert steps_of_one[2] == 0 and block.quantize(0.75 * x)[2] == 0.25, (
+        "multiplied before the scale is found: another one"
+    )
+
+
+def test_the_recipe_to_start_from_earns_points():
+    cell = next(cell for cell in CELLS if cell["id"] == "own-recipe")
+    mine = ast.literal_eval("".join(cell["source"]).partition("mine = ")[2].partition("own_recipe")[0].strip())
+    recipe = checked_recipe(mine)
+    assert BUDGET.allows(costs_of(recipe)) and not is_published(recipe), (
+        "so it earns at least the points for the budget"
+    )
+    assert f"earns {FOR_BUDGET} of {MAX_POINTS} points" in TEXT
+    assert recipe.replace(name="", output_gradient_dx=recipe.output_gradient_dw) == plain_mxfp4().replace(name="")
+
+
+def test_all_keys_of_a_recipe_are_shown():
+    (table,) = lab14.recipe_keys().parts
+    assert table.columns["key"] == [*RECIPE_KEYS, *RULE_KEYS, *BLOCK_KEYS]
+    assert set(OPERANDS) < set(RECIPE_KEYS)
 
 
 def test_what_the_text_says_of_transforms_and_weights():
@@ -181,4 +227,4 @@ def test_what_the_text_says_of_the_transform_in_mxfp4():
     recorded = ingredient_branches()
     for chosen in (MXFP4_2025, MXFP4_2025.without("stochastic")):
         assert (recorded.gap(chosen.without("hadamard"), chosen) > 0).all()
-    assert "the loss is smaller with the transform on every seed" in TEXT
+    assert "the gap is smaller with the transform on every seed" in TEXT

@@ -55,7 +55,7 @@ def default_path() -> Path:
 def measured_field(
     seeds: Sequence[int], plan: BranchPlan = PLAN, folder: str | Path | None = None
 ) -> tuple[Score, ...]:
-    """The scores of the field, trained now: five minutes of a core for three seeds."""
+    """The scores of the field, trained now: two to three minutes for three seeds."""
     return tuple(replace(score(data_of(name), seeds, plan, folder), name=name) for name in RECIPES)
 
 

@@ -28,7 +28,7 @@ QUESTIONS = (
         gradient_lost,
         unit="%",
         limits=(0, 100),
-        because="The largest number is 22 times the size of a typical one (their root mean square). In units of the scale it is 6, so a typical number is about a quarter, which becomes zero.",
+        because="The largest number is 244 times the median. The scale makes 6 of the largest, so it makes 0.025 of the median. The smallest number of E2M1 above zero is 0.5, so all up to half of it, 0.25, becomes zero. Only one number in ten is larger. With a scale for every 32 neighbours, about half of the numbers survive.",
     ),
 )
 EXERCISES = (MXFP4, BITS, PRODUCTS, TILES)

@@ -111,6 +111,6 @@ BITS = Exercise(
     hints=(
         "How many scales does a row of 40 values need when 32 share one? Two, and the second one serves 8 values only.",
         "Count the tiles down and the tiles to the right, each rounded up with math.ceil, and multiply. Then divide all bits of all scales by the number of values.",
-        "The sum has two parts: element_bits, and (tiles × scale_bits + tensor_bits) divided by rows × columns.",
+        "Work out 2 rows of 40 columns by hand, with blocks of 32 and scales of 8 bits. How many scales are there, and how many bits do all of them have? The tensor stores its own bits once. By what do you divide, and what is there for every value anyway?",
     ),
 )

@@ -121,8 +121,8 @@ TILES = Exercise(
     ),
     hints=(
         "A tile is w[i : i + size, j : j + size]. Which i and which j are upper left corners? Slices end at the end of the matrix by themselves, so smaller tiles need no extra work.",
-        "Two loops: i over range(0, rows, size), j over range(0, columns, size). Round each tile with one_scale, and write it to the same place of a new array.",
-        "Begin with result = np.empty(w.shape). Inside both loops: result[the slice] = one_scale(w[the same slice]).",
+        "With 5 rows and size 2, tiles begin in the rows 0, 2 and 4. range can count in such steps, and the columns go the same way. So two loops meet each tile once.",
+        "What one_scale returns has the shape of the tile. So it fits into the place of a new array where the tile was in w. A slice can stand on both sides of an assignment.",
     ),
 )
 

@@ -111,12 +111,12 @@ ONE_WEIGHT = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        The forward pass computes $y = x\,w^T$ and sums over the **inputs**, the columns of `w`. The backward pass computes $dx = dy\,w$ and sums over the **outputs**, the rows of `w`. Numbers that are summed share a scale.
+        The forward pass computes $y = x\,w^T$. It sums over the **inputs**, which lie along a row of `w`. So for y, neighbours in a row share a scale. The backward pass computes $dx = dy\,w$. It sums over the **outputs**, which lie down a column of `w`. So for dx, neighbours in a column share a scale.
 
         Write `both_weights(w, size, tiles)` that returns `w` [outputs, inputs] in FP4 as each of the two products sees it, first for y, then for dx.
 
-        - If `tiles` is False, `size` neighbours along the sum of the product share a scale.
-        - If `tiles` is True, a tile of `size` × `size` weights shares one.
+        - If `tiles` is False, `size` such neighbours share a scale.
+        - If `tiles` is True, a tile of `size` × `size` weights shares a scale.
 
         The helper `fp4_group` rounds numbers that share a scale. Begin at the upper left corner. Where the matrix ends, the last blocks or tiles are smaller.
     """,
@@ -127,8 +127,8 @@ ONE_WEIGHT = Exercise(
     show=show,
     why=why,
     examples=(
-        Example((ROW, 4, False), "One output. For y its four weights share a scale, so the small ones become 0 or 1. For dx each is alone, and nothing is lost."),
-        Example((ROW.T.copy(), 4, False), "One input. Now it is the other way round."),
+        Example((ROW, 4, False), "One row. For y its four weights share the scale 1, and 1.1, 0.3 and 0.2 become 1, 0.5 and 0. For dx each is alone in its column, and nothing is lost."),
+        Example((ROW.T.copy(), 4, False), "One column. Now each is alone for y, and all four share a scale for dx."),
         Example((ROW, 2, False), "Blocks of two: 6 with 1.1, and 0.3 with 0.2."),
         Example((np.array([[6.0, 1.1], [0.3, 0.2]]), 2, False), "For y the rows share scales, for dx the columns."),
         Example((np.array([[6.0, 1.1], [0.3, 0.2]]), 2, True), "A tile of 2 × 2: all four share one scale, in both passes."),
@@ -156,9 +156,9 @@ ONE_WEIGHT = Exercise(
         mistake("both passes get the mean of the two", BOTH, "[(rounded(w, height) + rounded(w.T, height).T) / 2] * 2"),
     ),
     hints=(
-        "Take w of one row, 6, 1.1, 0.3, 0.2. For y the row is summed, so the four share the scale 6/6 = 1, and 0.2 becomes 0. For dx each column is summed, and a column has one number. Its scale is a sixth of it, so it stays.",
+        "Take w of one row, 6, 1.1, 0.3, 0.2. For y the row is summed, so the four share the scale 6/6 = 1. Then 0.3 becomes 0.5, and 0.2 becomes 0. For dx each column is summed, and a column has one number. Its scale is a sixth of it, so it stays.",
         "What rounds along rows also rounds along columns, if you give it w.T and turn the result back. A tile is a block with several rows. In numpy, m[a:a + 16, b:b + 16] is a tile, and it is smaller by itself where the matrix ends.",
-        "The skeleton: a helper goes through the tops in steps of height and the lefts in steps of size, and puts fp4_group(part) into the result. height is size with tiles, else 1. Return the helper's result for w, and the transpose of its result for w.T.",
+        "One helper serves both passes, if it takes a matrix and the height of a part. It goes through the tops in steps of the height and through the lefts in steps of size. How many rows has a part with blocks, and how many with tiles? What do you give the helper for dx, and what do you do with its result?",
     ),
 )
 

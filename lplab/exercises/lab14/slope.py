@@ -121,7 +121,7 @@ SLOPE_AND_ERROR = Exercise(
     hints=(
         "Take g = (3, 4), rounded to (3, 0). ⟨m, g⟩ is 9 and ⟨g, g⟩ is 25, so the slope is 0.36. The difference is (0, −4), with the norm 4, and g has the norm 5: the error is 0.8.",
         "First the mean over the rows, rounded.mean(axis=0), then both numbers of that mean. The error of the mean is much smaller than the mean of the errors, because random errors cancel.",
-        "The skeleton: m = rounded.mean(axis=0); slope = (m * g).sum() / (g * g).sum(); error = np.linalg.norm(m - g) / np.linalg.norm(g).",
+        "In numpy, ⟨a, b⟩ is (a * b).sum(), and the norm is np.linalg.norm. What stands below the line is of g alone in both numbers.",
     ),
 )
 

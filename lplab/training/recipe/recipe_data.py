@@ -8,7 +8,8 @@ and the format is a name of the catalogue, or blocks of one of its formats::
 
     {"element": "e2m1", "block": 32, "scale": "e8m0", "scale_rule": "floor"}
 
-A role that is left out is not rounded. What a role may say is in :data:`RULE_KEYS`, and what blocks may say in
+A role that is left out is not rounded; ``weight_dx`` and ``activation_dw`` are then rounded as the forward product's.
+What a recipe may say is in :data:`RECIPE_KEYS`, what a role may say in :data:`RULE_KEYS`, and what blocks may say in
 :data:`BLOCK_KEYS`. Data that came from somebody else cannot harm: names are looked up in fixed tables, and every
 size has a limit.
 """
@@ -49,7 +50,18 @@ BLOCK_KEYS = {
     "tensor_scale": "true: one more float32 scale for the tensor",
     "name": "for tables and figures",
 }
-RECIPE_KEYS = ("name", *OPERANDS, "exceptions", "late_share", "switch")
+RECIPE_KEYS = {
+    "name": "for tables and figures",
+    "weight": "W in the forward product, y = x · Wᵀ; float32 if left out",
+    "activation": "x in the forward product; float32 if left out",
+    "output_gradient_dx": "dy in the product dx = dy · W; float32 if left out",
+    "output_gradient_dw": "dy in the product dW = dyᵀ · x; float32 if left out",
+    "weight_dx": "W in the product dx = dy · W; if left out, W as the forward product rounded it",
+    "activation_dw": "x in the product dW = dyᵀ · x; if left out, x as the forward product rounded it",
+    "exceptions": f"other rules for some kinds of layers: {', '.join(EXCEPTIONS)}",
+    "late_share": "which share of the layers, counted from the end, is late: 0 to 1",
+    "switch": "a change in the course of the training: at, after which share of it, and to, the keys that change",
+}
 SWITCH_KEYS = ("at", "to")
 MAX_HADAMARD = 128  # papers have 16 to 64; axes are filled up to it with zeros, which takes time on short ones
 PRE_SCALE = 0.75  # that of MXFP4's backward pass; other factors take ten times as long, as no fast path has them
@@ -110,7 +122,7 @@ def recipe_from_data(data: Any) -> Recipe:
     ...
     ValueError: the recipe: unknown key 'weights'; closest: weight, weight_dx
     """
-    _check_keys("the recipe", data, RECIPE_KEYS)
+    _check_keys("the recipe", data, tuple(RECIPE_KEYS))
     recipe = _recipe(data, "")
     if "switch" not in data or data["switch"] is None:
         return recipe

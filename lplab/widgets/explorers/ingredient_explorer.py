@@ -231,7 +231,7 @@ def losses_figure(state: IngredientState) -> Any:
     if is_recorded(chosen):
         gap = recorded.gap(chosen)
         count = f"{int((gap > 0).sum())} of {len(gap)} seeds"
-        title = f"Ends {bits_text(gap.mean())} bits from float32, above it on {count}"
+        title = f"A gap of {bits_text(gap.mean())} bits at the end, above zero on {count}"
     return figures.branched_losses(curves, before=recorded.before, limits=LIMITS, title=title, height=300)
 
 
@@ -259,7 +259,7 @@ def summary(state: IngredientState) -> str:
     gap, share = ingredient_branches().gap(chosen), ingredient_branches().share(chosen)
     each = ", ".join(bits_text(value) for value in gap)
     percent = f"{100 * share:.1f}".replace("-", MINUS)
-    end = f"Its test loss ends {bits_text(gap.mean())} bits from that of float32, {percent} % of it"
+    end = f"At the end its gap to float32 is {bits_text(gap.mean())} bits of test loss, {percent} % of it"
     return f"{name}. {end} (seeds: {each})."
 
 

@@ -389,7 +389,10 @@ def test_a_recipe_is_no_function_to_be_checked():
 
 def test_own_recipe_says_what_is_wrong_and_shows_a_button():
     assert str(own_recipe({"weight": "nvpf4"})).startswith("Not a recipe yet: weight: format: unknown format")
-    run = own_recipe(MINE)
+    veil = own_recipe(MINE)
+    assert not veil.is_lifted, "the field answers question 14.a"
+    veil.lift()
+    (run,) = veil.children
     assert (
         run.state == "ready"
         and run.run_button.description == "Score my recipe"

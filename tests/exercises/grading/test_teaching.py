@@ -1,16 +1,19 @@
 """The page for teachers: its minutes are those of the labs, its commands are taken, its files can be read."""
 
+import json
 import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lplab import cli
 from lplab.cli import capstone, course, school
 from lplab.exercises.capstone.costs import costs_of
 from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS
-from lplab.exercises.capstone.published import RECIPES
+from lplab.exercises.capstone.published import PLAIN, RECIPES
+from lplab.exercises.capstone.recipe_field import default_path, field
 from lplab.exercises.capstone.score_process import LIMIT_SECONDS
 from lplab.exercises.capstone.scoring import BUDGET, HELD_BACK_SEEDS, MAX_SEEDS, PLAN, PRACTICE_SEEDS, checked_recipe
 from lplab.exercises.grading.collected_answers import MAX_RECIPES
@@ -18,7 +21,9 @@ from lplab.exercises.grading.release import OPEN
 from lplab.exercises.grading.weights import read_weights
 from lplab.exercises.model.catalogue import CAPSTONE
 from lplab.formats import ROUNDINGS, SCALE_RULES
+from lplab.recordings import ingredients
 from lplab.training.recipe.recipe_data import EXCEPTIONS, OPERANDS, RULE_KEYS, parse_json
+from lplab.widgets.explorers import ingredient_explorer as board
 from tests.exercises.test_every_exercise import NOTHING_BETWEEN
 
 PROJECT = Path(__file__).parents[3]
@@ -67,6 +72,7 @@ def test_the_exercises_that_it_names_are_those_of_the_code():
 # ---- the capstone ----------------------------------------------------------------------------------------------------
 
 STUDENTS = (PROJECT / "docs" / "capstone.md").read_text("utf-8")
+JOINED = " ".join(STUDENTS.split())
 
 
 def test_the_recipe_of_the_students_page_is_one_and_keeps_the_budget():
@@ -101,6 +107,25 @@ def test_budget_and_points_of_both_pages_are_those_of_the_code():
     assert f"exercise {CAPSTONE}, with {MAX_POINTS} points" in TEXT and f'`"{CAPSTONE}" = 30`' in TEXT
     assert f"ends after {LIMIT_SECONDS / 60:.0f} minutes" in TEXT and "the six recipes of the field" in TEXT
     assert len(RECIPES) == 6 and MAX_RECIPES == 3 and MAX_SEEDS == 10
+
+
+def test_the_students_page_says_how_sure_a_gap_is():
+    gaps = {one.name: np.array(one.gaps) for one in field()}
+    wide = [np.ptp(gaps[name]) for name in ("Quartet (2025)", "NVFP4 (2025)", PLAIN)]
+    assert f"lie {min(wide):.3f} to {max(wide):.3f} bits apart" in JOINED
+    better = gaps[PLAIN] - gaps["NVFP4 (2025)"]
+    assert f"by {better.min():.3f} to {better.max():.3f} bits" in JOINED and f"lie {np.ptp(better):.3f} apart" in JOINED
+    session = json.loads(default_path().read_text("utf-8"))["session"]
+    minutes, computed = session["seconds"] / 60, session["core_seconds"] / 60
+    assert f"took {minutes:.0f} minutes, {computed:.1f} of which one core computed" in JOINED
+
+
+def test_bits_of_the_budget_and_of_an_ordinary_layer_are_told_apart():
+    ordinary, whole = board.average_bits(ingredients.PLAIN["mxfp4"]), costs_of(RECIPES[PLAIN]()).bits
+    assert (
+        f"plain MXFP4 has {ordinary:.2f} bits in an ordinary layer, as lab 14's explorer says, and {whole:.2f} here"
+        in (JOINED)
+    )
 
 
 def test_the_commands_of_the_students_page_are_taken(monkeypatch):
