@@ -165,7 +165,7 @@ def main() -> int:
     x = gradients()
     out = np.empty_like(x)
     print(f"{ELEMENTS:,} gradient values, one thread, × a memory copy\n")
-    print(f"{'work':24} {'who':10} {'× copy':>8} {'quartiles':>13} {'bar':>5}")
+    print(f"{'work':30} {'who':10} {'× copy':>8} {'quartiles':>13} {'bar':>5}")
     results = []
     for candidate in (*ours(x), *on_tensors(x), *(() if options.quick else peers(x))):
         results.append(measure(candidate, x, out, repetitions if candidate.share > 0.1 else 3))

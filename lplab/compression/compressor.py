@@ -132,6 +132,18 @@ class AllGather:
     finish: Callable[[Sequence[Payload]], np.ndarray]
 
 
+def sum_of_ranks(values: Sequence[Any]) -> Any:
+    """The sum of what the learners reduce, arrays or tensors, added in the order of ranks.
+
+    >>> sum_of_ranks([np.float32([1, 2]), np.float32([3, 4])]).tolist()
+    [4.0, 6.0]
+    """
+    total = values[0].copy() if isinstance(values[0], np.ndarray) else values[0].clone()
+    for each in values[1:]:
+        total += each
+    return total
+
+
 Request = Broadcast | AllReduce | AllGather
 Steps = Generator[Request, Any, np.ndarray]
 
@@ -158,6 +170,12 @@ class Compressor(ABC):
         """Refuse settings of the wrong type; subclasses call this first and then check the values."""
         check_settings(self)
 
+    def __init_subclass__(cls) -> None:
+        """A subclass with steps of its own has no :meth:`together` unless it defines that, too."""
+        super().__init_subclass__()
+        if "steps" in cls.__dict__ and "together" not in cls.__dict__:
+            cls.together = Compressor.together  # type: ignore[method-assign]
+
     def for_layer(self, layer: LayerInfo) -> Compressor:
         """The compressor for one layer: itself, unless its settings depend on the layer."""
         return self
@@ -181,6 +199,20 @@ class Compressor(ABC):
         Returns:
             The average, float32, of the gradient's shape: equal on all learners.
         """
+
+    def together(
+        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], contexts: Sequence[Context]
+    ) -> tuple[np.ndarray, list[tuple[int, str, int]]] | None:
+        """The step of all learners of one process in one call: fewer calls than by their generators, the same bits.
+
+        Args:
+            gradients, states, contexts: as of :meth:`steps`, one for each learner.
+
+        Returns:
+            The average, and what each learner sent, collective by collective: (rank, kind, payload bytes). None where
+            the generators have to run.
+        """
+        return None
 
     @abstractmethod
     def plan(self, shape: Sequence[int], activity: Any = None) -> tuple[Transfer, ...]:

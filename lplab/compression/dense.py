@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.compression.compressor import AllReduce, Compressor, Context, Steps, Transfer, element_count, flat_gradient
+from lplab.compression.compressor import (
+    AllReduce,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    element_count,
+    flat_gradient,
+    sum_of_ranks,
+)
 from lplab.compression.state import LayerState
 from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
 
@@ -36,6 +45,15 @@ class Dense(Compressor):
         values = round_to_wire(flat_gradient(gradient, state), self.wire)
         average = yield AllReduce(values, self.wire, lambda total: total / np.float32(context.world))
         return average.reshape(gradient.shape)
+
+    def together(
+        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], contexts: Sequence[Context]
+    ) -> tuple[np.ndarray, list[tuple[int, str, int]]]:
+        """The sum of all gradients."""
+        values = [round_to_wire(flat_gradient(g, s), self.wire) for g, s in zip(gradients, states, strict=True)]
+        each = len(values[0]) * bytes_per_value(self.wire)
+        average = (sum_of_ranks(values) / np.float32(len(values))).reshape(gradients[0].shape)
+        return average, [(rank, AllReduce.kind, each) for rank in range(len(values))]
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """All values."""

@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression.compressor import AllGather, AllReduce, Broadcast, Compressor, Context, Request, Steps
+from lplab.compression.compressor import (
+    AllGather,
+    AllReduce,
+    Broadcast,
+    Compressor,
+    Context,
+    Request,
+    Steps,
+    sum_of_ranks,
+)
 from lplab.compression.state import LayerState
 from lplab.compression.wire.values import bytes_per_value
 
@@ -40,6 +49,8 @@ class TrafficLog:
 
     def total(self, **where: Any) -> int:
         """The sum of payload bytes of the entries with these values of step, layer, kind or rank."""
+        if not where:
+            return sum(e.payload_bytes for e in self.entries)
         return sum(e.payload_bytes for e in self.entries if all(getattr(e, k) == v for k, v in where.items()))
 
 
@@ -78,6 +89,12 @@ def exchange(
         raise ValueError(f"one state for each gradient is needed, got {len(gradients)} gradients, {len(states)} states")
     world = len(gradients)
     contexts = [Context(rank, world, step, layer, seed, overwrite) for rank in range(world)]
+    if all(isinstance(gradient, np.ndarray) for gradient in gradients):
+        done = compressor.together(gradients, states, contexts)
+        if done is not None:
+            if ledger is not None:
+                ledger.entries += [Entry(step, layer, kind, rank, count) for rank, kind, count in done[1]]
+            return done[0]
     runs = [steps_of(compressor, g, s, c) for g, s, c in zip(gradients, states, contexts, strict=True)]
     return run_in_lockstep(runs, contexts[0], ledger)
 
@@ -155,10 +172,7 @@ def collective_result(requests: Sequence[Request]) -> Any:
         return first.finish(requests[first.source].payload)  # type: ignore[union-attr,arg-type]
     if isinstance(first, AllGather):
         return first.finish([request.payload for request in requests])  # type: ignore[union-attr,misc]
-    total = first.values.copy() if isinstance(first.values, np.ndarray) else first.values.clone()
-    for request in requests[1:]:
-        total += request.values  # type: ignore[union-attr]
-    return first.finish(total)
+    return first.finish(sum_of_ranks([request.values for request in requests]))  # type: ignore[union-attr]
 
 
 def payload_bytes(request: Request) -> int | None:

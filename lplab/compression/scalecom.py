@@ -25,6 +25,7 @@ from lplab.compression.compressor import (
     Transfer,
     corrected_gradient,
     element_count,
+    sum_of_ranks,
 )
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
@@ -87,15 +88,46 @@ class ScaleCom(Compressor):
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """A broadcast of indices by the leader, then an all-reduce."""
+        corrected = self._corrected(gradient, state, context)
+        payload = self._payload(corrected) if context.rank == context.leader else None
+        nbytes = scalecom_wire.size_of(gradient.size, self._chunk(), self.m)
+        indices = yield Broadcast(payload, context.leader, nbytes, partial(self._indices, gradient.size))
+        sent = self._send(corrected, indices, state)
+        average = yield AllReduce(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
+        return average.reshape(gradient.shape)
+
+    def together(
+        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], contexts: Sequence[Context]
+    ) -> tuple[np.ndarray, list[tuple[int, str, int]]]:
+        """The leader's gradient first; then what each learner sends, while its gradient is in the cache."""
+        shape, numel, leader = gradients[0].shape, gradients[0].size, contexts[0].leader
+        first = self._corrected(gradients[leader], states[leader], contexts[leader])
+        payload = self._payload(first)
+        indices, values = self._indices(numel, payload), []
+        for rank, (gradient, state, context) in enumerate(zip(gradients, states, contexts, strict=True)):
+            corrected = first if rank == leader else self._corrected(gradient, state, context)
+            values.append(self._send(corrected, indices, state))
+        average = mean_at(indices, numel, len(values), sum_of_ranks(values)).reshape(shape)
+        each = len(indices) * bytes_per_value(self.wire)
+        return average, [
+            (leader, Broadcast.kind, len(payload)),
+            *((r, AllReduce.kind, each) for r in range(len(values))),
+        ]
+
+    def _corrected(self, gradient: np.ndarray, state: LayerState, context: Context) -> np.ndarray:
+        """Residual plus gradient; in the memory of the new residual."""
+        return corrected_gradient(gradient, state, gradient if context.overwrite else state.blank("residual"))
+
+    def _payload(self, corrected: np.ndarray) -> np.ndarray:
+        """The message with the indices that the leader selects."""
         chunk = self._chunk()
-        out = gradient if context.overwrite else state.blank("residual")
-        corrected = corrected_gradient(gradient, state, out)
-        payload = None
-        if context.rank == context.leader:
-            payload = scalecom_wire.encode(selection.largest_per_chunk(corrected, chunk, self.m), chunk)
-        nbytes = scalecom_wire.size_of(gradient.size, chunk, self.m)
-        decode = partial(scalecom_wire.decode, numel=gradient.size, chunk=chunk, m=self.m)
-        indices = yield Broadcast(payload, context.leader, nbytes, decode)
+        return scalecom_wire.encode(selection.largest_per_chunk(corrected, chunk, self.m), chunk)
+
+    def _indices(self, numel: int, payload: np.ndarray) -> np.ndarray:
+        return scalecom_wire.decode(payload, numel, self._chunk(), self.m)
+
+    def _send(self, corrected: np.ndarray, indices: np.ndarray, state: LayerState) -> np.ndarray:
+        """What is sent, rounded to the wire; the rest is proposed as the new residual."""
         if self.wire == "fp32":
             sent = selection.take_sent(corrected, indices)
         else:
@@ -103,8 +135,7 @@ class ScaleCom(Compressor):
             sent = round_to_wire(selected, self.wire)
             corrected[indices] = selected - sent
         state.propose(residual=self._filtered(state["residual"], corrected))
-        average = yield AllReduce(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
-        return average.reshape(gradient.shape)
+        return sent
 
     def _filtered(self, residual: np.ndarray, unsent: np.ndarray) -> np.ndarray:
         """The new residual; ``unsent`` is overwritten."""

@@ -9,13 +9,20 @@ number of threads nor on whether numba is installed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 
-from lplab.formats.paths.numba_compile import compile_loop, use_wide_vectors
+from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_vectors
+from lplab.formats.paths.numba_nearest import to_integer_steps
+from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
+
+INFINITY = np.float32(np.inf)
+LEAST_STEP, LARGEST_STEP = np.float32(MIN_SCALE), np.float32(MAX_SCALE)
+BETWEEN_INTEGERS = np.float32(1.5 * 2**23)  # added to a number of either sign and subtracted: rounds to an integer
 
 
 @njit(nogil=True, inline="always")
@@ -29,29 +36,60 @@ def _pairwise_sum(sums):
     return sums[0]
 
 
+@njit(nogil=True, inline="always")
+def _moments(x, lanes):
+    """The sums of squares and of magnitudes of float32 [n], and how many numbers are finite."""
+    squares, magnitudes, count = np.zeros(lanes), np.zeros(lanes), 0
+    for first in range(0, x.size, lanes):
+        part = x[first : first + lanes]
+        finite = np.int32(0)  # counted first: if all are finite, the usual case, the sums need no test
+        for j in range(part.size):
+            finite = np.int32(finite + (np.int32(1) if np.abs(part[j]) < INFINITY else np.int32(0)))
+        count += finite
+        for j in range(part.size if finite == part.size else 0):
+            wide = np.float64(part[j])
+            squares[j] += wide * wide
+            magnitudes[j] += np.abs(wide)
+        for j in range(part.size if finite < part.size else 0):
+            value = np.float64(part[j]) if np.abs(part[j]) < INFINITY else np.float64(0)
+            squares[j] += value * value
+            magnitudes[j] += np.abs(value)
+    return _pairwise_sum(squares), _pairwise_sum(magnitudes), count
+
+
 @cache
 def moments_loop(lanes: int) -> Callable:
     """The loop over float32 [n]: the sums of squares and of magnitudes, and how many numbers are finite."""
-    F, I, INFINITY = np.float64, np.int32, np.float32(np.inf)  # noqa: E741
 
     def loop(x):
         use_wide_vectors()
-        squares, magnitudes, count = np.zeros(lanes), np.zeros(lanes), 0
-        for first in range(0, x.size, lanes):
-            part = x[first : first + lanes]
-            finite = I(0)  # counted first: if all are finite, the usual case, the sums need no test
-            for j in range(part.size):
-                finite = I(finite + (I(1) if np.abs(part[j]) < INFINITY else I(0)))
-            count += finite
-            for j in range(part.size if finite == part.size else 0):
-                wide = F(part[j])
-                squares[j] += wide * wide
-                magnitudes[j] += np.abs(wide)
-            for j in range(part.size if finite < part.size else 0):
-                value = F(part[j]) if np.abs(part[j]) < INFINITY else F(0)
-                squares[j] += value * value
-                magnitudes[j] += np.abs(value)
-        return _pairwise_sum(squares), _pairwise_sum(magnitudes), count
+        return _moments(x, lanes)
+
+    return compile_loop(loop)
+
+
+@cache
+def sawb_loop(lanes: int) -> Callable:
+    """The loop that finds SAWB's clip α and rounds to the integers −half … half in steps of α / half.
+
+    It takes the addresses of float32 x and out, how many there are, the coefficients c1 and c2, and half. It returns α;
+    0, and nothing is rounded, where the formula gives no positive number.
+    """
+    F = np.float32
+
+    def loop(x_address, out_address, count, c1, c2, half):
+        use_wide_vectors()
+        x, out = carray(pointer(x_address), count, F), carray(pointer(out_address), count, F)
+        bits = carray(pointer(x_address), count, np.int32)
+        squares, magnitudes, finite = _moments(x, lanes)
+        formula = c1 * math.sqrt(squares / max(finite, 1)) - c2 * (magnitudes / max(finite, 1))
+        if not 0 < formula < math.inf:
+            return 0.0
+        alpha, high = F(formula), F(half)
+        step = F(min(max(F(alpha / high), LEAST_STEP), LARGEST_STEP))
+        for i in range(count if alpha > F(0) else 0):
+            out[i] = to_integer_steps(np.int32(bits[i]), step, F(-high), high, BETWEEN_INTEGERS)
+        return np.float64(alpha)
 
     return compile_loop(loop)
 

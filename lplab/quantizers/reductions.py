@@ -37,6 +37,30 @@ def moments(x: np.ndarray) -> tuple[float, float]:
     return squares / max(count, 1), magnitudes / max(count, 1)
 
 
+def sawb_at(x: int, out: int, count: int, c1: float, c2: float, half: int) -> float:
+    """Round float32 at the address x to SAWB's integers −half … half times a step, at the address out, in one call.
+
+    Args:
+        x, out: addresses of contiguous, disjoint memory.
+        count: how many numbers there are.
+        c1, c2: of the clip α = c1·√E[x²] − c2·E|x|; the step is α / half.
+        half: 1 to 127.
+
+    Returns:
+        α, rounded to float32; 0 where nothing was rounded: no loop is loaded, or the formula gives no positive number.
+
+    >>> x, out = np.float32([1, -3] * 20_000), np.empty(40_000, np.float32)
+    >>> alpha = sawb_at(x.ctypes.data, out.ctypes.data, x.size, 12.035, 12.03, 7)
+    >>> alpha == 0 or ((round(alpha, 3), np.unique(np.rint(out / alpha * 7)).tolist()) == (2.851, [-7.0, 2.0]))
+    True
+    """
+    if not _is_served("sawb", count):
+        return 0.0
+    from lplab.quantizers import numba_kernels
+
+    return numba_kernels.sawb_loop(LANES)(x, out, count, c1, c2, half)
+
+
 def clip_mask(x: np.ndarray, bound: float, signed: bool) -> np.ndarray:
     """The mask that the backward pass of clipping needs: whether each number is inside, above or below the bounds.
 

@@ -90,13 +90,19 @@ def integer_loop() -> Callable:
         high, low = I(c[7]).view(F), F(-I(c[8]).view(F))
         huge = F(F(1.5) * I(I(c[2] - c[3]) + HIDDEN).view(F))  # for both signs: in the middle of an octave
         for i in range(count):
-            quotient = F(I(x[i]).view(F) / step)
-            bounded = min(max(quotient, low), high)
-            whole = F(F(bounded + huge) - huge)
-            nan = I(NAN | I(x[i] & SIGN)).view(F)
-            out[i] = F(whole * step) if quotient == quotient else nan
+            out[i] = to_integer_steps(I(x[i]), step, low, high, huge)
 
     return compile_loop(loop)
+
+
+@njit(nogil=True, inline="always")
+def to_integer_steps(bits, step, low, high, huge):
+    """The number with a pattern, divided by ``step``, rounded to an integer of low … high and multiplied again."""
+    quotient = F(bits.view(F) / step)
+    bounded = min(max(quotient, low), high)
+    whole = F(F(bounded + huge) - huge)
+    nan = I(NAN | I(bits & SIGN)).view(F)
+    return F(whole * step) if quotient == quotient else nan
 
 
 @cache

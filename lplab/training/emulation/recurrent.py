@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lplab.formats.paths import kernel_selection
 from lplab.training.emulation import contraction_gemms
 from lplab.training.emulation.gemms import Linear, rounded_input
 from lplab.training.emulation.model_state import Emulation
@@ -157,28 +158,21 @@ class LstmSequence(torch.autograd.Function):
         """Gradients of the inputs, of the first states, of the weight and of the bias."""
         gates, cells, tanh_cells, first_c, weight, *factors = ctx.saved_tensors
         op, order = ctx.op, ctx.order
+        dy, dh, dc = (None if x is None else x.resolve_neg() for x in (dy, dh, dc))
         _, for_h, _, for_weight, for_bias = ctx.needs_input_grad[:5]
-        sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
         d_gates, product = torch.empty_like(gates), torch.empty_like(first_c)
         total: dict[str, Tensor] = {}
-        views = _by_time(d_gates, *_split(gates), tanh_cells, *_split(d_gates))
-        rows = [None] * len(order) if dy is None else dy.view_as(cells).unbind()
+        step_of_gates = gates_backward(gates, cells, tanh_cells, first_c, d_gates)
+        d_steps, rows = d_gates.unbind(), [None] * len(order) if dy is None else dy.view_as(cells).unbind()
+        outputs, tanhs = _split(gates)[3].unbind(), tanh_cells.unbind()
         for t, earlier in zip(order[::-1], [*order[-2::-1], None], strict=True):
-            d_step, i, f, g, o, i_f, tanh_c, d_i, d_f, d_g, d_o, d_i_f = views[t]
             if rows[t] is not None:
                 dh = rows[t] if dh is None else dh + rows[t]
             elif dh is None:  # only the last c is used
                 dh = torch.zeros_like(first_c)
-            torch.mul(dh, tanh_c, out=d_o)
-            new_dc = tanh_backward(torch.mul(dh, o, out=product), tanh_c)
-            dc = new_dc if dc is None else new_dc.add_(dc)
-            torch.mul(dc, g, out=d_i)
-            torch.mul(dc, first_c if earlier is None else cells[earlier], out=d_f)
-            torch.mul(dc, i, out=d_g)
-            sigmoid_backward.grad_input(d_i_f, i_f, grad_input=d_i_f)
-            tanh_backward.grad_input(d_g, g, grad_input=d_g)
-            sigmoid_backward.grad_input(d_o, o, grad_input=d_o)
-            dc = dc * f
+            new_dc = torch.ops.aten.tanh_backward(torch.mul(dh, outputs[t], out=product), tanhs[t])
+            dc = step_of_gates(t, earlier, dh, dc, new_dc)
+            d_step = d_steps[t]
             if for_bias:
                 _add(total, "bias", d_step.sum(0))
             dy_dx, dy_dw = op.gradients(d_step, for_h or earlier is not None, for_weight)
@@ -187,6 +181,60 @@ class LstmSequence(torch.autograd.Function):
                 _add(total, "weight", op.round("weight_gradient", op.matmul(dy_dw.t(), factors[t])))
         d_inputs = d_gates.view(-1, d_gates.shape[-1])
         return d_inputs, dh, dc, total.get("weight"), total.get("bias"), None, None, None
+
+
+def gates_backward(
+    gates: Tensor, cells: Tensor, tanh_cells: Tensor, first_c: Tensor, d_gates: Tensor
+) -> Callable[[int, int | None, Tensor, Tensor | None, Tensor], Tensor]:
+    """The backward pass of the gates of one step; compiled, or in PyTorch's operations with the same bits.
+
+    Args:
+        gates: after their functions [time, batch, 4 · size].
+        cells, tanh_cells: c and tanh(c) of all times [time, batch, size].
+        first_c: before the first step [batch, size].
+        d_gates: receives the gradients of the gates before their functions.
+
+    Returns:
+        A function of the time, the time before (None for ``first_c``), the gradient of h, that of c from the steps
+        after (or None) and that of c by way of h, which is overwritten. It returns the gradient of the c before.
+    """
+    sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+    sources = gates, cells, tanh_cells, first_c
+    fits = all(x.is_cpu and x.dtype == torch.float32 and x.is_contiguous() for x in sources) and gates.numel() > 0
+    if fits and kernel_selection.available() and kernel_selection.loading_pays_off("lstm gates", gates.numel()):
+        from lplab.training.emulation.lstm_loops import gates_backward_loop
+
+        d_cell_gates, cell_gates = _split(d_gates)[2].unbind(), _split(gates)[2].unbind()
+        loop, (batch, size) = gates_backward_loop(), first_c.shape
+        each = first_c.element_size() * first_c.numel()
+        gates_at, c_at, tanh_at, d_at = (x.data_ptr() for x in (gates, cells, tanh_cells, d_gates))
+
+        def in_one_loop(t: int, earlier: int | None, dh: Tensor, dc: Tensor | None, new_dc: Tensor) -> Tensor:
+            dh = dh.contiguous()
+            before = first_c.data_ptr() if earlier is None else c_at + earlier * each
+            dc_at = 0 if dc is None else (dc := dc.contiguous()).data_ptr()
+            places = dh.data_ptr(), dc_at, gates_at + 4 * t * each, tanh_at + t * each, before, d_at + 4 * t * each
+            loop(*places, new_dc.data_ptr(), batch, size)
+            tanh_backward.grad_input(d_cell_gates[t], cell_gates[t], grad_input=d_cell_gates[t])
+            return new_dc
+
+        return in_one_loop
+
+    views = _by_time(*_split(gates), tanh_cells, *_split(d_gates))
+
+    def by_operations(t: int, earlier: int | None, dh: Tensor, dc: Tensor | None, new_dc: Tensor) -> Tensor:
+        i, f, g, o, i_f, tanh_c, d_i, d_f, d_g, d_o, d_i_f = views[t]
+        torch.mul(dh, tanh_c, out=d_o)
+        dc = new_dc if dc is None else new_dc.add_(dc)
+        torch.mul(dc, g, out=d_i)
+        torch.mul(dc, first_c if earlier is None else cells[earlier], out=d_f)
+        torch.mul(dc, i, out=d_g)
+        sigmoid_backward.grad_input(d_i_f, i_f, grad_input=d_i_f)
+        tanh_backward.grad_input(d_g, g, grad_input=d_g)
+        sigmoid_backward.grad_input(d_o, o, grad_input=d_o)
+        return dc * f
+
+    return by_operations
 
 
 def _split(gates: Tensor) -> tuple[Tensor, ...]:

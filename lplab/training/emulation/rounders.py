@@ -19,10 +19,15 @@ from torch import Tensor
 from lplab.formats import BlockFormat, FloatFormat, Rounding
 from lplab.quantizers import Luq, Quantizer, Sawb
 from lplab.quantizers.luq import sample_seeds
-from lplab.quantizers.reductions import largest
+from lplab.quantizers.reductions import largest, sawb_at
 from lplab.quantizers.sawb import clip_for_row, integers_of
 from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
-from lplab.training.emulation.prepared_rounding import DualRounding, Prepared, prepared
+from lplab.training.emulation.prepared_rounding import (
+    MIN_ELEMENTS_TO_SHARE,
+    DualRounding,
+    Prepared,
+    prepared,
+)
 from lplab.training.recipe.quant_spec import QuantSpec
 
 
@@ -110,16 +115,23 @@ def _sawb(quantizer: Sawb) -> Rounder:
     integers = None if row.extra_negative_level or quantizer.axis is not None else integers_of(row.levels)
     if integers is None:
         return fallback
-    ready, half = prepared(integers, Rounding(), step=True), np.float32((row.levels - 1) / 2)
+    ready, half = prepared(integers, Rounding(), step=True), (row.levels - 1) // 2
+    c1, c2, divisor = float(row.c1), float(row.c2), np.float32(half)
 
     def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
         if x.dtype != torch.float32 or not x.is_cpu or x.is_neg():
             return fallback(x, seed, scale)
+        count = x.numel()
+        if count < MIN_ELEMENTS_TO_SHARE and x.is_contiguous():
+            values = torch.empty_like(x)
+            alpha = sawb_at(x.data_ptr(), values.data_ptr(), count, c1, c2, half)
+            if alpha:
+                return Rounded(values, alpha, alpha)
         clip = clip_for_row(x.contiguous().numpy().reshape(-1), row)  # numpy reshapes faster than PyTorch
         alpha = float(clip)
         if not alpha:
             return fallback(x, seed, scale)
-        step = min(max(float(clip / half), MIN_SCALE), MAX_SCALE)
+        step = min(max(float(clip / divisor), MIN_SCALE), MAX_SCALE)
         return Rounded(ready(x, scale=step), alpha, alpha)
 
     return rounder

@@ -4,8 +4,11 @@ import pytest
 import torch
 from torch import nn
 
+from lplab.formats.paths import kernel_selection
 from lplab.training import quantize_model
+from lplab.training.emulation import recurrent
 from lplab.training.emulation.conversion import emulation_of
+from lplab.training.emulation.recurrent import gates_backward
 
 RECIPES = ("hfp8_2019", "int4_fp4_2020", "luq_2022", "fp8_2018")
 
@@ -75,6 +78,30 @@ def test_one_node_computes_the_bits_of_the_steps(recipe, options, loss, with_sta
     assert state_a == state_b
     if recipe == "int4_fp4_2020":
         assert any(state["scale"]["scale"] != 64.0 for state in state_a.values())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("size", [5, 64, 67])
+def test_the_compiled_gates_have_the_bits_of_the_operations(size, loss, monkeypatch):
+    torch.manual_seed(2)
+    x = torch.randn(6, 3, 4)
+    calls = []
+    for name, served in (("in_one_loop", True), ("by_operations", False)):
+        monkeypatch.setattr(kernel_selection, "loading_pays_off", lambda key, count, served=served: served)
+        torch.manual_seed(0)
+        model = quantize_model(nn.LSTM(4, size, num_layers=2), "int4_fp4_2020", first=None, last=None)
+        made: list = []
+
+        def backward(*tensors, made=made):
+            made.append(gates_backward(*tensors))
+            return made[-1]
+
+        monkeypatch.setattr(recurrent, "gates_backward", backward)
+        calls.append(results(model, x, [], LOSSES[loss]))
+        assert {step.__name__ for step in made} == {name}
+    (a, state_a), (b, state_b) = calls
+    assert all(torch.equal(p, q) for one, other in zip(a, b, strict=True) for p, q in zip(one, other, strict=True))
+    assert state_a == state_b
 
 
 def test_weights_that_are_frozen_and_sums_of_an_accumulator_give_the_same_bits():

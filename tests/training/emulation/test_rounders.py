@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lplab.quantizers import Luq
+from lplab.quantizers import Luq, Sawb
 from lplab.training.emulation.rounders import rounder_of
 from lplab.training.recipe.quant_spec import QuantSpec
 
@@ -35,3 +35,18 @@ def test_luq_in_a_layer_is_luq(kind, quantizer):
     assert values.dtype == expected.dtype and values.shape == x.shape
     assert torch.equal(values.nan_to_num(1e9), expected.nan_to_num(1e9))
     assert torch.equal(values.signbit(), expected.signbit()) and torch.equal(values.isnan(), expected.isnan())
+
+
+@pytest.mark.parametrize("row", ["ternary", "403", "703", "803"])
+@pytest.mark.parametrize("kind", INPUTS)
+def test_sawb_in_one_call_is_sawb(kind, row):
+    quantizer = Sawb(row=row)
+    rounder = rounder_of(QuantSpec(quantizer=quantizer))
+    rounder(torch.randn(200, 200), 0, 1.0)  # loads the loop
+    torch.manual_seed(0)
+    x = INPUTS[kind]()
+    found, (expected, alpha) = rounder(x, 0, 1.0), quantizer.quantize_with_scale(x)
+    assert found.values.dtype == expected.dtype and found.values.shape == x.shape
+    assert torch.equal(found.values.nan_to_num(1e9), expected.nan_to_num(1e9))
+    assert torch.equal(found.values.signbit(), expected.signbit())
+    assert found.scale == alpha
