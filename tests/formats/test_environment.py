@@ -149,11 +149,12 @@ print(all((r == results[0]).all() for r in results))
 HEADER = os.path.join(sysconfig.get_path("include"), "Python.h")
 CAN_COMPILE = shutil.which("g++") and os.path.exists(HEADER) and " " not in torch.__file__
 NEEDS = "inductor needs a C++ compiler, Python's headers, and no space in the path of torch"
-COMPILED = [("bf16", "inductor"), *((name, "eager") for name in ("e4m3fn", "bf16", "fp16", "mxfp4"))]
-MORE_COMPILED = [pytest.param(name, "inductor", marks=pytest.mark.slow) for name in ("e4m3fn", "fp16", "mxfp4")]
+COMPILED = ["e4m3fn", "bf16", "fp16", "mxfp4"]
+CASES = [(name, "eager") for name in COMPILED]
+CASES += [pytest.param(name, "inductor", marks=pytest.mark.slow) for name in COMPILED]  # half a minute, once
 
 
-@pytest.mark.parametrize(("name", "backend"), [*COMPILED, *MORE_COMPILED])
+@pytest.mark.parametrize(("name", "backend"), CASES)
 def test_inside_torch_compile(name, backend):
     """inductor drops casts to half precision and back; it must not trace ours."""
     if backend == "inductor" and not CAN_COMPILE:
