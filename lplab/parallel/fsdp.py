@@ -216,10 +216,12 @@ def broadcast_from_first(model: nn.Module, replicas: Any) -> None:
     Raises:
         TypeError: a parameter has no values yet, being on the device "meta".
     """
-    first = dist.get_global_rank(replicas, 0)
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+    tensors = dict((*model.named_parameters(), *model.named_buffers()))
+    for name, tensor in tensors.items():
         if tensor.is_meta:
             raise TypeError(f"{name} has no values yet, being on the device 'meta': initialize the model first")
+    first = dist.get_global_rank(replicas, 0)
+    for tensor in tensors.values():
         local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
         values = local.contiguous()
         dist.broadcast(values, first, replicas)
