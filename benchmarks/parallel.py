@@ -132,7 +132,8 @@ def write_rows(loopback: dict[str, float], at_1_gigabit: dict[str, float], over_
     rows.say(
         "parallel",
         "A step of two ranks with 25 million parameters under ScaleCom takes "
-        f"{slow} times as long as one of PyTorch's own at 1 Gb/s, {fast} times over the loopback ([all rows](docs/exactness.md)). ",
+        f"{slow} times as long as one of PyTorch's own at 1 Gb/s, {fast} times over the loopback "
+        "([all rows](docs/exactness.md)). ",
     )
 
 
