@@ -1,7 +1,8 @@
 """What the exchange of gradients adds to a step of two real ranks, against DistributedDataParallel and the model.
 
-``python -m benchmarks parallel`` (``--quick`` for a taste). Two processes exchange gradients over gloo, on the loopback
-of the machine, and over links of a known speed between network namespaces (Linux and root; left out elsewhere):
+``python -m benchmarks parallel`` (``--quick`` for a taste; ``--write`` puts the rows into docs/exactness.md and a
+sentence into the README). Two processes exchange gradients over gloo, on the loopback of the machine, and over links of
+a known speed between network namespaces (Linux and root; left out elsewhere):
 
 * **the hook's own time**: 25 million parameters and hardly any computing. What compression costs where the network is
   fast, and what it gains at 1 Gb/s.
@@ -30,6 +31,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from benchmarks import rows
 from benchmarks.parallel_rank import BATCH, BUCKET_MB, CHUNK, EXCHANGES, large, on_device
 from lplab.hardware import Cluster, Link, simulate, workloads
 from lplab.hardware.accelerators import Accelerator
@@ -89,18 +91,19 @@ def by_the_model(exchange: str, alone: float) -> float:
     return float(step.step_seconds)
 
 
-def own_time(times: Times, where: str) -> None:
-    """Print the steps of the large network."""
+def own_time(times: Times, where: str) -> dict[str, float]:
+    """Print the steps of the large network; how long each takes, over one of DistributedDataParallel."""
     print(f"\n{where:24} {'seconds':>8} {'× DDP':>8}")
+    ratios = {}
     for exchange in EXCHANGES:
         pairs = zip(times[exchange], times["DistributedDataParallel"], strict=True)
-        print(
-            f"{exchange:24} {min(times[exchange]):8.2f} {statistics.median(a / b for a, b in pairs):8.2f}", flush=True
-        )
+        ratios[exchange] = statistics.median(a / b for a, b in pairs)
+        print(f"{exchange:24} {min(times[exchange]):8.2f} {ratios[exchange]:8.2f}", flush=True)
+    return ratios
 
 
-def behind(times: Times) -> bool:
-    """Print the steps with known computing times; whether the bar is kept."""
+def behind(times: Times) -> dict[str, float]:
+    """Print the steps with known computing times; how long each takes, over the model's."""
     print(f"\n{'at 200 Mb/s':24} {'seconds':>8} {'by model':>8} {'× model':>8}")
     ratios = {}
     for exchange in EXCHANGES:
@@ -110,7 +113,28 @@ def behind(times: Times) -> bool:
     kept = ratios["dense, behind"] <= MORE_THAN_THE_MODEL
     verdict = "within" if kept else "MISSED"
     print(f"\ndense, behind: {ratios['dense, behind']:.2f} × computing and the rest that is not hidden  {verdict}")
-    return kept
+    return ratios
+
+
+def write_rows(loopback: dict[str, float], at_1_gigabit: dict[str, float], over_the_model: dict[str, float]) -> None:
+    """The table of docs/exactness.md, and the README's sentence."""
+    lines = [
+        [exchange, f"{loopback[exchange]:.2f}", f"{at_1_gigabit[exchange]:.2f}", f"{over_the_model[exchange]:.2f}"]
+        for exchange in EXCHANGES
+    ]
+    caption = (
+        f"A step of {RANKS} gloo ranks with 25 million parameters, over one of PyTorch's `DistributedDataParallel`; "
+    )
+    caption += "and with a known computing time at 200 Mb/s, over the model of `lplab simulate`"
+    header = ["exchange", "loopback: × DDP", "1 Gb/s: × DDP", "200 Mb/s: × the model"]
+    rows.write("parallel", caption, header, lines)
+    slow, fast = (f"{ratios['ScaleCom, behind']:.1f}" for ratios in (at_1_gigabit, loopback))
+    rows.say(
+        "parallel",
+        "A step of two ranks with 25 million parameters under ScaleCom takes "
+        f"{slow} times as long as one of PyTorch's own at 1 Gb/s, {fast} times over the loopback "
+        "([all rows](docs/exactness.md)). ",
+    )
 
 
 def main() -> int:
@@ -119,16 +143,21 @@ def main() -> int:
         prog="benchmarks parallel", description="Steps of two ranks with compressed gradients. Example: --quick"
     )
     parser.add_argument("--quick", action="store_true", help="3 repetitions instead of 9")
-    repetitions = 3 if parser.parse_args().quick else 9
+    parser.add_argument("--write", action="store_true", help="write the rows into docs/exactness.md and README.md")
+    options = parser.parse_args()
+    repetitions = 3 if options.quick else 9
     reason = capped.why_not()
     print(f"\nThe hook's own time: a step of {sum(p.numel() for p in large().parameters()):,} parameters, 2 ranks")
-    own_time(measured("large", repetitions, on_loopback), "over the loopback")
+    loopback = own_time(measured("large", repetitions, on_loopback), "over the loopback")
     if reason:
-        print(f"\nlinks of a known speed left out: {reason}")
-        return 0
-    own_time(over_links("large", repetitions, FAST), "at 1 Gb/s")
+        print(f"\nlinks of a known speed left out{', and no rows written' if options.write else ''}: {reason}")
+        return int(options.write)
+    at_1_gigabit = own_time(over_links("large", repetitions, FAST), "at 1 Gb/s")
     print("\nBehind the backward pass: each layer takes a known time")
-    return int(not behind(over_links("on_device", repetitions, SLOW)))
+    over_the_model = behind(over_links("on_device", repetitions, SLOW))
+    if options.write:
+        write_rows(loopback, at_1_gigabit, over_the_model)
+    return int(over_the_model["dense, behind"] > MORE_THAN_THE_MODEL)
 
 
 if __name__ == "__main__":

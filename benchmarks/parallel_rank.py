@@ -20,8 +20,8 @@ BATCH, CHUNK = 4, 112
 LAYER_SECONDS = 0.15  # that the layer of a device takes, a third of it in the forward pass
 BUCKET_MB = 1  # each layer is a bucket of its own
 HOOKS: dict[str, dict[str, Any]] = {
-    "dense, waiting": {"compressor": "dense", "overlap": False, "ordered": False},
-    "dense, behind": {"compressor": "dense", "overlap": True, "ordered": False},
+    "dense, waiting": {"compressor": "dense", "overlap": False},
+    "dense, behind": {"compressor": "dense", "overlap": True},
     "ScaleCom, waiting": {"compressor": f"scalecom:chunk={CHUNK}", "overlap": False},
     "ScaleCom, behind": {"compressor": f"scalecom:chunk={CHUNK}", "overlap": True},
 }

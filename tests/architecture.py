@@ -183,6 +183,7 @@ def walk_of_a_gradient() -> list[tuple[str, str]]:
         state = ddp_hook(model, TopK(1 / 8), overlap=False)  # all in the thread that is watched
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for _ in range(2):
+            optimizer.zero_grad()
             loss = model(torch.ones(2, 8)).sum()
             with watched() as calls:
                 loss.backward()

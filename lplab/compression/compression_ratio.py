@@ -36,14 +36,17 @@ def wire_bytes(kind: str, payload_bytes: float, world: int) -> float:
     return factors[kind] * payload_bytes
 
 
-def total_wire_bytes(entries: Iterable[Entry], world: int) -> float:
+def total_wire_bytes(entries: Iterable[Entry], world: int, ordered: bool = False) -> float:
     """Bytes that all learners together send for the collectives of a traffic log, by :func:`wire_bytes`, unpadded.
 
     Args:
         entries: of all learners, or of some of them; results of parts can be added.
         world: learners, n.
+        ordered: whether each learner sends the values of a sum to every other one, as with ``ddp_hook(ordered=True)``.
 
     >>> from lplab.compression import Entry
+    >>> total_wire_bytes([Entry(0, "w", "sum", 0, 100)], 4), total_wire_bytes([Entry(0, "w", "sum", 0, 100)], 4, True)
+    (150.0, 300.0)
     >>> ranks = range(4)
     >>> total_wire_bytes([Entry(0, "w", "gather", rank, 100) for rank in ranks], 4)
     1200.0
@@ -51,7 +54,8 @@ def total_wire_bytes(entries: Iterable[Entry], world: int) -> float:
     630.0
     """
     return sum(
-        wire_bytes(entry.kind, entry.payload_bytes, world) * (world if entry.kind == "broadcast" else 1)
+        wire_bytes("gather" if ordered and entry.kind == "sum" else entry.kind, entry.payload_bytes, world)
+        * (world if entry.kind == "broadcast" else 1)
         for entry in entries
     )
 

@@ -38,20 +38,68 @@ class Entry:
 
 @dataclass
 class TrafficLog:
-    """Everything that was sent, one entry for each payload.
+    """Everything that was sent, one entry for each payload; of older steps the sums alone, if ``keep`` is given.
+
+    Attributes:
+        entries: the recent ones.
+        keep: how many entries are kept at least; there are never more than twice as many. None: all.
+        older: payload bytes of the entries that are not kept, by layer, kind and rank.
+        forgotten: the last step of which entries are not kept; None: no entry was dropped.
 
     >>> ledger = TrafficLog([Entry(0, "w", "gather", 0, 12), Entry(0, "w", "gather", 1, 20)])
     >>> ledger.total(rank=1)
     20
+    >>> ledger = TrafficLog(keep=2)
+    >>> for step in range(9):
+    ...     ledger.append(Entry(step, "w", "sum", 0, 100))
+    >>> len(ledger.entries), ledger.total(), ledger.total(step=8)
+    (3, 900, 100)
     """
 
     entries: list[Entry] = field(default_factory=list)
+    keep: int | None = None
+    older: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    forgotten: int | None = None
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry; when there are twice as many as are kept, the older half becomes sums."""
+        self.entries.append(entry)
+        if self.keep is not None and len(self.entries) >= 2 * self.keep:
+            for old in self.entries[: self.keep]:
+                key = (old.layer, old.kind, old.rank)
+                self.older[key] = self.older.get(key, 0) + old.payload_bytes
+            self.forgotten = self.entries[self.keep - 1].step
+            del self.entries[: self.keep]
+
+    def clear(self) -> None:
+        """Forget everything, sums included."""
+        self.entries.clear()
+        self.older.clear()
+        self.forgotten = None
 
     def total(self, **where: Any) -> int:
-        """The sum of payload bytes of the entries with these values of step, layer, kind or rank."""
+        """The sum of payload bytes of the entries with these values of step, layer, kind or rank.
+
+        Raises:
+            ValueError: entries of this step are not kept any more.
+        """
+        if "step" in where and self.forgotten is not None and where["step"] <= self.forgotten:
+            raise ValueError(
+                f"entries up to step {self.forgotten} are kept as sums by layer, kind and rank alone; asked for step "
+                f"{where['step']}: read it sooner"
+            )
+        everything = self.entries if "step" in where else self.with_older()
         if not where:
-            return sum(e.payload_bytes for e in self.entries)
-        return sum(e.payload_bytes for e in self.entries if all(getattr(e, k) == v for k, v in where.items()))
+            return sum(e.payload_bytes for e in everything)
+        return sum(e.payload_bytes for e in everything if all(getattr(e, k) == v for k, v in where.items()))
+
+    def with_older(self) -> list[Entry]:
+        """The recent entries, behind one of step -1 for each sum of older ones.
+
+        >>> TrafficLog(older={("w", "sum", 0): 100}).with_older()
+        [Entry(step=-1, layer='w', kind='sum', rank=0, payload_bytes=100)]
+        """
+        return [*(Entry(-1, *key, nbytes) for key, nbytes in self.older.items()), *self.entries]
 
 
 def exchange(

@@ -88,7 +88,19 @@ class LayerState:
         """Load copies of the arrays of a checkpoint; the former name "residue" is read as "residual".
 
         Raises:
+            ValueError: as for :meth:`check`.
+        """
+        self.check(arrays)
+        self._arrays = {name: array.copy() for name, array in _current(arrays).items()}
+        self._proposed, self._replaced = {}, {}
+
+    def check(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Whether :meth:`load` takes the arrays.
+
+        Raises:
             ValueError: the names, shapes or dtypes differ from those of this state.
+
+        >>> LayerState((2,), residual=np.zeros(2, np.float32)).check({"residual": np.ones(2, np.float32)})
         """
         arrays = _current(arrays)
         if set(arrays) != set(self._arrays):
@@ -99,8 +111,6 @@ class LayerState:
                 raise ValueError(
                     f"{name}: the checkpoint holds {array.dtype} {array.shape}, this state {old.dtype} {old.shape}"
                 )
-        self._arrays = {name: array.copy() for name, array in arrays.items()}
-        self._proposed, self._replaced = {}, {}
 
 
 def _current(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,8 +1,8 @@
 """Many learners: simulated in one process (``learners.py``), or as a hook of DistributedDataParallel (``hook.py``).
 
-Both run the same generators of :mod:`lplab.compression`, so they agree bit for bit. Sharded updates with weights sent
-in 8 bits: ``sharded_update.py`` between processes, ``simulated_sharding.py`` in one. Federated averaging with clients
-that drop out: ``federated.py``. FSDP: ``fsdp.py``.
+Both run the same generators of :mod:`lplab.compression`, so they agree bit for bit where values are summed in the order
+of ranks (``ordered=True``). Sharded updates with weights sent in 8 bits: ``sharded_update.py`` between processes,
+``simulated_sharding.py`` in one. Federated averaging with clients that drop out: ``federated.py``. FSDP: ``fsdp.py``.
 """
 
 from lplab.parallel.clients import FederatedSettings, client_batches

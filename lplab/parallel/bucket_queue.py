@@ -28,23 +28,32 @@ class BucketQueue:
     def __init__(self) -> None:
         self.error: Exception | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lplab hook")
-        self._stream: torch.cuda.Stream | None = None
+        self._streams: dict[torch.device, torch.cuda.Stream] = {}
 
     def submit(self, exchange: Callable[[], object], buffer: Tensor) -> torch.futures.Future:
         """Have ``exchange`` called in the thread; a Future of ``buffer``, into which it writes.
 
-        The Future is completed in any case: DistributedDataParallel waits for all buckets, and does not take an
-        exception for the result of one. The caller raises ``error`` after the backward pass.
+        The Future is completed in any case: DistributedDataParallel waits for all buckets, and is left in an odd state
+        by one whose result is an exception. The caller raises ``error`` after the backward pass.
         """
         if not buffer.is_cuda:
             future: torch.futures.Future = torch.futures.Future()
             self._thread.submit(self._run, exchange, buffer, future)
             return future
         future = torch.futures.Future(devices=[buffer.device])
-        self._stream = self._stream or torch.cuda.Stream(buffer.device)
+        if buffer.device not in self._streams:
+            self._streams[buffer.device] = torch.cuda.Stream(buffer.device)
         ready = torch.cuda.current_stream(buffer.device).record_event()
         self._thread.submit(self._run_on_gpu, exchange, buffer, future, ready)
         return future
+
+    def wait(self) -> None:
+        """Return when nothing is left to exchange."""
+        self._thread.submit(int).result()
+
+    def close(self) -> None:
+        """End the thread, after what it still has to exchange."""
+        self._thread.shutdown()
 
     def _run(self, exchange: Callable[[], object], buffer: Tensor, future: torch.futures.Future) -> None:
         try:
@@ -53,12 +62,26 @@ class BucketQueue:
                     exchange()
         except Exception as error:
             self.error = error
-        future.set_result(buffer)
+        _complete(future, buffer)
 
     def _run_on_gpu(
         self, exchange: Callable[[], object], buffer: Tensor, future: torch.futures.Future, ready: torch.cuda.Event
     ) -> None:
         """As :meth:`_run`, on a stream of this thread's own: it waits for the gradients, and the Future for it."""
-        with torch.cuda.device(buffer.device), torch.cuda.stream(self._stream):
-            ready.wait()
-            self._run(exchange, buffer, future)
+        try:
+            with torch.cuda.device(buffer.device), torch.cuda.stream(self._streams[buffer.device]):
+                ready.wait()
+                self._run(exchange, buffer, future)
+        except Exception as error:  # of the device: _run itself raises none
+            self.error = error
+            _complete(future, buffer)
+
+
+def _complete(future: torch.futures.Future, buffer: Tensor) -> None:
+    """Give the Future its result; if that fails, as it may on a device in error, the exception for a result."""
+    if future.done():
+        return
+    try:
+        future.set_result(buffer)
+    except Exception as error:
+        future.set_exception(error)

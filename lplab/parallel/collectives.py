@@ -1,7 +1,7 @@
 """Fused requests of many layers: one collective of torch.distributed for each kind, all as bytes.
 
-Values are all-gathered and summed in the order of ranks ("ordered"), as in the simulator; or summed by ``all_reduce``,
-which sends fewer bytes and adds in the order of the backend.
+Values are summed by ``all_reduce``, which adds in the order of the backend; or all-gathered and summed in the order of
+ranks ("ordered"), with the simulator's bits. The traffic of a rank then grows with the number of ranks.
 
 Requests hold numpy arrays, or tensors on any device; results are of the same kind. Only the messages move between
 their device and that of the backend: the CPU for gloo, the GPU for NCCL.
@@ -41,19 +41,24 @@ def own_group(group: Any = None) -> Any:
     return dist.new_group(dist.get_process_group_ranks(group), use_local_synchronization=True, **settings)
 
 
+class SumOverflowError(ArithmeticError):
+    """A sum is not finite, though all that was added was."""
+
+
 class ProcessGroupTransport:
     """Performs requests on a process group.
 
     Args:
         group: of torch.distributed; None for the default one.
         ordered: whether values are summed in the order of ranks.
+        device: of the model; a GPU for which the group has NCCL has the messages, too. Else they are on the CPU.
     """
 
-    def __init__(self, group: Any = None, ordered: bool = True) -> None:
+    def __init__(self, group: Any = None, ordered: bool = False, device: torch.device | None = None) -> None:
         self.group, self.ordered = group, ordered
         self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
-        nccl = dist.get_backend(group) == "nccl"
-        self.device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
+        nccl = device is not None and "cuda:nccl" in dist.get_backend_config(group) and device.type == "cuda"
+        self.device = device if nccl else torch.device("cpu")
 
     def perform(self, requests: Sequence[Request]) -> list[Any]:
         """The result of each request; all ranks pass the same kinds in the same order."""
@@ -65,11 +70,11 @@ class ProcessGroupTransport:
                     results[i] = result
         return results
 
-    def all_true(self, value: bool) -> bool:
-        """Whether ``value`` is true on all ranks; sends one byte."""
-        flag = torch.tensor([value], dtype=torch.uint8, device=self.device)
-        dist.all_reduce(flag, dist.ReduceOp.MIN, self.group)
-        return bool(flag.item())
+    def first_rank_with(self, value: bool) -> int | None:
+        """The first rank on which ``value`` is true, or None; sends four bytes."""
+        rank = torch.tensor([self.rank if value else self.world], dtype=torch.int32, device=self.device)
+        dist.all_reduce(rank, dist.ReduceOp.MIN, self.group)
+        return None if rank.item() == self.world else int(rank.item())
 
     def gather(self, payload: Tensor, sizes: Sequence[int]) -> list[Tensor]:
         """The payloads of all ranks, whose lengths all ranks know; padded to the longest. On the backend's device."""
@@ -108,12 +113,21 @@ class ProcessGroupTransport:
         return [_ordered_sum(request, column) for request, column in zip(requests, columns, strict=True)]
 
     def _reduced_sums(self, requests: Sequence[Any]) -> list[Any]:
-        results = []
-        for request in requests:
-            values = torch.as_tensor(request.values).to(self.device, messages.DTYPES[request.wire], copy=True)
-            dist.all_reduce(values, group=self.group)
-            total = values.float()  # the backend sums half precision in half precision, which may overflow
-            results.append(request.finish(_received(messages.round_to_wire(total, request.wire), request.values)))
+        """One all-reduce for each format.
+
+        Raises:
+            SumOverflowError: the backend sums half precision in half precision, which may overflow.
+        """
+        results: list[Any] = [None] * len(requests)
+        for wire in dict.fromkeys(request.wire for request in requests):
+            indices = [i for i, request in enumerate(requests) if request.wire == wire]
+            values = [torch.as_tensor(requests[i].values).to(self.device, messages.DTYPES[wire]) for i in indices]
+            total = torch.cat(values)  # a copy, into which the sum is written
+            dist.all_reduce(total, group=self.group)
+            if not torch.isfinite(total).all():
+                raise SumOverflowError(f"a sum over {self.world} ranks is too large for {wire}")
+            for i, part in zip(indices, total.float().split([len(one) for one in values]), strict=True):
+                results[i] = requests[i].finish(_received(part, requests[i].values))
         return results
 
     def _gathers(self, requests: Sequence[Any]) -> list[Any]:

@@ -64,7 +64,7 @@ class ErrorFeedbackState:
         """Resume from :meth:`state_dict`, or from the mean of several (:func:`merge_ranks`).
 
         Raises:
-            ValueError: another version, another compressor or other layers.
+            ValueError: another version, another compressor or other layers; then nothing has changed.
         """
         if saved["version"] != VERSION:
             raise ValueError(f"the checkpoint is of version {saved['version']}, this lplab reads version {VERSION}")
@@ -73,6 +73,8 @@ class ErrorFeedbackState:
             raise ValueError(f"the checkpoint is of {compressor}, this run compresses by {self.compressor!r}")
         if set(saved["layers"]) != set(self.states):
             raise ValueError(f"the checkpoint has the layers {sorted(saved['layers'])}, this run {sorted(self.states)}")
+        for name, arrays in saved["layers"].items():
+            self.states[name].check(arrays)
         for name, arrays in saved["layers"].items():
             self.states[name].load(arrays)
 

@@ -22,6 +22,8 @@ Three messages of a step can be exchanged in another way than PyTorch's:
   DistributedDataParallel. Shard the model over the shards' mesh alone, as above: over a two-dimensional mesh PyTorch
   averages between the replicas itself.
 
+FSDPHook gives all replicas the weights and buffers of the first one, as DistributedDataParallel does.
+
 If a gradient is not finite on some rank, no residual changes on any rank, and the gradients are None after the backward
 pass. That needs ``replicas``; without, gradients are those of plain FSDP. Weights are coded by numpy on the CPU. Tested
 over gloo.
@@ -49,7 +51,7 @@ from lplab.compression import Compressor, Entry, TrafficLog, catalogue
 from lplab.compression.layer import info_of
 from lplab.compression.sharded_weights import check_whole_bytes, from_bytes, to_bytes
 from lplab.compression.tensors.selection import divided
-from lplab.parallel.averages import CompressedAverages, after_backward, is_finite
+from lplab.parallel.averages import KEPT_ENTRIES, CompressedAverages, after_backward
 from lplab.parallel.collectives import ProcessGroupTransport
 from lplab.parallel.error_feedback import ErrorFeedbackState
 from lplab.parallel.layers import layer_infos
@@ -66,12 +68,14 @@ class FSDPHook:
         weight: format of the gathered weights, of 8, 16 or 32 bits; None: as PyTorch sends them.
         compressor: for the gradients between replicas, or its name and settings; with ``replicas``.
         replicas: the process group of the ranks that own the same shards.
+        ordered: whether values are summed between replicas in the order of ranks, with the simulator's bits: each rank
+            then sends its values to every other replica. Else by ``all_reduce``.
         seed: of all random numbers, the same on all ranks.
 
     Attributes:
         averages: residuals, steps and traffic between replicas (:class:`CompressedAverages`); None without replicas.
         ledger: traffic of the weights and of the reduce-scatter: kinds "all_gather" and "reduce_scatter", layers as
-            FSDP groups them. Bytes that this rank sends.
+            FSDP groups them. Bytes that this rank sends, recent ones one by one, older ones in sums.
 
     Raises:
         RuntimeError: this PyTorch's FSDP has no such hooks.
@@ -86,6 +90,7 @@ class FSDPHook:
         weight: str | None = None,
         compressor: Compressor | str | None = None,
         replicas: Any = None,
+        ordered: bool = False,
         seed: int = 0,
     ) -> None:
         check_hooks()
@@ -93,7 +98,7 @@ class FSDPHook:
             raise ValueError("a compressor works between replicas: give both compressor= and replicas=, or neither")
         if weight is not None:
             check_whole_bytes("weight", weight)
-        self.model, self.ledger = model, TrafficLog()
+        self.model, self.ledger = model, TrafficLog(keep=KEPT_ENTRIES)
         self.groups = {name: parts for name, module in model.named_modules() if (parts := _parts(model, module))}
         if not self.groups:
             raise TypeError(f"a model under torch's fully_shard is needed, got {type(model).__name__} without shards")
@@ -103,13 +108,17 @@ class FSDPHook:
             for parts in self.groups.values()
             for part in parts
         }
+        mesh: Any = next(p for p in model.parameters() if isinstance(p, DTensor)).device_mesh
+        device = next(model.parameters()).device
         self.averages: CompressedAverages | None = None
         if compressor is not None:
+            broadcast_from_first(model, replicas)
             compressor = catalogue.get(compressor) if isinstance(compressor, str) else compressor
             states = ErrorFeedbackState(compressor, {name: infos[name] for name in kinds})
-            self.averages = CompressedAverages(ProcessGroupTransport(replicas), states, seed, keep_ledger=True)
-        mesh: Any = next(p for p in model.parameters() if isinstance(p, DTensor)).device_mesh
-        self._shards = ProcessGroupTransport(mesh.get_group())
+            self.averages = CompressedAverages(
+                ProcessGroupTransport(replicas, ordered, device), states, seed, keep_ledger=True
+            )
+        self._shards = ProcessGroupTransport(mesh.get_group(), device=device)
         self._seen: set[str] = set()
         for name, parts in self.groups.items():
             module: Any = model.get_submodule(name)
@@ -131,7 +140,7 @@ class FSDPHook:
         return {"step": averages.step, **self._place(), **as_tensors(averages.states.state_dict())}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Resume from :meth:`state_dict` of the same rank.
+        """Resume from :meth:`state_dict` of the same rank; what a failed step has left, and the traffic logs, go.
 
         Raises:
             ValueError: the state of another rank, or of another number of ranks.
@@ -140,8 +149,9 @@ class FSDPHook:
         of = {key: saved[key] for key in place}
         if of != place:
             raise ValueError(f"this is the state of {of}, here is {place}: FSDP's residuals need the same ranks again")
-        averages.states.load_state_dict(as_arrays(saved))
-        averages.step = saved["step"]
+        averages.load(as_arrays(saved), saved["step"])
+        self._seen.clear()
+        self.ledger.clear()
 
     def _with_state(self) -> CompressedAverages:
         if self.averages is None:
@@ -153,38 +163,69 @@ class FSDPHook:
 
     def _log(self, layer: str, kind: str, nbytes: int) -> None:
         step = 0 if self.averages is None else self.averages.step
-        self.ledger.entries.append(Entry(step, layer, kind, dist.get_rank(), nbytes))
+        self.ledger.append(Entry(step, layer, kind, dist.get_rank(), nbytes))
 
     def _average(self, group: str, gradients: Tensor) -> None:
         """Called by FSDP with a group's shard of the gradients, which receives the average over the replicas."""
         averages, parts = self._with_state(), [part for part in self.groups[group] if part.trained]
         sizes = [prod(part.shape) for part in parts]
-        if sum(sizes) != gradients.numel() or group in self._seen:
-            raise RuntimeError(
-                f"in this step not all parameters have gradients (seen in {group or 'the outermost group'!r}): "
-                "between replicas each parameter needs one in each step"
-            )
+        if not self._seen:
+            after_backward(self._finish)
         self._seen.add(group)
+        if sum(sizes) != gradients.numel():
+            self._seen.clear()
+            raise RuntimeError(_missing(group))
         pieces = [
             np.ascontiguousarray(piece.float().cpu().numpy().reshape(part.shape))
             for piece, part in zip(gradients.split(sizes), parts, strict=True)
         ]
-        finite = averages.transport.all_true(all(map(is_finite, pieces)))
-        if finite:
-            means = averages.average([part.name for part in parts], pieces)
+        means = averages.average_if_finite([part.name for part in parts], pieces)
+        if means is not None:
             gradients.copy_(torch.from_numpy(np.concatenate([mean.reshape(-1) for mean in means])))
-        last = self._seen == {name for name, parts in self.groups.items() if any(part.trained for part in parts)}
-        if last:
-            self._seen.clear()
-            finite = self._shards.all_true(finite and averages.finite)
-            after_backward(self._finish)
-        averages.bucket_done(finite, last)
+        averages.bucket_done(means is not None, is_last=False)
 
     def _finish(self) -> None:
-        """Set the gradients of a skipped step to None."""
-        if self._with_state().skipped:
-            for parameter in self.model.parameters():
-                parameter.grad = None
+        """After the backward pass: commit or skip the step, for which all groups need gradients."""
+        averages, seen = self._with_state(), set(self._seen)
+        self._seen.clear()
+        if not seen:  # the error of a group has ended the pass
+            return
+        missing = [
+            name for name, parts in self.groups.items() if any(part.trained for part in parts) and name not in seen
+        ]
+        if missing:
+            averages.states.rollback()
+            averages.finite = True
+            raise RuntimeError(_missing(missing[0]))
+        rank = self._shards.first_rank_with(not averages.finite)
+        if rank is not None and averages.finite:
+            averages.not_finite = f"a gradient of shard {rank} in step {averages.step}"
+        averages.bucket_done(rank is None, is_last=True)
+        for parameter in self.model.parameters() if averages.skipped else ():
+            parameter.grad = None
+
+
+@torch.no_grad()
+def broadcast_from_first(model: nn.Module, replicas: Any) -> None:
+    """Give all replicas the weights and buffers of the first one.
+
+    Args:
+        model: under ``fully_shard``.
+        replicas: the process group of the ranks that own the same shards.
+
+    Raises:
+        TypeError: a parameter has no values yet, being on the device "meta".
+    """
+    tensors = dict((*model.named_parameters(), *model.named_buffers()))
+    for name, tensor in tensors.items():
+        if tensor.is_meta:
+            raise TypeError(f"{name} has no values yet, being on the device 'meta': initialize the model first")
+    first = dist.get_global_rank(replicas, 0)
+    for tensor in tensors.values():
+        local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        values = local.contiguous()
+        dist.broadcast(values, first, replicas)
+        local.copy_(values)
 
 
 class OrderedReduceScatter:
@@ -316,6 +357,14 @@ def _own_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
         if not isinstance(child, FSDPModule):
             yield from _own_parameters(child)
     yield from module.parameters(recurse=False)
+
+
+def _missing(group: str) -> str:
+    """What is said of a group in which a parameter has no gradient."""
+    return (
+        f"in this step not all parameters have gradients (seen in {group or 'the outermost group'!r}): between "
+        "replicas each parameter needs one in each step"
+    )
 
 
 def check_hooks() -> None:

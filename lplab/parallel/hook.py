@@ -7,22 +7,26 @@
 
 If a gradient is not finite on some rank, all ranks skip the step: after the backward pass the gradients are None, which
 every optimizer of PyTorch passes over. With a ``GradScaler``, give it to the hook; ``scaler.step(optimizer)`` then
-skips the same steps on all ranks.
+skips the same steps on all ranks, for every optimizer of the model. A sum that overflows in half precision counts as a
+gradient that is not finite.
+
+One backward pass of a step averages; those before it belong under ``no_sync()``.
 
 Each parameter is compressed by itself; only the messages of a bucket are fused, so PyTorch may rebuild its buckets.
 Gradients on a GPU are compressed there (see :mod:`lplab.compression.tensors`), those on the CPU by numpy. With
 find_unused_parameters PyTorch discards the average of a parameter that no rank used in a step, and with it the values
 sent from its residual: for models that drop layers at random use the simulator. Tested over gloo; with NCCL the same
-bytes pass through the GPU, which is not tested.
+bytes pass through the model's GPU, which is not tested.
 
 Communication runs behind the backward pass: a bucket is compressed and exchanged by a thread of the hook while the
 layers before it compute their gradients (:mod:`lplab.parallel.bucket_queue`). Collectives of other origin, such as
 those of SyncBatchNorm or DistributedDataParallel's own, run at the same time; so the hook has a process group of its
 own. Before a bucket is exchanged, all ranks agree whether it is finite everywhere: no rank leaves a bucket out alone.
-Residuals change after the last bucket, and only if all buckets were finite. The bits are those of the simulator, and
-of ``overlap=False``, which exchanges each bucket before the backward pass goes on.
+Residuals change after the last bucket, and only if all buckets were finite. The bits are those of ``overlap=False``,
+which exchanges each bucket before the backward pass goes on; with ``ordered=True`` they are the simulator's.
 
-If a rank ends, the backward passes of the others raise a RuntimeError.
+If a rank ends, the backward passes of the others raise a RuntimeError. After an error in one process alone, such as one
+of memory, ``load_state_dict`` begins anew.
 
 This module needs PyTorch. It does not import annotations from __future__: PyTorch compares the hook's annotations as
 objects.
@@ -30,6 +34,7 @@ objects.
 
 import os
 import re
+import weakref
 from functools import partial
 from typing import Any
 
@@ -41,7 +46,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from lplab.compression import Compressor, catalogue
 from lplab.compression.tensors.selection import divided
-from lplab.parallel.averages import CompressedAverages, after_backward, is_finite
+from lplab.parallel.averaged_gradients import AveragedGradients
+from lplab.parallel.averages import CompressedAverages, after_backward
 from lplab.parallel.bucket_queue import BucketQueue
 from lplab.parallel.collectives import ProcessGroupTransport, own_group
 from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
@@ -53,15 +59,16 @@ class HookState(CompressedAverages):
     """The state of the hook between steps.
 
     Args:
-        model: a DistributedDataParallel model.
+        model: a DistributedDataParallel model. The state does not keep it alive.
         compressor: of :mod:`lplab.compression`; ``DenseIfSmall(TopK(0.01))`` sends small tensors dense, as AdaComp
             and ScaleCom do.
         process_group: None for the default one.
-        ordered: whether values are summed in the order of ranks, with the simulator's bits; else by ``all_reduce``.
+        ordered: whether values are summed in the order of ranks, with the simulator's bits: for comparisons, since each
+            rank then sends its values to every other one. Else by ``all_reduce``.
         seed: of all random numbers, the same on all ranks.
         example: an input, for compressors that use ``LayerInfo.weight_reuse``.
         scaler: a ``torch.amp.GradScaler``, if the loss is scaled: residuals are stored unscaled.
-        keep_ledger: whether the payloads of this rank are logged.
+        keep_ledger: whether the payloads of this rank are logged: all in sums, recent ones one by one.
         overlap: whether buckets are exchanged behind the backward pass. Then all ranks must make their hooks in the
             same order as they create process groups, since each hook creates one.
         on_device: whether gradients are compressed on their own device; None: those on a GPU. The bits are the same;
@@ -69,8 +76,8 @@ class HookState(CompressedAverages):
 
     Attributes:
         skipped: whether a gradient was not finite on some rank in the last step. Then no residual has changed, and the
-            gradients are None after the backward pass; with a scaler those of the bad bucket are infinite, to lower
-            its scale.
+            gradients are None after the backward pass; with a scaler they are infinite, to lower its scale.
+        not_finite: what was not finite in the last skipped step, and on which rank.
         ledger: traffic log of this rank; of a skipped step it has the buckets before the bad one.
 
     Raises:
@@ -84,7 +91,7 @@ class HookState(CompressedAverages):
         compressor: Compressor,
         process_group: Any = None,
         *,
-        ordered: bool = True,
+        ordered: bool = False,
         seed: int = 0,
         example: Any = None,
         scaler: Any = None,
@@ -102,15 +109,44 @@ class HookState(CompressedAverages):
             raise TypeError("a model under torch.compile is not supported: wrap the original model")
         if any(p.is_complex() for p in inner.parameters() if p.requires_grad):
             raise TypeError("complex parameters are not supported: gradients are sent as real float32 values")
-        self.model = model
+        self._model = weakref.ref(model)  # PyTorch's reducer keeps this state; the model must not be kept by it
         self.queue = BucketQueue() if overlap else None
-        transport = ProcessGroupTransport(own_group(process_group) if overlap else process_group, ordered)
         trained = {name: p for name, p in inner.named_parameters() if p.requires_grad}
+        device = next(
+            iter(trained.values())
+        ).device  # DistributedDataParallel refuses a model that has nothing to train
+        self._group = own_group(process_group) if overlap else None
+        transport = ProcessGroupTransport(self._group if overlap else process_group, ordered, device)
         self.devices = {n: p.device for n, p in trained.items() if (p.is_cuda if on_device is None else on_device)}
         states = ErrorFeedbackState(compressor, layer_infos(inner, example), self.devices)
         super().__init__(transport, states, seed, keep_ledger)
         self.names = {id(p): name for name, p in inner.named_parameters()}
         self.scaler = scaler
+        self.averaged = AveragedGradients(trained)
+        self.averaged_twice: list[str] = []  # what the running backward pass should not compress
+
+    @property
+    def model(self) -> DistributedDataParallel:
+        """The model.
+
+        Raises:
+            ReferenceError: it is not in use any more.
+        """
+        model = self._model()
+        if model is None:
+            raise ReferenceError("the model of this hook has been deleted")
+        return model
+
+    def close(self) -> None:
+        """End the thread and the process group of the hook; all ranks call it, in the same order as for other groups.
+
+        The model can have no backward pass over all ranks afterwards. Only needed in a process that makes many hooks:
+        without it, a deleted model takes all with it but the group.
+        """
+        self.averaged.remove()
+        if self.queue is not None:
+            self.queue.close()
+            dist.destroy_process_group(self._group)
 
     def apply(self, optimizer: torch.optim.Optimizer) -> bool:
         """``optimizer.step()``, or ``scaler.step(optimizer)``, as if called directly; whether the step was made."""
@@ -174,8 +210,11 @@ class HookState(CompressedAverages):
 
         The results of :func:`~lplab.parallel.error_feedback.merge_ranks` and of :meth:`checkpoint` are accepted, too.
 
+        What an unfinished or failed step has left is forgotten, and so is the traffic log.
+
         Raises:
-            ValueError: the state of another rank, or of another number of ranks.
+            ValueError: the state of another rank, or of another number of ranks, or one that does not fit; then nothing
+                has changed.
         """
         if "ranks" in saved:
             common = {"version": saved["version"], "compressor": saved["compressor"], "world": None, "rank": None}
@@ -187,8 +226,13 @@ class HookState(CompressedAverages):
                 f"this is the state of rank {saved['rank']} of {saved['world']}, here is rank {here[1]} of {here[0]}; "
                 "for another number of ranks save portable_state_dict(), or call merge_ranks() with the states of all"
             )
-        self.states.load_state_dict(as_arrays(saved))
-        self.step = saved["step"]
+        if self.queue is not None:
+            self.queue.wait()
+        self.load(as_arrays(saved), saved["step"])
+        self.averaged.forget()
+        self.averaged_twice = []
+        if self.queue is not None:
+            self.queue.error = None
 
     # -- called by the hook -----------------------------------------------------------------------------------
 
@@ -203,28 +247,46 @@ class HookState(CompressedAverages):
             is_last: whether this is the last bucket of the step.
         """
         gradients = [self.unscaled(name, view, scale) for name, view in zip(names, views, strict=True)]
-        finite = self.transport.all_true(all(is_finite(g) for g in gradients))
-        if finite:
-            for view, average in zip(views, self.average(names, gradients), strict=True):
-                view.copy_(torch.as_tensor(average, device=view.device) * scale)
+        averages = self.average_if_finite(names, gradients)
+        if averages is None:
+            buffer.zero_()
         else:
-            buffer.fill_(0 if self.scaler is None else float("inf"))
-        self.bucket_done(finite, is_last)
+            for view, average in zip(views, averages, strict=True):
+                view.copy_(torch.as_tensor(average, device=view.device) * scale)
+        self.bucket_done(averages is not None, is_last)
 
     def finish(self) -> None:
-        """Raise the error of a bucket that failed; set the gradients of a skipped step to None."""
+        """Raise the error of a bucket; set the gradients of a skipped step to None, or with a scaler to infinity.
+
+        A scaler looks at the gradients of one optimizer at a time: all are infinite, so that all optimizers skip.
+        """
+        if self.averaged_twice:
+            name = self.averaged_twice[0]
+            self.forget_step()
+            raise RuntimeError(
+                f"the gradient of {name} holds an average already, which would be compressed again: use no_sync() for "
+                "all but the last backward pass of a step, and optimizer.zero_grad() after the step"
+            )
         if self.queue is not None and self.queue.error is not None:
             error = self.queue.error
-            if not isinstance(error, RuntimeError):  # not one of a collective
+            if not isinstance(error, RuntimeError) or isinstance(error, torch.OutOfMemoryError):  # not of a collective
                 raise error
             rank, world = self.transport.rank, self.transport.world
             raise RuntimeError(
                 f"the exchange of gradients failed in step {self.step} on rank {rank} of {world}; if another rank has "
                 f"ended, restart all from a checkpoint. The back end says: {error}"
             ) from error
-        if self.skipped and self.scaler is None:
-            for parameter in self.model.parameters():
+        for parameter in self.model.parameters() if self.skipped else ():
+            if self.scaler is None:
                 parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad.fill_(float("inf"))
+        self.averaged.note()
+
+    def forget_step(self) -> None:
+        """Forget what the running step has left."""
+        self.states.rollback()
+        self.finite, self.averaged_twice = True, []
 
     def unscaled(self, name: str, gradient: Tensor, scale: float) -> Any:
         """The float32 gradient without its loss scale: a tensor where it is compressed on its device, else an array."""
@@ -268,16 +330,17 @@ def compress_hook(state, bucket):
     if buffer.is_sparse:
         raise TypeError("sparse gradients are not supported: make embeddings with sparse=False")
     names = [state.names[id(p)] for p in bucket.parameters()]
-    scale = 1.0 if state.scaler is None else float(state.scaler.get_scale())
-    exchange = partial(state.exchange, names, bucket.gradients(), buffer, scale, bucket.is_last())
     if bucket.is_last():
         after_backward(state.finish)
+    state.averaged_twice += state.averaged.still_there(names)
+    if state.averaged_twice:  # no bucket of this pass is sent any more; finish() raises
+        return _completed(buffer)
+    scale = 1.0 if state.scaler is None else float(state.scaler.get_scale())
+    exchange = partial(state.exchange, names, bucket.gradients(), buffer, scale, bucket.is_last())
     if state.queue is not None:
         return state.queue.submit(exchange, buffer)
     exchange()
-    future = torch.futures.Future()
-    future.set_result(buffer)
-    return future
+    return _completed(buffer)
 
 
 def ddp_hook(model: DistributedDataParallel, compressor: Compressor | str, **options: Any) -> HookState:
@@ -295,6 +358,13 @@ def ddp_hook(model: DistributedDataParallel, compressor: Compressor | str, **opt
     state = HookState(model, catalogue.get(compressor) if isinstance(compressor, str) else compressor, **options)
     model.register_comm_hook(state, compress_hook)
     return state
+
+
+def _completed(buffer: Tensor) -> torch.futures.Future:
+    """A Future that has its result."""
+    future = torch.futures.Future(devices=[buffer.device] if buffer.is_cuda else None)
+    future.set_result(buffer)
+    return future
 
 
 def _as_numpy(gradient: torch.Tensor, scale: float) -> np.ndarray:

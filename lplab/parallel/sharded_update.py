@@ -70,7 +70,8 @@ class ShardedWeightUpdate:
         self.parameters, self.scheme, self.group = check_parameters(parameters), scheme or ShardedUpdateFormats(), group
         self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
         nccl = dist.get_backend(group) == "nccl"  # NCCL needs tensors on the GPU; all computation here is on the CPU
-        self.device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
+        gpus = [p.device for p in self.parameters if p.is_cuda] if nccl else [torch.device("cpu")]
+        self.device = gpus[0] if gpus else torch.device("cuda", torch.cuda.current_device())
         first = flatten(p.detach() for p in self.parameters)
         self.sizes = shard_sizes(first.size, self.world)
         self.cuts = np.cumsum(self.sizes)[:-1]

@@ -24,6 +24,8 @@ REPEATS, STEPS = 3, 3
 SETTLE = 0.05  # seconds until what waits in the token bucket has left and is counted
 BATCH, WIDTH = 8, 500
 EXCHANGES = ("dense", "scalecom", "weights in 8 bits")
+COMPRESSORS = {"dense": Dense(), "scalecom": ScaleCom(chunk=100)}
+ORDERED = tuple(f"{name}, ordered" for name in COMPRESSORS)  # summed in the order of ranks, as the simulator does it
 
 
 def model():
@@ -45,6 +47,7 @@ def timed(work, times):
         start, before = time.perf_counter(), sent()
         work()
         seconds = time.perf_counter() - start
+        dist.barrier()  # a rank that has all it needs may still be sending
         time.sleep(SETTLE)
         found.append([seconds, sent() - before])
     return found
@@ -68,7 +71,7 @@ def step_of(exchange):
         net = net if exchange == "alone" else DistributedDataParallel(net)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
         if exchange != "alone":
-            ddp_hook(net, {"dense": Dense(), "scalecom": ScaleCom(chunk=100)}[exchange], ordered=False)
+            ddp_hook(net, COMPRESSORS[exchange.removesuffix(", ordered")], ordered=exchange in ORDERED)
         update = optimizer.step
 
     def work():
@@ -83,7 +86,7 @@ def step_of(exchange):
 def trained(overlap):
     """A fingerprint of the weights after some steps: three buckets on a link that is slower than the computing."""
     net = DistributedDataParallel(model(), bucket_cap_mb=0.5)
-    ddp_hook(net, ScaleCom(chunk=10), overlap=overlap)
+    ddp_hook(net, ScaleCom(chunk=10), overlap=overlap, ordered=True)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     generator = torch.Generator().manual_seed(dist.get_rank())
     for _ in range(STEPS):
@@ -97,7 +100,7 @@ def main():
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     found = {"all_reduce": {nbytes: all_reduce(nbytes) for nbytes in SIZES}}
-    found["step"] = {exchange: timed(step_of(exchange), STEPS) for exchange in ("alone", *EXCHANGES)}
+    found["step"] = {exchange: timed(step_of(exchange), STEPS) for exchange in ("alone", *EXCHANGES, *ORDERED)}
     found["weights"] = [trained(overlap) for overlap in (True, False)]
     print(json.dumps(found), flush=True)
     dist.destroy_process_group()

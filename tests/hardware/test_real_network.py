@@ -5,6 +5,7 @@ from below by the link, which no machine can beat, and from above with a wide ma
 """
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from lplab.compression.compression_ratio import total_wire_bytes  # noqa: E402
 from lplab.hardware import Cluster, Link, network, precisions, simulate, workloads  # noqa: E402
 from lplab.hardware.accelerators import Accelerator  # noqa: E402
+from lplab.parallel import Learners, shards  # noqa: E402
+from lplab.training.loop.trainer import default_loss  # noqa: E402
 from tests.hardware import capped, capped_run  # noqa: E402
 
 PROJECT = Path(__file__).parents[2]
@@ -102,6 +106,53 @@ def test_bytes_of_a_step(exchange, world, runs):
     model = simulated(exchange, world, 0.01).sent_bytes
     more = 10_000 * world if exchange == "scalecom" else 0  # small messages to everybody: headers weigh more
     assert 1 < nbytes(runs(world), "step", exchange) / model < HEADERS + more / model
+
+
+def counted(exchange, world):
+    """Bytes that a rank sends in a step by the traffic log of simulated learners, on average."""
+    name = exchange.removesuffix(", ordered")
+    batches = shards(lambda step: (torch.ones(world, capped_run.WIDTH), torch.zeros(world, dtype=torch.long)), world)
+    learners = Learners(capped_run.model(), default_loss, batches, capped_run.COMPRESSORS[name], world)
+    learners.one_step()
+    return total_wire_bytes(learners.ledger.entries, world, ordered=exchange in capped_run.ORDERED) / world
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("exchange", [*capped_run.COMPRESSORS, *capped_run.ORDERED])
+def test_bytes_of_the_hook_are_those_of_the_byte_counter(exchange, world, runs):
+    """By default a rank's sums are less than twice its values; in the order of ranks they go to every other rank."""
+    small = 6_000 * world if exchange.startswith("scalecom") else 0  # messages for which headers weigh more
+    model = counted(exchange, world)
+    assert 1 < nbytes(runs(world), "step", exchange) / model < HEADERS + small / model
+
+
+def table_of_the_page():
+    """Kilobytes in docs/compress_training.md: {exchange: (2 ranks, 4 ranks, 8 ranks)}."""
+    page = (PROJECT / "docs/compress_training.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([^|]*)` \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", page, re.M)
+    return {name: tuple(int(n.replace(",", "")) for n in numbers) for name, *numbers in rows}
+
+
+EXCHANGES_OF_THE_PAGE = {
+    "dense": "dense",
+    "dense, ordered=True": "dense, ordered",
+    "scalecom:chunk=100": "scalecom",
+    "scalecom:chunk=100, ordered=True": "scalecom, ordered",
+}
+
+
+def test_kilobytes_of_eight_ranks_on_the_page_are_counted():
+    table = table_of_the_page()
+    assert table.keys() == EXCHANGES_OF_THE_PAGE.keys()
+    for name, exchange in EXCHANGES_OF_THE_PAGE.items():
+        assert table[name][2] == round(counted(exchange, 8) / 1e3)
+
+
+@pytest.mark.parametrize(("column", "world"), [pytest.param(i, n, marks=pytest.mark.slow) for i, n in ((0, 2), (1, 4))])
+def test_kilobytes_of_two_and_four_ranks_on_the_page_were_measured(column, world, runs):
+    for name, kilobytes in table_of_the_page().items():
+        real = nbytes(runs(world), "step", EXCHANGES_OF_THE_PAGE[name]) / 1e3
+        assert kilobytes[column] == pytest.approx(real, rel=0.03, abs=4), name
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -24,7 +24,7 @@ class Run:
     def __init__(self, group):
         self.group = group
         self.model = DistributedDataParallel(model(), process_group=group)
-        self.hook = ddp_hook(self.model, COMPRESSOR, process_group=group)
+        self.hook = ddp_hook(self.model, COMPRESSOR, process_group=group, ordered=True)
         self.optimizer = optimizer(self.model.parameters())
 
     def train(self, steps):

@@ -56,7 +56,7 @@ def between_replicas(poison=None):
     shape = (2, 2) if world == 4 else (world, 1)
     mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replicas", "shards"))
     net = sharded(mesh["shards"], bias=True)
-    return net, FSDPHook(net, compressor=COMPRESSOR, replicas=mesh["replicas"].get_group())
+    return net, FSDPHook(net, compressor=COMPRESSOR, replicas=mesh["replicas"].get_group(), ordered=True)
 
 
 def refusals():
@@ -78,6 +78,59 @@ def refusals():
     return messages
 
 
+def from_another_seed():
+    """Weights and buffers of this rank before and after the hook, of a model that each rank has made by itself."""
+    world = dist.get_world_size()
+    shape = (2, 2) if world == 4 else (world, 1)
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replicas", "shards"))
+    torch.manual_seed(10 + dist.get_rank())
+    net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH))
+    net[1].running_mean.normal_()
+    fully_shard(net, mesh=mesh["shards"])
+
+    def values():
+        local = {name: p.to_local().detach().clone() for name, p in net.named_parameters()}
+        return local | {name: b.clone() for name, b in net.named_buffers()}
+
+    before = values()
+    FSDPHook(net, compressor=COMPRESSOR, replicas=mesh["replicas"].get_group())
+    return {"before": before, "after": values(), "shard": mesh["shards"].get_local_rank()}
+
+
+class Skipping(nn.Sequential):
+    """A network that leaves its last layer out when it is told so."""
+
+    skip = False
+
+    def forward(self, x):
+        for layer in self[:-1] if self.skip else self:
+            x = layer(x)
+        return x
+
+
+def a_group_left_out():
+    """What is said in which step, when a group has gradients in all steps but the second; then a state is loaded."""
+    world = dist.get_world_size()
+    mesh = init_device_mesh("cpu", (world, 1), mesh_dim_names=("replicas", "shards"))
+    torch.manual_seed(0)
+    net = Skipping(*(nn.Linear(WIDTH, WIDTH) for _ in range(2)))
+    fully_shard(net[1], mesh=mesh["shards"])
+    fully_shard(net, mesh=mesh["shards"])
+    hook = FSDPHook(net, compressor=COMPRESSOR, replicas=mesh["replicas"].get_group())
+    said, saved = [], None
+    for step in range(4):
+        net.skip = step == 1
+        net.zero_grad()
+        try:
+            net(batch(step, dist.get_rank())[0]).pow(2).mean().backward()
+            said.append("")
+        except RuntimeError as error:
+            said.append(str(error))
+            hook.load_state_dict(saved)
+        saved = hook.state_dict()
+    return {"said": said, "step": hook.averages.step}
+
+
 def results():
     world = dist.get_world_size()
     net = sharded(init_device_mesh("cpu", (world,)), bias=False)
@@ -91,4 +144,6 @@ def results():
     resumed.load_state_dict(hook.state_dict())
     found["gone on"], found["resumed"] = (train(n, h, 2, first=STEPS) for n, h in ((net, hook), (again, resumed)))
     found["refusals"] = refusals()
+    found["another seed"] = from_another_seed()
+    found["left out"] = a_group_left_out()
     return found

@@ -22,6 +22,7 @@ def results():
         if step >= STEPS and rank == world - 1:
             return None
         inputs, targets = batches(world)(step, rank)
+        ddp.zero_grad()
         try:
             default_loss(ddp(inputs), targets).backward()
         except RuntimeError as error:

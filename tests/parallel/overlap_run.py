@@ -30,7 +30,7 @@ def train(variant, overlap):
     count = 2 if variant == "two models" else 1
     ddps = [DistributedDataParallel(TwoPaths(), bucket_cap_mb=0.01, find_unused_parameters=True) for _ in range(count)]
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10) if variant.startswith("scaled") else None
-    hooks = [ddp_hook(ddp, "scalecom:chunk=20", overlap=overlap, scaler=scaler) for ddp in ddps]
+    hooks = [ddp_hook(ddp, "scalecom:chunk=20", overlap=overlap, scaler=scaler, ordered=True) for ddp in ddps]
     optimizer = torch.optim.SGD([p for ddp in ddps for p in ddp.parameters()], lr=0.05, momentum=0.9)
     generator, skipped = torch.Generator().manual_seed(rank), []
 

@@ -1,4 +1,4 @@
-"""docs/compress_training.md: its script trains, with and without its three lines, and survives the loss of a rank."""
+"""docs/compress_training.md: its scripts train, with and without the three lines, and survive the loss of a rank."""
 
 import ast
 import os
@@ -16,21 +16,28 @@ import torch.distributed as dist  # noqa: E402
 if not dist.is_gloo_available():
     pytest.skip("gloo is not in this build", allow_module_level=True)
 
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
 from lplab import claims  # noqa: E402
+from lplab.parallel import ddp_hook  # noqa: E402
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "compress_training.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 SCRIPT = next(block for block in BLOCKS if "def main(folder)" in block)
+FSDP = next(block for block in BLOCKS if "FSDPHook(" in block)
+SAVE = next(block for block in BLOCKS if "portable_state_dict()" in block)
+TRAINER = (PROJECT / "tests" / "parallel" / "trainer_script.py").read_text("utf-8")
+SCRIPTS = {"the page's script": SCRIPT, "a script with a Trainer": TRAINER}
 EPOCHS = int(re.search(r"^EPOCHS, BATCH = (\d+)", SCRIPT, re.M)[1])
 
 
-def without_the_three_lines():
-    return "".join(line for line in SCRIPT.splitlines(keepends=True) if not re.search(r" # [123]$", line.rstrip()))
+def without_the_three_lines(script=SCRIPT):
+    return "".join(line for line in script.splitlines(keepends=True) if not re.search(r" # [123]$", line.rstrip()))
 
 
 class Torchrun:
-    """The script on some ranks; what it printed, line by line."""
+    """A script on some ranks; what it printed, line by line."""
 
     def __init__(self, folder, script, ranks):
         (folder / "train.py").write_text(script, "utf-8")
@@ -72,10 +79,66 @@ class Torchrun:
 def test_three_lines_make_the_difference_and_the_page_is_python():
     for block in BLOCKS:
         ast.parse(block)
-    plain = without_the_three_lines()
-    assert len(SCRIPT.splitlines()) - len(plain.splitlines()) == 3
-    assert "lplab.parallel" in SCRIPT and "hook" not in plain
-    ast.parse(plain)
+    for script in SCRIPTS.values():
+        plain = without_the_three_lines(script)
+        assert len(script.splitlines()) - len(plain.splitlines()) == 3
+        assert "lplab.parallel" in script and "hook" not in plain
+        ast.parse(plain)
+
+
+def test_each_rank_has_its_own_gpu_and_batches_go_there(monkeypatch, tmp_path):
+    """With two GPUs, rank 1 of the machine sets the second one before it joins NCCL, and moves the model there."""
+    calls = []
+
+    class Stop(Exception):
+        pass
+
+    def moved(net, device):
+        calls.append(("moved", device))
+        raise Stop
+
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: calls.append(("set", device)))
+    monkeypatch.setattr(dist, "init_process_group", lambda backend: calls.append(("joined", backend)))
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(torch.nn.Module, "to", moved)
+    found = {"__name__": "train"}
+    exec(SCRIPT, found)
+    with pytest.raises(Stop):
+        found["main"](str(tmp_path))
+    device = torch.device("cuda", 1)
+    assert calls == [("set", device), ("joined", "nccl"), ("moved", device)]
+    assert "model(inputs.to(device)), targets.to(device)" in SCRIPT
+
+
+def test_one_file_of_rank_0_holds_the_hook(tmp_path):
+    found = {"dist": dist, "torch": torch}
+    exec(SAVE, found)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        model, other = (DistributedDataParallel(torch.nn.Linear(64, 32)) for _ in range(2))
+        hook, resumed = (ddp_hook(ddp, "scalecom:chunk=50") for ddp in (model, other))
+        model(torch.ones(2, 64)).pow(2).mean().backward()
+        found["save"](tmp_path / "one.pt", model, hook, 7)
+        assert found["load"](tmp_path / "one.pt", other, resumed) == 7 and resumed.step == 1
+        assert torch.equal(model.module.weight, other.module.weight)
+        residuals = [h.states.states["weight"]["residual"] for h in (hook, resumed)]
+        assert (residuals[0] == residuals[1]).all() and residuals[0].any()
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_the_script_for_fsdp_trains(tmp_path):
+    with Torchrun(tmp_path, FSDP, 4) as run:
+        run.losses()
+        assert run.process.wait(120) == 0, run.output()
+    losses = [float(loss) for loss in re.findall(r"^step \d+: loss ([\d.]+)", run.output(), re.M)]
+    assert len(losses) == 4 and losses[-1] < 0.5 * losses[0]
+    inside, between = re.search(r"bytes sent: ([\d,]+) within a replica, ([\d,]+) to the others", run.output()).groups()
+    assert 0 < int(between.replace(",", "")) < int(inside.replace(",", "")) / 20
 
 
 @pytest.mark.parametrize("claim", ["scalecom_2020", "adacomp_2018"])
@@ -104,8 +167,9 @@ def test_the_script_trains_as_its_dense_twin_does(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a killed rank of torchrun takes its own time to be noticed")
-def test_after_the_loss_of_a_rank_the_script_goes_on_with_another_number(tmp_path):
-    with Torchrun(tmp_path, SCRIPT, 2) as run:
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_after_the_loss_of_a_rank_the_script_goes_on_with_another_number(script, tmp_path):
+    with Torchrun(tmp_path, SCRIPTS[script], 2) as run:
         before = run.losses(until=3)
         ranks = [p for p in psutil.Process(run.process.pid).children(recursive=True) if "train.py" in p.cmdline()]
         assert len(ranks) == 2
@@ -117,7 +181,7 @@ def test_after_the_loss_of_a_rank_the_script_goes_on_with_another_number(tmp_pat
     assert EPOCHS not in before, "it was killed in time"
     done = len(list((tmp_path / "checkpoints").glob("*/.metadata")))
     assert 3 <= done < EPOCHS
-    with Torchrun(tmp_path, SCRIPT, 4) as run:
+    with Torchrun(tmp_path, SCRIPTS[script], 4) as run:
         after = run.losses()
         assert run.process.wait(120) == 0, run.output()
     assert list(after) == list(range(done + 1, EPOCHS + 1))

@@ -10,7 +10,7 @@ from torch.distributed.fsdp import FSDPModule  # noqa: E402
 from lplab.compression import LayerInfo, catalogue, exchange  # noqa: E402
 from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM, ShardedUpdateFormats  # noqa: E402
 from lplab.parallel import SimulatedShardedTraining  # noqa: E402
-from lplab.parallel.fsdp import FSDPHook  # noqa: E402
+from lplab.parallel.fsdp import FSDPHook, broadcast_from_first  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
 from tests.parallel import fsdp_run  # noqa: E402
 
@@ -117,6 +117,32 @@ def test_models_states_and_steps_that_do_not_fit_are_refused(world, ranks):
         assert "float32 parameters are needed, sharded along the first dimension over a mesh of one dimension" in mesh
         assert "'world': 99} here is" in state.replace(",", "") and "FSDP's residuals need the same ranks" in state
         assert "in this step not all parameters have gradients (seen in '3')" in step
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_replicas_begin_with_the_weights_and_buffers_of_the_first(world, ranks):
+    """Without a broadcast each replica trained weights of its own, and only their updates were equal."""
+    found = [result["another seed"] for result in ranks(fsdp_run, world)]
+    for one in found:
+        first = next(other for other in found if other["shard"] == one["shard"])
+        assert all(torch.equal(value, one["after"][name]) for name, value in first["before"].items())
+    assert len({one["before"]["0.weight"].sum().item() for one in found}) == world, "each had made its own"
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_group_without_gradients_is_noticed_in_the_same_step(world, ranks):
+    for result in ranks(fsdp_run, world):
+        left_out = result["left out"]
+        assert [bool(message) for message in left_out["said"]] == [False, True, False, False]
+        assert "in this step not all parameters have gradients (seen in '1')" in left_out["said"][1]
+        assert left_out["step"] == 3
+
+
+def test_weights_that_are_not_there_yet_are_refused():
+    with torch.device("meta"):
+        net = nn.Linear(2, 2)
+    with pytest.raises(TypeError, match="weight has no values yet, being on the device 'meta': initialize"):
+        broadcast_from_first(net, None)
 
 
 def test_what_cannot_be_hooked_is_refused(monkeypatch):

@@ -1,7 +1,12 @@
 """The hook in one process: loss scaling, gradients that are not finite, and what it refuses."""
 
+import copy
+import gc
 import threading
+import weakref
+from contextlib import nullcontext
 from datetime import timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +17,10 @@ from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from lplab.compression import DGC, AdaComp, PowerSGD, ScaleCom, catalogue  # noqa: E402
+from lplab.compression.compression_ratio import total_wire_bytes  # noqa: E402
 from lplab.compression.compressor import AllReduce  # noqa: E402
 from lplab.parallel import HookState, Learners, collectives, ddp_hook, merge_ranks  # noqa: E402
+from lplab.parallel.bucket_queue import BucketQueue  # noqa: E402
 
 if not dist.is_gloo_available():
     pytest.skip("gloo is not in this build", allow_module_level=True)
@@ -32,10 +39,10 @@ def batch(step):
 
 
 def trained(compressor, steps=6, scaler=None, bad=(), saved=None):
-    """A run of several steps, or its remainder; the state of the hook, the weights, and which steps were made."""
+    """A run of several steps, or its remainder: the hook, the weights, which steps were made, the model."""
     torch.manual_seed(0)
     model = DistributedDataParallel(nn.Linear(40, 32))
-    state = ddp_hook(model, compressor, scaler=scaler)
+    state = ddp_hook(model, compressor, scaler=scaler, ordered=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     if saved is not None:
         model.module.load_state_dict({name: saved[name] for name in ("weight", "bias")})
@@ -49,15 +56,15 @@ def trained(compressor, steps=6, scaler=None, bad=(), saved=None):
         made.append(state.apply(optimizer))
         if scaler is not None:
             scaler.update()
-    return state, model.module.weight.detach().clone(), made
+    return state, model.module.weight.detach().clone(), made, model
 
 
 @pytest.mark.parametrize("compressor", [AdaComp(bin=50), ScaleCom(chunk=20, beta=0.3)], ids=repr)
 def test_residues_are_in_true_units_whatever_the_scale(compressor):
     """A scale that doubles after each step changes no bit: powers of two are exact, and come off before compressing."""
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=1)
-    plain, weight, _ = trained(compressor)
-    scaled, other, made = trained(compressor, scaler=scaler)
+    plain, weight, *_ = trained(compressor)
+    scaled, other, made, _ = trained(compressor, scaler=scaler)
     assert scaler.get_scale() == 2.0**16 and all(made)
     residuals = [state.states.states["weight"]["residual"] for state in (plain, scaled)]
     assert (residuals[0] == residuals[1]).all() and (residuals[0] != 0).any()
@@ -67,9 +74,9 @@ def test_residues_are_in_true_units_whatever_the_scale(compressor):
 @pytest.mark.parametrize("scale", [None, 2.0**10])
 def test_an_infinite_gradient_is_left_out_and_lowers_the_scale(scale):
     scaler = None if scale is None else torch.amp.GradScaler("cpu", init_scale=scale)
-    before, weight, _ = trained(AdaComp(bin=50), steps=3, scaler=scaler)
+    before, weight, *_ = trained(AdaComp(bin=50), steps=3, scaler=scaler)
     assert scaler is None or scaler.get_scale() == scale
-    after, other, made = trained(AdaComp(bin=50), steps=4, scaler=scaler, bad=(3,))
+    after, other, made, _ = trained(AdaComp(bin=50), steps=4, scaler=scaler, bad=(3,))
     assert made == [True, True, True, False] and after.skipped
     assert (weight == other).all(), "nothing was applied"
     residuals = [state.states.states["weight"]["residual"] for state in (before, after)]
@@ -116,7 +123,7 @@ def test_a_gpu_has_the_bits_of_the_cpu(text):
     for device in ("cpu", "cuda"):
         torch.manual_seed(0)
         model = DistributedDataParallel(nn.Linear(40, 32).to(device))
-        hook = ddp_hook(model, text)
+        hook = ddp_hook(model, text, ordered=True)
         weight = torch.randn(32, 40).to(device)
         for _ in range(3):
             model.zero_grad()
@@ -130,8 +137,9 @@ def test_a_gpu_has_the_bits_of_the_cpu(text):
 
 def test_a_checkpoint_without_the_hook_is_named(tmp_path):
     dcp = pytest.importorskip("torch.distributed.checkpoint")
-    hook = ddp_hook(DistributedDataParallel(nn.Linear(40, 32)), ScaleCom(chunk=20))
-    dcp.save({"model": hook.model.module.state_dict()}, checkpoint_id=tmp_path / "model")
+    model = DistributedDataParallel(nn.Linear(40, 32))
+    hook = ddp_hook(model, ScaleCom(chunk=20))
+    dcp.save({"model": model.module.state_dict()}, checkpoint_id=tmp_path / "model")
     with pytest.raises(ValueError, match="holds no state of lplab's hook: save hook.checkpoint"):
         hook.checkpoint(tmp_path / "model")
 
@@ -140,7 +148,7 @@ def test_a_checkpoint_without_the_hook_is_named(tmp_path):
 def test_every_compressor_runs_over_gloo_on_a_cpu(text):
     """Elsewhere some need a GPU, bfloat16 is refused on CPUs, and 8-bit hooks fail inside the future."""
     compressor = catalogue.get(text)
-    _, weight, made = trained(compressor, steps=3)
+    _, weight, made, _ = trained(compressor, steps=3)
     torch.manual_seed(0)
     mse = nn.functional.mse_loss
     simulated = Learners(nn.Linear(40, 32), mse, lambda step, rank: batch(step), compressor, 1)
@@ -148,13 +156,48 @@ def test_every_compressor_runs_over_gloo_on_a_cpu(text):
     assert made == [True] * 3 and torch.equal(simulated.model.weight, weight)
 
 
-@pytest.mark.parametrize(("wire", "most"), [("fp16", 65_504.0), ("fp32", 160_000.0)])
-def test_a_sum_that_half_precision_cannot_hold_becomes_its_largest_number(wire, most, monkeypatch):
-    """A backend adds half precision in half precision: four ranks with 40,000 each were infinite."""
+def test_sums_of_several_layers_and_formats_are_two_all_reduces(monkeypatch):
+    """One for each format; each layer receives its part."""
+    sums = []
+    monkeypatch.setattr(collectives.dist, "all_reduce", lambda values, group=None: sums.append(values.mul_(4)))
+    sizes, wires = (2, 3, 1), ("fp32", "fp16", "fp32")
+    requests = [AllReduce(np.full(n, n, np.float32), wire) for n, wire in zip(sizes, wires, strict=True)]
+    totals = collectives.ProcessGroupTransport().perform(requests)
+    assert [total.tolist() for total in totals] == [[8.0] * 2, [12.0] * 3, [4.0]] and len(sums) == 2
+    assert all((request.values == len(request.values)).all() for request in requests), "as they were"
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_sum_that_half_precision_cannot_hold_skips_the_step_and_says_so(scaled, monkeypatch):
+    """A backend adds half precision in half precision: four ranks with 40,000 each are infinite, not 65,504."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0) if scaled else None
+    model = DistributedDataParallel(nn.Linear(40, 32))
+    hook, optimizer = ddp_hook(model, "dense:wire=fp16", scaler=scaler), torch.optim.SGD(model.parameters(), lr=0.1)
+    before, all_reduce = model.module.weight.detach().clone(), collectives.dist.all_reduce
+
+    def four_ranks(values, *arguments, **options):
+        all_reduce(values, *arguments, **options)
+        if values.dtype == torch.float16:
+            values.mul_(4)
+
+    monkeypatch.setattr(collectives.dist, "all_reduce", four_ranks)
+    for size in (1.0, 4e4):
+        optimizer.zero_grad()
+        loss = (model(torch.ones(1, 40)) * size).sum()
+        (loss if scaler is None else scaler.scale(loss)).backward()
+        if size == 1.0:
+            assert not hook.skipped and hook.not_finite is None and model.module.weight.grad.any()
+    assert hook.skipped and hook.step == 2
+    assert hook.not_finite == "a sum over 1 ranks is too large for fp16, in the bucket bias, weight in step 1"
+    hook.apply(optimizer)
+    assert torch.equal(model.module.weight, before)
+
+
+def test_float32_holds_the_sum_that_half_precision_cannot(monkeypatch):
     monkeypatch.setattr(collectives.dist, "all_reduce", lambda values, group=None: values.mul_(4))
-    request = AllReduce(np.array([4e4, -4e4, 1.0], np.float32), wire)
-    (total,) = collectives.ProcessGroupTransport(ordered=False).perform([request])
-    assert total.tolist() == [most, -most, 4.0]
+    request = AllReduce(np.array([4e4, -4e4, 1.0], np.float32))
+    (total,) = collectives.ProcessGroupTransport().perform([request])
+    assert total.tolist() == [160_000.0, -160_000.0, 4.0]
 
 
 @pytest.mark.parametrize("overlap", [True, False], ids=["behind", "waiting"])
@@ -172,6 +215,7 @@ def test_the_backward_pass_goes_on_while_a_bucket_is_exchanged(overlap, monkeypa
     model(torch.ones(4, 200)).sum().backward()  # buckets are made anew after the first step
     monkeypatch.setattr(hook.transport, "perform", wait_and_perform)
     layers[0].weight.register_hook(lambda gradient: reached.set())
+    model.zero_grad()
     model(torch.ones(4, 200)).sum().backward()
     assert seen[0] == overlap and seen[-1]
 
@@ -225,11 +269,11 @@ def test_a_gradient_that_is_bad_in_one_bucket_alone_takes_the_others_with_it():
 
 @pytest.mark.parametrize("compressor", [AdaComp(bin=50), ScaleCom(chunk=20, beta=0.3), DGC(0.1), PowerSGD(2)], ids=repr)
 def test_a_checkpoint_of_the_hook_goes_on_bit_for_bit(compressor, tmp_path):
-    through, weight, _ = trained(compressor, steps=6)
-    first, model = trained(compressor, steps=3)[:2]
-    torch.save({"hook": first.state_dict(), "weight": model}, tmp_path / "rank0.pt")
+    through, weight, *_ = trained(compressor, steps=6)
+    first, _, _, model = trained(compressor, steps=3)
+    torch.save({"hook": first.state_dict(), "weight": model.module.weight}, tmp_path / "rank0.pt")
     saved = torch.load(tmp_path / "rank0.pt", weights_only=True)
-    second, other, _ = trained(compressor, steps=6, saved=first.model.module.state_dict() | {"hook": saved["hook"]})
+    second, other, *_ = trained(compressor, steps=6, saved=model.module.state_dict() | {"hook": saved["hook"]})
     assert torch.equal(weight, other) and second.step == 6
     for name, array in through.states.states["weight"].arrays().items():
         assert (array == second.states.states["weight"][name]).all()
@@ -293,3 +337,239 @@ def test_nan_in_any_bucket_undoes_the_whole_step(finite, skipped):
     for number, is_finite in enumerate(finite, 1):
         state.bucket_done(is_finite, is_last=number == len(finite))
     assert state.skipped == skipped and state.step == 1
+
+
+# -- what a reviewer found ---------------------------------------------------------------------------------------------
+
+
+def small(**options):
+    """A model with a hook, and its optimizer."""
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(40, 32))
+    return model, ddp_hook(model, "scalecom:chunk=20", **options), torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def backward(model, factor=1.0):
+    (model(torch.ones(2, 40)).pow(2).mean() * factor).backward()
+
+
+def test_sums_are_all_reduced_unless_the_simulators_bits_are_asked_for():
+    assert not small()[1].transport.ordered and small(ordered=True)[1].transport.ordered
+
+
+def test_messages_over_nccl_are_on_the_device_of_the_model_not_the_current_one(monkeypatch):
+    """The current device is 0 in a script that forgets to set it: all ranks of a machine would share one GPU."""
+    monkeypatch.setattr(collectives.dist, "get_backend_config", lambda group=None: "cpu:gloo,cuda:nccl")
+    monkeypatch.setattr(collectives.dist, "get_backend", lambda group=None: "nccl")
+    second, cpu = torch.device("cuda", 1), torch.device("cpu")
+    assert collectives.ProcessGroupTransport(device=second).device == second
+    assert collectives.ProcessGroupTransport(device=cpu).device == cpu
+    assert small(overlap=False)[1].transport.device == cpu, "where the model is"
+    monkeypatch.setattr(collectives.dist, "get_backend_config", lambda group=None: "cuda:gloo")
+    assert collectives.ProcessGroupTransport(device=second).device == cpu
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.parametrize("between", ["nothing", "clipped", "accumulated"])
+def test_an_average_is_not_compressed_again(between, overlap):
+    """PyTorch adds the second pass's gradients to the first one's average: errors would add up."""
+    model, hook, optimizer = small(overlap=overlap)
+    backward(model)
+    if between == "clipped":
+        nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+    if between == "accumulated":
+        with model.no_sync():
+            backward(model)
+    with pytest.raises(RuntimeError, match=r"use no_sync\(\) for all but the last backward pass of a step"):
+        backward(model)
+    assert hook.step == 1
+    optimizer.zero_grad()
+    backward(model)
+    assert hook.step == 2 and not hook.skipped, "the mended loop goes on"
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+@pytest.mark.parametrize("as_view", [False, True], ids=["copied", "bucket views"])
+def test_gradients_that_were_cleared_are_compressed(set_to_none, as_view):
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(40, 32), gradient_as_bucket_view=as_view)
+    hook, optimizer = ddp_hook(model, "scalecom:chunk=20"), torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        loss = model(torch.ones(2, 40)).pow(2).mean()
+        optimizer.zero_grad(set_to_none=set_to_none)  # behind the forward pass, as many write it
+        with model.no_sync():
+            backward(model)
+        loss.backward()
+        torch.autograd.grad(model.module(torch.ones(2, 40)).sum(), list(model.parameters()))  # adds to no gradient
+        nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+        optimizer.step()
+    assert hook.step == 3
+
+
+@pytest.mark.parametrize("bad", ["0.weight", "1.weight"])
+def test_two_optimizers_under_a_scaler_skip_the_same_steps(bad):
+    """The scaler looks at one optimizer's gradients at a time: the one without the bad bucket made its step."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(200, 200), nn.Linear(200, 200))
+    model = DistributedDataParallel(layers, bucket_cap_mb=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    hook = ddp_hook(model, "scalecom:chunk=20", scaler=scaler)
+    optimizers = [torch.optim.SGD(layer.parameters(), lr=0.1) for layer in layers]
+    layers.get_parameter(bad).register_hook(lambda g: g * float("nan") if hook.step == 2 else g)
+    changed = []
+    for _ in range(4):
+        before = [p.detach().clone() for p in model.parameters()]
+        model.zero_grad()
+        scaler.scale(model(torch.ones(4, 200)).pow(2).mean()).backward()
+        for optimizer in optimizers:
+            hook.apply(optimizer)
+        scaler.update()
+        changed.append([not torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True)])
+    assert changed == [[True] * 4, [True] * 4, [False] * 4, [True] * 4] and scaler.get_scale() == 2.0
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_a_model_that_is_not_used_any_more_is_freed_with_its_hook(overlap):
+    """PyTorch's reducer keeps the hook's state, where Python's garbage collector does not look."""
+    model, hook, _ = small(overlap=overlap)
+    backward(model)
+    dead = weakref.ref(model), weakref.ref(model.module.weight)
+    del model, _
+    gc.collect()
+    assert [reference() for reference in dead] == [None, None]
+    with pytest.raises(ReferenceError, match="the model of this hook has been deleted"):
+        print(hook.model)
+    dead = weakref.ref(hook)
+    del hook
+    gc.collect()
+    assert dead() is None
+
+
+def test_a_closed_hook_has_no_thread_and_no_group():
+    world = dist.distributed_c10d._world
+    threads, groups = threading.active_count(), len(world.pg_map)
+    model, hook, _ = small()
+    backward(model)
+    assert threading.active_count() == threads + 1 and len(world.pg_map) == groups + 1
+    hook.close()
+    assert threading.active_count() == threads and len(world.pg_map) == groups
+
+
+def test_the_traffic_log_keeps_recent_entries_and_the_sum_of_all(monkeypatch):
+    monkeypatch.setattr("lplab.parallel.averages.KEPT_ENTRIES", 6)  # two steps: indices, values, and a bias
+    model, hook, optimizer = small()
+    for _ in range(10):
+        optimizer.zero_grad()
+        backward(model)
+    each = hook.ledger.total(step=9)
+    assert 6 <= len(hook.ledger.entries) < 12 and hook.ledger.total() == 10 * each > 0
+    assert total_wire_bytes(hook.ledger.with_older(), 4) == pytest.approx(
+        10 * total_wire_bytes([e for e in hook.ledger.entries if e.step == 9], 4)
+    )
+    with pytest.raises(ValueError, match=r"entries up to step \d are kept as sums .* asked for step 0: read it sooner"):
+        hook.ledger.total(step=0)
+
+
+class Bucket:
+    """As much of a tensor on a GPU as the queue looks at."""
+
+    is_cuda = True
+
+    def __init__(self, device):
+        self.device = device
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    """Streams and Futures of GPUs where there is none; the streams that were made."""
+    made, future = [], torch.futures.Future
+    event = SimpleNamespace(wait=lambda: None)
+    monkeypatch.setattr(torch.futures, "Future", lambda devices=None: future())
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: made.append(device) or SimpleNamespace(device=device))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(record_event=lambda: event))
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    return SimpleNamespace(streams=made, event=event)
+
+
+def test_each_device_has_a_stream_of_its_own(no_gpu):
+    queue, done = BucketQueue(), []
+    for number in (0, 1, 0):
+        bucket = Bucket(torch.device("cuda", number))
+        assert queue.submit(lambda: done.append(1), bucket).wait() is bucket
+    assert no_gpu.streams == [torch.device("cuda", 0), torch.device("cuda", 1)] and len(done) == 3
+
+
+def test_a_device_that_fails_before_the_exchange_completes_the_future(no_gpu):
+    """The backward pass waited for ever."""
+    queue, bucket = BucketQueue(), Bucket(torch.device("cuda", 0))
+    no_gpu.event.wait = lambda: [][0]
+    future = queue.submit(lambda: None, bucket)
+    queue.wait()
+    assert future.done() and future.value() is bucket and isinstance(queue.error, IndexError)
+
+
+def test_a_future_that_takes_no_result_gets_the_exception():
+    queue, future = BucketQueue(), torch.futures.Future()
+    broken = SimpleNamespace(done=future.done, set_exception=future.set_exception, set_result=lambda value: [][0])
+    queue._run(lambda: None, torch.ones(2), broken)
+    with pytest.raises(IndexError, match="list index out of range"):
+        future.wait()
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_an_error_of_memory_is_no_lost_rank(overlap, monkeypatch):
+    model, hook, _ = small(overlap=overlap)
+
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(hook, "average", full)
+    with pytest.raises(torch.OutOfMemoryError, match="^CUDA out of memory. Tried to allocate 2 GiB$"):
+        backward(model)
+
+
+def test_a_loaded_state_ends_an_error_and_forgets_the_step_in_which_it_was(monkeypatch):
+    model, hook, optimizer = small()
+    backward(model)
+    saved, weights = hook.state_dict(), copy.deepcopy(model.module.state_dict())
+    residual = saved["layers"]["weight"]["residual"].numpy().copy()
+    with monkeypatch.context() as broken:
+        broken.setattr(hook, "average", lambda names, gradients: [][0])
+        for _ in range(2):
+            optimizer.zero_grad()
+            with pytest.raises(IndexError):
+                backward(model)
+    hook.states.states["weight"].propose(residual=np.ones_like(residual))  # what an unfinished step leaves
+    hook.finite, hook.skipped = False, True
+    hook.load_state_dict(saved)
+    model.module.load_state_dict(weights)
+    assert (hook.step, hook.skipped, hook.finite, hook.ledger.total()) == (1, False, True, 0)
+    hook.states.commit()
+    assert (hook.states.states["weight"]["residual"] == residual).all()
+    optimizer.zero_grad()
+    backward(model)
+    assert hook.step == 2 and not hook.skipped
+    other, same, _ = small()
+    other.module.load_state_dict(weights)
+    same.load_state_dict(saved)
+    backward(other)
+    assert torch.equal(other.module.weight.grad, model.module.weight.grad), "as in a hook that never failed"
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    hook = small()[1]
+    saved = hook.state_dict()
+    saved["layers"] = {
+        "weight": {"residual": torch.ones_like(saved["layers"]["weight"]["residual"])},
+        "bias": {"residual": torch.ones(3)},
+    }
+    with pytest.raises(ValueError, match="the checkpoint holds"):
+        hook.load_state_dict(saved)
+    assert not hook.states.states["weight"]["residual"].any()
+
+
+def test_the_bad_gradient_is_named():
+    model, hook, _ = small()
+    backward(model, float("nan"))
+    assert hook.skipped and hook.not_finite == "the gradient of weight, bias on rank 0 in step 0"

@@ -52,12 +52,20 @@ class TensorState(LayerState):
         """Load copies of the arrays of a checkpoint.
 
         Raises:
-            ValueError: the names, shapes or dtypes differ from those of this state.
+            ValueError: as for :meth:`check`.
         """
         checked = LayerState(self.shape, **self.arrays())
         checked.load(arrays)
         self._arrays = {name: self._tensor(array) for name, array in checked.arrays().items()}
         self._proposed, self._replaced = {}, {}
+
+    def check(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Whether :meth:`load` takes the arrays.
+
+        Raises:
+            ValueError: the names, shapes or dtypes differ from those of this state.
+        """
+        LayerState(self.shape, **self.arrays()).check(arrays)
 
 
 def tensor_state(compressor: Compressor, shape: Sequence[int], device: Any) -> TensorState:
