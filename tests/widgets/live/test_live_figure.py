@@ -23,8 +23,7 @@ def figure():
     [
         "package_data/widgetbundle.js",
         "widgetbundle.js: default export is a factory",
-        "gd._responsiveChartHandler",
-        "FigureView reports defaults",
+        "FigureView",
         "BaseFigureWidget._config",
         "BaseFigureWidget is an AnyWidget",
     ],
@@ -55,20 +54,20 @@ def test_closed_bundle_is_made_again(figure):
 
 def test_fallback_is_a_plain_figure_widget_that_works(figure, monkeypatch):
     monkeypatch.setattr(module, "_missing", None)
-    monkeypatch.setattr(module, "missing_internals", lambda: ("gd._responsiveChartHandler",))
-    with pytest.warns(UserWarning, match="lacks gd._responsiveChartHandler"):
+    monkeypatch.setattr(module, "missing_internals", lambda: ("FigureView",))
+    with pytest.warns(UserWarning, match="lacks FigureView"):
         live = LiveFigure(figure)
     state = live.get_state()
     assert state["_bundle"] is None
     assert state["_esm"] == str(go.FigureWidget._esm)
     with live.batch_update():
         live.data[0].y = np.zeros(3)
-    assert live.alt == "three points"
+    assert live.alt == "three points" and live._config["responsive"]
 
 
 def test_config_and_class(figure):
     live = LiveFigure(figure)
-    assert live._config["responsive"]
+    assert not live._config["responsive"], "live_figure.js follows the width; plotly would change the height, too"
     assert not live._config["displaylogo"]
     assert "lp-fig" in live._dom_classes
 
@@ -170,7 +169,7 @@ def test_the_page_hears_of_a_figure_once_it_is_complete_and_then_only_through_th
     (how, state), *later = [(how, state) for widget, how, state in messages if widget is live]
     assert how == "open" and not later
     assert state["_widget_layout"]["meta"] == {"alt": "three points"} == {"alt": state["alt"]}
-    assert len(state["_widget_data"]) == 1 and "lp-fig" in state["_dom_classes"] and state["_config"]["responsive"]
+    assert len(state["_widget_data"]) == 1 and "lp-fig" in state["_dom_classes"]
     (frame,) = [state["frame"] for widget, how, state in messages if widget is live._bundle and how == "update"]
     assert frame[live._key]["alt"] == live.alt == "later" and frame[live._key]["style_data"].keys() == {"y"}
     assert live._bundle.get_state()["frame"] == {}, "a page that is loaded anew gets no old frame"
