@@ -51,7 +51,12 @@ PLACES = """() => {
     texts: [...columns.querySelectorAll('.lp-fig')].map(figure => ({
       figure: box(figure),
       titles: [...figure.querySelectorAll('.lp-fig-title, .lp-fig-subtitle')].map(text => [text.textContent, box(text), text.scrollWidth - text.clientWidth]),
-      plots: [...figure.querySelectorAll('.nsewdrag')].map(box),
+      plots: Object.values(figure._fullLayout._plots).map(({xaxis, yaxis}) => [xaxis, yaxis])
+        .filter(axes => axes.every(axis => axis.visible)).map(([x, y]) => {
+          const {left, top} = box(figure.querySelector('.main-svg'));
+          return {left: left + x._offset, right: left + x._offset + x._length,
+            top: top + y._offset, bottom: top + y._offset + y._length};
+        }),
       words: [...figure.querySelectorAll('text')]
         .filter(text => text.textContent.trim() && getComputedStyle(text).visibility !== 'hidden')
         .map(text => [text.textContent, box(text)]),
