@@ -50,7 +50,8 @@ PLACES = """() => {
     root: box(columns.closest('.lp-controls')), side: box(columns.querySelector('.lp-side')), figure: box(first),
     texts: [...columns.querySelectorAll('.lp-fig')].map(figure => ({
       figure: box(figure),
-      titles: [...figure.querySelectorAll('.lp-fig-title, .lp-fig-subtitle')].map(text => [text.textContent, box(text), text.scrollWidth - text.clientWidth]),
+      titles: [...figure.querySelectorAll('.lp-fig-title, .lp-fig-subtitle')]
+        .map(text => [text.textContent, box(text), text.scrollWidth - text.clientWidth]),
       plots: Object.values(figure._fullLayout._plots).map(({xaxis, yaxis}) => [xaxis, yaxis])
         .filter(axes => axes.every(axis => axis.visible)).map(([x, y]) => {
           const {left, top} = box(figure.querySelector('.main-svg'));

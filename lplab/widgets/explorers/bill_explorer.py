@@ -79,7 +79,7 @@ class BillState(State):
     precision: str = control("4 bits", Choice("numbers", list(PRECISIONS)))
     waiting: float = control(0.56, WAITING_SLIDER)
     compression: int = control(1, Steps("fewer bytes", {f"{c} ×": c for c in COMPRESSIONS}, unit="fewer bytes"))
-    place: str = control("usa", Choice("place", lambda _: _places(), checked=False))
+    place: str = control("usa", Choice("place", lambda _: _regions(), checked=False))
     pue: float = control(1.1, Slider("PUE", *PUES, step=0.02, readout_format=".2f"))
     price: float = control(0.1, Slider("$ per kWh", *PRICES, step=0.01, readout_format=".2f", unit="dollars per kWh"))
 
@@ -113,7 +113,7 @@ class BillState(State):
         )
 
 
-def _places() -> dict[str, str]:
+def _regions() -> dict[str, str]:
     return {f"{p.label}, {p.grams_per_kwh:.0f} g": p.name for p in footprint.regions().values()}
 
 
@@ -158,7 +158,7 @@ def parts_figure(state: BillState) -> Any:
     )
 
 
-def places_figure(state: BillState) -> Any:
+def carbon_figure(state: BillState) -> Any:
     """CO2e of the whole training by place."""
     job = state.training
     kwh = {label: job.total(name).kwh * state.pue for label, name in shown(state).items()}
@@ -238,7 +238,7 @@ class BillExplorer(Explorer):
         super()._on_control_change(**position, **(default_network(position["job"]) if "job" in position else {}))
 
     def _figures(self, state: BillState) -> dict[str, Any]:
-        return {"parts": parts_figure(state), "places": places_figure(state)}
+        return {"parts": parts_figure(state), "places": carbon_figure(state)}
 
     def _summary(self, state: BillState) -> str:
         return summary(state)

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from lplab import figures
 from lplab.widgets import LiveFigure
 from lplab.widgets.live import live_figure as module
 
@@ -210,3 +211,23 @@ def test_a_page_that_begins_late_is_told_what_changed_before(figure):
     assert again["style_data"]["y"][0].tolist() == [7.0, 7.0, 7.0] and again["style_traces"] == [0]
     assert list(again["layout_data"]["yaxis"]["range"]) == [0, 9] and again["alt"] == "higher"
     assert again["layout_data"]["yaxis"]["title"] == {"text": "size"}
+
+
+def test_titles_of_the_page_are_not_in_the_plot():
+    """Neither in what a page gets at first, nor in a later change, nor once more; a picture has them."""
+    parts = [figures.error_curve(name, octaves=(-12, 10)) for name in ("e4m3fn", "e5m2")]
+    both, other = figures.stacked(parts[:1], parts[1:]), figures.stacked(parts[1:], parts[:1])
+    live, alone = LiveFigure(both), LiveFigure(parts[0])
+    assert live.get_state()["_widget_data"][-1]["visible"] is False and both.data[-1].visible
+    assert [panel["title"] for panel in live._heading["panels"]] == [part.layout.meta["title"] for part in parts]
+    for _ in range(2):
+        layout = alone.get_state()["_widget_layout"]
+        assert layout["title"]["text"] == "" and alone.layout.title.text
+    figures.update(live, other)
+    change = live._bundle.frame[live._key]
+    assert len(live.data) - 1 not in change["style_traces"]
+    assert all(len(values) == len(change["style_traces"]) for values in change["style_data"].values())
+    assert [panel["title"] for panel in change["heading"]["panels"]] == [
+        part.layout.meta["title"] for part in parts[::-1]
+    ]
+    assert live.data[-1].text[0] == other.data[-1].text[0]
