@@ -156,7 +156,8 @@ shown = LiveFigure(figures.stacked([curve], [figures.error_curve('e5m2', octaves
 alone = LiveFigure(curve)"""
 TITLES = """() => [...document.querySelectorAll('.js-plotly-plot')].slice(4).map(plot => [
   [...plot.querySelectorAll('.lp-fig-title')].map(title => title.textContent),
-  [...plot.querySelectorAll('text')].filter(text => plot.querySelector('.lp-fig-title')?.textContent === text.textContent)
+  [...plot.querySelectorAll('text')]
+    .filter(text => plot.querySelector('.lp-fig-title')?.textContent === text.textContent)
     .length,
 ])"""
 

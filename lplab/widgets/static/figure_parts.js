@@ -333,10 +333,13 @@ const SMALL = 9; // pixels of a bar's text that plotly has made smaller, and of 
 function makeReadable(el) {
   for (const text of el.lpHidden ?? []) text.style.visibility = "";
   el.lpHidden = [];
-  for (const title of el.querySelectorAll(".infolayer [class*=title] > text, .infolayer text[class*=title]")) title.style.fontSize = title.style.translate = "";
+  for (const text of el.lpMoved ?? []) text.style.fontSize = text.style.translate = "";
+  el.lpMoved = [];
   if (!el.clientWidth || el.clientWidth >= NARROW) return;
   const whole = el.getBoundingClientRect();
-  for (const title of el.querySelectorAll(".infolayer text.xtitle, .infolayer [class$=title] > text[class^=x]")) intoFigure(title, whole);
+  for (const text of el.querySelectorAll(".infolayer [class$=title] > text[class^=x], .infolayer .annotation-text")) {
+    if (intoFigure(text, whole)) el.lpMoved.push(text);
+  }
   const kept = [...el.querySelectorAll(".lp-fig-heading:not([hidden]) > div")].map((line) => line.getBoundingClientRect());
   const ticks = [...el.querySelectorAll(".cartesianlayer [class$=tick] > text")];
   const words = [...el.querySelectorAll(".cartesianlayer .textpoint text, .cartesianlayer .bartext")];
@@ -369,15 +372,16 @@ function isClipped(text, place) {
   return place.left < left - 2 || place.right > right + 2;
 }
 
-/** Moves an axis title into the figure, and makes it smaller where it is too long for that. */
-function intoFigure(title, { left, right }) {
-  const size = parseFloat(getComputedStyle(title).fontSize);
+/** Moves a text into the figure, and makes it smaller where it is too long for that; returns whether it did. */
+function intoFigure(text, { left, right }) {
   const room = right - left - 8;
-  const wide = title.getBoundingClientRect().width;
-  if (wide > room) title.style.fontSize = `${Math.max(SMALL, Math.floor((10 * size * room) / wide) / 10)}px`;
-  const place = title.getBoundingClientRect();
-  const by = Math.max(left + 4 - place.left, 0) - Math.max(place.right - right + 4, 0);
-  if (by) title.style.translate = `${by}px 0`;
+  const before = text.getBoundingClientRect();
+  if (before.left >= left && before.right <= right) return false;
+  const size = parseFloat(getComputedStyle(text).fontSize);
+  if (before.width > room) text.style.fontSize = `${Math.max(SMALL, Math.floor((10 * size * room) / before.width) / 10)}px`;
+  const place = text.getBoundingClientRect();
+  text.style.translate = `${Math.max(left + 4 - place.left, 0) - Math.max(place.right - right + 4, 0)}px 0`;
+  return true;
 }
 
 const ALLOWED = new Set(["B", "I", "EM", "STRONG", "SUB", "SUP", "BR", "SPAN"]);
