@@ -91,6 +91,8 @@ function take(waiting) {
 function drawChanges(view, changes, drawAll) {
   drawChanged(view, changes, drawAll);
   makeReadable(view.el);
+  // plotly may turn or move ticks once more when it has drawn them
+  if (view.el.clientWidth < NARROW) setTimeout(() => view.el.lpView && makeReadable(view.el), 100);
 }
 
 function drawChanged(view, { traces, layout: given }, drawAll) {
