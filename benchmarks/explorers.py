@@ -161,6 +161,7 @@ def main() -> int:
     )
     parser.add_argument("--explorers", nargs="+", choices=EXPLORERS, default=list(EXPLORERS), help="default: all")
     parser.add_argument("--steps", type=int, default=16, help="keys for each slider; default: %(default)s")
+    parser.add_argument("--keep", type=Path, help="a file to write the table to, such as benchmarks/sliders.md")
     options = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
@@ -170,8 +171,11 @@ def main() -> int:
     if not path:
         print(f"no browser: set LPLAB_BROWSER to the path of a Chromium (now {os.environ.get('LPLAB_BROWSER')!r})")
         return 2
-    print("| explorer  | slider         | p50, ms | p95, ms | empty, ms | p50 / empty | p95 / empty | repaints/s |")
-    print("|---|---|---|---|---|---|---|---|")
+    heads = (
+        "| explorer  | slider         | p50, ms | p95, ms | empty, ms | p50 / empty | p95 / empty | repaints/s |\n"
+        "|---|---|---|---|---|---|---|---|"
+    )
+    print(heads)
     results: list[Result] = []
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
@@ -188,6 +192,8 @@ def main() -> int:
         finally:
             lab.stop()
             browser.close()
+    if options.keep:
+        options.keep.write_text("\n".join([heads, *map(str, results)]) + "\n", "utf-8")
     return int(any(result.missed for result in results))
 
 

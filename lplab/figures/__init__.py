@@ -38,7 +38,7 @@ from lplab.figures.live import show, update
 from lplab.figures.loss_scale_history import LossScaleHistory, loss_scale_history
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.many_learners import LearnerSimilarity, Scaling, many_learners
-from lplab.figures.momentum_places import momentum_places
+from lplab.figures.momentum_placement import momentum_placement
 from lplab.figures.multiplier_cost import multiplier_cost
 from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.phases import phases
@@ -127,7 +127,7 @@ __all__ = [
     "magnitude_data",
     "magnitude_histogram",
     "many_learners",
-    "momentum_places",
+    "momentum_placement",
     "multiplier_cost",
     "number_line",
     "number_line_data",

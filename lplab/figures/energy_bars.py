@@ -160,4 +160,6 @@ def _totals(totals: np.ndarray, y: np.ndarray, line: float, end: float) -> dict[
     """Joules behind every bar, or behind the dashed line where that would cross them."""
     crossed = (totals < line) & (totals > line - 0.13 * end)
     x, texts = np.where(crossed, line, totals), [" " + format_si(float(total), "J") for total in totals]
-    return traces.words("total", x, y, texts, "middle right", textfont={"size": style.TICK}, showlegend=False)
+    return traces.words(
+        "total", x, y, texts, "middle right", textfont={"size": style.TICK}, showlegend=False, cliponaxis=False
+    )

@@ -31,17 +31,30 @@ def update(live: Any, new: go.Figure) -> Any:
     if kinds != new_kinds:
         raise ValueError(f"not two states of one figure: its traces are {kinds}, the new ones {new_kinds}")
     with live.batch_update():
-        for trace, old, fresh in zip(live.data, traces, new_traces, strict=True):
-            _assign(trace, old, fresh, ("type", "uid"))
+        for k, (trace, old, fresh) in enumerate(zip(live.data, traces, new_traces, strict=True)):
+            arrays = _assign(trace, old, fresh, ("type", "uid"))
+            if arrays:  # as plotly itself does for a trace in a batch, but without a check and a copy of every array
+                live._batch_trace_edits.setdefault(k, {}).update(arrays)
         _assign(live.layout, layout, new_layout, _KEPT)
     return live
 
 
-def _assign(target: Any, old: dict[str, Any], new: dict[str, Any], kept: tuple[str, ...]) -> None:
-    """Set each property of a trace or a layout that differs; None where the new figure has none."""
+def _assign(target: Any, old: dict[str, Any], new: dict[str, Any], kept: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Set each property of a trace or a layout that differs; None where the new figure has none.
+
+    Returns:
+        The arrays that differ, which are not set: plotly takes longer to check them than a figure takes to be made, and
+        what this package makes is checked by its tests.
+    """
+    arrays = {}
     for name in old.keys() | new.keys():
-        if name not in kept and not same(old.get(name), new.get(name)):
+        if name in kept or same(old.get(name), new.get(name)):
+            continue
+        if isinstance(new.get(name), np.ndarray):
+            arrays[name] = new[name]
+        else:
             target[name] = new.get(name)
+    return arrays
 
 
 def same(a: Any, b: Any) -> bool:

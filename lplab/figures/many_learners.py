@@ -213,7 +213,7 @@ def _layout(points: Scaling, chosen: int, last: float, over_time: list[dict[str,
     learners, at = learners_axis(x, n), float(np.log2(chosen))
     sizes = axes.ticks(np.array([1e3, 1e4, 1e5, 1e6]), ["1 kB", "10 kB", "100 kB", "1 MB"])
     unfiltered, cosine, missed = over_time
-    key = legend(entry(cosine), entry(unfiltered, "the same with β = 1"), entry(missed))
+    key = legend(entry(cosine), entry(unfiltered, "the same with β = 1"), entry(missed), per_line=1)
     upper, lower = {"domain": [_UPPER, 1.0]}, {"domain": [0.0, _LOWER]}
     return {
         "xaxis": learners | {"domain": list(_LEFT), "anchor": "y"},

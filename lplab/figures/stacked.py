@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from lplab.figures import style, traces
 
+TITLES = "titles"  # the name of the trace that is drawn where the page does not write the titles: in pictures
 _TITLE, _BETWEEN = 14, 14  # pixels above a title; below a panel whose x axis another one shows
 _PER_FIGURE = ("xaxis", "yaxis", "shapes", "annotations", "template", "title", "meta", "height", "margin", "legend")
 
@@ -18,7 +19,8 @@ def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go
     """Put figures above one another. Those of a group share the x axis, which the last of them shows.
 
     A browser redraws one figure in half the time of its parts. The parts keep their titles above their panels; the alt
-    text joins theirs.
+    text joins theirs. ``layout.meta["panels"]`` says where each title stands, in pixels, and which y axes go with it: a
+    live figure writes the titles itself, wraps them, and moves what is below a title that needs more lines.
 
     Args:
         groups: figures of this package with one x and one y axis each, from the top; their heights and upper and lower
@@ -34,6 +36,8 @@ def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go
     >>> both = stacked([line, figures.error_curve("e4m3fn", octaves=(-12, 10))])
     >>> [trace.yaxis for trace in both.data[::8]], both.layout.height
     (['y', 'y2'], 528)
+    >>> [(panel["top"], panel["axes"]) for panel in both.layout.meta["panels"]]
+    [(0.0, ['yaxis', 'yaxis4']), (228.0, ['yaxis2', 'yaxis5'])]
     """
     panels = [_panel(fig, g, fig is group[-1]) for g, group in enumerate(groups, 1) for fig in group]
     if not panels:
@@ -43,23 +47,42 @@ def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go
     plot = height - bottom
     data: list[dict[str, Any]] = []
     layout: dict[str, Any] = {"shapes": []}
-    texts: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    titles: list[dict[str, Any]] = []
+    places: list[dict[str, Any]] = []
+    across, up = _name("x", len(groups) + 1), _name("y", len(panels) + 1)  # for the texts
     floor = float(height)
     for k, panel in enumerate(panels, 1):
+        title = {name: panel["meta"][name] for name in ("title", "subtitle")}
         floor -= panel["height"]
         ends = (floor + panel["bottom"] - bottom, floor + panel["height"] - panel["top"] - bottom)
         _add(data, layout, panel, _name("y", k), (max(ends[0] / plot, 0.0), ends[1] / plot))
-        texts += _texts(panel, ends)
-    data.append(_written(texts, _name("x", len(groups) + 1), _name("y", len(panels) + 1)))
-    layout |= _paper(plot, _name("x", len(groups) + 1), _name("y", len(panels) + 1))
+        titles.append(_title(title, floor + panel["height"] - bottom))
+        cell, own = (max(floor - bottom, 0.0), floor + panel["height"] - bottom), _name("y", len(panels) + 1 + k)
+        notes.append(_written(f"notes {k}", _notes(panel, (ends[0] - cell[0], ends[1] - cell[0])), across, own))
+        layout |= {_axis(own): _hidden((0, cell[1] - cell[0]), across, domain=[cell[0] / plot, cell[1] / plot])}
+        moving = [_axis(_name("y", k)), _axis(own)]
+        places.append(title | {"top": height - floor - panel["height"], "room": panel["top"], "axes": moving})
+    data += [*notes, _written(TITLES, titles, across, up)]
+    layout |= {_axis(across): _hidden((0, 1), up), _axis(up): _hidden((0, plot), across)}
     margin = {"l": left, "r": right, "t": 0, "b": bottom}
     alt = " ".join(p["meta"]["alt"] for p in panels)
     common = style.style_layout(alt=alt, title=panels[0]["meta"]["title"], height=height)
+    common["meta"] |= {"panels": places}
     return style.figure(data, layout | common | {"title": {}, "margin": margin})
 
 
 def _name(letter: str, number: int) -> str:
     return letter if number == 1 else f"{letter}{number}"
+
+
+def _axis(name: str) -> str:
+    """The name of an axis in the layout.
+
+    >>> _axis("y"), _axis("x2")
+    ('yaxis', 'xaxis2')
+    """
+    return f"{name[0]}axis{name[1:]}"
 
 
 def _panel(fig: go.Figure, group: int, shows_axis: bool) -> dict[str, Any]:
@@ -90,11 +113,11 @@ def _add(
     """Put a panel into the whole, between the heights ``domain``, which are shares of the plot."""
     x, own = panel["x"], panel["layout"]
     data += [{**trace, "xaxis": x, "yaxis": y} for trace in panel["data"]]
-    layout[f"yaxis{y[1:]}"] = {**own["yaxis"], "domain": list(domain), "anchor": x, "automargin": False}
+    layout[_axis(y)] = {**own["yaxis"], "domain": list(domain), "anchor": x, "automargin": False}
     if panel["shows_axis"]:
-        layout[f"xaxis{x[1:]}"] = {**own["xaxis"], "anchor": y, "automargin": False}
+        layout[_axis(x)] = {**own["xaxis"], "anchor": y, "automargin": False}
     else:  # the line that its x axis would have drawn
-        layout[f"yaxis{y[1:]}"] |= {"zeroline": True, "zerolinecolor": style.GREY, "zerolinewidth": 1}
+        layout[_axis(y)] |= {"zeroline": True, "zerolinecolor": style.GREY, "zerolinewidth": 1}
     for shape in own.get("shapes", ()):
         axes = {"xref": shape["xref"].replace("x", x, 1), "yref": shape["yref"].replace("y", y, 1)}
         layout["shapes"].append({**shape, **axes})
@@ -106,12 +129,16 @@ def _add(
 _SIDES = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}  # of a point, from the anchor of a text
 
 
-def _texts(panel: dict[str, Any], ends: tuple[float, float]) -> list[dict[str, Any]]:
-    """Title and annotations of a panel whose plot lies between these pixels: words, place (0 to 1, pixels), side."""
-    own, meta = panel["layout"], panel["meta"]
-    heading = f"<span style='font-size:{style.TITLE}px'>{meta['title']}</span>"
-    title = heading + (f"<br>{meta['subtitle']}" if meta["subtitle"] else "")
-    result = [{"text": title, "x": 0.0, "y": ends[1] + panel["top"] - _TITLE, "side": "bottom right"}]
+def _title(texts: dict[str, str], top: float) -> dict[str, Any]:
+    """Title and subtitle of a panel whose upper end is at this height, in pixels: words, place, side."""
+    heading = f"<span style='font-size:{style.TITLE}px'>{texts['title']}</span>"
+    title = heading + (f"<br>{texts['subtitle']}" if texts["subtitle"] else "")
+    return {"text": title, "x": 0.0, "y": top - _TITLE, "side": "bottom right"}
+
+
+def _notes(panel: dict[str, Any], ends: tuple[float, float]) -> list[dict[str, Any]]:
+    """Annotations of a panel whose plot lies between these pixels: words, place (0 to 1, pixels), side."""
+    own, result = panel["layout"], []
     for note in own.get("annotations", ()):
         x, y = note["x"], note["y"]
         if note.get("xref", "x") == "x":
@@ -128,9 +155,9 @@ def _share(value: float, view: tuple[float, float]) -> float:
     return (value - view[0]) / (view[1] - view[0])
 
 
-def _written(texts: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
+def _written(name: str, texts: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
     return traces.words(
-        "titles",
+        name,
         np.array([text["x"] for text in texts], np.float64),
         np.array([text["y"] for text in texts], np.float64),
         [text["text"] for text in texts],
@@ -138,13 +165,10 @@ def _written(texts: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
         xaxis=x,
         yaxis=y,
         showlegend=False,
+        visible=bool(texts),
     )
 
 
-def _paper(pixels: float, x: str, y: str) -> dict[str, Any]:
-    """Two invisible axes over the whole plot, for the texts: from 0 to 1, and in pixels."""
-    hidden = {"visible": False, "fixedrange": True}
-    return {
-        f"xaxis{x[1:]}": {**hidden, "range": [0, 1], "anchor": y},
-        f"yaxis{y[1:]}": {**hidden, "range": [0, pixels], "anchor": x},
-    }
+def _hidden(view: tuple[float, float], anchor: str, **more: Any) -> dict[str, Any]:
+    """An invisible axis for texts."""
+    return {"visible": False, "fixedrange": True, "range": list(view), "anchor": anchor} | more

@@ -172,4 +172,5 @@ def _texts(
         np.array(places, dtype=str),
         textfont={"size": np.array(sizes), "color": np.array(colours, dtype=str)},
         showlegend=False,
+        cliponaxis=False,  # a total may need the margin
     )

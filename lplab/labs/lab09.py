@@ -131,10 +131,10 @@ def filters() -> figures.Table:
     )
 
 
-def momentum_places() -> widgets.LiveFigure:
+def momentum_placement() -> widgets.LiveFigure:
     """The figure of a single learner with momentum behind the average, or before what is sent; stored test losses.
 
-    >>> momentum_places().layout.meta["alt"].partition(",")[0]
+    >>> momentum_placement().layout.meta["alt"].partition(",")[0]
     'Test loss in bits with momentum 0.9'
     """
     from lplab.claims.papers.scalecom_2020 import MOMENTUM, place_losses
@@ -142,7 +142,7 @@ def momentum_places() -> widgets.LiveFigure:
     losses = place_losses()
     dense = losses.pop("dense")
     title = "Momentum overshoots with what has waited; at a lower rate it does not"
-    return widgets.LiveFigure(figures.momentum_places(losses, dense, momentum=MOMENTUM, title=title))
+    return widgets.LiveFigure(figures.momentum_placement(losses, dense, momentum=MOMENTUM, title=title))
 
 
 # -- live --------------------------------------------------------------------------------------------------------------

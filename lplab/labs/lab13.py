@@ -30,7 +30,7 @@ def explorer() -> widgets.ScaleExplorer:
     return widgets.ScaleExplorer()
 
 
-def kept(state: ScaleState) -> float:
+def signal_to_noise(state: ScaleState) -> float:
     """Signal to noise of a state in dB."""
     return scales.result(state).decibels
 
@@ -41,7 +41,7 @@ def zeroed(state: ScaleState) -> float:
 
 
 def _decibels(state: ScaleState, **changes: Any) -> str:
-    return decibels(kept(state.changed(**changes)))
+    return decibels(signal_to_noise(state.changed(**changes)))
 
 
 def _who_survives(state: ScaleState) -> str:
@@ -89,7 +89,7 @@ def _does_the_axis_matter(state: ScaleState) -> str:
 
 def hadamard_gain(state: ScaleState) -> float:
     """How many dB the transform brings."""
-    return kept(state.changed(hadamard=True)) - kept(state.changed(hadamard=False))
+    return signal_to_noise(state.changed(hadamard=True)) - signal_to_noise(state.changed(hadamard=False))
 
 
 def _whom_hadamard_helps(state: ScaleState) -> str:
@@ -114,15 +114,15 @@ QUESTIONS = (
         "Press *MXFP4*: 32 neighbours share a power of two. What does this cost, and what does it win?",
         GRADIENT_MXFP4,
         _what_blocks_buy,
-        lambda state: state.bits == 4.25 and kept(state) > kept(state.changed(shared=WHOLE)) + 5,
+        lambda state: state.bits == 4.25 and signal_to_noise(state) > signal_to_noise(state.changed(shared=WHOLE)) + 5,
     ),
     GuidedQuestion(
         "Press *NVFP4*. It has blocks of 16 and scales in E4M3. Which of the two changes wins more? Try each alone.",
         {"tensor": "gradient"} | PRESETS["NVFP4"],
         _which_change_wins,
         lambda state: (
-            kept(state.changed(**PRESETS["MXFP4"]).changed(scale=E4M3))
-            > kept(state.changed(**PRESETS["MXFP4"]).changed(shared="1×16")) + 1
+            signal_to_noise(state.changed(**PRESETS["MXFP4"]).changed(scale=E4M3))
+            > signal_to_noise(state.changed(**PRESETS["MXFP4"]).changed(shared="1×16")) + 1
         ),
     ),
     GuidedQuestion(
@@ -130,7 +130,8 @@ QUESTIONS = (
         GRADIENT_MXFP4 | {"axis": COLUMN},
         _does_the_axis_matter,
         lambda state: (
-            abs(kept(state) - kept(state.changed(axis=scales.ROW))) < 1 and 0.2 < changed_by_axis(state) < 0.8
+            abs(signal_to_noise(state) - signal_to_noise(state.changed(axis=scales.ROW))) < 1
+            and 0.2 < changed_by_axis(state) < 0.8
         ),
     ),
     GuidedQuestion(
@@ -171,7 +172,7 @@ def what_you_saw() -> Table:
             "format": list(states),
             "bits a value": [state.bits for state in states.values()],
             "becomes zero": [zeroed(state) for state in states.values()],
-            "signal to noise (dB)": [kept(state) for state in states.values()],
+            "signal to noise (dB)": [signal_to_noise(state) for state in states.values()],
         },
         caption="The gradient of the explorer in five formats.",
         formats={"bits a value": ".2f", "becomes zero": percent, "signal to noise (dB)": ".1f"},
@@ -225,8 +226,8 @@ def hadamard_gains() -> Table:
     }
     columns: dict[str, Any] = {"tensor": list(states)}
     for i, name in enumerate(("MXFP4", "NVFP4")):
-        columns[f"{name} (dB)"] = [kept(each[i]) for each in states.values()]
-        columns[f"{name}, Hadamard"] = [kept(each[i].changed(hadamard=True)) for each in states.values()]
+        columns[f"{name} (dB)"] = [signal_to_noise(each[i]) for each in states.values()]
+        columns[f"{name}, Hadamard"] = [signal_to_noise(each[i].changed(hadamard=True)) for each in states.values()]
     return Table(
         columns,
         caption="Signal to noise without and with a Hadamard transform of 16 numbers.",
@@ -288,14 +289,16 @@ def facts() -> Table:
         "and rounded up": signed_percent(_change_of_largest("rceil"), 2),
         "largest multiple of a power of two at which both rules have one scale": f"{one_scale:g}",
         "smallest one at which the largest number becomes another": f"{moved:g}",
-        "MXFP4, scale rounded up": decibels(kept(mxfp4.changed(scale=scales.UP))),
+        "MXFP4, scale rounded up": decibels(signal_to_noise(mxfp4.changed(scale=scales.UP))),
         "MXFP4, scale rounded up, becomes zero": percent(zeroed(mxfp4.changed(scale=scales.UP))),
         "gradient in MXFP4: numbers that differ between blocks along rows and columns": percent(changed_by_axis(mxfp4)),
         "largest of the transformed block": f"{np.abs(y).max():g}",
         "weight in NVFP4: numbers that differ between blocks along rows and columns": percent(rows),
         "and in tiles of 16 × 16": percent(tiles),
-        "weight in NVFP4": decibels(kept(ScaleState(**PRESETS["NVFP4"]))),
-        "weight in NVFP4, tiles of 16 × 16": decibels(kept(ScaleState(**PRESETS["NVFP4"]).changed(shared="16×16"))),
+        "weight in NVFP4": decibels(signal_to_noise(ScaleState(**PRESETS["NVFP4"]))),
+        "weight in NVFP4, tiles of 16 × 16": decibels(
+            signal_to_noise(ScaleState(**PRESETS["NVFP4"]).changed(shared="16×16"))
+        ),
     }
     return Table({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
 

@@ -70,7 +70,7 @@ CASES = {
     "BillExplorer": Case(
         bill_explorer,
         bill_explorer.BillState(),
-        (bill_explorer.parts_figure, bill_explorer.places_figure),
+        (bill_explorer.parts_figure, bill_explorer.carbon_figure),
         ("fewer bytes", "compression", "ArrowRight"),
         (2, "2 ×"),
         "ScaleCom (2020)",

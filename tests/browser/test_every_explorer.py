@@ -11,6 +11,7 @@ pytestmark = pytest.mark.browser
 
 BY_DEFAULT = ("BillExplorer", "LearnersExplorer")
 SIZES = {"laptop": (1366, 768), "desktop": (1440, 1000), "tablet": (820, 1180)}
+WIDTHS = {"phone": (390, 844), "tablet": (820, 1180), "laptop": (1366, 768)}
 STEPPER = 90  # pixels that a question above the explorer takes
 MAX_FIGURE = 560
 # Sliders get their names a little later; an explorer may have none.
@@ -49,8 +50,16 @@ PLACES = """() => {
     root: box(columns.closest('.lp-controls')), side: box(columns.querySelector('.lp-side')), figure: box(first),
     texts: [...columns.querySelectorAll('.lp-fig')].map(figure => ({
       figure: box(figure),
-      heading: box(figure.querySelector('.lp-fig-heading') ?? figure),
-      words: [...figure.querySelectorAll('text')].filter(text => text.textContent.trim())
+      titles: [...figure.querySelectorAll('.lp-fig-title, .lp-fig-subtitle')]
+        .map(text => [text.textContent, box(text), text.scrollWidth - text.clientWidth]),
+      plots: Object.values(figure._fullLayout._plots).map(({xaxis, yaxis}) => [xaxis, yaxis])
+        .filter(axes => axes.every(axis => axis.visible)).map(([x, y]) => {
+          const {left, top} = box(figure.querySelector('.main-svg'));
+          return {left: left + x._offset, right: left + x._offset + x._length,
+            top: top + y._offset, bottom: top + y._offset + y._length};
+        }),
+      words: [...figure.querySelectorAll('text')]
+        .filter(text => text.textContent.trim() && getComputedStyle(text).visibility !== 'hidden')
         .map(text => [text.textContent, box(text)]),
       inside: [...figure.querySelectorAll('.subplot')].filter(plot => plot.querySelector('[clip-path]'))
         .flatMap(plot => {
@@ -82,19 +91,48 @@ def overlap(a, b):
     return min(wide, high)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_no_words_lie_over_others(explorer, size):
-    width, height = SIZES[size]
+def places_at(explorer, size):
+    """Where everything stands in a window of this size, once figures have followed their width."""
+    width, height = WIDTHS[size]
     explorer.page.set_viewport_size({"width": width, "height": height})
-    explorer.page.wait_for_timeout(700)
+    explorer.page.wait_for_timeout(900)
+    return explorer.page.evaluate(PLACES)
+
+
+@pytest.mark.parametrize("size", WIDTHS)
+def test_no_words_lie_over_others(explorer, size):
     over = []
-    for figure in explorer.page.evaluate(PLACES)["texts"]:
+    for figure in places_at(explorer, size)["texts"]:
         words = figure["words"]
         for i, (text, place) in enumerate(words):
             over += [(text, other) for other, there in words[i + 1 :] if overlap(place, there) > 4]
-            if overlap(place, figure["heading"]) > 4 and "lp-" not in text and figure["heading"] != figure["figure"]:
-                over.append((text, "heading"))
+            over += [(text, title) for title, there, _ in figure["titles"] if overlap(place, there) > 4]
     assert not over
+
+
+@pytest.mark.parametrize("size", WIDTHS)
+def test_titles_and_words_are_within_their_figures(explorer, size):
+    places = places_at(explorer, size)
+    for figure in places["texts"]:
+        edge = figure["figure"]
+        assert figure["plots"], "a blank figure"
+        assert edge["right"] <= WIDTHS[size][0]
+        for title, at, cut in figure["titles"]:
+            assert cut <= 0 and edge["left"] - 1 <= at["left"] and at["right"] <= edge["right"] + 1, title
+            assert all(overlap(at, plot) <= 2 for plot in figure["plots"]), f"over the plot: {title}"
+        beyond = [
+            text for text, at in figure["words"] if at["left"] < edge["left"] - 2 or at["right"] > edge["right"] + 2
+        ]
+        assert not beyond
+        assert all(plot["bottom"] <= edge["bottom"] for plot in figure["plots"])
+
+
+def test_figures_keep_their_heights_when_the_window_changes(explorer):
+    first = [figure["figure"] for figure in places_at(explorer, "phone")["texts"]]
+    for size in ("laptop", "phone", "tablet", "phone"):
+        last = [figure["figure"] for figure in places_at(explorer, size)["texts"]]
+    heights = [[round(box["bottom"] - box["top"]) for box in boxes] for boxes in (first, last)]
+    assert heights[0] == heights[1]
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -148,3 +148,42 @@ def test_a_closed_view_keeps_no_later_one_from_changes(notebook):
         notebook.sees(
             TRACES.replace("return [traces", "return [traces?.[0][0], traces?.[0][2]]; [traces"), expected, view
         )
+
+
+HEADED = """from lplab import figures
+curve = figures.error_curve('e4m3fn', octaves=(-12, 10))
+shown = LiveFigure(figures.stacked([curve], [figures.error_curve('e5m2', octaves=(-12, 10))]))
+alone = LiveFigure(curve)"""
+TITLES = """() => [...document.querySelectorAll('.js-plotly-plot')].slice(4).map(plot => [
+  [...plot.querySelectorAll('.lp-fig-title')].map(title => title.textContent),
+  [...plot.querySelectorAll('text')]
+    .filter(text => plot.querySelector('.lp-fig-title')?.textContent === text.textContent)
+    .length,
+])"""
+
+
+def test_titles_are_written_once_also_after_the_state_was_sent_anew(notebook):
+    """A page that asks for a model that it has gets its state once more: no title may come with it into the plot."""
+    notebook.python(f"exec({HEADED!r}, globals())")
+    titles = notebook.python("[shown.layout.meta['panels'][k]['title'] for k in (0, 1)]")
+    expected = [[titles, 0], [titles[:1], 0]]
+    notebook.python("setattr(later, 'children', [shown, alone])")
+    notebook.sees(TITLES, expected)
+    notebook.python("[shown.send_state(), alone.send_state()] and None")
+    notebook.python("setattr(later, 'children', [])")
+    notebook.python("setattr(later, 'children', [shown, alone])")
+    notebook.sees(TITLES, expected)
+    notebook.python("setattr(later, 'children', [])")
+
+
+def test_a_view_that_is_closed_before_it_is_drawn_says_nothing(notebook):
+    """Plotly clears a view at once and then looks for what it has cleared: "el.on is not a function"."""
+    before = len(notebook.window.errors)
+    for _ in range(4):
+        notebook.python("[setattr(later, 'children', each) for each in ([pair], [first], [pair], [])] and None")
+        notebook.page.wait_for_timeout(250)
+    notebook.page.wait_for_timeout(500)
+    assert notebook.window.errors[before:] == []
+    notebook.python("setattr(later, 'children', [pair])")
+    notebook.sees("() => document.querySelectorAll('.js-plotly-plot .main-svg .subplot').length >= 5", True)
+    notebook.python("setattr(later, 'children', [])")

@@ -30,11 +30,11 @@ def three() -> tuple[go.Figure, go.Figure, go.Figure]:
 def test_traces_are_the_panels(three: Any) -> None:
     line, error, histogram = three
     fig = figures.stacked([line], [error, histogram])
-    assert len(fig.data) == sum(len(f.data) for f in three) + 1
+    assert len(fig.data) == sum(len(f.data) for f in three) + 4, "the notes of each, and all titles"
     for trace, old in zip(fig.data, (*line.data, *error.data, *histogram.data), strict=False):
         assert trace.type == old.type and np.array_equal(trace.x, old.x, equal_nan=True)
-    assert [t.yaxis for t in fig.data[:-1]] == ["y"] * 8 + ["y2"] * 3 + ["y3"] * 5
-    assert [t.xaxis for t in fig.data[:-1]] == ["x"] * 8 + ["x2"] * 8
+    assert [t.yaxis for t in fig.data[:-4]] == ["y"] * 8 + ["y2"] * 3 + ["y3"] * 5
+    assert [t.xaxis for t in fig.data[:-4]] == ["x"] * 8 + ["x2"] * 8
     assert fig.layout.barmode == "stack"
 
 
@@ -58,14 +58,21 @@ def test_one_group_has_one_axis(three: Any) -> None:
 
 def test_titles_and_annotations_are_texts_at_their_places(three: Any) -> None:
     fig = figures.stacked([three[0]], list(three[1:]), left=60)
-    texts = fig.data[-1]
-    for panel in three:
-        assert any(panel.layout.meta["title"] in text for text in texts.text)
-        assert all(a.text in texts.text for a in panel.layout.annotations if a.visible is not False)
+    *notes, titles = fig.data[-4:]
     plot = fig.layout.height - fig.layout.margin.b
-    assert texts.y.min() > 0 and texts.y.max() < plot and texts.x.min() == 0
-    place = next(y for y, text in zip(texts.y, texts.text, strict=True) if "exact" in text)
-    assert place == pytest.approx(fig.layout.yaxis3.domain[1] * plot + 4), "the key stands on its panel"
+    for panel, note, title, place in zip(three, notes, titles.text, fig.layout.meta["panels"], strict=True):
+        assert panel.layout.meta["title"] in title and place["title"] == panel.layout.meta["title"]
+        assert all(a.text in note.text for a in panel.layout.annotations if a.visible is not False)
+        cell = fig.layout[place["axes"][1]]
+        assert note.yaxis == place["axes"][1].replace("axis", "")
+        assert plot * cell.domain[1] == pytest.approx(plot - place["top"]), "a cell begins where the title does"
+        assert plot * (cell.domain[1] - cell.domain[0]) == pytest.approx(cell.range[1]), "its axis counts pixels"
+        assert (note.y >= 0).all() and (note.y <= cell.range[1]).all()
+        assert cell.domain[0] <= fig.layout[place["axes"][0]].domain[0]
+    assert titles.y.min() > 0 and titles.y.max() < plot and titles.x.min() == 0
+    place = next(y for y, text in zip(notes[2].y, notes[2].text, strict=True) if "exact" in text)
+    height = (fig.layout.yaxis3.domain[1] - fig.layout.yaxis7.domain[0]) * plot
+    assert place == pytest.approx(height + 4), "the key stands on its panel"
 
 
 def test_shapes_stay_in_their_panels(three: Any) -> None:

@@ -36,5 +36,5 @@ def test_what_the_text_says_of_the_places_of_momentum():
     dense, behind, before, cleared, slow = (float(np.median(values)) for values in losses.values())
     assert before < behind - 0.1 and before < cleared - 0.1 and before > dense
     assert abs(slow - dense) < 0.1 * (behind - dense)
-    fig = lab09.momentum_places()
+    fig = lab09.momentum_placement()
     assert [*fig.layout.yaxis.ticktext] == [*losses][1:]

@@ -103,13 +103,13 @@ def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
         task = replace(task, lr=LEARNING_RATE, options=(("momentum", point["momentum"]),))
     samples: dict[str, float] = {}
 
-    def look(learners: Any) -> None:
+    def sample_percentiles(learners: Any) -> None:
         if learners.step in SAMPLE_STEPS:
             residual, gradient = np.abs(learners.residuals(LAYER)), np.abs(_own_gradient(learners))
             samples[f"residue_{learners.step}"] = round(float(np.percentile(residual, PERCENTILE)), 9)
             samples[f"gradient_{learners.step}"] = round(float(np.percentile(gradient, PERCENTILE)), 9)
 
-    finished = train(task, compressor_of(point), LEARNERS, steps, seed, engine="stacked", watch=look)
+    finished = train(task, compressor_of(point), LEARNERS, steps, seed, engine="stacked", watch=sample_percentiles)
     assert finished.run.ledger is not None  # it is kept
     payload = finished.run.ledger.total(layer=LAYER) / steps / LEARNERS
     return {**finished.numbers(), **samples, "payload": round(payload, 4)}

@@ -122,7 +122,7 @@ def chunks_are_harmless(results: Results) -> CheckResult:
 
 
 @claim.criterion("Without chunks the sums do more than the operands")
-def no_chunks_do_harm(results: Results) -> CheckResult:
+def unchunked_error_exceeds_operand_error(results: Results) -> CheckResult:
     """On every seed the error of sums without chunks is larger than what FP8 operands cost."""
     error, operands = (_of(results, NONE, number) for number in ("error", "operands"))
     return CheckResult(

@@ -35,6 +35,7 @@ RECIPES = {
     "FP8 tiles (2024)": "deepseek_2024",
     "MXFP8 (2025)": "mxfp8_2025",
     "MXFP4 (2025)": "mxfp4_2025",
+    "Quartet (2025)": "quartet_2025",
     "NVFP4 (2025)": "nvfp4_2025",
 }
 BATCHES = tuple(2**k for k in range(13))
@@ -125,7 +126,7 @@ def runs_on(chip: str) -> tuple[str, ...]:
     """The recipes that a chip can run: all but FP32, where there are 16-bit products.
 
     >>> runs_on("tpu-v4")
-    ('bf16', 'hfp8_2019', 'int4_fp4_2020', 'deepseek_2024', 'mxfp8_2025', 'mxfp4_2025', 'nvfp4_2025')
+    ('bf16', 'hfp8_2019', 'int4_fp4_2020', 'deepseek_2024', 'mxfp8_2025', 'mxfp4_2025', 'quartet_2025', 'nvfp4_2025')
     """
     peaks = accelerators.get(chip).peaks
     return tuple(name for name in RECIPES.values() if name != "fp32" or "fp32" in peaks)
@@ -217,7 +218,7 @@ def parts_figure(state: RooflineState) -> Any:
 
 def figure(state: RooflineState) -> Any:
     """Both figures as one, which a browser draws in half the time."""
-    return figures.stacked([roofline_figure(state)], [parts_figure(state)], left=112, right=24)
+    return figures.stacked([roofline_figure(state)], [parts_figure(state)], left=128, right=24)
 
 
 def label_of(precision: str) -> str:

@@ -28,11 +28,14 @@ import traitlets
 from plotly.basewidget import BaseFigureWidget
 from plotly.serializers import Undefined, custom_serializers
 
+from lplab.figures.stacked import TITLES
+
 _STATIC = Path(__file__).parents[1] / "static"
 _BUNDLE_PATH = Path(plotly.__file__).parent / "package_data" / "widgetbundle.js"
 
 _ABOVE_PLOT, _LEGEND = 6, 40  # pixels of the upper margin that hold no title: a gap, and a legend where there is one
-_REPORTS = ("_sendTraceDeltas(", "_sendLayoutDelta(")  # methods of plotly's view that live_figure.js disables
+# methods of plotly's view that live_figure.js disables or replaces
+_METHODS = ("_sendTraceDeltas(", "_sendLayoutDelta(", "perform_render(", "do_update(", "remove(")
 
 
 class _Bundle(ipywidgets.Widget):
@@ -86,8 +89,7 @@ def missing_internals() -> tuple[str, ...]:
     found_by_name = {
         "package_data/widgetbundle.js": bool(source),
         "widgetbundle.js: default export is a factory": bool(factory),
-        "gd._responsiveChartHandler": "_responsiveChartHandler" in source,
-        "FigureView reports defaults": all(name in tail for name in _REPORTS) and "as FigureView" in tail,
+        "FigureView": all(name in tail for name in _METHODS) and "as FigureView" in tail,
         "BaseFigureWidget._config": BaseFigureWidget.class_traits().get("_config") is not None,
         "BaseFigureWidget is an AnyWidget": issubclass(BaseFigureWidget, anywidget.AnyWidget),
     }
@@ -167,7 +169,8 @@ class LiveFigure(go.FigureWidget):
         self._touched: set[tuple[int | None, str]] = set()  # changed parts: trace (None: layout), and name of the part
         super().__init__(data, layout, **kwargs)
         self.add_class("lp-fig")
-        self._config = {"responsive": True, "displaylogo": False, "displayModeBar": False}
+        # live_figure.js lets the figure follow the width of its place, without changing its height
+        self._config = {"responsive": not _usable(), "displaylogo": False, "displayModeBar": False}
         self.layout.on_change(self._read_meta, "meta")
         self._read_meta(self.layout, self.layout.meta)
         self._complete = True
@@ -207,6 +210,9 @@ class LiveFigure(go.FigureWidget):
             with self.hold_sync():
                 self._py2js_update, self.alt = message, alt
             return
+        if trace_indexes:
+            restyle_data, trace_indexes = self._without_titles(restyle_data, list(trace_indexes))
+            message |= {"style_data": restyle_data, "style_traces": trace_indexes}
         heading = heading_of(self._layout)
         with self._lock_property(alt=alt, _heading=heading):  # they are sent with the frame
             self.alt, self._heading = alt, heading
@@ -235,11 +241,31 @@ class LiveFigure(go.FigureWidget):
         layout = {part: deepcopy(self._layout.get(part)) for trace, part in touched if trace is None}
         self._send_update_msg(restyle, layout, traces)
 
+    def _without_titles(self, restyle: dict[str, Any], indexes: list[int]) -> tuple[dict[str, Any], list[int]]:
+        """A change of traces without the one that holds the titles, which are text of the page."""
+        kept = [place for place, k in enumerate(indexes) if self._data[k].get("name") != TITLES]
+        if len(kept) == len(indexes):
+            return restyle, indexes
+        of_each = {name: [values[place] for place in kept] for name, values in restyle.items()}
+        return of_each, [indexes[place] for place in kept]
+
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
-        """Send the current figure to a reloaded page; plotly sends the original one."""
+        """Send the current figure to a reloaded page, without titles that are text of the page.
+
+        Plotly sends the original figure.
+        """
         if key is None and self.comm is not None:
             self._trait_values |= {"_widget_data": deepcopy(self._data), "_widget_layout": deepcopy(self._layout)}
-        return super().get_state(key, drop_defaults)
+        state = super().get_state(key, drop_defaults)
+        if self._bundle is not None and self._heading:
+            if "_widget_layout" in state:
+                state["_widget_layout"] = without_title(state["_widget_layout"])
+            if "_widget_data" in state:
+                state["_widget_data"] = [
+                    trace | {"visible": False} if trace.get("name") == TITLES else trace
+                    for trace in state["_widget_data"]
+                ]
+        return state
 
     def _read_meta(self, _layout: Any, meta: Any) -> None:
         self.alt, self._heading = alt_of(meta), heading_of(self._layout)
@@ -254,6 +280,15 @@ def _part(name: str) -> str:
     return re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
+def without_title(layout: dict[str, Any]) -> dict[str, Any]:
+    """A layout without the words of its title; the title keeps its place.
+
+    >>> without_title({"title": {"text": "It falls", "y": 0.9}, "height": 300})
+    {'title': {'text': '', 'y': 0.9}, 'height': 300}
+    """
+    return layout | {"title": layout.get("title", {}) | {"text": ""}}
+
+
 def heading_of(layout: dict[str, Any]) -> dict[str, Any]:
     """What stands above the plot of a figure in the house style, or {} where plotly draws the title.
 
@@ -261,8 +296,10 @@ def heading_of(layout: dict[str, Any]) -> dict[str, Any]:
         layout: plotly's dictionary of the layout.
 
     Returns:
-        ``title`` and ``subtitle`` in plotly's small HTML; ``left``, where the plot begins, and ``room``, the height
-        that is left for them above the plot, both in pixels.
+        ``left``, where the plot begins, in pixels, and ``title`` and ``subtitle`` in plotly's small HTML with
+        ``room``, the height that is left for them above the plot, in pixels. Of stacked figures instead of these
+        ``panels``, which have them each, ``top``, where it begins, and ``axes``, the y axes that move down where title
+        and subtitle need more room.
 
     >>> title = {"text": "It falls"}
     >>> heading_of({"title": title, "meta": {"title": "It falls", "subtitle": ""}, "margin": {"l": 64, "t": 48}})
@@ -271,6 +308,9 @@ def heading_of(layout: dict[str, Any]) -> dict[str, Any]:
     {}
     """
     meta, margin = layout.get("meta"), layout.get("margin", {})
+    if isinstance(meta, dict) and meta.get("panels"):
+        panels = [panel | {"room": panel["room"] - _ABOVE_PLOT} for panel in meta["panels"]]
+        return {"panels": panels, "left": margin.get("l", 80)}
     if not (isinstance(meta, dict) and meta.get("title") and layout.get("title", {}).get("text")):
         return {}
     room = margin.get("t", 100) - _ABOVE_PLOT - (_LEGEND if layout.get("showlegend") else 0)

@@ -5,6 +5,28 @@
 // plotly's own functions for their layers; shapes are moved; of an axis that changes, plotly is told exactly what. Where a
 // change is anything else, or this plotly keeps a figure in another way, plotly's update draws it, as it always did.
 
+// ---- a view from its first drawing to its end -----------------------------------------------------------------------
+
+/** Makes plotly's view known to its element once it is drawn, and close no earlier than that. */
+export function drawBeforeClosing(prototype) {
+  const { perform_render: render, remove } = prototype;
+  prototype.perform_render = function () {
+    this.lpDrawn = new Promise((done) => (this.lpIsDrawn = done));
+    return render.call(this);
+  };
+  // plotly's first call when a view is drawn; it goes on in the same task. Reporting is what it is for, see live_figure.js
+  prototype._sendTraceDeltas = function () {
+    if (!this.lpIsDrawn) return;
+    this.lpIsDrawn();
+    this.lpIsDrawn = undefined;
+    this.lpDrawn.then(() => this.el.lpHasDrawn?.(this));
+  };
+  prototype.remove = async function () {
+    await this.lpDrawn;
+    return remove.call(this);
+  };
+}
+
 // ---- changes, drawn once a frame ------------------------------------------------------------------------------------
 
 const AT_REST = 250; // milliseconds without a change, after which a figure that is out of sight is drawn, too
@@ -12,6 +34,14 @@ const AT_REST = 250; // milliseconds without a change, after which a figure that
 /** Makes plotly's view collect changes, and draw them as little as it can. */
 export function drawOnceAFrame(prototype) {
   const drawAll = prototype.do_update; // plotly's own: it reads the change from the model
+  prototype.lpMove = function () {
+    const moving = Object.entries(this.model.get("_widget_layout")).filter(([name]) => /^(height|yaxis\d*)$/.test(name));
+    drawChanges(this, { traces: new Map(), layout: Object.fromEntries(moving) }, drawAll);
+  };
+  prototype.lpFit = function () {
+    const width = this.el.clientWidth;
+    if (width && width !== this.el._fullLayout.width) drawChanges(this, { traces: new Map(), layout: { width } }, drawAll);
+  };
   prototype.do_update = function () {
     const update = this.model.get("_py2js_update");
     if (update === null) return;
@@ -58,7 +88,15 @@ function take(waiting) {
   return { traces, layout };
 }
 
-function drawChanges(view, { traces, layout }, drawAll) {
+function drawChanges(view, changes, drawAll) {
+  drawChanged(view, changes, drawAll);
+  makeReadable(view.el);
+  // plotly may turn or move ticks once more when it has drawn them
+  if (view.el.clientWidth < NARROW) setTimeout(() => view.el.lpView && makeReadable(view.el), 100);
+}
+
+function drawChanged(view, { traces, layout: given }, drawAll) {
+  let layout = lowered(view.el, given);
   // plotly takes the text out of an empty word, and finds none where the word comes back
   for (const word of view.el.querySelectorAll("g.textpoint")) if (!word.firstChild) word.remove();
   const changed = layoutChanges(view.el, layout);
@@ -285,6 +323,69 @@ export function watchSight(el) {
   return () => watch.disconnect();
 }
 
+const NARROW = 600; // pixels; figures are made for more
+const SMALL = 9; // pixels of a bar's text that plotly has made smaller, and of an axis title
+
+/**
+ * Of a narrow figure: hides words that lie over others, or leave the figure, and puts axis titles into it.
+ *
+ * What is kept are, in this order: titles, totals behind bars and other words in the common ink, words in colours. The
+ * same numbers are in the box under the pointer and in the alt text.
+ */
+function makeReadable(el) {
+  for (const text of el.lpHidden ?? []) text.style.visibility = "";
+  el.lpHidden = [];
+  for (const text of el.lpMoved ?? []) text.style.fontSize = text.style.translate = "";
+  el.lpMoved = [];
+  if (!el.clientWidth || el.clientWidth >= NARROW) return;
+  const whole = el.getBoundingClientRect();
+  for (const text of el.querySelectorAll(".infolayer [class$=title] > text[class^=x], .infolayer .annotation-text")) {
+    if (intoFigure(text, whole)) el.lpMoved.push(text);
+  }
+  const kept = [...el.querySelectorAll(".lp-fig-heading:not([hidden]) > div")].map((line) => line.getBoundingClientRect());
+  const ticks = [...el.querySelectorAll(".cartesianlayer [class$=tick] > text")];
+  const words = [...el.querySelectorAll(".cartesianlayer .textpoint text, .cartesianlayer .bartext")];
+  const ofTheme = (text) => INKS.has(text.style.fill);
+  const inOrder = [...ticks, ...words.filter(ofTheme), ...words.filter((text) => !ofTheme(text))];
+  const hidden = inOrder.filter((text) => {
+    const place = text.getBoundingClientRect();
+    const cut = place.left < whole.left - 1 || place.right > whole.right + 1 || isClipped(text, place);
+    const illegible = text.classList.contains("bartext") && place.height < SMALL;
+    if (cut || illegible || kept.some((other) => overlap(place, other) > 2)) return place.width > 0;
+    kept.push(place);
+    return false;
+  });
+  for (const text of hidden) text.style.visibility = "hidden";
+  el.lpHidden = hidden;
+}
+
+const INKS = new Set(["rgb(117, 117, 117)", "rgb(42, 63, 95)", "rgb(68, 68, 68)"]); // as in live_figure.css
+
+function overlap(a, b) {
+  return Math.min(Math.min(a.right, b.right) - Math.max(a.left, b.left), Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
+}
+
+/** Whether the edge of the plot cuts a word at its side. */
+function isClipped(text, place) {
+  const plot = text.closest("[clip-path]") && text.closest(".subplot")?.querySelector("[clip-path]");
+  const area = plot && text.closest(".js-plotly-plot").querySelector(`.nsewdrag[data-subplot="${text.closest(".subplot").classList[1]}"]`);
+  if (!area) return false;
+  const { left, right } = area.getBoundingClientRect();
+  return place.left < left - 2 || place.right > right + 2;
+}
+
+/** Moves a text into the figure, and makes it smaller where it is too long for that; returns whether it did. */
+function intoFigure(text, { left, right }) {
+  const room = right - left - 8;
+  const before = text.getBoundingClientRect();
+  if (before.left >= left && before.right <= right) return false;
+  const size = parseFloat(getComputedStyle(text).fontSize);
+  if (before.width > room) text.style.fontSize = `${Math.max(SMALL, Math.floor((10 * size * room) / before.width) / 10)}px`;
+  const place = text.getBoundingClientRect();
+  text.style.translate = `${Math.max(left + 4 - place.left, 0) - Math.max(place.right - right + 4, 0)}px 0`;
+  return true;
+}
+
 const ALLOWED = new Set(["B", "I", "EM", "STRONG", "SUB", "SUP", "BR", "SPAN"]);
 
 /** The small HTML of plotly's texts as nodes of the page: its tags, of styles colour and size, and nothing else. */
@@ -299,28 +400,87 @@ function words(text) {
   return [...new DOMParser().parseFromString(text, "text/html").body.childNodes].map(clean);
 }
 
-/** Keeps the heading of `el` equal to the figure's title and subtitle; it grows downwards and then moves the plot. */
+/** Keeps the headings of `el` equal to the figure's titles and subtitles; they grow downwards and then move the plots. */
 export function headed(model, el) {
-  const heading = document.createElement("div");
-  heading.className = "lp-fig-heading";
-  el.prepend(heading);
+  const headings = [];
+  const height = (heading) => heading.offsetHeight - parseFloat(heading.style.getPropertyValue("--lp-room"));
+  const move = () => {
+    const more = headings.map((heading) => Math.max(0, Math.ceil(height(heading))));
+    const wide = el.clientWidth;
+    // a title that gets shorter does not move the plot back: it would jump while a slider moves
+    const room = el.lpLower?.wide === wide ? more.map((each, k) => Math.max(each, el.lpLower.room[k] ?? 0)) : more;
+    const moved = !alike(room, el.lpLower?.room ?? more.map(() => 0));
+    el.lpLower = { wide, room, panels: model.get("_heading").panels };
+    place();
+    if (moved) el.lpView?.lpMove();
+  };
+  const watch = new ResizeObserver(move);
+  const place = () => {
+    let lower = 0;
+    model.get("_heading").panels.forEach(({ top }, k) => {
+      headings[k].style.top = `${top + lower}px`;
+      lower += el.lpLower?.room[k] ?? 0;
+    });
+  };
   const tell = () => {
-    const { title, subtitle, left, room } = model.get("_heading");
-    heading.hidden = !title;
-    if (!title) return;
-    const lines = [["title", title], ["subtitle", subtitle]].filter(([, text]) => text);
-    heading.replaceChildren(
-      ...lines.map(([name, text]) => {
-        const line = document.createElement("div");
-        line.className = `lp-fig-${name}`;
-        line.append(...words(text));
-        return line;
-      }),
-    );
-    heading.style.setProperty("--lp-room", `${room}px`);
-    heading.style.setProperty("--lp-left", `${left}px`);
+    const { panels, left, ...whole } = model.get("_heading");
+    const parts = panels ?? [whole];
+    while (headings.length < parts.length) {
+      const after = el.children[headings.length] ?? null;
+      headings.push(document.createElement("div"));
+      el.insertBefore(headings.at(-1), after);
+      if (panels) watch.observe(headings.at(-1));
+    }
+    parts.forEach(({ title, subtitle, room }, k) => {
+      const heading = headings[k];
+      heading.className = panels ? "lp-fig-heading lp-fig-panel" : "lp-fig-heading";
+      heading.hidden = !title;
+      if (!title) return;
+      const lines = [["title", title], ["subtitle", subtitle]].filter(([, text]) => text);
+      if (!alike(heading.lpLines, lines)) heading.replaceChildren(...lines.map(line));
+      heading.lpLines = lines;
+      heading.style.setProperty("--lp-room", `${room}px`);
+      heading.style.setProperty("--lp-left", `${left}px`);
+    });
+    if (panels) place();
   };
   tell();
   model.on("change:_heading", tell);
-  return () => model.off("change:_heading", tell);
+  el.lpHasDrawn = (view) => {
+    el.lpView = view;
+    el.on("plotly_afterplot", () => makeReadable(el));
+    makeReadable(el);
+    view.lpFit();
+    if (el.lpLower?.room.some(Boolean)) view.lpMove();
+  };
+  return () => {
+    watch.disconnect();
+    el.lpHasDrawn = el.lpView = undefined;
+    model.off("change:_heading", tell);
+  };
+}
+
+function line([name, text]) {
+  const made = document.createElement("div");
+  made.className = `lp-fig-${name}`;
+  made.append(...words(text));
+  return made;
+}
+
+/** The height of stacked figures, and the places of their y axes, below titles that need more room than they had. */
+function lowered(el, layout) {
+  const { panels, room } = el.lpLower ?? {};
+  if (!panels || !el.lpView) return layout;
+  const whole = el.lpView.model.get("_widget_layout");
+  const before = whole.height - whole.margin.b;
+  const after = before + room.reduce((sum, each) => sum + each, 0);
+  const moved = {};
+  for (const [name, value] of Object.entries(layout)) {
+    const k = panels.findIndex(({ axes }) => axes.includes(name));
+    const below = room.slice(k + 1).reduce((sum, each) => sum + each, 0);
+    if (name === "height") moved[name] = value + after - before;
+    else if (k < 0 || !value?.domain) moved[name] = value;
+    else moved[name] = { ...value, domain: value.domain.map((end) => (end * before + below) / after) };
+  }
+  return moved;
 }

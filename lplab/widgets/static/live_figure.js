@@ -1,7 +1,8 @@
-// The browser's half of LiveFigure: plotly's own figure view, with nine things changed.
+// The browser's half of LiveFigure: plotly's own figure view, with ten things changed.
 //
 // 1. plotly's 5 MB module arrives once per page, gzipped, in a widget that all figures share (LiveFigure._bundle).
-// 2. The figure takes the width of whatever holds it, and follows when that changes.
+// 2. The figure takes the width of whatever holds it, and follows when that changes. Its height stays as it is: plotly's
+//    own way takes the height of the page's element, which grows with the title, and does nothing once a height was set.
 // 3. Its alt text becomes the label that a screen reader reads.
 // 4. It does not tell Python, after every change, all the defaults that plotly filled in: nobody asks for them, they cost
 //    as much as the change itself, and plotly's Python half stumbles over arrays in them.
@@ -10,14 +11,15 @@
 //    output or after the page was loaded anew, then lacked a colour, a name, or all numbers of a trace.
 // 6. A view that is closed no longer listens to changes: it has no figure left, the change fails in it, and a view that
 //    was opened after it, as by running the cell again, does not hear of it.
-// 7. Title and subtitle are text of the page above the plot (LiveFigure._heading): they wrap where there is no room, and
-//    a new title costs nothing, where plotly would lay out the whole figure again.
+// 7. Titles and subtitles are text of the page above the plots (LiveFigure._heading): they wrap where there is no room,
+//    and a new title costs nothing, where plotly would lay out the whole figure again.
 // 8. Where only numbers and words of traces change, only these traces' layers are drawn. Plotly's own update draws axes,
 //    margins, titles and every other trace, too, which takes three times as long.
 // 9. A figure is drawn at most once a frame, with all changes until then; one that is out of sight waits until nothing
 //    has changed for a moment, or until it is seen.
+// 10. A view that is closed before it is drawn is drawn first: plotly clears it at once, and then looks for what it cleared.
 //
-// 7 to 9 are in figure_parts.js, which comes once per page, too.
+// 7 to 10 are in figure_parts.js, which comes once per page, too.
 
 const page = (globalThis.__lplab ??= { plotly: new Map(), bundles: new WeakSet(), figures: new Map() });
 
@@ -91,9 +93,10 @@ async function importBoth(bundle) {
     await importSource(bundle.get("parts")),
   ];
   for (const report of ["_sendTraceDeltas", "_sendLayoutDelta"]) {
-    if (FigureView?.prototype[report]) FigureView.prototype[report] = () => {};
+    FigureView.prototype[report] = () => {};
   }
-  if (FigureView?.prototype.do_update) parts.drawOnceAFrame(FigureView.prototype);
+  parts.drawBeforeClosing(FigureView.prototype);
+  parts.drawOnceAFrame(FigureView.prototype);
   return { figure, parts };
 }
 
@@ -112,16 +115,12 @@ function whenWide(el, patience = 1500) {
   });
 }
 
-/** Calls plotly's own resize handler when the width of `el` has changed; returns the function that ends this. */
+/** Draws the figure anew when the width of `el` has changed; returns the function that ends this. */
 function followWidth(el, pause = 60) {
-  let width = el.clientWidth;
   let timer;
-  const resize = () => (el._responsiveChartHandler ? el._responsiveChartHandler() : window.dispatchEvent(new Event("resize")));
   const watch = new ResizeObserver(() => {
-    if (!el.clientWidth || el.clientWidth === width) return;
-    width = el.clientWidth;
     clearTimeout(timer);
-    timer = setTimeout(resize, pause);
+    timer = setTimeout(() => el.lpView?.lpFit(), pause); // a figure that is being drawn for the first time fits after that
   });
   watch.observe(el);
   return () => {
@@ -146,7 +145,6 @@ async function begin(context) {
   const { figure, parts } = await plotlyModule(await sharedModel(model), model.get("_plotly_version"));
   const plotly = figure();
   readSigns(model);
-  if (model.get("_heading")?.title) Object.assign((model.get("_widget_layout").title ??= {}), { text: "" });
   const { model: own, heard } = withListeners(model);
   const close = await plotly.initialize({ ...context, model: own });
   heard.length = 0; // the model's listeners stay
@@ -161,7 +159,7 @@ async function begin(context) {
       return async () => {
         for (const end of ends) end();
         for (const [event, callback] of listeners) model.off(event, callback);
-        (await erase)?.();
+        await (await erase)?.();
       };
     },
     end() {

@@ -77,7 +77,7 @@ def test_everything_stays_on_the_axis(job):
         for compression in (1, 400):
             for pue in bs.PUES:
                 state = bs.BillState(job=job, waiting=waiting, compression=compression, pue=pue)
-                fig = bs.places_figure(state)
+                fig = bs.carbon_figure(state)
                 low, high = fig.layout.xaxis.range
                 assert all(low <= x <= high for trace in fig.data[1:] if trace.visible is not False for x in trace.x)
 

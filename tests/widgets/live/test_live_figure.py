@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from lplab import figures
 from lplab.widgets import LiveFigure
 from lplab.widgets.live import live_figure as module
 
@@ -23,8 +24,7 @@ def figure():
     [
         "package_data/widgetbundle.js",
         "widgetbundle.js: default export is a factory",
-        "gd._responsiveChartHandler",
-        "FigureView reports defaults",
+        "FigureView",
         "BaseFigureWidget._config",
         "BaseFigureWidget is an AnyWidget",
     ],
@@ -55,20 +55,20 @@ def test_closed_bundle_is_made_again(figure):
 
 def test_fallback_is_a_plain_figure_widget_that_works(figure, monkeypatch):
     monkeypatch.setattr(module, "_missing", None)
-    monkeypatch.setattr(module, "missing_internals", lambda: ("gd._responsiveChartHandler",))
-    with pytest.warns(UserWarning, match="lacks gd._responsiveChartHandler"):
+    monkeypatch.setattr(module, "missing_internals", lambda: ("FigureView",))
+    with pytest.warns(UserWarning, match="lacks FigureView"):
         live = LiveFigure(figure)
     state = live.get_state()
     assert state["_bundle"] is None
     assert state["_esm"] == str(go.FigureWidget._esm)
     with live.batch_update():
         live.data[0].y = np.zeros(3)
-    assert live.alt == "three points"
+    assert live.alt == "three points" and live._config["responsive"]
 
 
 def test_config_and_class(figure):
     live = LiveFigure(figure)
-    assert live._config["responsive"]
+    assert not live._config["responsive"], "live_figure.js follows the width; plotly would change the height, too"
     assert not live._config["displaylogo"]
     assert "lp-fig" in live._dom_classes
 
@@ -170,7 +170,7 @@ def test_the_page_hears_of_a_figure_once_it_is_complete_and_then_only_through_th
     (how, state), *later = [(how, state) for widget, how, state in messages if widget is live]
     assert how == "open" and not later
     assert state["_widget_layout"]["meta"] == {"alt": "three points"} == {"alt": state["alt"]}
-    assert len(state["_widget_data"]) == 1 and "lp-fig" in state["_dom_classes"] and state["_config"]["responsive"]
+    assert len(state["_widget_data"]) == 1 and "lp-fig" in state["_dom_classes"]
     (frame,) = [state["frame"] for widget, how, state in messages if widget is live._bundle and how == "update"]
     assert frame[live._key]["alt"] == live.alt == "later" and frame[live._key]["style_data"].keys() == {"y"}
     assert live._bundle.get_state()["frame"] == {}, "a page that is loaded anew gets no old frame"
@@ -211,3 +211,23 @@ def test_a_page_that_begins_late_is_told_what_changed_before(figure):
     assert again["style_data"]["y"][0].tolist() == [7.0, 7.0, 7.0] and again["style_traces"] == [0]
     assert list(again["layout_data"]["yaxis"]["range"]) == [0, 9] and again["alt"] == "higher"
     assert again["layout_data"]["yaxis"]["title"] == {"text": "size"}
+
+
+def test_titles_of_the_page_are_not_in_the_plot():
+    """Neither in what a page gets at first, nor in a later change, nor once more; a picture has them."""
+    parts = [figures.error_curve(name, octaves=(-12, 10)) for name in ("e4m3fn", "e5m2")]
+    both, other = figures.stacked(parts[:1], parts[1:]), figures.stacked(parts[1:], parts[:1])
+    live, alone = LiveFigure(both), LiveFigure(parts[0])
+    assert live.get_state()["_widget_data"][-1]["visible"] is False and both.data[-1].visible
+    assert [panel["title"] for panel in live._heading["panels"]] == [part.layout.meta["title"] for part in parts]
+    for _ in range(2):
+        layout = alone.get_state()["_widget_layout"]
+        assert layout["title"]["text"] == "" and alone.layout.title.text
+    figures.update(live, other)
+    change = live._bundle.frame[live._key]
+    assert len(live.data) - 1 not in change["style_traces"]
+    assert all(len(values) == len(change["style_traces"]) for values in change["style_data"].values())
+    assert [panel["title"] for panel in change["heading"]["panels"]] == [
+        part.layout.meta["title"] for part in parts[::-1]
+    ]
+    assert live.data[-1].text[0] == other.data[-1].text[0]

@@ -14,7 +14,7 @@ from lplab.figures.legend import entry, legend
 _HOVER = "%{text}<br>test loss  %{x:.3f} bits"
 
 
-def momentum_places(
+def momentum_placement(
     losses: Mapping[str, Any], dense: Any, *, momentum: float = 0.9, title: str = "", height: int = 280
 ) -> go.Figure:
     """A row for each place of momentum: the test loss of each seed and their median, beside that without compression.
@@ -29,7 +29,7 @@ def momentum_places(
     Raises:
         ValueError: no row, no seed, or a loss that is not a finite number.
 
-    >>> made = momentum_places({"behind": [1.0, 1.2], "before": [0.4, 0.3]}, [0.3, 0.3])
+    >>> made = momentum_placement({"behind": [1.0, 1.2], "before": [0.4, 0.3]}, [0.3, 0.3])
     >>> made.layout.meta["title"]
     'Momentum 0.9 before: 0.35 bits, behind: 1.10 bits; without compression 0.30'
     """

@@ -14,7 +14,7 @@ def trace(fig, name):
 
 
 def test_every_seed_and_every_median_stands_in_its_row():
-    fig = figures.momentum_places(LOSSES, [0.2, 0.3, 0.4])
+    fig = figures.momentum_placement(LOSSES, [0.2, 0.3, 0.4])
     dots, middle, line = (trace(fig, name) for name in ("each seed", "median", "without compression"))
     assert dots.x.tolist() == [1.0, 1.4, 1.2, 0.3, 0.5, 0.4] and dots.y.tolist() == [0, 0, 0, -1, -1, -1]
     assert middle.x.tolist() == [1.2, 0.4] and middle.y.tolist() == [0, -1]
@@ -23,16 +23,16 @@ def test_every_seed_and_every_median_stands_in_its_row():
 
 
 def test_title_and_text_have_the_numbers():
-    fig = figures.momentum_places(LOSSES, [0.3], momentum=0.8)
+    fig = figures.momentum_placement(LOSSES, [0.3], momentum=0.8)
     assert fig.layout.meta["title"] == (
         "Momentum 0.8 before, cleared: 0.40 bits, behind the average: 1.20 bits; without compression 0.30"
     )
     assert "behind the average 1.20; before, cleared 0.40; without compression 0.30." in fig.layout.meta["alt"]
-    one = figures.momentum_places({"behind": [1.0]}, [0.3])
+    one = figures.momentum_placement({"behind": [1.0]}, [0.3])
     assert one.layout.meta["title"] == "Momentum 0.9 behind: 1.00 bits; without compression 0.30"
 
 
 @pytest.mark.parametrize("losses", [{}, {"a": []}, {"a": [np.nan]}, {"a": [[1.0]]}])
 def test_wrong_input_is_refused(losses):
     with pytest.raises(ValueError, match="at least one row is needed"):
-        figures.momentum_places(losses, [0.3])
+        figures.momentum_placement(losses, [0.3])
