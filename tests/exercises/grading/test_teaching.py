@@ -13,7 +13,7 @@ from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS
 from lplab.exercises.capstone.published import RECIPES
 from lplab.exercises.capstone.score_process import LIMIT_SECONDS
 from lplab.exercises.capstone.scoring import BUDGET, HELD_BACK_SEEDS, MAX_SEEDS, PLAN, PRACTICE_SEEDS, checked_recipe
-from lplab.exercises.grading.collected_answers import MAX_RECIPES
+from lplab.exercises.grading.judging import MAX_RECIPES
 from lplab.exercises.grading.release import OPEN
 from lplab.exercises.grading.weights import read_weights
 from lplab.exercises.model.catalogue import CAPSTONE
