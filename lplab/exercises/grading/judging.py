@@ -60,7 +60,7 @@ def judge_all(
             raise
     for task in judging.failed:
         journal.add(task, _retry(task, workers, judged_by))
-    journal.commit()
+        journal.commit()
     return judging.count
 
 

@@ -289,6 +289,10 @@ def test_a_journal_knows_a_recipe_for_its_seeds_fence_and_pytorch_alone(tmp_path
         return found
 
     assert known("a fence", (5, 6)) == [True, True]
+    journal = Journal(None)
+    for fence in ("of the cluster", "of this machine, where the marks so far are written"):
+        journal.begin(fence, (5, 6))
+    assert journal.fence == "of the cluster"
     assert known("a fence", (5, 7)) == [False, True], "an answer that is no recipe has no seeds"
     assert known("no fence", (5, 6)) == [False, False]
     monkeypatch.setattr("lplab.exercises.grading.journal._version_of_torch", lambda: "another")
