@@ -451,8 +451,8 @@ def test_dictionaries_that_grow_without_end_take_no_time(tmp_path):
 
 
 def test_two_students_with_one_start_are_not_listed_as_alike(tmp_path):
-    for name, key in (("ada", "weight"), ("bob", "activation")):
-        recipe = {**data_of(PLAIN), key: {"format": "mxfp4", "rounding": "stochastic"}}
+    for name, rounding in (("ada", "stochastic"), ("bob", "up")):
+        recipe = {**data_of(PLAIN), "weight": {"format": "mxfp4", "rounding": rounding}}
         (tmp_path / f"{name}.ipynb").write_text(notebook(*handed(recipe)))
     verdict = verdict_of(unpublished(0.03), Marking(0.05, 0.02, "NVFP4"))
     marks = grade(tmp_path, ["14"], judged_by=lambda *_: verdict, capstone_judge=lambda *_: None, similar=True)
