@@ -137,6 +137,7 @@ class _Judging:
 def verdicts_of(tasks: Sequence[Task], journal: Journal) -> dict[Task, Verdict]:
     """The verdicts on the answers of one student, all judged or left out since they take too much.
 
+    >>> from lplab.exercises.isolation.answers import Answer
     >>> task = ("01.2", Answer("def f(x): pass", "f"))
     >>> journal = Journal(None)
     >>> journal.add(task, Verdict("01.2", 1, "Title", "failed", "form", ("It is wrong.",), 0, 6))
