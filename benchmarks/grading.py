@@ -64,7 +64,7 @@ def main() -> int:
     parser.add_argument("--lab", nargs="+", default=[], help="such as 00 01 (default: all)")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--own", type=float, default=0.0, help="share of answers in words of their own")
-    parser.add_argument("--whole-labs", action="store_true", help="13 notebooks a student")
+    parser.add_argument("--whole-labs", action="store_true", help="a notebook a lab for each student")
     parser.add_argument("--folder", type=Path, help="keep the classes and their marks here (default: a temporary one)")
     args = parser.parse_args()
     if sys.platform != "linux":

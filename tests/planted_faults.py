@@ -1088,8 +1088,8 @@ EXERCISES = (
     Fault(
         "verdicts_of_an_older_check",
         "lplab/exercises/grading/journal.py",
-        "parts = [*made_by, exercise.id, exercise.version, task[1].name, task[1].source]",
-        "parts = [*made_by, exercise.id, task[1].name, task[1].source]",
+        "parts = [made_by, exercise.id, exercise.version, task[1].name, task[1].source]",
+        "parts = [made_by, exercise.id, task[1].name, task[1].source]",
         "A grading that goes on takes verdicts of an earlier version of an exercise.",
         ("tests/exercises/grading/test_hostile_class.py",),
     ),
@@ -1144,7 +1144,7 @@ EXERCISES = (
     Fault(
         "capstone_counts_published_recipes",
         "lplab/exercises/capstone/points.py",
-        "if not score.is_done or score.diverged or not score.keeps_budget or score.is_published:",
+        "if not score.is_done or score.diverged or not score.keeps_budget or self.is_of_the_field(score):",
         "if not score.is_done or score.diverged or not score.keeps_budget:",
         "A published recipe that is handed in as it is earns points.",
         ("tests/exercises/capstone/test_scoring.py",),

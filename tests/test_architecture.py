@@ -54,7 +54,7 @@ def test_a_gradient_goes_from_the_hook_to_the_compressor_and_back():
 
 
 def test_an_answer_is_read_judged_and_recorded_in_this_order():
-    asked = ("kept_where", "_in_a_browser")  # of progress, to say in a browser where it is kept
+    asked = ("storage_place", "_in_a_browser")  # of progress, to say in a browser where it is kept
     calls = [call for call in architecture.walk_of_an_answer() if call[1] not in asked]
     parts = architecture.entered(calls, depth=2)
     expected = [f"exercises.{part}" for part in ("notebook", "model", "isolation", "checks", "progress")]

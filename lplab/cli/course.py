@@ -126,9 +126,8 @@ def run_grade(args: argparse.Namespace) -> int:
         roster = read_roster(args.roster) if args.roster else None
         weights = read_weights(args.weights) if args.weights else None
         known = {"roster": roster, "weights": weights, "names": args.names, "similar": args.similar}
-        seeds = "-".join(map(str, args.capstone_seeds))  # a recipe that was scored with others is not known yet
         inside = args.out.resolve().is_relative_to(args.folder.resolve())  # where a student could put a journal
-        journal = Journal(None if inside else args.out / f"{seeds}{JOURNAL}")
+        journal = Journal(None if inside else args.out / JOURNAL)
         graded = partial(
             grade, args.folder, args.lab, each_file=args.each_file, capstone_seeds=args.capstone_seeds, **some, **known,
             journal=journal,

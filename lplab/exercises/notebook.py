@@ -62,7 +62,7 @@ def check(exercise_id: str, function: Callable[..., Any]) -> Verdict:
 
 def say_where_answers_run() -> None:
     """Print, once, one line where answers run without a fence, or where progress is kept elsewhere than usual."""
-    reason, place = why_no_process(), progress.kept_where()
+    reason, place = why_no_process(), progress.storage_place()
     fence = (
         f"There is no fence around your answers here: they run inside this notebook, since {reason}." if reason else ""
     )

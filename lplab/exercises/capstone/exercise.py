@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +18,16 @@ from lplab.exercises.capstone.costs import Costs
 from lplab.exercises.capstone.points import AT_BEST, MAX_POINTS, Marking, marking_of
 from lplab.exercises.capstone.score_process import NotScoredError, field_apart, float32_losses, score_apart
 from lplab.exercises.capstone.scoring import BUDGET, HELD_BACK_SEEDS, PLAN, Score, check_seeds, checked_recipe
-from lplab.exercises.checks.verdict import FAILED, PASSED, Verdict
+from lplab.exercises.checks.judge import Judge
+from lplab.exercises.checks.verdict import FAILED, NOT_JUDGED, PASSED, Verdict
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model.catalogue import CAPSTONE
 from lplab.exercises.model.exercise import STAGES, Exercise
 from lplab.exercises.model.forms import Number
 from lplab.training.recipe.recipe_data import parse_json
 
-NOT_JUDGED = "not judged"  # as in the marks: a fault of lplab or of the machine
 SCORE_LINE = "Costs {bits:.4f} bits a number and {ms:.3f} ms a step; gaps on the seeds in bits: {gaps}."
 READ_BACK = re.compile(r"Costs ([\d.]+) bits a number and ([\d.]+) ms a step; gaps on the seeds in bits: (.*)\.")
-
-Judge = Callable[[Exercise, Answer], Verdict]
 
 
 def own_recipe(data: Any) -> Any:

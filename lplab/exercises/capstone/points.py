@@ -1,7 +1,7 @@
 """Points for a recipe of one's own, from the gaps of published recipes on the same seeds.
 
-1. A recipe that is over the budget, whose training diverges on some seed, or that is one of the field as it is, earns
-   nothing. Any other earns :data:`FOR_BUDGET` points.
+1. A recipe that is over the budget, whose training diverges on some seed, or that does what one of the field does,
+   earns nothing. Any other earns :data:`FOR_BUDGET` points.
 2. Up to :data:`AT_BEST` points are given by its gap, in a straight line from the gap of plain MXFP4 (all six operands,
    nearest rounding, no helpers) to the smallest gap of a published recipe that keeps the budget.
 3. The rest, up to :data:`MAX_POINTS`, is for a smaller gap than that, in a straight line to half of it.
@@ -30,11 +30,20 @@ class Marking:
         plain: the gap of plain MXFP4.
         best: the smallest gap of a published recipe that keeps the budget.
         best_name: the name of that recipe.
+        gaps: of each published recipe, seed by seed.
     """
 
     plain: float
     best: float
     best_name: str
+    gaps: tuple[tuple[float, ...], ...] = ()
+
+    def is_of_the_field(self, score: Score) -> bool:
+        """Whether this recipe does what a published one does: as its data say, or since every gap is the same.
+
+        Gaps have six digits behind the point, and the seeds are the same.
+        """
+        return score.is_published or score.gaps in self.gaps
 
     def points(self, score: Score) -> float:
         """The points of a score.
@@ -45,7 +54,7 @@ class Marking:
         >>> [Marking(0.05, 0.03, "NVFP4").points(gap(bits)) for bits in (0.06, 0.04, 0.03, 0.02, 0.0)]
         [3.0, 6.0, 9.0, 11.0, 12.0]
         """
-        if not score.is_done or score.diverged or not score.keeps_budget or score.is_published:
+        if not score.is_done or score.diverged or not score.keeps_budget or self.is_of_the_field(score):
             return 0.0
         gaps, points = [self.best / 2, self.best, self.plain], [MAX_POINTS, AT_BEST, FOR_BUDGET]
         return math.floor(2 * float(np.interp(score.gap, gaps, points)) + 1e-9) / 2
@@ -54,12 +63,12 @@ class Marking:
         """Why a score has its points, in one line."""
         if not score.is_done:
             return "It was not scored."
-        if score.is_published:
-            return "It is a recipe of the field as it is."
         if not score.keeps_budget:
             return "It costs more than the budget allows."
         if score.diverged:
             return f"Its training diverged on {score.diverged} of {len(score.seeds)} seeds."
+        if self.is_of_the_field(score):
+            return "It is a recipe of the field as it is."
         return (
             f"Its gap is {score.gap:+.4f} bits. {FOR_BUDGET} points are for {self.plain:+.4f} bits ({PLAIN}), "
             f"{AT_BEST} for {self.best:+.4f} ({self.best_name}), {MAX_POINTS} for half of that."
@@ -73,6 +82,7 @@ def marking_of(field: Iterable[Score]) -> Marking:
         ValueError: plain MXFP4 is missing, no published recipe keeps the budget, or the best of these is not between
             float32 and plain MXFP4.
     """
+    field = tuple(field)
     scores = {score.name: score for score in field}
     if PLAIN not in scores:
         raise ValueError(f"the field needs {PLAIN!r}, got {', '.join(scores) or 'nothing'}")
@@ -80,7 +90,7 @@ def marking_of(field: Iterable[Score]) -> Marking:
     best = min(kept, key=lambda score: score.gap, default=None)
     if best is None or not 0 < best.gap < scores[PLAIN].gap:
         raise ValueError(f"no published recipe that keeps the budget lies between float32 and {PLAIN} on these seeds")
-    return Marking(scores[PLAIN].gap, best.gap, best.name)
+    return Marking(scores[PLAIN].gap, best.gap, best.name, tuple(score.gaps for score in field))
 
 
 def pareto_front(costs: Iterable[float], gaps: Iterable[float]) -> list[int]:

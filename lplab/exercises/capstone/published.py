@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from lplab.training.recipe import recipes
-from lplab.training.recipe.recipe import Recipe
+from lplab.training.recipe.recipe import BACKWARD_OPERANDS, LayerRules, Recipe
 from lplab.training.recipe.recipe_data import OPERANDS, data_from_recipe, recipe_from_data
 
 PLAIN = "plain MXFP4"
@@ -50,13 +51,63 @@ def data_of(name: str) -> dict[str, Any]:
     return data_from_recipe(RECIPES[name]()) | {"name": name}
 
 
-def is_published(recipe: Recipe) -> bool:
-    """Whether this is a recipe of the field as it is, whatever names it and its formats have.
+def is_published(recipe: Recipe, steps: int = 100) -> bool:
+    """Whether this does what a recipe of the field does, whatever its names are, and whatever in it changes nothing.
+
+    Args:
+        recipe: one's own.
+        steps: of the training, in which a switch may come too late.
 
     >>> is_published(recipes.get("nvfp4_2025").replace(name="mine")), is_published(recipes.get("nvfp4_2025", late=0.1))
     (True, False)
+    >>> is_published(recipe_from_data(data_of(PLAIN) | {"switch": {"at": 0.5, "to": {"name": "the same"}}}))
+    True
     """
-    return _nameless(data_from_recipe(recipe)) in [_nameless(data_from_recipe(make())) for make in RECIPES.values()]
+    wanted = what_it_does(recipe, steps)
+    return any(wanted == what_it_does(make(), steps) for make in RECIPES.values())
+
+
+def what_it_does(recipe: Recipe, steps: int) -> list[Any]:
+    """The data of a recipe by the layers of the Transformer that is trained, without what changes nothing in it.
+
+    Left out are names, rules of operands that a layer does not have, exceptions for layers that the model does not
+    have, and a switch to the same or after the last step.
+
+    Returns:
+        The rules of each kind of layer, the share of late layers if they differ from others; then, if the recipe
+        switches, the step and the same of the other recipe.
+
+    >>> what_it_does(recipe_from_data({"weight": "bf16", "exceptions": {"first": "fp32"}}), 100)[0]["ordinary"]
+    {'weight': 'bf16'}
+    """
+    layers = {kind: _rules(recipe.rules_for(kinds), kind) for kind, kinds in _KINDS.items()}
+    late = _rules(recipe.rules_for({"late"}), "late")
+    done: list[Any] = [layers, []]
+    if recipe.late_share and late != layers["ordinary"]:
+        done[1] = [recipe.late_share, late, _rules(recipe.rules_for({"last", "late"}), "last")]
+    if recipe.switch is not None and (step := recipe.switch.step(steps)) < steps:
+        other = what_it_does(recipe.switch.to, steps)
+        if other != done:
+            done += [step, other]
+    return done
+
+
+_KINDS = {"ordinary": (), "last": ("last",), "product": ("product",), "embedding": ("embedding",)}
+_UNUSED = {"product": ("weight", "weight_dx"), "embedding": tuple(role for role in OPERANDS if role != "weight")}
+
+
+def _rules(rules: LayerRules, kind: str) -> dict[str, Any]:
+    """The data of the operands that a layer of this kind has."""
+    again = {role: None for role, forward in BACKWARD_OPERANDS.items() if _is_as_forward(rules, role, forward)}
+    roles = {role: rule for role in OPERANDS if (rule := getattr(replace(rules, **again), role)) is not None}
+    data = _nameless(data_from_recipe(Recipe(**roles)))
+    return {role: rule for role, rule in data.items() if role not in _UNUSED.get(kind, ())}
+
+
+def _is_as_forward(rules: LayerRules, role: str, forward: str) -> bool:
+    """Whether an operand of the backward pass has a rule under which it is what the forward product has already."""
+    rule = getattr(rules, role)
+    return rule is not None and rule == getattr(rules, forward) and rule.axis is None and not rule.is_random
 
 
 def _nameless(data: Any) -> Any:

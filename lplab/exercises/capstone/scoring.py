@@ -142,7 +142,8 @@ def score_steps(
     """What :func:`score` knows as it goes on: the costs at once, then a score after each step that is trained."""
     recipe = checked_recipe(data)
     check_seeds(seeds)
-    found = Score(recipe.name or "own recipe", costs_of(recipe), tuple(seeds), is_published=is_published(recipe))
+    published = is_published(recipe, plan.steps)
+    found = Score(recipe.name or "own recipe", costs_of(recipe), tuple(seeds), is_published=published)
     yield found
     branched, task = _at_step(recipe, plan), branch_transformer()
     for seed in seeds:

@@ -26,6 +26,7 @@ from lplab.exercises.model.exercise import STAGES, Args, Exercise, Finding, Vari
 
 FORM, EXAMPLES, BOUNDARY, PROPERTIES = STAGES
 NO_RESULTS = ("syntax", "definition", "import", "tampering")  # reasons for which no result of a run counts
+Judge = Callable[[Exercise, Answer], Verdict]  # what judges one answer
 MAX_UNEXPLAINED_SHARE = 0.05  # of all calls: how many other answers may differ from those of a matching known mistake
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 PASSED, FAILED, NOT_YET = "passed", "failed", "not yet"
+NOT_JUDGED = "not judged"  # a fault of lplab or of the machine, never of the student
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Verdict:
 
     Args:
         exercise, version, title: which exercise was checked.
-        status: "passed", "failed", or "not yet" for an unmodified stub.
+        status: "passed", "failed", "not yet" for an unmodified stub, or "not judged".
         ring: the stage that failed ("form", "named examples", "boundary set", "properties"); "" otherwise.
         lines: the message, a paragraph a line; the first is the headline.
         points: earned, of ``most_points``.

@@ -135,6 +135,7 @@ def _ticks(low: float, high: float) -> list[float]:
     ([5.0, 6.0, 7.0, 8.0, 9.0], [550.0, 600.0, 650.0, 700.0, 750.0])
     """
     unit = 10.0 ** math.floor(math.log10((high - low) / 3))
-    step = max(unit * factor for factor in (1, 2, 5) if (high - low) / (unit * factor) >= 3)
+    wide = (unit * factor for factor in (1, 2, 5) if (high - low) / (unit * factor) >= 3)
+    step = max(wide, default=unit)  # none where 0.3 / 0.1 is a little less than 3
     first, last = math.ceil(low / step), math.floor(high / step)
     return [round(step * i, 10) for i in range(first, last + 1)]

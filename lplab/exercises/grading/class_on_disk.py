@@ -95,6 +95,10 @@ class ClassOnDisk:
                 ],
             )
 
+    def file_count(self) -> int:
+        """How many files there are."""
+        return self.database.execute("SELECT count(*) FROM files").fetchone()[0]
+
     def exercises(self) -> set[str]:
         """The ids of all exercises to which there is an answer."""
         return {row[0] for row in self.database.execute("SELECT DISTINCT exercise FROM answers")}
@@ -142,7 +146,7 @@ class ClassOnDisk:
         given = [(key, number, self._number(key, one)) for key, some in answers.items() for one in some]
         self.database.executemany("INSERT OR IGNORE INTO given VALUES (?, ?, ?)", given)
 
-    def places(self) -> set[int]:
+    def submitted_places(self) -> set[int]:
         """The places in the roster of those who handed something in."""
         return {row[0] for row in self.database.execute("SELECT DISTINCT place FROM files WHERE place IS NOT NULL")}
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lplab.exercises.capstone.exercise import as_answer
 from lplab.exercises.grading.cells import CHECK_LINE, Cell
 from lplab.exercises.grading.slicing import CellPosition, Definitions, SlicedAnswer
+from lplab.exercises.grading.written_recipes import written_recipes
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
-
-MAX_RECIPES = 3  # of the capstone that are scored of one notebook, the last ones
 
 
 @dataclass(frozen=True)
@@ -63,21 +61,6 @@ def _call(node: ast.Call, at: CellPosition) -> Iterator[Call]:
         yield Call(ids[0].strip(), names[0] if len(names) == 1 else "", at)
 
 
-def _is_own_recipe(node: ast.expr) -> bool:
-    return getattr(node, "id", "") == "own_recipe" or getattr(node, "attr", "") == "own_recipe"
-
-
-def _recipe(node: ast.expr, values: Mapping[str, ast.expr]) -> Answer | None:
-    """The dictionary of an expression, or of the name that it is, as an answer; None if it is none."""
-    if isinstance(node, ast.Name):
-        node = values.get(node.id, node)
-    try:
-        data = ast.literal_eval(node)
-        return as_answer(data) if isinstance(data, dict) else None
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):  # whatever literal_eval and json meet
-        return None
-
-
 class CollectedAnswers:
     """The answers collected from the cells of one notebook: by exercise, each with its location."""
 
@@ -109,7 +92,7 @@ class CollectedAnswers:
     def add(self, exercise: str, found: list[SlicedAnswer], where: str) -> bool:
         """Add these answers; whether there are any."""
         for one in found:
-            self.answers.setdefault(exercise, {}).setdefault(one.answer, where)
+            self._add(exercise, one.answer, where)
             imported = {name for d in one.used if d.is_import for name in d.names}
             for name in sorted(one.needs & set(self.definitions.changes) - imported):
                 cells = " and ".join(map(str, sorted({at[0] for at in self.definitions.changes[name]})))
@@ -123,7 +106,7 @@ class CollectedAnswers:
             self.note(f"{where} checks {function}, which no cell defines")
             return
         text = CHECK_LINE.sub("", cell.text)
-        self.answers.setdefault(exercise, {}).setdefault(Answer(text, function), cell.where)
+        self._add(exercise, Answer(text, function), cell.where)
 
     def find_unchecked_functions(self) -> None:
         """Add answers to exercises that no cell checks, found by the name of the exercise's function."""
@@ -136,24 +119,17 @@ class CollectedAnswers:
                     self.note(f"{exercise}: no cell checks {name}; graded all the same")
 
     def find_recipes(self) -> None:
-        """Add the recipes with which cells call ``own_recipe``: the last ones, as each takes a training."""
-        found: dict[Answer, str] = {}
-        values: dict[str, ast.expr] = {}
-        for cell in self.cells:
-            for statement in cell.tree.body if cell.tree else ():
-                for node in ast.walk(statement):
-                    if not isinstance(node, ast.Call) or not _is_own_recipe(node.func):
-                        continue
-                    answer = _recipe(node.args[0], values) if len(node.args) == 1 else None
-                    if answer is None:
-                        self.note(f"{cell.where}: own_recipe(…) is not given a dictionary that is written out")
-                    else:
-                        found[answer] = cell.where
-                if isinstance(statement, ast.Assign):
-                    names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-                    values |= dict.fromkeys(names, statement.value)
-        if found:
-            self.answers[catalogue.CAPSTONE] = dict(list(found.items())[-MAX_RECIPES:])
+        """Add the recipes with which cells call ``own_recipe``."""
+        for found in written_recipes(self.cells):
+            if found.note:
+                self.note(f"{found.where}: {found.note}")
+            if found.answer is not None:
+                self._add(catalogue.CAPSTONE, found.answer, found.where)
+
+    def _add(self, exercise: str, answer: Answer, where: str) -> None:
+        """Add an answer as the newest one; one that was there before keeps the place where it was found first."""
+        known = self.answers.setdefault(exercise, {})
+        known[answer] = known.pop(answer, where)
 
     def note(self, text: str) -> None:
         """Add a note, once."""

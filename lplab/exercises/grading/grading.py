@@ -15,11 +15,12 @@ from pathlib import Path, PurePath
 from tqdm import tqdm
 
 from lplab.exercises.capstone.exercise import CapstoneJudge, judge_of
-from lplab.exercises.checks.judge import judge
+from lplab.exercises.capstone.scoring import HELD_BACK_SEEDS
+from lplab.exercises.checks.judge import Judge, judge
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.grading.class_on_disk import ClassOnDisk, OwnedFile, Students
 from lplab.exercises.grading.journal import Journal, Task
-from lplab.exercises.grading.judging import Judge, judge_all, verdicts_of
+from lplab.exercises.grading.judging import judge_all, most_answers, verdicts_of
 from lplab.exercises.grading.marks import MISSING, Class, Mark, Similar, Student, mark_of
 from lplab.exercises.grading.merging import as_one
 from lplab.exercises.grading.owners import Owners, leads_outside
@@ -65,7 +66,7 @@ def grade(
         folder: of the class.
         labs: such as ["01", "02"]; by default those with an answer in some file.
         jobs: answers judged at the same time; by default one for each processor. Marks do not depend on it.
-        scheduler: of a Dask cluster whose workers judge the answers; "" for this machine.
+        scheduler: of a Dask cluster whose workers judge the answers, recipes apart; "" for this machine.
         all_or_nothing: only a pass gives points.
         each_file: every file is one student; by default the files in a folder below that of the class are one student.
         leave_out: a folder that is not searched, where the marks go.
@@ -88,41 +89,44 @@ def grade(
     """
     if judged_by is judge and (reason := why_no_process()):
         raise RuntimeError(f"grading runs every answer in a process of its own, behind a fence: {reason}")
-    folder = Path(folder)
     if roster and each_file:
         raise ValueError("with a roster each student has one row: leave --each-file out")
-    weights = weights or Weights()
     for lab in labs:
         catalogue.graded(lab)
-    on_disk, journal = ClassOnDisk(), Journal(None) if journal is None else journal
-    owners, count = Owners(folder, names), sum(1 for _ in find_files(folder, leave_out))
+    folder, weights, jobs = Path(folder), weights or Weights(), jobs or os.cpu_count() or 1
+    journal = Journal(None) if journal is None else journal
+    with dask_workers(scheduler) if scheduler else threads(jobs) as workers:
+        on_disk = _read_class(folder, leave_out, Owners(folder, names), roster, each_file, one_student)
+        exercises = _exercises(labs, weights, on_disk)
+        ids = [exercise.id for exercise in exercises]
+        has_recipes = catalogue.CAPSTONE in ids and catalogue.CAPSTONE in on_disk.exercises()
+        seeds = tuple(capstone_seeds) or HELD_BACK_SEEDS
+        capstone = capstone_judge(judged_by, seeds, jobs) if has_recipes else None
+        journal.begin(workers.fence, seeds)
+        work = (_tasks(one, ids) for *_, one in _submitted(on_disk))
+        begun = time.monotonic()
+        judged = judge_all(work, workers, journal, capstone or judged_by, on_disk.different_answers(ids))
+        seconds = time.monotonic() - begun
+    _mark_class(on_disk, exercises, journal, all_or_nothing, weights, roster, similar)
+    return Class(
+        tuple(exercises), Students(on_disk, ids), Students(on_disk, ids, only_broken=True), on_disk.marks_of,
+        all_or_nothing, on_disk.file_count(), each_file, weights, roster,
+        _alike(exercises, on_disk) if similar else None, journal.fence, capstone, judged, seconds,
+        journal.seeds if has_recipes else (),
+    )  # fmt: skip
+
+
+def _read_class(
+    folder: Path, leave_out: Path | None, owners: Owners, roster: Roster | None, each_file: bool, one_student: bool
+) -> ClassOnDisk:
+    """All files of the class, each with its student; ValueError if there is none."""
+    on_disk, count = ClassOnDisk(), sum(1 for _ in find_files(folder, leave_out))
     for path in tqdm(find_files(folder, leave_out), "reading", count, disable=None):
         file = _owned(path, folder, owners, roster)
         if each_file or one_student:
             file = replace(file, student=PurePath(folder.name) if one_student else file.path)
         on_disk.add_file(file)
-    exercises = _exercises(labs, weights, on_disk)
-    ids = [exercise.id for exercise in exercises]
-    capstone = None
-    if catalogue.CAPSTONE in ids and catalogue.CAPSTONE in on_disk.exercises():
-        capstone = capstone_judge(judged_by, capstone_seeds, jobs or os.cpu_count() or 1)
-        judged_by = capstone or judged_by
-    with dask_workers(scheduler) if scheduler else threads(jobs or os.cpu_count() or 1) as workers:
-        work = (_tasks(one, ids) for *_, one in _submitted(on_disk))
-        begun = time.monotonic()
-        judged = judge_all(work, workers, journal, judged_by, on_disk.different_answers(ids))
-        seconds = time.monotonic() - begun
-    for owned, path, one in _submitted(on_disk):
-        verdicts = verdicts_of(_tasks(one, ids), journal)
-        student = _student(str(path), one, exercises, verdicts, all_or_nothing, weights)
-        on_disk.add_student(_known(student, owned, roster), one.answers if similar else {})
-    pairs = _alike(exercises, on_disk) if similar else None
-    for student in _absent(on_disk, roster, exercises):
-        on_disk.add_student(student, {})
-    return Class(
-        tuple(exercises), Students(on_disk, ids), Students(on_disk, ids, only_broken=True), on_disk.marks_of,
-        all_or_nothing, count, each_file, weights, roster, pairs, workers.fence, capstone, judged, seconds,
-    )  # fmt: skip
+    return on_disk
 
 
 def _exercises(labs: Sequence[str], weights: Weights, on_disk: ClassOnDisk) -> list[Exercise]:
@@ -198,17 +202,19 @@ def _is_shown(name: str) -> bool:
 
 
 def _owned(path: Path, folder: Path, owners: Owners, roster: Roster | None) -> OwnedFile:
-    """Read one file. What a report says of its name counts for the roster only where no system named the path."""
+    """Read one file. Its path alone says whose it is: what a report says of its name, anyone may have written."""
     found, inside = _read(path, folder), path.relative_to(folder)
     owner = owners.of(inside)
-    is_report = not owner.name and found.name != clean(inside.with_suffix("").as_posix())
-    place = roster.find((*owner.keys, *[found.name] * is_report)) if roster else None
-    time, group = owner.time, owner.group
-    if roster and place is not None:
-        time, group = time or roster.students[place].submitted, PurePath(f"roster row {place:06}")
     notes = found.notes + ("marked as late; when it was handed in is not known",) * owner.late
     if owner.others:
         notes += (f"handed in together with {', '.join(owner.others)}, who have no marks of their own here",)
+    time, group, place = owner.time, owner.group, None
+    if roster:
+        place = roster.find(owner.keys)
+        if place is None:
+            notes += roster.remarks(owner.keys, found.name)
+        else:
+            time, group = time or roster.students[place].submitted, PurePath(f"roster row {place:06}")
     times = {key: (time,) * len(some) for key, some in found.answers.items()} if time else {}
     return OwnedFile(group, inside, replace(found, notes=notes, times=times), owner.name, place)
 
@@ -225,17 +231,21 @@ def _known(student: Student, owned: OwnedFile, roster: Roster | None) -> Student
 
 
 def _alike(exercises: Sequence[Exercise], on_disk: ClassOnDisk) -> tuple[Similar, ...]:
-    """Answers that are alike, with the names and files of their students."""
+    """Answers that are alike, with the names and files of their students.
+
+    Recipes are left out: they are short, and begin with the same published ones.
+    """
     return tuple(
         Similar(one, tuple(map(on_disk.who, one.students)))
         for exercise in exercises
+        if exercise.id != catalogue.CAPSTONE
         for one in alike(exercise, on_disk.answers_to(exercise.id))
     )
 
 
 def _absent(on_disk: ClassOnDisk, roster: Roster | None, exercises: Sequence[Exercise]) -> list[Student]:
     """Those of the roster of whom there is no submission."""
-    there = on_disk.places()
+    there = on_disk.submitted_places()
     blank = {exercise.id: Mark(exercise.id) for exercise in exercises}
     return [
         Student(clean(known.name), "", blank, id=clean(known.id), email=clean(known.email), place=place, absent=True)
@@ -255,6 +265,25 @@ def _read(path: Path, folder: Path) -> Submission:
 
 
 # ---- from verdicts to marks ------------------------------------------------------------------------------------------
+
+
+def _mark_class(
+    on_disk: ClassOnDisk,
+    exercises: Sequence[Exercise],
+    journal: Journal,
+    all_or_nothing: bool,
+    weights: Weights,
+    roster: Roster | None,
+    similar: bool,
+) -> None:
+    """Keep each student with the marks, then those of the roster who handed in nothing."""
+    ids = [exercise.id for exercise in exercises]
+    for owned, path, one in _submitted(on_disk):
+        verdicts = verdicts_of(_tasks(one, ids), journal)
+        student = _student(str(path), one, exercises, verdicts, all_or_nothing, weights)
+        on_disk.add_student(_known(student, owned, roster), one.answers if similar else {})
+    for student in _absent(on_disk, roster, exercises):
+        on_disk.add_student(student, {})
 
 
 def _student(
@@ -281,6 +310,8 @@ def _student(
                 notes.append(f"{exercise.id}: {late}")
             elif times[best] is None and (exercise.id in weights.deadlines or exercise.lab in weights.deadlines):
                 notes.append(f"{exercise.id}: not known when it was handed in; nothing was taken off")
+            if len(answers) > (most := most_answers(exercise.id)):
+                notes.append(f"{exercise.id}: {len(answers)} answers were handed in; the last {most} count")
             if len({_rank(verdicts[exercise.id, answer]) for answer in answers}) > 1:  # else it does not matter which
                 notes.append(f"{exercise.id}: the best of {len(answers)} answers ({where})")
         checked = one.history.get(exercise.id, {}).get("version")

@@ -11,27 +11,29 @@ import hashlib
 import json
 import platform
 import sqlite3
-import time
 import weakref
-from dataclasses import fields
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import lplab
-from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.grading.marks import NOT_JUDGED
+from lplab.exercises.checks.verdict import NOT_JUDGED, Verdict
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import Exercise
 
 JOURNAL = "judged_so_far.sqlite"
-LEFT_OUT = ("counterexample", "printed", "seconds")  # of a verdict: marks do not need them
-COMMIT_SECONDS = 1.0  # what a killed grading loses at most
+LOCK_SECONDS = 1.0  # to wait for a grading that is just closing the file
 TABLES = """
+PRAGMA locking_mode = EXCLUSIVE;
+BEGIN EXCLUSIVE;
 CREATE TABLE IF NOT EXISTS verdicts (answer BLOB PRIMARY KEY, verdict TEXT NOT NULL) WITHOUT ROWID;
 CREATE TEMP TABLE unjudged (answer BLOB PRIMARY KEY, verdict TEXT NOT NULL) WITHOUT ROWID;
+COMMIT;
 """
 
 Task = tuple[str, Answer]
@@ -40,12 +42,14 @@ Task = tuple[str, Answer]
 class Journal:
     """The verdicts on answers, each once; in a file that is gone with this object where ``path`` is None.
 
-    A verdict counts for the same source of the same function, judged by the same version of the exercise, of lplab,
-    Python and numpy; the seeds of all random numbers are fixed by these. Verdicts that are none (`NOT_JUDGED`) last as
-    long as this object.
+    A verdict counts for the same source of the same function, judged behind the same fence by the same version of the
+    exercise, of lplab, Python and numpy; the seeds of all random numbers are fixed by these. That on a recipe counts
+    for the same seeds and version of PyTorch. Verdicts that are none (`NOT_JUDGED`) last as long as this object.
+
+    One grading at a time has the file.
 
     Raises:
-        OSError: the file cannot be read or written.
+        OSError: the file cannot be read or written, or another grading has it; so in all methods.
         ValueError: the file is no journal of lplab.
 
     >>> journal = Journal(None)
@@ -57,7 +61,8 @@ class Journal:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._committed = time.monotonic()
+        self.fence = ""
+        self.seeds: tuple[int, ...] = ()
         if path is None or path.exists():
             self._database  # noqa: B018  a file that is none of ours is told of before anything is read
 
@@ -67,40 +72,66 @@ class Journal:
         try:
             if self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            database = sqlite3.connect("" if self.path is None else self.path, check_same_thread=False)
+            name = "" if self.path is None else self.path
+            database = sqlite3.connect(name, timeout=LOCK_SECONDS, check_same_thread=False)
             database.executescript(TABLES)
         except sqlite3.OperationalError as problem:
-            raise OSError(f"{self.path} cannot be written: {problem}") from None
+            raise self._not_written(problem) from None
         except sqlite3.DatabaseError:
             raise ValueError(f"{self.path} is no journal of lplab; remove it, and the grading begins anew") from None
         weakref.finalize(self, database.close)
         return database
 
+    def _not_written(self, problem: sqlite3.OperationalError) -> OSError:
+        if problem.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return OSError(f"another grading is running that writes {self.path}; wait for its end or stop it")
+        return OSError(f"{self.path} cannot be written: {problem}")
+
+    def _execute(self, command: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
+        try:
+            return self._database.execute(command, tuple(values))
+        except sqlite3.OperationalError as problem:
+            raise self._not_written(problem) from None
+
+    def begin(self, fence: str, seeds: Sequence[int]) -> None:
+        """Say how answers are judged from now on, unless that was said before: marks so far are of the same grading.
+
+        Args:
+            fence: what fences the students' code.
+            seeds: that recipes of the capstone are scored with.
+        """
+        if not self.fence:
+            self.fence, self.seeds = fence, tuple(seeds)
+
     def __len__(self) -> int:
         """How many answers have a verdict."""
-        return self._database.execute("SELECT count(*) FROM verdicts").fetchone()[0]
+        return self._execute("SELECT count(*) FROM verdicts").fetchone()[0]
 
     def get(self, task: Task) -> Verdict | None:
         """The verdict on a task, if there is one."""
         for table in ("verdicts", "unjudged"):
-            found = self._database.execute(f"SELECT verdict FROM {table} WHERE answer = ?", (_key(task),)).fetchone()
+            found = self._execute(f"SELECT verdict FROM {table} WHERE answer = ?", (self._key(task),)).fetchone()
             if found is not None:
                 entry = json.loads(found[0])
                 return Verdict(**{**entry, "lines": tuple(entry["lines"])})
         return None
 
     def add(self, task: Task, verdict: Verdict) -> None:
-        """Write down a verdict, unless there is one; it is in the file within a second or two."""
-        kept = {field.name: getattr(verdict, field.name) for field in fields(verdict) if field.name not in LEFT_OUT}
+        """Write down a verdict, unless there is one; it is in the file after `commit`.
+
+        Args:
+            task: exercise and answer.
+            verdict: on it, without a counterexample, which may be anything.
+        """
         table = "unjudged" if verdict.status == NOT_JUDGED else "verdicts"
-        self._database.execute(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", (_key(task), json.dumps(kept)))
-        if time.monotonic() - self._committed > COMMIT_SECONDS:
-            self.commit()
+        self._execute(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", (self._key(task), json.dumps(vars(verdict))))
 
     def commit(self) -> None:
-        """Have all verdicts in the file now."""
-        self._database.commit()
-        self._committed = time.monotonic()
+        """Have all verdicts in the file now; it takes some milliseconds of waiting for the disk."""
+        try:
+            self._database.commit()
+        except sqlite3.OperationalError as problem:
+            raise self._not_written(problem) from None
 
     def close(self) -> None:
         """Close the file; what is not in it yet is written first."""
@@ -113,12 +144,20 @@ class Journal:
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 
+    def _key(self, task: Task) -> bytes:
+        exercise = catalogue.get(task[0])
+        made_by = [lplab.__version__, platform.python_version(), np.__version__, self.fence]
+        made_by += [_version_of_torch(), *map(str, self.seeds)] if exercise.id == catalogue.CAPSTONE else []
+        parts = [made_by, exercise.id, exercise.version, task[1].name, task[1].source]
+        return hashlib.sha256(json.dumps(parts).encode()).digest()
 
-def _key(task: Task) -> bytes:
-    exercise = catalogue.get(task[0])
-    made_by = [lplab.__version__, platform.python_version(), np.__version__]
-    parts = [*made_by, exercise.id, exercise.version, task[1].name, task[1].source]
-    return hashlib.sha256(json.dumps(parts).encode()).digest()
+
+@cache
+def _version_of_torch() -> str:
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:  # then no recipe is scored here
+        return ""
 
 
 def not_reached(exercise: Exercise, answer: Answer) -> Verdict:

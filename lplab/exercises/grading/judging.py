@@ -9,30 +9,27 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 
 from tqdm import tqdm
 
-from lplab.exercises.checks.judge import judge
-from lplab.exercises.checks.verdict import FAILED, Verdict
+from lplab.exercises.checks.judge import Judge, judge
+from lplab.exercises.checks.verdict import FAILED, NOT_JUDGED, Verdict
 from lplab.exercises.grading.journal import Journal, Task
-from lplab.exercises.grading.marks import NOT_JUDGED
 from lplab.exercises.grading.submissions import clean
 from lplab.exercises.grading.workers import Workers
-from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
 
 MAX_ANSWERS = 10  # of one student to one exercise; the last ones are judged
+MAX_RECIPES = 3  # of one student that are scored, the last ones: each takes a training
 MAX_SECONDS = 100  # of one student's answers that were stopped after their time: 20 endless loops, 5 that wait
 AHEAD = 2  # answers handed out for each that is judged at the same time, so that nobody waits for work
-TOO_MANY = f"More than {MAX_ANSWERS} answers to this exercise were handed in; the last {MAX_ANSWERS} were run."
+TOO_MANY = "More than {0} answers to this exercise were handed in; the last {0} were run."
 TOO_LONG = f"Answers to the exercises before it took more than {MAX_SECONDS} s and did not end."
 STOPPED = re.compile(r"Stopped after ([\d.]+) s")  # the second line of a verdict; see isolation/run.py
-
-Judge = Callable[[Exercise, Answer], Verdict]
 
 
 def judge_all(
@@ -58,11 +55,12 @@ def judge_all(
                     bar.update(judging.collect())
             while judging.running:
                 bar.update(judging.collect())
-        finally:
-            journal.commit()
+        except BaseException:  # as of Ctrl-C: what has begun is finished, and what is finished is kept
+            judging.stop()
+            raise
     for task in judging.failed:
         journal.add(task, _retry(task, workers, judged_by))
-    journal.commit()
+        journal.commit()
     return judging.count
 
 
@@ -100,20 +98,36 @@ class _Judging:
 
     def hand_out(self, task: Task) -> None:
         """Have a worker judge it."""
-        self.running[self.workers.pool.submit(_judge, self.judged_by, task)] = task
+        self.running[self.workers.pool_for(task[0]).submit(_judge, self.judged_by, task)] = task
         self.count += 1
 
     def collect(self) -> int:
         """Wait for the next verdicts and write them down; how many there are."""
         done, _ = wait(self.running, return_when=FIRST_COMPLETED)
+        self._write_down(done)
+        return len(done)
+
+    def stop(self) -> None:
+        """Take back what has not begun, wait for the rest and write it down."""
+        begun = [future for future in self.running if not future.cancel()]
+        wait(begun)
+        self._write_down(begun)
+
+    def _write_down(self, done: Iterable[Future[Verdict]]) -> None:
+        """Note and commit all these verdicts; then raise what is no Exception, such as a KeyboardInterrupt."""
+        stopped: BaseException | None = None
         for future in done:
             task, problem = self.running.pop(future), future.exception()
-            if isinstance(problem, Exception):
+            if problem is None:
+                self.journal.add(task, future.result())
+                self._note(task, future.result())
+            elif isinstance(problem, Exception):
                 self.failed[task] = None
             else:
-                self.journal.add(task, future.result())  # raises what is no Exception, such as KeyboardInterrupt
-                self._note(task, future.result())
-        return len(done)
+                stopped = problem
+        self.journal.commit()
+        if stopped is not None:
+            raise stopped
 
     def _note(self, task: Task, verdict: Verdict) -> None:
         if stopped := _stopped_after(verdict):
@@ -123,6 +137,7 @@ class _Judging:
 def verdicts_of(tasks: Sequence[Task], journal: Journal) -> dict[Task, Verdict]:
     """The verdicts on the answers of one student, all judged or left out since they take too much.
 
+    >>> from lplab.exercises.isolation.answers import Answer
     >>> task = ("01.2", Answer("def f(x): pass", "f"))
     >>> journal = Journal(None)
     >>> journal.add(task, Verdict("01.2", 1, "Title", "failed", "form", ("It is wrong.",), 0, 6))
@@ -133,7 +148,7 @@ def verdicts_of(tasks: Sequence[Task], journal: Journal) -> dict[Task, Verdict]:
     too_many, seconds, found = _too_many(tasks), 0.0, {}
     for task in tasks:
         if task in too_many:
-            found[task] = _left_out(catalogue.get(task[0]), TOO_MANY)
+            found[task] = _left_out(catalogue.get(task[0]), TOO_MANY.format(most_answers(task[0])))
         elif seconds > MAX_SECONDS:
             found[task] = _left_out(catalogue.get(task[0]), TOO_LONG)
         else:
@@ -145,15 +160,15 @@ def verdicts_of(tasks: Sequence[Task], journal: Journal) -> dict[Task, Verdict]:
 
 
 def _judge(judged_by: Judge, task: Task) -> Verdict:
-    """What a worker does; the counterexample, which marks do not need, stays there."""
-    return replace(judged_by(catalogue.get(task[0]), task[1]), counterexample=None)
+    """What a worker does; what marks do not need stays there."""
+    return replace(judged_by(catalogue.get(task[0]), task[1]), counterexample=None, printed="", seconds=0.0)
 
 
 def _retry(task: Task, workers: Workers, judged_by: Judge) -> Verdict:
     """A second try, alone: the machine may have been out of memory or processes."""
     exercise = catalogue.get(task[0])
     try:
-        return workers.pool.submit(_judge, judged_by, task).result()
+        return workers.pool_for(task[0]).submit(_judge, judged_by, task).result()
     except Exception as error:  # one answer must not stop a class
         line = f"lplab could not judge this answer; please report it: {type(error).__name__}: {clean(str(error))}"
         return Verdict(exercise.id, exercise.version, exercise.title, NOT_JUDGED, "", (line,), 0, exercise.points)
@@ -162,12 +177,21 @@ def _retry(task: Task, workers: Workers, judged_by: Judge) -> Verdict:
 # ---- what one student can make the others wait for -------------------------------------------------------------------
 
 
+def most_answers(exercise: str) -> int:
+    """How many answers of one student to an exercise are judged: the last ones, of all files.
+
+    >>> most_answers("01.2"), most_answers(catalogue.CAPSTONE)
+    (10, 3)
+    """
+    return MAX_RECIPES if exercise == catalogue.CAPSTONE else MAX_ANSWERS
+
+
 def _too_many(tasks: Sequence[Task]) -> set[Task]:
-    """The answers of one student before the last ten to an exercise."""
+    """The answers of one student before the last ones that are judged."""
     by_exercise: Mapping[str, list[Task]] = defaultdict(list)
     for task in tasks:
         by_exercise[task[0]].append(task)
-    return {task for some in by_exercise.values() for task in some[:-MAX_ANSWERS]}
+    return {task for exercise, some in by_exercise.items() for task in some[: -most_answers(exercise)]}
 
 
 def _stopped_after(verdict: Verdict) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lplab.exercises.capstone.exercise import CapstoneJudge
-from lplab.exercises.checks.verdict import NOT_YET, PASSED, Verdict
+from lplab.exercises.checks.verdict import NOT_JUDGED, NOT_YET, PASSED, Verdict
 from lplab.exercises.grading.roster import Roster
 from lplab.exercises.grading.similar import Alike
 from lplab.exercises.grading.submissions import clean
@@ -15,7 +15,6 @@ from lplab.exercises.grading.weights import Weights
 from lplab.exercises.model.exercise import STAGES, Exercise
 
 MISSING = "not handed in"
-NOT_JUDGED = "not judged"  # a fault of lplab or of the machine, never of the student
 OUTCOMES = (PASSED, *reversed(STAGES), NOT_YET, MISSING, NOT_JUDGED)  # how far an answer can get, best first
 
 
@@ -130,6 +129,7 @@ class Class:
         similar: answers that are alike; None where nobody looked for them.
         fence: what fenced the students' code.
         capstone: has the field that recipes of the capstone were compared with; None where there was none.
+        capstone_seeds: that recipes were scored with; empty where there was none.
         judged, judging_seconds: how many different answers were judged this time, and how long that took.
     """
 
@@ -147,6 +147,7 @@ class Class:
     capstone: CapstoneJudge | None = None
     judged: int = 0
     judging_seconds: float = 0.0
+    capstone_seeds: tuple[int, ...] = ()
 
     def points_of(self, exercise: Exercise) -> float:
         """The points for a pass of one exercise: those of the weights, or its own."""

@@ -139,19 +139,15 @@ def _history(student: Student, exercise_id: str) -> dict[str, Any]:
     return {"attempts": known.get("attempts", ""), "hints": known.get("hints", ""), "solution_seen": seen}
 
 
-def marks_object(marks: Class) -> dict[str, Any]:
-    """All marks as one object; the same for the same files, whoever grades them and when."""
-    return {**_about(marks), "students": [_student_object(student, marks) for student in marks.students]}
-
-
 def _about(marks: Class) -> dict[str, Any]:
-    """The marks without the students."""
+    """The marks without the students; the same for the same files, whoever grades them and when."""
     return {
         "lplab_marks": SCHEMA,
         "lplab": lplab.__version__,
         "all_or_nothing": marks.all_or_nothing,
         "each_file": marks.each_file,
         "fence": marks.fence,
+        "capstone_seeds": list(marks.capstone_seeds),
         "exercises": [
             {"id": e.id, "version": e.version, "title": e.title, "points": marks.points_of(e)} for e in marks.exercises
         ],

@@ -63,10 +63,11 @@ def _earliest(files: Sequence[SubmittedFile], key: str, answer: Answer) -> datet
 
 
 def _answers(parts: Sequence[tuple[str, Submission]]) -> Mapping[str, dict[Answer, str]]:
-    """All different answers by exercise, each with the file and the place in it where it was found first."""
+    """All different answers by exercise, the newest last, each with the file and the place where it was found first."""
     found: dict[str, dict[Answer, str]] = {}
     for file, one in parts:
         for key, some in one.answers.items():
             for answer, place in zip(some, one.places[key], strict=True):
-                found.setdefault(key, {}).setdefault(answer, f"{file}, {place}" if len(parts) > 1 else place)
+                known = found.setdefault(key, {})
+                known[answer] = known.pop(answer, f"{file}, {place}" if len(parts) > 1 else place)
     return found

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 import lplab
+from lplab.exercises.checks.verdict import NOT_JUDGED
 from lplab.exercises.grading.capstone_view import capstone_view
 from lplab.exercises.grading.html_pages import Bar, bars, histogram, render
-from lplab.exercises.grading.marks import MISSING, NOT_JUDGED, OUTCOMES, Class, Mark, Student
+from lplab.exercises.grading.marks import MISSING, OUTCOMES, Class, Mark, Student
 from lplab.exercises.model.exercise import Exercise
 
 MAX_MISTAKES = 12  # frequent mistakes listed for an exercise

@@ -92,8 +92,12 @@ class Owners:
 
 
 def _plain_keys(path: PurePath) -> tuple[str, ...]:
-    """The name of the folder that a file is in, or of the file itself if it is in none."""
-    return (path.parts[0] if len(path.parts) > 1 else path.stem,)
+    """The name of the folder that a file is in, or of the file itself if it is in none, as ``lplab report`` makes it.
+
+    >>> _plain_keys(PurePath("s11/lab01.ipynb")), _plain_keys(PurePath("lplab-report_Ada_Lovelace.json"))
+    (('s11',), ('Ada_Lovelace',))
+    """
+    return (path.parts[0] if len(path.parts) > 1 else path.stem.removeprefix("lplab-report_"),)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -89,7 +89,7 @@ def versions() -> dict[str, str]:
     for package in PACKAGES:
         try:
             installed[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:  # not needed for these labs
+        except metadata.PackageNotFoundError:  # as without the extra "torch": then no result depends on it
             continue
     return installed
 

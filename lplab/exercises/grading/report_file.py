@@ -99,11 +99,13 @@ def _answers(entry: Mapping[str, Any]) -> dict[Answer, str]:
     found: dict[Answer, str] = {}
     for which, name in (("passing", _passing_name(entry)), ("latest", entry.get("function"))):
         source = entry.get(which)
-        if isinstance(source, str) and source.strip() and isinstance(name, str):
-            try:
-                found.setdefault(Answer(source.encode("utf-8", "replace").decode(), name), f"{which} answer")
-            except ValueError:  # the name is no identifier: the file was edited
-                continue
+        if not isinstance(source, str) or not source.strip() or not isinstance(name, str):
+            continue
+        try:
+            answer = Answer(source.encode("utf-8", "replace").decode(), name)
+        except ValueError:  # no function can have this name: the file was edited
+            continue
+        found.setdefault(answer, f"{which} answer")
     return found
 
 

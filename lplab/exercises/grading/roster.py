@@ -87,6 +87,21 @@ class Roster:
                 return next(iter(places))
         return None
 
+    def remarks(self, keys: Iterable[str], report_name: str) -> tuple[str, ...]:
+        """Hints for whoever looks for a student that `find` did not find.
+
+        Args:
+            keys: that name nobody or several.
+            report_name: the name in a report, which may be that of a classmate; another one is not looked at.
+
+        >>> Roster(["name"], [Enrolled("Ada", "", "", ("ada",), {})]).remarks(["lab01"], "Ada")
+        ('its report says that it is of Ada, who is in the roster',)
+        """
+        found = [f"several of the roster are called {key}" for key in keys if len(self.by_key.get(plain(key), ())) > 1]
+        if (place := self.find([report_name])) is not None:
+            found.append(f"its report says that it is of {self.students[place].name}, who is in the roster")
+        return tuple(found)
+
 
 def plain(text: str) -> str:
     """A name or number without what systems change in it: case, accents, blanks and signs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -12,6 +13,7 @@ import numpy as np
 
 import lplab
 from lplab.exercises.isolation import fences
+from lplab.exercises.model.catalogue import CAPSTONE
 
 CONNECT_SECONDS = 20
 
@@ -24,11 +26,17 @@ class Workers:
         pool: takes the work.
         count: how many answers are judged at the same time.
         fence: what fences the students' code there.
+        recipes: takes the recipes of the capstone, on this machine: a gap compares with float32 on the same machine.
     """
 
     pool: Executor
     count: int
     fence: str
+    recipes: Executor
+
+    def pool_for(self, exercise: str) -> Executor:
+        """Where the answers to an exercise are judged."""
+        return self.recipes if exercise == CAPSTONE else self.pool
 
 
 @contextmanager
@@ -36,7 +44,7 @@ def threads(count: int) -> Iterator[Workers]:
     """Judge on this machine, so many answers at a time; when something is raised, those that wait are dropped."""
     with ThreadPoolExecutor(count) as pool:
         try:
-            yield Workers(pool, count, fences.summary())
+            yield Workers(pool, count, fences.summary(), pool)
         except BaseException:  # Ctrl-C: those that have not begun need not begin
             pool.shutdown(cancel_futures=True)
             raise
@@ -44,7 +52,7 @@ def threads(count: int) -> Iterator[Workers]:
 
 @contextmanager
 def dask_workers(scheduler: str) -> Iterator[Workers]:
-    """Judge on the workers of a Dask cluster, one answer a thread of theirs.
+    """Judge on the workers of a Dask cluster, one answer a thread of theirs, and recipes on this machine.
 
     The workers need the same versions of lplab, Python and numpy as this process, so that marks do not depend on who
     judges. They get exercise and source of each answer, never a name or a file.
@@ -71,7 +79,8 @@ def dask_workers(scheduler: str) -> Iterator[Workers]:
                 raise ValueError(f"the worker {address} has {versions}; here is {_machine()[0]}")
         fence = " | ".join(sorted({fence for _, fence in found.values()}))
         count = sum(client.nthreads().values())
-        yield Workers(client.get_executor(pure=False), count, fence)
+        with threads(os.cpu_count() or 1) as here:
+            yield Workers(client.get_executor(pure=False), count, fence, here.pool)
 
 
 def _machine() -> tuple[str, str]:

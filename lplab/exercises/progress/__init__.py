@@ -3,7 +3,7 @@
 The file is progress.json in the user's data folder, or wherever the environment variable LPLAB_PROGRESS points. If it
 cannot be written, one line says so, all else works, and the changes are written the next time. In a browser it is
 progress.json beside the notebook, which the browser keeps; where a package that the file needs is missing, progress is
-kept in memory (`kept_where` says which of these it is).
+kept in memory (`storage_place` says which of these it is).
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.progress.memory_file import MemoryFile
 from lplab.exercises.progress.records import Guess, OwnRecipe, Record, State, state_of
-from lplab.exercises.progress.safe_file import CorruptFileError, NotSavedError, SafeFile
+from lplab.exercises.progress.safe_file import CorruptFileError, MemoryFile, NotSavedError, SafeFile
 
 if TYPE_CHECKING:
     from lplab.exercises.progress.bar import ProgressBar
@@ -198,7 +197,7 @@ def progress_path() -> Path | None:
     return platformdirs.user_data_path("lplab", appauthor=False) / "progress.json"
 
 
-def kept_where() -> str:
+def storage_place() -> str:
     """Where progress is kept, if not in the user's data folder, as the end of a sentence; "" for that folder."""
     if missing := missing_packages():
         return f"until this kernel ends, since {' and '.join(missing)} cannot be imported"

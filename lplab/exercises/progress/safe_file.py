@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -143,3 +143,36 @@ class _NoLock:
 
 def _no_constant(name: str) -> Any:
     raise CorruptFileError(f"{name} is not JSON")  # Python would read NaN and Infinity, which it may not write
+
+
+class MemoryFile:
+    """Where no file can be kept safely: holds one JSON object with a number ``schema``, as `SafeFile` does.
+
+    >>> file = MemoryFile(schema=1)
+    >>> file.write({"guess": 12})
+    >>> file.read()
+    {'schema': 1, 'guess': 12}
+    """
+
+    def __init__(self, schema: int) -> None:
+        self.path = Path("in memory")
+        self._text = json.dumps({"schema": schema})
+        self._schema = schema
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Nobody else writes here."""
+        return nullcontext()
+
+    def read(self) -> dict[str, Any]:
+        """The object: a copy, as from a file."""
+        data: dict[str, Any] = json.loads(self._text)
+        return data
+
+    def write(self, data: Mapping[str, Any]) -> None:
+        """Replace the object by ``data``; ValueError for what JSON cannot hold."""
+        self._text = json.dumps({"schema": self._schema, **data}, allow_nan=False)
+
+    def set_aside(self) -> Path:
+        """Begin anew. What is written here is never corrupt, so this is called only where `Progress` refuses it."""
+        self._text = json.dumps({"schema": self._schema})
+        return self.path

@@ -12,12 +12,20 @@ from lplab.claims.framework.models import branch_transformer
 from lplab.exercises import capstone
 from lplab.exercises.capstone import recipe_field, score_process, scoring
 from lplab.exercises.capstone.costs import Costs, costs_of
-from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, Marking, marking_of, pareto_front
+from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, marking_of, pareto_front
 from lplab.exercises.capstone.published import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
-from lplab.exercises.capstone.scoring import BUDGET, HELD_BACK_SEEDS, PLAN, PRACTICE_SEEDS, Score
+from lplab.exercises.capstone.scoring import (
+    BUDGET,
+    HELD_BACK_SEEDS,
+    PLAN,
+    PRACTICE_SEEDS,
+    Score,
+    checked_recipe,
+    score,
+)
 from lplab.training import DivergedError, recipes
 from lplab.training.loop.diagnosis import Diagnosis
-from lplab.training.recipe.recipe_data import recipe_from_data
+from lplab.training.recipe.recipe_data import OPERANDS, recipe_from_data
 
 TINY = BranchPlan(before=3, steps=4)
 NARROW = {"name": "narrow", **dict.fromkeys(("weight", "activation", "output_gradient_dx"), "e2m1")}
@@ -196,6 +204,61 @@ def test_a_recipe_of_the_field_is_known_by_what_it_does():
         data_of("NVFP5")
 
 
+def with_exceptions(name, **more):
+    data = data_of(name)
+    return {**data, "exceptions": {**data["exceptions"], **more}}
+
+
+ORDINARY = {role: rule for role, rule in data_of(PLAIN).items() if role in OPERANDS}
+KEPT = data_of(PLAIN)["exceptions"]
+CHANGES_NOTHING = {
+    "a name": {**data_of(PLAIN), "name": "mine"},
+    "the default rounding": {**data_of(PLAIN), "weight": {"format": "mxfp4", "rounding": "nearest_even"}},
+    "the first layer, which is none": with_exceptions(PLAIN, first="bf16"),
+    "late layers like all others": with_exceptions(PLAIN, late=ORDINARY) | {"late_share": 0.3},
+    "an activation of an embedding": with_exceptions(PLAIN, embedding={"weight": "bf16", "activation": "int8"}),
+    "a weight of a product": with_exceptions(PLAIN, product={**dict.fromkeys(OPERANDS[:4], "bf16"), "weight": "int8"}),
+    "backward operands as forward": with_exceptions(PLAIN, last=dict.fromkeys(OPERANDS, "bf16")),
+    "a switch to the same": {**data_of(PLAIN), "switch": {"at": 0.5, "to": {}}},
+    "a switch after the end": {**data_of(PLAIN), "switch": {"at": 0.9999, "to": {"weight": "bf16"}}},
+    "parts that do not count": {**data_of(PLAIN), "exceptions": {**KEPT, "first": {}, "embedding": KEPT["embedding"]}},
+}
+CHANGES_SOMETHING = {
+    "a rounding": {**data_of(PLAIN), "weight": {"format": "mxfp4", "rounding": "toward_zero"}},
+    "the last layer": with_exceptions(PLAIN, last="mxfp4"),
+    "late layers": with_exceptions(PLAIN, late="bf16") | {"late_share": 0.3},
+    "the weight of an embedding": with_exceptions(PLAIN, embedding="mxfp4"),
+    "an activation of a product": with_exceptions(PLAIN, product={}),
+    "no own backward operand": {key: rule for key, rule in data_of(PLAIN).items() if key != "weight_dx"},
+    "a switch in time": {**data_of(PLAIN), "switch": {"at": 0.5, "to": {"weight": "bf16"}}},
+}
+
+
+@pytest.mark.parametrize("what", CHANGES_NOTHING)
+def test_a_key_that_changes_nothing_makes_no_recipe_of_ones_own(what, tmp_path):
+    assert is_published(checked_recipe(CHANGES_NOTHING[what])), what
+
+
+@pytest.mark.parametrize("what", CHANGES_SOMETHING)
+def test_a_key_that_changes_something_does(what):
+    assert not is_published(checked_recipe(CHANGES_SOMETHING[what])), what
+
+
+def test_what_counts_as_nothing_leaves_every_gap_as_it_is(folder):
+    wanted = score(data_of(PLAIN), [31], TINY, folder).gaps
+    for what, data in CHANGES_NOTHING.items():
+        found = score(data, [31], TINY, folder)
+        assert found.gaps == wanted and found.is_published, what
+    assert score(CHANGES_SOMETHING["a rounding"], [31], TINY, folder).gaps != wanted
+
+
+def test_equal_gaps_on_every_seed_are_those_of_a_published_recipe():
+    """Whatever makes no difference to a training, its gaps show it."""
+    marking = marking_of(FIELD)
+    assert marking.points(made(0.03)) == 0 and marking.reason(made(0.03)) == "It is a recipe of the field as it is."
+    assert marking.points(made(0.030001)) == 8.5
+
+
 # ---- points ----------------------------------------------------------------------------------------------------------
 
 
@@ -208,7 +271,8 @@ FIELD = (made(0.05, name=PLAIN), made(0.03, name="NVFP4"), made(0.001, bits=9.0,
 
 def test_points_follow_the_gap():
     marking = marking_of(FIELD)
-    assert marking == Marking(0.05, 0.03, "NVFP4")  # MXFP8 does not keep the budget
+    assert (marking.plain, marking.best, marking.best_name) == (0.05, 0.03, "NVFP4")  # MXFP8 does not keep the budget
+    marking = dataclasses.replace(marking, gaps=())  # the line alone: gaps of the field earn nothing
     gaps = np.array([0.9, 0.05, 0.045, 0.04, 0.03, 0.0225, 0.015, 0.0, -0.01])
     wanted = [FOR_BUDGET, 3, 4.5, 6, AT_BEST, 10.5, MAX_POINTS, 12, 12]
     assert [marking.points(made(gap)) for gap in gaps] == wanted

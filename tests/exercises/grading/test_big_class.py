@@ -2,8 +2,10 @@
 
 import json
 import sys
+import threading
 import tracemalloc
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,12 +14,15 @@ from lplab.exercises.checks.verdict import FAILED, Verdict
 from lplab.exercises.grading import slicing
 from lplab.exercises.grading.grading import grade
 from lplab.exercises.grading.journal import Journal
+from lplab.exercises.grading.judging import judge_all
 from lplab.exercises.grading.marks import MISSING
-from lplab.exercises.grading.marks_files import as_json, marks_object, write_marks
+from lplab.exercises.grading.marks_files import as_json, write_marks
 from lplab.exercises.grading.overview import MAX_ROWS
+from lplab.exercises.grading.workers import Workers
+from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from tests.exercises import big_class
-from tests.exercises.in_process import judge_here
+from tests.exercises.in_process import judge_here, marks_object
 
 SOME = ["00", "01"]
 EXERCISES = [exercise for lab in SOME for exercise in catalogue.of_lab(lab)]
@@ -76,15 +81,18 @@ def test_a_grading_that_goes_on_judges_the_rest_and_gives_the_same_bytes(graded,
 
     with pytest.raises(KeyboardInterrupt):
         grade(folder, judged_by=killed, jobs=1, journal=journal)
-    assert 19 <= len(journal) <= 20
+    assert len(journal) == 20
     before = len(journal)
     marks = grade(folder, judged_by=judge_here, jobs=1, journal=journal)
     assert marks.judged == graded[0].judged - before and as_json(marks_object(marks)) == whole
 
 
-def test_the_files_are_those_of_the_marks_as_one_object(graded, tmp_path):
+def test_marks_that_are_written_student_by_student_are_one_json_object(graded, tmp_path):
     files = write_marks(graded[0], tmp_path)
-    assert (tmp_path / "marks.json").read_text("utf-8") == as_json(marks_object(graded[0]))
+    text = (tmp_path / "marks.json").read_text("utf-8")
+    marks = json.loads(text)
+    assert text == as_json(marks) and len(marks["students"]) == 30
+    assert marks["fence"] and marks["capstone_seeds"] == [], "nobody handed in a recipe"
     assert len(files) == 4 + 30 == len([path for path in tmp_path.rglob("*") if path.is_file()])
 
 
@@ -172,6 +180,33 @@ def test_a_scheduler_that_does_not_answer_gets_one_line(folder, tmp_path, capsys
         cli.main(["grade", str(folder), "--lab", "00", "--dask", "tcp://127.0.0.1:9", "--out", str(tmp_path / "marks")])
     said = capsys.readouterr().err
     assert stop.value.code == 2 and "no Dask scheduler answers at tcp://127.0.0.1:9" in said and said.count("\n") == 1
+
+
+def test_a_scheduler_that_does_not_answer_is_told_before_anything_is_done(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("lplab.exercises.grading.workers.CONNECT_SECONDS", 1)
+    done = []
+    monkeypatch.setattr("lplab.exercises.grading.grading.read_submission", lambda *args: done.append(args))
+    (tmp_path / "ada.ipynb").write_text("{}")
+    with pytest.raises(ValueError, match="no Dask scheduler answers"):
+        grade(tmp_path, scheduler="tcp://127.0.0.1:9", capstone_judge=lambda *args: done.append(args))
+    assert not done
+
+
+def test_recipes_are_judged_on_the_machine_that_grades(tmp_path):
+    """There float32 was trained, with which they are compared."""
+    with ThreadPoolExecutor(1, "cluster") as cluster, ThreadPoolExecutor(1, "here") as here:
+        seen = set()
+
+        def judge_one(exercise, answer):
+            seen.add((exercise.id, threading.current_thread().name.partition("_")[0]))
+            if exercise.id == "00.2":
+                raise ValueError("once more")
+            return wrong(exercise, answer)
+
+        some = [("00.1", Answer("1", "f")), ("00.2", Answer("2", "f")), (catalogue.CAPSTONE, Answer("{}", "f"))]
+        judge_all([some], Workers(cluster, 1, "", here), Journal(None), judge_one)
+    assert seen == {("00.1", "cluster"), ("00.2", "cluster"), (catalogue.CAPSTONE, "here")}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Recipes of a class: collected from notebooks and reports, scored again on other seeds, drawn with the front."""
 
 import csv
+import dataclasses
 import html.parser
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,18 +20,21 @@ from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS, Marking
 from lplab.exercises.capstone.published import PLAIN, data_of, is_published, plain_mxfp4
 from lplab.exercises.capstone.score_process import NotScoredError
 from lplab.exercises.capstone.scoring import Score, checked_recipe, float32_loss, score, steps_of
-from lplab.exercises.grading.capstone_view import capstone_view
+from lplab.exercises.checks.verdict import NOT_JUDGED
+from lplab.exercises.grading.capstone_view import _ticks, capstone_view
 from lplab.exercises.grading.grading import grade
-from lplab.exercises.grading.journal import JOURNAL
-from lplab.exercises.grading.marks import MISSING, NOT_JUDGED
+from lplab.exercises.grading.journal import Journal
+from lplab.exercises.grading.judging import MAX_RECIPES
+from lplab.exercises.grading.marks import MISSING
 from lplab.exercises.grading.marks_files import write_marks
 from lplab.exercises.grading.report import report_of, write_report
 from lplab.exercises.grading.report_file import digest
 from lplab.exercises.grading.submissions import read_submission
 from lplab.exercises.grading.weights import read_weights
+from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from lplab.training.recipe.recipe_data import recipe_from_data
-from tests.exercises.in_process import judge_here
+from tests.exercises.in_process import judge_here, marks_object
 
 CAPSTONE = catalogue.CAPSTONE
 MIDPOINT = catalogue.get("00.1")
@@ -66,6 +71,10 @@ CLASS = {
 
 def published(name, gap, bits=5.2, seconds=0.55):
     return Score(name, Costs(bits, seconds), SEEDS, (gap, gap), is_published=True)
+
+
+def unpublished(gap):
+    return dataclasses.replace(published("mine", gap), is_published=False)
 
 
 FIELD = (published("MXFP8", 0.001, 8.9, 0.69), published("NVFP4", 0.02, 6.9, 0.61), published(PLAIN, 0.05))
@@ -263,17 +272,35 @@ def test_bad_seeds_end_the_command_before_anything_is_trained(folder, tmp_path, 
     assert "one to 10 different seeds from 0 up" in capsys.readouterr().err
 
 
-def test_other_seeds_have_a_journal_of_their_own(folder, tmp_path, monkeypatch):
-    journals = []
+def test_a_journal_knows_a_recipe_for_its_seeds_fence_and_pytorch_alone(tmp_path, monkeypatch):
+    recipe, function = (CAPSTONE, as_answer(MINE)), (MIDPOINT.id, Answer(MIDPOINT.solution, MIDPOINT.name))
+    verdict = verdict_of(unpublished(0.03), Marking(0.05, 0.02, "NVFP4"))
+    journal = Journal(tmp_path / "journal")
+    journal.begin("a fence", (5, 6))
+    for task in (recipe, function):
+        journal.add(task, verdict)
+    journal.close()
 
-    def grade_nothing(*_, journal, **__):
-        journals.append(getattr(journal, "path", journal).name)
+    def known(fence, seeds):
+        journal = Journal(tmp_path / "journal")
+        journal.begin(fence, seeds)
+        found = [journal.get(task) == verdict for task in (recipe, function)]
+        journal.close()
+        return found
 
-    monkeypatch.setattr("lplab.exercises.grading.grading.grade", grade_nothing)
-    for seeds in ([], ["--capstone-seeds", "5", "6"]):
-        with pytest.raises(AttributeError):  # no marks come out
-            cli.main(["grade", str(folder), "--out", str(tmp_path / "marks"), *seeds])
-    assert journals[0] == JOURNAL and journals[1] != JOURNAL and "5-6" in journals[1]
+    assert known("a fence", (5, 6)) == [True, True]
+    journal = Journal(None)
+    for fence in ("of the cluster", "of this machine, where the marks so far are written"):
+        journal.begin(fence, (5, 6))
+    assert journal.fence == "of the cluster"
+    assert known("a fence", (5, 7)) == [False, True], "an answer that is no recipe has no seeds"
+    assert known("no fence", (5, 6)) == [False, False]
+    monkeypatch.setattr("lplab.exercises.grading.journal._version_of_torch", lambda: "another")
+    assert known("a fence", (5, 6)) == [False, True]
+
+
+def test_the_marks_say_the_seeds(graded, tmp_path):
+    assert marks_object(graded)["capstone_seeds"] == list(SEEDS)
 
 
 # ---- what was handed in ----------------------------------------------------------------------------------------------
@@ -318,10 +345,124 @@ def test_a_recipe_that_is_not_written_out_gets_a_note(way, tmp_path):
     assert "own_recipe(…) is not given a dictionary that is written out" in found.problem
 
 
+def own(number):
+    return f"own_recipe({{'name': '{number}', 'weight': 'nvfp4'}})"
+
+
+def judged_recipes(folder):
+    """The names of the recipes that are judged, and the students."""
+    asked = []
+
+    def judge(exercise, answer):
+        asked.append(json.loads(answer.source)["name"])
+        return verdict_of(unpublished(0.03 + 0.001 * len(asked)), Marking(0.05, 0.02, "NVFP4"))
+
+    marks = grade(folder, ["14"], jobs=1, judged_by=judge, capstone_judge=lambda *_: None)
+    return asked, marks.students
+
+
 def test_the_last_three_recipes_count(tmp_path):
-    cells = [f"own_recipe({{'name': '{number}', 'weight': 'nvfp4'}})" for number in range(6)]
+    (tmp_path / "one.ipynb").write_text(notebook(*map(own, range(6))))
+    asked, (one,) = judged_recipes(tmp_path)
+    assert asked == ["3", "4", "5"] and len(asked) == MAX_RECIPES
+    assert f"{CAPSTONE}: 6 answers were handed in; the last 3 count" in one.notes
+
+
+def test_three_recipes_of_a_student_count_however_many_notebooks_there_are(tmp_path):
+    (tmp_path / "ada").mkdir()
+    for file, some in {"1": "ab", "2": "cd", "3": "ea"}.items():
+        (tmp_path / "ada" / f"{file}.ipynb").write_text(notebook(*map(own, some)))
+    (tmp_path / "bob.ipynb").write_text(notebook(*map(own, "xy")))
+    asked, students = judged_recipes(tmp_path)
+    assert asked == ["d", "e", "a", "x", "y"], "a recipe that comes again is the newest"
+    ada, bob = students
+    assert f"{CAPSTONE}: 5 answers were handed in; the last 3 count" in ada.notes and bob.notes == ()
+
+
+def test_a_recipe_that_comes_again_is_the_newest(tmp_path):
+    found = answers_in(tmp_path, *map(own, "ABCDA"))
+    assert [json.loads(answer.source)["name"] for answer in found.answers[CAPSTONE]] == ["B", "C", "D", "A"]
+    assert found.places[CAPSTONE][-1] == "code cell 1", "where it was found first"
+
+
+def test_an_answer_that_comes_again_is_the_newest(tmp_path):
+    cells = [f"def midpoint(low, high):\n    return {number}\ncheck('00.1', midpoint)" for number in (1, 2, 3, 1)]
     found = answers_in(tmp_path, *cells)
-    assert [json.loads(answer.source)["name"] for answer in found.answers[CAPSTONE]] == ["3", "4", "5"]
+    assert [answer.source.split()[-1] for answer in found.answers["00.1"]] == ["2", "3", "1"]
+
+
+CHANGED = {
+    "a key": "mine['weight'] = 'bf16'",
+    "in a dictionary in it": "mine['exceptions']['last'] = 'bf16'",
+    "by a method": "mine.update({'weight': 'bf16'})",
+    "with words": "mine.update(weight='bf16')",
+    "by an operator": "mine |= {'weight': 'bf16'}",
+    "a new dictionary of it": "mine = {**mine, 'weight': 'bf16'}",
+    "two together": "mine = mine | {'weight': 'bf16'}",
+    "under another name": "other = mine\nother['weight'] = 'bf16'",
+    "a copy": "theirs = mine\nmine = dict(mine)\nmine['weight'] = 'bf16'",
+    "a copy of all": "import copy\nmine = copy.deepcopy(mine)\nmine['exceptions']['last'] = 'bf16'",
+    "a key less": "del mine['name']",
+    "a key taken out": "mine.pop('name')",
+}
+BASE = {"name": "mine", "weight": "nvfp4", "exceptions": {"last": "fp32"}}
+
+
+@pytest.mark.parametrize("way", CHANGED)
+@pytest.mark.parametrize("again", [True, False])
+def test_a_recipe_counts_as_it_stands_after_changes(way, again, tmp_path):
+    """With the call below the change, or with the first call run again."""
+    names = {"mine": json.loads(json.dumps(BASE))}
+    exec(CHANGED[way], names)
+    cells = [f"mine = {BASE!r}", "own_recipe(mine)", CHANGED[way], *["own_recipe(mine)"] * again]
+    found = answers_in(tmp_path, *cells)
+    assert list(found.answers[CAPSTONE]) == [as_answer(BASE), as_answer(names["mine"])] and found.notes == ()
+
+
+NOT_FOLLOWED = {
+    "a loop": "for role in ('weight', 'activation'):\n    mine[role] = 'bf16'",
+    "a condition": "if True:\n    mine['weight'] = 'bf16'",
+    "a value by code": "mine['weight'] = ''.join(['bf', '16'])",
+    "an unknown key": "mine[role] = 'bf16'",
+}
+
+
+@pytest.mark.parametrize("way", NOT_FOLLOWED)
+def test_a_change_that_is_not_followed_gets_a_note(way, tmp_path):
+    found = answers_in(tmp_path, f"mine = {BASE!r}", NOT_FOLLOWED[way], "own_recipe(mine)")
+    assert list(found.answers[CAPSTONE]) == [as_answer(BASE)]
+    assert "own_recipe uses mine, which code cell 2 changes in a way that grading does not follow" in found.notes[0]
+    found = answers_in(tmp_path, f"mine = {BASE!r}", NOT_FOLLOWED[way], "mine = {'weight': 'bf16'}", "own_recipe(mine)")
+    assert found.notes == () and list(found.answers[CAPSTONE]) == [as_answer({"weight": "bf16"})]
+
+
+def test_a_name_that_gets_a_value_of_code_is_no_recipe_any_more(tmp_path):
+    found = answers_in(tmp_path, f"mine = {BASE!r}\nmine = make()\nown_recipe(mine)")
+    assert CAPSTONE not in found.answers
+
+
+def test_dictionaries_that_grow_without_end_take_no_time(tmp_path):
+    doubled = "\n".join("mine = {'a': mine, 'b': mine}" for _ in range(60))
+    begun = time.process_time()
+    found = answers_in(tmp_path, "mine = {'weight': 'nvfp4'}", doubled, "own_recipe(mine)\n" * 5000)
+    assert CAPSTONE not in found.answers and "not given a dictionary that is written out" in found.problem
+    found = answers_in(tmp_path, "mine = {}\nmine['a'] = mine\nown_recipe(mine)")
+    assert CAPSTONE not in found.answers and time.process_time() - begun < 5
+
+
+def test_two_students_with_one_start_are_not_listed_as_alike(tmp_path):
+    for name, rounding in (("ada", "stochastic"), ("bob", "up")):
+        recipe = {**data_of(PLAIN), "weight": {"format": "mxfp4", "rounding": rounding}}
+        (tmp_path / f"{name}.ipynb").write_text(notebook(*handed(recipe)))
+    verdict = verdict_of(unpublished(0.03), Marking(0.05, 0.02, "NVFP4"))
+    marks = grade(tmp_path, ["14"], judged_by=lambda *_: verdict, capstone_judge=lambda *_: None, similar=True)
+    assert [student.marks[CAPSTONE].points > 0 for student in marks.students] == [True, True] and marks.similar == ()
+
+
+@pytest.mark.parametrize("width", [0.3, 3e-5, 2.9999999999999996, 1.0, 7.0, 250.0])
+def test_an_axis_has_ticks_however_its_ends_round(width):
+    ticks = _ticks(4.8, 4.8 + width) if width != 0.3 else _ticks(0.0, width)
+    assert 2 <= len(ticks) <= 8 and ticks == sorted(set(ticks))
 
 
 @pytest.mark.parametrize("entry", [None, 3, [], {}, {"recipe": 3}, {"recipe": {}}, {"recipe": [{}]}])

@@ -14,14 +14,15 @@ import pytest
 from lplab import cli
 from lplab.exercises.capstone.exercise import CapstoneJudge
 from lplab.exercises.checks.judge import judge
+from lplab.exercises.checks.verdict import NOT_JUDGED
 from lplab.exercises.grading.grading import find_files, grade
 from lplab.exercises.grading.html_pages import histogram
-from lplab.exercises.grading.marks import MISSING, NOT_JUDGED
-from lplab.exercises.grading.marks_files import marks_object, write_marks
+from lplab.exercises.grading.marks import MISSING
+from lplab.exercises.grading.marks_files import write_marks
 from lplab.exercises.grading.report_file import digest
 from lplab.exercises.isolation import Limits
 from lplab.exercises.model import catalogue
-from tests.exercises.in_process import judge_here
+from tests.exercises.in_process import judge_here, marks_object
 from tests.labs import notebooks
 
 quick = functools.partial(judge, limits=Limits(cpu_seconds=1, wall_seconds=10))  # endless loops end sooner

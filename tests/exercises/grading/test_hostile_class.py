@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,20 +15,19 @@ import pytest
 import lplab
 from lplab import cli
 from lplab.exercises.checks.judge import judge
-from lplab.exercises.checks.verdict import FAILED, PASSED, Verdict
+from lplab.exercises.checks.verdict import FAILED, NOT_JUDGED, PASSED, Verdict
 from lplab.exercises.grading import judging
 from lplab.exercises.grading.grading import grade
 from lplab.exercises.grading.journal import JOURNAL, Journal
 from lplab.exercises.grading.judging import judge_all, verdicts_of
-from lplab.exercises.grading.marks import NOT_JUDGED
-from lplab.exercises.grading.marks_files import as_json, marks_object, write_marks
+from lplab.exercises.grading.marks_files import as_json, write_marks
 from lplab.exercises.grading.submissions import MAX_CODE_CHARACTERS, read_submission
-from lplab.exercises.grading.workers import threads
+from lplab.exercises.grading.workers import Workers, threads
 from lplab.exercises.isolation import Limits, fences, landlock, seccomp
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from tests.exercises.hostile import CLASS, FORGE
-from tests.exercises.in_process import judge_here
+from tests.exercises.in_process import judge_here, marks_object
 from tests.kinds import tiered
 
 DECODE, ROUND = (catalogue.get(key) for key in ("01.1", "01.2"))
@@ -262,10 +262,94 @@ def test_a_journal_keeps_no_verdict_that_is_none(tmp_path):
     one, other, third = tasks(3)
     journal.add(one, verdict_on(ROUND, status=NOT_JUDGED))
     journal.add(other, verdict_on(ROUND, status=PASSED))
-    journal.commit()
     assert journal.get(one).status == NOT_JUDGED and len(journal) == 1
+    journal.close()
     kept = Journal(tmp_path / "journal")
     assert kept.get(one) is None and kept.get(third) is None and kept.get(other) == verdict_on(ROUND, status=PASSED)
+
+
+class AtOnce(Executor):
+    """Does the work when it is handed over, so that all of it is finished together."""
+
+    def submit(self, work, *args):
+        future = Future()
+        try:
+            future.set_result(work(*args))
+        except BaseException as problem:
+            future.set_exception(problem)
+        return future
+
+
+def test_what_is_finished_together_with_an_interruption_is_kept(tmp_path):
+    def judge_one(exercise, answer):
+        if answer == some[0][1]:
+            raise KeyboardInterrupt
+        return verdict_on(exercise)
+
+    some, journal, pool = tasks(16), Journal(tmp_path / JOURNAL), AtOnce()
+    with pytest.raises(KeyboardInterrupt):
+        judge_all([some[:8], some[8:]], Workers(pool, 8, "", pool), journal, judge_one)
+    journal.close()
+    assert len(Journal(tmp_path / JOURNAL)) == 15
+
+
+def test_what_has_begun_before_ctrl_c_is_finished_and_kept(tmp_path, monkeypatch):
+    begun, wait = [], judging.wait
+
+    def interrupted(*args, **more):
+        monkeypatch.setattr(judging, "wait", wait)
+        while not begun:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    def judge_one(exercise, answer):
+        begun.append(answer)
+        time.sleep(0.2)
+        return verdict_on(exercise)
+
+    monkeypatch.setattr(judging, "wait", interrupted)
+    journal = Journal(tmp_path / JOURNAL)
+    with pytest.raises(KeyboardInterrupt), threads(1) as workers:
+        judge_all([tasks(5)], workers, journal, judge_one)
+    journal.close()
+    assert len(begun) == 1 and len(Journal(tmp_path / JOURNAL)) == 1
+
+
+def test_each_verdict_is_in_the_file_before_the_next_is_awaited(tmp_path):
+    path, seen = tmp_path / JOURNAL, []
+
+    def judge_one(exercise, answer):
+        seen.append(kept_in(path))
+        return verdict_on(exercise)
+
+    pool = AtOnce()
+    with threads(1) as workers:
+        judge_all([tasks(8)], Workers(pool, 1, "", workers.pool), Journal(path), judge_one)
+    assert seen == [0, 0, 2, 2, 4, 4, 6, 6], "two are handed over at a time"
+
+
+def kept_in(path: Path) -> int:
+    """How many verdicts are in a journal that a grading has open: its text, as no other process may read it."""
+    return path.read_bytes().count(b'"most_points"') if path.exists() else 0
+
+
+def test_a_second_grading_in_the_same_folder_gets_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "class").mkdir()
+    honest(tmp_path / "class")
+    first = Journal(tmp_path / "marks" / JOURNAL)
+    first.add(tasks(1)[0], verdict_on(ROUND))
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["grade", "class"])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and "another grading is running that writes" in said and said.count("\n") == 1
+    first.commit()
+    first.close()
+    late = Journal(tmp_path / "late" / JOURNAL)
+    (first := Journal(tmp_path / "late" / JOURNAL)).add(tasks(1)[0], verdict_on(ROUND))
+    with pytest.raises(OSError, match="another grading is running"):
+        len(late)
+    first.close()
 
 
 def test_an_interruption_leaves_the_marks_so_far_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
@@ -330,6 +414,7 @@ def test_a_journal_that_a_student_hands_in_is_not_read(tmp_path, monkeypatch, ca
     answer = Answer(f"def {ROUND.name}(x):\n    return 0.0\n", ROUND.name)
     (tmp_path / "eve.ipynb").write_text(notebook(checked(ROUND, answer.source)))
     journal = Journal(tmp_path / "marks" / JOURNAL)
+    journal.begin(fences.summary(), ())
     journal.add((ROUND.id, answer), replace(verdict_on(ROUND, status=PASSED), points=9))
     assert grade(tmp_path, leave_out=tmp_path / "marks", journal=journal).students[0].total == 9
     assert cli.main(["grade", "."]) == 0
@@ -355,7 +440,7 @@ def test_a_killed_grading_goes_on_where_it_was(tmp_path):
     grading = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": os.getcwd()})
     path = tmp_path / "marks" / JOURNAL
     end = time.monotonic() + 60
-    while not (path.exists() and len(Journal(path)) >= 5):
+    while kept_in(path) < 5:
         assert time.monotonic() < end and grading.poll() is None
         time.sleep(0.05)
     grading.kill()

@@ -240,6 +240,35 @@ def test_two_files_of_one_student_are_one_row_and_a_report_cannot_leave_its_plac
     assert found["Zoë O’Neil"].total == 6, "what the report says of its name counts for nothing"
 
 
+@pytest.mark.parametrize("name", ["Ada Lovelace", "ada@uni.edu", "s11"])
+def test_a_report_with_the_name_of_a_classmate_has_a_row_of_its_own(name, folder, tmp_path):
+    report = {"lplab_report": 1, "name": name, "exercises": [
+        {"id": "00.1", "function": MIDPOINT.name, "latest": MIDPOINT.solution}]}  # fmt: skip
+    put(folder, **{"homework.json": json.dumps(report), "Ada Lovelace.ipynb": notebook(solved(EXPOSE))})
+    put(tmp_path, **{"sheet.csv": MOODLE_SHEET})
+    found = {s.file: s for s in graded(folder, roster=read_roster(tmp_path / "sheet.csv")).students if s.file}
+    assert found["Ada Lovelace.ipynb"].total == 6 and found["Ada Lovelace.ipynb"].place == 0
+    other = found["homework.json"]
+    assert other.total == 6 and other.place is None and "not in the roster" in other.notes
+    assert "its report says that it is of Ada Lovelace, who is in the roster" in other.notes
+
+
+def test_a_file_that_several_of_the_roster_may_mean_has_a_row_of_its_own(folder, tmp_path):
+    put(folder, **{"dup one.ipynb": ONE})
+    put(tmp_path, **{"r.csv": "name,id\nDup One,1\nOne Dup,2\n"})
+    found = {s.file: s for s in graded(folder, roster=read_roster(tmp_path / "r.csv")).students}
+    assert found["dup one.ipynb"].notes == ("several of the roster are called dup one", "not in the roster")
+
+
+def test_a_report_has_the_name_that_the_command_gave_its_file(folder, tmp_path):
+    report = {"lplab_report": 1, "name": "Ada Lovelace", "exercises": [
+        {"id": "00.1", "function": MIDPOINT.name, "latest": MIDPOINT.solution}]}  # fmt: skip
+    put(folder, **{"lplab-report_Ada_Lovelace.json": json.dumps(report)})
+    put(tmp_path, **{"sheet.csv": MOODLE_SHEET})
+    found = {s.name: s for s in graded(folder, roster=read_roster(tmp_path / "sheet.csv")).students}
+    assert found["Ada Lovelace"].total == 6 and found["Ada Lovelace"].place == 0
+
+
 def test_a_report_of_somebody_outside_the_roster_reaches_nobody_in_it(folder, tmp_path):
     """A download may hold all sections, the roster one of them."""
     report = {"lplab_report": 1, "name": "Ada Lovelace", "exercises": [

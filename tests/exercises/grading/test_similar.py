@@ -7,12 +7,12 @@ import pytest
 
 from lplab import cli
 from lplab.exercises.grading.grading import grade
-from lplab.exercises.grading.marks_files import marks_object, write_marks
+from lplab.exercises.grading.marks_files import write_marks
 from lplab.exercises.grading.similar import alike, normal_form
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from tests.exercises.grading.test_school import notebook, put
-from tests.exercises.in_process import judge_here
+from tests.exercises.in_process import judge_here, marks_object
 
 DECODE = catalogue.get("01.1")
 OWN = """import math

@@ -16,7 +16,7 @@ from lplab.exercises.capstone.published import PLAIN, RECIPES
 from lplab.exercises.capstone.recipe_field import default_path, field
 from lplab.exercises.capstone.score_process import LIMIT_SECONDS
 from lplab.exercises.capstone.scoring import BUDGET, HELD_BACK_SEEDS, MAX_SEEDS, PLAN, PRACTICE_SEEDS, checked_recipe
-from lplab.exercises.grading.collected_answers import MAX_RECIPES
+from lplab.exercises.grading.judging import MAX_RECIPES
 from lplab.exercises.grading.release import OPEN
 from lplab.exercises.grading.weights import read_weights
 from lplab.exercises.model.catalogue import CAPSTONE

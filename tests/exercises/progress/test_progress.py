@@ -303,7 +303,7 @@ def test_a_browser_keeps_a_file_beside_the_notebook_and_takes_no_lock(fresh_look
     monkeypatch.setitem(sys.modules, "platformdirs", None)
     monkeypatch.delenv("LPLAB_PROGRESS", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert progress.progress_path() == Path("progress.json") and progress.kept_where() == "in this browser"
+    assert progress.progress_path() == Path("progress.json") and progress.storage_place() == "in this browser"
     said = []
     kept = progress.Progress(progress.progress_path(), said.append)
     assert kept.open_hint("01.2") == 1 and said == []
@@ -314,11 +314,11 @@ def test_a_browser_keeps_a_file_beside_the_notebook_and_takes_no_lock(fresh_look
 def test_without_the_packages_of_a_safe_file_progress_is_in_memory(fresh_look, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "filelock", None)
     assert progress.progress_path() is None
-    assert progress.kept_where() == "until this kernel ends, since filelock cannot be imported"
+    assert progress.storage_place() == "until this kernel ends, since filelock cannot be imported"
     kept, other = progress.Progress(None), progress.Progress(None)
     assert kept.open_hint("01.2") == 1 and kept.hints_opened("01.2") == 1 and other.hints_opened("01.2") == 0
     assert kept.problem() == "" and list(tmp_path.iterdir()) == []
 
 
 def test_with_the_packages_nothing_is_said():
-    assert progress.kept_where() == ""
+    assert progress.storage_place() == ""
