@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lplab.claims.framework.trainings import class_count, final_mean, one_thread, replace_above
+from lplab.claims.framework.trainings import final_mean, guessing_loss, one_thread, replace_above
 from lplab.compression import Compressor
 
 if TYPE_CHECKING:
@@ -40,19 +40,21 @@ class LearnerResult:
         A loss above that of guessing, or none at all, counts as guessing, so that all numbers are finite.
         """
         import torch
-        from torch.nn import functional
 
         inputs, targets = self.task.test()
         model = self.run.model
         with one_thread(), torch.no_grad():
             output = model.eval()(inputs)
-            loss = float(functional.cross_entropy(output.flatten(0, -2), targets.flatten()))
-            right = (output.argmax(-1) == targets).float().mean()
-            classes = class_count(model, inputs)
+            loss = float(self.task.loss(output, targets))
+            if targets.is_floating_point():
+                error = self.task.error(output, targets)
+            else:  # 1 − right: the stored numbers are rounded so, and not as those of task.error
+                error = 1 - float((output.argmax(-1) == targets).float().mean())
+            guessing = guessing_loss(self.task, model, inputs, targets)
         return {
-            "loss": round(replace_above(loss / math.log(2), math.log2(classes)), 6),
-            "error": round(100 * (1 - float(right)), 4),
-            "train_loss": round(replace_above(final_mean(self.losses) / math.log(2), math.log2(classes)), 6),
+            "loss": round(replace_above(loss / math.log(2), guessing), 6),
+            **({} if error is None else {"error": round(100 * error, 4)}),
+            "train_loss": round(replace_above(final_mean(self.losses) / math.log(2), guessing), 6),
             "skipped": float(self.skipped),
         }
 
@@ -118,13 +120,12 @@ def make(
     import torch
 
     from lplab.parallel import Learners, shards
-    from lplab.training.loop.trainer import default_loss
 
     kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     learning_rate, optimizer_options = task.lr if lr is None else lr, dict(task.options)
     return (kind or Learners)(
         task.model(seed),
-        default_loss,
+        task.loss,
         shards(task.data(task.batch if batch is None else batch, seed), learners),
         compressor,
         learners,

@@ -6,6 +6,7 @@ one box a cell, no anchors. This module needs PyTorch.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -81,44 +82,46 @@ def loss(output: Tensor, target: Tensor) -> Tensor:
 
 
 def decode(output: Tensor) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The objects that a network sees: of each image boxes, classes and how sure it is.
+    """The objects that a network sees: of each image boxes, classes and how sure it is of each.
 
     Of two boxes of one class that overlap by half or more, the less sure one is left out.
 
     Args:
-        output: as for :func:`loss`; the cells are those of a square image.
+        output: as for :func:`loss`; the cells are those of square images.
 
     Returns:
-        For each image float64 [objects, 4] (left, top, right, bottom in pixels), int64 [objects], float64 [objects]
-        from 0.05 to 1; the surest first.
+        For each image float64 [objects, 4] (left, top, right, bottom in pixels), int64 [objects], and float64 [objects]
+        from 0.05 to 1, the surest first.
 
-    >>> sure = torch.zeros(1, 16, 15)
-    >>> sure[0, :, 10], sure[0, 6, 3] = 20.0, 40.0
-    >>> boxes, labels, _ = decode(sure)[0]
+    >>> output = torch.zeros(1, 16, 15)
+    >>> output[0, :, 10], output[0, 6, 3] = 20.0, 40.0
+    >>> boxes, labels, _ = decode(output)[0]
     >>> boxes.tolist(), labels.tolist()
     ([[4.0, 0.0, 12.0, 8.0]], [3])
     """
     classes = output.shape[-1] - BOX - 1
-    cells = round(output.shape[1] ** 0.5)
+    values = output.detach().double()
+    sure, labels = (part.numpy() for part in values[..., : classes + 1].softmax(-1)[..., :classes].max(-1))
+    boxes = _in_pixels(values[..., classes + 1 :].numpy())
+    kept = [_strongest(*parts) for parts in zip(boxes, labels, sure, strict=True)]
+    return [(boxes[i][rows], labels[i][rows], sure[i][rows]) for i, rows in enumerate(kept)]
+
+
+def _in_pixels(boxes: np.ndarray) -> np.ndarray:
+    """Boxes [images, cells, 4] as cells tell them, as left, top, right and bottom edge in pixels."""
+    cells = round(boxes.shape[1] ** 0.5)
     row, column = np.divmod(np.arange(cells * cells), cells)
-    found = []
-    for image in output.detach().double():
-        likely, labels = image[:, : classes + 1].softmax(-1)[:, :classes].max(-1)
-        x, y, width, height = image[:, classes + 1 :].numpy().T
-        x, y = (column + x) * STRIDE, (row + y) * STRIDE
-        width, height = (UNIT * np.exp2(np.clip(side, -10, 10)) for side in (width, height))
-        boxes = np.stack([x - width / 2, y - height / 2, x + width / 2, y + height / 2], axis=-1)
-        kept = _strongest(boxes, labels.numpy(), likely.numpy())
-        found.append((boxes[kept], labels.numpy()[kept], likely.numpy()[kept]))
-    return found
+    middle = (np.stack([column, row], axis=-1) + boxes[..., :2]) * STRIDE
+    half = UNIT * np.exp2(np.clip(boxes[..., 2:], -10, 10)) / 2
+    return np.concatenate([middle - half, middle + half], axis=-1)
 
 
-def _strongest(boxes: np.ndarray, labels: np.ndarray, likely: np.ndarray) -> list[int]:
+def _strongest(boxes: np.ndarray, labels: np.ndarray, sure: np.ndarray) -> list[int]:
     """Indices of the boxes that no surer one of their class overlaps, the surest first."""
     kept: list[int] = []
-    for index in np.argsort(-likely, kind="stable"):
+    for index in np.argsort(-sure, kind="stable"):
         same = [other for other in kept if labels[other] == labels[index]]
-        if likely[index] >= SURE and all(overlap(boxes[index], boxes[other]) < OVERLAP for other in same):
+        if sure[index] >= SURE and all(overlap(boxes[index], boxes[other]) < OVERLAP for other in same):
             kept.append(int(index))
     return kept
 
@@ -131,27 +134,14 @@ def overlap(one: np.ndarray, other: np.ndarray) -> float:
     """
     sides = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
     shared = float(np.prod(np.maximum(sides, 0)))
-    whole = float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2])) - shared
-    return shared / whole if whole else 0.0
-
-
-def true_objects(target: Tensor, classes: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of each image the boxes and classes that :func:`encode` was given: float64 [objects, 4], int64 [objects]."""
-    marked = torch.full((*target.shape[:2], classes + 1 + BOX), -50.0, dtype=torch.float64)
-    marked.scatter_(-1, target[..., :1].long(), 50.0)
-    marked[..., classes + 1 :] = target[..., 1:].double()
-    kept = []
-    for (boxes, labels, _), image in zip(decode(marked), target, strict=True):
-        kept.append((boxes, labels))
-        assert len(labels) <= int((image[:, 0] != classes).sum())
-    return kept
+    return shared / (float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2])) - shared)
 
 
 def mean_average_precision(output: Tensor, target: Tensor) -> float:
-    """Mean average precision, 0 to 1: a box counts if it overlaps a true one of its class by half or more.
+    """Mean average precision, 0 to 1: a box is right if it overlaps a true one of its class by half or more.
 
-    Computed by faster-coco-eval, the evaluation of COCO (Lin et al. 2014, arXiv 1405.0312) at this overlap alone,
-    averaged over the classes.
+    Computed by faster-coco-eval, which is the evaluation of COCO (Lin et al. 2014, arXiv 1405.0312), at this one
+    overlap; the mean is over the classes that occur.
 
     Args:
         output, target: as for :func:`loss`.
@@ -160,9 +150,59 @@ def mean_average_precision(output: Tensor, target: Tensor) -> float:
         ImportError: the library is not installed.
 
     >>> target = torch.from_numpy(encode(np.array([[[4.0, 0.0, 12.0, 8.0]]]), np.array([[3]]), 16, 10))
-    >>> output = torch.cat([functional.one_hot(target[..., 0].long(), 11) * 40.0, target[..., 1:]], dim=-1)
-    >>> mean_average_precision(output, target)
+    >>> seen = torch.cat([functional.one_hot(target[..., 0].long(), 11) * 40.0, target[..., 1:]], dim=-1)
+    >>> round(mean_average_precision(seen, target), 6)  # doctest: +SKIP
     1.0
     """
-    COCO, Evaluation = _coco()
-    return 0.0
+    check_library()
+    from faster_coco_eval import COCO, COCOeval_faster
+
+    classes, size = output.shape[-1] - BOX - 1, round(target.shape[1] ** 0.5) * STRIDE
+    truth = _in_pixels(target[..., 1:].double().numpy())
+    present = np.argwhere(target[..., 0].numpy() != classes)
+    true_boxes = [_record(image, target[image, cell, 0], truth[image, cell]) for image, cell in present]
+    seen_boxes = [
+        {**_record(image, label, box), "score": float(score)}
+        for image, objects in enumerate(decode(output))
+        for box, label, score in zip(*objects, strict=True)
+    ]
+    if not seen_boxes or not true_boxes:
+        return 0.0
+    coco = COCO(
+        {
+            "images": [{"id": image, "height": size, "width": size} for image in range(len(target))],
+            "annotations": [{**box, "id": number} for number, box in enumerate(true_boxes, 1)],
+            "categories": [{"id": label, "name": str(label)} for label in range(classes)],
+        }
+    )
+    evaluation = COCOeval_faster(coco, coco.loadRes(seen_boxes), "bbox", print_function=lambda *_: None)
+    evaluation.params.iouThrs = np.array([OVERLAP])
+    evaluation.evaluate()
+    evaluation.accumulate()
+    precision = evaluation.eval["precision"][0, :, :, 0, -1]  # [recalls, classes] of objects of every size
+    return float(precision[precision > -1].mean())
+
+
+def _record(image: int, label: Any, box: np.ndarray) -> dict[str, Any]:
+    """A box in the words of COCO: left, top, width, height."""
+    left, top, right, bottom = box.tolist()
+    sides = right - left, bottom - top
+    return {
+        "image_id": int(image), "category_id": int(label), "bbox": [left, top, *sides],
+        "area": sides[0] * sides[1], "iscrowd": 0,
+    }  # fmt: skip
+
+
+def error(output: Tensor, target: Tensor) -> float:
+    """1 − mean average precision; as :func:`mean_average_precision`."""
+    return 1 - mean_average_precision(output, target)
+
+
+def check_library() -> None:
+    """Say at once that the library of :func:`mean_average_precision` is missing, before anything is trained.
+
+    Raises:
+        ImportError: with the command that installs it.
+    """
+    if find_spec("faster_coco_eval") is None:
+        raise ImportError("detection is scored by faster-coco-eval: pip install 'lplab[detection]'")
