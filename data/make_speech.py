@@ -8,9 +8,9 @@ espeak-ng's variants; some of them are heard in the test alone. espeak-ng is und
 the sound that it makes is not a work based on it, so the licence does not extend to this file.
 
 The frames: 22,050 samples a second, cut where the sound begins and ends, put at a random place of a window of 0.8 s,
-white noise added at 0 to 20 dB below the speech. Then the power of a Hann window of 1,024 samples every 441 (20 ms), summed
-under 20 triangles that are evenly spaced on the mel scale from 100 to 8,000 Hz, mel(f) = 2595 log10(1 + f / 700), as
-10 log10, in steps of 2 dB above 80 dB below the loudest value of the word.
+white noise added at 0 to 20 dB below the speech. Then the power of a Hann window of 1,024 samples every 441 (20 ms),
+summed under 20 triangles, evenly spaced on the mel scale from 100 to 8,000 Hz, mel(f) = 2595 log10(1 + f / 700),
+as 10 log10, in steps of 2 dB above 80 dB below the loudest value of the word.
 """
 
 import io
@@ -28,7 +28,11 @@ HEARD = (
     *("caleb", "Denis", "Gene", "linda", "Marco", "pablo"),
 )
 NEW = ("m7", "m8", "f4", "f5", "belinda", "edward", "Michael", "steph")
-ACCENTS, SPEEDS, PITCHES = ("en-us", "en-gb-scotland"), (140, 180), (35, 65)  # words a minute; espeak-ng's pitch, 0 to 99
+ACCENTS, SPEEDS, PITCHES = (
+    ("en-us", "en-gb-scotland"),
+    (140, 180),
+    (35, 65),
+)  # words a minute; espeak-ng's pitch, 0 to 99
 RATE, FRAME, HOP, FRAMES, BANDS = 22050, 1024, 441, 40, 20
 LOWEST, HIGHEST = 100.0, 8000.0  # Hz
 STEP, RANGE = 2.0, 80.0  # dB
@@ -78,7 +82,7 @@ def log_mel(sound: np.ndarray) -> np.ndarray:
 
 
 def make(voices: tuple[str, ...], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All words of some voices: frames uint8 [n, bands, frames], number of the word and of the voice, each uint8 [n]."""
+    """All words of some voices: frames uint8 [n, bands, frames], numbers of words and of voices uint8 [n]."""
     frames, labels, speakers, sounds = [], [], [], set()
     for number, voice in enumerate(voices):
         print(voice, file=sys.stderr)

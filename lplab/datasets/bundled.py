@@ -7,8 +7,7 @@ import numpy as np
 
 from lplab.datasets.user_data import Split
 
-
-LEVEL, EIGHT_DB = 28, 4  # of the steps of 2 dB in which spoken words are stored: 24 dB below the loudest value; 8 dB
+LEVEL, EIGHT_DB = 28, 4  # spoken words are stored in steps of 2 dB: 24 dB below the loudest value, and 8 dB
 
 
 @cache
@@ -63,9 +62,9 @@ def character_ids() -> tuple[np.ndarray, str]:
 def spoken_words() -> Split:
     """Ten words said by a speech synthesiser, as log-mel frames; the voices of the test are not heard in training.
 
-    Inputs are float32 [n, 20, 40], twenty bands and forty frames of 20 ms, in units of
-    8 dB around 24 dB below the loudest value; targets are int64 [n], places in :func:`words`. 1,600 utterances by twenty voices to train with, 640 by eight
-    other voices to test with. How they were made: ``data/make_speech.py``.
+    Inputs are float32 [n, 20, 40], twenty bands and forty frames of 20 ms, in units of 8 dB around 24 dB below the
+    loudest value; targets are int64 [n], places in :func:`words`. 1,600 utterances by twenty voices to train with, 640
+    by eight other voices to test with. How they were made: ``data/make_speech.py``.
 
     >>> spoken_words()
     Split(1600 to train with, 640 to test with, each 20×40)

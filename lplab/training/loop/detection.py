@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -68,6 +67,7 @@ def loss(output: Tensor, target: Tensor) -> Tensor:
         output: float32 [images, cells, classes + 1 + 4].
         target: float32 [images, cells, 5], of :func:`encode`.
 
+    >>> import torch
     >>> target = torch.from_numpy(encode(np.array([[[4.0, 0.0, 12.0, 8.0]]]), np.array([[3]]), 16, 10))
     >>> bool(torch.isclose(loss(torch.zeros(1, 16, 15), target), 16 * torch.tensor(11.0).log()))
     True
@@ -93,6 +93,7 @@ def decode(output: Tensor) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         For each image float64 [objects, 4] (left, top, right, bottom in pixels), int64 [objects], and float64 [objects]
         from 0.05 to 1, the surest first.
 
+    >>> import torch
     >>> output = torch.zeros(1, 16, 15)
     >>> output[0, :, 10], output[0, 6, 3] = 20.0, 40.0
     >>> boxes, labels, _ = decode(output)[0]
@@ -149,6 +150,7 @@ def mean_average_precision(output: Tensor, target: Tensor) -> float:
     Raises:
         ImportError: the library is not installed.
 
+    >>> import torch
     >>> target = torch.from_numpy(encode(np.array([[[4.0, 0.0, 12.0, 8.0]]]), np.array([[3]]), 16, 10))
     >>> seen = torch.cat([functional.one_hot(target[..., 0].long(), 11) * 40.0, target[..., 1:]], dim=-1)
     >>> round(mean_average_precision(seen, target), 6)  # doctest: +SKIP
