@@ -60,12 +60,12 @@ claim = ClaimBuilder(
     "(recalled); INT4/FP4 up to 3.0 points, MobileNetV2 (read); NVFP4 1.5 % of the loss while the learning rate falls "
     "(second-hand); AdaComp no noticeable loss (read); ScaleCom up to 0.6 points (second-hand)",
     experiment="Four networks: a small MobileNetV2 on cluttered digits, a character Transformer, convolutions and an "
-    f"LSTM on ten spoken words, a detector of one stage on scenes of digits. Each trains for {PLANS[PICTURES].before} to "
-    f"{PLANS[SPEECH].before} steps in float32. From there each recipe goes on for {PLANS[SPEECH].steps} steps with"
-    f" the same batches, its learning rate falling to zero; so do {LEARNERS} learners with float32 gradients, "
-    "AdaComp and ScaleCom. Compared seed by seed with float32, or with the float32 of four learners: wrong "
-    "answers in points of percent, of detection what is missing to a mean average precision of 100 %, of "
-    "characters the test loss in percent.",
+    "LSTM on ten spoken words, a detector of one stage on scenes of digits. Each trains for "
+    f"{PLANS[PICTURES].before} to {PLANS[SPEECH].before} steps in float32. From there each recipe goes on for "
+    f"{PLANS[SPEECH].steps} steps with the same batches, its learning rate falling to zero; so do {LEARNERS} learners "
+    "with float32 gradients, AdaComp and ScaleCom. Compared seed by seed with float32, or with the float32 of four "
+    "learners: wrong answers in points of percent, of detection what is missing to a mean average precision of 100 %, "
+    "of characters the test loss in percent.",
     points=POINTS,
     seeds=(0, 1, 2),
     budget_seconds=600,
