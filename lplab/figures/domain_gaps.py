@@ -61,10 +61,10 @@ def domain_gaps(
         layout[f"xaxis{suffix}"] = axes.axis(low, high, f"{domain} ({named[domain]})", **place)
     means = {(d, m): float(each.mean()) for d, rows in values.items() for m, each in rows.items()}
     worst = max(means, key=lambda cell: means[cell])
-    each = "; ".join(f"{d}: " + ", ".join(f"{m} {_signed(means[d, m])}" for m in methods) for d in values)
+    told = "; ".join(f"{d}: " + ", ".join(f"{m} {_signed(means[d, m])}" for m in methods) for d in values)
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"Means of the seeds above float32. {each}.",
+        alt=f"Means of the seeds above float32. {told}.",
         title=title
         or f"Largest loss against float32: {worst[1]} in {worst[0]}, {_signed(means[worst])} {named[worst[0]]}",
         subtitle=legend(*map(entry, data[:3]), entry(data[3], sign="┃")),
@@ -85,8 +85,9 @@ def _panel(rows: Mapping[str, np.ndarray], bounds: Mapping[str, float], axis: st
     middle = traces.points("mean", means, y, look, _HOVER, text=np.array(list(rows)), **on)
     marked = [(bounds[name], place, name) for name, place in zip(rows, y, strict=True) if name in bounds]
     places = np.array([[bound, place] for bound, place, _ in marked], np.float64).reshape(-1, 2)
-    strokes = [traces.segments(places[:, 0], places[:, 0]), traces.segments(places[:, 1] - 0.35, places[:, 1] + 0.35)]
-    bound = traces.line("published bound", *strokes, traces.stroke(style.PINK, 2.5), **on)
+    across = traces.segments(places[:, 0], places[:, 0])
+    along = traces.segments(places[:, 1] - 0.35, places[:, 1] + 0.35)
+    bound = traces.line("published bound", across, along, traces.stroke(style.PINK, 2.5), xaxis=axis)
     return [zero | on, seeds, middle, bound]
 
 

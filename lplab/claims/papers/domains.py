@@ -188,7 +188,7 @@ def all_have_learned(results: Results) -> CheckResult:
     return CheckResult(learned, f"Wrong in float32: {each}; characters take {np.mean(bits):.2f} bits, guessing 6.23.")
 
 
-def drawn_gaps(methods: tuple[str, ...] = METHODS) -> dict[str, dict[str, dict[str, Any]]]:
+def drawn_gaps(methods: tuple[str, ...] = METHODS) -> dict[str, Any]:
     """Stored gaps, as :func:`lplab.figures.domain_gaps` takes them: ``gaps``, ``bounds``, ``units``.
 
     >>> sorted(drawn_gaps(("AdaComp",))["gaps"]["speech"])
