@@ -119,23 +119,26 @@ def _in_pixels(boxes: np.ndarray) -> np.ndarray:
 
 def _strongest(boxes: np.ndarray, labels: np.ndarray, sure: np.ndarray) -> list[int]:
     """Indices of the boxes that no surer one of their class overlaps, the surest first."""
+    order = np.argsort(-sure, kind="stable")
+    order = order[sure[order] >= SURE]
+    one = (overlap(boxes[:, None], boxes) >= OVERLAP) & (labels[:, None] == labels)
     kept: list[int] = []
-    for index in np.argsort(-sure, kind="stable"):
-        same = [other for other in kept if labels[other] == labels[index]]
-        if sure[index] >= SURE and all(overlap(boxes[index], boxes[other]) < OVERLAP for other in same):
-            kept.append(int(index))
+    for index in order.tolist():
+        if not one[index, kept].any():
+            kept.append(index)
     return kept
 
 
-def overlap(one: np.ndarray, other: np.ndarray) -> float:
-    """Intersection over union of two boxes, [left, top, right, bottom] each.
+def overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Intersection over union of boxes [..., 4], each left, top, right and bottom edge; shapes are broadcast.
 
-    >>> round(overlap(np.array([0.0, 0.0, 2.0, 2.0]), np.array([1.0, 0.0, 3.0, 2.0])), 3)
-    0.333
+    >>> overlap(np.array([0.0, 0.0, 2.0, 2.0]), np.array([[1.0, 0.0, 3.0, 2.0], [0.0, 0.0, 2.0, 2.0]])).round(3)
+    array([0.333, 1.   ])
     """
-    sides = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
-    shared = float(np.prod(np.maximum(sides, 0)))
-    return shared / (float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2])) - shared)
+    sides = np.minimum(one[..., 2:], other[..., 2:]) - np.maximum(one[..., :2], other[..., :2])
+    shared = np.maximum(sides, 0).prod(axis=-1)
+    area, its_area = ((box[..., 2:] - box[..., :2]).prod(axis=-1) for box in (one, other))
+    return shared / (area + its_area - shared)
 
 
 def mean_average_precision(output: Tensor, target: Tensor) -> float:
