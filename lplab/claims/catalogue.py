@@ -11,6 +11,7 @@ from lplab.claims.papers.adacomp_2018_language import ADACOMP_2018_LANGUAGE
 from lplab.claims.papers.adacomp_2018_selection import ADACOMP_2018_SELECTION
 from lplab.claims.papers.ddl_2017 import DDL_2017
 from lplab.claims.papers.deepseek_promotion_2024 import DEEPSEEK_PROMOTION_2024
+from lplab.claims.papers.domains import DOMAINS_CLAIM
 from lplab.claims.papers.error_feedback import ERROR_FEEDBACK
 from lplab.claims.papers.federated_2017 import FEDERATED_2017
 from lplab.claims.papers.four_bits_saving import FOUR_BITS_SAVING
@@ -101,6 +102,7 @@ CLAIMS: tuple[Claim, ...] = (
     STRUBELL_2019,
     PATTERSON_2021,
     GPT3_ENERGY,
+    DOMAINS_CLAIM,
 )
 
 

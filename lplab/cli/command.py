@@ -16,7 +16,7 @@ class BadInputError(Exception):
 
 @contextmanager
 def bad_values() -> Iterator[None]:
-    """Turn ValueError and OSError into a :class:`BadInputError` with a message of one line.
+    """Turn ValueError, ImportError and OSError into a :class:`BadInputError` with a message of one line.
 
     >>> with bad_values():
     ...     int("seven")
@@ -25,7 +25,7 @@ def bad_values() -> Iterator[None]:
     """
     try:
         yield
-    except ValueError as problem:
+    except (ValueError, ImportError) as problem:  # ImportError: an extra is missing, and the message names it
         raise BadInputError(str(problem)) from None
     except OSError as problem:
         raise BadInputError(f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)) from None

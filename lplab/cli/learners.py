@@ -63,6 +63,7 @@ def train_learners(args: argparse.Namespace) -> int:
     each = None if args.batch is None else args.batch // max(learners, 1)
     with bad_values():
         settings = RunSettings(args.model, args.compressor or "dense", learners, args.steps, each, args.lr, args.seed)
+        settings.batches()  # what the task needs is asked for before anything is trained
     if args.distributed and (warning := oversubscription_warning(learners, processors())):
         print(f"lplab train: {warning}", file=sys.stderr)
     started = time.perf_counter()

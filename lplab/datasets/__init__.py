@@ -1,4 +1,4 @@
-"""Data to learn from: digits, a novel, tensors of real training runs, your own files; all offline.
+"""Data to learn from: digits, a novel, spoken words, tensors of real training runs, your own files; all offline.
 
 Sources, licences and how each file was made: ``data/README.md``. Needs numpy alone. MNIST, Fashion-MNIST and CIFAR-10
 are fetched from the network on first use (:mod:`lplab.datasets.downloads`).
@@ -8,11 +8,11 @@ are fetched from the network on first use (:mod:`lplab.datasets.downloads`).
 ((1797, 8, 8), 'float32', [0, 1, 2, 3, 4])
 """
 
-from lplab.datasets.bundled import character_ids, characters, data_folder, digits
+from lplab.datasets.bundled import character_ids, characters, data_folder, digits, spoken_words, words
 from lplab.datasets.captured_tensors import Captured, captured
 from lplab.datasets.downloads import cifar10, fashion_mnist, mnist
 from lplab.datasets.saved_tensors import save_tensors
-from lplab.datasets.synthetic import cluttered_digits, recall_sequences
+from lplab.datasets.synthetic import cluttered_digits, digit_scenes, recall_sequences
 from lplab.datasets.tensor_files import load_tensors
 from lplab.datasets.user_data import Split, from_arrays, from_files
 
@@ -25,6 +25,7 @@ __all__ = [
     "cifar10",
     "cluttered_digits",
     "data_folder",
+    "digit_scenes",
     "digits",
     "fashion_mnist",
     "from_arrays",
@@ -33,4 +34,6 @@ __all__ = [
     "mnist",
     "recall_sequences",
     "save_tensors",
+    "spoken_words",
+    "words",
 ]

@@ -1,9 +1,13 @@
-"""The data that ship with lplab: the folder that holds them, handwritten digits and a novel."""
+"""The data that ship with lplab: the folder that holds them, handwritten digits, a novel and spoken words."""
 
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+
+from lplab.datasets.user_data import Split
+
+LEVEL, EIGHT_DB = 28, 4  # spoken words are stored in steps of 2 dB: 24 dB below the loudest value, and 8 dB
 
 
 @cache
@@ -53,3 +57,29 @@ def character_ids() -> tuple[np.ndarray, str]:
     codes = np.frombuffer(characters().encode("ascii"), dtype=np.uint8)
     symbols, ids = np.unique(codes, return_inverse=True)
     return ids.astype(np.uint8), symbols.tobytes().decode("ascii")
+
+
+def spoken_words() -> Split:
+    """Ten words said by a speech synthesiser, as log-mel frames; the voices of the test are not heard in training.
+
+    Inputs are float32 [n, 20, 40], twenty bands and forty frames of 20 ms, in units of 8 dB around 24 dB below the
+    loudest value; targets are int64 [n], places in :func:`words`. 1,600 utterances by twenty voices to train with, 640
+    by eight other voices to test with. How they were made: ``data/make_speech.py``.
+
+    >>> spoken_words()
+    Split(1600 to train with, 640 to test with, each 20×40)
+    """
+    with np.load(data_folder() / "speech" / "words.npz", allow_pickle=False) as stored:
+        frames = [(stored[f"{part}_frames"].astype(np.float32) - LEVEL) / EIGHT_DB for part in ("train", "test")]
+        labels = [stored[f"{part}_words"].astype(np.int64) for part in ("train", "test")]
+    return Split(frames[0], labels[0], frames[1], labels[1])
+
+
+def words() -> tuple[str, ...]:
+    """The words of :func:`spoken_words`, in the order of their numbers.
+
+    >>> words()[:4]
+    ('yes', 'no', 'up', 'down')
+    """
+    with np.load(data_folder() / "speech" / "words.npz", allow_pickle=False) as stored:
+        return tuple(stored["words"].tolist())

@@ -21,6 +21,7 @@ from lplab.figures.compared_curves import compared_curves
 from lplab.figures.counterexample import counterexample
 from lplab.figures.data_table import Table
 from lplab.figures.device_timeline import device_timeline
+from lplab.figures.domain_gaps import domain_gaps
 from lplab.figures.energy_bars import energy_parts, round_energy
 from lplab.figures.error_curve import error_curve
 from lplab.figures.error_map import error_map
@@ -106,6 +107,7 @@ __all__ = [
     "counterexample",
     "delayed_ranges",
     "device_timeline",
+    "domain_gaps",
     "energy_parts",
     "error_curve",
     "error_curve_data",

@@ -14,9 +14,22 @@ try:
 except ImportError as error:
     raise ImportError("lplab.models needs PyTorch: pip install 'lplab[torch]'") from error
 
-from lplab.models.basic import CNN, MLP, CharacterLSTM, DepthwiseNet, RowLstm, cnn, depthwise_net, lstm, mlp, row_lstm
+from lplab.models.basic import (
+    CNN,
+    MLP,
+    CharacterLSTM,
+    DepthwiseNet,
+    RowLstm,
+    SpeechNet,
+    cnn,
+    depthwise_net,
+    lstm,
+    mlp,
+    row_lstm,
+    speech_net,
+)
 from lplab.models.initialization import initialize
-from lplab.models.residual import DigitsResNet, ResidualBlock, ResNet, digits_resnet, resnet
+from lplab.models.residual import Detector, DigitsResNet, ResidualBlock, ResNet, detector, digits_resnet, resnet
 from lplab.models.transformer import Attention, CharacterTransformer, character_transformer, transformer
 
 __all__ = [
@@ -26,18 +39,22 @@ __all__ = [
     "CharacterLSTM",
     "CharacterTransformer",
     "DepthwiseNet",
+    "Detector",
     "DigitsResNet",
     "ResNet",
     "ResidualBlock",
     "RowLstm",
+    "SpeechNet",
     "character_transformer",
     "cnn",
     "depthwise_net",
+    "detector",
     "digits_resnet",
     "initialize",
     "lstm",
     "mlp",
     "resnet",
     "row_lstm",
+    "speech_net",
     "transformer",
 ]

@@ -1,4 +1,4 @@
-"""Basic networks: multi-layer perceptron, convolutional, depthwise-separable and LSTM networks."""
+"""Basic networks: multi-layer perceptron, convolutional, depthwise-separable and LSTM networks, one for speech."""
 
 from __future__ import annotations
 
@@ -162,6 +162,29 @@ class RowLstm(nn.Module):
         return self.head(functional.relu(self.dense(x)))
 
 
+class SpeechNet(nn.Module):
+    """Says which word was spoken: two convolutions along time, each halving it, an LSTM, its mean, a linear head.
+
+    Args:
+        bands: of the log-mel frames.
+        width: channels of the convolutions.
+        state: of the LSTM.
+        classes: number of words.
+    """
+
+    def __init__(self, bands: int = 20, width: int = 32, state: int = 48, classes: int = 10) -> None:
+        super().__init__()
+        self.stem = nn.Conv1d(bands, width, 5, stride=2, padding=2)
+        self.convolution = nn.Conv1d(width, width, 5, stride=2, padding=2)
+        self.lstm = nn.LSTM(width, state, batch_first=True)
+        self.head = nn.Linear(state, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Log-mel frames [batch, bands, frames] → logits [batch, classes]."""
+        x = functional.relu(self.convolution(functional.relu(self.stem(x))))
+        return self.head(self.lstm(x.transpose(1, 2))[0].mean(dim=1))
+
+
 def mlp(sizes: tuple[int, ...] = (64, 128, 128, 10), seed: int = 0) -> MLP:
     """An :class:`MLP`, initialised from ``seed``."""
     return build(MLP, seed, sizes)
@@ -214,3 +237,13 @@ def row_lstm(
     torch.Size([2, 10])
     """
     return build(RowLstm, seed, channels, state, hidden, size, classes)
+
+
+def speech_net(bands: int = 20, width: int = 32, state: int = 48, classes: int = 10, seed: int = 0) -> SpeechNet:
+    """A :class:`SpeechNet`, initialised from ``seed``.
+
+    >>> import torch
+    >>> speech_net()(torch.zeros(2, 20, 40)).shape
+    torch.Size([2, 10])
+    """
+    return build(SpeechNet, seed, bands, width, state, classes)

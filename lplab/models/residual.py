@@ -138,3 +138,43 @@ def resnet(depth: int = 8, width: int = 8, channels: int = 3, classes: int = 10,
     torch.Size([2, 10])
     """
     return build(ResNet, seed, depth, width, channels, classes, **more)
+
+
+class Detector(nn.Module):
+    """A detector of one stage: stem, three residual blocks of which two halve height and width, a 1 × 1 head.
+
+    Each output cell stands for 4 × 4 pixels and says what is centred in it (:mod:`lplab.training.loop.detection`).
+
+    Args:
+        widths: channels of the three blocks.
+        channels, classes: image channels and number of classes.
+
+    Raises:
+        ValueError: not three widths.
+    """
+
+    def __init__(self, widths: tuple[int, ...] = (16, 24, 32), channels: int = 3, classes: int = 10) -> None:
+        super().__init__()
+        if len(widths) != 3:
+            raise ValueError(f"widths must be those of three blocks, got {widths!r}")
+        self.stem = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(widths[0])
+        self.layer1 = ResidualBlock(widths[0], widths[1], 2)
+        self.layer2 = ResidualBlock(widths[1], widths[2], 2)
+        self.layer3 = ResidualBlock(widths[2], widths[2], 1)
+        self.head = nn.Conv2d(widths[2], classes + 1 + 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images [batch, channels, h, w] → [batch, h / 4 · w / 4, classes + 1 + 4]: scores and box of each cell."""
+        x = functional.relu(self.norm(self.stem(x)))
+        return self.head(self.layer3(self.layer2(self.layer1(x)))).flatten(2).transpose(1, 2)
+
+
+def detector(widths: tuple[int, ...] = (16, 24, 32), channels: int = 3, classes: int = 10, seed: int = 0) -> Detector:
+    """A :class:`Detector`, initialised from ``seed``.
+
+    >>> import torch
+    >>> detector()(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 64, 15])
+    """
+    return build(Detector, seed, widths, channels, classes)

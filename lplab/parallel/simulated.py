@@ -14,7 +14,6 @@ from lplab.compression.compression_ratio import total_wire_bytes
 from lplab.parallel.learners import Learners
 from lplab.parallel.settings import RunSettings
 from lplab.parallel.worker import final_report, step_report, weights_of
-from lplab.training.loop.trainer import default_loss
 
 
 class SimulatedRun:
@@ -56,7 +55,7 @@ class SimulatedRun:
         model, batches = task.model(settings.seed), settings.batches()
         learners = self._learners = Learners(
             model,
-            default_loss,
+            task.loss,
             batches,
             settings.make_compressor(),
             settings.learners,
@@ -75,7 +74,7 @@ class SimulatedRun:
             if self._stopped:
                 return
         self.weights = weights_of(model)
-        yield final_report(model, *task.test())
+        yield final_report(model, *task.test(), task.loss, task.error)
 
     def stop(self) -> None:
         """End after the current step."""

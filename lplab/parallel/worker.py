@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from lplab.compression.compression_ratio import total_wire_bytes
 from lplab.parallel.gradients import learner_seed
 from lplab.parallel.hook import HookState, ddp_hook
 from lplab.parallel.settings import RunSettings
-from lplab.training.loop.trainer import default_loss
+from lplab.training.loop.trainer import default_error, default_loss
 
 LINE_PREFIX = "lplab "  # starts each line that is a report
 
@@ -52,13 +53,13 @@ def train(settings: RunSettings) -> None:
         torch.manual_seed(learner_seed(settings.seed, step, rank))
         inputs, targets = (x.to(device) for x in part(step, rank))
         optimizer.zero_grad()
-        loss = default_loss(model(inputs), targets)
+        loss = task.loss(model(inputs), targets)
         loss.backward()
         applied = state.apply(optimizer)
         _report_step(state, step, loss, applied)
     if settings.save is not None and rank == 0:
         np.savez(settings.save, **weights_of(model.module))  # type: ignore[arg-type]  # numpy's own stub
-    _print_report(final_report(model.module, *(x.to(device) for x in task.test())))
+    _print_report(final_report(model.module, *(x.to(device) for x in task.test()), task.loss, task.error))
 
 
 def _report_step(state: HookState, step: int, loss: torch.Tensor, applied: bool) -> None:
@@ -84,17 +85,22 @@ def step_report(step: int, loss: float, payload_bytes: float, sent_bytes: float,
 
 
 @torch.no_grad()
-def final_report(model: nn.Module, inputs: Any, targets: Any) -> dict[str, Any]:
-    """The results of a training: test loss, a fingerprint of the weights, and for integer targets the error rate.
+def final_report(
+    model: nn.Module,
+    inputs: Any,
+    targets: Any,
+    loss: Callable[[Any, Any], torch.Tensor] = default_loss,
+    error: Callable[[Any, Any], float | None] = default_error,
+) -> dict[str, Any]:
+    """The results of a training: test loss, a fingerprint of the weights, and the error where the task has one.
 
     >>> final_report(nn.Identity(), torch.eye(2), torch.tensor([0, 0]))["test_error"]
     0.5
     """
     output = model.eval()(inputs)
-    report = {"test_loss": float(default_loss(output, targets)), "weights": fingerprint(model)}
-    if not targets.is_floating_point():
-        report["test_error"] = float((output.argmax(-1) != targets).float().mean())
-    return report
+    report = {"test_loss": float(loss(output, targets)), "weights": fingerprint(model)}
+    share = error(output, targets)
+    return report if share is None else {**report, "test_error": share}
 
 
 def weights_of(model: nn.Module) -> dict[str, np.ndarray]:

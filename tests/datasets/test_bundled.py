@@ -40,7 +40,7 @@ def test_text_files_have_unix_line_ends():
 
 
 def test_all_data_stay_small():
-    assert sum(p.stat().st_size for p in DATA.rglob("*") if p.is_file()) < 6_000_000
+    assert sum(p.stat().st_size for p in DATA.rglob("*") if p.is_file()) < 7_000_000
 
 
 def test_data_folder_of_an_installed_package(tmp_path, monkeypatch):
@@ -140,3 +140,59 @@ def test_a_debian_package_is_read_as_described(tmp_path):
     assert made.read_text() == 'Chapter 1\nOne two three.\n"Four."\n'
     with pytest.raises(SystemExit, match="holds no novel that begins with 'Emma'"):
         make_sources.novel_lines(tmp_path / "novel.deb", "Emma")
+
+
+# ---- spoken words ----------------------------------------------------------------------------------------------------
+
+
+def test_spoken_words_are_ten_words_and_the_voices_of_the_test_are_new():
+    split = datasets.spoken_words()
+    assert split.train_inputs.shape == (1600, 20, 40) and split.test_inputs.shape == (640, 20, 40)
+    assert split.train_inputs.dtype == np.float32 and split.train_targets.dtype == np.int64
+    assert np.bincount(split.train_targets).tolist() == [160] * 10
+    assert np.bincount(split.test_targets).tolist() == [64] * 10
+    assert datasets.words() == script("make_speech").WORDS
+    assert abs(split.train_inputs.mean()) < 0.2 and 0.8 < split.train_inputs.std() < 1.2
+    with np.load(DATA / "speech" / "words.npz") as stored:
+        heard, new = (
+            set(stored["voices"][stored[f"{part}_voices"] + 20 * (part == "test")]) for part in ("train", "test")
+        )
+        assert len(heard) == 20 and len(new) == 8 and not heard & new
+        assert stored["train_frames"].dtype == np.uint8 and stored["train_frames"].max() == 40
+
+
+def test_the_frames_are_those_of_the_formula():
+    """A tone shows in the band around it, and silence at the bottom."""
+    made = script("make_speech")
+    samples = (made.FRAMES - 1) * made.HOP + made.FRAME
+    tone = np.sin(2 * np.pi * 1000 * np.arange(samples) / made.RATE) * (np.arange(samples) < samples // 2)
+    frames = made.log_mel(tone)
+    edges = 700 * (10 ** (np.linspace(*(2595 * np.log10(1 + f / 700) for f in (100.0, 8000.0)), 22) / 2595) - 1)
+    nearest = int(np.abs(edges[1:-1] - 1000).argmin())
+    assert frames.shape == (20, 40) and frames[:, :15].argmax(axis=0).tolist() == [nearest] * 15
+    assert frames.max() == 40 and (frames[:, -10:] == 0).all()
+
+
+def test_noise_is_added_at_up_to_20_dB_below_the_speech():
+    made = script("make_speech")
+    sound = np.sin(np.arange(8000) / 5)
+    noisy = [made.in_noise(sound, np.random.default_rng(seed)) for seed in range(50)]
+    ratios = []
+    for each in noisy:
+        quiet = min(each[:200].var(), each[-200:].var())
+        ratios.append(10 * np.log10(np.mean(sound**2) / quiet))
+    assert min(ratios) > -2 and max(ratios) < 23 and max(ratios) - min(ratios) > 10
+
+
+@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="needs espeak-ng")
+def test_espeak_says_the_words_again():
+    made = script("make_speech")
+    sound = made.spoken("left", "f1", "en-us", 140, 35)
+    assert 0.2 < len(sound) / made.RATE < 0.9 and np.abs(sound).max() > 0.1
+    assert not np.array_equal(sound, made.spoken("left", "m1", "en-us", 140, 35)[: len(sound)])
+
+
+def test_without_espeak_the_script_says_what_to_install(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SystemExit, match="apt-get install espeak-ng"):
+        script("make_speech").spoken("yes", "f1", "en-us", 140, 35)

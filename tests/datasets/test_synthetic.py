@@ -29,6 +29,27 @@ def test_without_clutter_and_noise_a_picture_is_a_digit_in_colour():
         assert any(found)
 
 
+def test_boxes_of_a_scene_hold_all_the_ink_and_do_not_touch():
+    images, boxes, labels = datasets.digit_scenes(60, clutter=0, noise=0.0, seed=2)
+    assert images.shape == (60, 3, 32, 32) and labels.max() == 9
+    several = 0
+    for image, its_boxes, its_labels in zip(images, boxes.astype(int), labels, strict=True):
+        covered = np.zeros((32, 32), int)
+        for left, top, right, bottom in its_boxes[its_labels >= 0]:
+            inside = image[0, top:bottom, left:right]
+            assert min(inside.max(axis=0).min(), inside.max(axis=1).min()) > 0  # ink at every edge
+            covered[top:bottom, left:right] += 1
+        assert covered.max() == 1 and (image[0][covered == 0] <= 0.25).all()
+        several += (its_labels >= 0).sum() > 1
+    assert (labels[:, 0] >= 0).all() and several > 20
+    assert (boxes[labels < 0] == 0).all()
+
+
+def test_same_seed_same_scenes():
+    a, b, c = (datasets.digit_scenes(10, seed=seed) for seed in (1, 1, 2))
+    assert all(x.tobytes() == y.tobytes() for x, y in zip(a, b, strict=True)) and not np.array_equal(a[0], c[0])
+
+
 def test_every_answer_of_recall_is_in_its_sequence():
     symbols, targets = datasets.recall_sequences(200, pairs=5, keys=9, values=4, seed=3)
     assert symbols.shape == (200, 11) and symbols.max() < 13
@@ -57,6 +78,9 @@ def test_recall_is_learned_by_a_transformer():
     (lambda: datasets.cluttered_digits(0), "count must be an integer of at least 1, got 0"),
     (lambda: datasets.cluttered_digits(1, size=7), "size must be an integer of at least 8"),
     (lambda: datasets.cluttered_digits(1, noise=-1), "noise must be a number from 0 on"),
+    (lambda: datasets.digit_scenes(1, size=15), "size must be an integer of at least 16"),
+    (lambda: datasets.digit_scenes(1, most=0), "most must be an integer of at least 1"),
+    (lambda: datasets.digit_scenes(1, noise=-1), "noise must be a number from 0 on"),
     (lambda: datasets.recall_sequences(1, pairs=9, keys=8), "keys must be at least pairs = 9"),
 ])  # fmt: skip
 def test_bad_input_is_explained(call, message):

@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lplab.claims.framework.trainings import class_count, final_mean, one_thread, replace_above
+from lplab.claims.framework.branches import LAST_SHARE, BranchPlan, checkpoint
+from lplab.claims.framework.trainings import FINAL_SHARE, cosine, final_mean, guessing_loss, one_thread, replace_above
 from lplab.compression import Compressor
 
 if TYPE_CHECKING:
@@ -27,32 +29,36 @@ class LearnerResult:
         run: the learners after their last step.
         losses: mean loss of each step, in nats.
         skipped: steps left out because a gradient was not finite.
+        final_share: the share of the last steps whose mean loss is the training loss.
     """
 
     task: Task
     run: Learners
     losses: tuple[float, ...]
     skipped: int
+    final_share: float = FINAL_SHARE
 
     def numbers(self) -> dict[str, float]:
-        """Held-out ``loss`` (bits) and ``error`` (%), ``train_loss`` (bits, the last tenth of the steps), ``skipped``.
+        """Held-out ``loss`` (bits) and ``error`` (%), ``train_loss`` (bits, the last steps), ``skipped``.
 
         A loss above that of guessing, or none at all, counts as guessing, so that all numbers are finite.
         """
         import torch
-        from torch.nn import functional
 
         inputs, targets = self.task.test()
         model = self.run.model
         with one_thread(), torch.no_grad():
             output = model.eval()(inputs)
-            loss = float(functional.cross_entropy(output.flatten(0, -2), targets.flatten()))
-            right = (output.argmax(-1) == targets).float().mean()
-            classes = class_count(model, inputs)
+            loss = float(self.task.loss(output, targets))
+            if targets.is_floating_point():
+                error = self.task.error(output, targets)
+            else:  # 1 − right: the stored numbers are rounded so, and not as those of task.error
+                error = 1 - float((output.argmax(-1) == targets).float().mean())
+            guessing = guessing_loss(self.task, model, inputs, targets)
         return {
-            "loss": round(replace_above(loss / math.log(2), math.log2(classes)), 6),
-            "error": round(100 * (1 - float(right)), 4),
-            "train_loss": round(replace_above(final_mean(self.losses) / math.log(2), math.log2(classes)), 6),
+            "loss": round(replace_above(loss / math.log(2), guessing), 6),
+            **({} if error is None else {"error": round(100 * error, 4)}),
+            "train_loss": round(replace_above(final_mean(self.losses, self.final_share) / math.log(2), guessing), 6),
             "skipped": float(self.skipped),
         }
 
@@ -102,6 +108,54 @@ def train(
     return LearnerResult(task, run, tuple(losses), skipped)
 
 
+def branch_learners(
+    task: Task,
+    compressor: Compressor,
+    learners: int,
+    seed: int,
+    plan: BranchPlan,
+    folder: str | Path | None = None,
+) -> LearnerResult:
+    """Several learners continue from the float32 checkpoint from which recipes branch, with the same batches.
+
+    As :func:`~lplab.claims.framework.branches.branch`, and to be compared with a branch of ``Dense()``: weights, the
+    optimizer's state and batches are those of the checkpoint, the learning rate falls to zero along a cosine. Residuals
+    begin empty, so that the steps before stand for a dense warm-up.
+
+    Args:
+        task, compressor, learners, seed: as for :func:`train`.
+        plan: the lengths.
+        folder: where checkpoints are kept.
+
+    Raises:
+        ValueError: a batch that the learners cannot share evenly; as :func:`~lplab.claims.framework.branches.branch`.
+
+    >>> import tempfile
+    >>> from lplab.compression import Dense
+    >>> from lplab.training import tasks
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = branch_learners(tasks.get("mlp"), Dense(), 2, 0, BranchPlan(before=4, steps=3), folder)
+    >>> done.run.step, len(done.losses)
+    (7, 3)
+    """
+    saved = checkpoint(task, seed, plan.before, folder)
+    run = make(task, compressor, learners, seed)
+    run.model.load_state_dict(saved["model"])
+    parameters = dict(run.model.named_parameters())
+    for name, state in saved["optimizer"].items():
+        run.optimizer.state[parameters[name]] = state
+    run.step = plan.before
+    factor, rates = cosine(plan.steps), [group["lr"] for group in run.optimizer.param_groups]
+    losses, skipped = [], 0
+    for number in range(plan.steps):
+        for group, rate in zip(run.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * factor(number)
+        result = run.one_step()
+        losses.append(result.loss)
+        skipped += result.skipped
+    return LearnerResult(task, run, tuple(losses), skipped, LAST_SHARE)
+
+
 def make(
     task: Task,
     compressor: Compressor,
@@ -118,13 +172,12 @@ def make(
     import torch
 
     from lplab.parallel import Learners, shards
-    from lplab.training.loop.trainer import default_loss
 
     kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     learning_rate, optimizer_options = task.lr if lr is None else lr, dict(task.options)
     return (kind or Learners)(
         task.model(seed),
-        default_loss,
+        task.loss,
         shards(task.data(task.batch if batch is None else batch, seed), learners),
         compressor,
         learners,

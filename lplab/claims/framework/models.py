@@ -100,3 +100,38 @@ def branch_resnet() -> Task:
         return torch.from_numpy(images), torch.from_numpy(labels)
 
     return replace(tasks.get("resnet"), test=test)
+
+
+def branch_depthwise() -> Task:
+    """A small MobileNetV2 on cluttered digits, 16 a batch, 2,000 other pictures to test with.
+
+    >>> branch_depthwise().batch, branch_depthwise().test()[0].shape
+    (16, torch.Size([2000, 3, 16, 16]))
+    """
+    import torch
+
+    from lplab import datasets
+    from lplab.training import tasks
+
+    def test() -> tuple[torch.Tensor, torch.Tensor]:
+        images, labels = datasets.cluttered_digits(2000, seed=1)
+        return torch.from_numpy(images), torch.from_numpy(labels)
+
+    return replace(tasks.get("depthwise"), batch=16, test=test)
+
+
+def branch_detector() -> Task:
+    """The detector with narrower blocks, 16 scenes a batch.
+
+    >>> sum(p.numel() for p in branch_detector().model(0).parameters())
+    23919
+    """
+    from lplab import models
+    from lplab.training import tasks
+
+    return replace(
+        tasks.get("detector"),
+        about="residual net with a head of one stage, narrow; several digits with boxes around them, 32 × 32",
+        model=lambda seed: models.detector((8, 16, 24), seed=seed),
+        batch=16,
+    )

@@ -40,16 +40,15 @@ class TrainingResult:
 
         The training loss is the mean over the last steps, a tenth of them by default. Bits are those of a character in
         text, of an image elsewhere. Of a training that diverged, and of one that ends worse than guessing, the losses
-        are those of guessing, log2 of the number of classes, and the error of a training that diverged is that of
+        are those of guessing (:func:`guessing_loss`), and the error of a training that diverged is that of
         guessing: so all numbers are finite, and a median over seeds has a meaning.
         """
         inputs, targets = self.task.test()
         with one_thread():
             result = {"loss": math.inf, "error": math.inf} if self.diverged else self.trainer.evaluate(inputs, targets)
-            classes = class_count(self.trainer.model, inputs)
-        guessing = math.log2(classes)
+            guessing = guessing_loss(self.task, self.trainer.model, inputs, targets)
         end = math.inf if self.diverged or not self.losses else final_mean(self.losses, self.final_share)
-        error = result["error"] if math.isfinite(result["error"]) else 1 - 1 / classes
+        error = result["error"] if math.isfinite(result["error"]) else 1 - 2**-guessing
         return {
             "loss": round(replace_above(result["loss"] / math.log(2), guessing), 6),
             "error": round(100 * error, 4),
@@ -180,11 +179,25 @@ def replace_above(value: float, limit: float) -> float:
     return value if value < limit else limit
 
 
-def class_count(model: Any, inputs: Any) -> int:
-    """The number of classes of a model; its training mode is preserved."""
+def guessing_loss(task: Task, model: Any, inputs: Any, targets: Any) -> float:
+    """The loss in bits of outputs that are all zero: log2 of the number of classes for integer targets.
+
+    Args:
+        task: whose loss it is.
+        model: for the shape of its outputs; its training mode is preserved.
+        inputs, targets: to test with.
+
+    >>> from lplab.training import tasks
+    >>> task = tasks.get("mlp")
+    >>> round(2 ** guessing_loss(task, task.model(0), *task.test()))
+    10
+    """
     import torch
 
     from lplab.training.loop.train_eval_mode import eval_mode
 
     with torch.no_grad(), eval_mode(model):
-        return int(model(inputs[:2]).shape[-1])
+        shape = model(inputs[:2]).shape
+        if not targets.is_floating_point():
+            return math.log2(shape[-1])
+        return float(task.loss(torch.zeros(len(targets), *shape[1:]), targets)) / math.log(2)

@@ -16,13 +16,15 @@ from torch import nn
 
 from lplab import datasets, models
 from lplab.lookup import closest_names
+from lplab.training.loop import detection
 from lplab.training.loop.batches import Batch, Batches, SequenceBatches
 from lplab.training.loop.recorder import Recorder
-from lplab.training.loop.trainer import Trainer
+from lplab.training.loop.trainer import Trainer, default_error, default_loss
 from lplab.training.recipe.recipe import Recipe
 
 HELD_OUT = 397  # digits to test with, as in Gupta's runs
 IMAGES = 4000, 1000  # to train and to test with
+SCENES = 2000, 1000
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Task:
         test: inputs and targets to test with.
         batch: examples a batch.
         optimizer, lr, options: of the trainer.
+        loss: of (output, target).
+        error: of (output, target), a share from 0 to 1, or None where there is none.
     """
 
     name: str
@@ -48,6 +52,8 @@ class Task:
     optimizer: str = "sgd"
     lr: float = 0.05
     options: tuple[tuple[str, Any], ...] = ()
+    loss: Callable[[Any, Any], torch.Tensor] = default_loss
+    error: Callable[[Any, Any], float | None] = default_error
 
     def trainer(
         self,
@@ -74,6 +80,8 @@ class Task:
             lr=learning_rate,
             seed=seed,
             recorder=recorder,
+            loss=self.loss,
+            error=self.error,
             **options,
         )
 
@@ -106,6 +114,20 @@ def _images() -> datasets.Split:
     return datasets.from_arrays(*datasets.cluttered_digits(train + test), test_share=test / (train + test), seed=None)
 
 
+@cache
+def _words() -> datasets.Split:
+    return datasets.spoken_words()
+
+
+@cache
+def _scenes() -> datasets.Split:
+    detection.check_library()
+    train, test = SCENES
+    images, boxes, labels = datasets.digit_scenes(train + test)
+    targets = detection.encode(boxes, labels, images.shape[-1], classes=10)
+    return datasets.from_arrays(images, targets, test_share=test / (train + test), seed=None)
+
+
 def _batches(split: Callable[[], datasets.Split]) -> Callable[[int, int], Batches]:
     return lambda batch, seed: Batches(split().train_inputs, split().train_targets, batch, seed)
 
@@ -130,6 +152,22 @@ _ON_IMAGES: dict[str, Any] = {
     "batch": 50,
     "options": (("momentum", 0.9),),
 }
+_ON_WORDS: dict[str, Any] = {
+    "data": _batches(_words),
+    "test": _test(_words),
+    "batch": 32,
+    "optimizer": "adam",
+    "lr": 2e-3,
+}
+_ON_SCENES: dict[str, Any] = {
+    "data": _batches(_scenes),
+    "test": _test(_scenes),
+    "batch": 32,
+    "optimizer": "adam",
+    "lr": 3e-3,
+    "loss": detection.loss,
+    "error": detection.error,
+}
 _ON_TEXT: dict[str, Any] = {"data": _text, "test": _text_test, "batch": 16, "optimizer": "adam", "lr": 3e-3}
 
 TASKS: dict[str, Task] = {
@@ -146,6 +184,18 @@ TASKS: dict[str, Task] = {
             f"Transformer of three blocks; {_NOVEL}",
             lambda seed: models.character_transformer(_characters()[2], seed),
             **_ON_TEXT,
+        ),
+        Task(
+            "speech",
+            "two convolutions and an LSTM; ten words said by a synthesiser, the test by voices that are new",
+            lambda seed: models.speech_net(seed=seed),
+            **_ON_WORDS,
+        ),
+        Task(
+            "detector",
+            "residual net with a head of one stage; several digits with boxes around them, 32 × 32",
+            lambda seed: models.detector(seed=seed),
+            **_ON_SCENES,
         ),
     )
 }

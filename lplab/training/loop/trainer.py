@@ -70,6 +70,15 @@ def default_loss(output: Tensor, target: Tensor) -> Tensor:
     return functional.cross_entropy(output.flatten(0, -2), target.flatten())
 
 
+def default_error(output: Tensor, target: Tensor) -> float | None:
+    """The share of wrong answers, 0 to 1, for integer targets; None for others, of which none is right or wrong.
+
+    >>> default_error(torch.eye(4), torch.tensor([0, 1, 2, 0])), default_error(torch.zeros(2), torch.zeros(2))
+    (0.25, None)
+    """
+    return None if target.is_floating_point() else float((output.argmax(-1) != target).float().mean())
+
+
 class Trainer:
     """Trains a model under a recipe.
 
@@ -84,6 +93,7 @@ class Trainer:
         lr, options: of the optimizer, as in ``momentum=0.9``.
         schedule: a function from the step's number to a factor of the learning rate.
         loss: a function of (output, target); see :func:`default_loss`.
+        error: a function of (output, target) that gives a share, 0 to 1, or None; see :func:`default_error`.
         clip_norm: gradients are scaled down to this norm.
         seed: of dropout, stochastic rounding and everything else that is random.
         recorder: a :class:`~lplab.training.Recorder`.
@@ -111,6 +121,7 @@ class Trainer:
         lr: float = 0.05,
         schedule: Callable[[int], float] | None = None,
         loss: Callable[[Any, Any], Tensor] = default_loss,
+        error: Callable[[Any, Any], float | None] = default_error,
         clip_norm: float | None = None,
         seed: int = 0,
         recorder: Recorder | None = None,
@@ -124,7 +135,7 @@ class Trainer:
             optimizer = make_optimizer(self.model, self.recipe, optimizer, lr=lr, seed=seed, **options)
         elif options:
             raise ValueError(f"options are for an optimizer given by name, got {', '.join(sorted(options))}")
-        self.optimizer, self.schedule, self.loss = optimizer, schedule, loss
+        self.optimizer, self.schedule, self.loss, self.error = optimizer, schedule, loss, error
         self.clip_norm, self.recorder = clip_norm, recorder
         self.diverged_above = diverged_above
         self.total_steps = None if total_steps is None else check_int("total_steps", total_steps, 1, 2**31 - 1)
@@ -242,13 +253,12 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self, inputs: Any, targets: Any) -> dict[str, float]:
-        """Loss and, for integer targets, the share of wrong answers, in evaluation mode under the recipe."""
+        """Loss and, where the task has one, the error (0 to 1), in evaluation mode under the recipe."""
         with eval_mode(self.model), preserve_random_state(emulations(self.model)):
             output = self.model(inputs)
         result = {"loss": float(self.loss(output, targets))}
-        if not targets.is_floating_point():
-            result["error"] = float((output.argmax(-1) != targets).float().mean())
-        return result
+        error = self.error(output, targets)
+        return result if error is None else {**result, "error": error}
 
     # -- checkpoints ------------------------------------------------------------------------------------------
 

@@ -22,7 +22,9 @@ from lplab.claims.framework.branches import (
     worse_in_pairs,
 )
 from lplab.claims.framework.compare import clearly_above
+from lplab.claims.framework.learner_trainings import branch_learners
 from lplab.claims.framework.trainings import cosine
+from lplab.compression import Dense, ScaleCom
 from lplab.training import recipes, tasks
 
 PLAN = BranchPlan(before=30, steps=20)
@@ -238,3 +240,29 @@ def test_another_draw_changes_the_random_bits_and_nothing_else(folder):
     assert one.losses != other.losses and other.losses == again.losses
     plain = [branch(task, "fp32", 0, PLAN, draw=draw, folder=folder).losses for draw in (0, 1)]
     assert plain[0] == plain[1]
+
+
+# ---- several learners ------------------------------------------------------------------------------------------------
+
+
+def test_learners_with_dense_gradients_end_where_one_learner_does(folder):
+    """Without batch norms the mean of four gradients is that of the whole batch: only the sums are in another order."""
+    task = tasks.get("mlp", batch=32)
+    one = branch(task, "fp32", 0, PLAN, folder=folder)
+    four = branch_learners(task, Dense(), 4, 0, PLAN, folder)
+    assert four.run.step == 50 and np.allclose(four.losses, one.losses, atol=1e-5)
+    assert torch.allclose(
+        torch.cat([p.detach().flatten() for p in four.run.model.parameters()]), weights_of(one), atol=1e-5
+    )
+    assert set(four.numbers()) == {"loss", "error", "train_loss", "skipped"}
+    assert four.numbers()["train_loss"] == pytest.approx(np.mean(four.losses[10:]) / math.log(2), abs=1e-6)
+
+
+def test_learners_that_compress_get_the_same_batches_and_the_falling_rate(folder):
+    task = tasks.get("mlp", batch=32)
+    dense, sparse = (branch_learners(task, c, 4, 0, PLAN, folder) for c in (Dense(), ScaleCom(chunk=25)))
+    assert dense.losses[0] == sparse.losses[0] and dense.losses[-1] != sparse.losses[-1]
+    rate = sparse.run.optimizer.param_groups[0]["lr"]
+    assert rate == pytest.approx(task.lr * cosine(PLAN.steps)(PLAN.steps - 1))
+    again = branch_learners(task, ScaleCom(chunk=25), 4, 0, PLAN, folder)
+    assert again.losses == sparse.losses

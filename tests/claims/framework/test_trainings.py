@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lplab.claims.framework import compare
-from lplab.claims.framework.trainings import TrainingResult, cosine, one_thread, train
+from lplab.claims.framework.trainings import TrainingResult, cosine, guessing_loss, one_thread, train
 from lplab.training import Recorder, recipes, tasks
 
 
@@ -44,6 +44,20 @@ def test_a_training_that_ends_worse_than_guessing_counts_as_guessing():
     assert done.numbers()["loss"] == round(math.log2(10), 6)
     assert replace(done, losses=(30.0,)).numbers()["train_loss"] == round(math.log2(10), 6)
     assert isinstance(done, TrainingResult)
+
+
+def test_the_guess_of_a_task_with_a_loss_of_its_own_is_its_loss_of_zeros():
+    task = replace(
+        tasks.get("mlp"),
+        data=lambda batch, seed: lambda step: (torch.ones(batch, 64), torch.full((batch, 10), 3.0)),
+        test=lambda: (torch.ones(4, 64), torch.full((4, 10), 3.0)),
+        loss=lambda output, target: (output - target).square().mean(),
+        error=lambda output, target: 0.25,
+    )
+    done = train(task, "fp32", steps=2)
+    assert done.numbers()["error"] == 25
+    assert guessing_loss(task, done.trainer.model, *task.test()) == pytest.approx(9 / math.log(2))
+    assert replace(done, losses=(30.0,)).numbers()["train_loss"] == round(9 / math.log(2), 6)
 
 
 def test_whoever_watches_sees_the_trainer_before_and_after_every_step():

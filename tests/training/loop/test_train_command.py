@@ -170,6 +170,8 @@ def test_the_list_names_everything(capsys):
 
 @pytest.mark.parametrize("name", tasks.names())
 def test_every_task_runs(name):
+    if name == "detector":
+        pytest.importorskip("faster_coco_eval")
     task = tasks.get(name)
     run = task.trainer("fp32", batch=4)
     assert len(list(run.steps(2))) == 2

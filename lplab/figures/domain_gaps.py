@@ -1,0 +1,102 @@
+"""What methods lose against float32 in several domains: a small panel for each domain, the same rows in all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import axes, style, traces
+from lplab.figures.legend import entry, legend
+
+_BETWEEN = 0.03  # of the width
+_HOVER = "%{text}<br>against float32  %{x:+.2f}"
+
+
+def domain_gaps(
+    gaps: Mapping[str, Mapping[str, Any]],
+    bounds: Mapping[str, Mapping[str, float]] | None = None,
+    *,
+    units: Mapping[str, str] | None = None,
+    title: str = "",
+    height: int = 320,
+) -> go.Figure:
+    """Panels side by side, a row for each method: the difference to float32 of each seed, their mean, the bound.
+
+    Args:
+        gaps: by domain and method, how much worse than float32, one number a seed, [seeds]; the same methods in all.
+        bounds: by domain and method, what a paper states that the method stays within; a pair may be left out.
+        units: by domain, the unit in which the gaps are; by default "points".
+        title: the point that it makes; by default the largest mean gap.
+        height: in pixels.
+
+    Raises:
+        ValueError: no domain, no method, methods that differ, no seed, or a gap that is not a finite number.
+
+    >>> made = domain_gaps({"pictures": {"FP8": [0.2, 0.4]}, "speech": {"FP8": [1.0, 1.2]}}, {"speech": {"FP8": 1.0}})
+    >>> made.layout.meta["title"]
+    'Largest loss against float32: FP8 in speech, +1.10 points'
+    """
+    values = {d: {m: np.asarray(v, np.float64) for m, v in rows.items()} for d, rows in gaps.items()}
+    methods = list(next(iter(values.values()), {}))
+    if not methods or any(list(rows) != methods for rows in values.values()):
+        told = "; ".join(f"{d}: {', '.join(rows) or 'nothing'}" for d, rows in values.items()) or "nothing"
+        raise ValueError(f"each domain needs the same methods, at least one; got {told}")
+    for domain, rows in values.items():
+        for method, each in rows.items():
+            if each.ndim != 1 or not each.size or not np.isfinite(each).all():
+                raise ValueError(f"{method} in {domain} must be finite numbers [seeds], got {each.tolist()}")
+    named = {domain: (units or {}).get(domain, "points") for domain in values}
+    data: list[dict[str, Any]] = []
+    layout: dict[str, Any] = {"yaxis": axes.row_axis(methods)}
+    width = (1 + _BETWEEN) / len(values) - _BETWEEN
+    for number, (domain, rows) in enumerate(values.items()):
+        suffix = str(number + 1) if number else ""
+        data += _panel(rows, (bounds or {}).get(domain, {}), f"x{suffix}")
+        low, high = _around(rows, (bounds or {}).get(domain, {}))
+        start = number * (width + _BETWEEN)
+        place = {"domain": [start, min(start + width, 1.0)], "anchor": "y", "nticks": 5}
+        layout[f"xaxis{suffix}"] = axes.axis(low, high, f"{domain} ({named[domain]})", **place)
+    means = {(d, m): float(each.mean()) for d, rows in values.items() for m, each in rows.items()}
+    worst = max(means, key=lambda cell: means[cell])
+    told = "; ".join(f"{d}: " + ", ".join(f"{m} {_signed(means[d, m])}" for m in methods) for d in values)
+    return style.apply_style(
+        style.figure(data, layout),
+        alt=f"Means of the seeds above float32. {told}.",
+        title=title
+        or f"Largest loss against float32: {worst[1]} in {worst[0]}, {_signed(means[worst])} {named[worst[0]]}",
+        subtitle=legend(*map(entry, data[:3]), entry(data[3], sign="┃")),
+        height=height,
+    )
+
+
+def _panel(rows: Mapping[str, np.ndarray], bounds: Mapping[str, float], axis: str) -> list[dict[str, Any]]:
+    """The traces of one domain: zero, each seed, the means, the bounds."""
+    y = -np.arange(len(rows), dtype=np.float64)
+    on = {"xaxis": axis}
+    zero = traces.reference("float32", np.zeros(2), np.array([0.6, y[-1] - 0.6]), style.GREEN, "solid")
+    x, names = np.concatenate(list(rows.values())), np.repeat(list(rows), [len(v) for v in rows.values()])
+    look = traces.marker("circle", 7, style.BLUE, opacity=0.6)
+    seeds = traces.points("each seed", x, np.repeat(y, [len(v) for v in rows.values()]), look, _HOVER, text=names, **on)
+    means = np.array([v.mean() for v in rows.values()])
+    look = traces.marker("diamond", 10, style.VERMILION)
+    middle = traces.points("mean", means, y, look, _HOVER, text=np.array(list(rows)), **on)
+    marked = [(bounds[name], place, name) for name, place in zip(rows, y, strict=True) if name in bounds]
+    places = np.array([[bound, place] for bound, place, _ in marked], np.float64).reshape(-1, 2)
+    across = traces.segments(places[:, 0], places[:, 0])
+    along = traces.segments(places[:, 1] - 0.35, places[:, 1] + 0.35)
+    bound = traces.line("published bound", across, along, traces.stroke(style.PINK, 2.5), xaxis=axis)
+    return [zero | on, seeds, middle, bound]
+
+
+def _around(rows: Mapping[str, np.ndarray], bounds: Mapping[str, float]) -> tuple[float, float]:
+    """Ends of an axis that has room for all numbers and for zero."""
+    found = np.concatenate([*rows.values(), np.array([0.0, *bounds.values()])])
+    room = 0.1 * (float(np.ptp(found)) or 1.0)
+    return float(found.min()) - room, float(found.max()) + room
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")

@@ -1,0 +1,27 @@
+"""The figure of the claim ``domains`` for labs 06 to 09: each shows the methods that it is about."""
+
+from __future__ import annotations
+
+from lplab import figures, widgets
+
+
+def four_domains(*methods: str) -> widgets.LiveFigure:
+    """What some methods lose against float32 in pictures, characters, speech and detection; stored measurements.
+
+    Args:
+        methods: of :data:`lplab.claims.papers.domains.METHODS`; all of them by default.
+
+    Raises:
+        ValueError: an unknown method.
+
+    >>> four_domains("AdaComp").layout.meta["title"].partition(":")[0]
+    'Largest loss against float32'
+    """
+    from lplab.claims.papers.domains import METHODS, drawn_gaps
+
+    unknown = [method for method in methods if method not in METHODS]
+    if unknown:
+        raise ValueError(f"there is no method {', '.join(unknown)}; there are {', '.join(METHODS)}")
+    made = drawn_gaps(methods or METHODS)
+    height = 150 + 34 * len(methods or METHODS)
+    return widgets.LiveFigure(figures.domain_gaps(made["gaps"], made["bounds"], units=made["units"], height=height))

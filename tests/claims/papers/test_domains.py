@@ -1,0 +1,99 @@
+"""The claim of the four domains: what is compared with what, and what is judged."""
+
+import numpy as np
+import pytest
+
+from lplab import claims
+from lplab.claims import Results, judge
+from lplab.claims.framework.claim import key
+from lplab.claims.framework.store import Stored
+from lplab.claims.papers import domains
+from lplab.claims.papers.domains import (
+    BOUNDS,
+    CHARACTERS,
+    DENSE,
+    DETECTION,
+    DOMAINS,
+    DOMAINS_CLAIM,
+    FLOAT,
+    FOUR,
+    HYBRID,
+    METHODS,
+    PICTURES,
+    SCALECOM,
+    SPEECH,
+    gaps_to_float,
+)
+from lplab.labs.four_domains import four_domains
+
+
+def results(**changes):
+    """All methods as good as float32, but for ``domain_method=added`` of error (points) and loss (bits)."""
+    rows = []
+    for point, seed in DOMAINS_CLAIM.measurements():
+        added = changes.get(f"{point['domain']}_{point['method']}".replace(" ", "_").replace("/", "_"), 0.0)
+        base = {"error": 20.0 + seed, "loss": 2.0 + seed, "train_loss": 1.0}
+        rows.append((point, seed, {name: value + added for name, value in base.items()}))
+    return Results(rows)
+
+
+def failing(found):
+    """The statements of the criteria that do not hold."""
+    return [check.statement for check in DOMAINS_CLAIM.criteria if not check.test(found).holds]
+
+
+def test_a_recipe_is_compared_with_float32_and_a_compressor_with_four_learners_in_float32():
+    found = results(pictures_float32=1.0, pictures_ScaleCom=3.0)
+    assert gaps_to_float(found, PICTURES, HYBRID).tolist() == [-1.0] * 3
+    assert gaps_to_float(found, PICTURES, SCALECOM).tolist() == [3.0] * 3
+    assert {FLOAT, DENSE, *METHODS} == {*domains.RECIPES, *domains.COMPRESSORS}
+
+
+def test_characters_are_compared_in_percent_of_the_loss_and_others_in_points():
+    found = results(characters_hybrid_FP8=0.1, speech_hybrid_FP8=0.1)
+    assert gaps_to_float(found, CHARACTERS, HYBRID) == pytest.approx([5.0, 10 / 3, 2.5])
+    assert gaps_to_float(found, SPEECH, HYBRID) == pytest.approx([0.1] * 3)
+
+
+def test_each_paper_is_judged_in_the_domains_that_it_tested_alone():
+    assert failing(results()) == []
+    assert [s.partition(" is ")[0] for s in failing(results(detection_hybrid_FP8=1.5))] == [HYBRID]
+    assert failing(results(detection_INT4_FP4=50.0)) == []
+    assert [s.partition(" is ")[0] for s in failing(results(speech_INT4_FP4=3.5))] == [FOUR]
+    assert all(set(tested) <= set(DOMAINS) for tested, _ in BOUNDS.values())
+    assert [m for m, (tested, _) in BOUNDS.items() if DETECTION in tested] == [HYBRID]
+
+
+def test_a_noisy_difference_is_not_surely_within_the_bound():
+    found = results(pictures_hybrid_FP8=0.5)
+    assert failing(found) == []
+    noisy = Results(
+        (p, s, {**n, "error": n["error"] + (s - 1) * (p["method"] == HYBRID and p["domain"] == PICTURES)})
+        for p, s, n in found.rows
+    )
+    assert gaps_to_float(noisy, PICTURES, HYBRID).mean() == pytest.approx(0.5)
+    assert [s.partition(" is ")[0] for s in failing(noisy)] == [HYBRID]
+
+
+def test_every_cell_is_stored_and_drawn():
+    stored = claims.stored(DOMAINS_CLAIM)
+    assert not stored.missing(DOMAINS_CLAIM) and judge(DOMAINS_CLAIM, stored).word in ("shown", "not shown")
+    made = domains.drawn_gaps()
+    assert list(made["gaps"]) == list(DOMAINS) and all(list(row) == list(METHODS) for row in made["gaps"].values())
+    figure = four_domains("AdaComp", "ScaleCom")
+    drawn = {t.xaxis or "x": t.x for t in figure.data if t.name == "each seed"}
+    assert np.array_equal(drawn["x3"][:3], made["gaps"][SPEECH]["AdaComp"]) and len(drawn) == 4
+    assert isinstance(stored, Stored)
+
+
+def test_an_unknown_method_is_named():
+    with pytest.raises(ValueError, match="there is no method DGC; there are FP8 of 2018"):
+        four_domains("DGC")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [FLOAT, SCALECOM])
+def test_stored_numbers_of_speech_can_be_measured_again_to_the_last_bit(method, tmp_path, monkeypatch):
+    monkeypatch.setenv("LPLAB_CHECKPOINTS", str(tmp_path))
+    point = {"domain": SPEECH, "method": method}
+    assert claims.measure(DOMAINS_CLAIM, point, 0) == claims.stored(DOMAINS_CLAIM).numbers[key(point, 0)]
