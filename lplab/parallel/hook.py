@@ -112,11 +112,9 @@ class HookState(CompressedAverages):
         self._model = weakref.ref(model)  # PyTorch's reducer keeps this state; the model must not be kept by it
         self.queue = BucketQueue() if overlap else None
         trained = {name: p for name, p in inner.named_parameters() if p.requires_grad}
-        device = next(
-            iter(trained.values())
-        ).device  # DistributedDataParallel refuses a model that has nothing to train
+        parameter = next(iter(trained.values()))  # DistributedDataParallel refuses a model that has nothing to train
         self._group = own_group(process_group) if overlap else None
-        transport = ProcessGroupTransport(self._group if overlap else process_group, ordered, device)
+        transport = ProcessGroupTransport(self._group if overlap else process_group, ordered, parameter.device)
         self.devices = {n: p.device for n, p in trained.items() if (p.is_cuda if on_device is None else on_device)}
         states = ErrorFeedbackState(compressor, layer_infos(inner, example), self.devices)
         super().__init__(transport, states, seed, keep_ledger)
