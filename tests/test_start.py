@@ -193,7 +193,7 @@ def test_the_cpu_build_of_torch_is_installed_first_and_alone(start, commands, mo
     monkeypatch.setattr(start, "cpu_torch_is_offered", lambda: True)
     complete(start)
     start.prepare({"lab"})
-    torch, lplab = commands
+    torch, lplab, _ = commands
     assert torch[-4:] == ["--no-deps", "--index-url", start.CPU_INDEX, "torch"]
     assert start.CPU_INDEX not in lplab
 

@@ -66,7 +66,7 @@ def test_slider_by_keyboard_changes_all_panels(notebook, page):
     page.locator(".lp-summary", has_text="1-4-2 (bias 7): 7 bits").wait_for()
     notebook.becomes("explorer.state.mantissa_bits", 2)
     page.wait_for_function("([e, old]) => e.getAttribute('aria-label') !== old", arg=[plot.element_handle(), label])
-    assert page.locator(".textpoint", has_text="1-4-2").count() >= 3, "the titles of the panels"
+    assert page.locator(".lp-fig-panel", has_text="1-4-2").count() >= 3, "the titles of the panels"
     assert bars(page) != before
     after = page.locator(".lp-statements").inner_text()
     assert after != sentences
@@ -171,7 +171,7 @@ def test_page_loaded_anew_shows_the_figures_as_they_are_now(notebook, page):
     page.locator(".textpoint", has_text="1-4-1").first.wait_for()
     notebook.load_anew()
     page.wait_for_function(DRAWN)
-    titles = page.locator(".textpoint", has_text="1-4-1")
+    titles = page.locator(".lp-fig-panel", has_text="1-4-1")
     titles.first.wait_for()
     assert titles.count() >= 3
     page.locator("[aria-label='mantissa bits']").focus()
