@@ -57,8 +57,8 @@ def expected() -> str:
 
 
 @pytest.mark.parametrize(("no_numba", "flush"), [
-    ("1", False), ("0", True),
-    pytest.param("0", False, marks=pytest.mark.slow), pytest.param("1", True, marks=pytest.mark.slow),
+    ("0", True),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in (("1", False), ("0", False), ("1", True))),
 ])  # fmt: skip
 def test_environments(expected, no_numba, flush):
     code = "from tests.arithmetic.test_environment import digest, made; import torch; operands = made()\n"

@@ -12,6 +12,8 @@ from lplab.arithmetic import Accumulator, array_kernels, exactness, gemm, kernel
 from lplab.arithmetic.exactness import bit_range_of
 from lplab.formats import Rounding
 
+from tests.kinds import in_turn, slow
+
 from .operands import KINDS, assert_same, operand
 
 EVERY_WAY = [
@@ -47,7 +49,12 @@ def compiled(a: np.ndarray, b: np.ndarray, accumulator: Accumulator, seed: int =
         return gemm.matmul_arrays(a, b, accumulator, seed, threads)
 
 
-@pytest.mark.parametrize("accumulator", EVERY_WAY, ids=str)
+COMPILED_FOR_IT_ALONE = (1, 5, 6, 7, 9, 11, 17)  # of EVERY_WAY: seconds each; roundings and pairs like others
+
+
+@pytest.mark.parametrize(
+    "accumulator", [slow(way) if i in COMPILED_FOR_IT_ALONE else way for i, way in enumerate(EVERY_WAY)], ids=str
+)
 def test_all_paths_agree_with_the_reference(accumulator):
     rng = np.random.default_rng(3)
     loops = (
@@ -88,8 +95,9 @@ def test_random_products(seed, kind, other, chunk):
 # -- the loop is chosen for its speed; the choice never shows -------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["nearest_even", "nearest_away"])
-@pytest.mark.parametrize("name", ["dlfloat16", "bf16", "fp16", "e4m3fn"])
+@pytest.mark.parametrize(
+    ("name", "mode"), in_turn(("dlfloat16", "bf16", "fp16", "e4m3fn"), ("nearest_even", "nearest_away"), 2)
+)
 def test_the_float32_loop_gives_the_bits_of_the_exact_one(name, mode):
     """Millions of additions, most of them rounded, on operands for which a loop in float32 is chosen or nearly so."""
     rng = np.random.default_rng(7)

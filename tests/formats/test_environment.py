@@ -76,6 +76,7 @@ def expected() -> dict[str, str]:
     return digest()
 
 
+@pytest.mark.slow  # by default test_all_paths_agree compares both ways in one process
 def test_without_numba(expected):
     assert differing(ast.literal_eval(in_a_new_process(DIGEST, LPLAB_NO_NUMBA="1")), expected) == []
 

@@ -63,7 +63,9 @@ def test_time_without_end(source, sentence):
 
 
 def test_what_was_finished_before_the_time_was_up_counts():
-    outcome = run("def f(x):\n    while x == 3: pass\n    return x", *[(x,) for x in range(6)], limits=Limits(cpu_seconds=0.3))
+    outcome = run(
+        "def f(x):\n    while x == 3: pass\n    return x", *[(x,) for x in range(6)], limits=Limits(cpu_seconds=0.3)
+    )
     assert outcome.values == (0, 1, 2)
     assert outcome.stopped.sentence.startswith("stopped after 0.3 s of computing, in call 4 of 6")
 
