@@ -11,7 +11,6 @@ from lplab import formats as F
 from lplab.arithmetic import Accumulator, array_kernels, exactness, gemm, kernels, reference
 from lplab.arithmetic.exactness import bit_range_of
 from lplab.formats import Rounding
-
 from tests.kinds import in_turn, slow
 
 from .operands import KINDS, assert_same, operand
