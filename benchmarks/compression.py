@@ -63,7 +63,7 @@ def ours(x: np.ndarray) -> Iterator[Candidate]:
 
 
 def on_tensors(x: np.ndarray) -> Iterator[Candidate]:
-    """lplab's operations for gradients on a GPU, here on the CPU, where the hook takes numpy's."""
+    """What gradients on a GPU go through, here with tensors on the CPU."""
     import torch
 
     from lplab.compression.tensors import messages

@@ -11,12 +11,26 @@ torch = pytest.importorskip("torch")
 
 from lplab import compression as C  # noqa: E402
 from lplab.compression.exchange import collective_result, payload_bytes, steps_of  # noqa: E402
-from lplab.compression.tensors import has_tensor_steps, tensor_state, tensor_steps  # noqa: E402
+from lplab.compression.tensors import (  # noqa: E402
+    has_tensor_steps,
+    messages,
+    tensor_state,
+    tensor_steps,
+)
 from lplab.compression.tensors import selection as tensor_selection  # noqa: E402
 from tests.compression.test_every_compressor import ALL, SHAPE  # noqa: E402
 
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
 EXACT_ON_CUDA = tuple(name for name in ALL if name != "powersgd")  # no product of matrices promises its bits there
+
+
+@pytest.fixture(autouse=True)
+def shared(monkeypatch):
+    """The devices whose tensors are taken for arrays: none, so that operations of PyTorch run on the CPU, too."""
+    devices = set()
+    monkeypatch.setattr(tensor_selection, "SHARED", devices)
+    monkeypatch.setattr(messages, "SHARED", devices)
+    return devices
 
 
 def bits(array):
@@ -85,6 +99,12 @@ def several(draw, shape, world, steps=3):
 @pytest.mark.parametrize("name", ALL)
 def test_tensors_have_the_bits_of_arrays(name, world, draw):
     compare(ALL[name], several(draw, SHAPE, world), "cpu")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_tensors_that_are_taken_for_arrays_have_their_bits(name, draw, shared):
+    shared.add("cpu")
+    compare(ALL[name], several(draw, SHAPE, world=3), "cpu")
 
 
 @pytest.mark.parametrize("name", ALL)

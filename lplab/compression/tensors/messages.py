@@ -20,6 +20,7 @@ from lplab.compression import signs, sparse, unbiased
 from lplab.compression.wire import adacomp_wire, bits, scalecom_wire, values
 from lplab.compression.wire.values import bytes_per_value
 
+SHARED = {"cpu"}  # devices whose tensors are arrays without a copy: the reference's loops are faster there
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -95,6 +96,8 @@ def _unsigned_bytes(x: Tensor, width: int) -> Tensor:
 
 def encode_scalecom(indices: Tensor, chunk: int) -> Tensor:
     """:func:`lplab.compression.wire.scalecom_wire.encode` of ascending indices, int64."""
+    if indices.device.type in SHARED:
+        return torch.from_numpy(scalecom_wire.encode(host(indices), chunk))
     return _unsigned_bytes(indices % chunk, scalecom_wire.position_type(chunk).itemsize)
 
 
@@ -129,6 +132,8 @@ def decode_sparse(payload: Tensor, numel: int, wire: str) -> tuple[Tensor, Tenso
 
 def encode_adacomp(scale: np.float32, indices: Tensor, negative: Tensor, numel: int, bin: int) -> Tensor:
     """:func:`lplab.compression.wire.adacomp_wire.encode`."""
+    if indices.device.type in SHARED:
+        return torch.from_numpy(adacomp_wire.encode(scale, host(indices), host(negative), numel, bin))
     device, bins = indices.device, -(-numel // bin)
     of_bin = indices.div(bin, rounding_mode="floor")
     sent = torch.zeros(bins, dtype=torch.int64, device=device).index_add_(0, of_bin, torch.ones_like(of_bin))

@@ -1,5 +1,7 @@
 """Local selection in operations of PyTorch: the elements that :mod:`lplab.compression.selection` selects.
 
+A tensor on the CPU is an array without a copy, so that there the faster loops of the reference select.
+
 This module needs PyTorch.
 """
 
@@ -13,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from lplab.compression import selection
+from lplab.compression import selection, sparse
 from lplab.compression.selection import SelectionSettings
-from lplab.compression.tensors.messages import host
+from lplab.compression.tensors.messages import SHARED, host
 
 
 def divided(x: Tensor, divisor: float) -> Tensor:
@@ -75,6 +77,9 @@ def adacomp_select(
     residual: Tensor, gradient: Tensor, settings: SelectionSettings, bin: int, out: Tensor
 ) -> TensorSelection:
     """:func:`lplab.compression.selection.adacomp_select`; ``out`` receives the new residual."""
+    if gradient.device.type in SHARED:
+        found = selection.adacomp_select(host(residual), host(gradient), settings, bin, host(out))
+        return TensorSelection(found.scale, torch.from_numpy(found.indices), torch.from_numpy(found.negative), out)
     numel = gradient.numel()
     fill = -numel % bin
     total = torch.add(residual, gradient, out=out)
@@ -116,6 +121,8 @@ def largest_per_chunk(x: Tensor, chunk: int, m: int = 1) -> Tensor:
     >>> largest_per_chunk(torch.tensor([1.0, -5, 5, 2, 7]), chunk=3, m=2).tolist()
     [1, 2, 3, 4]
     """
+    if x.device.type in SHARED:
+        return torch.from_numpy(selection.largest_per_chunk(host(x), chunk, m))
     numel = x.numel()
     rows = pad(x.abs(), (0, -numel % chunk), value=-1.0).view(-1, chunk)  # the filling is smaller than any magnitude
     if m == 1:
@@ -132,6 +139,8 @@ def top_k_indices(x: Tensor, k: int) -> Tensor:
     >>> top_k_indices(torch.tensor([2.0, -3, 2, 2]), 2).tolist()
     [0, 1]
     """
+    if x.device.type in SHARED:
+        return torch.from_numpy(sparse.top_k_indices(host(x), k))
     magnitudes = x.abs()
     limit = magnitudes.topk(k, sorted=False).values.min()
     above, ties = magnitudes > limit, magnitudes == limit
