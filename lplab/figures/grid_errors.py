@@ -98,7 +98,7 @@ def _scales(x: np.ndarray, right: float) -> dict[str, Any]:
     places = np.arange(x[0], x[-1] + 1, 2)
     labels = [number_text.raised(number_text.power(place, plain=True)) for place in places]
     ticks = axes.ticks(np.append(places, right), [*labels, "per layer"])
-    return axes.axis(float(x[0]) - 0.7, right + 1, "one scale for all layers", **ticks)
+    return axes.axis(float(x[0]) - 0.7, right + 1, "one scale for all layers", ticklabeloverflow="allow", **ticks)
 
 
 def good_scales(scales: Any, values: Any, good: float = GOOD) -> list[int]:

@@ -59,7 +59,7 @@ PLACES = """() => {
             top: top + y._offset, bottom: top + y._offset + y._length};
         }),
       words: [...figure.querySelectorAll('text')]
-        .filter(text => text.textContent.trim() && getComputedStyle(text).visibility !== 'hidden')
+        .filter(text => text.checkVisibility({visibilityProperty: true}) && text.textContent.trim())
         .map(text => [text.textContent, box(text)]),
       inside: [...figure.querySelectorAll('.subplot')].filter(plot => plot.querySelector('[clip-path]'))
         .flatMap(plot => {

@@ -339,7 +339,7 @@ function makeReadable(el) {
   el.lpMoved = [];
   if (!el.clientWidth || el.clientWidth >= NARROW) return;
   const whole = el.getBoundingClientRect();
-  for (const text of el.querySelectorAll(".infolayer [class$=title] > text[class^=x], .infolayer .annotation-text")) {
+  for (const text of el.querySelectorAll(PUT_IN)) {
     if (intoFigure(text, whole)) el.lpMoved.push(text);
   }
   const kept = [...el.querySelectorAll(".lp-fig-heading:not([hidden]) > div")].map((line) => line.getBoundingClientRect());
@@ -359,6 +359,7 @@ function makeReadable(el) {
   el.lpHidden = hidden;
 }
 
+const PUT_IN = ".infolayer [class$=title] > text[class^=x], .infolayer .annotation-text, .xaxislayer-above [class$=tick] > text";
 const INKS = new Set(["rgb(117, 117, 117)", "rgb(42, 63, 95)", "rgb(68, 68, 68)"]); // as in live_figure.css
 
 function overlap(a, b) {
@@ -378,6 +379,7 @@ function isClipped(text, place) {
 function intoFigure(text, { left, right }) {
   const room = right - left - 8;
   const before = text.getBoundingClientRect();
+  if (!before.width) return false; // plotly does not show it
   if (before.left >= left && before.right <= right) return false;
   const size = parseFloat(getComputedStyle(text).fontSize);
   if (before.width > room) text.style.fontSize = `${Math.max(SMALL, Math.floor((10 * size * room) / before.width) / 10)}px`;
