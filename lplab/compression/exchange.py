@@ -141,7 +141,8 @@ def exchange(
         done = compressor.together(gradients, states, contexts)
         if done is not None:
             if ledger is not None:
-                ledger.entries += [Entry(step, layer, kind, rank, count) for rank, kind, count in done[1]]
+                for rank, kind, count in done[1]:
+                    ledger.append(Entry(step, layer, kind, rank, count))
             return done[0]
     runs = [steps_of(compressor, g, s, c) for g, s, c in zip(gradients, states, contexts, strict=True)]
     return run_in_lockstep(runs, contexts[0], ledger)
