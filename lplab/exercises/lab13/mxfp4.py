@@ -22,7 +22,7 @@ RULES = {False: "floor", True: "rceil"}
 
 
 def mxfp4(block, up):
-    """A block in MXFP4: its scale as OCP's rule has it (up=False), or the smallest that clips nothing (up=True)."""
+    """A block in MXFP4: its scale by the rule of 2023 (up=False), or the smallest that clips nothing (up=True)."""
     fraction, exponent = math.frexp(np.abs(block).max())
     scale = 2.0 ** (exponent - 3 + (up and fraction > 0.75))
     return scale * to_e2m1(block / scale)
@@ -94,7 +94,9 @@ def why_scale(args: Args, expected: Any) -> str:
         return "A block of zeros stays zeros, whatever its scale."
     codes = mxfp4_format(max(2, x.size), RULES[up]).encode(np.append(x, 0.0))
     scale = float(np.max(get("e8m0").decode(codes.scales)))
-    return f"The largest magnitude is {with_power(largest)}, the scale is {with_power(scale)}, and their quotient is {decimal(largest / scale)}."
+    told = f"The largest magnitude is {with_power(largest)}, the scale is {with_power(scale)}, and their quotient is {decimal(largest / scale)}."
+    by_logarithm = math.ceil(math.log2(largest / 6)) if up else math.floor(math.log2(largest)) - 2
+    return told if 2.0**by_logarithm == scale else f"{told} Logarithms are rounded, too, and miss this scale. Use math.frexp."
 
 
 MXFP4 = Exercise(
@@ -107,10 +109,10 @@ MXFP4 = Exercise(
     statement=r"""
         Write `mxfp4(block, up)` for an array `block` of finite numbers. It returns the rounded array. Let $A$ be the largest magnitude of the block. The scale $X$ is a power of two:
 
-        - With `up=False` it is OCP's, $X=2^{\lfloor\log_2A\rfloor-2}$. So $A/X$ is at least 4 and below 8.
+        - With `up=False` it is the rule of 2023, $X=2^{\lfloor\log_2A\rfloor-2}$. So $A/X$ is at least 4 and below 8.
         - With `up=True` it is the **smallest** power of two with $A/X\le6$.
 
-        Each number becomes $X$ times the number of E2M1 that is nearest to it divided by $X$. `to_e2m1` rounds to E2M1 for you, and makes 6 of everything beyond. A block of zeros stays zeros.
+        Divide each number by $X$, round it to E2M1, and multiply by $X$ again. `to_e2m1` rounds for you, and makes 6 of everything beyond. A block of zeros stays zeros.
     """,
     provided=(to_e2m1,),
     reference=mxfp4,
@@ -135,7 +137,7 @@ MXFP4 = Exercise(
         mistake("the largest number is scaled to the octave from 1 to 2: E2M1's own exponent 2 is forgotten", "exponent - 3", "exponent - 1"),
         mistake("E2M1 is taken to reach 8", "exponent - 3", "exponent - 4"),
         mistake("the scale is never rounded up", UP, "0"),
-        mistake("the scale is always rounded up where needed, also by OCP's rule", "up and fraction", "fraction"),
+        mistake("the scale is always rounded up where needed, also by the rule of 2023", "up and fraction", "fraction"),
         mistake("up=True always adds an octave, also where the largest number fits", UP, "up"),
         mistake("up=True rounds the logarithm of the largest magnitude up, although 6 would hold half of an octave more", "fraction > 0.75", "fraction > 0.5"),
         mistake("a largest magnitude of exactly 6 scales is taken not to fit", "fraction > 0.75", "fraction >= 0.75"),
@@ -150,7 +152,7 @@ MXFP4 = Exercise(
     ),
     hints=(
         "Take the largest magnitude 3.5. math.frexp(3.5) gives (0.875, 2), because 3.5 = 0.875 · 2². So ⌊log₂ 3.5⌋ is 1, one less than the exponent of frexp.",
-        "OCP's scale is 2 to the exponent of frexp less 3. The largest magnitude divided by it is 8 times the fraction. Which fractions make this more than 6? Logarithms go wrong next to a power of two.",
+        "The scale of 2023 is 2 to the exponent of frexp less 3. The largest magnitude divided by it is 8 times the fraction. Which fractions make this more than 6? Logarithms go wrong next to a power of two.",
         "Three lines: fraction and exponent of the largest magnitude; the scale, which needs one octave more where up is True and the fraction is too large; scale times to_e2m1 of block / scale.",
     ),
 )

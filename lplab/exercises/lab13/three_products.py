@@ -127,7 +127,7 @@ PRODUCTS = Exercise(
     statement=r"""
         A layer has the input `x` [tokens, inputs], the weight `w` [outputs, inputs] and the gradient of its output `g` [tokens, outputs]. Its products are $y=x\,w^\top$, $dx=g\,w$ and $dW=g^\top x$.
 
-        All three matrices have been rounded twice. `along` is (`x`, `w`, `g`) in blocks along the rows, `down` is (`x`, `w`, `g`) in blocks down the columns. Write `product(which, along, down)` for `which` = `"y"`, `"dx"` or `"dW"`. It returns that product of the operands whose blocks lie along the axis that it sums over.
+        Each of these matrices has been rounded in two ways. `along` is (`x`, `w`, `g`) in blocks along the rows, `down` is (`x`, `w`, `g`) in blocks down the columns. Write `product(which, along, down)` for `which` = `"y"`, `"dx"` or `"dW"`. It returns that product. Take the operands whose blocks lie along the axis that it sums over.
     """,
     reference=product,
     form=ResultOfProduct(),
