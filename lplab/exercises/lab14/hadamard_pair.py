@@ -155,7 +155,7 @@ HADAMARD_PAIR = Exercise(
     hints=(
         "Take one column of four tokens and a 4 × 4 matrix h. dyᵀ · x is one number. Without rounding, (h · dy)ᵀ · (h · x) = dyᵀ · hᵀ · h · x, and hᵀ · h is 1. If only x is transformed, h stays.",
         "A reshape cuts tokens into groups: dy.reshape(groups, len(h), -1) has the groups first, and h @ that transforms each of them. Round what comes out, not what goes in. fp4 looks along the last axis, so give it the transpose.",
-        "There are three steps for each operand, which are to transform, to give it back its shape [tokens, columns], and to round. Write down the shape of fp4(left.T). Which shape must the other factor have, so that their product sums over tokens and is [outputs, inputs]?",
+        "There are three steps for each operand, which are to transform, to give it back its shape [tokens, columns], and to round. Call the transformed operands left and right. Write down the shape of fp4(left.T). Which shape must the other factor have, so that their product sums over tokens and is [outputs, inputs]?",
     ),
 )
 

@@ -46,12 +46,17 @@ class TwoWeights:
         """See `lplab.exercises.model.forms.Form`.
 
         >>> TwoWeights().problem((np.zeros((2, 3)),), (np.zeros((2, 3)), np.zeros((3, 2))))
-        'returns a tuple of 2: return two arrays of shape (2, 3), for y and for dx'
+        'returns arrays of shapes (2, 3) and (3, 2): return two arrays of shape (2, 3), for y and for dx'
         """
         shape = np.shape(args[0])
         parts = list(result) if isinstance(result, list | tuple) else [*result] if np.ndim(result) else []
         right = len(parts) == 2 and all(isinstance(p, np.ndarray) and p.shape == shape and p.dtype.kind == "f" for p in parts)
-        return "" if right else f"returns {describe_value(result)}: return two arrays of shape {shape}, for y and for dx"
+        if right:
+            return ""
+        shapes = [part.shape for part in parts if isinstance(part, np.ndarray)]
+        apart = isinstance(result, list | tuple) and len(parts) == len(shapes) == 2 and shapes != [shape, shape]
+        got = f"arrays of shapes {shapes[0]} and {shapes[1]}" if apart else describe_value(result)
+        return f"returns {got}: return two arrays of shape {shape}, for y and for dx"
 
     def describe(self) -> str:
         """See `lplab.exercises.model.forms.Form`."""

@@ -117,7 +117,7 @@ def test_the_students_page_says_how_sure_a_gap_is():
     assert f"by {better.min():.3f} to {better.max():.3f} bits" in JOINED and f"lie {np.ptp(better):.3f} apart" in JOINED
     session = json.loads(default_path().read_text("utf-8"))["session"]
     minutes, computed = session["seconds"] / 60, session["core_seconds"] / 60
-    assert f"took {minutes:.0f} minutes, {computed:.1f} of which one core computed" in JOINED
+    assert f"took {minutes:.0f} minutes, in which one core computed for {computed:.1f}." in JOINED
 
 
 def test_bits_of_the_budget_and_of_an_ordinary_layer_are_told_apart():
