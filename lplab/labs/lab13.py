@@ -61,7 +61,8 @@ def _what_blocks_buy(state: ScaleState) -> str:
     whole = state.changed(shared=WHOLE)
     return (
         f"A value takes {number(state.bits)} bits instead of {number(round(whole.bits, 2))}, so the scales cost a quarter of a bit. "
-        f"Signal to noise rises from {_decibels(whole)} to {_decibels(state)}, and {percent(zeroed(state))} becomes zero instead of {percent(zeroed(whole))}. "
+        f"Signal to noise rises from {_decibels(whole)}, with one power of two for the whole tensor, to {_decibels(state)}. "
+        f"{percent(zeroed(state))} becomes zero instead of {percent(zeroed(whole))}. "
         "An outlier still makes its own block zero, but no other one."
     )
 
