@@ -127,8 +127,7 @@ def four_bits_cost_something(results: Results) -> CheckResult:
     gaps = _gaps(results, WHOLE, FLOAT)
     return CheckResult(
         worse_in_pairs(*gaps),
-        f"The whole recipe against float32: {paired_text(gaps[0])} bits in training, {paired_text(gaps[1])} in the "
-        "test.",
+        f"The whole recipe against float32: {loss_gaps_text(gaps)}.",
     )
 
 
@@ -150,8 +149,8 @@ def tiles_cost_precision(results: Results) -> CheckResult:
     train, test = _gaps(results, TILES)
     return CheckResult(
         worse_in_pairs(-train, -test),
-        f"Without tiles, against the whole recipe: {paired_text(train)} bits in training, {paired_text(test)} in the "
-        "test. One scale for 256 weights fits them less well than one for 16, but both passes see the same weight.",
+        f"Without tiles, against the whole recipe: {loss_gaps_text((train, test))}. One scale for 256 "
+        "weights fits them less well than one for 16, but both passes see the same weight.",
     )
 
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import BranchPlan, branch, checkpoint, loss_gaps, paired_text, worse_in_pairs
+from lplab.claims.framework.branches import (
+    BranchPlan,
+    branch,
+    checkpoint,
+    loss_gaps,
+    loss_gaps_text,
+    paired_text,
+    worse_in_pairs,
+)
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, seed_range
@@ -187,8 +195,7 @@ def one_phase_is_worse(results: Results) -> CheckResult:
     gaps = _gaps(results, TEXT, SINGLE, TWO)
     return CheckResult(
         worse_in_pairs(*gaps),
-        f"Transformer, one phase against two: {paired_text(gaps[0])} bits in training, {paired_text(gaps[1])} in the "
-        "test.",
+        f"Transformer, one phase against two: {loss_gaps_text(gaps)}.",
     )
 
 
