@@ -197,13 +197,13 @@ def noise_or_loss(results: Results) -> CheckResult:
     beyond = [cell for cell, (gap, bound) in gaps.items() if surely_above(gap, bound)]
     undecided = [cell for cell, gap in gaps.items() if cell not in beyond and not surely_within(*gap)]
 
-    def told(cells: list[tuple[str, str]]) -> str:
+    def cell_names(cells: list[tuple[str, str]]) -> str:
         return join_words([f"{method} in {domain}" for method, domain in cells]) or "none"
 
     return CheckResult(
         not beyond,
-        f"Of {len(gaps)} judged cells, surely beyond the bound: {told(beyond)}; undecided with so few seeds: "
-        f"{told(undecided)}.",
+        f"Of {len(gaps)} judged cells, surely beyond the bound: {cell_names(beyond)}; undecided with so few seeds: "
+        f"{cell_names(undecided)}.",
     )
 
 
