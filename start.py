@@ -263,9 +263,12 @@ def answers(command: list[str]) -> str:
 
 
 def pytest_options(more: list[str]) -> list[str]:
-    """Options of pytest for ``start.py test``: a worker for each core; ``--all`` adds the slow tests, and shuffles."""
+    """Options of pytest for ``start.py test``: a worker for each core, and one that waits for browsers and networks.
+
+    ``--all`` adds the slow tests, and shuffles.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    options = [f"-n{min(cores, MAX_WORKERS) if cores > 1 else 0}", "--durations=10"]
+    options = [f"-n{min(cores + 1, MAX_WORKERS) if cores > 1 else 0}", "--durations=10"]
     if "--all" in more:
         options += ["-m", "slow or not slow", "-p", "randomly"]
     return options + [option for option in more if option != "--all"]

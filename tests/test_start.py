@@ -375,8 +375,8 @@ def test_the_default_tier_leaves_the_slow_tests_to_the_settings_and_all_runs_the
     assert everything[: len(default) - 1] == default[:-1]
 
 
-@pytest.mark.parametrize(("cores", "workers"), [(1, "-n0"), (2, "-n2"), (64, "-n8")])
-def test_each_core_has_a_worker_and_one_core_has_none(start, monkeypatch, cores, workers):
+@pytest.mark.parametrize(("cores", "workers"), [(1, "-n0"), (2, "-n3"), (64, "-n8")])
+def test_each_core_has_a_worker_with_one_more_and_one_core_has_none(start, monkeypatch, cores, workers):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
     assert start.pytest_options([])[0] == workers
     assert start.pytest_options(["-n0"])[-1] == "-n0", "what the reader says comes last, and holds"

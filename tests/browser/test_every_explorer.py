@@ -10,8 +10,9 @@ from tests.browser.conftest import opening
 pytestmark = pytest.mark.browser
 
 BY_DEFAULT = ("BillExplorer", "LearnersExplorer")
-SIZES = {"laptop": (1366, 768), "desktop": (1440, 1000), "tablet": (820, 1180)}
-WIDTHS = {"phone": (390, 844), "tablet": (820, 1180), "laptop": (1366, 768)}
+SIZES = {"phone": (390, 844), "laptop": (1366, 768), "tablet": (820, 1180), "desktop": (1440, 1000)}
+SIDE_BY_SIDE = ("laptop", "desktop", "tablet")
+WIDTHS = ("phone", "tablet", "laptop")
 STEPPER = 90  # pixels that a question above the explorer takes
 MAX_FIGURE = 560
 # Sliders get their names a little later; an explorer may have none.
@@ -72,16 +73,27 @@ PLACES = """() => {
 }"""
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_controls_and_first_figure_are_visible_together(explorer, size):
+def places_at(explorer, size):
+    """Where everything stands in a window of this size, once figures have followed their width."""
     width, height = SIZES[size]
     explorer.page.set_viewport_size({"width": width, "height": height})
-    explorer.page.wait_for_timeout(700)  # figures follow their width
-    places = explorer.page.evaluate(PLACES)
-    ends = max(places["side"]["bottom"], places["figure"]["bottom"]) - places["root"]["top"]
-    assert ends + STEPPER <= places["seen"], places
-    assert places["figure"]["bottom"] - places["figure"]["top"] <= MAX_FIGURE + 40  # a title of three lines
-    assert places["figure"]["right"] <= width
+    explorer.page.wait_for_timeout(900)
+    return explorer.page.evaluate(PLACES)
+
+
+@pytest.fixture(scope="module")
+def places(explorer):
+    """Where everything stands in each window, and once more in the first: the tests below only look at it."""
+    return {size: places_at(explorer, size) for size in SIZES} | {"phone again": places_at(explorer, "phone")}
+
+
+@pytest.mark.parametrize("size", SIDE_BY_SIDE)
+def test_controls_and_first_figure_are_visible_together(places, size):
+    at = places[size]
+    ends = max(at["side"]["bottom"], at["figure"]["bottom"]) - at["root"]["top"]
+    assert ends + STEPPER <= at["seen"], at
+    assert at["figure"]["bottom"] - at["figure"]["top"] <= MAX_FIGURE + 40  # a title of three lines
+    assert at["figure"]["right"] <= SIZES[size][0]
 
 
 def overlap(a, b):
@@ -91,18 +103,10 @@ def overlap(a, b):
     return min(wide, high)
 
 
-def places_at(explorer, size):
-    """Where everything stands in a window of this size, once figures have followed their width."""
-    width, height = WIDTHS[size]
-    explorer.page.set_viewport_size({"width": width, "height": height})
-    explorer.page.wait_for_timeout(900)
-    return explorer.page.evaluate(PLACES)
-
-
 @pytest.mark.parametrize("size", WIDTHS)
-def test_no_words_lie_over_others(explorer, size):
+def test_no_words_lie_over_others(places, size):
     over = []
-    for figure in places_at(explorer, size)["texts"]:
+    for figure in places[size]["texts"]:
         words = figure["words"]
         for i, (text, place) in enumerate(words):
             over += [(text, other) for other, there in words[i + 1 :] if overlap(place, there) > 4]
@@ -111,12 +115,11 @@ def test_no_words_lie_over_others(explorer, size):
 
 
 @pytest.mark.parametrize("size", WIDTHS)
-def test_titles_and_words_are_within_their_figures(explorer, size):
-    places = places_at(explorer, size)
-    for figure in places["texts"]:
+def test_titles_and_words_are_within_their_figures(places, size):
+    for figure in places[size]["texts"]:
         edge = figure["figure"]
         assert figure["plots"], "a blank figure"
-        assert edge["right"] <= WIDTHS[size][0]
+        assert edge["right"] <= SIZES[size][0]
         for title, at, cut in figure["titles"]:
             assert cut <= 0 and edge["left"] - 1 <= at["left"] and at["right"] <= edge["right"] + 1, title
             assert all(overlap(at, plot) <= 2 for plot in figure["plots"]), f"over the plot: {title}"
@@ -127,20 +130,15 @@ def test_titles_and_words_are_within_their_figures(explorer, size):
         assert all(plot["bottom"] <= edge["bottom"] for plot in figure["plots"])
 
 
-def test_figures_keep_their_heights_when_the_window_changes(explorer):
-    first = [figure["figure"] for figure in places_at(explorer, "phone")["texts"]]
-    for size in ("laptop", "phone", "tablet", "phone"):
-        last = [figure["figure"] for figure in places_at(explorer, size)["texts"]]
-    heights = [[round(box["bottom"] - box["top"]) for box in boxes] for boxes in (first, last)]
-    assert heights[0] == heights[1]
+def test_figures_keep_their_heights_when_the_window_changes(places):
+    boxes = [[figure["figure"] for figure in places[size]["texts"]] for size in ("phone", "phone again")]
+    first, last = ([round(box["bottom"] - box["top"]) for box in each] for each in boxes)
+    assert first == last
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_no_words_are_cut_by_the_edge_of_a_plot(explorer, size):
-    width, height = SIZES[size]
-    explorer.page.set_viewport_size({"width": width, "height": height})
-    explorer.page.wait_for_timeout(700)
-    inside = [words for figure in explorer.page.evaluate(PLACES)["texts"] for words in figure["inside"]]
+@pytest.mark.parametrize("size", SIDE_BY_SIDE)
+def test_no_words_are_cut_by_the_edge_of_a_plot(places, size):
+    inside = [words for figure in places[size]["texts"] for words in figure["inside"]]
     room = 2  # pixels above and below the letters
     cut = [text for text, at, area in inside if at["top"] + room < area["top"] or at["bottom"] - room > area["bottom"]]
     assert not cut
@@ -206,6 +204,7 @@ def test_what_sliders_leave_is_what_a_new_drawing_shows(explorer):
             explorer.page.keyboard.press(key)
             explorer.page.wait_for_timeout(120)
         explorer.page.wait_for_timeout(500)
+    explorer.python("setattr(again, 'flex', explorer._columns.children[1].layout.flex)")
     explorer.python("setattr(explorer._columns.children[1].layout, 'flex', '0 0 700px')")  # both of one width
     explorer.python("setattr(again, 'children', list(explorer.figures.values()))")
     explorer.python("setattr(again.layout, 'width', '700px')")
@@ -214,3 +213,5 @@ def test_what_sliders_leave_is_what_a_new_drawing_shows(explorer):
     for k in range(count):
         explorer.sees(DRAWN, explorer.page.evaluate(DRAWN, count + k), k, seconds=10)
     explorer.python("setattr(again, 'children', [])")
+    explorer.python("setattr(explorer._columns.children[1].layout, 'flex', again.flex)")
+    explorer.python("explorer.reset()")
