@@ -1,6 +1,7 @@
 """What holds for every explorer in JupyterLab: it fits on the screen, sliders say values, what moves is right."""
 
 import re
+import time
 
 import pytest
 
@@ -77,8 +78,13 @@ def places_at(explorer, size):
     """Where everything stands in a window of this size, once figures have followed their width."""
     width, height = SIZES[size]
     explorer.page.set_viewport_size({"width": width, "height": height})
-    explorer.page.wait_for_timeout(900)
-    return explorer.page.evaluate(PLACES)
+    explorer.page.wait_for_timeout(500)
+    before, now = None, explorer.page.evaluate(PLACES)
+    end = time.monotonic() + 20
+    while now != before and time.monotonic() < end:  # figures are drawn anew, slowly on a busy machine
+        explorer.page.wait_for_timeout(300)
+        before, now = now, explorer.page.evaluate(PLACES)
+    return now
 
 
 @pytest.fixture(scope="module")
