@@ -131,8 +131,8 @@ def write_rows(loopback: dict[str, float], at_1_gigabit: dict[str, float], over_
     slow, fast = (f"{ratios['ScaleCom, behind']:.1f}" for ratios in (at_1_gigabit, loopback))
     rows.say(
         "parallel",
-        "A step of two ranks with 25 million parameters under ScaleCom takes "
-        f"{slow} times as long as one of PyTorch's own at 1 Gb/s, {fast} times over the loopback "
+        f"A step of two processes with 25 million parameters takes {slow} times as long with ScaleCom as without "
+        f"compression over a network of 1 Gb/s, and {fast} times as long inside one machine "
         "([all rows](docs/exactness.md)). ",
     )
 

@@ -195,7 +195,7 @@ def test_the_readme_is_short_and_counts_the_claims_right():
     assert len(TEXT.splitlines()) <= 120
     counts = Counter(claims.judge(claim, claims.stored(claim)).word for claim in map(claims.get, claims.names()))
     sentence = (
-        r"Of \[(\d+) claims\]\(.*?\), (\d+) show in miniature, (\d+) for the unit alone, "
+        r"Of \[(\d+) claims\]\(.*?\), (\d+) show in miniature, (\d+) for the arithmetic unit alone, "
         r"(\d+) do(?:es)? not for a reason that the paper gives, and (\d+) do not"
     )
     words = (

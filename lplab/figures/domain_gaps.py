@@ -20,6 +20,7 @@ def domain_gaps(
     bounds: Mapping[str, Mapping[str, float]] | None = None,
     *,
     units: Mapping[str, str] | None = None,
+    baseline: str = "float32",
     title: str = "",
     height: int = 320,
 ) -> go.Figure:
@@ -27,8 +28,9 @@ def domain_gaps(
 
     Args:
         gaps: by domain and method, how much worse than float32, one number a seed, [seeds]; the same methods in all.
-        bounds: by domain and method, what a paper states that the method stays within; a pair may be left out.
+        bounds: by domain and method, the limit of the method, from its paper; a pair may be left out.
         units: by domain, the unit in which the gaps are; by default "points".
+        baseline: what zero is.
         title: the point that it makes; by default the largest mean gap.
         height: in pixels.
 
@@ -37,7 +39,7 @@ def domain_gaps(
 
     >>> made = domain_gaps({"pictures": {"FP8": [0.2, 0.4]}, "speech": {"FP8": [1.0, 1.2]}}, {"speech": {"FP8": 1.0}})
     >>> made.layout.meta["title"]
-    'Largest loss against float32: FP8 in speech, +1.10 points'
+    'Furthest from float32: FP8 in speech, +1.10 points'
     """
     values = {d: {m: np.asarray(v, np.float64) for m, v in rows.items()} for d, rows in gaps.items()}
     methods = list(next(iter(values.values()), {}))
@@ -54,7 +56,7 @@ def domain_gaps(
     width = (1 + _BETWEEN) / len(values) - _BETWEEN
     for number, (domain, rows) in enumerate(values.items()):
         suffix = str(number + 1) if number else ""
-        data += _panel(rows, (bounds or {}).get(domain, {}), f"x{suffix}")
+        data += _panel(rows, (bounds or {}).get(domain, {}), f"x{suffix}", baseline)
         low, high = _around(rows, (bounds or {}).get(domain, {}))
         start = number * (width + _BETWEEN)
         place = {"domain": [start, min(start + width, 1.0)], "anchor": "y", "nticks": 5}
@@ -64,19 +66,20 @@ def domain_gaps(
     told = "; ".join(f"{d}: " + ", ".join(f"{m} {_signed(means[d, m])}" for m in methods) for d in values)
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"Means of the seeds above float32. {told}.",
-        title=title
-        or f"Largest loss against float32: {worst[1]} in {worst[0]}, {_signed(means[worst])} {named[worst[0]]}",
+        alt=f"Means of the seeds above {baseline}. {told}.",
+        title=title or f"Furthest from {baseline}: {worst[1]} in {worst[0]}, {_signed(means[worst])} {named[worst[0]]}",
         subtitle=legend(*map(entry, data[:3]), entry(data[3], sign="┃")),
         height=height,
     )
 
 
-def _panel(rows: Mapping[str, np.ndarray], bounds: Mapping[str, float], axis: str) -> list[dict[str, Any]]:
+def _panel(
+    rows: Mapping[str, np.ndarray], bounds: Mapping[str, float], axis: str, baseline: str
+) -> list[dict[str, Any]]:
     """The traces of one domain: zero, each seed, the means, the bounds."""
     y = -np.arange(len(rows), dtype=np.float64)
     on = {"xaxis": axis}
-    zero = traces.reference("float32", np.zeros(2), np.array([0.6, y[-1] - 0.6]), style.GREEN, "solid")
+    zero = traces.reference(baseline, np.zeros(2), np.array([0.6, y[-1] - 0.6]), style.GREEN, "solid")
     x, names = np.concatenate(list(rows.values())), np.repeat(list(rows), [len(v) for v in rows.values()])
     look = traces.marker("circle", 7, style.BLUE, opacity=0.6)
     seeds = traces.points("each seed", x, np.repeat(y, [len(v) for v in rows.values()]), look, _HOVER, text=names, **on)
@@ -87,7 +90,7 @@ def _panel(rows: Mapping[str, np.ndarray], bounds: Mapping[str, float], axis: st
     places = np.array([[bound, place] for bound, place, _ in marked], np.float64).reshape(-1, 2)
     across = traces.segments(places[:, 0], places[:, 0])
     along = traces.segments(places[:, 1] - 0.35, places[:, 1] + 0.35)
-    bound = traces.line("published bound", across, along, traces.stroke(style.PINK, 2.5), xaxis=axis)
+    bound = traces.line("limit", across, along, traces.stroke(style.PINK, 2.5), xaxis=axis)
     return [zero | on, seeds, middle, bound]
 
 

@@ -197,7 +197,7 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
 
 
 def _checks_html(findings: Sequence[CheckResult], words: tuple[str, str]) -> str:
-    items = (f"<li><i>{words[not f.holds]}:</i> {escape(f.sentence)}</li>" for f in findings)
+    items = (f"<li><i>{words[not f.holds]}:</i> {escape(f.text)}</li>" for f in findings)
     return f"<ul>{''.join(items)}</ul>" if findings else ""
 
 

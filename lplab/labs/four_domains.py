@@ -15,13 +15,14 @@ def four_domains(*methods: str) -> widgets.LiveFigure:
         ValueError: an unknown method.
 
     >>> four_domains("AdaComp").layout.meta["title"].partition(":")[0]
-    'Largest loss against float32'
+    'Furthest from no compression'
     """
-    from lplab.claims.papers.domains import METHODS, drawn_gaps
+    from lplab.claims.papers.domains import METHODS, RECIPES, drawn_gaps
 
     unknown = [method for method in methods if method not in METHODS]
     if unknown:
         raise ValueError(f"there is no method {', '.join(unknown)}; there are {', '.join(METHODS)}")
     made = drawn_gaps(methods or METHODS)
     height = 150 + 34 * len(methods or METHODS)
-    return widgets.LiveFigure(figures.domain_gaps(made["gaps"], made["bounds"], units=made["units"], height=height))
+    baseline = "float32" if any(method in RECIPES for method in methods or METHODS) else "no compression"
+    return widgets.LiveFigure(figures.domain_gaps(**made, height=height, baseline=baseline))

@@ -20,8 +20,8 @@ def test_every_seed_and_mean_stands_in_its_panel_and_row():
     assert of(fig, "each seed", "x").x.tolist() == [0.2, 0.4, 1.0, 3.0]
     assert of(fig, "each seed", "x").y.tolist() == [0, 0, -1, -1]
     assert of(fig, "mean", "x2").x.tolist() == pytest.approx([-0.2, 0.5])
-    assert of(fig, "published bound", "x").x.size == 0
-    bound = of(fig, "published bound", "x2")
+    assert of(fig, "limit", "x").x.size == 0
+    bound = of(fig, "limit", "x2")
     assert bound.x[:2].tolist() == [3.0, 3.0] and bound.y[:2].tolist() == [-1.35, -0.65]
     assert fig.layout.xaxis2.title.text == "speech (% of the loss)" and fig.layout.xaxis2.range[1] > 3
     assert fig.layout.xaxis.domain[1] < fig.layout.xaxis2.domain[0]
@@ -29,7 +29,10 @@ def test_every_seed_and_mean_stands_in_its_panel_and_row():
 
 def test_title_and_text_have_the_numbers():
     fig = figures.domain_gaps(GAPS)
-    assert fig.layout.meta["title"] == "Largest loss against float32: INT4 in pictures, +2.00 points"
+    assert fig.layout.meta["title"] == "Furthest from float32: INT4 in pictures, +2.00 points"
+    named = figures.domain_gaps(GAPS, baseline="no compression")
+    assert named.layout.meta["title"].startswith("Furthest from no compression: INT4")
+    assert of(named, "no compression", "x").x.tolist() == [0, 0]
     assert "pictures: FP8 +0.30, INT4 +2.00; speech: FP8 −0.20, INT4 +0.50." in fig.layout.meta["alt"]
 
 

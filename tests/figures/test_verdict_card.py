@@ -175,7 +175,10 @@ def test_a_reason_that_the_paper_gives_is_on_the_card(holds, words, mark):
     claim = builder.build()
     html, text = card(claim, numbers_of(claim, lambda point, value: 9.0))
     assert text.endswith(f"Verdict: {words}") and f"</span> {words}</div>" in html
-    assert f"<b>What the paper itself foresees:</b><ul><li><i>{mark}:</i> Small numbers, it says.</li></ul>" in html
+    assert (
+        f"<b>What the paper itself foresees:</b><ul><li><i>{mark}:</i> Few bits. Small numbers, it says.</li></ul>"
+        in html
+    )
     assert "What the paper itself foresees" not in card(toy().build(), numbers_of(claim))[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,23 @@ def key(point: Point, seed: int) -> str:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of a check: whether it holds, and a sentence with the numbers."""
+    """The result of a check: whether it holds, a sentence with the numbers, and the statement that was checked."""
 
     holds: bool
     sentence: str
+    statement: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "holds", bool(self.holds))  # json cannot write numpy.bool
+
+    @property
+    def text(self) -> str:
+        """The statement, then the numbers.
+
+        >>> CheckResult(False, "Wrong in float32: 60 %.", "The network has learned").text
+        'The network has learned. Wrong in float32: 60 %.'
+        """
+        return f"{self.statement}. {self.sentence}" if self.statement else self.sentence
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,10 @@ class Check:
 
     statement: str
     test: Callable[[Results], CheckResult]
+
+    def result(self, results: Results) -> CheckResult:
+        """What the test finds, with the statement."""
+        return replace(self.test(results), statement=self.statement)
 
 
 class Results:

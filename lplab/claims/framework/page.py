@@ -14,11 +14,15 @@ HEADING = f"""# Published claims, and what they do here
 Each row is a statement of a paper and a small experiment that anybody can run again: `lplab claims run ID` measures it
 and keeps the numbers in [`data/claims`](../data/claims). A verdict is computed from these numbers: *shown* if every
 criterion that follows from the paper's statement holds, *not shown* if one does not; then the section says which, and
-what we measured to explain it. *Shown for the unit, not for a training* is a statement that is true of an arithmetic
+what we measured to explain it. So *not shown* does not mean that the paper is wrong: it means that this small
+experiment does not show it. *Shown for the unit, not for a training* is a statement that is true of an arithmetic
 unit and not of what is made with it. *Not shown, and the paper says why* is a statement whose own paper names a reason
 why a network as small as ours would not show it; we measured whether that reason is met. Our numbers are medians over
-the seeds, or means of differences between pairs of trainings, with the smallest and the largest in brackets; where a
-claim is about machines they are computed by a model, which the section says. More published numbers of machines stand
+the seeds, or means of differences between pairs of trainings, with the smallest and the largest in brackets. A mean of
+differences is *surely* above a limit if every one of them is, and Student's test at 5 % says so, too; *surely within*
+is the same from the other side. With three seeds both often fail, and the difference is undecided. Where a claim is
+about machines, its numbers are computed by a model, and the section says so. Behind *theirs* stands how we know it:
+*read* in the paper, *second-hand* from somebody who quotes it, or *recalled* from memory and not looked up. More published numbers of machines stand
 in [numbers.md](numbers.md).
 
 This page is made from the stored numbers: `{COMMAND}`. The same claims as cards, each with a small figure, are a web
@@ -62,5 +66,8 @@ def _section(record: dict[str, Any]) -> str:
 
 
 def _list(heading: str, findings: Sequence[dict[str, Any]], words: tuple[str, str]) -> str:
-    lines = [f"- *{words[0] if result['holds'] else words[1]}:* {result['sentence']}" for result in findings]
+    lines = [
+        f"- *{words[0] if result['holds'] else words[1]}:* **{result['statement']}.** {result['sentence']}"
+        for result in findings
+    ]
     return "\n".join([heading, "", *lines]) if lines else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lplab.claims.framework.claim import Claim
+from lplab.claims.framework.claim import CheckResult, Claim
 from lplab.claims.framework.store import stored
 from lplab.claims.framework.verdict import INCOMPLETE, judge
 
@@ -30,10 +30,14 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
         else claim.untestable or f"{verdict.missing} to measure",
         "seeds": len(claim.seeds),
         "verdict": verdict.word,
-        "findings": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.findings],
-        "unit": [{"holds": f.holds, "sentence": f.sentence} for f in (verdict.unit,) if f],
-        "foreseen": [{"holds": f.holds, "sentence": f.sentence} for f in (verdict.foreseen,) if f],
-        "explained": [{"holds": f.holds, "sentence": f.sentence} for f in verdict.explanations],
+        "findings": [{"holds": f.holds, "statement": f.statement, "sentence": f.sentence} for f in verdict.findings],
+        "unit": [{"holds": f.holds, "statement": f.statement, "sentence": f.sentence} for f in (verdict.unit,) if f],
+        "foreseen": [
+            {"holds": f.holds, "statement": f.statement, "sentence": f.sentence} for f in (verdict.foreseen,) if f
+        ],
+        "explained": [
+            {"holds": f.holds, "statement": f.statement, "sentence": f.sentence} for f in verdict.explanations
+        ],
         "limits": claim.limits,
         "modelled": claim.modelled,
         "budget": claim.budget,
@@ -62,16 +66,20 @@ def _paragraph(record: dict[str, Any], width: int) -> list[str]:
     for heading in ("states", "theirs", "ours"):
         lines += labelled_lines(heading, record[heading], width)
     for finding in record["findings"]:
-        lines += labelled_lines("holds" if finding["holds"] else "does not", finding["sentence"], width)
+        lines += labelled_lines("holds" if finding["holds"] else "does not", _text(finding), width)
     for finding in record["unit"]:
-        lines += labelled_lines("the unit" if finding["holds"] else "nor unit", finding["sentence"], width)
+        lines += labelled_lines("the unit" if finding["holds"] else "nor unit", _text(finding), width)
     for finding in record["foreseen"]:
-        lines += labelled_lines("foreseen" if finding["holds"] else "not so", finding["sentence"], width)
+        lines += labelled_lines("foreseen" if finding["holds"] else "not so", _text(finding), width)
     for finding in record["explained"]:
-        lines += labelled_lines("why" if finding["holds"] else "not why", finding["sentence"], width)
+        lines += labelled_lines("why" if finding["holds"] else "not why", _text(finding), width)
     if record["verdict"] != INCOMPLETE:
         lines += labelled_lines("limits", record["limits"], width)
     return lines + labelled_lines("numbers", record["measured"], width)
+
+
+def _text(finding: dict[str, Any]) -> str:
+    return CheckResult(finding["holds"], finding["sentence"], finding["statement"]).text
 
 
 def labelled_lines(label: str, text: str, width: int, *, indent: int = 2, column: int = 12) -> list[str]:

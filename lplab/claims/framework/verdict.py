@@ -78,11 +78,11 @@ def judge(claim: Claim, numbers: Stored) -> Verdict:
     if missing:
         return Verdict(INCOMPLETE, missing=missing)
     results = numbers.results(claim)
-    findings = tuple(check.test(results) for check in claim.criteria)
+    findings = tuple(check.result(results) for check in claim.criteria)
     word = SHOWN if all(finding.holds for finding in findings) else NOT_SHOWN
-    explanations = tuple(check.test(results) for check in claim.explanations)
-    unit = claim.unit.test(results) if claim.unit else None
-    foreseen = claim.foreseen.test(results) if claim.foreseen else None
+    explanations = tuple(check.result(results) for check in claim.explanations)
+    unit = claim.unit.result(results) if claim.unit else None
+    foreseen = claim.foreseen.result(results) if claim.foreseen else None
     if word == NOT_SHOWN and unit and unit.holds:
         word = OF_THE_UNIT
     if word == NOT_SHOWN and foreseen and foreseen.holds:

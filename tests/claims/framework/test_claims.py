@@ -127,7 +127,7 @@ def numbers_of(errors):
 def test_the_verdict_follows_the_numbers():
     shown, not_shown = (claims.judge(TOY, numbers_of({2: 9, 4: 5, 8: e})) for e in (4, 6))
     assert (shown.word, not_shown.word) == ("shown", "not shown")
-    assert not_shown.findings == (CheckResult(False, "5.0 at 4 bits, 6.0 at 8"),) and not not_shown.is_shown
+    assert not_shown.findings == (CheckResult(False, "5.0 at 4 bits, 6.0 at 8", "falls"),) and not not_shown.is_shown
     assert claims.judge(TOY, numbers_of({2: 9, 4: 5})).missing == 2
 
 
