@@ -21,14 +21,24 @@ from tests.exercises.in_process import judge_here
 
 PROJECT = Path(__file__).parents[2]
 NAMES = catalogue.names()
-MISTAKES = [(name, number) for name in NAMES for number in range(len(catalogue.get(name).mistakes))]
+BY_DEFAULT = NAMES[1::3]  # the exercises whose mistakes are judged by default
+
+
+def in_tiers(name, *values, **more):
+    return pytest.param(*values, marks=[] if name in BY_DEFAULT else [pytest.mark.slow], **more)
 
 
 each_exercise = pytest.mark.parametrize("exercise", NAMES, indirect=True)
+each_exercise_with_its_mistakes = pytest.mark.parametrize(
+    "exercise", [in_tiers(name, name, id=name) for name in NAMES], indirect=True
+)
 each_mistake = pytest.mark.parametrize(
     ("exercise", "number"),
-    MISTAKES,
-    ids=[f"{name}: {catalogue.get(name).mistakes[number].name}" for name, number in MISTAKES],
+    [
+        in_tiers(name, name, number, id=f"{name}: {mistake.name}")
+        for name in NAMES
+        for number, mistake in enumerate(catalogue.get(name).mistakes)
+    ],
     indirect=["exercise"],
 )
 
@@ -96,7 +106,7 @@ def points_of_mistakes(exercise):
     ]
 
 
-@each_exercise
+@each_exercise_with_its_mistakes
 def test_a_known_mistake_earns_something_between_a_blank_and_a_pass(exercise):
     points = points_of_mistakes(exercise)
     assert min(points) >= 0 and max(points) <= 2 / 3 * exercise.points
@@ -121,7 +131,7 @@ def test_who_returns_the_input_or_zeros_earns_next_to_nothing():
     assert max(best) <= 1 and sum(map(bool, best)) <= 5
 
 
-@each_exercise
+@each_exercise_with_its_mistakes
 def test_a_child_gives_the_same_verdict(exercise):
     """For one mistake of each kind: the other tests do not start the child process that students' checks use."""
     for number in kinds_of_mistakes(exercise):
@@ -150,7 +160,7 @@ def test_the_eighteen_mistakes_of_a_rounding_are_known():
     assert len(catalogue.get("01.2").mistakes) == 18
 
 
-@each_exercise
+@each_exercise_with_its_mistakes
 def test_what_the_check_says_is_short(exercise):
     for number in range(len(exercise.mistakes)):
         verdict = verdict_on_mistake(exercise.id, number)
@@ -166,7 +176,7 @@ def documentation():
     return (PROJECT / "docs" / "exercises.md").read_text("utf-8")
 
 
-@each_exercise
+@each_exercise_with_its_mistakes
 def test_its_page_says_which_stage_catches_each_mistake(exercise, monkeypatch):
     judged = lambda exercise, mistake: verdict_on_mistake(exercise.id, exercise.mistakes.index(mistake))  # noqa: E731
     monkeypatch.setattr(pages, "verdict_on", judged)

@@ -87,7 +87,7 @@ def test_what_fits_better_is_said_with_its_price():
     assert said == "The same harm is avoided with 2 instead of 4 wide products: layer 0."
 
 
-@pytest.mark.parametrize(("seed", "ends_help"), [(0, False), (1, True)])
+@pytest.mark.parametrize(("seed", "ends_help"), [(0, False), pytest.param(1, True, marks=pytest.mark.slow)])
 def test_layers_that_stay_wide_are_tried(seed, ends_help):
     """The facts that the lab states of its network."""
     run = try_layers(choose_bits, seed=seed)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from lplab import exercises
-from tests.labs.unsolved import LABS, Lab, complaints
+from tests.labs.unsolved import BY_DEFAULT, LABS, Lab, Unsolved, complaints, pytest_collection_modifyitems
 
 
 @pytest.fixture
@@ -52,6 +52,18 @@ def test_a_solved_lab_is_skipped(cells):
     cells[1].cell["source"] = exercises.get("00.2").solution
     with pytest.raises(pytest.skip.Exception, match="solve"):
         complaints("00", cells)
+
+
+def test_a_third_of_the_labs_run_by_default_and_those_that_are_named(request, monkeypatch):
+    def not_slow(*named):
+        monkeypatch.setattr(request.config, "args", [*named])
+        books = [Lab.from_parent(request.session, path=path) for path in sorted(LABS.glob("*.ipynb"))]
+        items = [Unsolved.from_parent(book, name="unsolved") for book in books]
+        pytest_collection_modifyitems(request.config, items)
+        return [item.path.name[:2] for item in items if item.get_closest_marker("slow") is None]
+
+    assert not_slow("tests", "labs") == list(BY_DEFAULT) and len(BY_DEFAULT) >= len(list(LABS.glob("*.ipynb"))) / 3
+    assert not_slow("labs/03_the_range_of_gradients.ipynb::Cell 3") == sorted((*BY_DEFAULT, "03"))
 
 
 def test_every_lab_has_the_test(request):

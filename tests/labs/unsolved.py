@@ -1,6 +1,7 @@
 """A test after the cells of each lab: the messages of its checks while the exercises are unsolved.
 
-nbval runs the cells; this plugin reads their outputs, so that no lab runs twice.
+nbval runs the cells; this plugin reads their outputs, so that no lab runs twice. It also says which labs run by default:
+a third of them, and those that are named, as in ``python3 start.py test labs/03_the_range_of_gradients.ipynb``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ import pytest
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 LABS = Path(__file__).parents[2] / "labs"
+BY_DEFAULT = ("00", "02", "05", "08", "13")
 
 
 class Lab(IPyNbFile):
@@ -43,6 +45,15 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Iterator[N
     if file_path.parent == LABS and any(isinstance(each, IPyNbFile) for each in found):
         return [Lab.from_parent(parent, path=file_path)]
     return found
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m "not slow" is applied
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Labs that do not run by default are slow tests, unless they are named."""
+    named = {Path(arg.partition("::")[0]).name for arg in config.args}
+    for item in items:
+        if item.path.parent == LABS and item.path.name not in named and item.path.name[:2] not in BY_DEFAULT:
+            item.add_marker(pytest.mark.slow)
 
 
 def check_messages(cells: Sequence[IPyNbCell]) -> dict[str, str]:

@@ -128,7 +128,7 @@ def test_one_file_of_rank_0_holds_the_hook(tmp_path):
         assert found["load"](tmp_path / "one.pt", other, restored, resumed) == 7 and resumed.step == 1
         moments = [
             optim.state[ddp.module.weight]["momentum_buffer"]
-            for optim, ddp in zip((optimizer, restored), (model, other))
+            for optim, ddp in zip((optimizer, restored), (model, other), strict=True)
         ]
         assert torch.equal(*moments) and moments[0].any()
         assert torch.equal(model.module.weight, other.module.weight)

@@ -22,8 +22,8 @@ the seeds, or means of differences between pairs of trainings, with the smallest
 differences is *surely* above a limit if every one of them is, and Student's test at 5 % says so, too; *surely within*
 is the same from the other side. With three seeds both often fail, and the difference is undecided. Where a claim is
 about machines, its numbers are computed by a model, and the section says so. Behind *theirs* stands how we know it:
-*read* in the paper, *second-hand* from somebody who quotes it, or *recalled* from memory and not looked up. More published numbers of machines stand
-in [numbers.md](numbers.md).
+*read* in the paper, *second-hand* from somebody who quotes it, or *recalled* from memory and not looked up. More
+published numbers of machines stand in [numbers.md](numbers.md).
 
 This page is made from the stored numbers: `{COMMAND}`. The same claims as cards, each with a small figure, are a web
 page of its own: `lplab claims table --html -o claims.html`. In a notebook, `figures.verdict_card("wang_2018")` shows

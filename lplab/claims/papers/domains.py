@@ -75,11 +75,11 @@ claim = ClaimBuilder(
     experiment="Four networks: a small MobileNetV2 on cluttered digits, a character Transformer, convolutions and an "
     "LSTM on ten spoken words, a detector of one stage on scenes of digits. Each trains for "
     f"{PLANS[PICTURES].before} to {PLANS[SPEECH].before} steps in float32. From there each recipe goes on for "
-    f"{PLANS[SPEECH].steps} steps with the same batches, its learning rate falling to zero. {LEARNERS} learners go on in "
-    "the same way with float32 gradients, with AdaComp and with ScaleCom. Each method is compared with float32 seed by "
-    "seed, and each compressor with the float32 gradients of four learners. A positive difference is worse. For pictures "
-    "and speech it is in percentage points of wrong answers, for detection in percentage points of the mean average "
-    "precision that is missing to 100 %, for characters in percent of the test loss.",
+    f"{PLANS[SPEECH].steps} steps with the same batches, its learning rate falling to zero. {LEARNERS} learners go on "
+    "in the same way with float32 gradients, with AdaComp and with ScaleCom. Each method is compared with float32 seed "
+    "by seed, and each compressor with the float32 gradients of four learners. A positive difference is worse. For "
+    "pictures and speech it is in percentage points of wrong answers, for detection in percentage points of the mean "
+    "average precision that is missing to 100 %, for characters in percent of the test loss.",
     points=POINTS,
     seeds=(0, 1, 2),
     budget_seconds=600,
