@@ -61,6 +61,11 @@ def in_turn(first: Sequence[Any], second: Sequence[Any], every: int) -> list[Any
     return [(first[i], second[j]) if (i + j) % every == 0 else slow((first[i], second[j])) for i, j in places]
 
 
+def one_in_three(cases: Iterable[Any]) -> list[Any]:
+    """Parameters: each third case by default, beginning with the first."""
+    return [slow(case) if number % 3 else case for number, case in enumerate(cases)]
+
+
 def slow(case: Any) -> Any:
     """A case that only the slow tier runs; a tuple holds the values of several parameters."""
     values = case if isinstance(case, tuple) else (case,)

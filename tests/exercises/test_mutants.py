@@ -14,6 +14,7 @@ from lplab.exercises.checks.judge import _agrees
 from lplab.exercises.checks.variants import NoResult, _fresh, function_of
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import mistake, wrong
+from tests.kinds import one_in_three
 
 each_exercise = pytest.mark.parametrize("exercise", catalogue.names(), indirect=True)
 STAND_READY = {*dir(builtins), "math", "np"}
@@ -72,7 +73,7 @@ def unknown_names(source):
     return used - known
 
 
-@each_exercise
+@pytest.mark.parametrize("exercise", one_in_three(catalogue.names()), indirect=True)
 def test_every_mistake_runs(exercise):
     _, given = results_of_mistakes(exercise.id)
     for variant in exercise.mistakes:

@@ -15,7 +15,6 @@ import pytest
 GROUPS = {
     r"tests/browser/": "browser",
     r"tests/parallel/test_(?:gloo|launch|simulated|train_learners|sharded_update)\.py": "ranks",
-    r"tests/exercises/test_every_exercise\.py::.*\[(\d\d)\.": "exercises of lab",
 }
 # Long groups begin first, so that no worker ends long after the others. The rest follows in the order of collection.
 FIRST = (
@@ -25,7 +24,7 @@ FIRST = (
     "tests/widgets/live/test_live_learners.py",
     "tests/labs/",
     "labs/",
-    "exercises",
+    "tests/exercises/test_every_exercise.py",  # verdicts on mistakes are kept in the process for all its tests
     "tests/exercises/",
     "tests/claims/",
 )

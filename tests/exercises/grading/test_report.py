@@ -86,7 +86,7 @@ def test_a_report_is_graded_as_it_was_checked(worked):
     assert student.marks[ROUND.id].passed and student.notes == () and student.predictions["01.a"]["truth"] == 118
 
 
-@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("early", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_passed_answer_keeps_its_points_after_a_check_of_another_function(worked, early):
     (worked / "answers" / f"slip_{worked.name}.py").write_text("def exposing_input():\n    return 1.0\n")
     check(ROUND.id, __import__(f"slip_{worked.name}").exposing_input)
