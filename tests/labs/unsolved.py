@@ -1,7 +1,7 @@
 """A test after the cells of each lab: the messages of its checks while the exercises are unsolved.
 
-nbval runs the cells; this plugin reads their outputs, so that no lab runs twice. It also says which labs run by default:
-a third of them, and those that are named, as in ``python3 start.py test labs/03_the_range_of_gradients.ipynb``.
+nbval runs the cells; this plugin reads their outputs, so that no lab runs twice. It also says which labs run by
+default: a third of them, and those that are named, as in ``start.py test labs/03_the_range_of_gradients.ipynb``.
 """
 
 from collections.abc import Iterator, Sequence

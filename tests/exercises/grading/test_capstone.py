@@ -566,7 +566,7 @@ def test_a_verdict_says_the_points_and_how_they_come_about():
 
 @pytest.mark.slow
 def test_a_class_is_graded_with_the_command(folder, tmp_path, capsys):
-    """At full length, on one held-back seed, whose field is stored: float32 and the recipes in processes of their own."""
+    """At full length, on one held-back seed, whose field is stored: float32 and recipes, each in its own process."""
     out = tmp_path / "marks"
     assert cli.main(["grade", str(folder), "--lab", "14", "--out", str(out), "--capstone-seeds", "9001"]) == 0
     text = capsys.readouterr().out
