@@ -12,6 +12,7 @@ import torch
 from lplab import datasets
 from lplab.datasets import captured_tensors
 from tests.datasets.scripts import script
+from tests.kinds import slow
 
 DATA = datasets.data_folder()
 
@@ -211,7 +212,7 @@ def test_another_seed_gives_other_tensors():
     assert off.mean() > 1 / 2
 
 
-@pytest.mark.parametrize("make", ["resnet_run", "transformer_run"])
+@pytest.mark.parametrize("make", ["resnet_run", slow("transformer_run")])
 def test_a_short_run_gives_the_same_bytes_twice(make):
     capture = script("capture")
     threads = torch.get_num_threads()

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from lplab import formats as F
+from tests.kinds import slow
 
 from .probes import BLOCKED, ELEMENTWISE, assert_same, boundary, common
 
@@ -81,7 +82,8 @@ def test_without_numba(expected):
     assert differing(ast.literal_eval(in_a_new_process(DIGEST, LPLAB_NO_NUMBA="1")), expected) == []
 
 
-@pytest.mark.parametrize("no_numba", ["0", pytest.param("1", marks=pytest.mark.slow)])
+@pytest.mark.slow  # by default the next test switches it on in this process
+@pytest.mark.parametrize("no_numba", ["0", "1"])
 def test_flush_denormal(expected, no_numba):
     """torch.set_flush_denormal(True) makes arithmetic see and produce zeros instead of subnormal numbers."""
     assert differing(ast.literal_eval(in_a_new_process(FLUSHED, LPLAB_NO_NUMBA=no_numba)), expected) == []
@@ -151,7 +153,7 @@ HEADER = os.path.join(sysconfig.get_path("include"), "Python.h")
 CAN_COMPILE = shutil.which("g++") and os.path.exists(HEADER) and " " not in torch.__file__
 NEEDS = "inductor needs a C++ compiler, Python's headers, and no space in the path of torch"
 COMPILED = ["e4m3fn", "bf16", "fp16", "mxfp4"]
-CASES = [(name, "eager") for name in COMPILED]
+CASES = [(COMPILED[0], "eager"), *(slow((name, "eager")) for name in COMPILED[1:])]
 CASES += [pytest.param(name, "inductor", marks=pytest.mark.slow) for name in COMPILED]  # half a minute, once
 
 
