@@ -140,7 +140,8 @@ def test_one_file_of_rank_0_holds_the_hook(tmp_path):
 
 @pytest.mark.slow
 def test_the_script_for_fsdp_trains(tmp_path):
-    with Torchrun(tmp_path, FSDP, 4) as run:
+    short = FSDP.replace("STEPS, BATCH = 200", "STEPS, BATCH = 80").replace("% 50 == 0", "% 20 == 0")
+    with Torchrun(tmp_path, short, 4) as run:
         run.losses()
         assert run.process.wait(120) == 0, run.output()
     losses = [float(loss) for loss in re.findall(r"^step \d+: loss ([\d.]+)", run.output(), re.M)]
@@ -189,7 +190,7 @@ def test_after_the_loss_of_a_rank_the_script_goes_on_with_another_number(script,
     assert EPOCHS not in before, "it was killed in time"
     done = len(list((tmp_path / "checkpoints").glob("*/.metadata")))
     assert 3 <= done < EPOCHS
-    with Torchrun(tmp_path, SCRIPTS[script], 4) as run:
+    with Torchrun(tmp_path, SCRIPTS[script], 3) as run:
         after = run.losses()
         assert run.process.wait(120) == 0, run.output()
     assert list(after) == list(range(done + 1, EPOCHS + 1))

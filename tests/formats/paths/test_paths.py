@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 DETERMINISTIC = [F.Rounding(mode) for mode in F.ROUNDINGS if mode != "stochastic"]
 STOCHASTIC = [F.Rounding("stochastic", bits, variant) for variant in F.VARIANTS for bits in (1, 3, 8, 16, 24)]
-COMPILED_FOR_IT_ALONE = ["no mantissa, no subnormals", "int8, odd scale", "lns16"]  # five to ten seconds in a fresh clone
+COMPILED_FOR_IT_ALONE = ["no mantissa, no subnormals", "int8, odd scale", "lns16"]  # 5 to 10 s in a fresh clone
 THOROUGH = ["e4m3fn", "bf16", "q4.12", "int8", "posit8_1"]  # one of each kind
 EXOTIC = {
     "among float32's subnormals": F.FloatFormat(4, 3, bias=140),
