@@ -113,7 +113,7 @@ def figure_data(figure: Any) -> dict[str, Any]:
     data = json.loads(to_json_plotly(figure.to_dict()))
     layout = data["layout"]
     heading = heading_of(layout)
-    if heading:
+    if heading and "title" in layout:  # where panels have titles of their own, the figure has none
         layout["title"]["text"] = ""
     return {"data": data["data"], "layout": layout, "heading": heading, "alt": alt_of(layout.pop("meta", None))}
 
