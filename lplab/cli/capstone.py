@@ -28,7 +28,8 @@ def add_capstone(commands: Any) -> None:
         help="default: 0 1 2, those of the lab; other seeds than these have no field",
     )
     parser.add_argument("--start-from", metavar="NAME", help="print a recipe of the field as JSON, to change it")
-    parser.add_argument("--measure-field", action="store_true", help="measure the field anew and store it: ten minutes")
+    text = "measure the field anew and store it: 4 minutes of a core"
+    parser.add_argument("--measure-field", action="store_true", help=text)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import date
@@ -80,6 +81,27 @@ def test_checks_say_what_those_of_the_full_edition_say(names, edition, tmp_path)
     assert verdicts == {name: [here(name, source) for source in sources] for name, sources in cases.items()}
     assert counts == [catalogue.get(name).known_mistakes for name in names] and mistakes == []
     assert told == "The solution of exercise 00.1 is with your instructor."
+
+
+def links_of(path):
+    """The files that a page or a notebook leads to."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".ipynb":
+        text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+    targets = (target for target in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in target)
+    return {(path.parent / target).resolve() for target in targets}
+
+
+def test_its_links_lead_to_files_and_so_do_those_of_all_labs(edition):
+    """But for the labs that are not in it: these come with a later edition."""
+    pages = [*edition.glob("*.md"), *edition.glob("docs/*.md"), *edition.glob("labs/*.ipynb")]
+    assert len(pages) >= 10
+    led_to = set().union(*map(links_of, pages))
+    later = {path.name for path in (PROJECT / "labs").glob("*.ipynb")}
+    assert [path for path in led_to if not path.exists() and path.name not in later] == []
+    of_all = set().union(*map(links_of, (PROJECT / "labs").glob("*.ipynb")))
+    names = {path.relative_to(PROJECT) for path in of_all if path.suffix == ".md"}
+    assert names and all((edition / name).exists() for name in names)
 
 
 def test_no_solution_and_no_known_mistake_is_in_it(edition):
