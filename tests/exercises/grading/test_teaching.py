@@ -10,12 +10,20 @@ import pytest
 
 from lplab import cli
 from lplab.cli import capstone, course, school
-from lplab.exercises.capstone.costs import costs_of
-from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS
+from lplab.exercises.capstone.costs import Costs, costs_of
+from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, marking_of
 from lplab.exercises.capstone.published import PLAIN, RECIPES
 from lplab.exercises.capstone.recipe_field import default_path, field
 from lplab.exercises.capstone.score_process import LIMIT_SECONDS
-from lplab.exercises.capstone.scoring import BUDGET, HELD_BACK_SEEDS, MAX_SEEDS, PLAN, PRACTICE_SEEDS, checked_recipe
+from lplab.exercises.capstone.scoring import (
+    BUDGET,
+    HELD_BACK_SEEDS,
+    MAX_SEEDS,
+    PLAN,
+    PRACTICE_SEEDS,
+    Score,
+    checked_recipe,
+)
 from lplab.exercises.grading.judging import MAX_RECIPES
 from lplab.exercises.grading.release import OPEN
 from lplab.exercises.grading.weights import read_weights
@@ -115,6 +123,17 @@ def test_the_students_page_says_how_sure_a_gap_is():
     assert f"lie {min(wide):.3f} to {max(wide):.3f} bits apart" in JOINED
     better = gaps[PLAIN] - gaps["NVFP4 (2025)"]
     assert f"by {better.min():.3f} to {better.max():.3f} bits" in JOINED and f"lie {np.ptp(better):.3f} apart" in JOINED
+    plain, best = (float(np.mean(gaps[name])) for name in (PLAIN, "NVFP4 (2025)"))
+    assert (
+        f"plain MXFP4 has a gap of {plain:.4f} bits, and the best published recipe that keeps the budget {best:.4f}"
+        in (JOINED)
+    )
+    marking = marking_of(field())
+    for gap, points in ((round((plain + best) / 2, 4), 6), (round(best / 2, 4), 12)):
+        mine = Score("mine", Costs(5.2, 0.55), (0,), (gap,), is_published=False)
+        assert marking.points(mine) == points and f"{gap:.4f} has {points}" in JOINED.replace(" points", "")
+    half_a_point = (plain - best) / (2 * (AT_BEST - FOR_BUDGET))
+    assert f"Below {AT_BEST} points half a point is {half_a_point:.4f} bits" in JOINED
     session = json.loads(default_path().read_text("utf-8"))["session"]
     minutes, computed = session["seconds"] / 60, session["core_seconds"] / 60
     assert f"took {minutes:.0f} minutes, in which one core computed for {computed:.1f}." in JOINED
