@@ -24,6 +24,7 @@ from lplab.exercises.capstone.scoring import (
     Score,
     checked_recipe,
 )
+from lplab.exercises.checks.credit import partial_points
 from lplab.exercises.grading.judging import MAX_RECIPES
 from lplab.exercises.grading.release import OPEN
 from lplab.exercises.grading.weights import read_weights
@@ -137,6 +138,14 @@ def test_the_students_page_says_how_sure_a_gap_is():
     session = json.loads(default_path().read_text("utf-8"))["session"]
     minutes, computed = session["seconds"] / 60, session["core_seconds"] / 60
     assert f"took {minutes:.0f} minutes, in which one core computed for {computed:.1f}." in JOINED
+
+
+def test_the_example_of_partial_credit_is_computed_right():
+    assert partial_points(6, 0.8, 0.5) == 2
+    assert (
+        "With 8 of 10 examples and half of the boundary set right, 6 points become 2 × 0.8 + 2 × 0.5 × 0.8 = 2.4"
+        in (" ".join(TEXT.split()))
+    )
 
 
 def test_bits_of_the_budget_and_of_an_ordinary_layer_are_told_apart():
