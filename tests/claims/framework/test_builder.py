@@ -92,14 +92,16 @@ def test_a_reason_that_the_paper_gives_counts_where_the_statement_does_not_show(
     stored = claims.run_claim(claim, folder=tmp_path)
     verdict = claims.judge(claim, stored)
     assert verdict.word == word and verdict.is_shown == (word == "shown")
-    assert verdict.foreseen == CheckResult(seen, "Eight are few, the paper says.")
+    assert verdict.foreseen == CheckResult(seen, "Eight are few, the paper says.", "Few bits")
     record = claims.row(claim, tmp_path)
-    assert record["foreseen"] == [{"holds": seen, "sentence": "Eight are few, the paper says."}]
+    assert record["foreseen"] == [
+        {"holds": seen, "statement": "Few bits", "sentence": "Eight are few, the paper says."}
+    ]
     lines = claims.as_text([record]).splitlines()
-    assert f"  {'foreseen' if seen else 'not so':<10}Eight are few, the paper says." in lines
+    assert f"  {'foreseen' if seen else 'not so':<10}Few bits. Eight are few, the paper says." in lines
     page = claims.as_page([record]).splitlines()
     assert "What the paper itself foresees:" in page
-    assert f"- *{'so it is' if seen else 'not so'}:* Eight are few, the paper says." in page
+    assert f"- *{'so it is' if seen else 'not so'}:* **Few bits.** Eight are few, the paper says." in page
 
 
 def test_the_arithmetic_unit_comes_before_the_paper_s_reason(builder, tmp_path):

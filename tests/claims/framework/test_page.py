@@ -14,9 +14,12 @@ ROW = {
     "claim": "toy", "title": "More bits | less error", "paper": "A. Nobody 2000", "where": "table 1",
     "states": "Errors fall.", "theirs": "1 %", "experiment": "Toys, counted.", "ours": "2 (1–3) %", "seeds": 3,
     "verdict": "not shown",
-    "findings": [{"holds": True, "sentence": "It falls."}, {"holds": False, "sentence": "By 3."}],
-    "unit": [{"holds": True, "sentence": "One toy."}], "foreseen": [{"holds": False, "sentence": "Too few toys."}],
-    "explained": [{"holds": False, "sentence": "Seeds?"}], "limits": "Toys.", "measured": "measured today",
+    "findings": [{"holds": True, "statement": "Less", "sentence": "It falls."},
+                 {"holds": False, "statement": "By 4", "sentence": "By 3."}],
+    "unit": [{"holds": True, "statement": "One", "sentence": "One toy."}],
+    "foreseen": [{"holds": False, "statement": "Many", "sentence": "Too few toys."}],
+    "explained": [{"holds": False, "statement": "Why", "sentence": "Seeds?"}], "limits": "Toys.",
+    "measured": "measured today",
 }  # fmt: skip
 
 
@@ -40,10 +43,10 @@ def test_a_claim_has_a_row_and_a_section_with_every_finding():
     assert "Of 2 claims: 1 not shown, 1 shown." in page
     assert "| [More bits \\| less error](#toy) | 1 % | 2 (1–3) % | not shown |" in page.splitlines()
     section = page.partition("## toy\n")[2].partition("## other")[0]
-    for line in ("*Our numbers:* 2 (1–3) %; 3 seeds.", "- *holds:* It falls.", "- *does not hold:* By 3.",
-                 "The unit alone:", "- *holds:* One toy.", "What the paper itself foresees:",
-                 "- *not so:* Too few toys.", "- *not so:* Seeds?", "*Limits:* Toys.",
-                 "Measured today."):  # fmt: skip
+    for line in ("*Our numbers:* 2 (1–3) %; 3 seeds.", "- *holds:* **Less.** It falls.",
+                 "- *does not hold:* **By 4.** By 3.", "The unit alone:", "- *holds:* **One.** One toy.",
+                 "What the paper itself foresees:", "- *not so:* **Many.** Too few toys.",
+                 "- *not so:* **Why.** Seeds?", "*Limits:* Toys.", "Measured today."):  # fmt: skip
         assert line in section.splitlines()
     assert "seeds" not in page.partition("## other\n")[2]
 

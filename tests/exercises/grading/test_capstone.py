@@ -528,7 +528,8 @@ def test_a_recipe_is_no_function_to_be_checked():
         check(CAPSTONE, lambda: 0)
 
 
-def test_own_recipe_says_what_is_wrong_and_shows_a_button():
+def test_own_recipe_says_what_is_wrong_and_shows_a_button(monkeypatch, tmp_path):
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))  # nobody has guessed yet
     assert str(own_recipe({"weight": "nvpf4"})).startswith("Not a recipe yet: weight: format: unknown format")
     veil = own_recipe(MINE)
     assert not veil.is_lifted, "the field answers question 14.a"
