@@ -10,7 +10,7 @@ from tests.browser.conftest import opening
 
 pytestmark = pytest.mark.browser
 
-BY_DEFAULT = ("BillExplorer", "LearnersExplorer")
+BY_DEFAULT = ("BillExplorer",)
 SIZES = {"phone": (390, 844), "laptop": (1366, 768), "tablet": (820, 1180), "desktop": (1440, 1000)}
 SIDE_BY_SIDE = ("laptop", "desktop", "tablet")
 WIDTHS = ("phone", "tablet", "laptop")

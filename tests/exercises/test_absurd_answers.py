@@ -4,6 +4,7 @@ import pytest
 
 from lplab import exercises
 from lplab.exercises.isolation.answers import Answer
+from tests.kinds import one_in_three
 
 HUGE = "10**400"  # no float is as large
 BY_DEFAULT = ("01.2", "11.1")
@@ -29,13 +30,15 @@ def test_an_integer_that_no_float_holds_is_a_wrong_answer(name):
 
 @pytest.mark.parametrize(
     ("source", "message"),
-    [
-        ("def NAME(*args):\n    return " + "-" * 20_000 + "1\n", "Nested too deeply"),
-        ("def NAME(*args):\n    return " + "(" * 2_000 + "1" + ")" * 2_000 + "\n", "too many nested parentheses"),
-        ("def NAME(*args):\n" + "    x = 1\n" * 20_000 + "    return x\n", "examples right"),
-        ("def NAME(*args):\n    return NAME(*args)\n", "RecursionError (maximum recursion depth exceeded)"),
-        ("def NAME(*args):\n    return [0] * 10**12\n", "more than the 1,024 MB of memory allowed"),
-    ],
+    one_in_three(
+        [
+            ("def NAME(*args):\n    return " + "-" * 20_000 + "1\n", "Nested too deeply"),
+            ("def NAME(*args):\n    return " + "(" * 2_000 + "1" + ")" * 2_000 + "\n", "too many nested parentheses"),
+            ("def NAME(*args):\n" + "    x = 1\n" * 20_000 + "    return x\n", "examples right"),
+            ("def NAME(*args):\n    return NAME(*args)\n", "RecursionError (maximum recursion depth exceeded)"),
+            ("def NAME(*args):\n    return [0] * 10**12\n", "more than the 1,024 MB of memory allowed"),
+        ]
+    ),
     ids=["deep", "brackets", "long", "endless", "large"],
 )
 def test_a_source_beyond_measure_is_a_wrong_answer(source, message):

@@ -99,6 +99,7 @@ def test_other_ways_to_the_same_statistics_pass():
     assert "returns parts of different shapes" in RETUNE.form.problem((batches,), (np.zeros(2), np.zeros(3)))
 
 
+@pytest.mark.slow
 def test_a_network_is_tuned_by_a_function_as_by_the_library(monkeypatch):
     monkeypatch.setattr(retuned_net, "STEPS", 30)
     monkeypatch.setattr(retuned_net, "RETRAIN_STEPS", 3)

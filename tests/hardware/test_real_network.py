@@ -27,7 +27,7 @@ LINK = Link(1e-4, BITS_PER_SECOND / 8 * capped.PAYLOAD_SHARE)
 HEADERS = 1.12  # bytes on the line over payload, at most: headers, acknowledgements, and gloo's own messages
 ROOM = 1.8  # for a machine that does other things, too
 BURST = 64_000  # bytes that may leave at once after a pause
-WORLDS = [3, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
+WORLDS = [2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module")

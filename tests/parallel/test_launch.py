@@ -73,7 +73,7 @@ def test_a_rank_that_is_killed_ends_the_run_with_a_clear_message_and_no_orphan(r
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("stopped", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_ranks_do_not_outlive_a_torchrun_that_is_killed(stopped, run_of):
     run = run_of("dense")
     started = []

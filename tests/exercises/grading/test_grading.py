@@ -118,27 +118,22 @@ def make_class(folder):
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory):
-    """The class graded with one worker and with four: the marks, the folders, the expected totals."""
+def made(tmp_path_factory):
+    """The folder of the class, and the expected totals."""
     folder = tmp_path_factory.mktemp("class")
-    expected = make_class(folder)
-    both = []
-    for jobs in (1, 4):
-        marks = grade(folder, jobs=jobs, each_file=True, judged_by=quick)
-        out = tmp_path_factory.mktemp(f"marks{jobs}")
-        write_marks(marks, out)
-        both.append((marks, out))
-    return both, expected
+    return folder, make_class(folder)
 
 
 @pytest.fixture(scope="module")
-def marks(graded):
-    return graded[0][0][0]
+def marks(made):
+    return grade(made[0], jobs=4, each_file=True, judged_by=quick)
 
 
 @pytest.fixture(scope="module")
-def out(graded):
-    return graded[0][0][1]
+def out(marks, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("marks")
+    write_marks(marks, folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -149,22 +144,24 @@ def by_file(marks):
 # ---- the class -------------------------------------------------------------------------------------------------------
 
 
-def test_two_hundred_files_give_two_hundred_rows(marks, graded):
-    assert len(marks.students) == len(graded[1]) == 200
+def test_two_hundred_files_give_two_hundred_rows(marks, made):
+    assert len(marks.students) == len(made[1]) == 200
     assert len({student.name for student in marks.students}) == 200
     assert [exercise.id for exercise in marks.exercises] == [exercise.id for exercise in LAB]
 
 
-def test_marks_do_not_depend_on_the_number_of_workers(graded):
-    (_, one), (_, four) = graded[0]
+@pytest.mark.slow  # by default test_hostile_class compares them with a smaller class
+def test_marks_do_not_depend_on_the_number_of_workers(made, out, tmp_path):
+    write_marks(grade(made[0], jobs=1, each_file=True, judged_by=quick), tmp_path)
+    one, four = tmp_path, out
     names = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
     assert len(names) == 204 and names == sorted(path.relative_to(four) for path in four.rglob("*") if path.is_file())
     different = [name for name in names if (one / name).read_bytes() != (four / name).read_bytes()]
     assert different == []
 
 
-def test_every_file_has_the_points_that_it_should(by_file, graded):
-    expected = {name: total for name, total in graded[1].items() if total is not None}
+def test_every_file_has_the_points_that_it_should(by_file, made):
+    expected = {name: total for name, total in made[1].items() if total is not None}
     assert {name: by_file[name].total for name in expected} == expected
 
 
@@ -235,7 +232,7 @@ def test_details_name_stage_misconception_and_history(out):
     assert "Smallest wrong one" in mutant["message"] or "First example missed" in mutant["message"]
 
 
-def test_the_json_is_strict_and_holds_no_place_or_time(out, graded, tmp_path):
+def test_the_json_is_strict_and_holds_no_place_or_time(out, tmp_path):
     text = (out / "marks.json").read_text("utf-8")
     data = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert len(data["students"]) == 200 and data["exercises"][0]["points"] == LAB[0].points

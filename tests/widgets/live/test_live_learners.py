@@ -153,6 +153,7 @@ def test_a_process_that_dies_is_named_and_the_others_end(kind):
     assert not run.run_button.disabled
 
 
+@slow
 def test_starting_the_cell_again_ends_the_earlier_processes(light):
     first = DistributedRun(RunSettings("mlp", "dense", learners=2, steps=ENDLESS))
     run = live_learners({"2 processes": first}, name="same cell again")
