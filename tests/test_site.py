@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.kinds import one_in_three
+
 PROJECT = Path(__file__).parents[1]
 NUMBERS = [f"{number:02d}" for number in range(15)]
 
@@ -49,8 +51,7 @@ def test_a_veil_hides_what_it_hides_and_keeps_its_question(recorded):
     assert shown.index("How many codes?") < shown.index("</summary>") < shown.index("55 codes")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", NUMBERS[1:])
+@pytest.mark.parametrize("number", one_in_three(NUMBERS[1:]))
 def test_an_explorer_is_recorded_at_its_presets_and_questions(recorded, number):
     for make, questions in importlib.import_module(f"lplab.labs.lab{number}").GUIDED:
         explorer = make()
@@ -68,8 +69,7 @@ def test_an_explorer_is_recorded_at_its_presets_and_questions(recorded, number):
         assert explorer.position == start
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("number", one_in_three(NUMBERS))
 def test_the_picture_of_a_lab_shows_what_the_lab_shows(number):
     pictures = runpy.run_path(str(PROJECT / "docs/pictures.py"))
     stored = json.loads(pictures["SHOWN"].read_text("utf-8"))
