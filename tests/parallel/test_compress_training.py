@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -29,6 +30,7 @@ FSDP = next(block for block in BLOCKS if "FSDPHook(" in block)
 SAVE = next(block for block in BLOCKS if "portable_state_dict()" in block)
 TRAINER = (PROJECT / "tests" / "parallel" / "trainer_script.py").read_text("utf-8")
 SCRIPTS = {"the page's script": SCRIPT, "a script with a Trainer": TRAINER}
+PATIENCE = 300  # seconds for a script of half a minute
 EPOCHS = int(re.search(r"^EPOCHS, BATCH = (\d+)", SCRIPT, re.M)[1])
 
 
@@ -37,7 +39,7 @@ def without_the_three_lines(script=SCRIPT):
 
 
 class Torchrun:
-    """A script on some ranks; what it printed, line by line."""
+    """A script on some ranks; what it printed, line by line. It is killed if it has not ended after some minutes."""
 
     def __init__(self, folder, script, ranks):
         (folder / "train.py").write_text(script, "utf-8")
@@ -48,15 +50,21 @@ class Torchrun:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace",
         )  # fmt: skip
         self.lines = []
+        self.watch = threading.Timer(PATIENCE, self.kill)  # else a rank that waits for ever would stop the whole run
+        self.watch.start()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self.watch.cancel()
+        self.kill()
+        self.process.wait()
+
+    def kill(self):
         for process in [*psutil.Process(self.process.pid).children(recursive=True)] if self.running() else []:
             process.kill()
         self.process.kill()
-        self.process.wait()
 
     def running(self):
         return self.process.poll() is None
@@ -84,6 +92,17 @@ def test_three_lines_make_the_difference_and_the_page_is_python():
         assert len(script.splitlines()) - len(plain.splitlines()) == 3
         assert "lplab.parallel" in script and "hook" not in plain
         ast.parse(plain)
+
+
+def test_the_model_is_gone_before_its_process_group():
+    """Else the destructor of PyTorch's reducer may wait for gloo's thread, which waits for Python's lock."""
+    for script in (SCRIPT, FSDP):
+        main = next(
+            node for node in ast.parse(script).body if isinstance(node, ast.FunctionDef) and node.name == "main"
+        )
+        called = [ast.unparse(node.value.func) for node in main.body if isinstance(node, ast.Expr)]
+        assert called[-3:] == ["train", "dist.barrier", "dist.destroy_process_group"]
+        assert not any("model" in ast.unparse(node) for node in main.body)
 
 
 def test_each_rank_has_its_own_gpu_and_batches_go_there(monkeypatch, tmp_path):
