@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from collections.abc import Iterable
@@ -92,7 +93,7 @@ class Stored:
         if not self.sessions:
             return "not measured yet"
         last = self.sessions[-1]
-        seconds = sum(session.seconds for session in self.sessions)
+        seconds = math.fsum(session.seconds for session in self.sessions)  # exact: the same in all versions of Python
         with_ = ", ".join(f"{name} {v}" for name, v in last.versions.items() if name not in ("machine", "torch"))
         return (
             f"measured on {last.date} by “{last.command}” in {seconds:.0f} s ({last.budget} budget; {with_}; "
