@@ -17,12 +17,11 @@ def four_domains(*methods: str) -> widgets.LiveFigure:
     >>> four_domains("AdaComp").layout.meta["title"].partition(":")[0]
     'Furthest from no compression'
     """
-    from lplab.claims.papers.domains import METHODS, RECIPES, drawn_gaps
+    from lplab.claims.papers.domains import METHODS, drawn_gaps
 
     unknown = [method for method in methods if method not in METHODS]
     if unknown:
         raise ValueError(f"there is no method {', '.join(unknown)}; there are {', '.join(METHODS)}")
     made = drawn_gaps(methods or METHODS)
     height = 150 + 34 * len(methods or METHODS)
-    baseline = "float32" if any(method in RECIPES for method in methods or METHODS) else "no compression"
-    return widgets.LiveFigure(figures.domain_gaps(**made, height=height, baseline=baseline))
+    return widgets.LiveFigure(figures.domain_gaps(**made, height=height))

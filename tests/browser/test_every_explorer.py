@@ -210,7 +210,7 @@ def test_what_sliders_leave_is_what_a_new_drawing_shows(explorer):
             explorer.page.keyboard.press(key)
             explorer.page.wait_for_timeout(120)
         explorer.page.wait_for_timeout(500)
-    explorer.python("setattr(again, 'flex', explorer._columns.children[1].layout.flex)")
+    flex = explorer.python("explorer._columns.children[1].layout.flex")
     explorer.python("setattr(explorer._columns.children[1].layout, 'flex', '0 0 700px')")  # both of one width
     explorer.python("setattr(again, 'children', list(explorer.figures.values()))")
     explorer.python("setattr(again.layout, 'width', '700px')")
@@ -219,5 +219,5 @@ def test_what_sliders_leave_is_what_a_new_drawing_shows(explorer):
     for k in range(count):
         explorer.sees(DRAWN, explorer.page.evaluate(DRAWN, count + k), k, seconds=10)
     explorer.python("setattr(again, 'children', [])")
-    explorer.python("setattr(explorer._columns.children[1].layout, 'flex', again.flex)")
+    explorer.python(f"setattr(explorer._columns.children[1].layout, 'flex', {flex!r})")
     explorer.python("explorer.reset()")

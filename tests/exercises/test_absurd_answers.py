@@ -32,8 +32,7 @@ def test_an_integer_that_no_float_holds_is_a_wrong_answer(name):
     ("source", "message"),
     one_in_three(
         [
-            # Python 3.12 says it in other words
-            ("def NAME(*args):\n    return " + "-" * 20_000 + "1\n", "Nested too deeply|Parser stack overflowed"),
+            ("def NAME(*args):\n    return " + "-" * 20_000 + "1\n", "Nested too deeply"),
             ("def NAME(*args):\n    return " + "(" * 2_000 + "1" + ")" * 2_000 + "\n", "too many nested parentheses"),
             ("def NAME(*args):\n" + "    x = 1\n" * 20_000 + "    return x\n", "examples right"),
             ("def NAME(*args):\n    return NAME(*args)\n", "RecursionError (maximum recursion depth exceeded)"),
@@ -44,4 +43,4 @@ def test_an_integer_that_no_float_holds_is_a_wrong_answer(name):
 )
 def test_a_source_beyond_measure_is_a_wrong_answer(source, message):
     found = verdict("01.2", source)
-    assert found.status == "failed" and any(words in found.text for words in message.split("|"))
+    assert found.status == "failed" and message in found.text

@@ -18,27 +18,22 @@ from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import STAGES
 from tests.exercises.in_process import judge_here
+from tests.kinds import tiered
 
 PROJECT = Path(__file__).parents[2]
 NAMES = catalogue.names()
+MISTAKES = [(name, number) for name in NAMES for number in range(len(catalogue.get(name).mistakes))]
 BY_DEFAULT = NAMES[1::6]  # the exercises whose mistakes are judged by default
-
-
-def in_tiers(name, *values, **more):
-    return pytest.param(*values, marks=[] if name in BY_DEFAULT else [pytest.mark.slow], **more)
 
 
 each_exercise = pytest.mark.parametrize("exercise", NAMES, indirect=True)
 each_exercise_with_its_mistakes = pytest.mark.parametrize(
-    "exercise", [in_tiers(name, name, id=name) for name in NAMES], indirect=True
+    "exercise", tiered(NAMES, lambda name: name in BY_DEFAULT), indirect=True
 )
 each_mistake = pytest.mark.parametrize(
     ("exercise", "number"),
-    [
-        in_tiers(name, name, number, id=f"{name}: {mistake.name}")
-        for name in NAMES
-        for number, mistake in enumerate(catalogue.get(name).mistakes)
-    ],
+    tiered(MISTAKES, lambda case: case[0] in BY_DEFAULT),
+    ids=[f"{name}: {catalogue.get(name).mistakes[number].name}" for name, number in MISTAKES],
     indirect=["exercise"],
 )
 

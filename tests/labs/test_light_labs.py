@@ -43,7 +43,7 @@ def plain(text: str) -> str:
 CASES = [
     pytest.param(path, solved, marks=[] if case == BY_DEFAULT else pytest.mark.slow, id=f"{path.stem}-{case[1]}")
     for path in LABS
-    for solved in ((False, True) if path.name[:2] in WHOLE else (False,))  # elsewhere checks skip what needs PyTorch
+    for solved in (False, True)
     for case in [(path.name[:2], "solved" if solved else "unsolved")]
 ]
 

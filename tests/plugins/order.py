@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-# The first pattern that a test's id begins with gives its group; what is in brackets is a part of the group's name.
+# The first pattern that a test's id begins with gives its group.
 GROUPS = {
     r"tests/browser/": "browser",
     r"tests/parallel/test_(?:gloo|launch|simulated|train_learners|sharded_update)\.py": "ranks",
@@ -33,8 +33,8 @@ FIRST = (
 def group_of(nodeid: str) -> str:
     """The group of a test: a row's, else its file."""
     for pattern, group in GROUPS.items():
-        if found := re.match(pattern, nodeid):
-            return " ".join([group, *found.groups()])
+        if re.match(pattern, nodeid):
+            return group
     return nodeid.partition("::")[0]
 
 

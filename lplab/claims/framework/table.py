@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,10 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
         else claim.untestable or f"{verdict.missing} to measure",
         "seeds": len(claim.seeds),
         "verdict": verdict.word,
-        "findings": [{"holds": f.holds, "statement": f.statement, "sentence": f.sentence} for f in verdict.findings],
-        "unit": [{"holds": f.holds, "statement": f.statement, "sentence": f.sentence} for f in (verdict.unit,) if f],
-        "foreseen": [
-            {"holds": f.holds, "statement": f.statement, "sentence": f.sentence} for f in (verdict.foreseen,) if f
-        ],
-        "explained": [
-            {"holds": f.holds, "statement": f.statement, "sentence": f.sentence} for f in verdict.explanations
-        ],
+        "findings": [asdict(f) for f in verdict.findings],
+        "unit": [asdict(f) for f in (verdict.unit,) if f],
+        "foreseen": [asdict(f) for f in (verdict.foreseen,) if f],
+        "explained": [asdict(f) for f in verdict.explanations],
         "limits": claim.limits,
         "modelled": claim.modelled,
         "budget": claim.budget,
@@ -79,7 +76,7 @@ def _paragraph(record: dict[str, Any], width: int) -> list[str]:
 
 
 def _text(finding: dict[str, Any]) -> str:
-    return CheckResult(finding["holds"], finding["sentence"], finding["statement"]).text
+    return CheckResult(**finding).text
 
 
 def labelled_lines(label: str, text: str, width: int, *, indent: int = 2, column: int = 12) -> list[str]:

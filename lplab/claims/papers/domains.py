@@ -223,7 +223,7 @@ def small_layers_go_whole(results: Results) -> CheckResult:
 
 
 def drawn_gaps(methods: tuple[str, ...] = METHODS) -> dict[str, Any]:
-    """Stored gaps, as :func:`lplab.figures.domain_gaps` takes them: ``gaps``, ``bounds``, ``units``.
+    """Stored gaps, as :func:`lplab.figures.domain_gaps` takes them: ``gaps``, ``bounds``, ``units``, ``baseline``.
 
     >>> sorted(drawn_gaps(("AdaComp",))["gaps"]["speech"])
     ['AdaComp']
@@ -235,6 +235,7 @@ def drawn_gaps(methods: tuple[str, ...] = METHODS) -> dict[str, Any]:
         "gaps": {d: {method: gaps_to_float(results, d, method) for method in methods} for d in DOMAINS},
         "bounds": {d: {method: BOUNDS[method][1] for method in methods if d in BOUNDS[method][0]} for d in DOMAINS},
         "units": {CHARACTERS: "% of the loss"},
+        "baseline": FLOAT if any(_baseline(method) == FLOAT for method in methods) else "no compression",
     }
 
 

@@ -84,7 +84,9 @@ def _parsed(text: str) -> tuple[ast.Module | None, str]:
             return ast.parse(text), ""
     except SyntaxError as error:
         return None, f"line {error.lineno}: {error.msg}"
-    except (ValueError, RecursionError, MemoryError) as error:  # a null byte, lone surrogates, ten thousand brackets
+    except MemoryError:  # ten thousand signs; Python 3.12 speaks of its parser's stack
+        return None, "nested too deeply"
+    except (ValueError, RecursionError) as error:  # a null byte, lone surrogates, ten thousand brackets
         return None, str(error) or "nested too deeply"
 
 

@@ -154,7 +154,8 @@ def define(source: str, name: str, allowed: Sequence[str], prepare: Callable = s
         code = compile(prepare(source), FILE, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line, text = place(error, source)
-        what = getattr(error, "msg", None) or words(error) or "nested too deeply"
+        said = "" if isinstance(error, MemoryError) else words(error)  # Python 3.12 speaks of its parser's stack
+        what = getattr(error, "msg", None) or said or "nested too deeply"
         raise guards.RefusedError("syntax", at(line, text) + what) from None
     module = sys.modules["answer"] = types.ModuleType("answer")  # dataclasses look it up by its name
     vars(module)["__builtins__"] = vars(builtins) | {"__import__": guards.importer(allowed)}

@@ -182,8 +182,8 @@ def test_spending_bits_on_the_forward_pass_beats_the_published_recipes():
     recipe = recipes.get("nvfp4_2025", late=0.0, forward="mxfp8_e4m3")
     from lplab.training.recipe.recipe_data import data_from_recipe
 
-    found = capstone.score(data_from_recipe(recipe), (0,))
-    marking = marking_of(capstone.field((0,)))
+    found = capstone.score(data_from_recipe(recipe))
+    marking = marking_of(capstone.field())
     assert found.keeps_budget and found.gap < marking.best
     assert marking.points(found) > AT_BEST
 
