@@ -1,4 +1,4 @@
-"""What methods lose against float32 in several domains: a small panel for each domain, the same rows in all."""
+"""What methods lose against float32 in several domains: a small panel for each domain, two beside each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import plotly.graph_objects as go
 from lplab.figures import axes, style, traces
 from lplab.figures.legend import entry, legend
 
+_BESIDE = 2  # more panels would be too narrow for their titles on a small screen
 _BETWEEN = 0.03  # of the width
+_BELOW = 58  # pixels between the panels of two rows, for the ticks and the title
 _HOVER = "%{text}<br>against float32  %{x:+.2f}"
 
 
@@ -24,7 +26,7 @@ def domain_gaps(
     title: str = "",
     height: int = 320,
 ) -> go.Figure:
-    """Panels side by side, a row for each method: the difference to float32 of each seed, their mean, the bound.
+    """Panels two by two, in each a row for each method: the difference to float32 of each seed, their mean, the limit.
 
     Args:
         gaps: by domain and method, how much worse than float32, one number a seed, [seeds]; the same methods in all.
@@ -32,7 +34,7 @@ def domain_gaps(
         units: by domain, the unit in which the gaps are; by default "points".
         baseline: what zero is.
         title: the point that it makes; by default the largest mean gap.
-        height: in pixels.
+        height: of each panel with its ticks and its title, in pixels.
 
     Raises:
         ValueError: no domain, no method, methods that differ, no seed, or a gap that is not a finite number.
@@ -52,15 +54,18 @@ def domain_gaps(
                 raise ValueError(f"{method} in {domain} must be finite numbers [seeds], got {each.tolist()}")
     named = {domain: (units or {}).get(domain, "points") for domain in values}
     data: list[dict[str, Any]] = []
-    layout: dict[str, Any] = {"yaxis": axes.row_axis(methods)}
-    width = (1 + _BETWEEN) / len(values) - _BETWEEN
+    layout: dict[str, Any] = {}
+    across = _places(min(len(values), _BESIDE), _BETWEEN)
+    lines = -(-len(values) // _BESIDE)
+    up = _places(lines, _BELOW / (lines * height - _BELOW))[::-1]
+    for line, domain in enumerate(up):
+        layout[_name("yaxis", line)] = axes.row_axis(methods) | {"domain": domain, "anchor": _name("x", line * _BESIDE)}
     for number, (domain, rows) in enumerate(values.items()):
-        suffix = str(number + 1) if number else ""
-        data += _panel(rows, (bounds or {}).get(domain, {}), f"x{suffix}", baseline)
+        x, y = _name("x", number), _name("y", number // _BESIDE)
+        data += _panel(rows, (bounds or {}).get(domain, {}), {"xaxis": x, "yaxis": y}, baseline)
         low, high = _around(rows, (bounds or {}).get(domain, {}))
-        start = number * (width + _BETWEEN)
-        place = {"domain": [start, min(start + width, 1.0)], "anchor": "y", "nticks": 5}
-        layout[f"xaxis{suffix}"] = axes.axis(low, high, f"{domain} ({named[domain]})", **place)
+        place = {"domain": across[number % _BESIDE], "anchor": y, "nticks": 5}
+        layout[_name("xaxis", number)] = axes.axis(low, high, f"{domain} ({named[domain]})", **place)
     means = {(d, m): float(each.mean()) for d, rows in values.items() for m, each in rows.items()}
     worst = max(means, key=lambda cell: means[cell])
     told = "; ".join(f"{d}: " + ", ".join(f"{m} {_signed(means[d, m])}" for m in methods) for d in values)
@@ -69,16 +74,26 @@ def domain_gaps(
         alt=f"Means of the seeds above {baseline}. {told}.",
         title=title or f"Furthest from {baseline}: {worst[1]} in {worst[0]}, {_signed(means[worst])} {named[worst[0]]}",
         subtitle=legend(*map(entry, data[:3]), entry(data[3], sign="┃")),
-        height=height,
+        height=lines * height,
     )
 
 
+def _name(kind: str, number: int) -> str:
+    """The name of an axis: x, x2, and so on."""
+    return f"{kind}{number + 1}" if number else kind
+
+
+def _places(count: int, between: float) -> list[list[float]]:
+    """Equal parts of the way from 0 to 1, with this much room between them."""
+    width = (1 + between) / count - between
+    return [[k * (width + between), min(k * (width + between) + width, 1.0)] for k in range(count)]
+
+
 def _panel(
-    rows: Mapping[str, np.ndarray], bounds: Mapping[str, float], axis: str, baseline: str
+    rows: Mapping[str, np.ndarray], bounds: Mapping[str, float], on: dict[str, str], baseline: str
 ) -> list[dict[str, Any]]:
     """The traces of one domain: zero, each seed, the means, the bounds."""
     y = -np.arange(len(rows), dtype=np.float64)
-    on = {"xaxis": axis}
     zero = traces.reference(baseline, np.zeros(2), np.array([0.6, y[-1] - 0.6]), style.GREEN, "solid")
     x, names = np.concatenate(list(rows.values())), np.repeat(list(rows), [len(v) for v in rows.values()])
     look = traces.marker("circle", 7, style.BLUE, opacity=0.6)
@@ -90,7 +105,7 @@ def _panel(
     places = np.array([[bound, place] for bound, place, _ in marked], np.float64).reshape(-1, 2)
     across = traces.segments(places[:, 0], places[:, 0])
     along = traces.segments(places[:, 1] - 0.35, places[:, 1] + 0.35)
-    bound = traces.line("limit", across, along, traces.stroke(style.PINK, 2.5), xaxis=axis)
+    bound = traces.line("limit", across, along, traces.stroke(style.PINK, 2.5), **on)
     return [zero | on, seeds, middle, bound]
 
 

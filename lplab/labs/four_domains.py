@@ -23,5 +23,5 @@ def four_domains(*methods: str) -> widgets.LiveFigure:
     if unknown:
         raise ValueError(f"there is no method {', '.join(unknown)}; there are {', '.join(METHODS)}")
     made = drawn_gaps(methods or METHODS)
-    height = 150 + 34 * len(methods or METHODS)
+    height = 110 + 34 * len(methods or METHODS)
     return widgets.LiveFigure(figures.domain_gaps(**made, height=height))

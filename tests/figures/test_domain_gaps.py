@@ -27,6 +27,18 @@ def test_every_seed_and_mean_stands_in_its_panel_and_row():
     assert fig.layout.xaxis.domain[1] < fig.layout.xaxis2.domain[0]
 
 
+def test_more_than_two_domains_stand_two_by_two_so_that_titles_fit_a_small_screen():
+    one = {"FP8": [0.1, 0.2]}
+    layout = figures.domain_gaps({"a": one, "b": one, "c": one}, height=200).layout
+    assert layout.height == 400
+    assert [layout[f"xaxis{n}"].anchor for n in ("", "2", "3")] == ["y", "y", "y2"]
+    assert layout.xaxis3.domain == layout.xaxis.domain and layout.xaxis2.domain[0] > layout.xaxis.domain[1]
+    assert (layout.yaxis.anchor, layout.yaxis2.anchor) == ("x", "x3")
+    room = (layout.yaxis.domain[0] - layout.yaxis2.domain[1]) * (400 - layout.margin.t - layout.margin.b)
+    assert room > 35  # pixels: for ticks of the upper panels and their titles
+    assert layout.yaxis2.ticktext == layout.yaxis.ticktext == ("FP8",)
+
+
 def test_title_and_text_have_the_numbers():
     fig = figures.domain_gaps(GAPS)
     assert fig.layout.meta["title"] == "Furthest from float32: INT4 in pictures, +2.00 points"

@@ -234,7 +234,7 @@ def drawn_gaps(methods: tuple[str, ...] = METHODS) -> dict[str, Any]:
     return {
         "gaps": {d: {method: gaps_to_float(results, d, method) for method in methods} for d in DOMAINS},
         "bounds": {d: {method: BOUNDS[method][1] for method in methods if d in BOUNDS[method][0]} for d in DOMAINS},
-        "units": {CHARACTERS: "% of the loss"},
+        "units": {CHARACTERS: "% of loss"},
         "baseline": FLOAT if any(_baseline(method) == FLOAT for method in methods) else "no compression",
     }
 
