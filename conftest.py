@@ -1,6 +1,7 @@
 """What holds for every test: the network is closed, random tests repeat themselves, nobody's progress is touched."""
 
 import contextlib
+import gc
 import importlib
 import os
 import signal
@@ -8,6 +9,9 @@ import tempfile
 from pathlib import Path
 
 import hypothesis
+
+# Collection makes some million objects that stay, and looking through them for garbage takes a quarter of its time.
+gc.disable()
 
 pytest_plugins = [
     "tests.plugins.order",
@@ -39,6 +43,12 @@ hypothesis.settings.load_profile("lplab")
 _folder = tempfile.TemporaryDirectory(prefix="lplab-tests-")
 os.environ["LPLAB_PROGRESS"] = os.path.join(_folder.name, "progress.json")
 os.environ["LPLAB_CHECKPOINTS"] = os.path.join(_folder.name, "checkpoints")
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is collected, but not looked for among the tests themselves."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collect_file(file_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What pip installs: wheel and sdist are built, complete, and what an index accepts."""
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -15,8 +16,9 @@ PROJECT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow  # building takes seconds, and installing the tools longer
 
 
-def run(*command: str) -> str:
-    done = subprocess.run([sys.executable, "-m", *command], cwd=PROJECT, capture_output=True, text=True)
+def run(*command: str, **more: str) -> str:
+    env = os.environ | more
+    done = subprocess.run([sys.executable, "-m", *command], cwd=PROJECT, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -33,6 +35,27 @@ def built(tmp_path_factory):
 def test_an_index_accepts_both(built):
     assert run("twine", "check", "--strict", *map(str, built)).count("PASSED") == 2
     assert "OK" in run("check_wheel_contents", str(built[0]))
+
+
+def addresses(wheel: Path) -> list[str]:
+    metadata = zipfile.ZipFile(wheel).read("lplab-0.1.0.dist-info/METADATA").decode()
+    return [line for line in metadata.splitlines() if line.startswith("Project-URL:")]
+
+
+def test_addresses_are_those_of_the_repository_that_is_named(built, tmp_path):
+    if "LPLAB_REPOSITORY" not in os.environ:
+        assert addresses(built[0]) == []  # a checkout doesn't know them
+    run("build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), ".", LPLAB_REPOSITORY="Some/where")
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "Project-URL: Source, https://github.com/Some/where" in addresses(wheel)
+    assert "Project-URL: Documentation, https://some.github.io/where/" in addresses(wheel)
+
+
+def test_a_repository_that_is_none_is_refused(tmp_path):
+    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), "."]
+    env = os.environ | {"LPLAB_REPOSITORY": "https://example.org"}
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, env=env)
+    assert done.returncode != 0 and 'LPLAB_REPOSITORY must be "owner/name"' in done.stdout + done.stderr
 
 
 def test_the_wheel_has_all_modules_and_data_and_nothing_else(built):

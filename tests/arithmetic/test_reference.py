@@ -1,5 +1,6 @@
 """The reference against rounding by definition in rational numbers, which shares no line with lplab."""
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -14,16 +15,19 @@ from tests.formats import exact
 
 from .operands import KINDS, operand
 
-RULERS = {
-    name: exact.float_ruler(F.get(name))
-    for name in ("dlfloat16", "bf16", "fp16", "e4m3fn", "e5m2", "hfp8_forward", "binary8p3", "e2m1")
-}
+NAMES = ("dlfloat16", "bf16", "fp16", "e4m3fn", "e5m2", "hfp8_forward", "binary8p3", "e2m1")
 MODES = [mode for mode in F.ROUNDINGS if mode != "stochastic"]
+
+
+@functools.cache
+def ruler(name: str) -> exact.Ruler:
+    """All values of a format, as rational numbers."""
+    return exact.float_ruler(F.get(name))
 
 
 def rounded(value: Fraction, name: str, mode: str) -> Fraction | float:
     """A rational number rounded by the ruler of a format; the sign of zero is left to other tests."""
-    size = exact.round_magnitude(abs(value), RULERS[name], mode, value < 0) if value else Fraction(0)
+    size = exact.round_magnitude(abs(value), ruler(name), mode, value < 0) if value else Fraction(0)
     return -size if value < 0 else size
 
 
@@ -44,7 +48,7 @@ def dot(x: list[float], y: list[float], name: str, mode: str, chunk: int | None,
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", RULERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_against_rationals(name, mode):
     rng = np.random.default_rng(1)
     for kind in [k for k in KINDS if k != "patterns"]:
