@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     engine = next(filter(None, map(shutil.which, ENGINES)), None)
     if engine is None:
         raise BadInputError(f"{OPTION} needs docker or podman, and neither is installed")
+    if (podman := shutil.which("podman")) and "podman" in _version(engine):  # the package podman-docker
+        engine = podman
     with bad_values():
         args.out.mkdir(parents=True, exist_ok=True)
     read = [path for name, path in vars(args).items() if isinstance(path, Path) and name != "out"]
@@ -44,6 +46,11 @@ def run(args: argparse.Namespace) -> int:
             f"{name} could not start the image {IMAGE}; in lplab's repository: {name} build -t {IMAGE} ."
         )
     return code
+
+
+def _version(engine: str) -> str:
+    """What it says that it is."""
+    return subprocess.run([engine, "--version"], capture_output=True, text=True, check=False).stdout.lower()
 
 
 def _finish(line: Sequence[str]) -> int:
@@ -68,14 +75,21 @@ def command(engine: str, argv: Sequence[str], read: Sequence[Path], out: Path, j
     >>> line[:6], line[-3:]
     (['docker', 'run', '--rm', '--pull', 'never', '--network'], ['lplab', 'grade', 'class'])
     """
-    mounts = [f"{os.path.abspath(path)}:{os.path.abspath(path)}:ro" for path in read]
-    mounts.append(f"{os.path.abspath(out)}:{os.path.abspath(out)}")
+    here = Path.cwd()
+    *inputs, marks = [Path(os.path.abspath(path)) for path in (*read, out)]
+    mounts = [*(f"{path}:{path}:ro" for path in inputs), f"{marks}:{marks}"]
+    there = any(here.is_relative_to(path) or path.is_relative_to(here) for path in (*inputs, marks))
+    # Docker makes a working directory that the image lacks, Podman stops.
+    in_memory = ["/tmp"] if there or Path("/tmp").is_relative_to(here) else ["/tmp", str(here)]
     user = [f"--user={os.getuid()}:{os.getgid()}"] if hasattr(os, "getuid") else []
+    if "podman" in engine and not (user and os.getuid() == 0):  # Podman until 4.3 refuses it to root
+        user.append("--userns=keep-id")
     return [
-        engine, "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--tmpfs", "/tmp",
-        "--cap-drop", "ALL", "--security-opt", "no-new-privileges", *user, *["--userns=keep-id"] * ("podman" in engine),
+        engine, "run", "--rm", "--pull", "never", "--network", "none", "--read-only",
+        *[option for path in in_memory for option in ("--tmpfs", path)],
+        "--cap-drop", "ALL", "--security-opt", "no-new-privileges", *user,
         "--memory", f"{PARENT_MB + ANSWER_MB * jobs}m", "--pids-limit", str(PROCESSES * (jobs + 1)),
-        *[f"--volume={mount}" for mount in mounts], f"--workdir={Path.cwd()}",
-        f"--env=SQLITE_TMPDIR={os.path.abspath(out)}",  # /tmp is memory there
+        *[f"--volume={mount}" for mount in mounts], f"--workdir={here}",
+        f"--env=SQLITE_TMPDIR={marks}",  # /tmp is memory there
         IMAGE, "lplab", *[argument for argument in argv if len(argument) < 4 or not OPTION.startswith(argument)],
     ]  # fmt: skip

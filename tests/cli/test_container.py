@@ -64,9 +64,35 @@ def test_the_same_command_runs_inside_with_nothing_but_its_files(started, tmp_pa
     assert "--privileged" not in options and "docker.sock" not in options
 
 
-def test_podman_keeps_the_user():
-    line = container.command("/usr/bin/podman", ["grade", "class"], [Path("class")], Path("marks"), 1)
-    assert "--userns=keep-id" in line
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="users have no numbers here")
+@pytest.mark.parametrize(
+    ("engine", "user", "kept"), [("podman", 1000, True), ("podman", 0, False), ("docker", 1000, False)]
+)
+def test_podman_keeps_the_user_unless_it_is_root(engine, user, kept, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    line = container.command(f"/usr/bin/{engine}", ["grade", "class"], [Path("class")], Path("marks"), 1)
+    assert ("--userns=keep-id" in line) == kept
+
+
+def test_the_working_directory_is_there_where_nothing_in_it_is_named(tmp_path, monkeypatch):
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    far, near = tmp_path / "there", Path("class")
+    for read, out, made in [(far, far / "marks", True), (near, far / "marks", False), (Path(".."), far, False)]:
+        line = container.command("/usr/bin/podman", ["grade"], [read], out, 1)
+        assert (str(tmp_path / "here") in line) == made and f"--workdir={tmp_path / 'here'}" in line
+
+
+def test_docker_that_is_podman_is_called_by_its_name(started, tmp_path, monkeypatch):
+    """Debian's package podman-docker: its `docker` hands all on to Podman, which needs other options."""
+    (tmp_path / "class").mkdir()
+    monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
+    for said, engine in (("podman version 4.3.1", "podman"), ("Docker version 28.2.2, build e6534b4", "docker")):
+        done = subprocess.CompletedProcess([], 0, stdout=said)
+        monkeypatch.setattr(container.subprocess, "run", lambda *_, done=done, **__: done)
+        assert cli.main(["grade", str(tmp_path / "class"), "--in-container", "--out", str(tmp_path / "marks")]) == 0
+        assert started.pop()[0] == f"/usr/bin/{engine}"
 
 
 @pytest.mark.parametrize(("missing", "told"), [
