@@ -31,11 +31,17 @@ KINDS = {
     "blocks and a scale of the tensor": ("nvfp4",),
 }
 EXAMPLES = frozenset(members[0] for members in KINDS.values())
+CLASSES = ("e4m3fn", "int8", "q4.12", "posit8_1", "lns8", "mxfp4", "nvfp4")  # one of each class of formats
 
 
 def by_kind(names: Iterable[str], also: Collection[str] = ()) -> list[Any]:
     """Parameters: one format of each kind and those of ``also`` by default, the others marked slow."""
     return tiered(names, lambda name: name in EXAMPLES or name in also)
+
+
+def by_class(names: Iterable[str]) -> list[Any]:
+    """Parameters: one format of each class by default, the others marked slow."""
+    return tiered(names, lambda name: name in CLASSES)
 
 
 def tiered(cases: Iterable[Any], by_default: Callable[[Any], bool]) -> list[Any]:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.kinds import slow
+
 pytestmark = pytest.mark.browser
 
 CELLS = (
@@ -121,7 +123,7 @@ TRACES = """k => {
 }"""
 
 
-@pytest.mark.parametrize("anew", [False, True], ids=["second output", "page loaded anew"])
+@pytest.mark.parametrize("anew", [False, slow(True)], ids=["second output", "page loaded anew"])
 def test_a_figure_drawn_once_more_shows_what_a_change_left(notebook, anew):
     """Plotly's model writes its sign for "as it was" into the figure's data, from which the next view is drawn."""
     notebook.python("setattr(later, 'children', [])")

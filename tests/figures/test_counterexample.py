@@ -14,7 +14,7 @@ from lplab.figures import style
 from lplab.figures.counterexample_labels import LANES
 from lplab.figures.grid import element_of
 from lplab.figures.neighbourhood import neighbourhood
-from tests.kinds import by_kind
+from tests.kinds import by_class
 
 NAMES = formats.names()
 OTHERS = {
@@ -37,7 +37,7 @@ def signs(fig: Any) -> dict[str, tuple[float, str, str]]:
     }
 
 
-@pytest.mark.parametrize("name", by_kind([*NAMES, *OTHERS], also=OTHERS))
+@pytest.mark.parametrize("name", by_class([*NAMES, *OTHERS]))
 @pytest.mark.filterwarnings("error")
 def test_every_format_and_every_kind_of_number(name: str) -> None:
     fmt = OTHERS[name] if name in OTHERS else formats.get(name)

@@ -11,7 +11,7 @@ from lplab import figures, formats
 from lplab.figures import errors
 from lplab.figures.statistics import as_array, quantized
 from lplab.figures.window import window
-from tests.kinds import by_kind, in_turn
+from tests.kinds import by_class, in_turn, one_in_three
 
 SMALL = [n for n in formats.names() if not hasattr(formats.get(n), "block_size") and formats.get(n).bits <= 8]
 
@@ -46,7 +46,7 @@ def finite_values(fmt: Any) -> list[float]:
     return sorted({float(v) + 0.0 for v in fmt.codebook() if math.isfinite(v)})
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", one_in_three(SMALL))
 def test_shares_against_a_count_by_hand(name: str) -> None:
     fmt = formats.get(name)
     x = spread(fmt)
@@ -80,7 +80,7 @@ def test_shares_of_blocks_against_a_count_by_hand(name: str) -> None:
 
 
 @pytest.mark.parametrize("rounding", [r for r in formats.ROUNDINGS if r != "stochastic"])
-@pytest.mark.parametrize("name", by_kind(n for n in formats.names() if not hasattr(formats.get(n), "block_size")))
+@pytest.mark.parametrize("name", by_class(n for n in formats.names() if not hasattr(formats.get(n), "block_size")))
 def test_lower_edge_against_brute_force(name: str, rounding: str) -> None:
     fmt = formats.get(name)
     edge = window(fmt, rounding).flush

@@ -12,6 +12,7 @@ from plotly.serializers import custom_serializers
 
 from lplab import figures
 from lplab.figures import style
+from tests.kinds import one_in_three
 
 pytest.importorskip("pandas")
 MODULES = [name for _, name, _ in pkgutil.iter_modules(figures.__path__, "lplab.figures.")]
@@ -33,7 +34,7 @@ def strict(fig):
     return json.dumps(text_of(sent), allow_nan=False)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", one_in_three(MODULES))
 def test_the_figures_of_every_example_are_strict_json(module, monkeypatch):
     made, apply_style = [], style.apply_style
 

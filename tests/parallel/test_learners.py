@@ -30,6 +30,7 @@ from lplab.parallel import (  # noqa: E402
 )
 from lplab.parallel.gradients import batched_gradients, sequential_gradients  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
+from tests.kinds import one_in_three, slow  # noqa: E402
 
 
 def net(seed=0):
@@ -69,7 +70,7 @@ def test_dense_learners_are_one_learner_with_the_whole_batch():
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+@pytest.mark.parametrize("compressor", one_in_three(COMPRESSORS), ids=repr)
 def test_all_of_them_learn(compressor):
     run = learners(compressor, 4)
     losses = [step.loss for step in run.steps(150)]
@@ -77,7 +78,7 @@ def test_all_of_them_learn(compressor):
 
 
 @pytest.mark.parametrize("compressor", [SignSGD(), SignSGD(momentum=0.9)], ids=repr)
-@pytest.mark.parametrize("world", [3, 4])
+@pytest.mark.parametrize("world", [3, slow(4)])
 def test_learners_that_vote_learn(compressor, world):
     run = learners(compressor, world, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.002))
     losses = [step.loss for step in run.steps(150)]

@@ -28,7 +28,7 @@ def train(model, loss_of, steps, lr=0.01, scale=1.0):
     return losses
 
 
-@pytest.mark.parametrize(("name", "recipe"), in_turn(list(FOREIGN), recipes.names(), every=2 * len(FOREIGN)))
+@pytest.mark.parametrize(("name", "recipe"), in_turn(list(FOREIGN), recipes.names(), every=4 * len(FOREIGN)))
 def test_foreign_models_learn_under_every_recipe(name, recipe):
     model, loss_of = FOREIGN[name]()
     quantized = quantize_model(model, recipe)

@@ -9,6 +9,7 @@ from lplab.quantizers import NVFP4_SIGNS, Amax, Hadamard, Luq, Radix4, Sawb
 from lplab.training import PerLayerGradScale, QuantSpec, recipes
 from lplab.training.recipe.published import DLFLOAT, STOCHASTIC_14
 from lplab.training.recipe.recipe import CHUNKED, PROMOTED
+from tests.kinds import one_in_three
 
 FP8_PER_LAYER = QuantSpec("hfp8_backward", scaling=PerLayerGradScale(maximum=2.0**15))
 INT8 = QuantSpec("int8", scaling=Amax())  # without a scale most weights would be 0
@@ -127,7 +128,7 @@ def test_no_switch_is_without_a_test():
     assert tested == {(name, switch) for name in recipes.names() for switch in recipes.switches_of(name)}
 
 
-@pytest.mark.parametrize(("name", "switches", "_"), SWITCHES)
+@pytest.mark.parametrize(("name", "switches", "_"), one_in_three(SWITCHES))
 def test_a_switched_recipe_trains(name, switches, _):
     torch = pytest.importorskip("torch")
     from lplab.training import Batches, Trainer
