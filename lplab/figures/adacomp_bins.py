@@ -26,6 +26,7 @@ def adacomp_bins(
     factor: float = 2.0,
     yours: Any = None,
     first: int = 0,
+    top: float | None = None,
     title: str = "",
     height: int = 340,
 ) -> go.Figure:
@@ -40,6 +41,7 @@ def adacomp_bins(
         factor: s of the soft threshold.
         yours: the symbols of another function, −1, 0 or 1, [n]: crosses where they differ.
         first: the number of the first element in its layer, the beginning of a bin.
+        top: what the axis must have room for, in units of S, such as :func:`tallest` of other steps; by default what is drawn.
         title: the point that it makes; by default how many are sent.
         height: in pixels.
 
@@ -59,20 +61,30 @@ def adacomp_bins(
     symbols = np.where(there, np.sign(total), 0.0)
     own = symbols if yours is None else own
     text = title or _text(symbols, own, yours is not None)
-    tallest = max(np.abs(boosted).max(initial=1), (m / unit).max(initial=1))
+    high = max(tallest(r, g, m, scale, factor), top or 0.0)
     data = [*_stems(total, boosted, there), _threshold(m / unit, bin), _scale(r.size)]
     data += [_symbols(boosted, symbols, first), _crosses(boosted, own, symbols, first)]
     stays, _, way, most, one, sent_ones, crosses = data
     entries = [entry(sent_ones, "sent as +S, −S", "▲▼"), entry(stays, sign="┃"), entry(way, "|H|", "┬")]
     entries += [entry(most), entry(one)] + ([entry(crosses)] if yours is not None else [])
     return style.apply_style(
-        style.figure(data, _layout(r.size, bin, tallest, first)),
+        style.figure(data, _layout(r.size, bin, high, first)),
         alt=f"{r.size} elements of a layer in bins of {bin:,}, in units of the scale S. {text}.",
         title=text,
         subtitle=legend(*entries, per_line=3),
         height=height,
         t=82,
     )
+
+
+def tallest(residual: Any, gradient: Any, limit: Any, scale: float, factor: float = 2.0) -> float:
+    """The largest of |H| and of the thresholds in units of S, at least 1; arguments as for :func:`adacomp_bins`.
+
+    >>> tallest(np.array([0.1, 0.9]), np.array([0.1, 0.3]), np.array([1.2, 1.2]), 0.5)
+    3.0
+    """
+    boosted, most = np.abs(residual + factor * gradient).max(initial=0), np.max(limit, initial=0)
+    return max(1.0, float(max(boosted, most)) / (scale or 1.0))
 
 
 def _text(symbols: np.ndarray, own: np.ndarray, compared: bool) -> str:
@@ -94,8 +106,9 @@ def _stems(total: np.ndarray, boosted: np.ndarray, sent: np.ndarray) -> list[dic
         at = np.flatnonzero(shown).astype(np.float64)
         x, y = traces.segments(at, at), traces.segments(low[shown], high[shown])
         if colour == style.PINK:  # a mark at |H|, as a stroke that leads down would not be seen on the stem of |G|
-            x = np.concatenate([x, traces.segments(at - _MARK, at + _MARK)])
-            y = np.concatenate([y, traces.segments(high, high)])
+            gap = np.full(at.size, np.nan)
+            x = np.column_stack([at, at, at - _MARK, at + _MARK, gap]).ravel()  # in one stroke: half the paths to draw
+            y = np.column_stack([low, high, high, high, gap]).ravel()
         result.append(traces.line(name, x, y, traces.stroke(colour, width, simplify=False)))
     return result
 
@@ -134,8 +147,8 @@ def _crosses(boosted: np.ndarray, own: np.ndarray, symbols: np.ndarray, first: i
     )
 
 
-def _layout(size: int, bin: int, tallest: float, first: int) -> dict[str, Any]:
-    top = min(max(2.0, float(np.ceil(tallest))), MAX_HEIGHT)
+def _layout(size: int, bin: int, high: float, first: int) -> dict[str, Any]:
+    top = min(max(2.0, float(np.ceil(high))), MAX_HEIGHT)
     every = max(bin, 10) if size // max(bin, 10) >= 2 else size / 5
     every *= -(-size // int(every * 12)) if size > every * 12 else 1
     at = np.arange(0, size + 1, every)

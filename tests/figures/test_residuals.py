@@ -53,7 +53,12 @@ def test_bins_show_symbols_thresholds_and_what_is_boosted():
 def test_a_mark_shows_h_also_where_it_is_below_g():
     fig = figures.adacomp_bins([1.0], [-0.5], [False], [0.5], 1.0, bin=1)  # G = 0.5, H = 0
     mark = fig.data[2]
-    assert mark.x[3:5].tolist() == [-0.35, 0.35] and mark.y[3:5].tolist() == [0.0, 0.0]
+    assert mark.x[:4].tolist() == [0.0, 0.0, -0.35, 0.35] and mark.y[:4].tolist() == [0.5, 0.0, 0.0, 0.0]
+
+
+def test_the_axis_has_room_for_other_steps():
+    few, more = (figures.adacomp_bins([1.0], [0.5], [True], [1.5], 1.0, bin=1, top=top) for top in (None, 4.2))
+    assert few.layout.yaxis.range[1] == pytest.approx(1.06 * 2) and more.layout.yaxis.range[1] == pytest.approx(5.3)
 
 
 def test_one_bin_goes_from_residual_and_gradient_to_message_and_new_residual():

@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import figures
+from lplab.figures.adacomp_bins import tallest
 from lplab.figures.sent_and_kept import SentHistory
 from lplab.number_text import percent
 from lplab.recordings.adacomp import LayerHistory, adacomp_recording
@@ -128,7 +129,28 @@ def bins_figure(state: ResidualState) -> go.Figure:
     if not count:
         title = f"{where}: none of {which} reaches its bin's largest"
     return figures.adacomp_bins(
-        r, g, sent, limit, window.scale, bin=window.bin, factor=state.factor, first=shown.start, title=title
+        r,
+        g,
+        sent,
+        limit,
+        window.scale,
+        bin=window.bin,
+        factor=state.factor,
+        first=shown.start,
+        top=tallest_of_all_steps(state.layer, state.run, state.factor),
+        title=title,
+    )
+
+
+@lru_cache(maxsize=256)
+def tallest_of_all_steps(layer: str, run: tuple[int | None, float], factor: float) -> float:
+    """The same axis for all recorded steps of a run, so that bars of one step can be compared with another's."""
+    recorded = adacomp_recording()
+    windows = [recorded.window(layer, step, *run) for step in recorded.moments]
+    shown = [shown_bins(each.sent, each.bin) for each in windows]
+    return max(
+        tallest(w.residual[part], w.gradient[part], w.limit[part], w.scale, factor)
+        for w, part in zip(windows, shown, strict=True)
     )
 
 

@@ -102,6 +102,7 @@ function drawChanged(view, { traces, layout: given }, drawAll) {
   const changed = layoutChanges(view.el, layout);
   const parts = changed && drawParts(view.el, traces, changed);
   if (parts) {
+    writeTitles(view.el, changed.axes);
     if (!Object.keys(changed.axes).length) return;
     traces = new Map(); // they are drawn already, or will be together with their axes
     layout = changed.axes;
@@ -153,6 +154,24 @@ function layoutChanges(gd, layout) {
     }
   }
   return { axes, shapes: layout.shapes };
+}
+
+/** Writes what the titles of axes say, where nothing else of the axes changes; such titles are no longer among `axes`. */
+function writeTitles(gd, axes) {
+  const plainWords = (text) => typeof text === "string" && text && !/[<$&\n]/.test(text);
+  const titles = Object.entries(axes).map(([name, text]) => {
+    const [axis, end] = [name.slice(0, name.indexOf(".")), name.slice(name.indexOf("."))];
+    const word = gd.querySelector(`.infolayer text.${axis.replace("axis", "")}title`);
+    const own = gd._fullLayout[axis];
+    return end === ".title.text" && word && !word.children.length && plainWords(text) && { name, text, axis, own, word };
+  });
+  if (!titles.every(Boolean)) return;
+  for (const { name, text, axis, own, word } of titles) {
+    gd.layout[axis].title.text = own.title.text = text;
+    word.textContent = text;
+    word.setAttribute("data-unformatted", text); // plotly reads it there
+    delete axes[name];
+  }
 }
 
 // ---- shapes that move -----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 
 from lplab.compression import AdaComp, TopK
@@ -45,6 +46,13 @@ def test_every_pair_of_run_and_layer_can_be_drawn():
                 state = rs.ResidualState(bin, factor, layer, 237)
                 assert rs.history_figure(state).layout.meta["alt"].endswith(".") and "%" in rs.summary(state)
                 assert len(rs.bins_figure(state).data) == 7 and len(rs.table(state)) == 4
+
+
+def test_steps_of_a_run_share_an_axis_that_holds_all_of_them():
+    steps = [rs.bins_figure(rs.ResidualState(moment=moment)) for moment in adacomp_recording().moments]
+    (shared,) = {fig.layout.yaxis.range for fig in steps}
+    alone = max(float(np.nanmax(trace.y)) for fig in steps for trace in fig.data if len(trace.y))
+    assert shared[1] > alone > 1
 
 
 def test_the_lower_figure_begins_with_a_bin_that_sends():
