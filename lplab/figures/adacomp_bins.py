@@ -41,7 +41,7 @@ def adacomp_bins(
         factor: s of the soft threshold.
         yours: the symbols of another function, −1, 0 or 1, [n]: crosses where they differ.
         first: the number of the first element in its layer, the beginning of a bin.
-        top: what the axis must have room for, in units of S, such as :func:`tallest` of other steps; by default what is drawn.
+        top: what the axis must have room for besides, in units of S, such as :func:`tallest` of other steps.
         title: the point that it makes; by default how many are sent.
         height: in pixels.
 

@@ -58,8 +58,8 @@ def domain_gaps(
     across = _places(min(len(values), _BESIDE), _BETWEEN)
     lines = -(-len(values) // _BESIDE)
     up = _places(lines, _BELOW / (lines * height - _BELOW))[::-1]
-    for line, domain in enumerate(up):
-        layout[_name("yaxis", line)] = axes.row_axis(methods) | {"domain": domain, "anchor": _name("x", line * _BESIDE)}
+    for line, part in enumerate(up):
+        layout[_name("yaxis", line)] = axes.row_axis(methods) | {"domain": part, "anchor": _name("x", line * _BESIDE)}
     for number, (domain, rows) in enumerate(values.items()):
         x, y = _name("x", number), _name("y", number // _BESIDE)
         data += _panel(rows, (bounds or {}).get(domain, {}), {"xaxis": x, "yaxis": y}, baseline)
