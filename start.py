@@ -231,9 +231,13 @@ def explain(lines: list[str]) -> str:
 # ---- handing over ----------------------------------------------------------------------------------------------------
 
 
+NOT_OURS = {"PYTHONHOME", "PYTHONPATH"}  # settings of another Python
+NOT_OURS |= {"PYTHONDONTWRITEBYTECODE"}  # every process would compile all of lplab anew: tests take a third longer
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of our processes: .venv first, and no other Python's settings."""
-    env = {key: value for key, value in os.environ.items() if key not in ("PYTHONHOME", "PYTHONPATH")}
+    env = {key: value for key, value in os.environ.items() if key not in NOT_OURS}
     path = str(PYTHON.parent) + os.pathsep + env.get("PATH", "")
     return {**env, "VIRTUAL_ENV": str(VENV), "PATH": path, "PYTHONUTF8": "1", **more}
 

@@ -418,8 +418,8 @@ def test_an_unknown_command_is_refused_with_the_known_ones(start, capsys):
 @posix
 def test_the_exit_code_and_the_last_line_are_the_other_programs(start):
     complete(start, "lab", "test")
-    fake_python(start, 'echo "browser $LPLAB_BROWSER"; printf "<%s>" "$@"; exit 5')
-    env = {**os.environ, "LPLAB_BROWSER": "/bin/echo", "PYTHONPATH": "/elsewhere"}
+    fake_python(start, 'echo "browser $LPLAB_BROWSER$PYTHONPATH$PYTHONDONTWRITEBYTECODE"; printf "<%s>" "$@"; exit 5')
+    env = {**os.environ, "LPLAB_BROWSER": "/bin/echo", "PYTHONPATH": "/elsewhere", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, str(start.ROOT / "start.py"), "test", "-k", "a b"]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/")
     setup, browser, given = done.stdout.splitlines()
