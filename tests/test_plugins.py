@@ -1,5 +1,6 @@
 """The runs of the tests themselves: groups, the last lines, CPU time by block against the budget."""
 
+import ast
 import json
 import os
 import re
@@ -257,3 +258,15 @@ def test_every_block_has_a_budget_in_both_tiers():
     assert (
         folders | {"labs", "doctests", "top level", "collecting"} == set(BUDGET["default"]) == set(BUDGET["everything"])
     )
+
+
+def test_files_that_share_a_launch_of_ranks_are_one_group():
+    """Their fixtures are made once on a worker: in two groups they would start all ranks twice."""
+
+    def shares(file):
+        tests = [n for n in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(n, ast.FunctionDef)]
+        return any({"ranks", "real_run"} & {arg.arg for arg in one.args.args} for one in tests if "test" in one.name)
+
+    sharing = [file for file in (PROJECT / "tests/parallel").glob("test_*.py") if shares(file)]
+    assert len(sharing) >= 5
+    assert {order.group_of(f"tests/parallel/{file.name}::test") for file in sharing} == {"ranks"}

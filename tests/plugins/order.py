@@ -14,7 +14,7 @@ import pytest
 # The first pattern that a test's id begins with gives its group.
 GROUPS = {
     r"tests/browser/": "browser",
-    r"tests/parallel/test_(?:gloo|launch|simulated|train_learners|sharded_update)\.py": "ranks",
+    r"tests/parallel/test_(?:gloo|fsdp|launch|simulated|train_learners|sharded_update)\.py": "ranks",
 }
 # Long groups begin first, so that no worker ends long after the others. The rest follows in the order of collection.
 FIRST = (

@@ -14,10 +14,11 @@ from lplab import cli
 from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises import check, own_recipe, progress
 from lplab.exercises.capstone import exercise as module
+from lplab.exercises.capstone import score_process
 from lplab.exercises.capstone.costs import Costs, costs_of
 from lplab.exercises.capstone.exercise import CapstoneJudge, as_answer, judge_of, score_in, verdict_of
 from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS, Marking
-from lplab.exercises.capstone.published import PLAIN, data_of, is_published, plain_mxfp4
+from lplab.exercises.capstone.published import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
 from lplab.exercises.capstone.score_process import NotScoredError
 from lplab.exercises.capstone.scoring import Score, checked_recipe, float32_loss, score, steps_of
 from lplab.exercises.checks.verdict import NOT_JUDGED
@@ -567,16 +568,33 @@ def test_a_verdict_says_the_points_and_how_they_come_about():
 
 @pytest.mark.slow
 def test_a_class_is_graded_with_the_command(folder, tmp_path, capsys):
-    """At full length, on one seed of the grader's own: float32, the field and the recipes in processes of their own."""
+    """At full length, on one held-back seed: float32 and the recipes in processes of their own."""
     out = tmp_path / "marks"
-    assert cli.main(["grade", str(folder), "--lab", "14", "--out", str(out), "--capstone-seeds", "4711"]) == 0
+    assert cli.main(["grade", str(folder), "--lab", "14", "--out", str(out), "--capstone-seeds", "9001"]) == 0
     text = capsys.readouterr().out
     assert f"{CAPSTONE} A recipe of your own" in text
     marks = json.loads((out / "marks.json").read_text("utf-8"))
     got = {student["name"]: student["marks"][-1] for student in marks["students"]}
     _, gaps = score_in(got["ada"]["lines"])
     assert len(gaps) == 1 and 0 < gaps[0] < 0.2 and got["ada"]["points"] >= FOR_BUDGET
-    assert "seeds 4711" in (out / "overview.html").read_text("utf-8")
+    assert "seeds 9001" in (out / "overview.html").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_on_seeds_of_the_graders_own_the_field_is_measured_in_processes(checkpoints, monkeypatch):
+    """In short: the first and the last of the field, as this process finds them."""
+    fewer = {name: make for name, make in RECIPES.items() if name in ("FP8 tiles (2024)", PLAIN)}
+    monkeypatch.setattr(score_process, "RECIPES", fewer)
+    monkeypatch.setattr(
+        module, "float32_losses", lambda seeds: {seed: float32_loss(seed, TINY, checkpoints) for seed in seeds}
+    )
+    monkeypatch.setattr(
+        module, "field_apart", lambda float32, jobs: score_process.field_apart(float32, jobs, TINY, checkpoints)
+    )
+    judge = judge_of(judge_here, SEEDS[:1], jobs=2)
+    assert not judge.problem and [one.name for one in judge.field] == list(fewer)
+    for one in judge.field:
+        assert one.gaps == score(data_of(one.name), SEEDS[:1], TINY, checkpoints, judge.float32).gaps != (0.0,)
 
 
 @pytest.mark.slow
