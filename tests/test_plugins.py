@@ -264,8 +264,8 @@ def test_files_that_share_a_launch_of_ranks_are_one_group():
     """Their fixtures are made once on a worker: in two groups they would start all ranks twice."""
 
     def shares(file):
-        tests = [n for n in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(n, ast.FunctionDef)]
-        return any({"ranks", "real_run"} & {arg.arg for arg in one.args.args} for one in tests if "test" in one.name)
+        functions = [each for each in ast.parse(file.read_text("utf-8")).body if isinstance(each, ast.FunctionDef)]
+        return any({"ranks", "real_run"} & {arg.arg for arg in each.args.args} for each in functions)
 
     sharing = [file for file in (PROJECT / "tests/parallel").glob("test_*.py") if shares(file)]
     assert len(sharing) >= 5
