@@ -154,6 +154,8 @@ def install(extras: list[str]) -> None:
     settings.write_text(json.dumps({"@jupyterlab/apputils-extension:notification": quiet}), "utf-8")
     try:
         run([str(PYTHON), "-m", "lplab", "compile"], "Compiling the inner loops")
+        if "test" in extras:
+            run([str(PYTHON), "-m", "tests.loops"], "Compiling those of the tests")
     except Problem as problem:
         print(problem, "Going on: each loop is compiled when it is first needed.", sep="\n")
 

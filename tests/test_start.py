@@ -127,7 +127,7 @@ def test_the_second_run_does_nothing(start, commands):
 def test_more_extras_are_added_to_the_ones_that_are_there_and_stay(start, commands):
     complete(start, "lab")
     start.prepare({"lab", "test"})
-    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]", "compile"]
+    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]", "compile", "tests.loops"]
     commands.clear()
     start.prepare({"lab"})
     assert commands == []
@@ -139,7 +139,7 @@ def test_changed_dependencies_are_installed_into_the_same_environment(start, com
     path = start.ROOT / name
     path.write_text(path.read_text("utf-8").replace("plotly", "plotly2"), "utf-8")
     start.prepare({"lab"})
-    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]", "compile"]
+    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]", "compile", "tests.loops"]
 
 
 def test_a_changed_lint_rule_installs_nothing(start, commands):

@@ -1,8 +1,10 @@
 """``lplab compile``: compile the inner loops before they are needed."""
 
 import argparse
+import importlib.util
 import os
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,17 @@ from lplab.cli.command import BadInputError, add_command
 SIZE = 2**16  # elements: enough for every format to take its compiled loop
 ADDED = ("nearest_even", "stochastic")  # roundings of sums that the labs use
 ACCUMULATORS = ("dlfloat16", "bf16")  # other formats of their widths have the same loops
+EXPLORERS = ("ScaleExplorer", "SumExplorer")  # their sliders reach loops of their own: sizes of blocks, registers
 
 
 def add_compile(commands: Any) -> None:
     """Add ``lplab compile``."""
-    text = "compile the inner loops now (a minute of one core), so that no first use of a format waits for it"
+    text = "compile the inner loops now (two minutes of one core), so that no first use of a format waits for it"
     add_command(commands, run_compile, "compile", text, "lplab compile")
 
 
 def run_compile(args: argparse.Namespace) -> int:
-    """Round to every format, add in few bits and select, so that numba stores the loops; say how long it took.
+    """Round to every format, add in few bits, select, and move sliders, so that numba stores the loops; say how long.
 
     numba stores loops beside the modules, or in the user's cache folder. Loops that are there already are only read.
     """
@@ -38,6 +41,7 @@ def run_compile(args: argparse.Namespace) -> int:
         *(delayed(_add)(*each) for each in added),
         *(delayed(_round)(mode) for mode in ROUNDINGS),
         delayed(_select)(),
+        *(delayed(_move)(name) for name in EXPLORERS if importlib.util.find_spec("anywidget")),
     ]
     Parallel(n_jobs=min(len(work), os.cpu_count() or 1))(work)
     print(f"The inner loops are compiled ({time.perf_counter() - began:.0f} s).")
@@ -71,3 +75,23 @@ def _select() -> None:
     selection.add_finite(x, x, total)
     selection.add_finite(x, total, total)
     selection.take_sent(total, found.indices)
+
+
+def _move(name: str) -> None:
+    """Move every slider and list of an explorer to all its places, beginning at each preset."""
+    from lplab import widgets
+
+    explorer = getattr(widgets, name)()
+    choices = {field: [*_options(control)] for field, control in explorer.controls.items()}
+    presets = [*explorer.preset_fields.values()] or [{"preset": value} for value in choices["preset"]]
+    for start in ({}, *presets):
+        for field, values in choices.items():
+            explorer.reset()
+            explorer.set(**start)
+            for value in values:
+                explorer.set(**{field: value})
+
+
+def _options(control: Any) -> Iterator[Any]:
+    for option in getattr(control, "options", ()):
+        yield option[1] if isinstance(option, tuple) else option  # with a label
