@@ -63,8 +63,9 @@ def test_the_wheel_has_all_modules_and_data_and_nothing_else(built):
     modules = {f"lplab/{path.relative_to(PROJECT / 'lplab')}" for path in (PROJECT / "lplab").rglob("*.py")}
     assert modules <= names
     assert {name.partition("/")[0] for name in names} == {"lplab", "lplab-0.1.0.dist-info"}
-    stored = {path.name for path in (PROJECT / "data").rglob("*") if path.is_file()}
-    assert stored <= {name.rpartition("/")[2] for name in names}
+    assert not any("__pycache__" in name for name in names)
+    files = (path for path in (PROJECT / "data").rglob("*") if path.is_file() and path.suffix != ".pyc")
+    assert {path.name for path in files} <= {name.rpartition("/")[2] for name in names}
 
 
 def test_the_sdist_has_the_tests_and_the_labs(built):

@@ -115,11 +115,13 @@ def test_impossible_combination_is_said_and_nothing_dies(notebook, page):
     page.get_by_label("specials", exact=True).select_option("dlfloat")
     message = page.locator(".lp-summary.lp-error", has_text="Not possible")
     message.wait_for()
-    assert page.locator(".lp-columns.lp-stale").count() == 1
+    stale = page.locator(".lp-columns.lp-stale")
+    stale.wait_for()  # the message and the class come one after the other
+    assert stale.count() == 1
     page.get_by_role("checkbox", name="subnormals").click()
     message.wait_for(state="detached")
     notebook.becomes("explorer.state.subnormals", False)
-    assert page.locator(".lp-columns.lp-stale").count() == 0
+    stale.wait_for(state="detached")
 
 
 def test_tensor_changes_the_histogram(notebook, page):

@@ -581,20 +581,25 @@ def test_a_class_is_graded_with_the_command(folder, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_on_seeds_of_the_graders_own_the_field_is_measured_in_processes(checkpoints, monkeypatch):
-    """In short: the first and the last of the field, as this process finds them."""
-    fewer = {name: make for name, make in RECIPES.items() if name in ("FP8 tiles (2024)", PLAIN)}
+def test_the_field_is_measured_in_processes(checkpoints, monkeypatch):
+    """In short: the first and the last of it, as this process finds them."""
+    fewer = {name: RECIPES[name] for name in ("FP8 tiles (2024)", PLAIN)}
     monkeypatch.setattr(score_process, "RECIPES", fewer)
-    monkeypatch.setattr(
-        module, "float32_losses", lambda seeds: {seed: float32_loss(seed, TINY, checkpoints) for seed in seeds}
-    )
-    monkeypatch.setattr(
-        module, "field_apart", lambda float32, jobs: score_process.field_apart(float32, jobs, TINY, checkpoints)
-    )
-    judge = judge_of(judge_here, SEEDS[:1], jobs=2)
-    assert not judge.problem and [one.name for one in judge.field] == list(fewer)
-    for one in judge.field:
-        assert one.gaps == score(data_of(one.name), SEEDS[:1], TINY, checkpoints, judge.float32).gaps != (0.0,)
+    float32 = {31: float32_loss(31, TINY, checkpoints)}
+    field = score_process.field_apart(float32, 2, TINY, checkpoints)
+    assert [one.name for one in field] == list(fewer)
+    for one in field:
+        assert one.gaps == score(data_of(one.name), (31,), TINY, checkpoints, float32).gaps != (0.0,)
+
+
+def test_on_seeds_of_the_graders_own_the_field_is_measured(monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "float32_losses", lambda seeds: dict.fromkeys(seeds, 2.9))
+    monkeypatch.setattr(module, "field_apart", lambda float32, jobs: asked.append((float32, jobs)) or FIELD)
+    judge = judge_of(judge_here, SEEDS, jobs=2)
+    assert asked == [({31: 2.9, 32: 2.9}, 2)] and judge.field == FIELD and not judge.problem
+    judge_of(judge_here, (9001,))
+    assert len(asked) == 1, "the field is stored for this seed"
 
 
 @pytest.mark.slow
