@@ -33,6 +33,7 @@ add_module_names = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "lplab"
+html_favicon = str(HERE / "_static/icon.svg")
 html_static_path = [str(HERE / "_static"), os.environ["LPLAB_SITE_STATIC"]]
 html_css_files = ["live_figure.css", "bits.css", "site.css"]
 html_js_files = [("recorded.js", {"type": "module"})]

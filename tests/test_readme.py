@@ -1,5 +1,6 @@
 """The README and the pages that it leads to: their code runs, their commands exist, their links lead somewhere."""
 
+import doctest
 import re
 import runpy
 import shlex
@@ -229,3 +230,8 @@ def test_pictures_are_those_that_the_command_makes():
 @pytest.mark.parametrize("patent", ["11,295,208", "11,816,549"])
 def test_the_patents_are_named_beside_the_licence(patent):
     assert patent in TEXT.partition("## Licence")[2]
+
+
+def test_the_examples_of_the_page_about_quantizing_are_true():
+    result = doctest.testfile(str(PROJECT / "docs/quantize.md"), module_relative=False, encoding="utf-8")
+    assert result.attempted >= 8 and result.failed == 0

@@ -27,6 +27,14 @@ def recorded() -> ModuleType:
     return module
 
 
+@pytest.mark.parametrize("formula", [r"\frac12", r"\tfrac18(x)", r"\frac 34"])
+def test_a_short_fraction_has_one_digit_above_and_one_below(formula):
+    nodes = pytest.importorskip("docutils.nodes")
+    mathml = runpy.run_path(str(PROJECT / "docs/_ext/mathml.py"))["_mathml"]
+    above, below = re.findall(r"\d", formula)
+    assert re.search(rf"<mfrac[^>]*>\s*<mn>{above}</mn>\s*<mn>{below}</mn>\s*</mfrac>", mathml(nodes.math("", formula)))
+
+
 def test_a_control_is_shown_as_its_label_and_its_value(recorded):
     import ipywidgets
 

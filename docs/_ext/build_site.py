@@ -15,6 +15,7 @@ import os
 import pkgutil
 import re
 import shutil
+import subprocess
 import sys
 import time
 import webbrowser
@@ -40,8 +41,8 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascri
 HERO = ("e4m3fn", "e5m2", "e2m1", "hfp8_forward", "posit8_1", "fp16", "bf16")  # formats of the first page
 SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages below it
     "howto": ("How to", "From a tensor of yours to a cluster that you do not own.",
-        "docs/own_network docs/outside_models docs/learners docs/compress_training docs/clusters docs/measure_claims "
-        "docs/capstone docs/teaching"),
+        "docs/quantize docs/own_network docs/outside_models docs/learners docs/compress_training docs/clusters "
+        "docs/measure_claims docs/capstone docs/teaching"),
     "api/index": ("Reference", "Every public name, made from its docstring; and the words of the course.",
         " ".join(f"api/{name}" for name in PACKAGES) + " docs/glossary docs/exactness"),
     "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers"),
@@ -88,7 +89,8 @@ def on_a_page(book: dict[str, Any], name: str, lite: bool = False) -> dict[str, 
     book["metadata"].pop("widgets", None)
     note = (
         f":::{{note}}\nYou are reading this lab. To move all its controls and to solve its exercises, open it: "
-        f"`python3 start.py`, then *labs/{name}*.{open_elsewhere(name)}{open_in_a_browser(name) if lite else ''}\n:::"
+        f"`python3 start.py`, then *labs/{name}*, then Run → Run All Cells."
+        f"{open_elsewhere(name)}{open_in_a_browser(name) if lite else ''}\n:::"
     )
     first = book["cells"][0]
     text = "".join(first["source"])
@@ -209,6 +211,23 @@ def gallery() -> str:
     return f"::::{{grid}} 1 2 3 3\n:gutter: 3\n\n{cards}::::\n"
 
 
+def download(pages: Path) -> str:
+    """How to get lplab: a link to all files of the repository, which git packs into a file beside the pages.
+
+    Where LPLAB_REPOSITORY says which repository on GitHub it is, the link leads there.
+    """
+    if repository := os.environ.get("LPLAB_REPOSITORY"):
+        return f"[Download the repository](https://github.com/{repository})"
+    file = pages / "lplab.zip"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    command = ["git", "archive", "--format=zip", "--prefix=lplab/", f"--output={file}", "HEAD"]
+    try:
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):  # not a clone, or no git
+        return "Download the repository"
+    return f"<a href='{file.name}' download>Download lplab</a> ({file.stat().st_size / 1e6:.0f} MB) and unpack it"
+
+
 def toctree(pages: Iterable[str]) -> str:
     """A list of pages, as Sphinx reads it."""
     return "\n:::{toctree}\n:maxdepth: 1\n\n" + "".join(f"/{page}\n" for page in pages) + ":::\n"
@@ -233,7 +252,10 @@ def stage(source: Path, books: dict[Path, dict[str, Any]], lite: bool = False) -
         if path.name == "README.md":
             text += toctree(f"labs/{lab.stem}" for lab in LABS).replace(":maxdepth: 1", ":hidden:")
         if path.name == "index.md":
-            write(source / "index.md", text.replace("<!-- hero -->", hero()).replace("<!-- gallery -->", gallery()))
+            made = {"hero": hero(), "gallery": gallery(), "download": download(source.parent / "extra")}
+            for name, content in made.items():
+                text = text.replace(f"<!-- {name} -->", content)
+            write(source / "index.md", text)
         else:
             write(source / inside, text)
     for path in (*DOCS.glob("*.svg"), *DOCS.glob("pictures/*")):
@@ -294,6 +316,8 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
     shutil.rmtree(folder / "html", ignore_errors=True)
     if sphinx([*options, str(folder / "source"), str(folder / "html")]):
         raise RuntimeError("Sphinx could not make the pages; its lines above say why")
+    if (folder / "extra").exists():
+        shutil.copytree(folder / "extra", folder / "html", dirs_exist_ok=True)
     if edition:
         shutil.copytree(edition, folder / "html/lite")
     return folder / "html"

@@ -1,13 +1,17 @@
 """Formulas as MathML, which browsers draw by themselves: no script, no font from elsewhere, and read aloud."""
 
+import re
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 
+SHORT = re.compile(r"\\([dt]?frac) ?(\d)(\d)")  # TeX takes \frac12 digit by digit, the converter takes it as 12
+
 
 def _mathml(node: nodes.math | nodes.math_block, as_block: bool = False) -> str:
-    return str(tex2mathml(node.astext().replace(r"\dots", r"\ldots"), as_block=as_block))
+    formula = SHORT.sub(r"\\\1{\2}{\3}", node.astext().replace(r"\dots", r"\ldots"))
+    return str(tex2mathml(formula, as_block=as_block))
 
 
 def visit_math(writer: Any, node: nodes.math) -> None:

@@ -172,7 +172,19 @@ function explorer(el) {
     }
   }
 
-  for (const button of buttons) button.addEventListener("click", () => show(Number(button.dataset.frame)));
+  let now = 0;
+  const already = document.createElement("span");
+  already.className = "lp-quiet";
+  already.setAttribute("role", "status");
+  for (const button of buttons) {
+    button.addEventListener("click", () => {
+      const number = Number(button.dataset.frame);
+      const same = frames[number].every((key, k) => key === frames[now][k]);
+      already.textContent = same ? "The controls stand there already." : "";
+      if (same) button.after(already);
+      if (!same || button.closest(".lp-presets")) show((now = number));
+    });
+  }
   questionByQuestion(el);
   show(0);
 }
@@ -273,6 +285,22 @@ async function hero(el) {
 for (const el of document.querySelectorAll(".lp-recorded")) explorer(el);
 for (const el of document.querySelectorAll(".lp-panel")) panel(el, contentOf(el));
 for (const el of document.querySelectorAll(".lp-hero")) hero(el);
+
+for (const table of document.querySelectorAll(".bd-article table")) {
+  const tell = () => table.classList.toggle("lp-more", table.scrollLeft + table.clientWidth < table.scrollWidth - 2);
+  table.addEventListener("scroll", tell);
+  new ResizeObserver(tell).observe(table);
+}
+
+// Who has thought about a question once need not open each thing that it hides.
+const veils = [...document.querySelectorAll("details.lp-veil")];
+const asked = (veil) => veil.querySelector("summary").textContent;
+for (const veil of veils) {
+  veil.addEventListener("toggle", () => {
+    if (veil.open) for (const other of veils) if (asked(other) === asked(veil)) other.open = true;
+  });
+}
+
 for (const el of document.querySelectorAll(".lp-fig")) {
   if (!el.closest(".lp-recorded")) new Figure(el).show(contentOf(el));
 }

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -204,6 +205,45 @@ def test_an_explorer_shows_the_positions_of_its_questions_and_its_figure_lives(o
     assert re.search(r"\d", figure.locator(".hovertext").first.text_content())
     explorer.get_by_role("button", name="As it opens").click()
     page.wait_for_function("() => document.querySelector('.lp-fig-title').textContent.startsWith('Sum 1,024')")
+
+
+@pytest.mark.browser
+def test_a_question_that_needs_no_move_says_so_and_one_thought_opens_all_that_it_hides(open_page):
+    page = open_page(LAB)
+    veils = page.locator(".lp-veil")
+    assert veils.count() > 1 and veils.evaluate_all("all => all.filter(one => one.open).length") == 0
+    heads = page.locator(".lp-veil > summary")
+    same = heads.all_inner_texts().count(heads.first.inner_text())
+    assert same > 1
+    heads.first.click()
+    page.wait_for_function(f"() => document.querySelectorAll('details.lp-veil[open]').length === {same}")
+    explorer = page.locator(".lp-recorded").first
+    explorer.get_by_role("button", name="Set the controls").locator("visible=true").click()
+    told = explorer.locator("span[role=status]")
+    assert told.inner_text() == "The controls stand there already."
+    explorer.get_by_role("button", name="Next").locator("visible=true").click()
+    explorer.get_by_role("button", name="Set the controls").locator("visible=true").click()
+    assert told.text_content() == ""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("path", ["api/compression.html", "api/training.html", "docs/claims.html"])
+def test_words_of_long_pages_stay_within_a_small_screen(open_page, path):
+    """Of the article, not of tables and programs, which scroll in themselves."""
+    page = open_page(path, width=390)
+    wide = page.evaluate("""() => [...document.querySelectorAll('.bd-article :is(p, dd, dt, li)')].filter(
+        (one) => !one.closest('table, pre') && one.getBoundingClientRect().right > innerWidth + 1).length""")
+    assert wide == 0
+
+
+def test_lplab_can_be_downloaded_from_the_first_page(pages):
+    start = (pages / "index.html").read_text("utf-8")
+    if not (PROJECT / ".git").exists():
+        assert "Download the repository" in start
+        return
+    assert re.search(r"<a href='lplab.zip' download>Download lplab</a> \(\d+ MB\)", start)
+    names = zipfile.ZipFile(pages / "lplab.zip").namelist()
+    assert {"lplab/start.py", "lplab/labs/README.md", "lplab/lplab/__init__.py"} <= set(names)
 
 
 @pytest.mark.browser
