@@ -231,7 +231,10 @@ async function hero(el) {
   const line = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   line.setAttribute("class", "lp-hero-line");
   line.setAttribute("role", "img");
-  el.append(head, place, line);
+  const caption = document.createElement("p");
+  caption.className = "lp-quiet";
+  caption.textContent = "The line has every number of the format. Far from 0 it is drawn closer together.";
+  el.append(head, place, line, caption);
   let model, order, timer;
 
   function drawLine() {
@@ -245,7 +248,7 @@ async function hero(el) {
     const ticks = finite.length > 600 ? finite.filter((_, k) => k % Math.ceil(finite.length / 600) === 0) : finite;
     const marks = ticks.map(([value]) => `M${x(value).toFixed(1)},14V30`).join("");
     const at = Number.isFinite(now) ? `<circle cx="${x(now).toFixed(1)}" cy="22" r="7"/>` : "";
-    const [low, high] = [finite[0][0], finite.at(-1)[0]].map((value) => parts.show(value, 3));
+    const [low, high] = [finite[0][0], finite.at(-1)[0]].map((value) => parts.show(value));
     line.innerHTML = `<path d="${marks}"/>${at}<text x="4" y="44">${low}</text><text x="${wide / 2}" y="44" text-anchor="middle">0</text>` +
       `<text x="${wide - 4}" y="44" text-anchor="end">${high}</text>`;
     for (const text of line.querySelectorAll("text")) text.textContent = text.textContent.replace(/\^\{(.*?)\}/, "^$1");

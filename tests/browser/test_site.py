@@ -184,6 +184,17 @@ def test_the_first_pages_panel_computes_by_mouse_and_keyboard(open_page):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [360, 390, 820, 1440])
+def test_the_first_tap_on_a_moving_panel_flips_the_bit_and_moves_nothing(open_page, width):
+    page = open_page("index.html", width=width)
+    bit = page.get_by_role("switch", name="sign bit")
+    before, where = bit.get_attribute("aria-checked"), bit.bounding_box()
+    bit.click()
+    assert bit.get_attribute("aria-checked") != before and bit.bounding_box() == where
+    page.get_by_role("button", name="Move by itself").wait_for()
+
+
+@pytest.mark.browser
 def test_an_explorer_shows_the_positions_of_its_questions_and_its_figure_lives(open_page):
     page = open_page(LAB)
     page.locator(".lp-veil > summary").first.click()
