@@ -233,8 +233,10 @@ def explain(lines: list[str]) -> str:
 # ---- handing over ----------------------------------------------------------------------------------------------------
 
 
-NOT_OURS = {"PYTHONHOME", "PYTHONPATH"}  # settings of another Python
-NOT_OURS |= {"PYTHONDONTWRITEBYTECODE"}  # every process would compile all of lplab anew: tests take a third longer
+NOT_OURS = (
+    *("PYTHONHOME", "PYTHONPATH"),  # of another Python
+    "PYTHONDONTWRITEBYTECODE",  # with it every process compiles lplab anew, and each of pytest's workers all tests
+)
 
 
 def environment(**more: str) -> dict[str, str]:

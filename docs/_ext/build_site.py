@@ -211,15 +211,13 @@ def gallery() -> str:
     return f"::::{{grid}} 1 2 3 3\n:gutter: 3\n\n{cards}::::\n"
 
 
-def download(pages: Path) -> str:
-    """How to get lplab: a link to all files of the repository, which git packs into a file beside the pages.
+def download(file: Path) -> str:
+    """How to get lplab: a link to all files of the repository, which git packs into ``file``.
 
-    Where LPLAB_REPOSITORY says which repository on GitHub it is, the link leads there.
+    Where LPLAB_REPOSITORY says which repository on GitHub it is, the link leads there, and nothing is packed.
     """
     if repository := os.environ.get("LPLAB_REPOSITORY"):
         return f"[Download the repository](https://github.com/{repository})"
-    file = pages / "lplab.zip"
-    file.parent.mkdir(parents=True, exist_ok=True)
     command = ["git", "archive", "--format=zip", "--prefix=lplab/", f"--output={file}", "HEAD"]
     try:
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
@@ -252,7 +250,7 @@ def stage(source: Path, books: dict[Path, dict[str, Any]], lite: bool = False) -
         if path.name == "README.md":
             text += toctree(f"labs/{lab.stem}" for lab in LABS).replace(":maxdepth: 1", ":hidden:")
         if path.name == "index.md":
-            made = {"hero": hero(), "gallery": gallery(), "download": download(source.parent / "extra")}
+            made = {"hero": hero(), "gallery": gallery(), "download": download(source / "lplab.zip")}
             for name, content in made.items():
                 text = text.replace(f"<!-- {name} -->", content)
             write(source / "index.md", text)
@@ -316,8 +314,8 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
     shutil.rmtree(folder / "html", ignore_errors=True)
     if sphinx([*options, str(folder / "source"), str(folder / "html")]):
         raise RuntimeError("Sphinx could not make the pages; its lines above say why")
-    if (folder / "extra").exists():
-        shutil.copytree(folder / "extra", folder / "html", dirs_exist_ok=True)
+    if (packed := folder / "source/lplab.zip").exists():
+        shutil.copy(packed, folder / "html")
     if edition:
         shutil.copytree(edition, folder / "html/lite")
     return folder / "html"

@@ -172,17 +172,16 @@ function explorer(el) {
     }
   }
 
-  let now = 0;
   const already = document.createElement("span");
   already.className = "lp-quiet";
   already.setAttribute("role", "status");
   for (const button of buttons) {
     button.addEventListener("click", () => {
       const number = Number(button.dataset.frame);
-      const same = frames[number].every((key, k) => key === frames[now][k]);
+      const same = frames[number].every((key, k) => shown.get(places[k])?.key === key);
       already.textContent = same ? "The controls stand there already." : "";
       if (same) button.after(already);
-      if (!same || button.closest(".lp-presets")) show((now = number));
+      if (!same || button.closest(".lp-presets")) show(number);
     });
   }
   questionByQuestion(el);

@@ -4,7 +4,6 @@ import argparse
 import importlib.util
 import os
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,10 @@ def _move(name: str) -> None:
     from lplab import widgets
 
     explorer = getattr(widgets, name)()
-    choices = {field: [*_options(control)] for field, control in explorer.controls.items()}
+    choices = {
+        field: [option[1] if isinstance(option, tuple) else option for option in getattr(control, "options", ())]
+        for field, control in explorer.controls.items()
+    }
     presets = [*explorer.preset_fields.values()] or [{"preset": value} for value in choices["preset"]]
     for start in ({}, *presets):
         for field, values in choices.items():
@@ -90,8 +92,3 @@ def _move(name: str) -> None:
             explorer.set(**start)
             for value in values:
                 explorer.set(**{field: value})
-
-
-def _options(control: Any) -> Iterator[Any]:
-    for option in getattr(control, "options", ()):
-        yield option[1] if isinstance(option, tuple) else option  # with a label

@@ -55,9 +55,9 @@ def domain_gaps(
     named = {domain: (units or {}).get(domain, "points") for domain in values}
     data: list[dict[str, Any]] = []
     layout: dict[str, Any] = {}
-    across = _places(min(len(values), _BESIDE), _BETWEEN)
+    across = _axis_domains(min(len(values), _BESIDE), _BETWEEN)
     lines = -(-len(values) // _BESIDE)
-    up = _places(lines, _BELOW / (lines * height - _BELOW))[::-1]
+    up = _axis_domains(lines, _BELOW / (lines * height - _BELOW))[::-1]
     for line, part in enumerate(up):
         layout[_name("yaxis", line)] = axes.row_axis(methods) | {"domain": part, "anchor": _name("x", line * _BESIDE)}
     for number, (domain, rows) in enumerate(values.items()):
@@ -83,7 +83,7 @@ def _name(kind: str, number: int) -> str:
     return f"{kind}{number + 1}" if number else kind
 
 
-def _places(count: int, between: float) -> list[list[float]]:
+def _axis_domains(count: int, between: float) -> list[list[float]]:
     """Equal parts of the way from 0 to 1, with this much room between them."""
     width = (1 + between) / count - between
     return [[k * (width + between), min(k * (width + between) + width, 1.0)] for k in range(count)]

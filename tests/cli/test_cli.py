@@ -122,7 +122,9 @@ def test_what_is_compiled_beforehand_is_not_compiled_again(tmp_path):
     before = loops_in(tmp_path, "from lplab.cli import main; assert main(['compile']) == 0")
     use = "import numpy as np; from lplab import arithmetic, formats; x = np.linspace(-1, 1, 2**16, dtype=np.float32)\n"
     use += "for name in ('e4m3fn', 'int8', 'nvfp4', 'mxfp4'): formats.get(name).quantize(x, rounding='stochastic')\n"
-    use += "arithmetic.matmul(x.reshape(64, 1024), x.reshape(1024, 64), 'dlfloat16', chunk=16)"
+    use += "arithmetic.matmul(x.reshape(64, 1024), x.reshape(1024, 64), 'dlfloat16', chunk=16)\n"
+    use += "from lplab import widgets; widgets.ScaleExplorer().set(shared='1×128')\n"
+    use += "sums = widgets.SumExplorer(); sums.set(chunk=64, preset=sums.controls['preset'].options[-1])"
     assert before > 50 and loops_in(tmp_path, use) == before
 
 
