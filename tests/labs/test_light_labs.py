@@ -17,6 +17,7 @@ PROJECT = Path(__file__).parents[2]
 LABS = sorted((PROJECT / "labs").glob("*.ipynb"))
 WHOLE = ("00", "01", "10", "11", "12")  # labs whose numbers need neither PyTorch nor compiled loops
 BY_DEFAULT = ("00", "unsolved")
+UNSOLVED = ("00", "04", "10")  # of the others, the solved labs show the same numbers
 
 
 def run_light(book: dict, folder: Path) -> list[dict]:
@@ -45,6 +46,7 @@ CASES = [
     for path in LABS
     for solved in (False, True)
     for case in [(path.name[:2], "solved" if solved else "unsolved")]
+    if solved or path.name[:2] in UNSOLVED
 ]
 
 
@@ -58,7 +60,7 @@ def test_a_lab_runs_without_the_heavy_parts(path, solved, tmp_path):
 
     checked = 0
     for cell, there in zip(cells, shown, strict=True):
-        if notebooks.is_checked(cell) and not solved:
+        if notebooks.is_checked(cell):
             (stored,) = cell["outputs"]
             text = "".join(stored.get("text", "") or stored["data"]["text/plain"])
             skips = path.name[:2] not in WHOLE and "cannot be imported here, and this needs it" in there["printed"]
@@ -69,7 +71,7 @@ def test_a_lab_runs_without_the_heavy_parts(path, solved, tmp_path):
             exercise = exercises.get(found[1])
             wanted = "passes all checks" if solved else "right" if exercise.is_repair else "not yet"
             assert f"Exercise {exercise.id}" in there["printed"] and wanted in there["printed"], there["printed"]
-    assert checked >= notebooks.CHECKED_CELLS or solved
+    assert checked >= notebooks.CHECKED_CELLS
 
     said = "".join(cell["printed"] for cell in shown)
     assert said.count("There is no fence around your answers here") == 1

