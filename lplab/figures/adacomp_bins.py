@@ -64,14 +64,15 @@ def adacomp_bins(
     high = max(tallest(r, g, m, scale, factor), top or 0.0)
     data = [*_stems(total, boosted, there), _threshold(m / unit, bin), _scale(r.size)]
     data += [_symbols(boosted, symbols, first), _crosses(boosted, own, symbols, first)]
-    stays, _, way, most, one, sent_ones, crosses = data
-    entries = [entry(sent_ones, "sent as +S, −S", "▲▼"), entry(stays, sign="┃"), entry(way, "|H|", "┬")]
+    stays, goes, way, most, one, sent_ones, crosses = data
+    entries = [entry(sent_ones, "sent as +S, −S", "▲▼"), entry(goes, sign="┃"), entry(stays, sign="┃")]
+    entries.append(entry(way, "|H|", "┬"))
     entries += [entry(most), entry(one)] + ([entry(crosses)] if yours is not None else [])
     return style.apply_style(
         style.figure(data, _layout(r.size, bin, high, first)),
         alt=f"{r.size} elements of a layer in bins of {bin:,}, in units of the scale S. {text}.",
         title=text,
-        subtitle=legend(*entries, per_line=3),
+        subtitle=legend(*entries, per_line=3 if yours is None else 4),
         height=height,
         t=82,
     )
@@ -149,11 +150,12 @@ def _crosses(boosted: np.ndarray, own: np.ndarray, symbols: np.ndarray, first: i
 
 def _layout(size: int, bin: int, high: float, first: int) -> dict[str, Any]:
     top = min(max(2.0, float(np.ceil(high))), MAX_HEIGHT)
+    unit = f"units of S, cut at {MAX_HEIGHT:g}" if high > MAX_HEIGHT else "units of S"
     every = max(bin, 10) if size // max(bin, 10) >= 2 else size / 5
     every *= -(-size // int(every * 12)) if size > every * 12 else 1
     at = np.arange(0, size + 1, every)
     labels = axes.ticks(at, [f"{t + first:,.0f}" for t in at])
     return {
         "xaxis": axes.axis(-1, size, f"element of the layer (bins of {bin:,})", **labels, showgrid=False),
-        "yaxis": axes.axis(0, 1.06 * top, "units of S", nticks=6),
+        "yaxis": axes.axis(0, 1.06 * top, unit, nticks=6),
     }

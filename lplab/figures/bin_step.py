@@ -12,10 +12,11 @@ from lplab import number_text
 from lplab.figures import axes, style, traces
 from lplab.figures.legend import entry, legend
 
-PANELS = ("residual r", "gradient g", "G = r + g", "H = G + g", "message", "new residual = G − message")
+PANELS = ("residual r", "gradient g", "G = r + g", "H = G + g", "message", "new r = G − message")
 NUMBERED = 12  # elements of a bin at most whose bars bear numbers
 _PER_ROW, _GAP = 3, 1.5  # panels side by side, and the space between two of them in bars
 _ROWS = ([0.56, 1.0], [0.0, 0.44])  # the two rows of panels, as shares of the height
+_HALF_LINE = 0.055  # of the height of a panel: half a line of text, with some space above it
 _FILLED = {"line": {"width": 0}}
 
 
@@ -50,7 +51,7 @@ def bin_step(residual: Any, gradient: Any, message: Any, *, title: str = "", hei
     text = title or _text(sent, limit)
     data = [_bars(k, values, sent) for k, values in enumerate(each)]
     lines = [_limit(k, r.size, limit) for k in (2, 3)]
-    names = [_names(row, r.size, 0.95 * high) for row in (0, 1)]
+    names = [_names(row, r.size, high - _HALF_LINE * (high - low)) for row in (0, 1)]
     return style.apply_style(
         style.figure([*data, *lines, *names], _layout(r.size, low, high)),
         alt=f"{r.size} elements of a bin. G: {_row(total)}. H: {_row(boosted)}. Largest |G|: {_number(limit)}. "

@@ -92,21 +92,21 @@ def _axis_domains(count: int, between: float) -> list[list[float]]:
 def _panel(
     rows: Mapping[str, np.ndarray], bounds: Mapping[str, float], on: dict[str, str], baseline: str
 ) -> list[dict[str, Any]]:
-    """The traces of one domain: zero, each seed, the means, the bounds."""
+    """The traces of one domain: zero, the means, each seed, the bounds."""
     y = -np.arange(len(rows), dtype=np.float64)
     zero = traces.reference(baseline, np.zeros(2), np.array([0.6, y[-1] - 0.6]), style.GREEN, "solid")
     x, names = np.concatenate(list(rows.values())), np.repeat(list(rows), [len(v) for v in rows.values()])
-    look = traces.marker("circle", 7, style.BLUE, opacity=0.6)
+    look = traces.marker("circle", 6, style.BLUE)
     seeds = traces.points("each seed", x, np.repeat(y, [len(v) for v in rows.values()]), look, _HOVER, text=names, **on)
     means = np.array([v.mean() for v in rows.values()])
-    look = traces.marker("diamond", 10, style.VERMILION)
+    look = traces.marker("diamond", 12, style.VERMILION)
     middle = traces.points("mean", means, y, look, _HOVER, text=np.array(list(rows)), **on)
     marked = [(bounds[name], place, name) for name, place in zip(rows, y, strict=True) if name in bounds]
     places = np.array([[bound, place] for bound, place, _ in marked], np.float64).reshape(-1, 2)
     across = traces.segments(places[:, 0], places[:, 0])
     along = traces.segments(places[:, 1] - 0.35, places[:, 1] + 0.35)
     bound = traces.line("limit", across, along, traces.stroke(style.PINK, 2.5), **on)
-    return [zero | on, seeds, middle, bound]
+    return [zero | on, middle, seeds, bound]  # a seed lies above the mean, which would hide it
 
 
 def _around(rows: Mapping[str, np.ndarray], bounds: Mapping[str, float]) -> tuple[float, float]:

@@ -111,7 +111,7 @@ def test_the_code_is_shown_and_follows(notebook, page):
     page.get_by_role("button", name="Copy as code").click()
     code = "() => document.querySelector('.lp-columns .lp-code').innerText"
     notebook.sees(code, rs.ResidualState().code)
-    page.get_by_role("button", name="No bins", exact=True).click()
+    page.get_by_role("button", name="Bins of 1", exact=True).click()
     notebook.sees(code, rs.ResidualState(bin=1).code)
 
 

@@ -76,8 +76,9 @@ def as_good_as_dense(results: Results) -> CheckResult:
     errors = [float(np.median(_of(results, method, "error"))) for method in (ADACOMP, DENSE)]
     return CheckResult(
         surely_within(gap, bound),
-        f"AdaComp against dense, test loss: {paired_text(gap, 3)} bits (1 % is {bound:.3f}; dense "
-        f"{median_and_range(base, 3)}); {errors[0]:.1f} % wrong, dense {errors[1]:.1f} %.",
+        f"AdaComp minus dense, test loss, mean of {gap.size} pairs: {paired_text(gap, 3)} bits. Every pair must surely "
+        f"be within 1 %, which is {bound:.3f}; {int((gap > bound).sum())} of {gap.size} is not (dense "
+        f"{median_and_range(base, 3)}; {errors[0]:.1f} % wrong, dense {errors[1]:.1f} %).",
     )
 
 
@@ -89,7 +90,7 @@ def late_not_lost(results: Results) -> CheckResult:
     return CheckResult(
         bool((half > 0).all()) and surely_above(half - end),
         f"The training loss is behind dense by {paired_text(half, 3)} bits after {STEPS // 2:,} steps and by "
-        f"{paired_text(end, 3)} after {STEPS:,}; an element waits for about {wait:.0f} steps.",
+        f"{paired_text(end, 3)} (means of the pairs) after {STEPS:,}; an element waits for about {wait:.0f} steps.",
     )
 
 

@@ -35,7 +35,7 @@ POINTS: tuple[Point, ...] = tuple({"family": family} for family in FAMILIES)
 
 claim = ClaimBuilder(
     id="lempel_ziv",
-    title="Lempel-Ziv is too slow and too weak for gradients, local selection is cheap",
+    title="Lempel-Ziv is too slow and too weak for gradients, AdaComp is cheap",
     paper=cite("adacomp_2018"),
     where="the discussion of other methods",
     statement="General lossless compression costs too much time for what it saves of a gradient; selection inside "
@@ -169,7 +169,7 @@ def too_weak(results: Results) -> CheckResult:
     )
 
 
-@claim.criterion("Slower than local selection")
+@claim.criterion("Slower than AdaComp")
 def too_slow(results: Results) -> CheckResult:
     """The fastest lossless codec costs more than AdaComp, on any gradient."""
     fastest = np.min([_all(results, codec, "copies") for codec in LOSSLESS], axis=0)
@@ -177,7 +177,7 @@ def too_slow(results: Results) -> CheckResult:
     costs = [f"{codec} {median_and_range(_all(results, codec, 'copies'), 0)}" for codec in ("lz4", "zstd", "zlib")]
     return CheckResult(
         bool((fastest > adacomp).all()),
-        f"Packing and unpacking, in copies of the gradient: {join_words(costs)}, AdaComp "
+        f"Packing and unpacking, in times of one copy of the gradient in memory: {join_words(costs)}, AdaComp "
         f"{median_and_range(adacomp, 0)} in bins of 500 and "
         f"{median_and_range(_all(results, 'AdaComp 50', 'copies'), 0)} in bins of 50.",
     )
@@ -215,7 +215,7 @@ def a_global_order_is_dear(results: Results) -> CheckResult:
     topk, adacomp = (_all(results, name, "copies") for name in ("top-k 1 %", "AdaComp 500"))
     return CheckResult(
         bool(np.median(topk) > np.median(adacomp)),
-        f"Exact top-k of 1 % costs {median_and_range(topk, 0)} copies, AdaComp in bins of 500 "
+        f"Exact top-k of 1 % takes as long as {median_and_range(topk, 0)} copies, AdaComp in bins of 500 "
         f"{median_and_range(adacomp, 0)}.",
     )
 
@@ -225,14 +225,18 @@ def measured(results: Results) -> str:
     """Sizes and costs, medians over families and seeds."""
     names = ("lz4", "zstd", "zstd shuffled", "zlib", "AdaComp 50", "AdaComp 500")
     values = {n: [float(np.median(_all(results, n, what))) for what in ("size", "copies")] for n in names}
-    each = [f"{name} {100 * size:.2g} % in {cost:.0f} copies" for name, (size, cost) in values.items()]
-    return f"left of the bytes, and cost: {', '.join(each)}"
+    each = [f"{name} {100 * size:.2g} % and {cost:.0f}" for name, (size, cost) in values.items()]
+    return f"left of the bytes, and time (one copy in memory is 1): {', '.join(each)}"
 
 
 SMALLER = ("lz4", "zstd", "zstd shuffled", "zlib", "AdaComp 50", "AdaComp 500")
 claim.draw(
     "bytes that are left, %", lambda results: {name: 100 * _all(results, name, "size") for name in SMALLER}, log=True
 )
-claim.draw("cost, in copies", lambda results: {name: _all(results, name, "copies") for name in SMALLER}, log=True)
+claim.draw(
+    "time (one copy in memory is 1)",
+    lambda results: {name: _all(results, name, "copies") for name in SMALLER},
+    log=True,
+)
 
 LEMPEL_ZIV = claim.build()

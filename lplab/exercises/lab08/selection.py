@@ -126,7 +126,7 @@ SELECT = Exercise(
     mistakes=(
         mistake("one threshold for the whole layer", LIMIT, "limit = np.abs(total).max()"),
         mistake("the threshold is the largest |H|, not |G|: only the maxima of H are sent", LIMIT, "limit = np.abs(boosted[part]).max()"),
-        mistake("local selection: |G| is compared, so that only maxima are sent", REACHED, "sent = np.abs(total[part]) >= limit"),
+        mistake("the hard threshold: |G| is compared, so that only maxima are sent", REACHED, "sent = np.abs(total[part]) >= limit"),
         mistake("more than the threshold, not at least", REACHED, "sent = np.abs(boosted[part]) > limit"),
         mistake("H with its sign is compared: negative elements are never sent", REACHED, "sent = boosted[part] >= limit"),
         mistake("the largest G with its sign is the threshold", LIMIT, "limit = max(total[part].max(), 0.0)"),

@@ -90,8 +90,8 @@ PRESETS: dict[str, dict[str, Any]] = {  # the name of the preset: fields of Resi
     "AdaComp (2018)": {"bin": BY_KIND, "factor": 2.0},
     "50 everywhere": {"bin": 50, "factor": 2.0},
     "500 everywhere": {"bin": 500, "factor": 2.0},
-    "No bins": {"bin": 1, "factor": 2.0},
-    "Local selection": {"bin": BY_KIND, "factor": 1.0},
+    "Bins of 1": {"bin": 1, "factor": 2.0},
+    "Hard threshold": {"bin": BY_KIND, "factor": 1.0},
 }
 
 
