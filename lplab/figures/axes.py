@@ -58,6 +58,18 @@ def decade_ticks(low: float, high: float, label: Callable[[float], str]) -> dict
     return ticks(decades, [label(10.0**decade) for decade in decades])
 
 
+def amount_ticks(high: float, label: Callable[[float], str], most: int = 5) -> dict[str, Any]:
+    """Ticks of an axis from 0, at most ``most`` steps of 1, 2 or 5 times a power of ten, with a label of each amount.
+
+    >>> amount_ticks(338.0, "{:g} J".format)["ticktext"].tolist()
+    ['0 J', '100 J', '200 J', '300 J']
+    """
+    power = 10.0 ** math.floor(math.log10(high / most))
+    step = next(power * factor for factor in (1, 2, 5, 10) if high <= most * power * factor)
+    amounts = step * np.arange(math.floor(high / step) + 1)
+    return ticks(amounts, map(label, amounts.tolist()))
+
+
 def row_axis(names: Iterable[str], chosen: str = "") -> dict[str, Any]:
     """An axis with a row for each name, at 0, −1, −2 … from the top; the chosen one, if there is one, is marked.
 

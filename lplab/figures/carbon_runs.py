@@ -53,7 +53,7 @@ def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> 
         style.figure(data, layout),
         alt=f"CO2e of trainings, ours and published. {each}. {text}.",
         title=text,
-        subtitle=legend(entry(data[0], "our formula, published inputs"), entry(data[1])),
+        subtitle=legend(entry(data[0], "our formula"), entry(data[1])),
         height=height or 110 + 26 * len(rows),
         l=250,
         t=66,

@@ -20,6 +20,7 @@ STYLES = (  # of the rules, in their order: colour, dash, symbol
     (style.BLUE, "dash", "circle"),
     (style.GREY, "dashdot", "cross"),
 )
+MARK_SIZES = {"triangle-up": 15}  # the least error: its corners are seen where the mark of another rule lies on it
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,9 @@ def _line(name: str, values: Sequence[float], colour: str, dash: str, width: flo
 
 
 def _ends(best: float, largest: float, steps: int) -> dict[str, Any]:
-    """The names of the two levels, at the right."""
-    x, y = np.array([steps, steps], np.float64), np.array([best, largest])
-    return traces.words("levels", x, y, ["least error", "max x"], np.array(["bottom left", "bottom left"]))
+    """The names of the two levels: that of the best clip at the left, as curves end there at the right."""
+    x, y = np.array([0.01 * steps, steps], np.float64), np.array([best, largest])
+    return traces.words("levels", x, y, ["least error", "max x"], np.array(["bottom right", "bottom left"]))
 
 
 def _level(at: float) -> dict[str, Any]:

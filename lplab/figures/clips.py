@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from lplab import number_text
 from lplab.figures import axes, shapes, style, traces
-from lplab.figures.clip_bits import STYLES, ClipRule, error_axis, share
+from lplab.figures.clip_bits import MARK_SIZES, STYLES, ClipRule, error_axis, share
 from lplab.figures.legend import SIGNS, entry, legend
 from lplab.quantizers.clipping import Magnitudes, upper_levels
 
@@ -193,13 +193,19 @@ def _levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> di
 def _named_levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> dict[str, Any]:
     few = len(level) <= NAMED and (len(level) < 2 or level[1] - level[0] >= WIDE * end)
     text = [number_text.percent(s) if few and at <= end else "" for at, s in zip(level, shares, strict=True)]
-    side = ["top right" if at < 0.04 * end else "top left" if at > 0.93 * end else "top center" for at in level]
+    text[-1] = f" {text[-1]}"  # beside the dotted line at the clip, not on it
+    free = [*(at < 0.04 * end for at in level[:-1]), True]  # at the right
+    side = [
+        "top left" if at > 0.93 * end else "top right" if right else "top center"
+        for at, right in zip(level, free, strict=True)
+    ]
     x, y = np.minimum(level, end)[:NAMED], np.full(len(level), LEVELS_END * top)[:NAMED]
     return traces.words("shares on the levels", x, y, text[:NAMED], np.array(side, dtype=str)[:NAMED])
 
 
 def _rule_marks(rules: Sequence[ClipRule], clips: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
     looks = STYLES[: len(rules)]
-    look = {"size": 10, "color": [colour for colour, _, _ in looks], "symbol": [symbol for _, _, symbol in looks]}
+    sizes = [MARK_SIZES.get(symbol, 10) for _, _, symbol in looks]
+    look = {"size": sizes, "color": [colour for colour, _, _ in looks], "symbol": [symbol for _, _, symbol in looks]}
     names = np.array([rule.name for rule in rules], dtype=str)
     return traces.points("rules", clips, errors, look, "%{text}<br>α      %{x:.4g}<br>error  %{y:.3%}", text=names)

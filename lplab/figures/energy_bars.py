@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def energy_parts(
     '4 bits takes 41 % of the energy of 16 bits'
     """
     parts = {name: {part: float(joules) for part, joules in row.parts().items()} for name, row in rows.items()}
-    what = "energy of a step, all devices (J), modelled"
+    what = "energy of a step, all devices, modelled"
     return _stack(parts, PARTS, what, chosen, reference, most, title, height)
 
 
@@ -78,7 +79,7 @@ def round_energy(
         name: {"computing": float(r.compute_joules), "receiving": float(r.down_joules), "sending": float(r.up_joules)}
         for name, r in rows.items()
     }
-    what, names = "energy of a client in a round (J), modelled", ("computing", "receiving", "sending")
+    what, names = "energy of a client in a round, modelled", ("computing", "receiving", "sending")
     return _stack(parts, names, what, chosen, None, most, title, height)
 
 
@@ -104,7 +105,7 @@ def _stack(
     layout = {
         "barmode": "stack",
         "bargap": 0.3,
-        "xaxis": axes.axis(0, end, what, nticks=6),
+        "xaxis": axes.axis(0, end, what, **axes.amount_ticks(end, partial(format_si, unit="J"))),
         "yaxis": row_axis,
         "shapes": [shapes.upright(compared, 1.6, "dash", xref="x")] if reference else [],
     }

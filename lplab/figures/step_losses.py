@@ -14,7 +14,7 @@ from lplab.figures.legend import entry, legend
 
 SMOOTHED_OVER = 25  # the line is the mean of the last 1/25 of the steps: a batch's own loss jumps up and down
 _ENTRIES = 2  # of the legend on a line, where not all have room on one: an entry has a name and a number
-_LETTERS = 56  # that a line of the legend has room for beside an open side bar
+_LETTERS = 59  # that a line of the legend has room for beside an open side bar
 
 
 @dataclass(frozen=True)
@@ -140,13 +140,13 @@ def _crosses(curves: Sequence[LossCurve], window: int, top: float) -> dict[str, 
     )
 
 
-def _now(curve: LossCurve, window: int, unit: str = "") -> str:
+def _now(curve: LossCurve, window: int, unit: str = "", between: str = " ") -> str:
     if curve.diverged:
         return f"{curve.name} diverged after {len(curve.losses)}"
-    return f"{curve.name} {curve.smooth(window)[-1]:.2f}{unit}" if len(curve.losses) else curve.name
+    return f"{curve.name}{between}{curve.smooth(window)[-1]:.2f}{unit}" if len(curve.losses) else curve.name
 
 
 def _legend(lines: Sequence[dict[str, Any]], curves: Sequence[LossCurve], window: int) -> str:
-    entries = [entry(line, _now(curve, window)) for line, curve in zip(lines, curves, strict=True)]
+    entries = [entry(line, _now(curve, window, between=": ")) for line, curve in zip(lines, curves, strict=True)]
     letters = sum(len(text) + 6 for _, _, text in entries)  # a sign before each, and room between them
     return legend(*entries, per_line=0 if letters <= _LETTERS else _ENTRIES)

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from lplab import claims, datasets, figures, quantizers
+from lplab.claims.papers import pact_2018
 from lplab.figures import Table
 from lplab.figures.clip_bits import share
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedQuestion
-from lplab.quantizers import distributions, pact_forward, sawb_fit
+from lplab.quantizers import distributions, pact_forward, sawb, sawb_fit
 from lplab.quantizers.clipping import Magnitudes, upper_levels
 from lplab.widgets import ClipExplorer
 
@@ -277,8 +278,8 @@ def _worse(state: Any) -> str:
     below = 1 - analysis.magnitudes.share_beyond(analysis.clip(state) / (analysis.levels(state.bits) - 1))
     sawb = state.changed(rule="SAWB")
     return (
-        f"The error is {share(_parts(state)[2])} of the power. If all weights became 0, it would be 100 %. The four "
-        f"levels lie on both sides of 0 and none of them is 0. So {share(inner)} of the weights become one of the two "
+        f"The error is {share(_parts(state)[2])} of the power. If all weights became 0, it would be 100 %. But none of "
+        f"the four levels is 0. So {share(inner)} of the weights become one of the two "
         f"inner levels, and {share(below)} are pushed outward by that. SAWB's clip of {analysis.clip(sawb):.3g} brings "
         f"the error down to {share(_parts(sawb)[2])}."
     )
@@ -307,8 +308,9 @@ QUESTIONS = (
         true=_outward_is_true,
     ),
     GuidedQuestion(
-        "Choose the tensor *weights, attention, trained*, the rule *max |x|* and 2 bits. How can an error be "
-        "above 100 %?",
+        "Choose the tensor *weights, attention, trained*, the rule *max |x|* and 2 bits. Weights have both signs, so "
+        "their four levels are −α, −α/3, α/3 and α. The figure shows magnitudes |w| only. How can an error be above "
+        "100 %?",
         position={"tensor": ATTENTION, "bits": 2, "rule": "max |x|"},
         answer=_worse,
         true=lambda state: _parts(state)[2] > 1 > 0.2 > _parts(state.changed(rule="SAWB"))[2],
@@ -364,6 +366,11 @@ def check_text() -> None:
     trained, fixed = (np.median(wrong.values("error", clip=clip, bits=2)) for clip in ("trained", 3.0))
     assert (round(trained, 1), round(wrong.median("error", clip="none"), 1)) == (55.2, 35.6)
     assert round(fixed, 1) == 50.1 and fixed < trained
+    assert (round(100 * (1 - 0.897), 1), round(100 * (1 - 0.916), 1)) == (10.3, 8.4)
+    assert 19 < trained - wrong.median("error", clip="none") < 21 and 4 not in pact_2018.BITS
+    assert (pact_2018.STEPS, pact_2018.DECAY) == (300, 100 * 0.0002)
+    row = sawb.sawb_row(8)
+    assert (row.c1, row.c2) == (31.76, 35.04)
 
 
 def checked_numbers() -> Folded:

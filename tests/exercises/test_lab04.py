@@ -55,8 +55,10 @@ def test_a_clip_trains_with_the_students_gradient():
     right, doubled = train_clip(solution("04.2"), steps=60), train_clip(lambda x, g, a, d: 2 * d * a, steps=60)
     right.wait(60), doubled.wait(60)
     for run in (right, doubled):
-        assert isinstance(run, widgets.LiveRun) and run.state == "finished" and len(run.result()) == 61
+        assert isinstance(run, widgets.LiveRun) and run.state == "finished" and len(run.result()) == 60
         assert run.result()[-1]["without decay"] == 10.0
+        assert "Finished: 60 of 60 steps." in run.status.value
+        assert run.figure.layout.meta["title"].startswith("After 60 of 60 steps") and run.figure.data[0].y[0] == 10
     last = right.result()[-1]
     assert last["library"] == last["yours"] < 6 and doubled.result()[-1]["yours"] < last["library"]
 
@@ -64,7 +66,7 @@ def test_a_clip_trains_with_the_students_gradient():
 def test_without_a_gradient_of_ones_own_the_library_trains_alone():
     run = train_clip(unfinished, steps=3)
     run.wait(60)
-    assert "yours" not in run.result()[-1] and "is not written yet" in run.remark_line.value
+    assert "yours" not in run.result()[-1] and "was not written when this cell ran" in run.remark_line.value
     bad = train_clip(lambda *args: float("nan"), steps=3)
     bad.wait(60)
     assert bad.state == "failed" and "the gradient of yours is nan at α = 10" in bad.error_line.value

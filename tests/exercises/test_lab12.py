@@ -15,7 +15,7 @@ from lplab.hardware.footprint import gemm_joules, operations, runs
 from lplab.widgets.explorers import bill_state, edge_state
 from tests.exercises.in_process import judge_here as judge
 
-ARRAYS = dataclasses.replace(bill_state.JOBS["ResNet-50, 64 arrays"], waiting=0.56)
+ARRAYS = dataclasses.replace(bill_state.JOBS["ResNet-50, 64 chips"], waiting=0.56)
 PACKED = dataclasses.replace(ARRAYS, compression=100)
 
 

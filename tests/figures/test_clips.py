@@ -34,6 +34,13 @@ def test_levels_are_lines_and_many_levels_are_short():
     assert min(few.y[::3]) == 0 and min(many.y[::3]) > 0 and len(many.x) == 3 * 256
 
 
+def test_the_share_of_the_clip_stands_beside_its_line():
+    for clip, side in ((1.5, "top right"), (1.09 * M.largest, "top left")):
+        words = figures.clip_histogram(M, clip, 7).data[3]
+        assert words.textposition[-1] == side and words.text[-1].startswith(" ") and words.text[-1].endswith("%")
+        assert words.textposition[:2].tolist() == ["top right", "top center"]
+
+
 def test_errors_against_the_clip_add_up_and_mark_the_rules():
     rules = [figures.ClipRule("max |x|", M.largest, [0.1]), figures.ClipRule("mine", 1.0, [0.2])]
     fig = figures.clip_error(M, 1.0, 7, rules)

@@ -48,7 +48,7 @@ def test_the_reference_is_green_and_every_line_has_a_second_sign():
 
 def test_the_key_takes_one_line_where_it_has_room():
     short = figures.loss_curves([LossCurve(n, [1.0]) for n in ("dense", "own top-k", "ScaleCom")], steps=10)
-    assert "<br>" not in short.layout.meta["subtitle"]
+    assert "<br>" not in short.layout.meta["subtitle"] and "own top-k: 1.00" in short.layout.meta["subtitle"]
     long = figures.loss_curves([LossCurve(f"int4_fp4_2020, {n} phases", [1.0]) for n in "123"], steps=10)
     assert long.layout.meta["subtitle"].count("<br>") == 1 and long.layout.margin == short.layout.margin
     one = figures.loss_curves([LossCurve("dense", [1.0])], steps=10)

@@ -31,7 +31,8 @@ claim = ClaimBuilder(
     seeds=(0,),
     budget_seconds=5,
     modelled=True,
-    limits="Watts and hours are theirs. Hours are printed rounded. Making the chips is in none of these numbers.",
+    limits="Watts and hours are theirs, those of the corrected search recalled. Hours are printed rounded. Making the "
+    "chips is in none of these numbers.",
 )
 
 

@@ -132,8 +132,8 @@ def clip_training(gradient: Gradient, bits: int, decay: float, steps: int) -> It
         steps: how many.
 
     Yields:
-        α of each, before the first step and after every one; an α below 0.001 counts as that. The second is left out
-        if its function is still to be written (it raises NotImplementedError).
+        α of each after every step; an α below 0.001 counts as that. The second is left out if its function is still to
+        be written (it raises NotImplementedError).
     """
     x = datasets.captured()[ACTIVATIONS].ravel().astype(np.float64)
     rng = np.random.default_rng(2018)
@@ -141,7 +141,6 @@ def clip_training(gradient: Gradient, bits: int, decay: float, steps: int) -> It
     rules = {LIBRARY: (library_gradient, decay), YOURS: (gradient, decay), NO_DECAY: (library_gradient, 0.0)}
     if not _is_written(gradient):
         del rules[YOURS], alphas[YOURS]
-    yield dict(alphas)
     for _ in range(steps):
         some = rng.choice(x, BATCH)
         for name, (function, pull) in rules.items():
@@ -178,14 +177,17 @@ def train_clip(gradient: Gradient, bits: int = 2, decay: float = 0.005, steps: i
     best, name = tensor.best_clip(2 ** (bits + 1) - 1), getattr(gradient, "__name__", "your gradient")
 
     def draw(got: Sequence[dict[str, float]]) -> Any:
-        curves = {key: [each[key] for each in got if key in each] for key in (LIBRARY, YOURS, NO_DECAY)}
+        there = got[0] if got else {}  # all begin at START, before the first step
+        curves = {
+            key: [START, *(each[key] for each in got)] if key in there else [] for key in (LIBRARY, YOURS, NO_DECAY)
+        }
         note = f"{bits} bits, λ = {decay:g}, α from {START:g}"
         return figures.clip_steps(curves, steps=steps, best=best, largest=tensor.largest, note=note)
 
     def remark(got: Sequence[dict[str, float]]) -> Sequence[str]:
         if not got or YOURS in got[-1]:
             return []
-        return [f"Your {name} is not drawn: it is not written yet. Once it is written, run this cell again."]
+        return [f"Your {name} is not drawn: it was not written when this cell ran. Once it is, run this cell again."]
 
     run = partial(clip_training, gradient, bits, decay, steps)
-    return widgets.LiveRun(run, draw, total=steps + 1, name=f"Train α with {name}", start=start, remark=remark)
+    return widgets.LiveRun(run, draw, total=steps, name=f"Train α with {name}", start=start, remark=remark)

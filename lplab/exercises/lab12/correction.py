@@ -55,7 +55,7 @@ CORRECTION = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        The search trained for 979 million steps. In 2019 it was billed with a *large* network, which takes 84 hours for 300,000 steps, on a machine that draws 1,515.43 W, in an average data centre (PUE 1.58, 432.727 g). But it trained *small* networks, which take 10 hours for 300,000 steps, on a chip (TPU v2) that draws 208 W, in an efficient one (PUE 1.1, 431 g).
+        The search trained for 979 million steps. In 2019 it was billed with a *large* network, which takes 84 hours for 300,000 steps, on a machine that draws 1,515.43 W, in an average data centre (PUE 1.58, 432.727 g). But it trained *small* networks, which take 10 hours for 300,000 steps, on a chip (TPU v2) that draws 208 W, in an efficient one (PUE 1.1, 431 g). (The 10 hours and 208 W are recalled, not looked up.)
 
         Write `correct(steps, claimed, actual)`. Both tuples are (hours for 300,000 steps, watts, PUE, grams of CO₂e per kWh). Return five numbers:
 

@@ -10,7 +10,7 @@ from lplab.exercises.model.forms import Numbers
 
 
 def training_bill(parameters, tokens, devices, peak, utilization, watts, pue, grams_per_kwh):
-    """Days, megawatt hours and tonnes of CO2e of a training."""
+    """Days, megawatt hours from the grid, and tonnes of CO2e of a training."""
     seconds = 6 * parameters * tokens / (devices * peak * utilization)
     kwh = devices * watts * seconds / 3.6e6 * pue
     return seconds / 86400, kwh / 1000, kwh * grams_per_kwh / 1e6
@@ -56,12 +56,11 @@ TRAINING_BILL = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        Write `training_bill(parameters, tokens, devices, peak, utilization, watts, pue, grams_per_kwh)`. It returns **days, megawatt hours and tonnes of CO₂e**.
+        Write `training_bill(parameters, tokens, devices, peak, utilization, watts, pue, grams_per_kwh)`. It returns **days, megawatt hours from the grid, and tonnes of CO₂e**.
 
         - A dense language model takes 6 operations for each parameter and token, 2 forward and 4 backward.
         - All devices work together. Each does `peak` operations a second at most, reaches the share `utilization` of it, and draws `watts`.
-        - For each watt of the machines the building draws `pue` watts from the grid.
-        - Each kilowatt hour from the grid emits `grams_per_kwh`.
+        - For each watt of the machines the building draws `pue` watts from the grid. Each kilowatt hour emits `grams_per_kwh`.
     """,
     reference=training_bill,
     form=Numbers(count=3),
@@ -87,6 +86,7 @@ TRAINING_BILL = Exercise(
         mistake("one device does it all", "/ (devices * peak * utilization)", "/ (peak * utilization)"),
         mistake("the watts of one device for all", KWH, "watts * seconds / 3.6e6 * pue"),
         mistake("the building is forgotten", KWH, "devices * watts * seconds / 3.6e6"),
+        mistake("the energy is that of the machines, and only the carbon that of the grid", RETURN, "return seconds / 86400, kwh / pue / 1000, kwh * grams_per_kwh / 1e6"),
         mistake("PUE divides", KWH, "devices * watts * seconds / 3.6e6 / pue"),
         mistake("the carbon is that of the machines alone", RETURN, "return seconds / 86400, kwh / 1000, kwh / pue * grams_per_kwh / 1e6"),
         mistake("PUE counts twice in the carbon", RETURN, "return seconds / 86400, kwh / 1000, kwh * pue * grams_per_kwh / 1e6"),

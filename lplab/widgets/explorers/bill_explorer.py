@@ -18,16 +18,19 @@ CLASSIC = {"16 bits": "fp16_mixed", "8 bits": "hfp8_2019", "4 bits": "int4_fp4_2
 _EIGHT = {"FP8 tiles": "deepseek_2024", "MXFP8": "mxfp8_2025"}
 _FOUR = {"MXFP4 backward": "mxfp4_2025", "Quartet": "quartet_2025", "NVFP4": "nvfp4_2025"}
 PRECISIONS = {**CLASSIC, **_EIGHT, **_FOUR}
+LABELLED = {name: name for name in CLASSIC} | {  # where the course explains the others
+    f"{name} (lab {lab})": name for lab, names in ((13, _EIGHT), (14, _FOUR)) for name in names
+}
 # in the figures, by a recipe since 2024 that was chosen
 REPLACED = dict.fromkeys(_EIGHT, "8 bits") | dict.fromkeys(_FOUR, "4 bits")
 _IMAGES, _SEQUENCES = 90 * 1_281_167, 300e9 / 2048  # 90 epochs of ImageNet; GPT-3's 300 billion tokens
 JOBS: dict[str, Job] = {
-    "ResNet-50, 64 arrays": Job("resnet50", "systolic", 64, 32, _IMAGES, utilization=0.6, host_watts=15),
+    "ResNet-50, 64 chips": Job("resnet50", "systolic", 64, 32, _IMAGES, utilization=0.6, host_watts=15),
     "ResNet-50, 256 V100": Job("resnet50", "v100", 256, 32, _IMAGES, utilization=0.4, host_watts=75),
     "GPT-3, 10,000 V100": Job("gpt3", "v100", 10_000, 1, _SEQUENCES, utilization=0.2, host_watts=75),
     "GPT-3, 1,024 H100": Job("gpt3", "h100", 1024, 16, _SEQUENCES, utilization=0.4, host_watts=150),
 }
-OWN_WAITING = {"ResNet-50, 64 arrays": 0.56}  # ScaleCom's figure for this chip and batch; the others: 0
+OWN_WAITING = {"ResNet-50, 64 chips": 0.56}  # ScaleCom's figure for this chip and batch; the others: 0
 PUBLISHED = {"GPT-3, 10,000 V100": ("gpt3_site", "gpt3")}  # the place, and the run of the table
 PLACES = ("iceland", "france", "brazil", "uk", "usa", "germany", "china", "poland", "india")
 COMPRESSIONS = (1, 2, 4, 10, 40, 100, 400)
@@ -40,7 +43,7 @@ WAITING_SLIDER = Slider(
 )  # fmt: skip
 
 _USA: dict[str, Any] = {"place": "usa", "pue": 1.1}
-_ARRAYS: dict[str, Any] = {"job": "ResNet-50, 64 arrays", "waiting": 0.56, **_USA}
+_ARRAYS: dict[str, Any] = {"job": "ResNet-50, 64 chips", "waiting": 0.56, **_USA}
 PRESETS: dict[str, dict[str, Any]] = {
     "4 bits (2020)": {**_ARRAYS, "precision": "4 bits", "compression": 1},
     "ScaleCom (2020)": {**_ARRAYS, "precision": "16 bits", "compression": 100},
@@ -75,8 +78,8 @@ class BillState(State):
     ValueError: waiting must be from 0 to 0.8, got 0.9
     """
 
-    job: str = control("ResNet-50, 64 arrays", Choice("training", list(JOBS)))
-    precision: str = control("4 bits", Choice("numbers", list(PRECISIONS)))
+    job: str = control("ResNet-50, 64 chips", Choice("training", list(JOBS)))
+    precision: str = control("4 bits", Choice("numbers", LABELLED))
     waiting: float = control(0.56, WAITING_SLIDER)
     compression: int = control(1, Steps("fewer bytes", {f"{c} ×": c for c in COMPRESSIONS}, unit="fewer bytes"))
     place: str = control("usa", Choice("place", lambda _: _regions(), checked=False))
@@ -114,7 +117,11 @@ class BillState(State):
 
 
 def _regions() -> dict[str, str]:
-    return {f"{p.label}, {p.grams_per_kwh:.0f} g": p.name for p in footprint.regions().values()}
+    """The places by label, short enough for the number to be seen in a narrow list."""
+    return {
+        f"{p.label.replace(' data centre', ' centre')}, {p.grams_per_kwh:.0f} g": p.name
+        for p in footprint.regions().values()
+    }
 
 
 def shown(state: BillState) -> dict[str, str]:
@@ -154,7 +161,7 @@ def parts_figure(state: BillState) -> Any:
     how = f", {state.compression} × fewer bytes" if state.compression > 1 else ""
     title = f"{state.precision}{how}: {left:.0f} % of the energy of plain 16 bits"
     return figures.energy_parts(
-        steps(state), state.precision, reference=("plain 16 bits", plain), most=most, title=title
+        steps(state), state.precision, reference=("plain 16 bits: all bytes sent", plain), most=most, title=title
     )
 
 
@@ -198,12 +205,17 @@ def summary(state: BillState) -> str:
 
     >>> summary(BillState(job="GPT-3, 10,000 V100", precision="16 bits", waiting=0, place="gpt3_site"))[:72]
     'The whole training: 15.5 days, 1.26 GWh from the grid, 541 t of CO₂e, $1'
+    >>> summary(BillState(precision="16 bits", compression=100)).partition(",")[0]
+    'The whole training: 40 minutes (45 % of plain 16 bits)'
     >>> summary(BillState(precision="16 bits", compression=100)).rpartition(". ")[2]
     'Its devices wait for 1.3 % of each step.'
     """
     bill, hours = state.bill, state.training.hours(PRECISIONS[state.precision])
     unit, each = ("days", 24.0) if hours >= 48 else ("hours", 1.0) if hours >= 2 else ("minutes", 1 / 60)
     time = f"{grouped(hours / each, 3)} {unit}"
+    left = hours / replace(state.training, compression=1.0).hours("fp16_mixed")
+    if left != 1:
+        time += f" ({100 * left:.0f} % of plain 16 bits)"
     energy = format_si(bill.kwh * 1000, "Wh")
     return (
         f"The whole training: {time}, {energy} from the grid, {mass(bill.kilograms)} of CO₂e, "

@@ -53,7 +53,7 @@ class ClipState(State):
     'max |x|'
     """
 
-    tensor: str = control(TENSORS[0], Choice("tensor", (*TENSORS, OWN)))
+    tensor: str = control(TENSORS[0], Choice("tensor", (*TENSORS, OWN), css="lp-long-list"))
     bits: int = control(
         2, Slider("bits", *BITS, refusal="{name} must be an integer from {low} to {high}, got {value!r}", unit="bits")
     )
