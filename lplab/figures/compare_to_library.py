@@ -45,10 +45,10 @@ def compare_to_library(
     ]
 
 
-def agreement(same: np.ndarray, what: str = "") -> str:
+def agreement(same: np.ndarray, what: str = "", who: str = "yours") -> str:
     """How many of somebody's results are the library's, in words.
 
     >>> agreement(np.array([True, False, True])), agreement(np.array([True]), "points")
     ('yours agrees at 2 of 3', 'yours agrees at 1 of 1 points')
     """
-    return f"yours agrees at {same.sum()} of {len(same)}" + (f" {what}" if what else "")
+    return f"{who} agrees at {same.sum()} of {len(same)}" + (f" {what}" if what else "")

@@ -69,7 +69,15 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
     )
 
 
-def chunk_error(chunks: Any, errors: Any, yours: Any = None, *, name: str, height: int = 320) -> go.Figure:
+def chunk_error(
+    chunks: Any,
+    errors: Any,
+    yours: Any = None,
+    *,
+    name: str,
+    names: tuple[str, str] = ("library", "yours"),
+    height: int = 320,
+) -> go.Figure:
     """Relative error of a sum against the length of its chunks, both on logarithmic axes.
 
     Args:
@@ -77,6 +85,7 @@ def chunk_error(chunks: Any, errors: Any, yours: Any = None, *, name: str, heigh
         errors: relative errors of the library's sums, [n]; those below 0.01 % are drawn there.
         yours: those of another function, [n], as open circles; those that differ from the library's as crosses.
         name: of what is summed, for the title.
+        names: of the errors and of those of the other function, for the legend.
         height: in pixels.
 
     Raises:
@@ -90,14 +99,21 @@ def chunk_error(chunks: Any, errors: Any, yours: Any = None, *, name: str, heigh
     if not x.shape == y.shape == own.shape or x.ndim != 1:
         raise ValueError(f"chunks, errors and yours must be of one length, got {x.shape}, {y.shape}, {own.shape}")
     agree = own == y
-    text = f"{name}: {_good_chunks(x, y)}" + (f"; {agreement(agree)}" if yours is not None else "")
+    text = f"{name}: {_good_chunks(x, y)}" + (f"; {agreement(agree, who=names[1])}" if yours is not None else "")
     there = ~np.isnan(own)
     ring, cross = (traces.marker(symbol, 13, style.VERMILION, 2) for symbol in ("circle-open", "x"))
     hover = "{name}<br>chunk  %{customdata[0]:,d}<br>error  %{customdata[1]:.3g} %"
     look = traces.stroke(style.BLUE, 1.6), {"size": 7, "color": style.BLUE}
-    library = traces.curve("library", x, _drawn(y), *look, hover, customdata=_numbers(x, y))
+    library = traces.curve(names[0], x, _drawn(y), *look, hover, customdata=_numbers(x, y))
     dots = compare_to_library(
-        x[there], _drawn(own[there]), agree[there], ring, cross, hover, customdata=_numbers(x[there], own[there])
+        x[there],
+        _drawn(own[there]),
+        agree[there],
+        ring,
+        cross,
+        hover,
+        names=(f"{names[1]}, the same", f"{names[1]}, different"),
+        customdata=_numbers(x[there], own[there]),
     )
     places, decades = np.arange(x.min(), x.max() + 1, 2), np.array([0.0001, 0.001, 0.01, 0.1, 1.0])
     lengths = axes.ticks(places, [f"{2**place:,.0f}" for place in places])

@@ -11,6 +11,7 @@ from lplab import arithmetic, claims, figures, widgets
 from lplab import formats as F
 from lplab.claims.framework.claim import Results
 from lplab.claims.papers.wang_2018 import CHUNKS, COUNT, FORMAT, numbers
+from lplab.claims.papers.wang_2018_chunks import ONE_SIGN, best, best_of_each_seed, curve
 from lplab.exercises.lab05.best_chunk import best_chunk
 from lplab.figures.running_sum import grouped
 from lplab.labs.folded import Folded
@@ -28,9 +29,9 @@ UPDATES, UPDATE, WEIGHTS = 3000, 0.01, 500
 
 
 @cache
-def stored_sums() -> Results:
-    """The stored measurements of the sum of 65,536 numbers, for every chunk and five seeds."""
-    claim = claims.get("wang_2018")
+def stored_of(name: str) -> Results:
+    """The stored measurements of a claim: of "wang_2018" the sums of 65,536 numbers, for every chunk and five seeds."""
+    claim = claims.get(name)
     return claims.stored(claim).results(claim)
 
 
@@ -57,13 +58,13 @@ def bound(chunk: int, count: int = COUNT) -> float:
 
 def _stored(number: str, chunk: int, rounding: str = "nearest_even") -> np.ndarray:
     """A stored number for every seed."""
-    return stored_sums().values(number, rounding=rounding, chunk=chunk)
+    return stored_of("wang_2018").values(number, rounding=rounding, chunk=chunk)
 
 
 def error_figure() -> Any:
     """The error of the sum against the length of its chunks: the first of the stored runs."""
     errors = [float(_stored("error", chunk)[0]) for chunk in CHUNKS]
-    return figures.chunk_error(CHUNKS, errors, name="Sum of 65,536")
+    return figures.chunk_error(CHUNKS, errors, name="Sum of 65,536", names=("one run", ""))
 
 
 def exact_products() -> figures.Table:
@@ -155,6 +156,8 @@ def facts() -> figures.Table:
     """
     x, fp8, large, ones = numbers(), F.get("e5m2"), np.array([4096.0]), np.ones(1000)
     good = [chunk for chunk in CHUNKS if 64 <= chunk <= 2048]
+    gradient = stored_of("wang_2018_chunks")
+    errors = curve(gradient)
     rows: dict[str, float] = {
         "smallest number": float(x.min()),
         "largest number": float(x.max()),
@@ -162,12 +165,16 @@ def facts() -> figures.Table:
         "1,025 rounded to 1-6-9": float(REGISTER.quantize(1025.0)),
         "largest error with chunks of 64 to 2,048 (%)": 100 * max(_stored("error", chunk).max() for chunk in good),
         "the chunk where it happens": max(good, key=lambda chunk: _stored("error", chunk).max()),
+        "median error with chunks of 256 (%)": 100 * float(np.median(_stored("error", 256))),
         "chunk with the smallest bound": best_chunk(COUNT, REGISTER.mantissa_bits)[0],
         "1.01 rounded to FP8 1-5-2": float(fp8.quantize(1.01)),
         "its neighbour above": float(fp8.quantize(1.01, "up")),
         "a step of 1-6-9 at 16": float(REGISTER.quantize(16.001, "up")) - 16,
         "4,096 and then a thousand ones": float(arithmetic.sum(np.concatenate([large, ones]), FORMAT)),
         "a thousand ones and then 4,096": float(arithmetic.sum(np.concatenate([ones, large]), FORMAT)),
+        "weight gradient: seeds with their least error at 32": int((best_of_each_seed(gradient) == 32).sum()),
+        "weight gradient: error at 256, in errors at 64": float(np.median(errors[256]) / np.median(errors[64])),
+        "weight gradient without signs: chunk with the least error": best(curve(gradient, ONE_SIGN)),
     }
     columns: dict[str, list[Any]] = {"what": list(rows), "number": list(rows.values())}
     return figures.Table(columns, caption="What the text says in numbers", formats={"number": ",.6g"})
@@ -181,13 +188,13 @@ def measure_one_seed() -> widgets.LiveRun:
 
     def figure(found: Any) -> Any:
         own = [*found, *[np.nan] * (len(CHUNKS) - len(found))] if len(found) else None
-        return figures.chunk_error(CHUNKS, stored, own, name="Sum of 65,536")
+        return figures.chunk_error(CHUNKS, stored, own, name="Sum of 65,536", names=("stored run", "new run"))
 
     return widgets.LiveRun(
         lambda: (claims.measure(claim, point, seed=0)["error"] for point in points),
         figure,
         total=len(points),
-        name="Measure one seed",
+        name="Measure one run",
         unit="length",
     )
 
@@ -297,7 +304,7 @@ QUESTIONS = (
         lambda state: _end(state) + 1 == _end(state) + _step(state) / 2 and _end(state) < _true(state),
     ),
     GuidedQuestion(
-        "Set *spread* to 1. These are the numbers of the prediction. Why does the sum go on where the ones stopped? "
+        "Set *spread* to 1. The numbers then lie evenly between −0.73 and 2.73, as in the prediction. Why does the sum go on where the ones stopped? "
         "And why does it stop in the end?",
         {"spread": 1.0},
         _mixed,

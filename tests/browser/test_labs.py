@@ -42,7 +42,7 @@ def test_a_lab_runs_draws_and_tells_what_it_draws(path, open_lab):
 
 
 AGREES = """() => [...document.querySelectorAll('[role=img][aria-label]')]
-  .some(host => /yours agrees at (\\d+) of \\1\\b/.test(host.getAttribute('aria-label')))"""
+  .some(host => /new run agrees at (\\d+) of \\1\\b/.test(host.getAttribute('aria-label')))"""
 
 
 @pytest.mark.slow
@@ -53,6 +53,6 @@ def test_a_stored_measurement_is_made_again_at_a_click(open_lab):
     lab.sees(NOT_RUN, [])
     unveil(lab)
     lab.sees(AGREES, False)
-    lab.page.get_by_role("button", name="Measure one seed").click()
+    lab.page.get_by_role("button", name="Measure one run").click()
     lab.sees(AGREES, True)
-    lab.page.get_by_role("button", name="Measure one seed again").wait_for()
+    lab.page.get_by_role("button", name="Measure one run again").wait_for()

@@ -1,7 +1,10 @@
 """Lab 05: the answer of its question, and the student's function beside the library's."""
 
+import numpy as np
+
 from lplab import widgets
 from lplab.exercises.lab05 import draw_chunked
+from lplab.exercises.lab05.rounding import to_169
 from lplab.exercises.model import catalogue
 
 
@@ -11,6 +14,23 @@ def unfinished(x, y, chunk):
 
 def exact_dot(x, y, chunk):
     return float(x @ y)
+
+
+def exact_total(x, y, chunk):
+    total = 0.0
+    for start in range(0, len(x), chunk):
+        part = 0.0
+        for i in range(start, min(start + chunk, len(x))):
+            part = to_169(part + x[i] * y[i])
+        total += part
+    return total
+
+
+def test_short_chunks_lie_on_the_lowest_line_if_the_total_is_exact_and_long_ones_stay():
+    drawn = draw_chunked(exact_total)
+    errors, library = (np.array(drawn.data[which].y) for which in (2, 0))
+    assert errors[:6].tolist() == [1e-4] * 6, "as the lab says: 0.01 % or less"
+    assert errors[-2] > 0.9 * library[-2]
 
 
 def test_a_students_function_is_drawn_once_it_works():

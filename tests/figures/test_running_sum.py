@@ -30,6 +30,9 @@ def test_errors_against_chunks_tell_agreement():
     library, same, other = fig.data
     assert library.x.tolist() == [0, 6, 12] and same.x.tolist() == [0, 12] and other.x.tolist() == [6]
     assert same.marker.symbol != other.marker.symbol and "agrees at 2 of 3" in fig.layout.meta["title"]
+    named = figures.chunk_error([1, 64], [0.9, 0.0], [0.9, 0.1], name="Sums", names=("stored run", "new run"))
+    assert [trace.name for trace in named.data] == ["stored run", "new run, the same", "new run, different"]
+    assert named.layout.meta["title"].endswith("; new run agrees at 1 of 2")
     alone = figures.chunk_error([1, 64], [0.9, 0.0], name="Sums")
     assert len(alone.data[1].x) == len(alone.data[2].x) == 0 and min(alone.data[0].y) > 0
 

@@ -23,7 +23,8 @@ STEPS, PICTURES, SCALE = 60, 64, 1000.0  # of training before the operands are t
 LONG, SHORT, ONE_SIGN = "update", "forward", "update, one sign"
 CHUNKS = {LONG: (1, 4, 16, 32, 64, 128, 256, 1024, 4096, 16_384), SHORT: (1, 4, 16, 64)}
 LENGTHS = (1024, 16_384)  # of the sums of the update product that are measured
-VALLEY = (16, 32, 64, 128, 256)
+VALLEY, PUBLISHED = (16, 32, 64, 128, 256), (64, 128, 256)
+DRAWN = (1, 16, 32, 64, 256, LENGTHS[-1])
 
 POINTS: tuple[Point, ...] = (
     *(
@@ -38,7 +39,7 @@ POINTS: tuple[Point, ...] = (
 
 claim = ClaimBuilder(
     id="wang_2018_chunks",
-    title="The weight gradient has long sums: its error is least with chunks in the middle",
+    title="The weight gradient has long sums: its error is least with chunks of 64 to 256",
     paper=cite("wang_2018"),
     where="discussion of the chunk size (second-hand)",
     statement="The product that gives the weight gradient, with a sum over batch and positions, is the most sensitive "
@@ -129,32 +130,32 @@ def best(errors: dict[int, np.ndarray]) -> int:
     return min(errors, key=lambda chunk: float(np.median(errors[chunk])))
 
 
+def best_of_each_seed(results: Results) -> np.ndarray:
+    """The chunk with the least error of each seed, [seeds]."""
+    errors = curve(results)
+    return np.array([*errors])[np.stack([*errors.values()]).argmin(axis=0)]
+
+
 @claim.criterion("The error has a valley over the chunk")
 def valley(results: Results) -> CheckResult:
     """On every seed the error falls at least tenfold from chunk 1 to its least, and rises tenfold to the whole sum."""
     errors = curve(results)
     ends = np.stack([errors[1], errors[LENGTHS[-1]]])
     least = np.stack([*errors.values()]).min(axis=0)
-    medians = {chunk: 100 * float(np.median(errors[chunk])) for chunk in (1, 16, 64, 256, LENGTHS[-1])}
+    medians = {chunk: 100 * float(np.median(errors[chunk])) for chunk in DRAWN}
     text = join_words([f"{error:.3g} % at {chunk:,}" for chunk, error in medians.items()])
     return CheckResult(bool((ends.min(axis=0) > 10 * least).all()), f"Error of the weight gradient, by chunk: {text}.")
 
 
-@claim.criterion("Its bottom lies in the middle")
-def bottom_is_in_the_middle(results: Results) -> CheckResult:
-    """Every seed has its least error between 16 and 256; at 64, which the paper uses, it is at most half as much again.
-
-    The paper names 64 to 256.
-    """
-    errors = curve(results)
-    chunks = np.array([*errors])
-    values = chunks[np.stack([*errors.values()]).argmin(axis=0)]
-    least = np.stack([*errors.values()]).min(axis=0)
-    text = [str(chunk) for chunk in sorted({*values.tolist()})]
+@claim.criterion("Chunks of 64 to 256 have the least error")
+def least_where_the_paper_says(results: Results) -> CheckResult:
+    """Every seed has its least error at a chunk that the paper names."""
+    values = best_of_each_seed(results)
+    seeds = {chunk: f"{(values == chunk).sum()} of {len(values)} seeds" for chunk in sorted({*values.tolist()})}
+    text = join_words([f"of {chunk:,} on {count}" for chunk, count in seeds.items()])
     return CheckResult(
-        bool(np.isin(values, VALLEY).all() and (errors[64] < 1.5 * least).all()),
-        f"The best chunk for sums of {LENGTHS[-1]:,} is {join_words(text)}; 64 has at most "
-        f"{(errors[64] / least).max():.2f} times its error. The paper names 64 to 256.",
+        bool(np.isin(values, PUBLISHED).all()),
+        f"Sums of {LENGTHS[-1]:,} have their least error with chunks {text}.",
     )
 
 
@@ -166,6 +167,17 @@ def short_sums_are_flat(results: Results) -> CheckResult:
     return CheckResult(
         bool(values.max() < 0.02 * long.min()),
         f"The forward product, sums of 72: {100 * values.min():.2g} to {100 * values.max():.2g} % at any chunk.",
+    )
+
+
+@claim.explanation("The least error is in the middle, at 64 or close to it")
+def bottom_is_in_the_middle(results: Results) -> CheckResult:
+    """Every seed has its least error between 16 and 256; at 64, which the paper uses, it is at most half as much again."""
+    errors = curve(results)
+    ratio = errors[64] / np.stack([*errors.values()]).min(axis=0)
+    return CheckResult(
+        bool(np.isin(best_of_each_seed(results), VALLEY).all() and (ratio < 1.5).all()),
+        f"With chunks of 64 the error is at most {ratio.max():.2f} times the least one.",
     )
 
 
@@ -196,13 +208,13 @@ def error_grows_with_the_length(results: Results) -> CheckResult:
 def measured(results: Results) -> str:
     """Errors of the long sums, medians."""
     errors = curve(results)
-    text = ", ".join(f"{100 * float(np.median(errors[c])):.2g} % at {c:,}" for c in (1, 16, 64, 256, LENGTHS[-1]))
+    text = ", ".join(f"{100 * float(np.median(errors[c])):.2g} % at {c:,}" for c in DRAWN)
     return f"sums of {LENGTHS[-1]:,}: {text}"
 
 
 claim.draw(
     f"error of sums of {LENGTHS[-1]:,}, %",
-    lambda results: {f"chunks of {c:,}": 100 * curve(results)[c] for c in (1, 16, 64, 256, LENGTHS[-1])},
+    lambda results: {f"chunks of {c:,}": 100 * curve(results)[c] for c in DRAWN},
     log=True,
 )
 

@@ -99,19 +99,23 @@ def summary(state: SumState) -> str:
     """The step of the register where the sum ends, beside the largest number that it adds, in one line.
 
     >>> summary(SumState())
-    'At 4,096 the register goes in steps of 8; the largest of the numbers is 2.73. Chunks: 65,536 of 1.'
+    'At 4,096 the register goes in steps of 8; the largest of the numbers is 2.73.'
     >>> summary(SumState(chunk=64))
     'At 65,664 the register goes in steps of 128; the largest sum of a chunk is 89.5. Chunks: 1,024 of 64.'
     """
     register, fmt = register_and_true_sums(state)[0], F.get(PRESETS[state.preset][0])
     end = float(register[-1])
-    chunks = f"Chunks: {COUNT // state.chunk:,} of {state.chunk:,}."
+    whole = state.chunk in (1, COUNT)
+    chunks = "" if whole else f" Chunks: {COUNT // state.chunk:,} of {state.chunk:,}."
     if not np.isfinite(end):
-        return f"The largest number of {fmt.name} is {grouped(fmt.max)}: the sum has overflowed. {chunks}"
+        return f"The largest number of {fmt.name} is {grouped(fmt.max)}: the sum has overflowed.{chunks}"
     step = float(np.spacing(np.float32(abs(end)))) * 2.0 ** (23 - fmt.mantissa_bits)
-    what = "of the numbers" if state.chunk in (1, COUNT) else "sum of a chunk"
+    if state.mean > 0:
+        what = "largest of the numbers" if whole else "largest sum of a chunk"
+    else:  # the one that is farthest from 0 may be negative
+        what = f"largest magnitude of {'the numbers' if whole else 'the sum of a chunk'}"
     largest = grouped(float(f"{largest_addend(state):.3g}"))
-    return f"At {grouped(end)} the register goes in steps of {step:g}; the largest {what} is {largest}. {chunks}"
+    return f"At {grouped(end)} the register goes in steps of {step:g}; the {what} is {largest}.{chunks}"
 
 
 class SumExplorer(Explorer):
