@@ -31,7 +31,7 @@ def error_curve(
 
     Args:
         formats: a format, a name, or a list of them. Of block formats an element before scaling is shown.
-        rounding: one of ``lplab.formats.ROUNDINGS``; with "stochastic" the expected error is drawn.
+        rounding: one of ``lplab.formats.ROUNDINGS``; with "stochastic" the mean error is drawn, and called so.
         octaves: the view as exponents of two; by default :func:`view_of` the formats. Give it to keep the axis in
             place while a format changes.
         panels: one panel a format; or all in one, at most four, as the largest error in each octave.
@@ -40,6 +40,8 @@ def error_curve(
 
     >>> error_curve(["e4m3fn", "e5m2"]).layout.meta["title"]
     'Worst case: e4m3fn 5.88 %, e5m2 11.1 %'
+    >>> error_curve("e4m3fn", rounding="stochastic").layout.meta["title"]
+    'e4m3fn: mean error up to 5.88 % (normal)'
     """
     chosen = as_formats(formats)
     if not panels and len(chosen) > len(style.COLOURS):
@@ -103,7 +105,7 @@ def _line(curve: ErrorCurve, name: str, who: str, top: float, panels: bool, colo
         curve.log2_x,
         np.where(curve.percent > 2 * top, np.nan, curve.percent) if outline else curve.percent,
         traces.stroke(colour, 1.5 if panels else 2, dash, shape="linear" if panels else "hvh"),
-        f"{who}x      2<sup>%{{x:.2f}}</sup><br>error  %{{y:.3g}} %",
+        f"{who}x      2<sup>%{{x:.2f}}</sup><br>{'mean ' * curve.is_mean}error  %{{y:.3g}} %",
         fill="tozeroy" if outline else "none",
         fillcolor=f"rgba({red},{green},{blue},.55)",
     )
@@ -111,7 +113,7 @@ def _line(curve: ErrorCurve, name: str, who: str, top: float, panels: bool, colo
 
 def _worst(curve: ErrorCurve, name: str, low: float, high: float) -> dict[str, Any]:
     x, y = np.clip(curve.normal, low, high), np.full(2, curve.worst)
-    return traces.line(f"{name}, worst case", x, y, traces.stroke(style.GREY, 1.3, "dash"))
+    return traces.line(f"{name}, {_worst_word(curve)}", x, y, traces.stroke(style.GREY, 1.3, "dash"))
 
 
 def _layout(curves: list[ErrorCurve], low: float, high: float, top: float, rows: int, height: int) -> dict[str, Any]:
@@ -151,7 +153,13 @@ def _worst_text(curve: ErrorCurve, *, plain: bool = False) -> str:
         if w.normal > w.smallest
         else f"from {number_text.number(w.normal, digits=3, plain=plain)} on"
     )
+    if curve.is_mean:
+        return f"mean error {where} up to {_percent(curve, plain=plain)}"
     return f"worst case {where} {_percent(curve, plain=plain)}"
+
+
+def _worst_word(curve: ErrorCurve) -> str:
+    return "largest mean error" if curve.is_mean else "worst case"
 
 
 def _percent(curve: ErrorCurve, *, plain: bool = False) -> str:
@@ -168,7 +176,8 @@ def _edges(curve: ErrorCurve, low: float, high: float) -> list[tuple[str, float,
     flush, normal, end = (min(max(math.log2(v) if v > 0 else low, low), high) for v in (w.flush, w.normal, w.high))
     start = normal if w.normal <= w.smallest else flush
     lost, gradual = style.LOST_RANGE, style.SUBNORMAL_RANGE
-    return [("to zero", low, flush, lost), ("subnormal", start, normal, gradual), ("overflow", end, high, lost)]
+    zero = "can be zero" if curve.is_mean else "to zero"
+    return [(zero, low, flush, lost), ("subnormal", start, normal, gradual), ("too large", end, high, lost)]
 
 
 def _regions(curve: ErrorCurve, low: float, high: float, axis: str) -> list[dict[str, Any]]:
@@ -179,22 +188,25 @@ def _title(curves: list[ErrorCurve]) -> str:
     known = sorted((c for c in curves if math.isfinite(c.worst)), key=lambda c: c.worst)
     if len(curves) == 1:
         return (
-            f"{curves[0].name}: error up to {_percent(curves[0])}{_where(curves[0])}"
+            f"{curves[0].name}: {'mean ' * curves[0].is_mean}error up to {_percent(curves[0])}{_where(curves[0])}"
             if known
-            else f"{curves[0].name}: relative error"
+            else f"{curves[0].name}: {'mean ' * curves[0].is_mean}relative error"
         )
     if len(curves) == 2 and len(known) == 2:
-        return "Worst case: " + ", ".join(f"{c.name} {_percent(c)}" for c in curves)
-    return f"Worst case from {_percent(known[0])} to {_percent(known[-1])}" if known else "Relative error"
+        return f"{_worst_word(curves[0]).capitalize()}: " + ", ".join(f"{c.name} {_percent(c)}" for c in curves)
+    word = _worst_word(curves[0]).capitalize()
+    return f"{word} from {_percent(known[0])} to {_percent(known[-1])}" if known else "Relative error"
 
 
 def _alt(curves: list[ErrorCurve], rounding: AnyRounding, low: float, high: float) -> str:
     ends = f"{number_text.power(low, plain=True)} to {number_text.power(high, plain=True)}"
     each = "; ".join(f"{c.name}: {_worst_text(c, plain=True)}, {_limits_text(c)}" for c in curves)
-    return f"Relative rounding error with {rounding_text(rounding)} for magnitudes from {ends}: {each}."
+    what = "Mean relative" if curves[0].is_mean else "Relative"
+    return f"{what} rounding error with {rounding_text(rounding)} for magnitudes from {ends}: {each}."
 
 
 def _limits_text(curve: ErrorCurve) -> str:
     flush, high = curve.window.flush, number_text.number(curve.window.magnitude, digits=3, plain=True)
-    below = f"to zero up to {number_text.number(flush, digits=3, plain=True)}" if flush else "nothing to zero"
-    return f"{below}, overflow above {high}"
+    zero = "can be zero" if curve.is_mean else "to zero"
+    below = f"{zero} up to {number_text.number(flush, digits=3, plain=True)}" if flush else "nothing to zero"
+    return f"{below}, too large above {high}"

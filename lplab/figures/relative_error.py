@@ -25,9 +25,10 @@ class ErrorCurve:
         log2_x: float64 [n], rising.
         percent: float64 [n]: 100·|q − x| / x; NaN where x becomes infinity or NaN.
         is_outline: True if the teeth are too many, and only their tips are connected.
-        worst: the largest error, in percent, from the smallest normal to the largest value, as far as in view.
+        worst: the largest of these, in percent, from the smallest normal to the largest value, as far as in view.
         window: the magnitudes that survive.
         normal: log2 of the smallest normal and of the largest value.
+        is_mean: True with stochastic rounding: then the errors are means, and a single one can be twice the worst mean.
     """
 
     name: str
@@ -37,12 +38,13 @@ class ErrorCurve:
     worst: float
     window: Window
     normal: tuple[float, float]
+    is_mean: bool = False
 
 
 def error_curve_data(
     fmt: Any, low: float, high: float, *, rounding: AnyRounding = "nearest_even", octaves: bool = False
 ) -> ErrorCurve:
-    """The relative error for x from 2^low to 2^high, by really quantizing; with stochastic rounding the expected error.
+    """The relative error for x from 2^low to 2^high, by really quantizing; with stochastic rounding the mean error.
 
     The points are chosen by the format: each value, both sides of each threshold, and some between. With ``octaves``
     only the largest error of each octave is kept.
@@ -63,7 +65,8 @@ def error_curve_data(
         log2_x = (edges[:-1] + edges[1:]) / 2
         error, worst = _largest(element, edges, rounding, probes=64 if octaves else 4)
     normal = (math.log2(element.smallest_normal), math.log2(element.max))
-    return ErrorCurve(name_of(fmt), log2_x, error, values is None, worst, window(element, rounding), normal)
+    is_mean = mode_of(rounding) == "stochastic"
+    return ErrorCurve(name_of(fmt), log2_x, error, values is None, worst, window(element, rounding), normal, is_mean)
 
 
 def _worst(fmt: Any, x: np.ndarray, error: np.ndarray) -> float:

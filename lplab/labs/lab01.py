@@ -75,7 +75,7 @@ def sixteen_bits() -> figures.Table:
         "flushed to 0": [effect.flushed for *_, effect in rows],
         "rounding error": [10 ** (-effect.sqnr_db / 20) for *_, effect in rows],
     }
-    caption = "Rounding error: the length of the error, as a share of the length of the tensor"
+    caption = "Rounding error: norm of the error (root of the sum of squares), as a share of the norm of the tensor"
     return figures.Table(columns, caption=caption, formats={"flushed to 0": percent, "rounding error": ".2%"})
 
 
@@ -236,7 +236,8 @@ QUESTIONS = (
     ),
     GuidedQuestion(
         "Move one bit from the mantissa to the exponent, so that the format has 5 exponent bits and 2 mantissa bits. "
-        "What do you gain, and what do you pay? Watch the middle figure, too.",
+        "What do you gain, and what do you pay? Watch the middle figure, too. "
+        "(The bias becomes 15 by itself, so that the window stays around 1.)",
         {"preset": "e4m3fn", "exponent_bits": 5, "mantissa_bits": 2},
         lambda s: (
             f"You gain range. Only {percent(effect(s).flushed)} become zero now. You pay with precision. "

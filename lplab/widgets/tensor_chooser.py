@@ -52,6 +52,9 @@ class TensorChooser(ipywidgets.VBox):
 
     def load_file(self, path: str) -> None:
         """Load a file and show its first tensor; an error is shown below the box."""
+        if not path.strip():
+            set_text(self.message, f"Type the path of a file first: {self.path.placeholder}")
+            return
         try:
             names = self.library.add_file(path)
         except (ValueError, OSError) as error:

@@ -36,8 +36,8 @@ def judge_killers(args: Any, result: Any) -> str:
     if not survivors:
         return ""
     killed = ", ".join(name for name in BUGGY if name not in survivors)
-    alive = f"Still alive: {', '.join(survivors)}" + (f" (exposed: {killed}). " if killed else ". ")
-    return alive + " ".join(f"{name} differs only {WHERE[name]}." for name in survivors)
+    unexposed = f"Not exposed yet: {', '.join(survivors)}. " + (f"Exposed: {killed}. " if killed else "")
+    return unexposed + " ".join(f"{name} differs only {WHERE[name]}." for name in survivors)
 
 
 def _exposed(suspect: Any, inputs: list[float]) -> bool:

@@ -107,6 +107,8 @@ class FormatExplorer(Explorer):
         super()._update_options(state)
         self.controls["bias_shift"].step = 1 if state.radix == 2 else 0.5
         self.controls["bias_shift"].description = st.bias_text(state)
+        for name in self.side[""][1:]:  # a format without these fields does not have the numbers that they show
+            self.controls[name].disabled = bool(state.other)
         self.controls["random_bits"].layout.display = None if state.rounding == "stochastic" else "none"
         self.chooser.name = state.tensor
 
