@@ -358,7 +358,10 @@ def facts() -> Table:
     size = {"m": 1024, "n": 1024, "k": 1024, "operand_bits": 16, "result_bits": 16}
     prices = {"mac_joules": macs["fp16+fp32"].joules, "memory_joules_per_byte": dram.joules / (dram.bits / 8)}
     once, whole = (gemm_joules(**size, **prices, tile=tile) for tile in (1, 1024))  # type: ignore[arg-type]
-    multiplication, layers = operations.get("fp32_multiply").joules, bills.JOBS["GPT-3, 10,000 V100"].total("fp16_mixed")
+    multiplication, layers = (
+        operations.get("fp32_multiply").joules,
+        bills.JOBS["GPT-3, 10,000 V100"].total("fp16_mixed"),
+    )
     known = {
         "one second at 200 W and two at 40 W (J)": f"{200 * 1 + 40 * 2}",
         "a quarter of the first second (J)": f"{200 * 0.25:g} + {40 * 1.25:g}",

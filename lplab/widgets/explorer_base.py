@@ -39,6 +39,7 @@ class Explorer(ipywidgets.VBox):
     preset_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # names, and the fields that each sets
     no_preset: ClassVar[str] = ""  # where presets are a list instead of buttons: its entry for all other states
     table_heads: ClassVar[Sequence[str]] = ()  # where there is a table: the heads of its columns
+    imports: ClassVar[Sequence[str]] = ()  # lines for the names in the code of a state, where it has none itself
     _copy_tooltip = "Python that gives these numbers"  # the tooltip of "Copy as code"
     _figure_flex: str | None = "3 1 520px"  # CSS flex of the main column; on narrower pages the controls go on top
     _preset_layout: ClassVar[Mapping[str, str]] = {"flex_flow": "row wrap"}
@@ -93,9 +94,13 @@ class Explorer(ipywidgets.VBox):
 
     def copy_code(self) -> None:
         """Show Python that gives the numbers of this state, and copy it to the clipboard."""
-        text = self._code(self.position)
+        text = self.copied_code(self.position)
         set_text(self.code_line, *text.splitlines())
         self._control_group.copy(text)
+
+    def copied_code(self, state: Any) -> str:
+        """Python that gives the numbers of a state, with its imports: it runs in a new notebook."""
+        return "\n".join([*self.imports, self._code(state)])
 
     # -- what a subclass implements -------------------------------------------------------------------------------
 
@@ -146,7 +151,7 @@ class Explorer(ipywidgets.VBox):
     def _draw(self, state: Any) -> None:
         """Update everything that is shown to a state."""
         if self.code_line.value:
-            set_text(self.code_line, *self._code(state).splitlines())
+            set_text(self.code_line, *self.copied_code(state).splitlines())
         set_text(self.summary, self._summary(state))
         if self.table_heads:
             self.table.value = table(self.table_heads, self._table(state))

@@ -172,7 +172,7 @@ def short_sums_are_flat(results: Results) -> CheckResult:
 
 @claim.explanation("The least error is in the middle, at 64 or close to it")
 def bottom_is_in_the_middle(results: Results) -> CheckResult:
-    """Every seed has its least error between 16 and 256; at 64, which the paper uses, it is at most half as much again."""
+    """Every seed has its least error between 16 and 256; at 64, the paper's, it is at most half as much again."""
     errors = curve(results)
     ratio = errors[64] / np.stack([*errors.values()]).min(axis=0)
     return CheckResult(

@@ -238,6 +238,7 @@ class BillExplorer(Explorer):
     '16 bits, 100 × fewer bytes: 66 % of the energy of plain 16 bits'
     """
 
+    imports = ("from lplab.hardware import footprint",)
     state_class, preset_fields = BillState, PRESETS
     side: ClassVar = {
         "The training": ("presets", "job", "precision"),

@@ -235,6 +235,12 @@ class ClipExplorer(Explorer):
     '4 levels from 0 to 2.48 in steps of 0.827'
     """
 
+    imports = (
+        "import numpy as np",
+        "from lplab import datasets",
+        "from lplab.quantizers import Sawb, pact_forward",
+        "from lplab.quantizers.sawb import on_levels",
+    )
     state_class, preset_fields, no_preset = ClipState, PRESETS, NO_PRESET
     side: ClassVar = {"The tensor": ("preset", "tensor"), "The grid": ("bits", "rule", "percent")}
     _copy_tooltip = "Python that quantizes so"

@@ -216,6 +216,7 @@ class ClusterExplorer(Explorer):
     '8 devices do the work of 2.3'
     """
 
+    imports = ("from lplab.hardware import Cluster, simulate",)
     state_class, preset_fields, no_preset = ClusterState, PRESETS, "(none)"
     side: ClassVar = {
         "The cluster": (

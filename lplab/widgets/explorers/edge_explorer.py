@@ -122,6 +122,7 @@ class EdgeExplorer(Explorer):
     'The radio takes 87 % at 32 bits; FP8 and 1 % up leave 18 % of all'
     """
 
+    imports = ("from lplab.hardware import footprint",)
     state_class, preset_fields = EdgeState, PRESETS
     side: ClassVar = {"A client": ("presets", "network", "epochs", "device", "radio")}
 

@@ -228,6 +228,12 @@ class PlaneExplorer(Explorer):
     '1-4-3 loses: weights 0 %, activations 0 %, gradients 73 %'
     """
 
+    imports = (
+        "from dataclasses import replace",
+        "from lplab import figures",
+        "from lplab import formats as F",
+        "from lplab.datasets import captured",
+    )
     state_class = PlaneState
     side: ClassVar = {
         "The format": ("format", "bias", "scaling"),

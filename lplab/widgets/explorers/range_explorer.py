@@ -280,6 +280,12 @@ class RangeExplorer(Explorer):
     'bf16, no loss scale: nothing becomes zero, nothing overflows'
     """
 
+    imports = (
+        "from lplab import formats as F",
+        "from lplab.figures.range_outcomes import range_outcomes",
+        "from lplab.figures.window import window",
+        "from lplab.recordings.magnitudes import Recording, recorded",
+    )
     state_class, preset_fields, no_preset = RangeState, PRESETS, "(none)"
     side: ClassVar = {
         "The window": ("preset", "format", "scale"),

@@ -129,6 +129,10 @@ class SumExplorer(Explorer):
     'Sum 65,664 of 65,565 (0.2 % off)'
     """
 
+    imports = (
+        "from lplab import arithmetic",
+        "from lplab.claims.papers.wang_2018 import numbers",
+    )
     state_class = SumState
     side: ClassVar = {"The sum": ("chunk", "preset"), "The numbers": ("mean", "spread")}
     _copy_tooltip = "Python that makes this sum"

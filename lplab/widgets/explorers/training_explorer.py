@@ -159,6 +159,7 @@ class TrainingExplorer(Explorer):
     '⟨6, 14⟩, step 1/16,384,'
     """
 
+    imports = ("from lplab.training import FixedPointConfig, train_fixed_point",)
     state_class = TrainingState
     side: ClassVar = {"Stored runs": ("setting",), "Curves": ("rules",), "Look into": ("rule", "fraction_bits")}
     _copy_tooltip = "Python that trains this run"

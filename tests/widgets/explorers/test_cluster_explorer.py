@@ -137,7 +137,8 @@ def test_what_does_not_fit_is_said():
 def test_copying_shows_the_code(explorer):
     explorer.copy_button.click()
     assert (
-        explorer._control_group.clipboard["text"] == explorer.position.code and "simulate(" in explorer.code_line.value
+        explorer._control_group.clipboard["text"] == explorer.copied_code(explorer.position)
+        and "simulate(" in explorer.code_line.value
     )
     explorer.set(devices=8)
     assert "8, " in explorer.code_line.value

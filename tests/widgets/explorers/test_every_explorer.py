@@ -3,6 +3,8 @@
 The explorers are those that `lplab.widgets` exports: a new one takes part by itself.
 """
 
+import ast
+import builtins
 from dataclasses import fields
 from functools import cache
 
@@ -143,3 +145,18 @@ def test_copied_code_is_shown_and_follows_and_the_state_writes_itself(explorer):
     literals = {key: eval(repr(value)) for key, value in written.items() if key != "recording"}
     assert type(state)(**written | literals) == state
     explorer.reset()
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_copied_code_brings_every_name_that_it_uses(name):
+    """In a new notebook nothing is imported: the code must run there. (`x` may be a tensor of the reader.)"""
+    explorer = made(name)
+    explorer.reset()
+    tree = ast.parse(explorer.copied_code(explorer.position))
+    exec(
+        compile(ast.Module([n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)], []), name, "exec"), {}
+    )
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    imported = {alias.asname or alias.name for node in ast.walk(tree) for alias in getattr(node, "names", ())}
+    known = imported | {node.id for node in names if isinstance(node.ctx, ast.Store)} | {*dir(builtins), "x"}
+    assert imported and {node.id for node in names} <= known

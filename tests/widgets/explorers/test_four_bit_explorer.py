@@ -70,7 +70,10 @@ def test_copied_code_runs_and_gives_numbers_close_to_the_picture(explorer, posit
     explorer.reset()
     explorer.set(**position)
     explorer.copy_button.click()
-    assert explorer._control_group.clipboard["text"] == explorer.position.code and explorer.code_line.value
+    assert (
+        explorer._control_group.clipboard["text"] == explorer.copied_code(explorer.position)
+        and explorer.code_line.value
+    )
     exec(explorer.position.code, {})
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == len(explorer.position.layers)

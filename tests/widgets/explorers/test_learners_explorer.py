@@ -98,7 +98,7 @@ def test_copied_code_gives_the_numbers_of_the_figure(explorer, name):
 def test_copying_shows_the_code_and_one_learner_is_said():
     shown = LearnersExplorer(learners=1)
     shown.copy_button.click()
-    assert shown._control_group.clipboard["text"] == shown.position.code
+    assert shown._control_group.clipboard["text"] == shown.copied_code(shown.position)
     assert shown.figure.alt.endswith("One learner.") and "with 1 learner:" in shown.summary.value
     shown.set(beta=0.5)
     assert "beta=0.5" in shown.code_line.value

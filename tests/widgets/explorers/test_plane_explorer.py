@@ -81,7 +81,7 @@ def test_another_format_brings_its_bias_and_another_network_its_tensors(explorer
     explorer.controls["network"].value = "residual net"
     assert explorer.position.tensor in ps.tensors("residual net")
     explorer.copy_button.click()
-    assert explorer._control_group.clipboard["text"] == explorer.position.code
+    assert explorer._control_group.clipboard["text"] == explorer.copied_code(explorer.position)
     explorer.reset()
 
 

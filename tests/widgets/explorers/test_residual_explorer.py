@@ -87,7 +87,10 @@ def test_copied_code_gives_the_numbers_of_the_figure(explorer, position, capsys)
     explorer.reset()
     explorer.set(**position)
     explorer.copy_button.click()
-    assert explorer._control_group.clipboard["text"] == explorer.position.code and explorer.code_line.value
+    assert (
+        explorer._control_group.clipboard["text"] == explorer.copied_code(explorer.position)
+        and explorer.code_line.value
+    )
     exec(explorer.position.code, {})
     state = explorer.position
     history = adacomp_recording().history(state.layer, *state.run)

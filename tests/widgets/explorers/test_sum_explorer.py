@@ -72,7 +72,7 @@ def test_only_the_register_moves_with_the_chunk(explorer):
 def test_copying_shows_the_code_and_overflow_is_said():
     shown = SumExplorer(preset="fp16 (1-5-10)", chunk=64)
     shown.copy_button.click()
-    assert shown._control_group.clipboard["text"] == shown.position.code
+    assert shown._control_group.clipboard["text"] == shown.copied_code(shown.position)
     shown.set(chunk=128)
     assert "chunk=128" in shown.code_line.value
     over = summary(SumState(preset="fp16 (1-5-10)", chunk=64))

@@ -67,7 +67,7 @@ def test_the_statement_and_the_code_tell_the_stored_run(results, setting, rule):
 def test_copying_shows_the_code():
     explorer = TrainingExplorer(rule="stochastic", fraction_bits=8)
     explorer.copy_button.click()
-    assert explorer._control_group.clipboard["text"] == explorer.position.code
+    assert explorer._control_group.clipboard["text"] == explorer.copied_code(explorer.position)
     explorer.set(fraction_bits=9)
     assert "fraction_bits=9" in explorer.code_line.value
 
