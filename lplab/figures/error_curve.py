@@ -113,7 +113,7 @@ def _line(curve: ErrorCurve, name: str, who: str, top: float, panels: bool, colo
 
 def _worst(curve: ErrorCurve, name: str, low: float, high: float) -> dict[str, Any]:
     x, y = np.clip(curve.normal, low, high), np.full(2, curve.worst)
-    return traces.line(f"{name}, {_worst_word(curve)}", x, y, traces.stroke(style.GREY, 1.3, "dash"))
+    return traces.line(f"{name}, worst case", x, y, traces.stroke(style.GREY, 1.3, "dash"))
 
 
 def _layout(curves: list[ErrorCurve], low: float, high: float, top: float, rows: int, height: int) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _edges(curve: ErrorCurve, low: float, high: float) -> list[tuple[str, float,
     start = normal if w.normal <= w.smallest else flush
     lost, gradual = style.LOST_RANGE, style.SUBNORMAL_RANGE
     zero = "can be zero" if curve.is_mean else "to zero"
-    return [(zero, low, flush, lost), ("subnormal", start, normal, gradual), ("too large", end, high, lost)]
+    return [(zero, low, flush, lost), ("subnormal", start, normal, gradual), ("overflow", end, high, lost)]
 
 
 def _regions(curve: ErrorCurve, low: float, high: float, axis: str) -> list[dict[str, Any]]:
@@ -209,4 +209,4 @@ def _limits_text(curve: ErrorCurve) -> str:
     flush, high = curve.window.flush, number_text.number(curve.window.magnitude, digits=3, plain=True)
     zero = "can be zero" if curve.is_mean else "to zero"
     below = f"{zero} up to {number_text.number(flush, digits=3, plain=True)}" if flush else "nothing to zero"
-    return f"{below}, too large above {high}"
+    return f"{below}, overflow above {high}"

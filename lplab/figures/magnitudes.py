@@ -209,7 +209,7 @@ def _names(data: MagnitudeData, low: int, high: int) -> dict[str, Any]:
     return traces.region_names(named, high - low, _top(data), visible=bool(data.numbers))
 
 
-_NAMES = ("to zero", "subnormal", "normal", "too large")
+_NAMES = ("to zero", "subnormal", "normal", "overflow")
 _FILLS = (style.LOST_RANGE, style.SUBNORMAL_RANGE, style.NORMAL_RANGE, style.LOST_RANGE)
 
 

@@ -179,7 +179,8 @@ def legend_html(ours: str, seeds: int, published: bool) -> str:
         seeds: how many seeds were measured.
         published: whether any published number is drawn.
     """
-    text = "ours, computed by a model" if ours == "modelled" else "ours" + ", one dot a seed" * (seeds > 1)
+    dots = "ours" + ", one dot a seed; beside them the median (smallest–largest)" * (seeds > 1)
+    text = "ours, computed by a model" if ours == "modelled" else dots
     marks = [(PROVENANCE[ours][1], SIGNS[ours], text)]
     if published:
         marks.append((PROVENANCE["published"][1], SIGNS["published"], "theirs"))

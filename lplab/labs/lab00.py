@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from lplab import exercises, figures, formats, widgets
-from lplab.labs.folded import Folded
 
 GUIDED: tuple[()] = ()  # the panel of bits is no explorer: its questions stand in the text
 FORMAT = "e4m3fn"
@@ -58,11 +57,6 @@ def rounded_million() -> figures.Table:
         },
         caption=f"{ELEMENTS:,} random numbers",
     )
-
-
-def checked_numbers() -> Folded:
-    """What the tests of the course compare: the table behind the veil, and what each bit changes."""
-    return Folded(rounded_million(), flipped(), line="The numbers")
 
 
 def colleague(x: float) -> float:

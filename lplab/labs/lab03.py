@@ -280,8 +280,8 @@ QUESTIONS = (
         lambda state: largest_safe_scale(state) == state.scale - 1,
     ),
     GuidedQuestion(
-        "Now move *loss scale* down to 2⁻⁸. A loss that is a mean over 256 times as many characters has gradients "
-        "that are 256 times smaller. What happens to them?",
+        "Now move *loss scale* down to 2⁻⁸. A loss that is a mean over 256 times as many characters has output "
+        "gradients that are 256 times smaller. What happens to them?",
         {"step": LAST_STEP, "scale": -8},
         lambda state: f"{_shares(state)[0]} become zero. Hardly any gradient of the attention scores is left.",
         lambda state: _here(state).lost > 0.95,

@@ -246,7 +246,7 @@ def _gpt3(state: RooflineState) -> str:
     small = RooflineState(**PRESETS["RaPiD (2021)"]).times
     return (
         f"The step does {_percent(float(state.times.share_of_peak))} of the peak, ResNet-50 on RaPiD "
-        f"{_percent(float(small.share_of_peak))}. Its matrices are so large that most of the time is spent on products. "
+        f"{_percent(float(small.share_of_peak))}. Its matrices are so large that nearly half of the time is spent on products. "
         f"Element-wise work takes {_percent(_element_wise(state.times))} of the time instead of "
         f"{_percent(_element_wise(small))}."
     )

@@ -127,7 +127,7 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "Press *MXFP4* again and lay the *blocks along a column*. How much changes?",
+        "Press *MXFP4* again and lay the *blocks along a column*. Does the signal to noise change much? Guess how many numbers are rounded to another number.",
         GRADIENT_MXFP4 | {"axis": COLUMN},
         _does_the_axis_matter,
         lambda state: (
@@ -136,7 +136,7 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "Lay the blocks along a row again and tick *Hadamard*. It adds and subtracts 16 neighbours before they are rounded, and undoes this afterwards. Does it help MXFP4? Does it help NVFP4?",
+        "Lay the blocks along a row again and tick *Hadamard*. It adds and subtracts 16 neighbours before they are rounded, and undoes this afterwards. Does it help MXFP4? Then press *NVFP4*, which clears the tick. Does a tick help NVFP4?",
         GRADIENT_MXFP4 | {"hadamard": True},
         _whom_hadamard_helps,
         lambda state: hadamard_gain(state) > 1 and hadamard_gain(state.changed(**PRESETS["NVFP4"])) < -1,

@@ -130,7 +130,7 @@ def test_neighbours_at_the_end(notebook, panel):
     notebook.python("panel.set_trait('pattern', 0x7e)")
     panel.get_by_role("button", name="no value above").wait_for()
     assert panel.get_by_role("button", name="no value above").is_disabled()
-    panel.get_by_role("button", name="below: 416, step 32").click()
+    panel.get_by_role("button", name="below: 416, gap 32").click()
     notebook.becomes("panel.pattern", 0x7D)
 
 

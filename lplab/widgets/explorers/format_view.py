@@ -59,7 +59,7 @@ def view_of(state: FormatState, library: TensorLibrary) -> View:
     """Return what is shown for a state; where controls contradict each other, only the problem.
 
     >>> view_of(FormatState(), TensorLibrary()).summary
-    'e4m3fn: 8 bits, max 448, smallest normal 0.015625, smallest subnormal 2⁻⁹, 17.8 octaves, step above 1: 0.125'
+    'e4m3fn: 8 bits, max 448, smallest normal 0.015625, smallest subnormal 2⁻⁹, 17.8 octaves, gap above 1: 0.125'
     >>> view_of(FormatState(specials="dlfloat"), TensorLibrary()).problem
     "specials='dlfloat' has no subnormals; pass subnormals=False"
     """
@@ -103,7 +103,7 @@ def summary_of(fmt: Any) -> str:
     parts.append(f"{fmt.dynamic_range_octaves:.1f} octaves")
     epsilon = getattr(fmt, "epsilon", math.nan)
     if math.isfinite(epsilon):
-        parts.append(f"step above 1: {_number(epsilon)}")
+        parts.append(f"gap above 1: {_number(epsilon)}")
     return f"{fmt.label}: {', '.join(parts)}"
 
 

@@ -247,7 +247,7 @@ function buildSwitches(spec, row) {
 function stepText(spec, table, code, next, word) {
   if (next === null) return `no value ${word}`;
   const gap = Math.abs(decode(spec, table, next) - decode(spec, table, code));
-  return `${word}: ${show(decode(spec, table, next), 9)}` + (Number.isFinite(gap) ? `, step ${show(gap, 4)}` : "");
+  return `${word}: ${show(decode(spec, table, next), 9)}` + (Number.isFinite(gap) ? `, gap ${show(gap, 4)}` : "");
 }
 
 function render({ model, el }) {

@@ -194,6 +194,7 @@ function movedShapes(gd, shapes) {
       const [now, path] = [gd._fullLayout.shapes[k], find()]; // plotly may have made them anew
       gd.layout.shapes[k] = shape;
       for (const end of ENDS) if (end in shape) now[end] = shape[end];
+      if (!path) return; // plotly is drawing them: it reads the new place
       path.setAttribute("d", outline(gd, now));
       path.style.display = (shape.visible ?? true) === true ? "" : "none";
     });

@@ -7,7 +7,6 @@ import pytest
 
 from lplab import claims, datasets
 from lplab.quantizers import Sawb, pact_forward, sawb_clip
-from lplab.quantizers.sawb import on_levels
 from lplab.widgets import ClipExplorer, live_clips
 from lplab.widgets.explorers import clip_explorer as cs
 from lplab.widgets.live import clip_training
@@ -128,8 +127,9 @@ def test_axes_stay_while_bits_and_clip_move(explorer):
 def test_copied_code_gives_the_error_of_the_figure(explorer, preset):
     explorer.set(preset=preset)
     explorer.copy_button.click()
-    names = {"datasets": datasets, "pact_forward": pact_forward, "Sawb": Sawb, "on_levels": on_levels, "np": np}
-    values = eval(explorer._control_group.clipboard["text"], names)
+    *imports, last = explorer._control_group.clipboard["text"].splitlines()
+    exec("\n".join(imports), names := {})
+    values = eval(last, names)
     x = datasets.captured()[cs.CAPTURED[explorer.position.tensor]].astype(np.float64)
     off = ((np.asarray(values, np.float64) - x) ** 2).mean() / (x**2).mean()
     assert off == pytest.approx(explorer.analysis().error(explorer.position), rel=1e-3)

@@ -96,10 +96,9 @@ def test_the_code_gives_the_numbers(label):
     explorer.set(recording=label)
     explorer.copy_button.click()
     text = explorer._control_group.clipboard["text"]
-    names = {"recorded": recorded, "range_outcomes": range_outcomes, "window": window, "F": F}
-    first, second = text.splitlines()
-    exec(first, names)
-    shares = eval(second, names)
+    *lines, last = text.splitlines()
+    exec("\n".join(lines), names := {})
+    shares = eval(last, names)
     np.testing.assert_array_equal(
         shares, range_outcomes(explorer.position.magnitudes, explorer.position.window, 4).shares
     )
