@@ -15,6 +15,7 @@ MAX_CELLS = 65_536  # of a map: more would be slow to draw
 MAX_EDGES = 64  # lines between blocks in one direction; more would hide the map
 ZERO, OFF = 100, 99  # percent that a number is off by: it became zero; the most that any other number is shown with
 _EDGE = "rgba(0,0,0,.8)"  # seen on cells of all colours, where grey is not
+_HALO = "rgba(255,255,255,.55)"  # around the edges: seen on the dark theme, where black is not
 _COLOURS = [  # below 0 what was clipped, at 100 what became zero
     [0.0, "rgb(204,121,167)"],
     [0.4975, "rgb(204,121,167)"],
@@ -74,7 +75,7 @@ def error_map(
     off = [(style.BLUE, "■", "off"), (style.VERMILION, "■", "became zero"), (style.PINK, "■", "clipped")]
     return style.apply_style(
         style.figure(
-            [_cells(values, rounded, beyond, rows, columns), _edges(values.shape, tile)],
+            [_cells(values, rounded, beyond, rows, columns), *_edges(values.shape, tile)],
             _layout(values.shape, rows, columns),
         ),
         alt=f"Map of the rounding errors of {values.shape[0]} × {values.shape[1]} numbers{f' in {name}' * bool(name)}. "
@@ -124,8 +125,8 @@ def _cells(x: np.ndarray, q: np.ndarray, clipped: np.ndarray, rows: str, columns
     } | look
 
 
-def _edges(shape: tuple[int, ...], tile: tuple[int, int]) -> dict[str, Any]:
-    """Lines between the blocks; none in a direction in which a block is one number wide."""
+def _edges(shape: tuple[int, ...], tile: tuple[int, int]) -> list[dict[str, Any]]:
+    """Dark lines with a bright halo between the blocks; none in a direction in which a block is one number wide."""
     down, right = (
         np.arange(size, length, size) - 0.5 if size > 1 and length / size <= MAX_EDGES else np.empty(0)
         for size, length in zip(tile, shape, strict=True)
@@ -133,7 +134,8 @@ def _edges(shape: tuple[int, ...], tile: tuple[int, int]) -> dict[str, Any]:
     across, along = np.full(len(down), -0.5), np.full(len(right), -0.5)
     x = np.concatenate([traces.segments(across, across + shape[1]), traces.segments(right, right), [np.nan]])
     y = np.concatenate([traces.segments(down, down), traces.segments(along, along + shape[0]), [np.nan]])
-    return traces.line("edges of the blocks", x, y, traces.stroke(_EDGE, 2))
+    looks = {"halo of the edges": traces.stroke(_HALO, 4), "edges of the blocks": traces.stroke(_EDGE, 2)}
+    return [traces.line(name, x, y, look) for name, look in looks.items()]
 
 
 def _layout(shape: tuple[int, ...], rows: str, columns: str) -> dict[str, Any]:

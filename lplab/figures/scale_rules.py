@@ -54,7 +54,7 @@ def scale_rules(
     ]
     down_text, up_text = (number_text.signed_percent(float(change.mean()), 2) for change in each)
     means = f"changes by {down_text} on average rounded down, by {up_text} rounded up"
-    mine = f"; yours agrees in {agreed[0]} of {agreed[1]}" if agreed else ""
+    mine = f"; yours agrees in {agreed[0]} of {agreed[1]} results" if agreed else ""
     text = title or f"The largest number of a block {means}{mine}"
     worst = ", ".join(
         f"{trace['name']} from {number_text.signed_percent(float(change.min()), 2)} to "

@@ -82,10 +82,11 @@ def sharing_errors(
 
 
 def _best(name: str, decibels: Mapping[str, float], bits: Mapping[str, float]) -> str:
-    best = max(decibels, key=lambda each: decibels[each])
-    kept = f"{number_text.decibels(decibels[best])} with {_bits(bits[best])}"
-    return f"Shared by {name}: {best} scales keep most, {kept}"
+    most = max(decibels.values())
+    best = [each for each, value in decibels.items() if number_text.decibels(value) == number_text.decibels(most)]
+    kept = f"{number_text.decibels(most)} with {_bits(min(bits[each] for each in best))}"
+    return f"Shared by {name}: {' and '.join(best)} scales keep most, {kept}"
 
 
 def _bits(value: float) -> str:
-    return f"{value:.4g} bits a value"
+    return f"{round(value, 2):g} bits a value"

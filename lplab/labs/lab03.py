@@ -239,7 +239,7 @@ def _overflow_answer(state: RangeState) -> str:
     shown = range_outcomes(state.changed(layer=layer).magnitudes, state.window, state.scale)
     limit = largest_safe_scale(state)
     return (
-        f"The layer {label_of(layer)} is the first one. At {power(state.scale)}, {percent(shown.overflowed)} of its "
+        f"The layer {label_of(layer)}. At {power(state.scale)}, {percent(shown.overflowed)} of its "
         f"gradients overflow. At {power(limit or 0)} no layer overflows."
     )
 
@@ -274,7 +274,7 @@ QUESTIONS = (
         lambda state: _here(state).overflowed == 0 < _here(state).lost < 0.05 < _here(state, scale=0).lost,
     ),
     GuidedQuestion(
-        "Move *loss scale* further up, until a layer in the map overflows. Which layer is the first one?",
+        "Move *loss scale* further up, until something in the map overflows. Which layer overflows most?",
         {"step": LAST_STEP, "scale": 22},
         _overflow_answer,
         lambda state: largest_safe_scale(state) == state.scale - 1,

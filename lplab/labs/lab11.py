@@ -178,19 +178,22 @@ def _sixteen(state: RooflineState) -> str:
     times = state.times
     return (
         f"The step does {_percent(float(times.share_of_peak))} of what the multipliers could. Products take only "
-        f"{_percent(_share(times, 'products'))} of its time. Norms and activations take "
-        f"{_percent(_share(times, 'between'))}. Multipliers do nothing meanwhile. While products compute, they keep "
-        f"{_percent(_busy(times))} of the cells busy, and you see why in exercise 11.1."
+        f"{_percent(_share(times, 'products'))} of its time: {_percent(_share(times, 'compute'))} multiplying and "
+        f"{_percent(_share(times, 'memory'))} waiting for memory. Norms and activations take "
+        f"{_percent(_share(times, 'between'))}. Multipliers do nothing meanwhile. During the products, "
+        f"{_percent(_busy(times))} of the cells are busy, and you see why in exercise 11.1."
     )
 
 
 def _four(state: RooflineState) -> str:
     wide, narrow = state.changed(precision="bf16").times, state.times
-    multiply, stays = ([1e3 * times.part(part) for times in (wide, narrow)] for part in ("compute", "between"))
+    multiply, stays = (
+        [1e3 * float(times.part(part)) / BATCH for times in (wide, narrow)] for part in ("compute", "between")
+    )
     return (
         f"The rate is {narrow.rates.max() / wide.rates.max():.0f} times that of 16 bits, but the step is only "
-        f"{wide.step_seconds / narrow.step_seconds:.2f} times as fast. Multiplying shrinks from {multiply[0]:.0f} to "
-        f"{multiply[1]:.0f} ms for the 64 images. Norms and activations stay at {stays[1]:.0f} ms, as they still work "
+        f"{wide.step_seconds / narrow.step_seconds:.2f} times as fast. Multiplying shrinks from {multiply[0]:.2f} to "
+        f"{multiply[1]:.2f} ms an image. Norms and activations stay at {stays[1]:.2f} ms, as they still work "
         f"on 16-bit numbers. Rounding to 4 bits grows from {_percent(_share(wide, 'conversion'))} to "
         f"{_percent(_share(narrow, 'conversion'))} of the step."
     )
@@ -226,7 +229,7 @@ def _depthwise(state: RooflineState) -> str:
     return (
         f"Memory is not the reason: {waiting} of {every} products wait for it. The multipliers take "
         f"{_percent(_share(wide, 'compute'))} of the time, but only {_percent(_busy(wide))} of the array works. A "
-        f"depthwise convolution handles each channel alone, so it fills one column of 128 cells. In 4 bits the step is "
+        f"depthwise convolution handles each channel alone, with nine weights. In our model a cell keeps one weight, so 9 of 16,384 cells work. In 4 bits the step is "
         f"{wide.step_seconds / narrow.step_seconds:.2f} times as fast."
     )
 
@@ -246,7 +249,8 @@ def _gpt3(state: RooflineState) -> str:
     small = RooflineState(**PRESETS["RaPiD (2021)"]).times
     return (
         f"The step does {_percent(float(state.times.share_of_peak))} of the peak, ResNet-50 on RaPiD "
-        f"{_percent(float(small.share_of_peak))}. Its matrices are so large that nearly half of the time is spent on products. "
+        f"{_percent(float(small.share_of_peak))}. Its matrices are so large that {_percent(_share(state.times, 'products'))} of the time is spent on products, instead of "
+        f"{_percent(_share(small, 'products'))}. "
         f"Element-wise work takes {_percent(_element_wise(state.times))} of the time instead of "
         f"{_percent(_element_wise(small))}."
     )
@@ -278,8 +282,8 @@ QUESTIONS = (
         lambda state: _element_wise(state.times) == 0 and _busy(state.times) < 0.5,
     ),
     GuidedQuestion(
-        "Press *Reset* and set *batch* to 1. Why does the share of the multipliers fall?",
-        {"batch": 1},
+        "Press *Reset*, set *bars for* to *recipes*, and set *batch* to 1. Why does the share of the multipliers fall?",
+        {"batch": 1, "view": RECIPE_ROWS},
         _one_image,
         lambda state: _busy(state.times) < 0.5 * _busy(state.changed(batch=BATCH).times),
     ),

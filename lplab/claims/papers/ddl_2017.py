@@ -72,14 +72,23 @@ def within_three_points(results: Results) -> CheckResult:
     )
 
 
+def _modelled_hours(results: Results) -> tuple[float, float]:
+    """Hours of the larger network on 256 GPUs by the model: all transfers hidden, and none."""
+    perfect = _of(results, "perfect", what="hours")
+    low, high = (perfect / _on_256(results, 2, overlap, "resnet101") * 100 for overlap in (1.0, 0.0))
+    return low, high
+
+
 @claim.criterion("16 days become 7 hours")
 def sixteen_days_become_seven_hours(results: Results) -> CheckResult:
-    """16 days on 4 GPUs at 88 % are 6.8 hours on 256."""
+    """The 7 hours lie in the model's range, from all hidden to nothing hidden; with their own 88 % it is 6.8."""
     hours, needed = _of(results, "hours", what="hours"), _of(results, "needed", what="hours")
+    low, high = _modelled_hours(results)
     return CheckResult(
-        abs(hours / 7 - 1) < 0.05,
+        low <= 7 <= high and abs(hours / 7 - 1) < 0.05,
         f"{DAYS} days on {BASE_GPUS} GPUs are {_of(results, 'perfect', what='hours'):.0f} hours on 256 if nothing is "
-        f"lost, and {hours:.1f} at {LARGE:.0f} %; the 7 hours that are stated are {needed:.1f} %.",
+        f"lost. The model says {low:.1f} with all transfers hidden and {high:.1f} with none. With their efficiency of "
+        f"{LARGE:.0f} % it is {hours:.1f}; the 7 hours that are stated are {needed:.1f} %.",
     )
 
 
@@ -133,8 +142,8 @@ def classes_cost(results: Results) -> CheckResult:
 def measured(results: Results) -> str:
     """Both efficiencies, and the hours."""
     curve = ", ".join(f"{n}: {_of(results, what='resnet50', gpus=n, ports=2, overlap=0.0):.1f}" for n in GPUS)
-    hours = _of(results, "hours", what="hours")
-    return f"two ports, nothing hidden, per cent on GPUs {curve}; {hours:.1f} hours (model)"
+    low, high = _modelled_hours(results)
+    return f"two ports, nothing hidden, per cent on GPUs {curve}; {low:.1f} to {high:.1f} hours (model)"
 
 
 claim.draw(
@@ -144,9 +153,9 @@ claim.draw(
     axis=(80, 100),
 )
 claim.draw(
-    "hours on 256 GPUs",
-    lambda results: {"16 days on 4 GPUs": _of(results, "hours", what="hours")},
-    {"16 days on 4 GPUs": 7},
+    "hours on 256 GPUs (16 days on 4), by the model",
+    lambda results: dict(zip(("all hidden", "nothing hidden"), _modelled_hours(results), strict=True)),
+    {"all hidden": 7, "nothing hidden": 7},
     axis=(0, 8),
 )
 

@@ -35,7 +35,7 @@ POINTS: tuple[Point, ...] = (
 
 claim = ClaimBuilder(
     id="sun_2020_radix4",
-    title="At one scale for all layers radix 4 covers the gradients, radix 2 does not",
+    title="With one scale for all layers, radix 4 has many more good scales than radix 2",
     paper=cite("sun_2020"),
     where="section 3.1, figure 1a",
     statement="With one loss scale for the network, gradients in radix-2 FP4 lose 10 to 30 % accuracy, because three "

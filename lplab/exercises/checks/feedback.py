@@ -61,11 +61,11 @@ def passed(exercise: Exercise, stages: Sequence[Any], convention: Variant | None
     examples = sizes[STAGES[1]]
     counts = [f"{count_text(examples)} {STAGES[1] if examples > 1 else 'named example'}"]
     counts += [f"{count_text(sizes[name])} values of the boundary set" for name in STAGES[2:3] if name in sizes]
-    lines = [f"Exercise {exercise.id}: passes all checks (version {exercise.version})."]
+    lines = [f"Exercise {exercise.id}: passes all checks (version {exercise.version} of the exercise)."]
     proved = "; ".join([*counts, *[rule.name for rule in exercise.properties]])
     lines.append(f"What was checked: {proved}.")
     if exercise.conventions:
-        lines.append(f"Of the legal ways, yours: {convention.name if convention else 'one of your own'}.")
+        lines.append(f"Several ways are right here. Yours: {convention.name if convention else 'one of your own'}.")
     total = sum(stage.size for stage in stages)
     return Verdict(
         exercise.id, exercise.version, exercise.title, PASSED, "", tuple(lines), exercise.points, exercise.points,

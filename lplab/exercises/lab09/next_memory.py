@@ -101,7 +101,7 @@ NEXT_MEMORY = Exercise(
     why=why,
     examples=(
         Example((np.array([1.0, 1.0]), np.array([2.0, 4.0]), np.array([1]), 1.0), "Beta 1: 3 is kept, 5 was sent and leaves nothing."),
-        Example((np.array([1.0, 1.0]), np.array([2.0, 4.0]), np.array([1]), 0.5), "Kept: ½·1 + ½·3 = 2. Sent: ½·1 + ½·0 = ½, **not** 0."),
+        Example((np.array([1.0, 1.0]), np.array([2.0, 4.0]), np.array([1]), 0.5), "Kept: ½·1 + ½·3 = 2. Sent: ½·1 + ½·0 = ½, not 0."),
         Example((np.array([8.0]), np.array([8.0]), np.array([0]), 0.125), "7/8 of the old memory stays although all of p was sent."),
         Example((np.array([0.0]), np.array([8.0]), np.zeros(0, np.int64), 0.125), "Nothing is sent: the memory takes in an eighth of the gradient, 1."),
         Example((np.array([4.0, -4.0]), np.array([0.0, 0.0]), np.zeros(0, np.int64), 0.5), "Without a gradient nothing changes: ½·4 + ½·4."),

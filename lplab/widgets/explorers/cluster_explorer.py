@@ -154,7 +154,8 @@ def figures_by_name(state: ClusterState) -> dict[str, Any]:
         plain = replace(state, recipe="16 bits")
     curves.append(ScalingCurve(_curve_name(plain), DEVICES, efficiencies(plain)))
     published = [PUBLISHED[name] for name in PUBLISHED if _same_cluster(state, name)]
-    title = f"{state.devices:,} devices do the work of {state.devices * state.simulation.efficiency:,.1f}"
+    efficiency = state.simulation.efficiency
+    title = f"{state.devices:,} devices do the work of {state.devices * efficiency:,.1f} ({100 * efficiency:.1f} %)"
     if state.devices == 1:
         title = "One device alone sends nothing and waits for nobody"
     return {
@@ -175,7 +176,8 @@ def _same_cluster(state: ClusterState, preset: str) -> bool:
 
 
 def _curve_name(state: ClusterState) -> str:
-    return f"{state.recipe}, {state.compressor}" + (", shared update" if state.sharded else "")
+    compressor = "" if state.compressor == "none" else f", {state.compressor}"
+    return state.recipe + compressor + (", shared update" if state.sharded else "")
 
 
 def summary(state: ClusterState) -> str:
@@ -213,7 +215,7 @@ class ClusterExplorer(Explorer):
 
     >>> explorer = ClusterExplorer(devices=8)
     >>> explorer.figure.layout.meta["title"]
-    '8 devices do the work of 2.3'
+    '8 devices do the work of 2.3 (28.9 %)'
     """
 
     imports = ("from lplab.hardware import Cluster, simulate",)

@@ -247,10 +247,12 @@ def what(state: ScaleState) -> str:
 
     >>> what(ScaleState()), what(ScaleState(shared="1×32", scale="E8M0 up", hadamard=True))
     ('E2M1, a float32 scale for the tensor', 'E2M1 after Hadamard, an E8M0 scale (up) for 1×32')
+    >>> what(ScaleState(shared="1×32", axis="column"))
+    'E2M1, a float32 scale for 32×1'
     """
     name, _, rule = state.scale.partition(" ")
     article = "a" if name == FLOAT32 else "an"
-    many = "the tensor" if state.shared == WHOLE else state.shared
+    many = "the tensor" if state.shared == WHOLE else "×".join(state.shared.split("×")[:: 1 if state.axis == ROW else -1])
     transform = " after Hadamard" if state.hadamard else ""
     return f"{state.element}{transform}, {article} {name} scale{f' ({rule})' * bool(rule)} for {many}"
 

@@ -30,7 +30,7 @@ def titles(explorer):
 
 def test_the_first_figure_makes_the_point():
     shown = ClusterExplorer()
-    assert shown.figure.layout.meta["title"] == "64 devices do the work of 16.7"
+    assert shown.figure.layout.meta["title"] == "64 devices do the work of 16.7 (26.2 %)"
     texts = " ".join(next(trace for trace in shown.figure.data if trace.name == "titles").text)
     assert "A step of 93.0 ms; devices wait 68.8 ms of it" in texts and shown.figure.layout.xaxis2.fixedrange is False
     assert "sends 101 MB a step" in shown.summary.value and shown.preset.value == "64 V100, 10 Gb/s"
