@@ -15,6 +15,7 @@ CELLS = (
     "veils = [after_guess('01.a', figures.Table({'codes': [n]}, caption=f'Table {n}')) for n in (1, 2)]; veils[0]",
     "veils[1]",
     "after_guess('02.a', figures.Table({'codes': [3]}, caption='Table 3'))",
+    "wide = Prediction('How many, on a wide window?', answer=7.0, unit='%'); wide",
 )
 
 
@@ -75,3 +76,21 @@ def test_veils_hide_until_the_question_is_skipped_with_the_keyboard_alone(notebo
     assert notebook.python("after_guess('01.a', figures.Table({'codes': [4]})).is_lifted"), (
         "what runs again is not veiled"
     )
+
+
+def test_an_answer_gets_narrower_with_the_window(notebook):
+    """An output that may not scroll kept the width of its figure, and the whole notebook scrolled sideways."""
+    box = notebook.page.locator(".lp-prediction").nth(3)
+    box.get_by_role("textbox").fill("5")
+    box.get_by_role("button", name="Lock my guess").click()
+    box.locator(".textpoint", has_text="it is 7 %").wait_for()
+    beyond = """() => [...document.querySelectorAll('.lp-prediction')].map(box => {
+        const cell = box.closest('.jp-Cell').getBoundingClientRect();
+        return box.getBoundingClientRect().right <= cell.right + 1;
+    })"""
+    try:
+        for width in (1000, 820):
+            notebook.page.set_viewport_size({"width": width, "height": 1000})
+            notebook.sees(beyond, [True] * 4, seconds=10)
+    finally:
+        notebook.page.set_viewport_size({"width": 1440, "height": 1000})

@@ -246,13 +246,14 @@ def gradients_notice(results: Results) -> CheckResult:
 
 @claim.summary
 def measured(results: Results) -> str:
-    """The largest errors of random sums; errors of random sums and of the weight gradient, without and with promotion."""
+    """Largest errors of random sums; errors of these and of the weight gradient, without and with promotion."""
     largest = join_words([f"{_percent(_of(results, NEVER, w, number='largest'))} ({way})" for way, w in WAYS.items()])
     parts = []
     for numbers in (RANDOM, TRAINED):
         pairs = {way: [_percent(_of(results, i, w, numbers)) for i in (NEVER, 128)] for way, w in WAYS.items()}
         parts.append(f"{numbers}: {join_words([f'{a} to {b} ({way})' for way, (a, b) in pairs.items()])}")
-    return f"largest error of sums of 4,096: {largest}; all errors, without and with promotion every 128: {'; '.join(parts)}"
+    means = f"all errors, without and with promotion every 128: {'; '.join(parts)}"
+    return f"largest error of sums of 4,096: {largest}; {means}"
 
 
 claim.draw(

@@ -252,7 +252,9 @@ def what(state: ScaleState) -> str:
     """
     name, _, rule = state.scale.partition(" ")
     article = "a" if name == FLOAT32 else "an"
-    many = "the tensor" if state.shared == WHOLE else "×".join(state.shared.split("×")[:: 1 if state.axis == ROW else -1])
+    many = (
+        "the tensor" if state.shared == WHOLE else "×".join(state.shared.split("×")[:: 1 if state.axis == ROW else -1])
+    )
     transform = " after Hadamard" if state.hadamard else ""
     return f"{state.element}{transform}, {article} {name} scale{f' ({rule})' * bool(rule)} for {many}"
 
