@@ -133,7 +133,7 @@ def _published(points: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
         traces.marker("star-open", 11, style.GREEN, line={"width": 2}),
         "%{text}: %{y:.0%}",
         mode="markers+text",
-        text=np.array([f"{name}, published: {e:.0%}" for name, _, e in points], dtype=str),
+        text=np.array([f"{name}, published: {100 * e:.0f} %" for name, _, e in points], dtype=str),
         textposition="bottom left",
         textfont={"size": style.NOTE},
         visible=bool(points),

@@ -101,7 +101,7 @@ def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCa
     >>> print(verdict_card("ddl_2017"))
     256 GPUs at 95 % of perfect scaling: with two ports a node, or with overlap
     They: 95 % (read), 16 days to 7 hours (read), 88 % for the latter (recalled); Goyal et al. …
-    We: two ports, nothing hidden, per cent on GPUs 4: 97.5, 16: 94.6, 64: 93.8, 256: 93.3; 6.8 hours (model)
+    We: of GPUs, with two ports: 97.5 % on 4, 94.6 % on 16, 93.8 % on 64, 93.3 …
     Verdict: holds here
     """
     from lplab import claims  # a lab without a card does not load all papers

@@ -202,13 +202,13 @@ def test_the_rules_part_where_the_text_says():
 def test_both_directions_of_blocks_are_compared_by_computing():
     told = dict(zip(*lab13.facts().columns.values(), strict=True))
     (share,) = (value for name, value in told.items() if name.startswith("gradient in MXFP4: numbers that differ"))
-    assert f"In the explorer, {float(share.split()[0]):.0f} % of the gradient changed" in TEXT
+    assert f"With the direction of its blocks, {float(share.split()[0]):.0f} % of the gradient changed" in TEXT
 
 
 def test_the_sum_of_a_block_takes_its_scales():
     stored, scales = np.array([[1.0, 3.0], [2.0, 4.0]]), np.array([0.5, 4.0])
     assert stored.prod(0).sum() * scales.prod() == (stored * scales[:, None]).prod(0).sum() == 28
-    assert "1 · 2 + 3 · 4 = 14, times both scales, ½ · 4 · 14 = 28" in TEXT
+    assert "1 · 2 + 3 · 4 = 14. Then multiply by both scales once, ½ · 4 · 14 = 28" in TEXT
 
 
 # ---- figures of a student's function ---------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_both_rules_are_drawn_and_agreement_is_counted():
     blocks = block_exercise.gradient()[::2]
     changes = [np.abs(F.get("mxfp4").quantize(x)).max() / np.abs(x).max() - 1 for x in blocks]
     assert f"changes by −{-100 * np.mean(changes):.2g} % on average rounded down" in title
-    assert title.endswith("yours agrees in 256 of 256")
+    assert title.endswith("yours agrees in 256 of 256 results")
     same = int(draw_scales(always_up).layout.meta["title"].partition("agrees in ")[2].partition(" of")[0])
     assert 128 <= same < 256
     assert "it is not written yet" in str(draw_scales(unfinished))

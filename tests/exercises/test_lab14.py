@@ -225,4 +225,4 @@ def test_what_the_text_says_of_the_transform_in_mxfp4():
     recorded = ingredient_branches()
     for chosen in (MXFP4_2025, MXFP4_2025.without("stochastic")):
         assert (recorded.gap(chosen.without("hadamard"), chosen) > 0).all()
-    assert "the gap is smaller with the transform on every seed" in TEXT
+    assert "the gap is then smaller on every seed" in TEXT

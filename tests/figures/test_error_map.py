@@ -104,7 +104,7 @@ def test_a_change_stands_at_its_place_between_powers_of_two():
     down, up = fig.data
     assert np.asarray(down.x).tolist() == [1.5, 1.75, 1.0] == np.asarray(up.x).tolist()
     assert np.asarray(down.y).tolist() == pytest.approx([0, -100 / 7, -32]), "beyond the axis it stands at the end"
-    assert fig.layout.meta["title"].endswith("by +8.1 % rounded up; yours agrees in 5 of 6")
+    assert fig.layout.meta["title"].endswith("by +8.1 % rounded up; yours agrees in 5 of 6 results")
     assert "rounded down from −200 % to 0 %" in fig.layout.meta["alt"]
 
 

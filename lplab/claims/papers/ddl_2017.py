@@ -141,9 +141,9 @@ def classes_cost(results: Results) -> CheckResult:
 @claim.summary
 def measured(results: Results) -> str:
     """Both efficiencies, and the hours."""
-    curve = ", ".join(f"{n}: {_of(results, what='resnet50', gpus=n, ports=2, overlap=0.0):.1f}" for n in GPUS)
+    each = [f"{_of(results, what='resnet50', gpus=n, ports=2, overlap=0.0):.1f} % on {n}" for n in GPUS]
     low, high = _modelled_hours(results)
-    return f"two ports, nothing hidden, per cent on GPUs {curve}; {low:.1f} to {high:.1f} hours (model)"
+    return f"of GPUs, with two ports: {', '.join(each)}; {low:.1f} to {high:.1f} hours (model)"
 
 
 claim.draw(

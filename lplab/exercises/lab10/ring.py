@@ -119,10 +119,10 @@ RING = Exercise(
     minutes=15,
     difficulty=2,
     statement="""
-        `ranks` devices stand in a ring; each holds its own gradient, cut into `ranks` parts (numbered 0, 1, …, as the ranks are). In one step every rank sends **one** part to the neighbour on its right, rank + 1, and gets one from the left. In the first `ranks − 1` steps
+        `ranks` devices stand in a ring; each holds its own gradient, cut into `ranks` parts (numbered 0, 1, …, as the ranks are). A device is also called a *rank*. In one step every rank sends **one** part to the neighbour on its right, rank + 1, and gets one from the left. In the first `ranks − 1` steps
         the receiver **adds** the part to its own; in the last `ranks − 1` steps complete parts go round and **replace** what is there. In the end everybody has every part of the sum.
 
-        Write `ring_messages(ranks)`: a list of all messages `(step, sender, receiver, part, adds)`, with `adds` 1 or 0. In step 0, rank r sends part r. One rank alone sends nothing. The check runs your messages; any schedule that is right in this few steps passes, also one that runs to the left.
+        Write `ring_messages(ranks)`: a list of all messages `(step, sender, receiver, part, adds)`, with `adds` 1 or 0. In step 0, rank r sends part r. One rank alone sends nothing. The check runs your messages; any correct schedule with this few steps passes, also one that runs the other way.
     """,
     reference=ring_messages,
     form=Messages(),

@@ -215,7 +215,7 @@ class ClusterExplorer(Explorer):
 
     >>> explorer = ClusterExplorer(devices=8)
     >>> explorer.figure.layout.meta["title"]
-    '8 devices do the work of 2.3 (28.9 %)'
+    '8 devices do the work of 2.3 (29.3 %)'
     """
 
     imports = ("from lplab.hardware import Cluster, simulate",)

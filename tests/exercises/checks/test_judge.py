@@ -240,7 +240,7 @@ def test_both_legal_ways_pass_and_a_mixture_does_not():
     assert verdict_on(halving("x / 2"), exercise).convention == "half of it"
     down = verdict_on(halving("x // 2"), exercise)
     assert (
-        down.passed and down.convention == "half of it, rounded down" and "yours: half of it, rounded down" in down.text
+        down.passed and down.convention == "half of it, rounded down" and "Yours: half of it, rounded down" in down.text
     )
     mixed = verdict_on(halving("x // 2 if x < 8 else x / 2"), exercise)
     assert not mixed.passed and "Compared with the legal way nearest to yours" in mixed.text

@@ -30,7 +30,7 @@ def titles(explorer):
 
 def test_the_first_figure_makes_the_point():
     shown = ClusterExplorer()
-    assert shown.figure.layout.meta["title"] == "64 devices do the work of 16.7 (26.2 %)"
+    assert shown.figure.layout.meta["title"] == "64 devices do the work of 16.7 (26.1 %)"
     texts = " ".join(next(trace for trace in shown.figure.data if trace.name == "titles").text)
     assert "A step of 93.0 ms; devices wait 68.8 ms of it" in texts and shown.figure.layout.xaxis2.fixedrange is False
     assert "sends 101 MB a step" in shown.summary.value and shown.preset.value == "64 V100, 10 Gb/s"
@@ -109,7 +109,11 @@ def test_published_points_stand_beside_the_model(preset):
     name, devices, share = PUBLISHED[preset]
     state = ClusterState(**PRESETS[preset])
     star = next(trace for trace in figures_by_name(state)["scaling"].data if trace.name == "published")
-    assert star.visible and star.y.tolist() == [share] and star.text.tolist() == [f"{name}, published"]
+    assert (
+        star.visible
+        and star.y.tolist() == [share]
+        and star.text.tolist() == [f"{name}, published: {100 * share:.0f} %"]
+    )
     assert state.devices == devices and abs(state.simulation.efficiency - share) < 0.06
     assert math.isclose(state.simulation.single_seconds, 0.2, rel_tol=0.03), "computing takes what they measured"
     other = next(trace for trace in figures_by_name(ClusterState())["scaling"].data if trace.name == "published")
