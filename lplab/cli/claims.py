@@ -90,10 +90,17 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def run_run(args: argparse.Namespace) -> int:
-    """Measure, with a progress bar on stderr; then print as ``table`` does. Ctrl-C keeps what is finished."""
+    """Measure, with a progress bar on stderr; then print as ``table`` does. Ctrl-C keeps what is finished.
+
+    Another process measures, in which all libraries take the instructions that every processor has.
+    """
+    from lplab.claims.framework import portable
+
     if args.jobs == 0 or args.jobs < -1:
         raise BadInputError(f"--jobs must be -1 or at least 1, got {args.jobs}")
     wanted = claims_to_run(args.id, args.long)
+    if (status := portable.run_again(arguments_of(args))) is not None:
+        return status
     command = command_of(args)
     try:
         with bad_values(), workers(args) as jobs:
@@ -120,6 +127,19 @@ def claims_to_run(ids: list[str], long: bool) -> "list[Claim]":
             minutes = claim.budget_seconds / 60
             raise BadInputError(f"{claim.id} is of the long budget, up to {minutes:.0f} minutes of a core; add --long")
     return wanted
+
+
+def arguments_of(args: argparse.Namespace) -> list[str]:
+    """The arguments of ``lplab`` that ask for the same.
+
+    >>> given = {"id": ["wang_2018"], "long": False, "dask": None, "jobs": 2, "fresh": True, "folder": None, "json": False}
+    >>> arguments_of(argparse.Namespace(**given))
+    ['claims', 'run', 'wang_2018', '--fresh', '--jobs=2']
+    """
+    place = f"--dask={args.dask}" if args.dask else f"--jobs={args.jobs}"
+    folder = [f"--folder={args.folder}"] * (args.folder is not None)
+    flags = [f"--{name}" for name in ("long", "fresh", "json") if getattr(args, name)]
+    return ["claims", "run", *args.id, *flags, place, *folder]
 
 
 def command_of(args: argparse.Namespace) -> str:

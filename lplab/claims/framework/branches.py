@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lplab.claims.framework.portable import instructions
 from lplab.claims.framework.trainings import TrainingResult, cosine, one_thread, run_steps
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ def _path_of(task: Task, seed: int, steps: int, folder: str | Path | None) -> Pa
 
     data = task.data(task.batch, seed)
     tensors = [*task.model(seed).state_dict().values(), *data(0), *data(max(steps - 1, 0))]
-    settings = (_LAYOUT, torch.__version__, task.optimizer, task.lr, task.options, task.batch, seed, steps)
+    settings = (_LAYOUT, torch.__version__, instructions(), task.optimizer, task.lr, task.options, task.batch, seed, steps)
     digest = hashlib.sha256(repr(settings).encode())
     for tensor in tensors:
         digest.update(tensor.numpy().tobytes())

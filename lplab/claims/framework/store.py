@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lplab.claims.framework.claim import QUICK, Claim, Numbers, Point, Results, key
+from lplab.claims.framework.portable import NAME, instructions
 from lplab.datasets import data_folder
 
 PACKAGES = ("lplab", "numpy", "numba", "torch")
@@ -26,7 +27,11 @@ def default_folder() -> Path:
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     """Python, the machine's kind, and the installed packages among ``packages``, without importing them."""
-    result = {"python": platform.python_version(), "machine": platform.machine()}
+    result = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "instructions": instructions(),
+    }
     for package in packages:
         try:
             result[package] = metadata.version(package)
@@ -94,10 +99,10 @@ class Stored:
             return "not measured yet"
         last = self.sessions[-1]
         seconds = math.fsum(session.seconds for session in self.sessions)  # exact: the same in all versions of Python
-        with_ = ", ".join(f"{name} {v}" for name, v in last.versions.items() if name not in ("machine", "torch"))
+        with_ = ", ".join(f"{name} {v}" for name, v in last.versions.items() if name not in ("machine", "torch", "instructions"))
         return (
             f"measured on {last.date} by “{last.command}” in {seconds:.0f} s ({last.budget} budget; {with_}; "
-            f"{last.versions['machine']})"
+            f"{last.versions['machine']}{f', {NAME}' * (last.versions.get('instructions') == NAME)})"
         )
 
     def provenance_of(self, claim: Claim) -> str:

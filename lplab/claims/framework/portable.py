@@ -1,0 +1,72 @@
+"""The same numbers on every processor of a kind: which instructions the libraries below lplab may use.
+
+PyTorch, its matrix library (MKL), numpy and OpenBLAS choose their loops by the processor. Loops differ in the order in
+which they add, so their results differ in the last bits. A training of some hundred steps then ends as differently as
+with another seed. Here all of them are held to loops that every x86-64 processor with AVX2 has, from Intel or AMD, and
+oneDNN, which chooses by the sizes of caches, too, is left out. Convolutions take about 1.6 times as long then.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+ACTIVE = "LPLAB_PORTABLE"  # holds NAME in a process that was started with the settings
+NAME = "AVX2"
+_SETTINGS = {
+    "ATEN_CPU_CAPABILITY": "avx2",  # PyTorch's own loops
+    "MKL_CBWR": "COMPATIBLE",  # MKL: the same on processors of other makers
+    "OPENBLAS_CORETYPE": "Haswell",  # numpy's matrix products
+}
+
+
+def settings() -> dict[str, str]:
+    """Variables of the environment that a process needs from its start; none where the processor is no x86-64.
+
+    >>> sorted(settings())[:2] if platform.machine() in ("x86_64", "AMD64") else ["ATEN_CPU_CAPABILITY", "LPLAB_PORTABLE"]
+    ['ATEN_CPU_CAPABILITY', 'LPLAB_PORTABLE']
+    """
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return {}
+    from numpy._core._multiarray_umath import __cpu_dispatch__ as loops  # type: ignore[import-not-found,unused-ignore]
+
+    wider = ",".join(name for name in loops if "512" in name or name.endswith("V4"))
+    return {**_SETTINGS, "NPY_DISABLE_CPU_FEATURES": wider, ACTIVE: NAME}
+
+
+def instructions(environment: Mapping[str, str] = os.environ) -> str:
+    """Which instructions this process takes: "AVX2" with the settings, else "of the processor".
+
+    >>> instructions({}), instructions({"LPLAB_PORTABLE": "AVX2"})
+    ('of the processor', 'AVX2')
+    """
+    return environment.get(ACTIVE) or "of the processor"
+
+
+def run_again(arguments: Sequence[str]) -> int | None:
+    """Run ``lplab`` with these arguments in a process with the settings; None if this one has them, or none exist.
+
+    Returns:
+        The other process's exit status.
+    """
+    wanted = settings()
+    if not wanted or instructions() == NAME:
+        return None
+    return subprocess.run([sys.executable, "-m", "lplab", *arguments], env={**os.environ, **wanted}).returncode
+
+
+@contextmanager
+def without_onednn() -> Iterator[None]:
+    """Within the block PyTorch takes its own convolutions and LSTM, if this process has the settings."""
+    if instructions() != NAME or find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    with torch.backends.mkldnn.flags(enabled=False):
+        yield
