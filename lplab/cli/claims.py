@@ -18,7 +18,7 @@ def add_claims(commands: Any) -> None:
     """Add ``lplab claims`` with list, run and table."""
     text = "published claims, measured in small: list, run, table; published numbers of chips, networks and bills"
     group = add_command(commands, None, "claims", text, "lplab claims table")
-    actions = group.add_subparsers(metavar="list|run|table|numbers", required=True)
+    actions = group.add_subparsers(metavar="list|run|table|numbers|settings", required=True)
     listed = add_command(actions, run_list, "list", "the claims and their verdicts", "lplab claims list --json")
     run = add_command(
         actions,
@@ -41,6 +41,10 @@ def add_claims(commands: Any) -> None:
     forms.add_argument("--html", action="store_true", help="print a web page of its own with a card for each claim")
     table.add_argument("-o", "--output", type=Path, metavar="FILE", help="write into this file instead of printing")
     _add_numbers(actions)
+    text = "the variables with which a process measures the same numbers on every x86-64 processor"
+    add_command(
+        actions, run_settings, "settings", text, "env $(lplab claims settings) dask worker tcp://192.168.1.5:8786"
+    )
     for parser in (run, table):
         default = "all of the quick budget, or of the long one" if parser is run else "all"
         parser.add_argument("id", nargs="*", help=f"claims of the list (default: {default})")
@@ -73,6 +77,14 @@ def run_numbers(args: argparse.Namespace) -> int:
     else:
         print(numbers.as_page(records) if args.page else numbers.as_text(records))
     return int(any(record["verdict"] == numbers.OUTSIDE for record in records))
+
+
+def run_settings(args: argparse.Namespace) -> int:
+    """Print NAME=VALUE for each variable, in one line; ``run`` sets them itself."""
+    from lplab.claims.framework import portable
+
+    print(" ".join(f"{name}={value}" for name, value in portable.settings().items()))
+    return 0
 
 
 def run_list(args: argparse.Namespace) -> int:
@@ -132,8 +144,8 @@ def claims_to_run(ids: list[str], long: bool) -> "list[Claim]":
 def arguments_of(args: argparse.Namespace) -> list[str]:
     """The arguments of ``lplab`` that ask for the same.
 
-    >>> given = {"id": ["wang_2018"], "long": False, "dask": None, "jobs": 2, "fresh": True, "folder": None, "json": False}
-    >>> arguments_of(argparse.Namespace(**given))
+    >>> given = {"id": ["wang_2018"], "long": False, "dask": None, "jobs": 2, "fresh": True, "folder": None}
+    >>> arguments_of(argparse.Namespace(**given, json=False))
     ['claims', 'run', 'wang_2018', '--fresh', '--jobs=2']
     """
     place = f"--dask={args.dask}" if args.dask else f"--jobs={args.jobs}"

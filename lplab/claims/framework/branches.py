@@ -292,7 +292,17 @@ def _path_of(task: Task, seed: int, steps: int, folder: str | Path | None) -> Pa
 
     data = task.data(task.batch, seed)
     tensors = [*task.model(seed).state_dict().values(), *data(0), *data(max(steps - 1, 0))]
-    settings = (_LAYOUT, torch.__version__, instructions(), task.optimizer, task.lr, task.options, task.batch, seed, steps)
+    settings = (
+        _LAYOUT,
+        torch.__version__,
+        instructions(),
+        task.optimizer,
+        task.lr,
+        task.options,
+        task.batch,
+        seed,
+        steps,
+    )
     digest = hashlib.sha256(repr(settings).encode())
     for tensor in tensors:
         digest.update(tensor.numpy().tobytes())

@@ -99,7 +99,9 @@ class Stored:
             return "not measured yet"
         last = self.sessions[-1]
         seconds = math.fsum(session.seconds for session in self.sessions)  # exact: the same in all versions of Python
-        with_ = ", ".join(f"{name} {v}" for name, v in last.versions.items() if name not in ("machine", "torch", "instructions"))
+        with_ = ", ".join(
+            f"{name} {v}" for name, v in last.versions.items() if name not in ("machine", "torch", "instructions")
+        )
         return (
             f"measured on {last.date} by “{last.command}” in {seconds:.0f} s ({last.budget} budget; {with_}; "
             f"{last.versions['machine']}{f', {NAME}' * (last.versions.get('instructions') == NAME)})"

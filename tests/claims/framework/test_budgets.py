@@ -36,7 +36,7 @@ def both(monkeypatch):
 
 
 @pytest.fixture
-def run(tmp_path, both, capsys):
+def run(tmp_path, both, capsys, already_portable):
     """Runs ``lplab claims run`` in a folder of its own; which claims are measured then."""
 
     def run(*argv):
@@ -128,7 +128,7 @@ KILLED = """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process is killed by a signal")
-def test_a_killed_run_goes_on_where_it_was(tmp_path):
+def test_a_killed_run_goes_on_where_it_was(tmp_path, already_portable):
     """Killed in the third of four measurements, without a chance to tidy up: the first two are not measured again."""
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path)]
     process = subprocess.Popen(

@@ -254,7 +254,7 @@ def test_the_noise_of_the_test_set():
 
 
 @pytest.fixture
-def toy_only(monkeypatch):
+def toy_only(monkeypatch, already_portable):
     monkeypatch.setattr(catalogue, "CLAIMS", (TOY,))
 
 
@@ -271,7 +271,7 @@ def test_the_command_measures_lists_and_prints(tmp_path, toy_only, measured, cap
     assert capsys.readouterr().out.splitlines()[2].endswith("| 1 % | 2.05 % | shown |")
 
 
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, monkeypatch, capsys, already_portable):
     monkeypatch.setattr(catalogue, "CLAIMS", (dataclasses.replace(TOY, measure=failing_measure),))
     assert cli.main(["claims", "run", "--folder", str(tmp_path)]) == 130
     assert "the same command goes on: lplab claims run --jobs 1" in capsys.readouterr().err

@@ -14,7 +14,10 @@ from tests.claims.framework.test_budgets import LONG
 
 PROJECT = Path(__file__).parents[3]
 
-pytestmark = pytest.mark.slow  # four processes begin, and each imports PyTorch's neighbours
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("already_portable"),
+]  # four processes begin, and each imports PyTorch's neighbours
 
 
 def measure(point, seed):
