@@ -118,16 +118,26 @@ def test_the_command_measures_in_another_process(started, monkeypatch, tmp_path)
     monkeypatch.delenv(portable.ACTIVE, raising=False)
     found, replaced = started
     with pytest.raises(replaced):
-        cli.main(["claims", "run", "wang_2018", "--fresh", "--jobs", "2", "--folder", str(tmp_path)])
+        cli.main(["claims", "run", "wang_2018", "--fresh", "--portable", "--jobs", "2", "--folder", str(tmp_path)])
     ((command, environment),) = found
-    assert command[1:] == ["-m", "lplab", "claims", "run", "wang_2018", "--fresh", "--jobs=2", f"--folder={tmp_path}"]
+    assert command[1:] == [
+        "-m",
+        "lplab",
+        "claims",
+        "run",
+        "wang_2018",
+        "--fresh",
+        "--portable",
+        "--jobs=2",
+        f"--folder={tmp_path}",
+    ]
     assert environment.items() >= portable.settings().items() and environment["PATH"] == os.environ["PATH"]
     assert not any(tmp_path.iterdir())
 
 
 def test_bad_input_is_said_before(started):
     with pytest.raises(SystemExit):
-        cli.main(["claims", "run", "gupta_2051"])
+        cli.main(["claims", "run", "gupta_2051", "--portable"])
     assert started[0] == []
 
 
