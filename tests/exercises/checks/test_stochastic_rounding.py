@@ -21,8 +21,8 @@ def test_a_wrong_probability_is_no_shared_draw(probability):
 
 
 @pytest.mark.parametrize(("shape", "sentence"), [
-    ((200, 1), "the means of the rows of one array scatter"),
-    ((1, 100), "the means of the columns of one array scatter"),
+    ((200, 1), "Equal elements share their luck"),
+    ((1, 100), "Equal elements share their luck"),
     ((1, 1), "equal elements x = 0.125 became"),
 ])  # fmt: skip
 def test_shared_draws_are_found(shape, sentence):
