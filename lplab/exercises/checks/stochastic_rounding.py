@@ -69,13 +69,16 @@ def mean_is_right(fraction: float, result: np.ndarray) -> str:
 
 
 def elements_are_independent(fraction: float, result: np.ndarray) -> str:
-    """Whether the means of rows and of columns scatter as those of independent draws: chi-squared, six deviations."""
-    share = fraction - math.floor(fraction)
+    """Whether the means of rows and of columns scatter as those of independent draws: chi-squared, six deviations.
+
+    They are compared with the mean and the share of ups of this very result: a wrong probability is no shared draw.
+    """
     if (result == result.flat[0]).all():
         same = f"All {result.size:,} equal elements x = {decimal(fraction / 4)} became {decimal(result.flat[0])}"
         return f"{same}: each needs a draw of its own, and some of them must go the other way."
+    share = 4 * float(result.mean()) - math.floor(fraction)
     for axis, name in ((0, "columns"), (1, "rows")):
-        means = (result.mean(axis) - fraction / 4) * 4
+        means = 4 * (result.mean(axis) - result.mean())
         scatter = float((means**2).sum() / (share * (1 - share) / result.shape[axis]))
         if abs(scatter - means.size) > DEVIATIONS * math.sqrt(2 * means.size):
             shared = (
