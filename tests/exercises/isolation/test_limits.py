@@ -23,11 +23,11 @@ SHORT = Limits(cpu_seconds=0.3, wall_seconds=1)
 def _nothing_stays(tmp_path, monkeypatch):
     """Every child works in a folder inside ``tmp_path``, by which it and its descendants are known."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = set(psutil.Process().children(recursive=True))
+    before = set(psutil.Process().children())  # a browser of other tests among them begins processes at any time
     yield
     assert list(tmp_path.iterdir()) == []
     assert processes_in(tmp_path) == []
-    assert set(psutil.Process().children(recursive=True)) <= before, "a child is left, or a zombie of it"
+    assert set(psutil.Process().children()) <= before, "a child is left, or a zombie of it"
 
 
 def processes_in(folder: Path) -> list[psutil.Process]:
