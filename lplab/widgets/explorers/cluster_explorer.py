@@ -13,6 +13,7 @@ from lplab.figures.device_timeline import milliseconds
 from lplab.figures.scaling import ScalingCurve
 from lplab.hardware import Cluster, Simulation, simulate, workloads
 from lplab.hardware.step import Design, step
+from lplab.number_text import percent
 from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.fields import Buttons, Checkbox, Choice, State, Steps, control
 
@@ -155,7 +156,7 @@ def figures_by_name(state: ClusterState) -> dict[str, Any]:
     curves.append(ScalingCurve(_curve_name(plain), DEVICES, efficiencies(plain)))
     published = [PUBLISHED[name] for name in PUBLISHED if _same_cluster(state, name)]
     efficiency = state.simulation.efficiency
-    title = f"{state.devices:,} devices do the work of {state.devices * efficiency:,.1f} ({100 * efficiency:.1f} %)"
+    title = f"{state.devices:,} devices do the work of {state.devices * efficiency:,.1f} ({percent(efficiency)})"
     if state.devices == 1:
         title = "One device alone sends nothing and waits for nobody"
     return {
