@@ -33,9 +33,10 @@ def add_claims(commands: Any) -> None:
     run.add_argument("--long", action="store_true", help="the claims of the long budget, which take hours")
     run.add_argument("--fresh", action="store_true", help="measure again what is stored")
     text = (
-        "with instructions that every x86-64 processor has: the same numbers on all of them, in half as much time again"
+        "with all instructions of this processor: in two thirds of the time, but another processor gives other numbers "
+        "(default: with those that every x86-64 processor has)"
     )
-    run.add_argument("--portable", action="store_true", help=text)
+    run.add_argument("--native", action="store_true", help=text)
     table = add_command(
         actions, run_table, "table", "theirs, ours, spread and verdict", "lplab claims table --markdown"
     )
@@ -108,14 +109,15 @@ def run_list(args: argparse.Namespace) -> int:
 def run_run(args: argparse.Namespace) -> int:
     """Measure, with a progress bar on stderr; then print as ``table`` does. Ctrl-C keeps what is finished.
 
-    With ``--portable`` another process measures, in which all libraries take the instructions that every processor has.
+    Another process measures, in which all libraries take the instructions that every processor has; with ``--native``
+    it is this one.
     """
     from lplab.claims.framework import portable
 
     if args.jobs == 0 or args.jobs < -1:
         raise BadInputError(f"--jobs must be -1 or at least 1, got {args.jobs}")
     wanted = claims_to_run(args.id, args.long)
-    if args.portable and (status := portable.run_again(arguments_of(args))) is not None:
+    if not args.native and (status := portable.run_again(arguments_of(args))) is not None:
         return status
     command = command_of(args)
     try:
@@ -149,23 +151,23 @@ def arguments_of(args: argparse.Namespace) -> list[str]:
     """The arguments of ``lplab`` that ask for the same.
 
     >>> given = {"id": ["wang_2018"], "long": False, "dask": None, "jobs": 2, "fresh": True, "folder": None}
-    >>> arguments_of(argparse.Namespace(**given, portable=True, json=False))
-    ['claims', 'run', 'wang_2018', '--fresh', '--portable', '--jobs=2']
+    >>> arguments_of(argparse.Namespace(**given, native=True, json=False))
+    ['claims', 'run', 'wang_2018', '--fresh', '--native', '--jobs=2']
     """
     place = f"--dask={args.dask}" if args.dask else f"--jobs={args.jobs}"
     folder = [f"--folder={args.folder}"] * (args.folder is not None)
-    flags = [f"--{name}" for name in ("long", "fresh", "portable", "json") if getattr(args, name)]
+    flags = [f"--{name}" for name in ("long", "fresh", "native", "json") if getattr(args, name)]
     return ["claims", "run", *args.id, *flags, place, *folder]
 
 
 def command_of(args: argparse.Namespace) -> str:
     """What was asked for, as it is stored with the numbers; where a cluster is, is nobody's business.
 
-    >>> command_of(argparse.Namespace(id=["wang_2018"], long=False, portable=False, dask=None, jobs=2))
+    >>> command_of(argparse.Namespace(id=["wang_2018"], long=False, native=False, dask=None, jobs=2))
     'lplab claims run wang_2018 --jobs 2'
     """
     place = "--dask" if args.dask else f"--jobs {args.jobs}"
-    return " ".join(["lplab claims run", *args.id, *["--long"] * args.long, *["--portable"] * args.portable, place])
+    return " ".join(["lplab claims run", *args.id, *["--long"] * args.long, *["--native"] * args.native, place])
 
 
 @contextmanager

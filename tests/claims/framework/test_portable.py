@@ -118,7 +118,7 @@ def test_the_command_measures_in_another_process(started, monkeypatch, tmp_path)
     monkeypatch.delenv(portable.ACTIVE, raising=False)
     found, replaced = started
     with pytest.raises(replaced):
-        cli.main(["claims", "run", "wang_2018", "--fresh", "--portable", "--jobs", "2", "--folder", str(tmp_path)])
+        cli.main(["claims", "run", "wang_2018", "--fresh", "--jobs", "2", "--folder", str(tmp_path)])
     ((command, environment),) = found
     assert command[1:] == [
         "-m",
@@ -127,7 +127,6 @@ def test_the_command_measures_in_another_process(started, monkeypatch, tmp_path)
         "run",
         "wang_2018",
         "--fresh",
-        "--portable",
         "--jobs=2",
         f"--folder={tmp_path}",
     ]
@@ -137,7 +136,7 @@ def test_the_command_measures_in_another_process(started, monkeypatch, tmp_path)
 
 def test_bad_input_is_said_before(started):
     with pytest.raises(SystemExit):
-        cli.main(["claims", "run", "gupta_2051", "--portable"])
+        cli.main(["claims", "run", "gupta_2051"])
     assert started[0] == []
 
 
