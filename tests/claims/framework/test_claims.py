@@ -197,9 +197,9 @@ SOME = [  # one of each rule and setting: a few seconds
 
 
 @pytest.mark.parametrize(("point", "seed"), SOME, ids=lambda value: str(value)[:60])
-def test_stored_numbers_can_be_measured_again_to_the_last_bit(point, seed):
-    claim = claims.get("gupta_2015")
-    assert claims.measure(claim, point, seed) == claims.stored(claim).numbers[key(point, seed)]
+def test_stored_numbers_can_be_measured_again_to_the_last_bit(measured_and_stored, point, seed):
+    now, kept = measured_and_stored(claims.get("gupta_2015"), point, seed)
+    assert now == kept
 
 
 def test_guptas_first_sentences_say_with_which_layer_outputs():
@@ -209,13 +209,13 @@ def test_guptas_first_sentences_say_with_which_layer_outputs():
 
 
 @pytest.mark.slow
-def test_a_whole_curve_can_be_measured_again():
+def test_a_whole_curve_can_be_measured_again(measured_and_stored):
     claim = claims.get("gupta_2015")
-    stored = claims.stored(claim)
     for bits in gupta_2015.SETTINGS["wide outputs"].fraction_bits:
         point = {"setting": "wide outputs", "rounding": "stochastic", "fraction_bits": bits}
         seed = claim.seeds[bits % len(claim.seeds)]  # in turn
-        assert claims.measure(claim, point, seed) == stored.numbers[key(point, seed)]
+        now, kept = measured_and_stored(claim, point, seed)
+        assert now == kept
 
 
 def changed(change):

@@ -3,7 +3,6 @@
 import pytest
 
 from lplab import claims
-from lplab.claims.framework.claim import key
 from lplab.claims.papers.gupta_2015_recovery import GUPTA_2015_RECOVERY as RECOVERY
 from lplab.claims.papers.gupta_2015_updates import GUPTA_2015_UPDATES as UPDATES
 from tests.claims.changed_numbers import judged, where
@@ -20,8 +19,9 @@ def test_they_are_shown_and_explained(claim):
     (UPDATES, {"rounding": "nearest_down", "fraction_bits": 8}),
     (UPDATES, {"rounding": "stochastic", "fraction_bits": 4}),
 ], ids=str)  # fmt: skip
-def test_stored_numbers_can_be_measured_again_to_the_last_bit(claim, point):
-    assert claims.measure(claim, point, 1) == claims.stored(claim).numbers[key(point, 1)]
+def test_stored_numbers_can_be_measured_again_to_the_last_bit(measured_and_stored, claim, point):
+    now, kept = measured_and_stored(claim, point, 1)
+    assert now == kept
 
 
 @pytest.mark.parametrize(("claim", "change", "which"), [

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from lplab import claims
-from lplab.claims.framework.claim import key
 from lplab.claims.papers import luq_2022
 from lplab.claims.papers.luq_2022 import (
     FLOAT,
@@ -43,9 +42,9 @@ def test_luq_holds_and_can_fail(change, ring, which):
 
 
 @pytest.mark.parametrize("tensor", TENSORS)
-def test_stored_statistics_can_be_measured_again(tensor):
-    point = {"tensor": tensor}
-    assert claims.measure(LUQ_2022, point, 1) == claims.stored(LUQ_2022).numbers[key(point, 1)]
+def test_stored_statistics_can_be_measured_again(measured_and_stored, tensor):
+    now, kept = measured_and_stored(LUQ_2022, {"tensor": tensor}, 1)
+    assert now == kept
 
 
 def test_rules_differ_in_the_gradients_alone():

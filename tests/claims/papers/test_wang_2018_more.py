@@ -5,7 +5,6 @@ import pytest
 
 from lplab import arithmetic, claims
 from lplab.claims.framework.branches import BranchPlan
-from lplab.claims.framework.claim import key
 from lplab.claims.papers import wang_2018_chunks, wang_2018_fp8, wang_2018_training, wang_2018_update
 from lplab.claims.papers.wang_2018_chunks import LENGTHS, LONG, ONE_SIGN, SHORT
 from lplab.claims.papers.wang_2018_training import SHORT as SHORT_BATCH
@@ -122,6 +121,6 @@ def test_rounded_sums_of_the_weight_gradient(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sums", ["chunk 1", "chunk 64"])
-def test_the_stored_errors_of_the_weight_gradient_can_be_measured_again(sums):
-    point = {"sums": sums, "pictures": SHORT_BATCH}
-    assert claims.measure(TRAINING, point, 1) == claims.stored(TRAINING).numbers[key(point, 1)]
+def test_the_stored_errors_of_the_weight_gradient_can_be_measured_again(measured_and_stored, sums):
+    now, kept = measured_and_stored(TRAINING, {"sums": sums, "pictures": SHORT_BATCH}, 1)
+    assert now == kept
