@@ -878,11 +878,11 @@ CLAIMS = (
     ),
     Fault(
         "percent_as_share",
-        "lplab/claims/numbers/published.py",
+        "lplab/claims/published_numbers/published.py",
         "gap <= size * self.tolerance / 100 * (1 + ROUNDING)",
         "gap <= size * self.tolerance * (1 + ROUNDING)",
         "A tolerance of 1 % allows a value to be twice as large.",
-        ("tests/claims/numbers",),
+        ("tests/claims/published_numbers",),
     ),
 )
 
@@ -1198,10 +1198,10 @@ CLI = (
     Fault(
         "exit_code_of_numbers",
         "lplab/cli/claims.py",
-        'return int(any(record["verdict"] == numbers.OUTSIDE for record in records))',
-        'return int(all(record["verdict"] == numbers.OUTSIDE for record in records))',
+        'return int(any(record["verdict"] == published_numbers.OUTSIDE for record in records))',
+        'return int(all(record["verdict"] == published_numbers.OUTSIDE for record in records))',
         "The command for published numbers fails only if all rows are outside.",
-        ("tests/cli/test_cli.py", "tests/claims/numbers", "tests/claims/framework/test_claims.py"),
+        ("tests/cli/test_cli.py", "tests/claims/published_numbers", "tests/claims/framework/test_claims.py"),
     ),
 )
 

@@ -71,17 +71,17 @@ def _add_numbers(actions: Any) -> None:
 
 def run_numbers(args: argparse.Namespace) -> int:
     """Compute the rows and print them; 1 if a row that must hold does not."""
-    from lplab.claims import numbers
+    from lplab.claims import published_numbers
 
     with bad_values():
-        records = numbers.records(args.id)
+        records = published_numbers.records(args.id)
     if args.json:
         print(json.dumps(records, indent=1, ensure_ascii=False))
     elif args.csv:
-        print(numbers.as_csv(records), end="")
+        print(published_numbers.as_csv(records), end="")
     else:
-        print(numbers.as_page(records) if args.page else numbers.as_text(records))
-    return int(any(record["verdict"] == numbers.OUTSIDE for record in records))
+        print(published_numbers.as_page(records) if args.page else published_numbers.as_text(records))
+    return int(any(record["verdict"] == published_numbers.OUTSIDE for record in records))
 
 
 def run_settings(args: argparse.Namespace) -> int:

@@ -37,6 +37,7 @@ from lplab.figures.layer_sensitivity import layer_sensitivity
 from lplab.figures.learner_runs import LearnerCurve, learner_runs
 from lplab.figures.live import show, update
 from lplab.figures.loss_scale_history import LossScaleHistory, loss_scale_history
+from lplab.figures.lost_updates import lost_updates
 from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
 from lplab.figures.many_learners import LearnerSimilarity, Scaling, many_learners
 from lplab.figures.momentum_placement import momentum_placement
@@ -69,7 +70,6 @@ from lplab.figures.sweep_curves import sweep_curves
 from lplab.figures.table import codebook_table
 from lplab.figures.time_parts import time_parts
 from lplab.figures.training_error import Curve, training_epochs, training_error
-from lplab.figures.training_losses import training_losses
 from lplab.figures.verdict_card import verdict_card, verdict_page
 
 bins, layer_harm, scale_course = adacomp_bins, layer_sensitivity, loss_scale_history  # their former names
@@ -126,6 +126,7 @@ __all__ = [
     "level_shares",
     "loss_curves",
     "loss_scale_history",
+    "lost_updates",
     "magnitude_data",
     "magnitude_histogram",
     "many_learners",
@@ -161,7 +162,6 @@ __all__ = [
     "time_parts",
     "training_epochs",
     "training_error",
-    "training_losses",
     "two_distances",
     "union_growth",
     "update",

@@ -80,7 +80,7 @@ def test_epochs_grow_within_fixed_axes():
 
 
 def test_losses_name_both_ways_to_lose():
-    fig = figures.training_losses(
+    fig = figures.lost_updates(
         (4, 18), [6, 14], [[1.0, 0.99], [0.2, 0.3]], [[0, 0], [0.4, 0.5]], rule="nearest", marked_bits=6
     )
     assert fig.layout.meta["title"] == "Nearest: what is lost"
@@ -96,4 +96,4 @@ def test_wrong_shapes_are_refused():
     with pytest.raises(ValueError, match="at most 4 curves"):
         figures.training_error([CURVES[0]] * 5)
     with pytest.raises(ValueError, match="must be \\[n, seeds\\] for 2 fraction bits"):
-        figures.training_losses((4, 8), [4, 8], np.zeros((3, 2)), np.zeros((2, 2)), rule="x")
+        figures.lost_updates((4, 8), [4, 8], np.zeros((3, 2)), np.zeros((2, 2)), rule="x")

@@ -33,7 +33,7 @@ def test_numpy_alone_will_do():
 
 
 @pytest.mark.parametrize(
-    "module", ["lplab.hardware", "lplab.hardware.footprint", "lplab.claims.numbers", "lplab.claims"]
+    "module", ["lplab.hardware", "lplab.hardware.footprint", "lplab.claims.published_numbers", "lplab.claims"]
 )
 def test_importing_loads_nothing_else(module):
     done = python(f"import sys, {module}; print([name for name in {OTHERS} if name in sys.modules])")

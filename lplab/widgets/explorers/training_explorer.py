@@ -103,7 +103,7 @@ def losses_figure(results: claims.Results, state: TrainingState) -> go.Figure:
     )
     bits = SETTINGS[state.setting].fraction_bits
     height = HEIGHTS["losses"]
-    return figures.training_losses(
+    return figures.lost_updates(
         BITS, bits, lost, saturated, rule=LABELS[state.rule], marked_bits=state.fraction_bits, height=height
     )
 

@@ -18,7 +18,7 @@ STYLES = (  # name, colour, dash, symbol
 )
 
 
-def training_losses(
+def lost_updates(
     bits_shown: tuple[int, int],
     fraction_bits: Any,
     lost: Any,
@@ -42,7 +42,7 @@ def training_losses(
     Raises:
         ValueError: the arrays do not fit each other.
 
-    >>> fig = training_losses((4, 14), [6, 14], [[0.99], [0.1]], [[0.0], [0.4]], rule="stochastic")
+    >>> fig = lost_updates((4, 14), [6, 14], [[0.99], [0.1]], [[0.0], [0.4]], rule="stochastic")
     >>> fig.layout.meta["title"]
     'Stochastic: what is lost'
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lplab.claims.numbers.published import Published
 from lplab.claims.papers.ddl_model import IMAGES, ddl_efficiency, goyal_efficiency
+from lplab.claims.published_numbers.published import Published
 from lplab.hardware import links, nccl_tuner, network
 from lplab.hardware.links import Link
 

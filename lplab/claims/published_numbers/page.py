@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lplab.claims.framework.table import labelled_lines, markdown_table
-from lplab.claims.numbers.published import GRADES
+from lplab.claims.published_numbers.published import GRADES
 from lplab.number_text import SUPERSCRIPTS
 
 COMMAND = "lplab claims numbers --page > docs/numbers.md"
@@ -76,7 +76,7 @@ def summary(records: Sequence[dict[str, Any]]) -> str:
 
 
 def as_page(records: Sequence[dict[str, Any]]) -> str:
-    """The records (:func:`lplab.claims.numbers.records`) as a page in Markdown: a table, then sources and notes."""
+    """The records of :func:`lplab.claims.published_numbers.records` as a page in Markdown: table, sources, notes."""
     rows = [shown(record) for record in records]
     notes = [f"- **{row['id']}** {row['source']}." + (f" {row['note']}" if row["note"] else "") for row in rows]
     parts = [HEADING, summary(records), markdown_table(rows, COLUMNS), "## Sources and notes", "\n".join(notes)]

@@ -1,10 +1,11 @@
 """The table of published numbers, T01 to T53: inputs, published, ours, the difference, and the verdict.
 
 Our values are computed on demand by the public functions of the library; nothing is stored. A row
-graded A or B is a test (tests/claims/numbers); one graded C is printed alone. A new row is a new value in a module.
+graded A or B is a test (tests/claims/published_numbers); one graded C is printed alone. A new row is a new value in a
+module.
 
->>> from lplab.claims import numbers
->>> record = numbers.get("T01").record()
+>>> from lplab.claims import published_numbers
+>>> record = published_numbers.get("T01").record()
 >>> record["published"], round(record["ours"]), record["verdict"]
 (626155, 626155, 'held')
 """
@@ -14,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lplab.claims.numbers import chips, compression, footprint, network
-from lplab.claims.numbers.page import as_csv, as_page, as_text
-from lplab.claims.numbers.published import GRADES, OUTSIDE, Published
+from lplab.claims.published_numbers import chips, compression, footprint, networks
+from lplab.claims.published_numbers.page import as_csv, as_page, as_text
+from lplab.claims.published_numbers.published import GRADES, OUTSIDE, Published
 from lplab.lookup import closest_names
 
 __all__ = ["GRADES", "OUTSIDE", "ROWS", "Published", "as_csv", "as_page", "as_text", "get", "ids", "records"]
-_PARTS = (footprint, compression, network, chips)
+_PARTS = (footprint, compression, networks, chips)
 ROWS: tuple[Published, ...] = tuple(sorted((row for part in _PARTS for row in part.ROWS), key=lambda row: row.id))
 """All rows in the order of the dossier."""
 

@@ -10,18 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lplab.claims import numbers
-from lplab.claims.numbers import compression, page
+from lplab.claims import published_numbers
 from lplab.claims.papers.ddl_model import ddl_efficiency
+from lplab.claims.published_numbers import compression, page
 from lplab.cli import main
 
 PAGE = Path(__file__).parents[3] / "docs" / "numbers.md"
-BY_ID = {row.id: row for row in numbers.ROWS}
-TOY = numbers.Published("T99", "toys", "two", 4.0, "t", "relative", 1.0, "A", "us", lambda: 4.0)
+BY_ID = {row.id: row for row in published_numbers.ROWS}
+TOY = published_numbers.Published("T99", "toys", "two", 4.0, "t", "relative", 1.0, "A", "us", lambda: 4.0)
 
 
 def ids_where(condition):
-    return [row.id for row in numbers.ROWS if condition(row)]
+    return [row.id for row in published_numbers.ROWS if condition(row)]
 
 
 @pytest.mark.parametrize("id_", ids_where(lambda row: row.is_tested))
@@ -50,9 +50,9 @@ def test_what_is_recalled_is_printed_and_gates_nothing(id_):
 
 
 def test_all_rows_of_the_dossier_are_there_once():
-    assert {row.number for row in numbers.ROWS} == set(range(1, 54))
-    assert len(BY_ID) == len(numbers.ROWS)
-    assert {row.number for row in numbers.ROWS if row.untestable} == {25, 26, 27, 50}
+    assert {row.number for row in published_numbers.ROWS} == set(range(1, 54))
+    assert len(BY_ID) == len(published_numbers.ROWS)
+    assert {row.number for row in published_numbers.ROWS if row.untestable} == {25, 26, 27, 50}
 
 
 # ---- verdicts --------------------------------------------------------------------------------------------------------
@@ -138,13 +138,13 @@ def test_text_names_inputs_published_ours_difference_grade_and_verdict(capsys):
 
 
 def test_a_row_that_breaks_is_the_exit_code(monkeypatch, capsys):
-    monkeypatch.setattr(numbers, "ROWS", (replace(TOY, ours=lambda: 9.0),))
+    monkeypatch.setattr(published_numbers, "ROWS", (replace(TOY, ours=lambda: 9.0),))
     assert main(["claims", "numbers"]) == 1
     assert "NOT HELD" in capsys.readouterr().out
 
 
 def test_one_row_that_breaks_among_good_ones_is_the_exit_code(monkeypatch, capsys):
-    monkeypatch.setattr(numbers, "ROWS", (TOY, replace(TOY, id="T98", ours=lambda: 9.0)))
+    monkeypatch.setattr(published_numbers, "ROWS", (TOY, replace(TOY, id="T98", ours=lambda: 9.0)))
     assert main(["claims", "numbers"]) == 1
     assert "Of 2 rows: 1 held, 1 not held" in re.sub(r"\s+", " ", capsys.readouterr().out)
 
