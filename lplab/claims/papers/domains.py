@@ -87,7 +87,7 @@ claim = ClaimBuilder(
     limits="Networks of 10 to 114 thousand parameters, of whose training the few bits are a tenth to a sixth. Words "
     "are a synthesiser's. The pictures' network is depthwise, which FP8 of 2018 was not tested with. ScaleCom sends "
     "one element of 25 in every layer of 1,024 weights or more, the mildest of the paper's rates. A point is 20 "
-    "pictures or 6 words of the test, and seeds differ by more than one. With so few of them some cells stay undecided. "
+    "pictures or 6 words of the test, and seeds differ by more than one. So few leave some cells undecided. "
     "Where a paper gives no number, or one that is recalled, the limit of 1 is our choice.",
 )
 
