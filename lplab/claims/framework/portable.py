@@ -12,8 +12,9 @@ import os
 import platform
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 
 ACTIVE = "LPLAB_PORTABLE"  # holds NAME in a process that was started with the settings
@@ -74,5 +75,8 @@ def without_onednn() -> Iterator[None]:
         return
     import torch
 
-    with torch.backends.mkldnn.flags(enabled=False):
+    with ExitStack() as stack:
+        with warnings.catch_warnings():  # PyTorch warns here of a setting for Intel's GPUs, which we leave as it is
+            warnings.filterwarnings("ignore", "TF32 acceleration on top of oneDNN")
+            stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
         yield

@@ -70,6 +70,7 @@ def answer(code, *before, settings=True):
         environment |= {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+    assert "TF32" not in done.stderr, "a warning about hardware that is not there"
     return done.stdout.splitlines()[-1]
 
 
