@@ -45,6 +45,7 @@ STYLE = f"""
 .lplab-card .lplab-both div div {{ margin: 0 0 2px; }}
 .lplab-card b {{ font-weight: 600; }}
 .lplab-card figcaption {{ font-size: 13px; font-weight: 600; color: inherit; text-align: left; margin: 0 0 2px; }}
+.lplab-card .lplab-beside {{ font-size: 12px; font-weight: 400; float: right; margin-left: 12px; }}
 .lplab-card .lplab-row {{ display: grid; grid-template-columns: 30% minmax(0, 1fr) 30%; gap: 0 10px;
   align-items: center; font-size: 12.5px; line-height: 1.25; min-height: 22px; }}
 .lplab-card .lplab-row svg {{ display: block; overflow: visible; }}
@@ -178,7 +179,8 @@ def _figures_html(claim: Claim, numbers: Stored) -> str:
     if not drawn:
         return ""
     published = any(row.theirs for _, rows in drawn for row in rows)
-    return "".join(figure_html(d, rows, ours) for d, rows in drawn) + legend_html(ours, len(claim.seeds), published)
+    over = [drawing.over for drawing, rows in drawn if any(len(row.values) > 1 for row in rows)]
+    return "".join(figure_html(d, rows, ours) for d, rows in drawn) + legend_html(ours, published, over)
 
 
 def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:

@@ -13,6 +13,7 @@ from lplab.claims.framework.branches import paired_text, surely_above, surely_wi
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG, CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import median_and_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.papers.adacomp_2018 import LEARNERS, LSTM, PUBLISHED, TASKS, run
 
 STEPS = 2000
@@ -103,6 +104,10 @@ def measured(results: Results) -> str:
 
 
 claim.draw("times smaller, as the paper counts", lambda results: {LSTM: _of(results, ADACOMP, "paper")}, {LSTM: 200})
-claim.draw("loss, bits above dense", lambda results: {"test": _gap(results), "training": _gap(results, "train_loss")})
+claim.draw(
+    "loss, bits above dense, in pairs",
+    lambda results: {"test": _gap(results), "training": _gap(results, "train_loss")},
+    statistic=MEAN,
+)
 
 ADACOMP_2018_LANGUAGE = claim.build()

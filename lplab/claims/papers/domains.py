@@ -25,6 +25,7 @@ from lplab.claims.framework.branches import (
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG, CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.compression import AdaComp, Compressor, Dense, ScaleCom
 
 if TYPE_CHECKING:
@@ -254,6 +255,10 @@ def _rows(domain: str) -> Callable[[Results], dict[str, np.ndarray]]:
 
 
 for _domain in DOMAINS:
-    claim.draw(f"{_domain}, above float32, {'% of the loss' if _domain == CHARACTERS else 'points'}", _rows(_domain))
+    claim.draw(
+        f"{_domain}, above float32, {'% of the loss' if _domain == CHARACTERS else 'points'}, in pairs",
+        _rows(_domain),
+        statistic=MEAN,
+    )
 
 DOMAINS_CLAIM = claim.build()

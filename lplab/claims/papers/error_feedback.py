@@ -12,6 +12,7 @@ from lplab.claims.framework.branches import paired_text, surely_above, surely_wi
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, seed_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.papers.scalecom_2020 import CONV, FC, TEXT
 from lplab.compression import Compressor, Dense, EFSign, TopK
 
@@ -214,7 +215,7 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "test loss, bits above dense",
+    "test loss, bits above dense, in pairs",
     lambda results: {
         f"{family}, {method} {'with' if memory else 'without'} memory": _of(results, family, method, memory)
         - _of(results, family, DENSE)
@@ -222,6 +223,7 @@ claim.draw(
         for method in (TOPK, SIGN)
         for memory in (True, False)
     },
+    statistic=MEAN,
 )
 
 ERROR_FEEDBACK = claim.build()

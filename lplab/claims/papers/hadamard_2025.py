@@ -19,6 +19,7 @@ from lplab.claims.framework.branches import paired_text, surely_above, surely_wi
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.operands import Operands, operands
 from lplab.quantizers import Hadamard, PreScaled
@@ -284,8 +285,8 @@ def _drawn_rows(results: Results, rounding: str) -> dict[str, Any]:
     }
 
 
-claim.draw("help for dW, nearest, dB", lambda results: _drawn_rows(results, NEAREST))
-claim.draw("help for dW, stochastic, dB", lambda results: _drawn_rows(results, STOCHASTIC))
+claim.draw("help for dW, nearest, dB", lambda results: _drawn_rows(results, NEAREST), statistic=MEAN)
+claim.draw("help for dW, stochastic, dB", lambda results: _drawn_rows(results, STOCHASTIC), statistic=MEAN)
 claim.draw(
     "help by the factor of outliers, nearest, dB",
     lambda results: {f"{f.upper()}, × {s}": _drawn(results, f, s) for f in SIZES for s in STRENGTHS},

@@ -12,6 +12,7 @@ from lplab.claims.framework.branches import paired_text, surely_above
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.papers.hadamard_2025 import (
     BEFORE,
     NEAREST,
@@ -125,6 +126,7 @@ def measured(results: Results) -> str:
 claim.draw(
     "what the transform adds in NVFP4, dB",
     lambda results: {f"product {product}": _help(results, product) for product in OPERANDS},
+    statistic=MEAN,
 )
 claim.draw(
     "energy of the largest of 16 numbers, %",

@@ -20,6 +20,7 @@ from lplab.claims.framework.branches import (
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import median_and_range, seed_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.trainings import TrainingResult, one_thread
 
@@ -211,10 +212,12 @@ def measured(results: Results) -> str:
 claim.draw(
     "test loss above float32, bits a character, in pairs",
     lambda results: {name: _gaps(results, name)[1] for name in (HYBRID, ONE)},
+    statistic=MEAN,
 )
 claim.draw(
     "the same, without a scale for the gradients",
     lambda results: {name: _gaps(results, name)[1] for name in (ONE_UNSCALED, FINE)},
+    statistic=MEAN,
 )
 
 HFP8_2019 = claim.build()

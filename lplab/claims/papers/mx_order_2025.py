@@ -26,6 +26,7 @@ from lplab.claims.framework.branches import (
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.operands import operands
 
@@ -202,6 +203,7 @@ claim.draw(
     "training loss above float32, % of it, in pairs",
     lambda results: {name: 100 * _gaps(results, name)[0] / _losses(results, FLOAT, "train_loss") for name in RECIPES},
     PUBLISHED,
+    statistic=MEAN,
 )
 
 MX_ORDER_2025 = claim.build()

@@ -27,6 +27,7 @@ from lplab.claims.framework.branches import (
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 
 PLAN = BranchPlan(before=500, steps=60)
@@ -177,6 +178,7 @@ def measured(results: Results) -> str:
 claim.draw(
     "training loss above the whole recipe's, bits a character, in pairs",
     lambda results: {name: _gaps(results, name)[0] for name in (*REMOVED, NONE, OTHER_BITS)},
+    statistic=MEAN,
 )
 
 NVFP4_INGREDIENTS_2025 = claim.build()

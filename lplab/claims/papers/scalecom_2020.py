@@ -258,12 +258,15 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "test loss, bits above dense",
+    "test loss, bits",
     lambda results: {
-        f"{family}, {n} learners{', momentum' if momentum else ''}": _loss(results, _point(family, n, momentum))
-        - _dense(results, family, momentum)
+        f"{family}, {name}{', momentum' if momentum else ''}": values
         for family in FAMILIES
         for n, momentum in ((64, 0.0), (4, MOMENTUM))
+        for name, values in (
+            (f"{n} learners", _loss(results, _point(family, n, momentum))),
+            ("dense", _dense(results, family, momentum)),
+        )
     },
 )
 

@@ -24,6 +24,7 @@ from lplab.claims.framework.branches import (
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, seed_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import bottleneck_net, branch_transformer
 from lplab.claims.framework.trainings import one_thread
 
@@ -231,6 +232,7 @@ def measured(results: Results) -> str:
 claim.draw(
     "test loss of the Transformer above float32, bits a character, in pairs",
     lambda results: {name: _gaps(results, TEXT, name)[1] for name in (*ORDER[TEXT][1:], SINGLE)},
+    statistic=MEAN,
 )
 claim.draw(
     "error of the weight gradients, %",

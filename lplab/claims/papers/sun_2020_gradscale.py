@@ -18,6 +18,7 @@ from lplab.claims.framework.branches import BranchPlan, branch, paired_text, wor
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, low_to_high, median_and_range, power_of_two, seed_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.operands import operands
 from lplab.claims.papers.sun_2020_radix4 import FLOAT, GRADIENTS, ONE_SCALE, PER_LAYER, recipe_of
@@ -284,7 +285,7 @@ def _octaves_below(results: Results) -> dict[str, Any]:
 
 
 for drawn in NETWORKS:
-    claim.draw(f"{drawn}: training loss above float32, bits, in pairs", _drawn(drawn))
+    claim.draw(f"{drawn}: training loss above float32, bits, in pairs", _drawn(drawn), statistic=MEAN)
 claim.draw("largest gradients of the layers: octaves below the largest", _octaves_below)
 
 SUN_2020_GRADSCALE = claim.build()

@@ -11,6 +11,7 @@ from lplab.claims.framework.branches import BranchPlan, branch, paired_text, sur
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, median_and_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_resnet, branch_transformer
 from lplab.claims.framework.trainings import one_thread
 
@@ -172,10 +173,12 @@ def measured(results: Results) -> str:
 claim.draw(
     "test loss of the Transformer above float32, bits a character, in pairs",
     lambda results: {way: _gaps(results, "transformer", way, "float32")[1] for way in VARIANTS[1:]},
+    statistic=MEAN,
 )
 claim.draw(
     "wrong pictures more than float32, points, in pairs",
     lambda results: {way: _gaps(results, "resnet", way, "float32")[1] for way in VARIANTS[1:]},
+    statistic=MEAN,
 )
 
 WANG_2018_FP8 = claim.build()
