@@ -44,8 +44,9 @@ STYLE = f"""
   gap: 4px 24px; margin: 0 0 10px; }}
 .lplab-card .lplab-both div div {{ margin: 0 0 2px; }}
 .lplab-card b {{ font-weight: 600; }}
-.lplab-card figcaption {{ font-size: 13px; font-weight: 600; color: inherit; text-align: left; margin: 0 0 2px; }}
-.lplab-card .lplab-beside {{ font-size: 12px; font-weight: 400; float: right; margin-left: 12px; }}
+.lplab-card figcaption {{ font-size: 13px; font-weight: 600; color: inherit; text-align: left; margin: 0 0 2px;
+  display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline; gap: 0 12px; }}
+.lplab-card .lplab-beside {{ font-size: 12px; font-weight: 400; }}
 .lplab-card .lplab-row {{ display: grid; grid-template-columns: 30% minmax(0, 1fr) 30%; gap: 0 10px;
   align-items: center; font-size: 12.5px; line-height: 1.25; min-height: 22px; }}
 .lplab-card .lplab-row svg {{ display: block; overflow: visible; }}
