@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 WORDS = 60  # of a card as plain text, at most
 CONFIRMED = ("✓ so it is", "✗ not so")
+MARKS = {"undecided": "? "}  # before a word that has none
 SIGNS = {  # a sign beside the words of a verdict, and the colour of its edge
     "holds here": ("✓", "#009E73"),
     "does not show here": ("✗", "#D55E00"),
@@ -200,7 +201,11 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
 
 
 def _checks_html(findings: Sequence[CheckResult], words: tuple[str, str]) -> str:
-    items = (f"<li><i>{words[not f.holds]}:</i> {escape(f.text)}</li>" for f in findings)
+    marked = (f.in_words(*words) for f in findings)
+    items = (
+        f"<li><i>{MARKS.get(mark, '')}{mark}:</i> {escape(f.text)}</li>"
+        for mark, f in zip(marked, findings, strict=True)
+    )
     return f"<ul>{''.join(items)}</ul>" if findings else ""
 
 

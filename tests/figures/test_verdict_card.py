@@ -261,6 +261,18 @@ def test_a_reason_that_the_paper_gives_is_on_the_card(holds, words, mark):
     assert "What the paper itself foresees" not in card(toy().build(), numbers_of(claim))[0]
 
 
+def test_what_is_not_sure_is_undecided_and_not_refuted():
+    builder = toy()
+    builder.explanation("It helps")(lambda results: CheckResult(False, "Three seeds agree.", undecided=True))
+    builder.explanation("It is cheap")(lambda results: CheckResult(False, "It is not."))
+    claim = builder.build()
+    html, _ = card(claim, numbers_of(claim))
+    assert "<li><i>? undecided:</i> It helps. Three seeds agree.</li>" in html
+    assert "<li><i>✗ not so:</i> It is cheap. It is not.</li>" in html
+    with pytest.raises(ValueError, match="a check that holds is not undecided"):
+        CheckResult(True, "It is.", undecided=True)
+
+
 def test_the_unit_does_not_decide_what_holds_as_a_whole():
     builder = toy()
     builder.of_the_unit("Alone")(lambda results: CheckResult(False, "No."))

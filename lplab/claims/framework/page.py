@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from lplab.claims.framework.claim import CheckResult
 from lplab.claims.framework.table import markdown_table
 
 COMMAND = "lplab claims table --page > docs/claims.md"
@@ -20,7 +21,8 @@ unit and not of what is made with it. *Not shown, and the paper says why* is a s
 why a network as small as ours would not show it; we measured whether that reason is met. Our numbers are medians over
 the seeds, or means of differences between pairs of trainings, with the smallest and the largest in brackets. A mean of
 differences is *surely* above a limit if every one of them is, and Student's test at 5 % says so, too; *surely within*
-is the same from the other side. With three seeds both often fail, and the difference is undecided. Where a claim is
+is the same from the other side. With three seeds both often fail. Then the check is *undecided*: it does not hold, and
+its opposite is not sure either. Where a claim is
 about machines, its numbers are computed by a model, and the section says so. Behind *theirs* stands how we know it:
 *read* in the paper, *second-hand* from somebody who quotes it, or *recalled* from memory and not looked up. More
 published numbers of machines stand in [numbers.md](numbers.md).
@@ -67,7 +69,7 @@ def _section(record: dict[str, Any]) -> str:
 
 def _list(heading: str, findings: Sequence[dict[str, Any]], words: tuple[str, str]) -> str:
     lines = [
-        f"- *{words[0] if result['holds'] else words[1]}:* **{result['statement']}.** {result['sentence']}"
+        f"- *{CheckResult(**result).in_words(*words)}:* **{result['statement']}.** {result['sentence']}"
         for result in findings
     ]
     return "\n".join([heading, "", *lines]) if lines else ""

@@ -20,8 +20,10 @@ from lplab.claims.framework.branches import (
     branch,
     loss_gaps,
     loss_gaps_text,
+    paired_result,
     paired_text,
     surely_within,
+    worse,
     worse_in_pairs,
 )
 from lplab.claims.framework.builder import ClaimBuilder
@@ -103,7 +105,8 @@ def _needed(results: Results) -> list[str]:
 def each_is_needed(results: Results) -> CheckResult:
     """The recipe without each helper, against the whole recipe, in pairs."""
     text = "; ".join(f"{name} {loss_gaps_text(_gaps(results, name))}" for name in REMOVED)
-    return CheckResult(len(_needed(results)) == len(REMOVED), f"Against the whole recipe: {text}.")
+    conditions = [condition for name in REMOVED for condition in worse(*_gaps(results, name))]
+    return paired_result(f"Against the whole recipe: {text}.", *conditions)
 
 
 @claim.paper_says_why("Smaller models may not need all of them")
@@ -126,10 +129,7 @@ def small_models_need_less(results: Results) -> CheckResult:
 def four_bits_cost_something(results: Results) -> CheckResult:
     """Whether there is a gap at all that a helper could close."""
     gaps = _gaps(results, WHOLE, FLOAT)
-    return CheckResult(
-        worse_in_pairs(*gaps),
-        f"The whole recipe against float32: {loss_gaps_text(gaps)}.",
-    )
+    return paired_result(f"The whole recipe against float32: {loss_gaps_text(gaps)}.", *worse(*gaps))
 
 
 @claim.explanation("All four together help less than a third of the gap")
@@ -148,10 +148,10 @@ def together_they_do_little(results: Results) -> CheckResult:
 def tiles_cost_precision(results: Results) -> CheckResult:
     """Whether blocks of 16, which fit weights better than tiles of 256, are also better in training."""
     train, test = _gaps(results, TILES)
-    return CheckResult(
-        worse_in_pairs(-train, -test),
+    return paired_result(
         f"Without tiles, against the whole recipe: {loss_gaps_text((train, test))}. One scale for 256 "
         "weights fits them less well than one for 16, but both passes see the same weight.",
+        *worse(-train, -test),
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import BranchPlan, branch, paired_text, worse_in_pairs
+from lplab.claims.framework.branches import BranchPlan, branch, paired_result, paired_text, worse
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, low_to_high, median_and_range, power_of_two, seed_range
@@ -171,10 +171,8 @@ def per_layer_is_better(results: Results) -> CheckResult:
         f"{paired_text(test)} in the test"
         for network, (train, test) in gaps.items()
     )
-    return CheckResult(
-        all(worse_in_pairs(*gap) for gap in gaps.values()),
-        f"The best single scale above a scale for each layer: {text}.",
-    )
+    conditions = [condition for gap in gaps.values() for condition in worse(*gap)]
+    return paired_result(f"The best single scale above a scale for each layer: {text}.", *conditions)
 
 
 def _recovered(results: Results, network: str) -> tuple[float, float]:
