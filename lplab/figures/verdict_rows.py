@@ -125,7 +125,14 @@ def strip(row: DrawnRow, axis: Axis, ours: str) -> str:
         parts.append(f'<line x1="{zero}" x2="{zero}" y1="0" y2="{STRIP}" stroke="currentColor" stroke-opacity="0.5"/>')
     parts += _span(row.theirs, axis, STRIP - 6, their_colour) + _span(row.values, axis, 8, colour)
     for value in row.theirs:
-        parts.append(_mark(axis.place(value), STRIP - 6, "M-5 0L0-5L5 0L0 5Z", f'fill="none" stroke="{their_colour}"'))
+        parts.append(
+            _mark(
+                axis.place(value),
+                STRIP - 6,
+                "M-5 0L0-5L5 0L0 5Z",
+                f'fill="none" stroke="{their_colour}" stroke-width="1.5"',
+            )
+        )
     shape = "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z" if ours == "measured" else "M-4-4H4V4H-4Z"
     parts += [_mark(axis.place(value), 8, shape, f'fill="{colour}" fill-opacity="0.75"') for value in row.values]
     return (
@@ -143,7 +150,7 @@ def _span(values: Sequence[float] | np.ndarray, axis: Axis, y: int, colour: str)
 
 def _mark(x: float, y: int, path: str, paint: str) -> str:
     # a path cannot have percentages: the SVG around it is moved instead
-    return f'<svg x="{x:.2f}%" y="{y}" overflow="visible"><path d="{path}" stroke-width="1.5" {paint}/></svg>'
+    return f'<svg x="{x:.2f}%" y="{y}" overflow="visible"><path d="{path}" {paint}/></svg>'
 
 
 def figure_html(drawing: Drawing, rows: Sequence[DrawnRow], ours: str) -> str:
