@@ -14,6 +14,7 @@ from lplab.figures.compare_to_library import SAME, agreement, compare_to_library
 from lplab.figures.legend import entry, legend
 
 LETTERS = 8  # on a line below the axis, so that five names have room on a phone
+LETTER, BOTTOM, LINE = 6.8, 64, 16  # pixels: the width of a letter of an axis title, room below the plot, a line
 _HOVER = "%{text}<br>{name}  %{y:.4g}"
 
 
@@ -77,9 +78,12 @@ def compared_curves(
     )
     entries = [entry(curve) for curve in curves] + ([entry(beside[0], SAME), entry(beside[1])] if own else [])
     ticks = axes.ticks(x, ["<br>".join(textwrap.wrap(place, LETTERS)) for place in places])
+    top = 66 + LINE * (len(entries) > 3)
+    # An axis title longer than its axis would be cut at both ends.
+    title = textwrap.wrap(what, int((height - top - BOTTOM) / LETTER))
     layout = {
         "xaxis": axes.axis(-0.5, len(places) - 0.5, along, showgrid=False, **ticks),
-        "yaxis": axes.axis(low, high, what),
+        "yaxis": axes.axis(low, high, "<br>".join(title)),
     }
     return style.apply_style(
         style.figure([*curves, *beside], layout),
@@ -87,8 +91,9 @@ def compared_curves(
         title=text,
         subtitle=legend(*entries, per_line=3),
         height=height,
-        t=66 + 16 * (len(entries) > 3),
-        b=64,
+        t=top,
+        b=BOTTOM,
+        l=64 + LINE * (len(title) - 1),
     )
 
 

@@ -25,6 +25,9 @@ from lplab.figures.statistics import (
 from lplab.figures.window import AnyRounding, Window, window
 
 _TOP = 86  # room above the plot for title, subtitle and key
+_BOTTOM = 48  # and below it, for the axis
+_ROOM = 1.32  # the height of the plot, in heights of the tallest bar: what is above the bars is for names of ranges
+_LINE = 1.3 * style.NOTE  # pixels of a line of these names
 WIDEST = 40  # octaves; what lies further below the largest element is counted in the leftmost bar
 
 
@@ -132,7 +135,7 @@ def magnitude_histogram(
     low, high = int(data.octaves[0]), int(data.octaves[-1]) + 1
     bars = _bars(data)
     fig = style.figure(
-        data=[*bars, _names(data, low, high)],
+        data=[*bars, _names(data, low, high, height - _TOP - _BOTTOM)],
         layout={
             "barmode": "stack",
             "xaxis": axes.power_axis(low, high, f"{what} (powers of two)"),
@@ -148,6 +151,7 @@ def magnitude_histogram(
         subtitle=_subtitle(data),
         height=height,
         t=_TOP,
+        b=_BOTTOM,
     )
 
 
@@ -184,7 +188,7 @@ def _legend(data: MagnitudeData, bars: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _top(data: MagnitudeData) -> float:
     """A y range that depends on the tensor alone, with room for the names of the ranges."""
-    return max(float(data.shares.sum(axis=0).max(initial=0)) * 1.32, 1.0)
+    return max(float(data.shares.sum(axis=0).max(initial=0)) * _ROOM, 1.0)
 
 
 def _regions(data: MagnitudeData) -> list[tuple[str, float, float, str, float]]:
@@ -204,11 +208,21 @@ def _regions(data: MagnitudeData) -> list[tuple[str, float, float, str, float]]:
     return list(zip(_NAMES, starts, ends, _FILLS, (n.flushed, below_normal, kept, n.saturated), strict=True))
 
 
-def _names(data: MagnitudeData, low: int, high: int) -> dict[str, Any]:
-    named = [(f"{name}<br><b>{number_text.percent(share)}</b>", a, b) for name, a, b, _, share in _regions(data)]
+def _names(data: MagnitudeData, low: int, high: int, plot: int) -> dict[str, Any]:
+    """Name and share of each range: below one another where both have room above the bars, else in one line.
+
+    A range too narrow for one line keeps its share: in a figure this low, another one above has the same ranges.
+    """
+    lines = (1 - 1 / _ROOM) * plot / _LINE
+    named = []
+    for name, start, end, _, share in _regions(data):
+        words = [name] if lines >= _LINES or end - start >= _WIDE * (high - low) else []
+        between = "<br>" if lines >= _LINES else " "
+        named.append((between.join([*words, f"<b>{number_text.percent(share)}</b>"]), start, end))
     return traces.region_names(named, high - low, _top(data), visible=bool(data.numbers))
 
 
+_LINES, _WIDE = 3, 0.3  # of a name in two parts and a share; of the axis, a range that has room for both in one line
 _NAMES = ("to zero", "subnormal", "normal", "overflow")
 _FILLS = (style.LOST_RANGE, style.SUBNORMAL_RANGE, style.NORMAL_RANGE, style.LOST_RANGE)
 

@@ -16,7 +16,7 @@ from lplab.figures.precision import OCTAVES, ROUNDING, TensorRow, precision_of
 from lplab.figures.statistics import as_format, name_of
 from lplab.figures.window import window
 
-TOP_BITS = 5.6  # of the precision axis; a format with more leaves the panel, and says so
+TOP_BITS = 5.6  # of the precision axis, at least: formats of eight bits share it, and one of sixteen bits needs more
 _SPLIT = 0.70, 0.655  # of the height: the precision above the first, the tensors below the second
 _WORTH_SAYING = 0.01  # the smallest share of lost elements that titles name
 _ROW, _HEAD = 15, 216  # pixels of a row; of all that is not rows
@@ -62,7 +62,7 @@ def range_precision(
     entries = [(style.BLUE, "■", "kept"), (style.VERMILION, "■", "lost"), (style.GREY, "■", "the chosen tensor")]
     entries += [(style.GREY, "╍", "another format")] if others else []
     return style.apply_style(
-        style.figure([*data, *_texts(rows, places)], _layout(rows, places, chosen)),
+        style.figure([*data, *_texts(rows, places)], _layout(rows, places, chosen, _top_bits(fmt, others))),
         alt=_alt(name, rows, chosen),
         title=text,
         subtitle=legend(*entries),
@@ -111,7 +111,7 @@ def _summary(group: str, rows: Sequence[TensorRow]) -> str:
 def _plateaus(fmt: Any, others: Sequence[Any], row: TensorRow) -> list[dict[str, Any]]:
     """The panel above: the cloud of the chosen tensor, the other formats, the format itself."""
     share = row.kept + row.lost
-    cloud = np.repeat(0.95 * TOP_BITS * share / max(float(share.max(initial=0)), 1e-9), 2)
+    cloud = np.repeat(0.95 * _top_bits(fmt, others) * share / max(float(share.max(initial=0)), 1e-9), 2)
     octaves = np.arange(OCTAVES[0], OCTAVES[1] + 1, dtype=np.float64)
     gap = np.array([np.nan])
     x, bits = zip(*([precision_of(other) for other in others] or [(gap, gap)]), strict=True)
@@ -128,18 +128,20 @@ def _plateaus(fmt: Any, others: Sequence[Any], row: TensorRow) -> list[dict[str,
     ]
 
 
-def _names_of(others: Sequence[Any]) -> dict[str, Any]:
-    """The names of the other formats, right of their plateaus, or above where another plateau goes on.
+def _top_bits(fmt: Any, others: Sequence[Any]) -> float:
+    """The upper end of the precision axis: above every format that is drawn."""
+    return max([TOP_BITS, *(float(precision_of(each)[1].max()) + 0.6 for each in (fmt, *others))])
 
-    One that leaves the panel is named at its top.
-    """
+
+def _names_of(others: Sequence[Any]) -> dict[str, Any]:
+    """The names of the other formats, right of their plateaus, or above where another plateau goes on."""
     ends = [(float(x[-1]), float(bits.max())) for x, bits in map(precision_of, others)]
     x, y, text, places = [], [], [], []
     for other, (end, bits) in zip(others, ends, strict=True):
-        above, goes_on = bits > TOP_BITS, any(bits == b and end < e for e, b in ends)
+        goes_on = any(bits == b and end < e for e, b in ends)
         x.append(end - 0.3 if goes_on else end + 0.3)
-        y.append(0.93 * TOP_BITS if above else bits + 0.3 if goes_on else bits - 0.3)
-        text.append(f"{name_of(other)}: {bits:.0f} bits" if above else name_of(other))
+        y.append(bits + 0.3 if goes_on else bits - 0.3)
+        text.append(name_of(other))
         places.append("middle left" if goes_on else "middle right")
     where = np.array(places, dtype=str)
     return traces.words("names of the formats", np.array(x), np.array(y), text, where, cliponaxis=False)
@@ -208,7 +210,7 @@ def _texts(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]]
     ]
 
 
-def _layout(rows: Sequence[TensorRow], places: list[int], chosen: int) -> dict[str, Any]:
+def _layout(rows: Sequence[TensorRow], places: list[int], chosen: int, top: float) -> dict[str, Any]:
     labels = [f"<b>{row.label}</b>" if i == chosen else row.label for i, row in enumerate(rows)]
     frame = {
         "type": "rect",
@@ -230,7 +232,7 @@ def _layout(rows: Sequence[TensorRow], places: list[int], chosen: int) -> dict[s
     }
     return {
         "xaxis": axes.power_axis(*OCTAVES, "magnitude (powers of two)", 10) | {"anchor": "y2"},
-        "yaxis": axes.axis(0, TOP_BITS, "bits of precision", domain=[_SPLIT[0], 1], dtick=1),
+        "yaxis": axes.axis(0, top, "bits of precision", domain=[_SPLIT[0], 1], dtick=1 if top <= 8 else 2),
         "yaxis2": rows_axis | axes.ticks(np.array(places), labels),
         "shapes": [frame],
     }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 WORDS = 60  # of a card as plain text, at most
 CONFIRMED = ("✓ so it is", "✗ not so")
+MARKS = {"undecided": "? "}  # before a word that has none
 SIGNS = {  # a sign beside the words of a verdict, and the colour of its edge
     "holds here": ("✓", "#009E73"),
     "does not show here": ("✗", "#D55E00"),
@@ -44,7 +45,9 @@ STYLE = f"""
   gap: 4px 24px; margin: 0 0 10px; }}
 .lplab-card .lplab-both div div {{ margin: 0 0 2px; }}
 .lplab-card b {{ font-weight: 600; }}
-.lplab-card figcaption {{ font-size: 13px; font-weight: 600; color: inherit; text-align: left; margin: 0 0 2px; }}
+.lplab-card figcaption {{ font-size: 13px; font-weight: 600; color: inherit; text-align: left; margin: 0 0 2px;
+  display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline; gap: 0 12px; }}
+.lplab-card .lplab-beside {{ font-size: 12px; font-weight: 400; }}
 .lplab-card .lplab-row {{ display: grid; grid-template-columns: 30% minmax(0, 1fr) 30%; gap: 0 10px;
   align-items: center; font-size: 12.5px; line-height: 1.25; min-height: 22px; }}
 .lplab-card .lplab-row svg {{ display: block; overflow: visible; }}
@@ -178,7 +181,8 @@ def _figures_html(claim: Claim, numbers: Stored) -> str:
     if not drawn:
         return ""
     published = any(row.theirs for _, rows in drawn for row in rows)
-    return "".join(figure_html(d, rows, ours) for d, rows in drawn) + legend_html(ours, len(claim.seeds), published)
+    over = [drawing.over for drawing, rows in drawn if any(len(row.values) > 1 for row in rows)]
+    return "".join(figure_html(d, rows, ours) for d, rows in drawn) + legend_html(ours, published, over)
 
 
 def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
@@ -197,7 +201,11 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
 
 
 def _checks_html(findings: Sequence[CheckResult], words: tuple[str, str]) -> str:
-    items = (f"<li><i>{words[not f.holds]}:</i> {escape(f.text)}</li>" for f in findings)
+    marked = (f.in_words(*words) for f in findings)
+    items = (
+        f"<li><i>{MARKS.get(mark, '')}{mark}:</i> {escape(f.text)}</li>"
+        for mark, f in zip(marked, findings, strict=True)
+    )
     return f"<ul>{''.join(items)}</ul>" if findings else ""
 
 

@@ -58,17 +58,23 @@ def low_to_high(values: Sequence[float], digits: int) -> str:
     return f"{low} to {high}" if min(values) < 0 else f"{low}–{high}"
 
 
-def row_text(row: DrawnRow) -> tuple[str, str]:
-    """Our median with its range in brackets, and the published number, both as text.
+def row_text(row: DrawnRow, drawing: Drawing) -> tuple[str, str]:
+    """Our middle with its range in brackets, or the range alone, and the published number, both as text.
 
-    >>> from lplab.claims import DrawnRow
-    >>> row_text(DrawnRow("8 bits", np.array([2.0, 4.0, 3.5]), (1.4, 1.5)))
-    ('3.50 (2.00–4.00)', '1.4–1.5')
+    Args:
+        row: the values.
+        drawing: says which middle it is.
+
+    >>> from lplab.claims import Drawing, DrawnRow
+    >>> row = DrawnRow("8 bits", np.array([2.0, 4.0, 3.5]), (1.4, 1.5))
+    >>> [row_text(row, Drawing("error, %", dict, statistic=s))[0] for s in ("median", "mean", "range")]
+    ['3.50 (2.00–4.00)', '3.17 (2.00–4.00)', '2.00–4.00']
     """
     digits = decimals(row.values.tolist())
-    middle, between = number(float(np.median(row.values)), digits), low_to_high(row.values.tolist(), digits)
+    middle, between = drawing.middle(row), low_to_high(row.values.tolist(), digits)
     theirs = "–".join(f"{value:,.10g}" for value in sorted({min(row.theirs), max(row.theirs)})) if row.theirs else ""
-    return middle if between == middle else f"{middle} ({between})", theirs
+    ours = between if middle is None else number(middle, digits)
+    return ours if between == ours else f"{ours} ({between})", theirs
 
 
 class Axis:
@@ -119,7 +125,14 @@ def strip(row: DrawnRow, axis: Axis, ours: str) -> str:
         parts.append(f'<line x1="{zero}" x2="{zero}" y1="0" y2="{STRIP}" stroke="currentColor" stroke-opacity="0.5"/>')
     parts += _span(row.theirs, axis, STRIP - 6, their_colour) + _span(row.values, axis, 8, colour)
     for value in row.theirs:
-        parts.append(_mark(axis.place(value), STRIP - 6, "M-5 0L0-5L5 0L0 5Z", f'fill="none" stroke="{their_colour}"'))
+        parts.append(
+            _mark(
+                axis.place(value),
+                STRIP - 6,
+                "M-5 0L0-5L5 0L0 5Z",
+                f'fill="none" stroke="{their_colour}" stroke-width="1.5"',
+            )
+        )
     shape = "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z" if ours == "measured" else "M-4-4H4V4H-4Z"
     parts += [_mark(axis.place(value), 8, shape, f'fill="{colour}" fill-opacity="0.75"') for value in row.values]
     return (
@@ -137,7 +150,7 @@ def _span(values: Sequence[float] | np.ndarray, axis: Axis, y: int, colour: str)
 
 def _mark(x: float, y: int, path: str, paint: str) -> str:
     # a path cannot have percentages: the SVG around it is moved instead
-    return f'<svg x="{x:.2f}%" y="{y}" overflow="visible"><path d="{path}" stroke-width="1.5" {paint}/></svg>'
+    return f'<svg x="{x:.2f}%" y="{y}" overflow="visible"><path d="{path}" {paint}/></svg>'
 
 
 def figure_html(drawing: Drawing, rows: Sequence[DrawnRow], ours: str) -> str:
@@ -151,12 +164,12 @@ def figure_html(drawing: Drawing, rows: Sequence[DrawnRow], ours: str) -> str:
     axis = Axis(rows, drawing)
     lines, spoken = [], []
     for row in rows:
-        mine, theirs = row_text(row)
+        mine, theirs = row_text(row, drawing)
         spoken.append(f"{row.label} {mine}" + f", theirs {theirs}" * bool(theirs))
-        beside = f' <span class="lplab-theirs">{SIGNS["published"]}&#160;{escape(theirs)}</span>' * bool(theirs)
+        published = f' <span class="lplab-theirs">{SIGNS["published"]}&#160;{escape(theirs)}</span>' * bool(theirs)
         lines.append(
             f'<div class="lplab-row"><span>{escape(row.label)}</span>{strip(row, axis, ours)}'
-            f"<span>{escape(mine)}{beside}</span></div>"
+            f"<span>{escape(mine)}{published}</span></div>"
         )
     low, high = axis.ends
     kind = " (logarithmic)" if axis.logarithmic else ""
@@ -164,23 +177,25 @@ def figure_html(drawing: Drawing, rows: Sequence[DrawnRow], ours: str) -> str:
         '<div class="lplab-row lplab-axis"><span></span>'
         f"<span><span>{low}</span><span>{high}</span></span><span></span></div>"
     )
-    label = f"{drawing.unit}{kind}: {'; '.join(spoken)}."
+    words = drawing.beside(rows)
+    label = f"{drawing.unit}{kind}{f', {words}' * bool(words)}: {'; '.join(spoken)}."
+    named = f' <span class="lplab-beside">{escape(words)}</span>' * bool(words)
     return (
-        f'<figure role="img" aria-label="{escape(label)}"><figcaption>{escape(drawing.unit)}{kind}</figcaption>'
+        f'<figure role="img" aria-label="{escape(label)}"><figcaption>{escape(drawing.unit)}{kind}{named}</figcaption>'
         f"{''.join(lines)}</figure>"
     )
 
 
-def legend_html(ours: str, seeds: int, published: bool) -> str:
+def legend_html(ours: str, published: bool, over: Sequence[str] = ()) -> str:
     """What the marks mean, in one line.
 
     Args:
         ours: "measured" or "modelled".
-        seeds: how many seeds were measured.
         published: whether any published number is drawn.
+        over: what the marks of a row are of, where there are several: each figure's.
     """
-    dots = "ours" + ", one dot a seed; beside them the median (smallest–largest)" * (seeds > 1)
-    text = "ours, computed by a model" if ours == "modelled" else dots
+    each = f", one dot for each of the {' or '.join(dict.fromkeys(over))}" * bool(over)
+    text = "ours, computed by a model" if ours == "modelled" else f"ours{each}"
     marks = [(PROVENANCE[ours][1], SIGNS[ours], text)]
     if published:
         marks.append((PROVENANCE["published"][1], SIGNS["published"], "theirs"))

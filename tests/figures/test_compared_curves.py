@@ -48,3 +48,15 @@ def test_a_result_far_away_is_drawn_at_the_edge():
 def test_wrong_input_is_told(library, yours, said):
     with pytest.raises(ValueError, match=said):
         figures.compared_curves(["p"], library, yours, what="error", name="x")
+
+
+def test_an_axis_title_is_no_longer_than_its_axis():
+    """One of 62 letters was cut at both ends, and what was left could not be understood."""
+    words = "difference between the two weights (% of the norm)"
+    fig = figures.compared_curves(["a", "b"], {"plain": [1.0, 2.0]}, what=words, name="Two")
+    lines = fig.layout.yaxis.title.text.split("<br>")
+    plot = fig.layout.height - fig.layout.margin.t - fig.layout.margin.b
+    assert " ".join(lines) == words and len(lines) == 2
+    assert max(map(len, lines)) * 6.8 <= plot and fig.layout.margin.l == 80
+    short = figures.compared_curves(["a", "b"], {"plain": [1.0, 2.0]}, what="error (%)", name="Two")
+    assert short.layout.yaxis.title.text == "error (%)" and short.layout.margin.l == 64

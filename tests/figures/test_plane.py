@@ -47,7 +47,7 @@ def test_a_shift_moves_the_window_as_another_bias_does(shift):
 
 def test_the_plane_says_its_numbers_and_keeps_its_axes():
     rows = [row(), row(group="gradients", x=X * 2.0**-24)]
-    fig = figures.range_precision(rows, "e4m3fn", ["e5m2", "fp16"], chosen=1)
+    fig = figures.range_precision(rows, "e4m3fn", ["e5m2", "hfp8_forward"], chosen=1)
     assert "gradients" in fig.layout.meta["title"] and "become zero" in fig.layout.meta["alt"]
     other = figures.range_precision([row("e5m2"), row("e5m2", 5, "gradients")], "e5m2")
     assert fig.layout.xaxis.range == other.layout.xaxis.range and fig.layout.yaxis.range == other.layout.yaxis.range
@@ -100,3 +100,15 @@ def test_re_tuned_errors_tell_agreement():
     assert empty.layout.meta["title"] == "Nothing yet" and "nan" not in empty.layout.meta["alt"]
     with pytest.raises(ValueError, match="one number for each of 2 formats"):
         figures.retuned_errors(["a", "b"], [1.0], [1.0, 2.0], 0.0)
+
+
+@pytest.mark.parametrize(("fmt", "others"), [("e4m3fn", ["hfp8_forward"]), ("fp16", ["e5m2"]), ("e5m2", ["fp16"])])
+def test_every_format_is_shown_whole(fmt, others):
+    """fp16 has eleven bits: its plateau was above the panel, and only its sides were seen."""
+    fig = figures.range_precision([row(fmt)], fmt, others)
+    top = fig.layout.yaxis.range[1]
+    for name in ("the format", "other formats"):
+        (line,) = fig.select_traces({"name": name})
+        assert top - np.nanmax(line.y) >= 0.2, name
+    assert top / fig.layout.yaxis.dtick <= 8, "no more ticks than a low panel has room for"
+    assert (top == 5.6) == (fmt == "e4m3fn"), "formats of eight bits share one axis"

@@ -1,6 +1,7 @@
 """The numbers behind the figures, against counts and searches that share no code with them."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from lplab import figures, formats
-from lplab.figures import errors
+from lplab.figures import errors, style
 from lplab.figures.statistics import as_array, quantized
 from lplab.figures.window import window
 from tests.kinds import by_class, in_turn, one_in_three
@@ -220,6 +221,25 @@ def test_shares_in_the_ranges_of_a_histogram_leave_zeros_out() -> None:
     (names,) = fig.select_traces({"name": "names of the ranges"})
     shares = {name.replace("-<br>", "").split("<br>")[0]: name for name in names.text if name}
     assert "<b>37.5 %</b>" in shares["normal"] and "<b>12.5 %</b>" in shares["subnormal"]
+
+
+@pytest.mark.parametrize("height", [212, 340])
+@pytest.mark.parametrize("name", ["e4m3fn", "e5m2", "fp16", "int4"])
+def test_names_of_ranges_lie_above_the_bars(name: str, height: int) -> None:
+    """In the low histogram of lab 01 a share of three lines lay over the bars of its range."""
+    x = 2.0**-9 * random().normal(size=2000)
+    fig = figures.magnitude_histogram(x, name, height=height, octaves=(-28, 12))
+    (names,) = fig.select_traces({"name": "names of the ranges"})
+    plot = height - fig.layout.margin.t - fig.layout.margin.b
+    pixels = plot / fig.layout.yaxis.range[1]
+    tallest = np.zeros(60)
+    for bars in fig.select_traces({"type": "bar"}):
+        tallest[np.floor(bars.x).astype(int) + 28] += bars.y
+    for text, y in zip(names.text, names.y, strict=True):
+        lines = 1 + text.count("<br>")
+        assert y * pixels - 1.2 * style.NOTE * lines >= tallest.max() * pixels - 2, text
+    shares = re.findall(r"<b>[^<]*</b>", " ".join(names.text))
+    assert len(shares) == sum(bool(text) for text in names.text) >= 2
 
 
 def test_axes_do_not_move_with_the_format() -> None:

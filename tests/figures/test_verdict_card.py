@@ -99,7 +99,86 @@ def test_every_figure_is_well_formed_and_says_its_numbers(name, page):
             marks = list(strip.iter("{http://www.w3.org/2000/svg}path"))
             assert len(marks) == len(row.values) + len(row.theirs)
             assert all(0 <= float(value.rstrip("%")) <= 100 for value in re.findall(r'x="([^"]*%)"', strip_text(strip)))
-            assert f"{row.label} {verdict_rows.row_text(row)[0]}" in figure.get("aria-label")
+            assert f"{row.label} {verdict_rows.row_text(row, drawing)[0]}" in figure.get("aria-label")
+
+
+def sentences(claim):
+    """All that a card says of our numbers: the summary, then what each check found."""
+    numbers = claims.stored(claim)
+    verdict = claims.judge(claim, numbers)
+    checks = (*verdict.findings, verdict.unit, verdict.foreseen, *verdict.explanations)
+    return [claim.measured(numbers.results(claim)), *(check.sentence for check in checks if check)]
+
+
+def says(text, value):
+    """Whether a text has a number that this value rounds to, with two digits or more.
+
+    >>> says("+0.0043 bits", 0.00434), says("0.0045 bits", 0.00434), says("19 %", 19.05), says("0.00", 0.004)
+    (True, False, True, False)
+    """
+    for token in re.findall(r"(?<![\d.])\d[\d,]*(?:\.\d+)?", text.replace("−", "-")):
+        half = 0.5 * 10.0 ** -len(token.partition(".")[2])
+        if abs(abs(value) - float(token.replace(",", ""))) <= 1.001 * half and half <= 0.05 * abs(value):
+            return True
+    return False
+
+
+def in_brackets(text):
+    """(middle, smallest, largest) wherever a text has a number and its range over the seeds: '3.4 (3.1–3.9)'."""
+    one = r"([+−-]?\d[\d,]*(?:\.\d+)?)"
+    found = re.findall(rf"{one} \({one}(?: to |–){one}\)", text)
+    numbers = [tuple(token.replace("−", "-").replace(",", "") for token in three) for three in found]
+    # A range of a few units of its last digit fits other things by chance.
+    return [three for three in numbers if abs(float(three[2]) - float(three[1])) >= 10 * unit_of(three[1])]
+
+
+def unit_of(token):
+    """What the last digit of a number counts: 0.01 of '1.25'."""
+    return 10.0 ** -len(token.partition(".")[2])
+
+
+def rounded(value, token):
+    """Whether a value is what a token of a text is rounded from."""
+    return abs(value - float(token)) <= 0.501 * unit_of(token)
+
+
+NO_SENTENCE_HAS_IT = {("sun_2020_gradscale", "largest gradients of the layers: octaves below the largest")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_number_beside_the_marks_is_the_one_of_the_sentences(name):
+    claim = claims.get(name)
+    numbers = claims.stored(claim)
+    if numbers.missing(claim):
+        pytest.skip("not all of it is measured")
+    texts = sentences(claim)
+    ranges = [three for text in texts for three in in_brackets(text)]
+    for drawing in claim.drawings:
+        rows = [row for row in drawing.drawn(numbers.results(claim)) if np.ptp(row.values)]
+        middles = [(row, drawing.middle(row)) for row in rows]
+        for row, middle in middles:
+            ends = row.values.min(), row.values.max()
+            same = [three for three in ranges if rounded(ends[0], three[1]) and rounded(ends[1], three[2])]
+            assert middle is None or not same or any(rounded(middle, three[0]) for three in same), (row, same)
+        if drawing.statistic == "range":
+            assert all(middle is None for _, middle in middles)
+        elif rows and (name, drawing.unit) not in NO_SENTENCE_HAS_IT:
+            assert any(says(text, middle) for text in texts for _, middle in middles), drawing.unit
+
+
+def test_a_figure_names_its_statistic():
+    builder = toy(seeds=(0, 1, 5))
+    builder.draw("in pairs", lambda results: {"8 bits": results.values("error", bits=8)}, statistic="mean")
+    builder.draw("range", lambda results: {"8 bits": results.values("error", bits=8)}, statistic="range", over="links")
+    claim = builder.build()
+    html, _ = card(claim, numbers_of(claim))  # 2, 3 and 7 %
+    median, mean, range_alone = ElementTree.fromstring(html).iter("figure")
+    assert "median of 3 seeds" in median.find("figcaption/span").text and "8 bits 3.00" in median.get("aria-label")
+    assert "mean of 3 seeds" in mean.find("figcaption/span").text and "8 bits 4.00" in mean.get("aria-label")
+    assert "smallest–largest of 3 links" in range_alone.get("aria-label")
+    assert "8 bits 2.00–7.00" in range_alone.get("aria-label")
+    with pytest.raises(ValueError, match="statistic must be median, mean or range, got 'mode'"):
+        Drawing("x", dict, statistic="mode")
 
 
 def strip_text(element):
@@ -180,6 +259,18 @@ def test_a_reason_that_the_paper_gives_is_on_the_card(holds, words, mark):
         in html
     )
     assert "What the paper itself foresees" not in card(toy().build(), numbers_of(claim))[0]
+
+
+def test_what_is_not_sure_is_undecided_and_not_refuted():
+    builder = toy()
+    builder.explanation("It helps")(lambda results: CheckResult(False, "Three seeds agree.", undecided=True))
+    builder.explanation("It is cheap")(lambda results: CheckResult(False, "It is not."))
+    claim = builder.build()
+    html, _ = card(claim, numbers_of(claim))
+    assert "<li><i>? undecided:</i> It helps. Three seeds agree.</li>" in html
+    assert "<li><i>✗ not so:</i> It is cheap. It is not.</li>" in html
+    with pytest.raises(ValueError, match="a check that holds is not undecided"):
+        CheckResult(True, "It is.", undecided=True)
 
 
 def test_the_unit_does_not_decide_what_holds_as_a_whole():

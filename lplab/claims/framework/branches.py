@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lplab.claims.framework.claim import CheckResult
 from lplab.claims.framework.portable import instructions
 from lplab.claims.framework.trainings import TrainingResult, cosine, one_thread, run_steps
 
@@ -354,6 +355,68 @@ def worse_in_pairs(train: np.ndarray, test: np.ndarray) -> bool:
     True
     """
     return surely_above(train) and bool(test.min() > 0)
+
+
+@dataclass(frozen=True)
+class PairedCondition:
+    """What paired differences must do, with the three answers that they can give: yes, no, and not sure.
+
+    Attributes:
+        differences: of each seed, [2 to 10].
+        bound: which they must be above.
+        sure: whether the mean must be above by Student's test, too (:func:`surely_above`).
+    """
+
+    differences: np.ndarray
+    bound: float = 0.0
+    sure: bool = True
+
+    @property
+    def agree(self) -> bool:
+        """Whether every difference is above the bound."""
+        return bool(self.differences.min() > self.bound)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the condition is met."""
+        return surely_above(self.differences, self.bound) if self.sure else self.agree
+
+    @property
+    def refuted(self) -> bool:
+        """Whether its opposite is, as surely."""
+        return surely_within(self.differences, self.bound) if self.sure else bool(self.differences.max() <= self.bound)
+
+
+def above(differences: np.ndarray, bound: float = 0.0) -> PairedCondition:
+    """The condition of :func:`surely_above`."""
+    return PairedCondition(differences, bound)
+
+
+def within(differences: np.ndarray, bound: float) -> PairedCondition:
+    """The condition of :func:`surely_within`."""
+    return PairedCondition(-differences, -bound)
+
+
+def worse(train: np.ndarray, test: np.ndarray) -> tuple[PairedCondition, PairedCondition]:
+    """The two conditions of :func:`worse_in_pairs`."""
+    return PairedCondition(train), PairedCondition(test, sure=False)
+
+
+def paired_result(sentence: str, *conditions: PairedCondition) -> CheckResult:
+    """What some conditions together say: they hold if each does, and are undecided if none is refuted.
+
+    A reader who sees that all pairs agree, and that the check does not hold, is told why.
+
+    >>> paired_result("Worse by 0.6 bits.", above(np.array([0.97, 0.46, 0.30])))  # doctest: +NORMALIZE_WHITESPACE
+    CheckResult(holds=False, sentence="Worse by 0.6 bits. Every pair says so, but by Student's test at 5 % 3 pairs are
+        too few to be sure.", statement='', undecided=True)
+    """
+    holds = all(condition.holds for condition in conditions)
+    undecided = not holds and not any(condition.refuted for condition in conditions)
+    if undecided and all(condition.agree for condition in conditions):
+        pairs = min(len(condition.differences) for condition in conditions if not condition.holds)
+        sentence = f"{sentence} Every pair says so, but by Student's test at 5 % {pairs} pairs are too few to be sure."
+    return CheckResult(holds, sentence, undecided=undecided)
 
 
 def paired_text(differences: np.ndarray, digits: int = 4) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from lplab.claims.framework.claim import QUICK, Check, CheckResult, Claim, Numbers, Point, Results
-from lplab.claims.framework.drawing import Drawing
+from lplab.claims.framework.drawing import MEDIAN, Drawing
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -138,9 +138,11 @@ class ClaimBuilder:
         *,
         log: bool = False,
         axis: tuple[float, float] | None = None,
+        statistic: str = MEDIAN,
+        over: str = "seeds",
     ) -> None:
         """Add numbers to the small figure of the claim; the arguments are those of :class:`~lplab.claims.Drawing`."""
-        self.drawings.append(Drawing(unit, rows, theirs or {}, log, axis))
+        self.drawings.append(Drawing(unit, rows, theirs or {}, log, axis, statistic, over))
 
     def summary(self, function: Summary) -> Summary:
         """Decorator of the function that says our numbers in a short text: results → text.

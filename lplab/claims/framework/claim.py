@@ -15,6 +15,9 @@ from lplab.claims.framework.drawing import Drawing
 Point = Mapping[str, Any]  # the parameters of one measurement: text, numbers, True or False
 Numbers = Mapping[str, float]  # what was measured, by name
 
+UNDECIDED = "undecided"
+"""Of a check that does not hold and whose opposite is not sure either."""
+
 QUICK, LONG = BUDGETS = ("quick", "long")
 """Of a claim: all quick ones together take less than 40 minutes on two cores; a long one takes up to some hours."""
 
@@ -30,14 +33,36 @@ def key(point: Point, seed: int) -> str:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of a check: whether it holds, a sentence with the numbers, and the statement that was checked."""
+    """The result of a check: whether it holds, a sentence with the numbers, and the statement that was checked.
+
+    Attributes:
+        holds: whether the numbers meet the condition; only this counts in a verdict.
+        sentence: the numbers in words.
+        statement: what was checked.
+        undecided: whether a condition that is not met is not refuted either: the seeds are too few to be sure.
+
+    Raises:
+        ValueError: a check that holds and is undecided.
+    """
 
     holds: bool
     sentence: str
     statement: str = ""
+    undecided: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "holds", bool(self.holds))  # json cannot write numpy.bool
+        object.__setattr__(self, "undecided", bool(self.undecided))
+        if self.holds and self.undecided:
+            raise ValueError(f"a check that holds is not undecided: {self.sentence}")
+
+    def in_words(self, true: str, false: str) -> str:
+        """One of two words, or "undecided".
+
+        >>> [CheckResult(False, "3 %", undecided=u).in_words("so it is", "not so") for u in (True, False)]
+        ['undecided', 'not so']
+        """
+        return UNDECIDED if self.undecided else true if self.holds else false
 
     @property
     def text(self) -> str:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from lplab.claims.framework.claim import Results
 
 
+MEDIAN, MEAN, RANGE = STATISTICS = ("median", "mean", "range")
+"""What stands beside the marks of a row: a middle with the range in brackets, or the range alone."""
+
+
 @dataclass(frozen=True)
 class DrawnRow:
     """One row of a figure: our values, and the published ones on the same axis.
@@ -39,6 +43,13 @@ class Drawing:
         theirs: published numbers by label, in the same unit: a number or several.
         logarithmic: whether the axis is; values that are not positive are then drawn at its lower end.
         axis: the least range of the axis, (lower, upper); it grows if a value lies outside.
+        statistic: the number beside the marks of a row: the one that the claim's sentences use of the same values, so
+            that a reader sees one number for one thing. "mean" of differences in pairs, "median" of other values, and
+            "range" where the sentences have no middle.
+        over: what the values of a row are of, in the plural: seeds, or the cases of a model.
+
+    Raises:
+        ValueError: a statistic that is none of the three.
     """
 
     unit: str
@@ -46,6 +57,40 @@ class Drawing:
     theirs: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
     logarithmic: bool = False
     axis: tuple[float, float] | None = None
+    statistic: str = MEDIAN
+    over: str = "seeds"
+
+    def __post_init__(self) -> None:
+        if self.statistic not in STATISTICS:
+            raise ValueError(f"statistic must be {', '.join(STATISTICS[:-1])} or {RANGE}, got {self.statistic!r}")
+
+    def middle(self, row: DrawnRow) -> float | None:
+        """The number that stands beside a row; None where its range alone does.
+
+        >>> row = DrawnRow("8 bits", np.array([1.0, 2.0, 6.0]))
+        >>> Drawing("error", dict).middle(row), Drawing("error", dict, statistic="mean").middle(row)
+        (2.0, 3.0)
+        """
+        if self.statistic == RANGE and np.ptp(row.values):
+            return None
+        return float(np.mean(row.values) if self.statistic == MEAN else np.median(row.values))
+
+    def beside(self, rows: Sequence[DrawnRow]) -> str:
+        """What the numbers beside the marks are, in words; nothing where each row is a single number.
+
+        >>> row = DrawnRow("8 bits", np.array([1.0, 2.0, 6.0]))
+        >>> Drawing("error", dict, statistic="mean").beside([row])
+        'mean of 3 seeds (smallest–largest)'
+        >>> Drawing("error", dict, statistic="range", over="networks").beside([row])
+        'smallest–largest of 3 networks'
+        """
+        counts = {len(row.values) for row in rows if len(row.values) > 1}
+        if not counts:
+            return ""
+        of = f"{'–'.join(map(str, sorted({min(counts), max(counts)})))} {self.over}"
+        return (
+            f"smallest–largest of {of}" if self.statistic == RANGE else f"{self.statistic} of {of} (smallest–largest)"
+        )
 
     def drawn(self, results: Results) -> tuple[DrawnRow, ...]:
         """The rows of these results, in their order.

@@ -1,4 +1,4 @@
-"""The page of all claims, ``docs/claims.md``: a table, then a section for each claim."""
+"""The page of all claims, ``docs/claims.md``: a table of verdicts, then a section for each claim, details folded."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from lplab.claims.framework.claim import CheckResult
 from lplab.claims.framework.table import markdown_table
 
 COMMAND = "lplab claims table --page > docs/claims.md"
+SUMMARY = "What the paper states, the experiment, what decides, and the limits"
 HEADING = f"""# Published claims, and what they do here
 
-Each row is a statement of a paper and a small experiment that anybody can run again: `lplab claims run ID` measures it
-and keeps the numbers in [`data/claims`](../data/claims). A verdict is computed from these numbers: *shown* if every
-criterion that follows from the paper's statement holds, *not shown* if one does not; then the section says which, and
-what we measured to explain it. So *not shown* does not mean that the paper is wrong: it means that this small
-experiment does not show it. *Shown for the unit, not for a training* is a statement that is true of an arithmetic
-unit and not of what is made with it. *Not shown, and the paper says why* is a statement whose own paper names a reason
-why a network as small as ours would not show it; we measured whether that reason is met. Our numbers are medians over
-the seeds, or means of differences between pairs of trainings, with the smallest and the largest in brackets. A mean of
-differences is *surely* above a limit if every one of them is, and Student's test at 5 % says so, too; *surely within*
-is the same from the other side. With three seeds both often fail, and the difference is undecided. Where a claim is
-about machines, its numbers are computed by a model, and the section says so. Behind *theirs* stands how we know it:
-*read* in the paper, *second-hand* from somebody who quotes it, or *recalled* from memory and not looked up. More
+Each row is a statement of a paper and a small experiment that anybody can run again: `lplab claims run ID` measures
+it and keeps the numbers in [`data/claims`](../data/claims). A verdict is computed from these numbers: *shown* if
+every criterion that follows from the paper's statement holds, *not shown* if one does not. A claim's own section has
+their numbers and ours; unfold it to see what decides, and what we measured to explain it. So *not shown* does not
+mean that the paper is wrong: it means that this small experiment does not show it. *Shown for the unit, not for a
+training* is a statement that is true of an arithmetic unit and not of what is made with it. *Not shown, and the paper
+says why* is a statement whose own paper names a reason why a network as small as ours would not show it; we measured
+whether that reason is met. Our numbers are medians over the seeds, or means of differences between pairs of
+trainings, with the smallest and the largest in brackets. A mean of differences is *surely* above a limit if every one
+of them is, and Student's test at 5 % says so, too; *surely within* is the same from the other side. With three seeds
+both often fail. Then the check is *undecided*: it does not hold, and its opposite is not sure either. Where a claim
+is about machines, its numbers are computed by a model, and the section says so. Behind *theirs* stands how we know
+it: *read* in the paper, *second-hand* from somebody who quotes it, or *recalled* from memory and not looked up. More
 published numbers of machines stand in [numbers.md](numbers.md).
 
 This page is made from the stored numbers: `{COMMAND}`. The same claims as cards, each with a small figure, are a web
@@ -31,7 +34,9 @@ one."""
 
 
 def as_page(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows (:func:`lplab.claims.row`) as a page in Markdown: a table, then a section for each claim.
+    """The rows (:func:`lplab.claims.row`) as a page in Markdown: a table of verdicts, then a section for each claim.
+
+    The verdict stands beside the title, where a small screen shows it; both numbers are in the sections.
 
     >>> from lplab import claims
     >>> as_page([claims.row(claims.get("gupta_2015"))]).splitlines()[0]
@@ -40,34 +45,39 @@ def as_page(rows: Sequence[dict[str, Any]]) -> str:
     counts = Counter(record["verdict"] for record in rows)
     count = f"Of {len(rows)} claims: {', '.join(f'{number} {word}' for word, number in counts.most_common())}."
     linked = [record | {"title": f"[{record['title']}](#{record['claim']})"} for record in rows]
-    table = markdown_table(linked, {"title": "claim", "theirs": "theirs", "ours": "ours", "verdict": "verdict"})
-    return "\n\n".join([HEADING, count, table, *map(_section, rows)])
+    table = markdown_table(linked, {"title": "claim", "verdict": "verdict"})
+    return "\n\n".join([HEADING, count, table, "## The claims one by one", *map(_section, rows)])
 
 
 def _section(record: dict[str, Any]) -> str:
-    """One claim: published and measured numbers, then the checks."""
+    """One claim: verdict, published and measured numbers; folded below them, all else.
+
+    The heading is the title, so that the outline of the page can be read; links lead to the anchor, which is the id.
+    """
     seeds = f"; {record['seeds']} seeds" if record["seeds"] > 1 else ""
     done = "computed" if record.get("modelled") else "measured"
     parts = [
-        f"## {record['claim']}",
-        f"**{record['title']}: {record['verdict']}.** {record['paper']}; {record['where']}.",
-        f"*The paper:* {record['states']}",
-        f"*Their numbers:* {record['theirs']}.",
-        f"*Here:* {record['experiment']}",
-        f"*Our numbers:* {record['ours']}{seeds}.",
+        f'<a id="{record["claim"]}"></a>',
+        f"### {record['title']}",
+        f"**{record['verdict'][:1].upper()}{record['verdict'][1:]}.** *Theirs:* {record['theirs']}.",
+        f"*Ours:* {record['ours']}{seeds}.",
+        f"<details>\n<summary>{SUMMARY}</summary>",
+        f"*The paper:* {record['states']} {record['paper']}; {record['where']}.",
+        f"*Here* (`{record['claim']}`): {record['experiment']}",
         _list("What decides:", record["findings"], ("holds", "does not hold")),
         _list("The unit alone:", record["unit"], ("holds", "does not hold")),
         _list("What the paper itself foresees:", record["foreseen"], ("so it is", "not so")),
         _list(f"What we {done} to understand it:", record["explained"], ("so it is", "not so")),
         f"*Limits:* {record['limits']}" if record["limits"] else "",
         f"{record['measured'][:1].upper()}{record['measured'][1:]}.",
+        "</details>",
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _list(heading: str, findings: Sequence[dict[str, Any]], words: tuple[str, str]) -> str:
     lines = [
-        f"- *{words[0] if result['holds'] else words[1]}:* **{result['statement']}.** {result['sentence']}"
+        f"- *{CheckResult(**result).in_words(*words)}:* **{result['statement']}.** {result['sentence']}"
         for result in findings
     ]
     return "\n".join([heading, "", *lines]) if lines else ""

@@ -12,6 +12,13 @@ from lplab.claims.framework.claim import CheckResult, Claim
 from lplab.claims.framework.store import stored
 from lplab.claims.framework.verdict import INCOMPLETE, judge
 
+MARKS = {  # before a check in the terminal: where it holds, and where it does not
+    "findings": ("holds", "does not"),
+    "unit": ("the unit", "nor unit"),
+    "foreseen": ("foreseen", "not so"),
+    "explained": ("why", "not why"),
+}
+
 
 def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
     """One claim as a flat record that JSON knows: statement, numbers, verdict, findings, provenance."""
@@ -62,21 +69,12 @@ def _paragraph(record: dict[str, Any], width: int) -> list[str]:
     lines = [f"{record['claim']}: {record['verdict'].upper()}", f"  {record['paper']} ({record['where']})"]
     for heading in ("states", "theirs", "ours"):
         lines += labelled_lines(heading, record[heading], width)
-    for finding in record["findings"]:
-        lines += labelled_lines("holds" if finding["holds"] else "does not", _text(finding), width)
-    for finding in record["unit"]:
-        lines += labelled_lines("the unit" if finding["holds"] else "nor unit", _text(finding), width)
-    for finding in record["foreseen"]:
-        lines += labelled_lines("foreseen" if finding["holds"] else "not so", _text(finding), width)
-    for finding in record["explained"]:
-        lines += labelled_lines("why" if finding["holds"] else "not why", _text(finding), width)
+    for kind, words in MARKS.items():
+        for finding in (CheckResult(**finding) for finding in record[kind]):
+            lines += labelled_lines(finding.in_words(*words), finding.text, width)
     if record["verdict"] != INCOMPLETE:
         lines += labelled_lines("limits", record["limits"], width)
     return lines + labelled_lines("numbers", record["measured"], width)
-
-
-def _text(finding: dict[str, Any]) -> str:
-    return CheckResult(**finding).text
 
 
 def labelled_lines(label: str, text: str, width: int, *, indent: int = 2, column: int = 12) -> list[str]:

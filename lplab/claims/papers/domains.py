@@ -16,15 +16,19 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import (
     BranchPlan,
+    above,
     branch,
+    paired_result,
     paired_text,
     surely_above,
     surely_within,
-    worse_in_pairs,
+    within,
+    worse,
 )
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG, CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.compression import AdaComp, Compressor, Dense, ScaleCom
 
 if TYPE_CHECKING:
@@ -149,7 +153,8 @@ def _within(method: str, domains: tuple[str, ...], bound: float) -> Any:
         beyond = [domain for domain, gap in gaps.items() if not surely_within(gap, bound)]
         each = join_words([f"{paired_text(gap, 2)} ({domain})" for domain, gap in gaps.items()])
         verdict = f"not surely within {bound:g}: {join_words(beyond)}" if beyond else f"surely within {bound:g}"
-        return CheckResult(not beyond, f"{method} against float32: {each}, points or percent of the loss; {verdict}.")
+        text = f"{method} against float32: {each}, points or percent of the loss; {verdict}."
+        return paired_result(text, *(within(gap, bound) for gap in gaps.values()))
 
     return check
 
@@ -170,7 +175,9 @@ def one_format_is_worse(results: Results) -> CheckResult:
             for d, (train, test) in gaps.items()
         ]
     )
-    return CheckResult(all(worse_in_pairs(*pair) for pair in gaps.values()), f"FP8 of 2018 against the hybrid: {each}.")
+    return paired_result(
+        f"FP8 of 2018 against the hybrid: {each}.", *(condition for pair in gaps.values() for condition in worse(*pair))
+    )
 
 
 @claim.explanation("Four bits cost more than eight in the training loss of every domain")
@@ -178,7 +185,7 @@ def four_bits_cost_more(results: Results) -> CheckResult:
     """INT4/FP4 against hybrid FP8, where noise is least: the mean training loss of the last half."""
     gaps = {domain: _training(results, domain, FOUR, HYBRID)[0] for domain in DOMAINS}
     each = join_words([f"{paired_text(gap)} ({domain})" for domain, gap in gaps.items()])
-    return CheckResult(all(surely_above(gap) for gap in gaps.values()), f"INT4/FP4 above hybrid FP8, bits: {each}.")
+    return paired_result(f"INT4/FP4 above hybrid FP8, bits: {each}.", *map(above, gaps.values()))
 
 
 @claim.explanation("In float32 all four networks have learned")
@@ -254,6 +261,10 @@ def _rows(domain: str) -> Callable[[Results], dict[str, np.ndarray]]:
 
 
 for _domain in DOMAINS:
-    claim.draw(f"{_domain}, above float32, {'% of the loss' if _domain == CHARACTERS else 'points'}", _rows(_domain))
+    claim.draw(
+        f"{_domain}, above float32, {'% of the loss' if _domain == CHARACTERS else 'points'}, in pairs",
+        _rows(_domain),
+        statistic=MEAN,
+    )
 
 DOMAINS_CLAIM = claim.build()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import paired_text, surely_above, surely_within
+from lplab.claims.framework.branches import above, paired_result, paired_text, surely_above, surely_within, within
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, seed_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.papers.scalecom_2020 import CONV, FC, TEXT
 from lplab.compression import Compressor, Dense, EFSign, TopK
 
@@ -129,9 +130,9 @@ def _feedback_helps(method: str, name: str) -> Any:
     def check(results: Results) -> CheckResult:
         gaps = {family: _lost(results, family, method) for family in FAMILIES}
         text = [f"{paired_text(gap, 3)} ({family})" for family, gap in gaps.items()]
-        return CheckResult(
-            all(map(surely_above, gaps.values())),
+        return paired_result(
             f"{name}, test loss without error feedback above that with it, in bits: {join_words(text)}.",
+            *map(above, gaps.values()),
         )
 
     return check
@@ -143,13 +144,13 @@ claim.criterion("Signs need it")(_feedback_helps(SIGN, "Signs"))
 
 def _closes_the_gap(method: str, name: str) -> Any:
     def check(results: Results) -> CheckResult:
-        good, text = [], []
+        conditions, text = [], []
         for family in FAMILIES:
             left, without = _left(results, family, method)
-            good.append(surely_within(left, CLOSED * without))
+            conditions.append(within(left, CLOSED * without))
             text.append(f"{paired_text(left, 3)} of {without:.3f} ({family})")
-        return CheckResult(
-            all(good), f"{name}, of the gap to dense there is left with error feedback, in bits: {join_words(text)}."
+        return paired_result(
+            f"{name}, of the gap to dense there is left with error feedback, in bits: {join_words(text)}.", *conditions
         )
 
     return check
@@ -193,11 +194,11 @@ def _convolutions_are_noisy(results: Results) -> CheckResult:
 def _adam_needs_it_less(results: Results) -> CheckResult:
     """The Transformer under Adam loses less without error feedback than under SGD, seed by seed."""
     sgd, adam = (_lost(results, family, SIGN) for family in (TEXT, ADAM))
-    return CheckResult(
-        surely_above(sgd - adam),
+    return paired_result(
         f"The Transformer with signs, without error feedback above with it: {paired_text(sgd, 3)} bits by SGD, "
         f"{paired_text(adam, 3)} by Adam. Adam divides by the size of each weight's gradient, as signs do: that "
         "this is the reason is our guess, not measured.",
+        above(sgd - adam),
     )
 
 
@@ -214,7 +215,7 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "test loss, bits above dense",
+    "test loss, bits above dense, in pairs",
     lambda results: {
         f"{family}, {method} {'with' if memory else 'without'} memory": _of(results, family, method, memory)
         - _of(results, family, DENSE)
@@ -222,6 +223,7 @@ claim.draw(
         for method in (TOPK, SIGN)
         for memory in (True, False)
     },
+    statistic=MEAN,
 )
 
 ERROR_FEEDBACK = claim.build()

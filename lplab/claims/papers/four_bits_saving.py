@@ -14,6 +14,7 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, low_to_high
+from lplab.claims.framework.drawing import RANGE
 from lplab.hardware import Cluster, accelerators, compute, multiplier, precisions, simulate
 from lplab.hardware.footprint import Power, energy_of
 
@@ -197,6 +198,8 @@ claim.draw(
     },
     {"products on an area, unit": PUBLISHED},
     axis=(0, 8),
+    statistic=RANGE,
+    over="networks",
 )
 
 FOUR_BITS_SAVING = claim.build()

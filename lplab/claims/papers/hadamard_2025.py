@@ -15,10 +15,11 @@ import numpy as np
 
 from lplab import formats
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import paired_text, surely_above, surely_within
+from lplab.claims.framework.branches import above, paired_result, paired_text, surely_above, within
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.operands import Operands, operands
 from lplab.quantizers import Hadamard, PreScaled
@@ -193,15 +194,15 @@ def _text(results: Results, format: str, rounding: str = NEAREST) -> str:
 @claim.criterion("It helps MXFP4 for the weight gradient")
 def mxfp4_gains(results: Results) -> CheckResult:
     """In MXFP4 the error of gradients along the tokens and of the product dW is surely smaller by a quarter decibel."""
-    fine = all(surely_above(_of(results, "mxfp4", name), LEAST) for name in FOR_DW.values())
-    return CheckResult(fine, f"MXFP4, rounded to nearest; the transform adds: {_text(results, 'mxfp4')}.")
+    conditions = [above(_of(results, "mxfp4", name), LEAST) for name in FOR_DW.values()]
+    return paired_result(f"MXFP4, rounded to nearest; the transform adds: {_text(results, 'mxfp4')}.", *conditions)
 
 
 @claim.criterion("It does not help NVFP4 there")
 def nvfp4_does_not(results: Results) -> CheckResult:
     """In NVFP4 the same errors are surely not smaller by a quarter decibel."""
-    fine = all(surely_within(_of(results, "nvfp4", name), LEAST) for name in FOR_DW.values())
-    return CheckResult(fine, f"NVFP4, rounded to nearest; the transform adds: {_text(results, 'nvfp4')}.")
+    conditions = [within(_of(results, "nvfp4", name), LEAST) for name in FOR_DW.values()]
+    return paired_result(f"NVFP4, rounded to nearest; the transform adds: {_text(results, 'nvfp4')}.", *conditions)
 
 
 @claim.criterion("It is a matter of outliers")
@@ -220,12 +221,13 @@ def outliers_decide(results: Results) -> CheckResult:
 @claim.explanation("Under stochastic rounding it is the same")
 def draws_are_alike(results: Results) -> CheckResult:
     """Both first criteria under stochastic rounding, which no paper that we know of shows for tensors."""
-    helped = all(surely_above(_of(results, "mxfp4", name, STOCHASTIC), LEAST) for name in FOR_DW.values())
-    not_helped = all(surely_within(_of(results, "nvfp4", name, STOCHASTIC), LEAST) for name in FOR_DW.values())
-    return CheckResult(
-        helped and not_helped,
+    helped = [above(_of(results, "mxfp4", name, STOCHASTIC), LEAST) for name in FOR_DW.values()]
+    not_helped = [within(_of(results, "nvfp4", name, STOCHASTIC), LEAST) for name in FOR_DW.values()]
+    return paired_result(
         f"Stochastic, MXFP4 with its pre-scale; the transform adds: {_text(results, 'mxfp4', STOCHASTIC)}. NVFP4: "
         f"{_text(results, 'nvfp4', STOCHASTIC)}.",
+        *helped,
+        *not_helped,
     )
 
 
@@ -250,11 +252,11 @@ def outliers_hurt_nvfp4(results: Results) -> CheckResult:
     """In NVFP4 the transform takes away more, the stronger the outliers."""
     none, strong = (_drawn(results, "nvfp4", strength) for strength in (1, 30))
     text = join_words([f"{np.median(_drawn(results, 'nvfp4', s)):+.1f} dB at {s}" for s in STRENGTHS])
-    return CheckResult(
-        surely_above(none - strong),
+    return paired_result(
         f"NVFP4, Gaussian numbers of which one in 64 is larger by a factor; the transform adds {text}.".replace(
             "-", "−"
         ),
+        above(none - strong),
     )
 
 
@@ -263,10 +265,10 @@ def nvfp4_needs_none(results: Results) -> CheckResult:
     """On gradients along the tokens."""
     plain = _of(results, "nvfp4", "snr_gradient_dW")
     turned = _of(results, "mxfp4", "snr_gradient_dW") + _of(results, "mxfp4", "help_gradient_dW")
-    return CheckResult(
-        surely_above(plain - turned),
+    return paired_result(
         f"Gradients along the tokens, signal to noise: NVFP4 {np.median(plain):.1f} dB; MXFP4 with the transform "
         f"{np.median(turned):.1f} dB (medians of layers, added).",
+        above(plain - turned),
     )
 
 
@@ -284,8 +286,8 @@ def _drawn_rows(results: Results, rounding: str) -> dict[str, Any]:
     }
 
 
-claim.draw("help for dW, nearest, dB", lambda results: _drawn_rows(results, NEAREST))
-claim.draw("help for dW, stochastic, dB", lambda results: _drawn_rows(results, STOCHASTIC))
+claim.draw("help for dW, nearest, dB", lambda results: _drawn_rows(results, NEAREST), statistic=MEAN)
+claim.draw("help for dW, stochastic, dB", lambda results: _drawn_rows(results, STOCHASTIC), statistic=MEAN)
 claim.draw(
     "help by the factor of outliers, nearest, dB",
     lambda results: {f"{f.upper()}, × {s}": _drawn(results, f, s) for f in SIZES for s in STRENGTHS},

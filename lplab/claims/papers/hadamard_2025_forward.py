@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import paired_text, surely_above
+from lplab.claims.framework.branches import above, paired_result, paired_text
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.papers.hadamard_2025 import (
     BEFORE,
     NEAREST,
@@ -87,9 +88,7 @@ def errors_grow(results: Results) -> CheckResult:
     """The errors of both products are surely larger with the transform."""
     gains = {product: _help(results, product) for product in WITHOUT}
     text = join_words([f"{product} {paired_text(gain, 2)} dB" for product, gain in gains.items()])
-    return CheckResult(
-        all(surely_above(-gain) for gain in gains.values()), f"The transform adds to the products: {text}."
-    )
+    return paired_result(f"The transform adds to the products: {text}.", *(above(-gain) for gain in gains.values()))
 
 
 @claim.explanation("The operands of y and dx are as Gaussian numbers: it has nothing to spread")
@@ -112,7 +111,7 @@ def nothing_to_spread(results: Results) -> CheckResult:
 def it_hurts_dw(results: Results) -> CheckResult:
     """The product for which the paper uses the transform is the one whose error grows here."""
     gain = _help(results, WITH)
-    return CheckResult(surely_above(-gain), f"The transform adds to the product dW: {paired_text(gain, 2)} dB.")
+    return paired_result(f"The transform adds to the product dW: {paired_text(gain, 2)} dB.", above(-gain))
 
 
 @claim.summary
@@ -125,6 +124,7 @@ def measured(results: Results) -> str:
 claim.draw(
     "what the transform adds in NVFP4, dB",
     lambda results: {f"product {product}": _help(results, product) for product in OPERANDS},
+    statistic=MEAN,
 )
 claim.draw(
     "energy of the largest of 16 numbers, %",

@@ -9,17 +9,19 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import (
     BranchPlan,
+    above,
     branch,
     loss_gaps,
     loss_gaps_text,
+    paired_result,
     paired_text,
-    surely_above,
-    surely_within,
-    worse_in_pairs,
+    within,
+    worse,
 )
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import median_and_range, seed_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.trainings import TrainingResult, one_thread
 
@@ -110,15 +112,15 @@ def hybrid_is_as_good(results: Results) -> CheckResult:
     """Training and test loss of the hybrid are surely within 1 % of float32's: the paper's bound."""
     gaps = _gaps(results, HYBRID)
     bounds = [BOUND * float(_losses(results, FLOAT, number).mean()) for number in ("train_loss", "loss")]
-    fine = all(surely_within(gap, bound) for gap, bound in zip(gaps, bounds, strict=True))
-    return CheckResult(fine, f"Hybrid against float32: {loss_gaps_text(gaps)}; 1 % is {bounds[1]:.3f} bits.")
+    text = f"Hybrid against float32: {loss_gaps_text(gaps)}; 1 % is {bounds[1]:.3f} bits."
+    return paired_result(text, *map(within, gaps, bounds))
 
 
 @claim.criterion("1-5-2 for everything is worse than the hybrid")
 def one_format_is_worse(results: Results) -> CheckResult:
     """1-5-2 for everything, loss scaled, against the hybrid: surely in training, and on every seed in the test."""
     gaps = _gaps(results, ONE, HYBRID)
-    return CheckResult(worse_in_pairs(*gaps), f"1-5-2 everywhere against the hybrid: {loss_gaps_text(gaps)}.")
+    return paired_result(f"1-5-2 everywhere against the hybrid: {loss_gaps_text(gaps)}.", *worse(*gaps))
 
 
 @claim.criterion("1-4-3 for gradients without a scale is worst")
@@ -126,9 +128,9 @@ def fine_gradients_vanish(results: Results) -> CheckResult:
     """1-4-3 for gradients, without a scale, is worse than each of the others."""
     pairs = {other: _gaps(results, FINE, other) for other in (ONE, ONE_UNSCALED, HYBRID)}
     nearest = min(pairs.values(), key=lambda gaps: float(gaps[0].mean()))
-    return CheckResult(
-        all(worse_in_pairs(*gaps) for gaps in pairs.values()),
+    return paired_result(
         f"1-4-3 for gradients without a scale against the next best: {loss_gaps_text(nearest)}.",
+        *(condition for gaps in pairs.values() for condition in worse(*gaps)),
     )
 
 
@@ -183,10 +185,10 @@ def why_it_vanishes(results: Results) -> CheckResult:
 def a_scale_is_enough(results: Results) -> CheckResult:
     """With a constant loss scale 1-4-3 is good enough for gradients here: range was missing, not precision."""
     gaps = _gaps(results, FINE_SCALED)
-    return CheckResult(
-        surely_within(gaps[1], BOUND * float(_losses(results, FLOAT).mean())),
+    return paired_result(
         f"1-4-3 for gradients with the loss times 1,000 against float32: {loss_gaps_text(gaps)}; here 30 / 2⁻¹³ is "
         "range enough.",
+        within(gaps[1], BOUND * float(_losses(results, FLOAT).mean())),
     )
 
 
@@ -194,10 +196,10 @@ def a_scale_is_enough(results: Results) -> CheckResult:
 def dynamic_scale_cannot_see(results: Results) -> CheckResult:
     """A dynamic loss scale waits for infinity; a format that saturates never shows one, and too large a scale stays."""
     gaps = _gaps(results, FINE_DYNAMIC, FINE_SCALED)
-    return CheckResult(
-        surely_above(gaps[0]),
+    return paired_result(
         f"A dynamic scale against the constant one: {loss_gaps_text(gaps)}. It begins at 65,536 and falls when a "
         "gradient becomes infinite, and 1-4-3 saturates instead.",
+        above(gaps[0]),
     )
 
 
@@ -211,10 +213,12 @@ def measured(results: Results) -> str:
 claim.draw(
     "test loss above float32, bits a character, in pairs",
     lambda results: {name: _gaps(results, name)[1] for name in (HYBRID, ONE)},
+    statistic=MEAN,
 )
 claim.draw(
     "the same, without a scale for the gradients",
     lambda results: {name: _gaps(results, name)[1] for name in (ONE_UNSCALED, FINE)},
+    statistic=MEAN,
 )
 
 HFP8_2019 = claim.build()

@@ -10,6 +10,7 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import RANGE
 from lplab.compression import ScaleCom
 from lplab.compression.sharded_weights import ShardedUpdateFormats
 from lplab.hardware import Cluster, links, precisions, simulate, workloads
@@ -168,6 +169,8 @@ claim.draw(
         "against 16 bits": 100 * _saved(results, HYBRID, HALF),
     },
     {"against 32 bits": (100 * LOW, 100 * HIGH)},
+    statistic=RANGE,
+    over="links",
 )
 
 HFP8_2019_BROADCAST = claim.build()

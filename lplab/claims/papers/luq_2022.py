@@ -10,6 +10,7 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, median_and_range, within_noise
+from lplab.claims.framework.drawing import RANGE
 from lplab.claims.framework.models import deep_mlp
 from lplab.claims.framework.trainings import cosine, train
 from lplab.claims.papers.sun_2020_threshold import GRADIENTS, samples
@@ -185,6 +186,7 @@ claim.draw(
     "squared error of two samples, % of that of one",
     lambda results: {t: 100 * _tensor(results, t, "two_error") / _tensor(results, t, "one_error") for t in TENSORS},
     axis=(0, 100),
+    statistic=RANGE,
 )
 
 LUQ_2022 = claim.build()

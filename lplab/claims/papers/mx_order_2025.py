@@ -15,17 +15,19 @@ from lplab import formats
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import (
     BranchPlan,
+    above,
     branch,
     loss_gaps,
     loss_gaps_text,
+    paired_result,
     paired_text,
-    surely_above,
-    surely_within,
-    worse_in_pairs,
+    within,
+    worse,
 )
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.operands import operands
 
@@ -130,8 +132,8 @@ def eight_bits_lose_nothing(results: Results) -> CheckResult:
     """Training and test loss of MXFP8 are surely within 1 % of float32's."""
     gaps = _gaps(results, MXFP8)
     bounds = [BOUND * float(_losses(results, FLOAT, number).mean()) for number in ("train_loss", "loss")]
-    fine = all(surely_within(gap, bound) for gap, bound in zip(gaps, bounds, strict=True))
-    return CheckResult(fine, f"MXFP8 against float32: {loss_gaps_text(gaps)}; 1 % is {bounds[1]:.3f} bits.")
+    text = f"MXFP8 against float32: {loss_gaps_text(gaps)}; 1 % is {bounds[1]:.3f} bits."
+    return paired_result(text, *map(within, gaps, bounds))
 
 
 @claim.criterion("NVFP4 costs more than MXFP8, MXFP4 more than NVFP4")
@@ -139,7 +141,7 @@ def formats_are_in_order(results: Results) -> CheckResult:
     """Each format is worse than the one before it: surely in training, and on every seed in the test."""
     steps = {f"{worse} against {better}": _gaps(results, worse, better) for better, worse in _neighbours()}
     text = "; ".join(f"{names}: {loss_gaps_text(gaps)}" for names, gaps in steps.items())
-    return CheckResult(all(worse_in_pairs(*gaps) for gaps in steps.values()), f"{text}.")
+    return paired_result(f"{text}.", *(condition for gaps in steps.values() for condition in worse(*gaps)))
 
 
 def _neighbours() -> tuple[tuple[str, str], ...]:
@@ -150,7 +152,7 @@ def _neighbours() -> tuple[tuple[str, str], ...]:
 def forward_is_most(results: Results) -> CheckResult:
     """BF16 in the forward pass takes away surely more than half of NVFP4's gap in training."""
     whole, back = (_gaps(results, name)[0] for name in (NVFP4, NVFP4_BACK))
-    return CheckResult(surely_above(whole - 2 * back), _forward_text(results, NVFP4, NVFP4_BACK))
+    return paired_result(_forward_text(results, NVFP4, NVFP4_BACK), above(whole - 2 * back))
 
 
 def _forward_text(results: Results, name: str, back: str) -> str:
@@ -165,7 +167,7 @@ def _forward_text(results: Results, name: str, back: str) -> str:
 def forward_is_most_of_mxfp4(results: Results) -> CheckResult:
     """BF16 in the forward pass takes away surely more than half of MXFP4's gap, too."""
     whole, back = (_gaps(results, name)[0] for name in (MXFP4, MXFP4_BACK))
-    return CheckResult(surely_above(whole - 2 * back), _forward_text(results, MXFP4, MXFP4_BACK))
+    return paired_result(_forward_text(results, MXFP4, MXFP4_BACK), above(whole - 2 * back))
 
 
 @claim.explanation("The gaps have the published size")
@@ -202,6 +204,7 @@ claim.draw(
     "training loss above float32, % of it, in pairs",
     lambda results: {name: 100 * _gaps(results, name)[0] / _losses(results, FLOAT, "train_loss") for name in RECIPES},
     PUBLISHED,
+    statistic=MEAN,
 )
 
 MX_ORDER_2025 = claim.build()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import checkpoint, surely_above, surely_within
+from lplab.claims.framework.branches import above, checkpoint, paired_result, surely_above, within
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import median_and_range
@@ -149,10 +149,8 @@ def _of(results: Results, point: Point, number: str) -> np.ndarray:
 def nearest_shrinks(results: Results) -> CheckResult:
     """The slope of MXFP4 as OCP has it, rounded to nearest, is surely below 0.95."""
     slope = _of(results, PLAIN, "slope")
-    return CheckResult(
-        surely_within(slope, SHRUNK),
-        f"MXFP4 with OCP's scales, rounded to nearest: slope {median_and_range(slope, 3)}.",
-    )
+    text = f"MXFP4 with OCP's scales, rounded to nearest: slope {median_and_range(slope, 3)}."
+    return paired_result(text, within(slope, SHRUNK))
 
 
 @claim.criterion("Stochastic rounding after the pre-scale does not")
@@ -190,12 +188,13 @@ def two_parts(results: Results) -> CheckResult:
     rounded = 1 - _of(results, UNCLIPPED, "slope")
     whole = 1 - _of(results, PLAIN, "slope")
     up = 1 - _of(results, UNCLIPPED_UP, "slope")
-    return CheckResult(
-        surely_above(clipped) and surely_above(rounded),
+    return paired_result(
         f"Of the {100 * np.median(whole):.1f} % that nearest rounding with OCP's scales takes away: clipping alone "
         f"(OCP's scales, stochastic) takes {100 * np.median(clipped):.1f} %, rounding to nearest alone (3/4, nothing "
         f"clipped) {100 * np.median(rounded):.1f} %, and with scales rounded up, which clip nothing either, "
         f"{100 * np.median(up):.1f} %.",
+        above(clipped),
+        above(rounded),
     )
 
 
@@ -214,10 +213,10 @@ def nvfp4_shrinks_less(results: Results) -> CheckResult:
 def one_draw_is_worse(results: Results) -> CheckResult:
     """Why draws need averaging: one of them has a larger error than nearest rounding."""
     one, nearest = _of(results, DRAWN, "error"), _of(results, UNCLIPPED, "error")
-    return CheckResult(
-        surely_above(one - nearest),
+    return paired_result(
         f"One draw is {100 * np.median(one):.0f} % off, nearest rounding after the same pre-scale "
         f"{100 * np.median(nearest):.0f} %: without bias is not without error.",
+        above(one - nearest),
     )
 
 
@@ -225,10 +224,10 @@ def one_draw_is_worse(results: Results) -> CheckResult:
 def transform_bounds_the_variance(results: Results) -> CheckResult:
     """The paper's second sentence: the error of a single draw is smaller with the transform."""
     plain, transformed = (_of(results, point, "error") for point in (DRAWN, PUBLISHED_RECIPE))
-    return CheckResult(
-        surely_above(plain - transformed),
+    return paired_result(
         f"One draw is {100 * np.median(plain):.0f} % off without the transform and {100 * np.median(transformed):.0f} "
         "% with it.",
+        above(plain - transformed),
     )
 
 

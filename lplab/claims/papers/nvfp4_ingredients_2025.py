@@ -20,13 +20,16 @@ from lplab.claims.framework.branches import (
     branch,
     loss_gaps,
     loss_gaps_text,
+    paired_result,
     paired_text,
     surely_within,
+    worse,
     worse_in_pairs,
 )
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 
 PLAN = BranchPlan(before=500, steps=60)
@@ -102,7 +105,8 @@ def _needed(results: Results) -> list[str]:
 def each_is_needed(results: Results) -> CheckResult:
     """The recipe without each helper, against the whole recipe, in pairs."""
     text = "; ".join(f"{name} {loss_gaps_text(_gaps(results, name))}" for name in REMOVED)
-    return CheckResult(len(_needed(results)) == len(REMOVED), f"Against the whole recipe: {text}.")
+    conditions = [condition for name in REMOVED for condition in worse(*_gaps(results, name))]
+    return paired_result(f"Against the whole recipe: {text}.", *conditions)
 
 
 @claim.paper_says_why("Smaller models may not need all of them")
@@ -125,10 +129,7 @@ def small_models_need_less(results: Results) -> CheckResult:
 def four_bits_cost_something(results: Results) -> CheckResult:
     """Whether there is a gap at all that a helper could close."""
     gaps = _gaps(results, WHOLE, FLOAT)
-    return CheckResult(
-        worse_in_pairs(*gaps),
-        f"The whole recipe against float32: {loss_gaps_text(gaps)}.",
-    )
+    return paired_result(f"The whole recipe against float32: {loss_gaps_text(gaps)}.", *worse(*gaps))
 
 
 @claim.explanation("All four together help less than a third of the gap")
@@ -147,10 +148,10 @@ def together_they_do_little(results: Results) -> CheckResult:
 def tiles_cost_precision(results: Results) -> CheckResult:
     """Whether blocks of 16, which fit weights better than tiles of 256, are also better in training."""
     train, test = _gaps(results, TILES)
-    return CheckResult(
-        worse_in_pairs(-train, -test),
+    return paired_result(
         f"Without tiles, against the whole recipe: {loss_gaps_text((train, test))}. One scale for 256 "
         "weights fits them less well than one for 16, but both passes see the same weight.",
+        *worse(-train, -test),
     )
 
 
@@ -177,6 +178,7 @@ def measured(results: Results) -> str:
 claim.draw(
     "training loss above the whole recipe's, bits a character, in pairs",
     lambda results: {name: _gaps(results, name)[0] for name in (*REMOVED, NONE, OTHER_BITS)},
+    statistic=MEAN,
 )
 
 NVFP4_INGREDIENTS_2025 = claim.build()

@@ -13,6 +13,7 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.drawing import MEAN
 from lplab.hardware import accelerators, compute
 from lplab.hardware.footprint.step_energy import BUSY_SHARE, IDLE_SHARE
 from lplab.hardware.layer_times import LayerTimes
@@ -239,11 +240,15 @@ claim.draw(
     lambda results: {passes: _all(results, "teras", passes) for passes in PASSES},
     dict.fromkeys(PASSES, (MIN_TFLOPS, MEAN_TFLOPS, MAX_TFLOPS)),
     axis=(0, PEAK_TFLOPS),
+    statistic=MEAN,
+    over="networks",
 )
 claim.draw(
     "TOPS/W of inference, six networks",
     lambda results: {passes: _all(results, "per_watt", passes) for passes in PASSES},
     dict.fromkeys(PASSES, (WATT_LEAST, WATT_MEAN, WATT_MOST)),
+    statistic=MEAN,
+    over="networks",
 )
 
 RAPID_2021 = claim.build()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import paired_text, surely_above, surely_within
+from lplab.claims.framework.branches import above, paired_result, paired_text, within
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
@@ -210,11 +210,11 @@ def _momentum_in_front(results: Results) -> CheckResult:
     """A single learner with momentum at three places, pair by pair."""
     losses = {place: _loss(results, _place(place)) for place in PLACES}
     text = join_words([f"{median_and_range(values)} {place}" for place, values in losses.items()])
-    return CheckResult(
-        surely_above(losses[BEHIND] - losses[BEFORE]),
+    return paired_result(
         f"A single learner, fully connected, test loss in bits with momentum: {text}; dense "
         f"{median_and_range(_dense(results, FC, MOMENTUM))}. Seed by seed the second is "
         f"{paired_text(losses[BEFORE] - losses[BEHIND], 2)} bits from the first.",
+        above(losses[BEHIND] - losses[BEFORE]),
     )
 
 
@@ -223,11 +223,11 @@ def _lower_rate_is_enough(results: Results) -> CheckResult:
     """The same with a lower rate and as many more steps: less than a tenth of the harm is left."""
     behind, dense = (results.values("loss", **point) for point in SLOW)
     harm = _loss(results, _place(BEHIND)) - _dense(results, FC, MOMENTUM)
-    return CheckResult(
-        surely_within(behind - dense, 0.1 * float(harm.mean())),
+    return paired_result(
         f"With {SLOWER} times the rate and {SLOW_STEPS:,} steps in place of {FAMILIES[FC][0]}, momentum {BEHIND} is "
         f"{paired_text(behind - dense, 3)} bits above dense; at the full rate {paired_text(harm, 3)}. Momentum goes on "
         "for ten steps with what waited up to fifty: at a high rate it overshoots.",
+        within(behind - dense, 0.1 * float(harm.mean())),
     )
 
 
@@ -258,12 +258,15 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "test loss, bits above dense",
+    "test loss, bits",
     lambda results: {
-        f"{family}, {n} learners{', momentum' if momentum else ''}": _loss(results, _point(family, n, momentum))
-        - _dense(results, family, momentum)
+        f"{family}, {name}{', momentum' if momentum else ''}": values
         for family in FAMILIES
         for n, momentum in ((64, 0.0), (4, MOMENTUM))
+        for name, values in (
+            (f"{n} learners", _loss(results, _point(family, n, momentum))),
+            ("dense", _dense(results, family, momentum)),
+        )
     },
 )
 

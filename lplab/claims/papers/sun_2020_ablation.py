@@ -18,12 +18,14 @@ from lplab.claims.framework.branches import (
     checkpoint,
     loss_gaps,
     loss_gaps_text,
+    paired_result,
     paired_text,
-    worse_in_pairs,
+    worse,
 )
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, seed_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import bottleneck_net, branch_transformer
 from lplab.claims.framework.trainings import one_thread
 
@@ -148,9 +150,9 @@ def _ordered(results: Results, network: str) -> CheckResult:
         f"{name} {paired_text(train)} in training, {paired_text(test)} in the test"
         for name, (train, test) in steps.items()
     )
-    return CheckResult(
-        all(worse_in_pairs(*gaps) for gaps in steps.values()),
+    return paired_result(
         f"{network.capitalize()}, from float32 on, each against the one before, in bits: {text}.",
+        *(condition for gaps in steps.values() for condition in worse(*gaps)),
     )
 
 
@@ -193,10 +195,7 @@ def eight_bits_for_dw(results: Results) -> CheckResult:
 def one_phase_is_worse(results: Results) -> CheckResult:
     """Transformer: one phase against two, which the paper's table of Transformers does not have."""
     gaps = _gaps(results, TEXT, SINGLE, TWO)
-    return CheckResult(
-        worse_in_pairs(*gaps),
-        f"Transformer, one phase against two: {loss_gaps_text(gaps)}.",
-    )
+    return paired_result(f"Transformer, one phase against two: {loss_gaps_text(gaps)}.", *worse(*gaps))
 
 
 @claim.explanation("Transformer: the forward pass costs most")
@@ -231,6 +230,7 @@ def measured(results: Results) -> str:
 claim.draw(
     "test loss of the Transformer above float32, bits a character, in pairs",
     lambda results: {name: _gaps(results, TEXT, name)[1] for name in (*ORDER[TEXT][1:], SINGLE)},
+    statistic=MEAN,
 )
 claim.draw(
     "error of the weight gradients, %",

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import BranchPlan, branch, paired_text, worse_in_pairs
+from lplab.claims.framework.branches import BranchPlan, branch, paired_result, paired_text, worse
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, low_to_high, median_and_range, power_of_two, seed_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.operands import operands
 from lplab.claims.papers.sun_2020_radix4 import FLOAT, GRADIENTS, ONE_SCALE, PER_LAYER, recipe_of
@@ -170,10 +171,8 @@ def per_layer_is_better(results: Results) -> CheckResult:
         f"{paired_text(test)} in the test"
         for network, (train, test) in gaps.items()
     )
-    return CheckResult(
-        all(worse_in_pairs(*gap) for gap in gaps.values()),
-        f"The best single scale above a scale for each layer: {text}.",
-    )
+    conditions = [condition for gap in gaps.values() for condition in worse(*gap)]
+    return paired_result(f"The best single scale above a scale for each layer: {text}.", *conditions)
 
 
 def _recovered(results: Results, network: str) -> tuple[float, float]:
@@ -284,7 +283,7 @@ def _octaves_below(results: Results) -> dict[str, Any]:
 
 
 for drawn in NETWORKS:
-    claim.draw(f"{drawn}: training loss above float32, bits, in pairs", _drawn(drawn))
+    claim.draw(f"{drawn}: training loss above float32, bits, in pairs", _drawn(drawn), statistic=MEAN)
 claim.draw("largest gradients of the layers: octaves below the largest", _octaves_below)
 
 SUN_2020_GRADSCALE = claim.build()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import paired_text, surely_above
+from lplab.claims.framework.branches import above, paired_result, paired_text, surely_above
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG, CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, median_and_range
@@ -99,10 +99,11 @@ def _grown(results: Results, name: str) -> np.ndarray:
 def means_drift_with_one_phase(results: Results) -> CheckResult:
     """With one phase the largest running mean is surely above float32's and above that of two phases."""
     one, two = _grown(results, SINGLE), _grown(results, TWO)
-    return CheckResult(
-        surely_above(np.log2(one)) and surely_above(np.log2(one / two)),
+    return paired_result(
         f"The largest running mean with one phase: {median_and_range(one)} times that of float32 on the same seed, and "
         f"{median_and_range(one / two)} times that of two phases.",
+        above(np.log2(one)),
+        above(np.log2(one / two)),
     )
 
 
@@ -121,9 +122,8 @@ def one_phase_is_worse(results: Results) -> CheckResult:
     """One phase ends surely above two in the test loss, with the same weights and batches."""
     gap = _gap(results)
     losses = join_words([f"{name} {median_and_range(_numbers(results, name), 3)}" for name in (FLOAT, SINGLE, TWO)])
-    return CheckResult(
-        surely_above(gap), f"One phase against two, test loss: {paired_text(gap, 3)} bits, seed by seed ({losses})."
-    )
+    text = f"One phase against two, test loss: {paired_text(gap, 3)} bits, seed by seed ({losses})."
+    return paired_result(text, above(gap))
 
 
 @claim.criterion("Batch norms measured anew bring one phase back")

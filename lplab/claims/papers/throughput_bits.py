@@ -10,6 +10,7 @@ from lplab.claims.bibliography import PAPERS
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, low_to_high
+from lplab.claims.framework.drawing import RANGE
 from lplab.hardware import accelerators, compute, multiplier
 
 AREA, MAC, LAW, PEAK, STEP = "multiplier", "multiplier and adder", "quadratic law", "peak", "whole network"
@@ -195,6 +196,8 @@ claim.draw(
         "16 to 4 bits, density": 7,
     },
     axis=(0, 40),
+    statistic=RANGE,
+    over="runs of two networks",
 )
 
 THROUGHPUT_BITS = claim.build()

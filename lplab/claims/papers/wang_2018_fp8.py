@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.claims.bibliography import cite
-from lplab.claims.framework.branches import BranchPlan, branch, paired_text, surely_within, worse_in_pairs
+from lplab.claims.framework.branches import BranchPlan, branch, paired_result, paired_text, within, worse
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.compare import join_words, median_and_range
+from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_resnet, branch_transformer
 from lplab.claims.framework.trainings import one_thread
 
@@ -111,20 +112,22 @@ def fp8_is_as_good(results: Results) -> CheckResult:
         "transformer": BOUNDS["transformer"] * float(_of(results, "transformer", "float32").mean()),
         "resnet": BOUNDS["resnet"],
     }
-    fine = [surely_within(_gaps(results, task, "fp8", "float32")[1], bound[task]) for task in TASKS]
     text = "; ".join(_gaps_text(results, task, "fp8", "float32") for task in TASKS)
-    return CheckResult(
-        all(fine),
+    return paired_result(
         f"FP8 against float32: {text}; the bounds are {bound['transformer']:.3f} bits and {bound['resnet']:.0f} point.",
+        *(within(_gaps(results, task, "fp8", "float32")[1], bound[task]) for task in TASKS),
     )
 
 
 @claim.criterion("First and last layer in FP8 are visibly worse")
 def ends_need_sixteen_bits(results: Results) -> CheckResult:
     """With the ends in FP8, too, at least one of the networks is worse than with the ends in 16 bits."""
-    worse = [worse_in_pairs(*_gaps(results, task, "fp8 ends", "fp8")) for task in TASKS]
+    each = [worse(*_gaps(results, task, "fp8 ends", "fp8")) for task in TASKS]
+    shown = any(all(condition.holds for condition in both) for both in each)
+    refuted = all(any(condition.refuted for condition in both) for both in each)
     text = "; ".join(_gaps_text(results, task, "fp8 ends", "fp8") for task in TASKS)
-    return CheckResult(any(worse), f"First and last layer in FP8, too, against the recipe: {text}.")
+    sentence = f"First and last layer in FP8, too, against the recipe: {text}."
+    return CheckResult(shown, sentence, undecided=not (shown or refuted))
 
 
 @claim.explanation("FP8 ends do move the outputs")
@@ -153,9 +156,10 @@ def yet_training_makes_up_for_it(results: Results) -> CheckResult:
 @claim.explanation("It is within the bounds, and worse all the same")
 def it_loses_a_little(results: Results) -> CheckResult:
     """Whether the small loss of FP8 is noise: in pairs it is not."""
-    worse = {task: worse_in_pairs(*_gaps(results, task, "fp8", "float32")) for task in TASKS}
-    where = join_words([task for task, is_worse in worse.items() if is_worse]) or "neither of the two"
-    return CheckResult(all(worse.values()), f"In pairs FP8 is worse than float32, if by little, on: {where}.")
+    each = {task: worse(*_gaps(results, task, "fp8", "float32")) for task in TASKS}
+    where = join_words([task for task, both in each.items() if all(one.holds for one in both)]) or "neither of the two"
+    text = f"In pairs FP8 is worse than float32, if by little, on: {where}."
+    return paired_result(text, *(condition for both in each.values() for condition in both))
 
 
 @claim.summary
@@ -172,10 +176,12 @@ def measured(results: Results) -> str:
 claim.draw(
     "test loss of the Transformer above float32, bits a character, in pairs",
     lambda results: {way: _gaps(results, "transformer", way, "float32")[1] for way in VARIANTS[1:]},
+    statistic=MEAN,
 )
 claim.draw(
     "wrong pictures more than float32, points, in pairs",
     lambda results: {way: _gaps(results, "resnet", way, "float32")[1] for way in VARIANTS[1:]},
+    statistic=MEAN,
 )
 
 WANG_2018_FP8 = claim.build()

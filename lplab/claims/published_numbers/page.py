@@ -27,6 +27,7 @@ but for the trainings that no laptop can do.
 This page is made by `{COMMAND}`."""
 COLUMNS = {
     "id": "row",
+    "verdict": "verdict",  # where a small screen shows it
     "what": "what",
     "inputs": "inputs",
     "published": "published",
@@ -34,7 +35,6 @@ COLUMNS = {
     "difference": "difference",
     "allowed": "allowed",
     "grade": "grade",
-    "verdict": "verdict",
 }
 
 

@@ -13,12 +13,16 @@ from lplab.claims.framework import branches as module
 from lplab.claims.framework.branches import (
     STUDENT_5_PERCENT,
     BranchPlan,
+    above,
     branch,
     branches,
     checkpoint,
+    paired_result,
     paired_text,
     surely_above,
     surely_within,
+    within,
+    worse,
     worse_in_pairs,
 )
 from lplab.claims.framework.compare import clearly_above
@@ -138,6 +142,39 @@ def test_pairs_show_what_the_seeds_hide(made):
     assert surely_above(gaps) and not clearly_above(train["1-5-2"], train["float32"])
     shuffled = train["1-5-2"][[1, 2, 0]] - train["float32"]
     assert not surely_above(shuffled), "the wrong partner brings the seeds back"
+
+
+@pytest.mark.parametrize(("conditions", "holds", "undecided", "words"), [
+    ([above(np.array([0.5, 0.6, 0.7]))], True, False, "It is."),
+    ([above(np.array([0.97, 0.46, 0.30]))], False, True, "Every pair says so, but by Student's test at 5 % 3 pairs"),
+    ([above(np.array([0.5, -0.1, 0.2]))], False, True, "It is."),
+    ([above(np.array([-0.5, -0.6, -0.7]))], False, False, "It is."),
+    ([above(np.array([0.5, 0.6, 0.7])), above(np.array([-0.5, -0.6, -0.7]))], False, False, "It is."),
+    ([above(np.array([0.5, -0.1, 0.2])), above(np.array([-0.5, -0.6, -0.7]))], False, False, "It is."),
+    ([within(np.array([0.5, 0.6, 0.7]), 1.0)], True, False, "It is."),
+    ([within(np.array([0.5, 0.6, 0.7]), 0.3)], False, False, "It is."),
+    ([within(np.array([0.1, 0.2, 0.9]), 1.0)], False, True, "Every pair says so"),
+    ([*worse(np.array([0.5, 0.6, 0.7]), np.array([0.1, 0.9, 0.1]))], True, False, "It is."),
+    ([*worse(np.array([0.5, 0.6, 0.7]), np.array([0.1, -0.9, 0.1]))], False, True, "It is."),
+    ([*worse(np.array([0.5, 0.6, 0.7]), np.array([-0.1, -0.9, -0.1]))], False, False, "It is."),
+])  # fmt: skip
+def test_pairs_that_say_neither_are_undecided(conditions, holds, undecided, words):
+    """What does not hold is not refuted by that: a card that said "not so" beside three seeds that agree was wrong."""
+    result = paired_result("It is.", *conditions)
+    assert (result.holds, result.undecided) == (holds, undecided)
+    assert words in result.sentence and result.sentence.startswith("It is.")
+    assert ("Every pair" in result.sentence) == (undecided and all(one.agree for one in conditions))
+
+
+def test_conditions_are_those_of_the_criteria():
+    """Three answers instead of two change no "holds"."""
+    rng = np.random.default_rng(0)
+    for mean in (-0.5, 0.0, 0.5, 2.0):
+        train, test = rng.normal(mean, 1.0, (2, 200, 3))
+        for one, other in zip(train, test, strict=True):
+            assert paired_result("", above(one, 0.1)).holds == surely_above(one, 0.1)
+            assert paired_result("", within(one, 0.1)).holds == surely_within(one, 0.1)
+            assert paired_result("", *worse(one, other)).holds == worse_in_pairs(one, other)
 
 
 def test_the_finer_format_costs_less(made):

@@ -95,7 +95,7 @@ def test_a_reason_that_the_paper_gives_counts_where_the_statement_does_not_show(
     assert verdict.foreseen == CheckResult(seen, "Eight are few, the paper says.", "Few bits")
     record = claims.row(claim, tmp_path)
     assert record["foreseen"] == [
-        {"holds": seen, "statement": "Few bits", "sentence": "Eight are few, the paper says."}
+        {"holds": seen, "statement": "Few bits", "sentence": "Eight are few, the paper says.", "undecided": False}
     ]
     lines = claims.as_text([record]).splitlines()
     assert f"  {'foreseen' if seen else 'not so':<10}Few bits. Eight are few, the paper says." in lines

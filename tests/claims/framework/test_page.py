@@ -27,7 +27,9 @@ def test_the_documentation_is_what_the_numbers_say(capsys):
     assert main(["claims", "table", "--page"]) == 0
     made = capsys.readouterr().out
     assert made == PAGE.read_text("utf-8"), "run: lplab claims table --page > docs/claims.md"
-    assert re.findall(r"^## (\w+)$", made, re.M) == list(claims.names())
+    assert re.findall(r'^<a id="(\w+)"></a>$', made, re.M) == list(claims.names())
+    titles = [claims.get(name).title for name in claims.names()]
+    assert re.findall(r"^### (.+)$", made, re.M) == titles, "an outline of ids says nothing"
     assert all((PAGE.parent / link).exists() for link in re.findall(r"\]\((\.\.[^)]+)\)", made))
 
 
@@ -41,14 +43,26 @@ def test_the_whole_table_is_json(capsys):
 def test_a_claim_has_a_row_and_a_section_with_every_finding():
     page = claims.as_page([ROW, ROW | {"claim": "other", "seeds": 1, "verdict": "shown"}])
     assert "Of 2 claims: 1 not shown, 1 shown." in page
-    assert "| [More bits \\| less error](#toy) | 1 % | 2 (1–3) % | not shown |" in page.splitlines()
-    section = page.partition("## toy\n")[2].partition("## other")[0]
-    for line in ("*Our numbers:* 2 (1–3) %; 3 seeds.", "- *holds:* **Less.** It falls.",
+    assert "| [More bits \\| less error](#toy) | not shown |" in page.splitlines()
+    section = page.partition('<a id="toy"></a>\n')[2].partition('<a id="other">')[0]
+    for line in ("**Not shown.** *Theirs:* 1 %.", "*Ours:* 2 (1–3) %; 3 seeds.", "- *holds:* **Less.** It falls.",
                  "- *does not hold:* **By 4.** By 3.", "The unit alone:", "- *holds:* **One.** One toy.",
                  "What the paper itself foresees:", "- *not so:* **Many.** Too few toys.",
                  "- *not so:* **Why.** Seeds?", "*Limits:* Toys.", "Measured today."):  # fmt: skip
         assert line in section.splitlines()
-    assert "seeds" not in page.partition("## other\n")[2]
+    assert "seeds" not in page.partition('<a id="other">')[2]
+
+
+def test_details_are_folded_below_verdict_and_numbers():
+    """The page was 128,000 pixels long on a phone."""
+    page = claims.as_page([ROW])
+    seen, _, folded = page.partition('<a id="toy"></a>')[2].partition("<details>")
+    lines = [line for line in seen.splitlines() if line]
+    assert lines == ["### More bits | less error", "**Not shown.** *Theirs:* 1 %.", "*Ours:* 2 (1–3) %; 3 seeds."]
+    assert folded.endswith("</details>") and "\n\n*The paper:* Errors fall. A. Nobody 2000; table 1.\n\n" in folded
+    summary = folded.partition("</summary>")
+    assert summary[2].startswith("\n\n"), "what follows is Markdown only after an empty line"
+    assert "| claim | verdict |" in page.splitlines()
 
 
 @pytest.mark.parametrize("name", claims.names())
