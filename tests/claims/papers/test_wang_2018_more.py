@@ -23,7 +23,8 @@ def test_the_update_is_shown_and_explained():
 def test_chunks_have_a_valley_whose_bottom_is_not_quite_where_the_paper_says():
     verdict = claims.judge(CHUNKS, claims.stored(CHUNKS))
     assert [finding.holds for finding in verdict.findings] == [True, False, True]
-    assert "of 32 on 1 of 3 seeds" in verdict.findings[1].sentence
+    assert "of 32 on 2 of 3 seeds" in verdict.findings[1].sentence
+    assert "with the signs taken away the best chunk is 128" in verdict.explanations[1].sentence.lower()
     assert all(finding.holds for finding in verdict.explanations)
 
 
