@@ -11,7 +11,7 @@ payloads and values.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, ClassVar
@@ -39,6 +39,9 @@ class Context:
         layer: name of the parameter.
         seed: of the run; all random numbers are derived from seed, step, layer and rank.
         overwrite: whether an algorithm may keep the gradient's memory for its state: the caller does not use it again.
+        in_place: whether an algorithm may change its state at once, and overwrite the gradient: the caller has made
+            sure that all gradients of the step are finite, and does not roll back. :meth:`Compressor.together` alone
+            looks at it.
 
     Raises:
         ValueError: rank not in 0 … world − 1, or a negative step.
@@ -53,6 +56,7 @@ class Context:
     layer: str = ""
     seed: int = 0
     overwrite: bool = False
+    in_place: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
@@ -132,14 +136,16 @@ class AllGather:
     finish: Callable[[Sequence[Payload]], np.ndarray]
 
 
-def sum_of_ranks(values: Sequence[Any]) -> Any:
+def sum_of_ranks(values: Iterable[Any]) -> Any:
     """The sum of what the learners reduce, arrays or tensors, added in the order of ranks.
 
     >>> sum_of_ranks([np.float32([1, 2]), np.float32([3, 4])]).tolist()
     [4.0, 6.0]
     """
-    total = values[0].copy() if isinstance(values[0], np.ndarray) else values[0].clone()
-    for each in values[1:]:
+    ranks = iter(values)
+    first = next(ranks)
+    total = first.copy() if isinstance(first, np.ndarray) else first.clone()
+    for each in ranks:
         total += each
     return total
 
@@ -201,12 +207,14 @@ class Compressor(ABC):
         """
 
     def together(
-        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], contexts: Sequence[Context]
+        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
     ) -> tuple[np.ndarray, list[tuple[int, str, int]]] | None:
         """The step of all learners of one process in one call: fewer calls than by their generators, the same bits.
 
         Args:
-            gradients, states, contexts: as of :meth:`steps`, one for each learner.
+            gradients, states: as of :meth:`steps`, one for each learner. The gradients are a sequence of arrays, one
+                array of all learners, or :class:`~lplab.compression.computed_gradients.ComputedGradients`.
+            context: of the first learner.
 
         Returns:
             The average, and what each learner sent, collective by collective: (rank, kind, payload bytes). None where
@@ -235,10 +243,19 @@ def flat_gradient(gradient: np.ndarray, state: LayerState) -> np.ndarray:
         ValueError: another shape than the state's, or another dtype.
         NotFiniteError: a value that is not finite.
     """
-    flat = _flattened(gradient, state)
-    if not selection.is_finite(flat):
-        raise NotFiniteError(NOT_FINITE)
-    return flat
+    _check_shape(gradient.shape, state)
+    return _finite(_flattened(gradient))
+
+
+def flat_gradients(gradients: np.ndarray, states: Sequence[LayerState]) -> np.ndarray:
+    """:func:`flat_gradient` for the gradients of all learners in one array: [learners, numel].
+
+    >>> flat_gradients(np.ones((2, 3, 1), np.float32), [LayerState((3, 1))] * 2).shape
+    (2, 3)
+    """
+    for state in states:
+        _check_shape(gradients.shape[1:], state)
+    return _finite(_flattened(gradients)).reshape(len(gradients), -1)
 
 
 def corrected_gradient(gradient: np.ndarray, state: LayerState, out: np.ndarray | None = None) -> np.ndarray:
@@ -258,16 +275,26 @@ def corrected_gradient(gradient: np.ndarray, state: LayerState, out: np.ndarray 
     >>> corrected_gradient(np.ones(2, np.float32), LayerState((2,), residual=np.array([2, 3], np.float32)))
     array([3., 4.], dtype=float32)
     """
-    flat = _flattened(gradient, state)
+    _check_shape(gradient.shape, state)
+    flat = _flattened(gradient)
     total = np.empty_like(flat) if out is None else flat if out is gradient else out
     if not selection.add_finite(state["residual"], flat, total):
         raise NotFiniteError(NOT_FINITE)
     return total
 
 
-def _flattened(gradient: np.ndarray, state: LayerState) -> np.ndarray:
-    if gradient.shape != state.shape:
-        raise ValueError(f"the gradient has shape {gradient.shape}, its state {state.shape}")
+def _check_shape(shape: tuple[int, ...], state: LayerState) -> None:
+    if shape != state.shape:
+        raise ValueError(f"the gradient has shape {shape}, its state {state.shape}")
+
+
+def _finite(flat: np.ndarray) -> np.ndarray:
+    if not selection.is_finite(flat):
+        raise NotFiniteError(NOT_FINITE)
+    return flat
+
+
+def _flattened(gradient: np.ndarray) -> np.ndarray:
     if gradient.dtype != np.float32:
         raise ValueError(f"the gradient must be float32, got {gradient.dtype}")
     return np.ascontiguousarray(gradient).reshape(-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,10 @@ from lplab.compression.compressor import (
     Transfer,
     element_count,
     flat_gradient,
+    flat_gradients,
     sum_of_ranks,
 )
+from lplab.compression.computed_gradients import fit_a_block
 from lplab.compression.state import LayerState
 from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
 
@@ -47,13 +49,18 @@ class Dense(Compressor):
         return average.reshape(gradient.shape)
 
     def together(
-        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], contexts: Sequence[Context]
+        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
     ) -> tuple[np.ndarray, list[tuple[int, str, int]]]:
         """The sum of all gradients."""
-        values = [round_to_wire(flat_gradient(g, s), self.wire) for g, s in zip(gradients, states, strict=True)]
-        each = len(values[0]) * bytes_per_value(self.wire)
-        average = (sum_of_ranks(values) / np.float32(len(values))).reshape(gradients[0].shape)
-        return average, [(rank, AllReduce.kind, each) for rank in range(len(values))]
+        world, shape = len(gradients), states[0].shape
+        values: Iterable[np.ndarray]
+        if isinstance(gradients, np.ndarray) and fit_a_block(gradients.nbytes):
+            values = round_to_wire(flat_gradients(gradients, states), self.wire)
+        else:
+            values = (round_to_wire(flat_gradient(g, s), self.wire) for g, s in zip(gradients, states, strict=True))
+        each = element_count(shape) * bytes_per_value(self.wire)
+        average = (sum_of_ranks(values) / np.float32(world)).reshape(shape)
+        return average, [(rank, AllReduce.kind, each) for rank in range(world)]
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """All values."""

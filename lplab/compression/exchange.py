@@ -21,6 +21,7 @@ from lplab.compression.compressor import (
     Steps,
     sum_of_ranks,
 )
+from lplab.compression.computed_gradients import ComputedGradients
 from lplab.compression.state import LayerState
 from lplab.compression.wire.values import bytes_per_value
 
@@ -112,16 +113,20 @@ def exchange(
     seed: int = 0,
     ledger: TrafficLog | None = None,
     overwrite: bool = False,
+    in_place: bool = False,
 ) -> np.ndarray:
     """One step of one layer for all learners: the averaged gradient. The caller commits the states.
 
     Args:
         compressor: the algorithm.
-        gradients: one for each learner, float32, of one shape; arrays, or tensors on one device.
+        gradients: one for each learner, float32, of one shape; arrays, one array of all learners, or tensors on one
+            device; or :class:`~lplab.compression.computed_gradients.ComputedGradients`.
         states: one for each learner, of :meth:`Compressor.init`; of :func:`tensors.tensor_state` for tensors.
         step, layer, seed: of the context.
         ledger: receives an entry for each payload.
         overwrite: whether the states may keep the memory of the gradients, which the caller then does not use again.
+        in_place: whether the states may change at once, and the gradients be overwritten, because the caller has made
+            sure that all gradients of the step are finite, and does not roll back.
 
     Raises:
         ValueError: no learners, or the numbers of gradients and states differ.
@@ -133,18 +138,21 @@ def exchange(
     >>> exchange(topk, [np.array([4, 1], np.float32), np.array([0, 2], np.float32)], states)
     array([2., 1.], dtype=float32)
     """
-    if not gradients or len(gradients) != len(states):
+    if not len(gradients) or len(gradients) != len(states):
         raise ValueError(f"one state for each gradient is needed, got {len(gradients)} gradients, {len(states)} states")
     world = len(gradients)
-    contexts = [Context(rank, world, step, layer, seed, overwrite) for rank in range(world)]
-    if all(isinstance(gradient, np.ndarray) for gradient in gradients):
-        done = compressor.together(gradients, states, contexts)
+    if isinstance(gradients, ComputedGradients):
+        overwrite = False  # their memory is that of the next block
+    if isinstance(gradients, (np.ndarray, ComputedGradients)) or all(isinstance(g, np.ndarray) for g in gradients):
+        done = compressor.together(gradients, states, Context(0, world, step, layer, seed, overwrite, in_place))
         if done is not None:
             if ledger is not None:
                 for rank, kind, count in done[1]:
                     ledger.append(Entry(step, layer, kind, rank, count))
             return done[0]
-    runs = [steps_of(compressor, g, s, c) for g, s, c in zip(gradients, states, contexts, strict=True)]
+    arrays = gradients.arrays() if isinstance(gradients, ComputedGradients) else gradients
+    contexts = [Context(rank, world, step, layer, seed, overwrite) for rank in range(world)]
+    runs = [steps_of(compressor, g, s, c) for g, s, c in zip(arrays, states, contexts, strict=True)]
     return run_in_lockstep(runs, contexts[0], ledger)
 
 

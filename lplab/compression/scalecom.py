@@ -8,7 +8,7 @@ them: the message does not grow with the number of learners. Residual: m ← (1 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,8 +25,10 @@ from lplab.compression.compressor import (
     Transfer,
     corrected_gradient,
     element_count,
+    flat_gradients,
     sum_of_ranks,
 )
+from lplab.compression.computed_gradients import ComputedGradients, fit_a_block
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
 from lplab.compression.state import LayerState
@@ -92,30 +94,70 @@ class ScaleCom(Compressor):
         payload = self._payload(corrected) if context.rank == context.leader else None
         nbytes = scalecom_wire.size_of(gradient.size, self._chunk(), self.m)
         indices = yield Broadcast(payload, context.leader, nbytes, partial(self._indices, gradient.size))
-        sent = self._send(corrected, indices, state)
+        sent = self._send(corrected, indices, state, context)
         average = yield AllReduce(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
         return average.reshape(gradient.shape)
 
     def together(
-        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], contexts: Sequence[Context]
+        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
     ) -> tuple[np.ndarray, list[tuple[int, str, int]]]:
         """The leader's gradient first; then what each learner sends, while its gradient is in the cache."""
-        shape, numel, leader = gradients[0].shape, gradients[0].size, contexts[0].leader
-        first = self._corrected(gradients[leader], states[leader], contexts[leader])
-        payload = self._payload(first)
-        indices, values = self._indices(numel, payload), []
-        for rank, (gradient, state, context) in enumerate(zip(gradients, states, contexts, strict=True)):
-            corrected = first if rank == leader else self._corrected(gradient, state, context)
-            values.append(self._send(corrected, indices, state))
-        average = mean_at(indices, numel, len(values), sum_of_ranks(values)).reshape(shape)
+        world, shape, numel, leader = len(gradients), states[0].shape, element_count(states[0].shape), context.leader
+        if isinstance(gradients, np.ndarray) and fit_a_block(gradients.nbytes):
+            values: Iterable[np.ndarray]
+            payload, indices, values = self._at_once(gradients, states, context)
+        else:
+            first = self._corrected(gradients[leader], states[leader], context)
+            payload = self._payload(first)
+            indices = self._indices(numel, payload)
+            values = self._one_by_one(gradients, states, context, first, indices)
+        average = mean_at(indices, numel, world, sum_of_ranks(values)).reshape(shape)
         each = len(indices) * bytes_per_value(self.wire)
-        return average, [
-            (leader, Broadcast.kind, len(payload)),
-            *((r, AllReduce.kind, each) for r in range(len(values))),
-        ]
+        return average, [(leader, Broadcast.kind, len(payload)), *((r, AllReduce.kind, each) for r in range(world))]
+
+    def _one_by_one(
+        self,
+        gradients: Sequence[np.ndarray],
+        states: Sequence[LayerState],
+        context: Context,
+        first: np.ndarray,
+        indices: np.ndarray,
+    ) -> Iterator[np.ndarray]:
+        """What each learner sends, in the order of ranks; the leader's sum, ``first``, is there already.
+
+        Where gradients are computed block by block, the leader's block is dealt with before the others.
+        """
+
+        def send(rank: int) -> np.ndarray:
+            state = states[rank]
+            corrected = first if rank == context.leader else self._corrected(gradients[rank], state, context)
+            return self._send(corrected, indices, state, context)
+
+        early = gradients.block_of(context.leader) if isinstance(gradients, ComputedGradients) else range(0)
+        kept = {rank: send(rank) for rank in early}
+        for rank in range(context.world):
+            yield kept[rank] if rank in kept else send(rank)
+
+    def _at_once(
+        self, gradients: np.ndarray, states: Sequence[LayerState], context: Context
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the leader sends, the indices, and what each learner sends, from gradients that fit the cache."""
+        flat, residuals = flat_gradients(gradients, states), np.stack([state["residual"] for state in states])
+        corrected = np.add(residuals, flat, out=flat if context.overwrite else None)
+        payload = self._payload(corrected[context.leader])
+        indices = self._indices(flat.shape[1], payload)
+        selected = corrected.take(indices, axis=1)
+        sent = round_to_wire(selected, self.wire)
+        corrected[:, indices] = 0 if self.wire == "fp32" else selected - sent
+        for state, unsent in zip(states, self._filtered(residuals, corrected), strict=True):
+            state.propose(residual=unsent)
+        return payload, indices, sent
 
     def _corrected(self, gradient: np.ndarray, state: LayerState, context: Context) -> np.ndarray:
-        """Residual plus gradient; in the memory of the new residual."""
+        """Residual plus gradient; in the memory of the new residual, or of the gradient to be added to it in place."""
+        if context.in_place:
+            residual, flat = state["residual"], gradient.reshape(-1)
+            return np.add(residual, flat, out=residual if self.beta == 1 else flat)
         return corrected_gradient(gradient, state, gradient if context.overwrite else state.blank("residual"))
 
     def _payload(self, corrected: np.ndarray) -> np.ndarray:
@@ -126,15 +168,21 @@ class ScaleCom(Compressor):
     def _indices(self, numel: int, payload: np.ndarray) -> np.ndarray:
         return scalecom_wire.decode(payload, numel, self._chunk(), self.m)
 
-    def _send(self, corrected: np.ndarray, indices: np.ndarray, state: LayerState) -> np.ndarray:
-        """What is sent, rounded to the wire; the rest is proposed as the new residual."""
+    def _send(self, corrected: np.ndarray, indices: np.ndarray, state: LayerState, context: Context) -> np.ndarray:
+        """What is sent, rounded to the wire; the rest is proposed as the new residual, or becomes it at once."""
         if self.wire == "fp32":
             sent = selection.take_sent(corrected, indices)
         else:
             selected = corrected.take(indices)
             sent = round_to_wire(selected, self.wire)
             corrected[indices] = selected - sent
-        state.propose(residual=self._filtered(state["residual"], corrected))
+        residual = state["residual"]
+        if not context.in_place:
+            state.propose(residual=self._filtered(residual, corrected))
+        elif self.beta != 1:  # the sum of below, in the other order
+            corrected *= np.float32(self.beta)
+            residual *= np.float32(1 - self.beta)
+            residual += corrected
         return sent
 
     def _filtered(self, residual: np.ndarray, unsent: np.ndarray) -> np.ndarray:

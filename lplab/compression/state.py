@@ -72,6 +72,8 @@ class LayerState:
 
     def commit(self) -> None:
         """Make the proposed arrays the current ones."""
+        if not self._proposed and not self._replaced:
+            return
         self._replaced = {name: self._arrays[name] for name in self._proposed}
         self._arrays |= self._proposed
         self._proposed = {}

@@ -16,7 +16,7 @@ from lplab.checks import check_int
 from lplab.compression import Compressor, ScaleCom, TopK, TrafficLog
 from lplab.compression.selection import largest_per_chunk
 from lplab.compression.sparse import selected_count, top_k_indices
-from lplab.parallel.gradients import trainable_parameters
+from lplab.parallel.gradients import LearnerGradients, trainable_parameters
 from lplab.parallel.learners import Learners
 from lplab.parallel.similarity import cosine_distance
 
@@ -79,9 +79,12 @@ class InstrumentedLearners(Learners):
             raise ValueError(f"{self.compressor!r} compresses no matrix of this model: there is nothing to measure")
         self.agreements: list[Agreement] = []
 
-    def _exchange(self, gradients: dict[str, Tensor], ledger: TrafficLog) -> None:
-        measured = [self._measure(gradients)] if (self.step + 1) % self.every == 0 else []
-        super()._exchange(gradients, ledger)
+    def _computes_when_read(self, name: str, nbytes: int) -> bool:
+        return False  # they are measured first, all of them
+
+    def _exchange(self, results: LearnerGradients, ledger: TrafficLog) -> None:
+        measured = [self._measure(results.gradients)] if (self.step + 1) % self.every == 0 else []
+        super()._exchange(results, ledger)
         self.agreements += measured
 
     def _measure(self, gradients: dict[str, Tensor]) -> Agreement:

@@ -6,17 +6,73 @@ This module needs PyTorch.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lplab.compression.computed_gradients import ComputedGradients, learners_in_block
+from lplab.compression.selection import is_finite
 from lplab.parallel.batching_check import check_pass_once
 
 Batch = tuple[Any, Any]
 Loss = Callable[[Any, Any], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class GradientProducts:
+    """The gradients of one weight as products that are not computed yet.
+
+    Attributes:
+        rows: gradients of the layer's output: float32 [learners, positions, outputs].
+        columns: the layer's inputs: float32 [learners, positions, inputs].
+        shape: of the weight.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    shape: torch.Size
+
+    def all(self) -> Tensor:
+        """The gradients of all learners: float32 [learners, *shape]."""
+        return torch.bmm(self.rows.transpose(1, 2), self.columns).view(-1, *self.shape)
+
+    def when_read(self, buffers: dict[torch.Size, Tensor]) -> ComputedGradients:
+        """The gradients, computed as they are read.
+
+        Args:
+            buffers: memory of a block, by shape; kept from step to step, because new memory has to be cleared first.
+        """
+        rows, columns, learners = self.rows.transpose(1, 2), self.columns, len(self.rows)
+        block = buffers.get(self.shape)
+        if block is None:
+            block = rows.new_empty(min(learners_in_block(self.shape), learners), rows.shape[1], columns.shape[2])
+            buffers[self.shape] = block
+
+        def compute(first: int, last: int) -> np.ndarray:
+            out = torch.bmm(rows[first:last], columns[first:last], out=block[: last - first])
+            return out.view(-1, *self.shape).numpy()
+
+        return ComputedGradients(compute, learners, self.shape)
+
+    def are_finite(self) -> bool:
+        """Whether the sizes of the factors make sure that all gradients are finite, without computing them.
+
+        Half of float32's range covers whatever rounding does to the sums. False tells nothing.
+        """
+        if not self.rows.numel():
+            return True
+        ranges = [torch.aminmax(factor) for factor in (self.rows, self.columns)]
+        row, column = (max(-float(least), float(most)) for least, most in ranges)
+        return self.rows.shape[1] * row * column < 2.0**126
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all gradients."""
+        return 4 * len(self.rows) * self.shape.numel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +82,17 @@ class LearnerGradients:
     Attributes:
         losses: of each learner, before the update.
         gradients: for each parameter's name float32 [learners, *shape].
+        products: those that are left to be computed, also by name; empty unless that was asked for.
     """
 
     losses: list[float]
     gradients: dict[str, Tensor]
+    products: dict[str, GradientProducts] = field(default_factory=dict)
+
+    def are_finite(self) -> bool:
+        """Whether it is certain that all gradients are finite, before the products are computed."""
+        arrays = [gradient.numpy().reshape(-1) for gradient in self.gradients.values()]
+        return all(map(is_finite, arrays)) and all(product.are_finite() for product in self.products.values())
 
 
 def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -79,6 +142,7 @@ def batched_gradients(
     batches: Sequence[Batch],
     seeds: Sequence[int],
     passed: set[Hashable] | None = None,
+    leave: Callable[[str, int], bool] = lambda name, nbytes: False,
 ) -> LearnerGradients:
     """All batches in one forward pass; each layer's input and output gradient then give the gradients of all learners.
 
@@ -88,6 +152,7 @@ def batched_gradients(
         model, loss, batches, seeds: as for :func:`sequential_gradients`.
         passed: the cases in which this model has passed :func:`~lplab.parallel.batching_check.check_pass`, which is
             skipped for them; a new one is added. None: the model is checked in each call.
+        leave: whether the gradients of a weight are left to be computed, by its name and their size in bytes.
 
     Raises:
         ValueError: a model for which this is not possible; the message names the layer.
@@ -112,13 +177,20 @@ def batched_gradients(
         for parameter in parameters.values():
             parameter.requires_grad_(True)
     gradients: dict[str, Tensor] = {}
+    products: dict[str, GradientProducts] = {}
     for name, module in layers.items():
-        if name in taps:
-            gradients |= {f"{name}.{k}" if name else k: g for k, g in _of_layer(module, *taps[name], learners).items()}
-    zeros = {n: p.new_zeros(learners, *p.shape) for n, p in parameters.items() if n not in gradients}
-    return LearnerGradients(
-        [value.item() for value in losses], {name: {**gradients, **zeros}[name] for name in parameters}
-    )
+        for key, gradient in (_of_layer(module, *taps[name], learners) if name in taps else {}).items():
+            parameter = f"{name}.{key}" if name else key
+            if isinstance(gradient, Tensor):
+                gradients[parameter] = gradient
+            elif leave(parameter, gradient.nbytes):
+                products[parameter] = gradient
+            else:
+                gradients[parameter] = gradient.all()
+    for name in parameters.keys() - gradients.keys() - products.keys():
+        gradients[name] = parameters[name].new_zeros(learners, *parameters[name].shape)
+    ordered = {name: gradients[name] for name in parameters if name in gradients}
+    return LearnerGradients([value.item() for value in losses], ordered, products)
 
 
 def _tap(name: str, taps: dict[str, tuple[Tensor, Tensor]]) -> Any:
@@ -159,29 +231,28 @@ def batchable_layers(model: nn.Module) -> dict[str, nn.Module]:
     return layers
 
 
-def _of_layer(module: nn.Module, x: Tensor, gradient: Tensor, learners: int) -> dict[str, Tensor]:
+def _of_layer(module: nn.Module, x: Tensor, gradient: Tensor, learners: int) -> dict[str, Tensor | GradientProducts]:
     gradients = RULES[type(module)](module, x.unflatten(0, (learners, -1)), gradient.unflatten(0, (learners, -1)))
     own = {name for name, p in module.named_parameters(recurse=False)}
     return {name: g for name, g in gradients.items() if name in own}
 
 
-def _linear(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+def _linear(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor | GradientProducts]:
     rows, columns = gradient.flatten(1, -2), x.flatten(1, -2)
-    return {"weight": torch.bmm(rows.transpose(1, 2), columns), "bias": rows.sum(1)}
+    return {"weight": GradientProducts(rows, columns, module.weight.shape), "bias": rows.sum(1)}
 
 
-def _convolution(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+def _convolution(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor | GradientProducts]:
     if module.groups != 1 or module.padding_mode != "zeros" or isinstance(module.padding, str):
         raise ValueError("convolutions with groups or padding by name cannot be stacked; use engine='loop'")
     learners = x.shape[0]
     patches = functional.unfold(x.flatten(0, 1), module.kernel_size, module.dilation, module.padding, module.stride)
     columns = patches.unflatten(0, (learners, -1)).transpose(2, 3).flatten(1, 2)  # [learners, positions, inputs]
     rows = gradient.flatten(3).transpose(2, 3).flatten(1, 2)  # [learners, positions, outputs]
-    weight = torch.bmm(rows.transpose(1, 2), columns)
-    return {"weight": weight.unflatten(2, module.weight.shape[1:]), "bias": rows.sum(1)}
+    return {"weight": GradientProducts(rows, columns, module.weight.shape), "bias": rows.sum(1)}
 
 
-def _embedding(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+def _embedding(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor | GradientProducts]:
     learners, (vocabulary, width) = x.shape[0], module.weight.shape
     weight = gradient.new_zeros(learners * vocabulary, width)
     indices = x.flatten(1) + vocabulary * torch.arange(learners)[:, None]
@@ -189,7 +260,7 @@ def _embedding(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
     return {"weight": weight.unflatten(0, (learners, vocabulary))}
 
 
-def _layer_norm(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+def _layer_norm(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor | GradientProducts]:
     normalized = tuple(range(x.ndim - len(module.normalized_shape), x.ndim))
     others = tuple(range(1, x.ndim - len(normalized)))
     normal = (x - x.mean(normalized, keepdim=True)) * torch.rsqrt(
@@ -198,7 +269,7 @@ def _layer_norm(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
     return {"weight": (gradient * normal).sum(others), "bias": gradient.sum(others)}
 
 
-RULES: dict[type[nn.Module], Callable[[Any, Tensor, Tensor], dict[str, Tensor]]] = {
+RULES: dict[type[nn.Module], Callable[[Any, Tensor, Tensor], dict[str, Tensor | GradientProducts]]] = {
     nn.Linear: _linear,
     nn.Conv2d: _convolution,
     nn.Embedding: _embedding,

@@ -1,7 +1,8 @@
 """Many learners in one process: real gradients, real compression, real messages, one model.
 
 All learners apply the same average, so they have the same weights: there is one model, and one residual for each
-learner. Memory: learners × parameters × 4 bytes for gradients, and twice that for residuals.
+learner. Memory: learners × parameters × 4 bytes for gradients, and twice that for residuals. With the stacked engine
+and ScaleCom, large weights need only their residuals, once: a few learners' gradients are computed at a time and added.
 
 This module needs PyTorch.
 """
@@ -18,10 +19,12 @@ from torch import Tensor, nn
 
 from lplab.checks import check_int
 from lplab.compression import Compressor, NotFiniteError, TrafficLog, exchange
+from lplab.compression.computed_gradients import fit_a_block
 from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
-from lplab.parallel.gradients import ENGINES, Batch, Loss, learner_seed, trainable_parameters
+from lplab.parallel.gradients import ENGINES, Batch, LearnerGradients, Loss, learner_seed, trainable_parameters
 from lplab.parallel.layers import layer_infos
 from lplab.parallel.state_tensors import as_arrays, as_tensors
+from lplab.parallel.uninterrupted import uninterrupted
 from lplab.training.loop.train_eval_mode import ensure_train_mode
 from lplab.training.loop.trainer import default_loss
 from lplab.training.threads import torch_threads
@@ -96,7 +99,10 @@ class Learners:
         self.world = check_int("learners", learners, 1, 2**16)
         self.compressor, self.engine, self.seed = compressor, engine, seed
         # The stacked engine checks the model once for each shape, and keeps here what has passed.
-        self._engine_options: dict[str, Any] = {"passed": set()} if engine == "stacked" else {}
+        self._engine_options: dict[str, Any] = {}
+        if engine == "stacked":
+            self._engine_options = {"passed": set(), "leave": self._computes_when_read}
+        self._buffers: dict[torch.Size, Tensor] = {}
         kinds = sorted({str(p.dtype).removeprefix("torch.") for p in trainable_parameters(model).values()})
         if kinds != ["float32"]:
             raise TypeError(f"learners train float32 parameters; those of this model: {', '.join(kinds) or 'none'}")
@@ -112,24 +118,33 @@ class Learners:
             yield self.one_step()
 
     def one_step(self) -> LearnerStep:
-        """Gradients of all learners, exchange, update; with one thread, so that sums have a fixed order."""
+        """Gradients of all learners, exchange, update; with one thread, so that sums have a fixed order.
+
+        Ctrl-C takes effect before the exchange or after the update, so that no step is made by half.
+        """
         number, ranks = self.step, range(self.world)
         with torch_threads(1):
             ensure_train_mode(self.model)
             batches = [self.batches(number, rank) for rank in ranks]
             seeds = [learner_seed(self.seed, number, rank) for rank in ranks]
             results = ENGINES[self.engine](self.model, self.loss, batches, seeds, **self._engine_options)
-            sent = self._apply(results.gradients)
-        if self.ledger is not None and sent is not None:
-            self.ledger.entries += sent.entries
-        self.step += 1
+            with uninterrupted():
+                sent = self._apply(results)
+                if self.ledger is not None and sent is not None:
+                    self.ledger.entries += sent.entries
+                self.step += 1
         return LearnerStep(number, tuple(results.losses), sent is None, 0 if sent is None else sent.total())
 
-    def _apply(self, gradients: dict[str, Tensor]) -> TrafficLog | None:
+    def _computes_when_read(self, name: str, nbytes: int) -> bool:
+        """Whether a compressor takes gradients one after another, and all of them together do not fit the cache."""
+        compressor = self.states[0].compressors[name]
+        return not fit_a_block(nbytes) and type(compressor).together is not Compressor.together
+
+    def _apply(self, results: LearnerGradients) -> TrafficLog | None:
         """Exchange and update; the traffic, or None if a gradient was not finite and the step was skipped."""
         ledger = TrafficLog()
         try:
-            self._exchange(gradients, ledger)
+            self._exchange(results, ledger)
         except NotFiniteError:
             for state in self.states:
                 state.rollback()
@@ -139,18 +154,22 @@ class Learners:
         self.optimizer.step()
         return ledger
 
-    def _exchange(self, gradients: dict[str, Tensor], ledger: TrafficLog) -> None:
+    def _exchange(self, results: LearnerGradients, ledger: TrafficLog) -> None:
+        # Where it is sure that no learner's gradient makes all skip the step, nothing has to be kept to undo it.
+        in_place = bool(results.products) and results.are_finite()
         for name, parameter in trainable_parameters(self.model).items():
             states = [state.states[name] for state in self.states]
+            product = results.products.get(name)
             average = exchange(
                 self.states[0].compressors[name],
-                list(gradients[name].numpy()),
+                results.gradients[name].numpy() if product is None else product.when_read(self._buffers),
                 states,
                 step=self.step,
                 layer=name,
                 seed=self.seed,
                 ledger=ledger,
                 overwrite=True,
+                in_place=in_place,
             )
             parameter.grad = torch.from_numpy(average)
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from lplab.compression import Dense, NotFiniteError, ScaleCom, TrafficLog, exchange
+from lplab.compression import Dense, NotFiniteError, ScaleCom, TopK, TrafficLog, computed_gradients, exchange
 from lplab.compression.compressor import Compressor, Context
+from lplab.compression.computed_gradients import ComputedGradients, learners_in_block
 from lplab.compression.exchange import run_in_lockstep, steps_of
 
 COMPRESSORS = [
@@ -47,12 +48,87 @@ def test_one_call_is_the_generators(compressor, shape, overwrite):
     assert logs[0].entries == logs[1].entries and logs[0].total() == sum(e.payload_bytes for e in logs[1].entries)
 
 
+def computed(arrays):
+    """The same gradients, a block at a time, in memory that the next block overwrites."""
+    memory = np.empty((learners_in_block(arrays[0].shape), *arrays[0].shape), np.float32)
+
+    def compute(first, last):
+        memory[:] = np.nan
+        memory[: last - first] = arrays[first:last]
+        return memory[: last - first]
+
+    return ComputedGradients(compute, len(arrays), arrays[0].shape)
+
+
+FORMS = {
+    "list": (list, {}),
+    "overwritten": (list, {"overwrite": True}),
+    "in place": (list, {"overwrite": True, "in_place": True}),
+    "one array": (np.stack, {}),
+    "one array, overwritten": (np.stack, {"overwrite": True}),
+    "computed": (computed, {"overwrite": True}),  # which nobody may do with the memory of a block
+    "computed, in place": (computed, {"overwrite": True, "in_place": True}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shape", [(30, 7), (200, 200)], ids=str)
+@pytest.mark.parametrize("compressor", [*COMPRESSORS, TopK(0.05)], ids=repr)  # the last has its generators alone
+def test_gradients_in_every_form_have_the_bits_of_the_generators(compressor, shape, form, monkeypatch):
+    monkeypatch.setattr(computed_gradients, "BLOCK_BYTES", 2 * 4 * 30 * 7)  # two learners, or one
+    form_of, options = FORMS[form]
+    learners = 5
+    one, other = ([compressor.init(shape) for _ in range(learners)] for _ in range(2))
+    logs = TrafficLog(), TrafficLog()
+    for step in range(7):  # each learner leads
+        contexts = [Context(rank, learners, step, "w") for rank in range(learners)]
+        found = exchange(
+            compressor, form_of(gradients(step, shape, learners)), one, step=step, layer="w", ledger=logs[0], **options
+        )
+        triples = zip(gradients(step, shape, learners), other, contexts, strict=True)
+        expected = run_in_lockstep([steps_of(compressor, *triple) for triple in triples], contexts[0], logs[1])
+        assert np.array_equal(found.view(np.int32), expected.view(np.int32))
+        for state in (*one, *other):
+            state.commit()
+        for a, b in zip(one, other, strict=True):
+            assert all(a.arrays()[name].tobytes() == array.tobytes() for name, array in b.arrays().items())
+    assert logs[0].entries == logs[1].entries
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.1])
+def test_residuals_that_change_in_place_stay_where_they_are(beta, monkeypatch):
+    monkeypatch.setattr(computed_gradients, "BLOCK_BYTES", 400)
+    states = [ScaleCom(chunk=5, beta=beta).init((10, 10)) for _ in range(3)]
+    before = [state["residual"] for state in states]
+    for step in range(3):
+        exchange(ScaleCom(chunk=5, beta=beta), computed(gradients(step, (10, 10), 3)), states, step=step, in_place=True)
+        assert not any(state.proposed() for state in states)
+    assert all(state["residual"] is array and array.any() for state, array in zip(states, before, strict=True))
+
+
+@pytest.mark.parametrize("form", [list, np.stack, computed])
 @pytest.mark.parametrize("compressor", [Dense(), ScaleCom(chunk=5)], ids=repr)
-def test_a_gradient_that_is_not_finite_is_refused(compressor):
+def test_a_state_of_another_shape_is_refused(compressor, form):
+    with pytest.raises(ValueError, match=r"shape \(4, 5\), its state \(20,\)"):
+        exchange(compressor, form(gradients(0, (4, 5), 2)), [compressor.init((20,)) for _ in range(2)])
+
+
+def test_computed_gradients_are_a_sequence():
+    arrays = gradients(0, (3,), 4)
+    found = computed(arrays)
+    assert len(found) == 4 and found[-1].tolist() == arrays[-1].tolist() and len(list(found)) == 4
+    with pytest.raises(IndexError):
+        found[4]
+
+
+@pytest.mark.parametrize("form", [list, np.stack, computed])
+@pytest.mark.parametrize("compressor", [Dense(), ScaleCom(chunk=5)], ids=repr)
+def test_a_gradient_that_is_not_finite_is_refused(compressor, form):
     states, bad = [compressor.init((20,)) for _ in range(3)], gradients(0, (20,), 3)
     bad[1][4] = np.inf
     with pytest.raises(NotFiniteError):
-        exchange(compressor, bad, states)
+        exchange(compressor, form(bad), states)
+    assert not states[1].proposed()
 
 
 def test_a_subclass_with_steps_of_its_own_runs_them():
