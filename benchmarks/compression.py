@@ -23,7 +23,8 @@ from lplab.compression import selection, sparse
 from lplab.compression.wire import adacomp_wire, scalecom_wire
 
 ELEMENTS = 25_557_032  # the parameters of ResNet-50
-MILLISECONDS, TIMES_GRADIENTS = 20.0, 1.5  # a ScaleCom step of 64 learners: one of the two must hold
+TIMES_GRADIENTS = 1.5  # a ScaleCom step of 64 learners over their gradients alone
+SHORT_STEPS = 61  # repetitions of that step, which takes ten milliseconds
 AS_FAST_AS_TORCH = 1.0  # exact top-k: its time over that of torch.topk in the same repetition
 
 
@@ -174,7 +175,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write the rows into docs/exactness.md")
     options = parser.parse_args()
     repetitions = 5 if options.quick else 15
-    milliseconds, times = many_learners(repetitions)  # first: later the large arrays stand in the caches' way
+    milliseconds, times = many_learners(SHORT_STEPS)  # first: later the large arrays stand in the caches' way
     x = gradients()
     out = np.empty_like(x)
     print(f"{ELEMENTS:,} gradient values, one thread, × a memory copy\n")
@@ -183,7 +184,7 @@ def main() -> int:
     for candidate in (*ours(x), *on_tensors(x), *(() if options.quick else peers(x))):
         results.append(measure(candidate, x, out, repetitions if candidate.share > 0.1 else 3))
         show(results[-1])
-    slow = milliseconds > MILLISECONDS and times > TIMES_GRADIENTS
+    slow = times > TIMES_GRADIENTS
     verdict = "MISSED" if slow else "within"
     print(f"\nScaleCom, 64 learners: {milliseconds:.1f} ms a step, {times:.2f} × the gradients  {verdict}")
     top_k = top_k_against_torch(x, repetitions)
