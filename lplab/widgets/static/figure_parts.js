@@ -326,7 +326,12 @@ function layersOf(gd, changes) {
 function drawTraces(gd, changes, layers) {
   const layout = gd._fullLayout;
   const isIn = (trace, { type, plot }) => trace.type === type && layout._plots[trace.xaxis + trace.yaxis] === plot;
-  for (const [k, change] of changes) assign(gd.data[k], gd._fullData[k], change);
+  const appears = new Set(); // traces that come or go
+  for (const [k, change] of changes) {
+    const before = gd._fullData[k].visible;
+    assign(gd.data[k], gd._fullData[k], change);
+    if (gd._fullData[k].visible !== before) appears.add(k);
+  }
   for (const layer of layers) {
     const together = layer.type === "bar"; // bars of a subplot are placed together
     gd._fullData.forEach((trace, k) => {
@@ -335,9 +340,64 @@ function drawTraces(gd, changes, layers) {
     if (together) layer.module.crossTraceCalc(gd, layer.plot);
   }
   for (const layer of layers) {
-    const shown = gd.calcdata.filter(([{ trace }]) => trace.visible === true && isIn(trace, layer));
-    layer.module.plot(gd, layer.plot, shown, layer.group);
-    if (layer.type !== "scatter") layer.module.style(gd);
+    const places = [...gd.calcdata.keys()].filter((k) => isIn(gd._fullData[k], layer));
+    const shown = places.filter((k) => gd._fullData[k].visible === true);
+    const points = (indexes) => indexes.map((k) => gd.calcdata[k]);
+    const alone = layer.type === "scatter" && !places.some((k) => appears.has(k) || `${gd._fullData[k].fill}`.startsWith("tonext"));
+    if (alone) {
+      const others = shown.filter((k) => changes.has(k) && !drawLine(gd, layer, k));
+      if (others.length) layer.module.plot(gd, layer.plot, points(others), layer.group, { duration: 0 }); // keeps the rest
+    } else {
+      layer.module.plot(gd, layer.plot, points(shown), layer.group);
+    }
+    if (layer.type === "scatter") joinLines(layer.group.node());
+    else layer.module.style(gd);
+  }
+}
+
+/** Draws a line of straight pieces with gaps as one path; false, with nothing drawn, where it is something else. */
+function drawLine(gd, { plot, group }, k) {
+  const { [k]: points } = gd.calcdata;
+  const { uid, mode, line, fill, connectgaps, error_x, error_y } = gd._fullData[k];
+  const { xaxis, yaxis } = plot;
+  const straight = mode === "lines" && line.simplify === false && line.shape === "linear" && !line.backoff;
+  if (!straight || fill !== "none" || connectgaps || error_x?.visible || error_y?.visible) return false;
+  if (xaxis.type !== "linear" || yaxis.type !== "linear") return false;
+  const own = group.node().querySelector(`g.trace${uid} > g.lines`);
+  const path = own?.querySelector("path.js-line");
+  if (!path || path.style.strokeOpacity !== "1") return false;
+  let [outline, pieces] = ["", 0];
+  let before = false; // whether the point before is drawn
+  for (const { x, y } of points) {
+    const there = Number.isFinite(x) && Number.isFinite(y);
+    if (there) {
+      const [left, top] = [xaxis.c2p(x), yaxis.c2p(y)];
+      if (isFar(left, xaxis) || isFar(top, yaxis)) return false;
+      outline += `${before ? "L" : "M"}${left},${top}`;
+      pieces += !before;
+    }
+    before = there;
+  }
+  if (!pieces) return false;
+  for (const other of own.querySelectorAll("path.js-line")) if (other !== path) other.remove();
+  path.__data__ = points; // plotly reads it there
+  path.setAttribute("d", outline);
+  return true;
+}
+
+/** Whether a place in pixels is so far outside a plot that plotly cuts the line. */
+const isFar = (place, { _length }) => place < -5 * _length || place > 6 * _length;
+
+/**
+ * Joins the pieces of each line below an element of the page. Plotly makes a path for every piece between two gaps,
+ * hundreds for a line of ticks, and the browser spends more time on them than on anything else.
+ */
+function joinLines(el) {
+  for (const first of el.querySelectorAll(".lines > path.js-line:first-child")) {
+    const paths = first.nextElementSibling ? [...first.parentNode.querySelectorAll("path.js-line")] : [];
+    if (paths.length < 2 || first.style.strokeOpacity !== "1") continue; // pieces that overlap would look darker
+    first.setAttribute("d", paths.map((path) => path.getAttribute("d")).join(""));
+    for (const path of paths.slice(1)) path.remove();
   }
 }
 
@@ -554,7 +614,11 @@ export function headed(model, el) {
   model.on("change:_heading", tell);
   el.lpHasDrawn = (view) => {
     el.lpView = view;
-    el.on("plotly_afterplot", () => makeReadable(el));
+    el.on("plotly_afterplot", () => {
+      joinLines(el);
+      makeReadable(el);
+    });
+    joinLines(el);
     makeReadable(el);
     view.lpFit();
     if (el.lpLower?.room.some(Boolean)) view.lpMove();
