@@ -155,7 +155,9 @@ def _layout(size: int, bin: int, high: float, first: int) -> dict[str, Any]:
     every *= -(-size // int(every * 12)) if size > every * 12 else 1
     at = np.arange(0, size + 1, every)
     labels = axes.ticks(at, [f"{t + first:,.0f}" for t in at])
+    title = f"element of the layer (bins of {bin:,})"
+    # a label at the right end fits the margin: that must not get wider, as the whole figure would be drawn anew for it
     return {
-        "xaxis": axes.axis(-1, size, f"element of the layer (bins of {bin:,})", **labels, showgrid=False),
+        "xaxis": axes.axis(-1, size, title, **labels, showgrid=False, automargin="height"),
         "yaxis": axes.axis(0, 1.06 * top, unit, nticks=6),
     }

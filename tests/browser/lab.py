@@ -21,6 +21,15 @@ SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
 IDLE_SECONDS = 1800
+# How often plotly forgets all points of a figure, with which it begins a new drawing.
+COUNT_NEW_DRAWINGS = """() => {
+  window.lpDrawnAnew = 0;
+  for (const plot of document.querySelectorAll('.js-plotly-plot')) {
+    let points = plot.calcdata;
+    const set = value => { window.lpDrawnAnew += value === undefined; points = value; };
+    Object.defineProperty(plot, 'calcdata', {get: () => points, set, configurable: true});
+  }
+}"""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 
 

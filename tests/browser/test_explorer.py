@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from tests.browser.lab import COUNT_NEW_DRAWINGS
+
 pytestmark = pytest.mark.browser
 
 CELLS = (
@@ -71,6 +73,31 @@ def test_slider_by_keyboard_changes_all_panels(notebook, page):
     after = page.locator(".lp-statements").inner_text()
     assert after != sentences
     assert after.count("1-4-2") >= 3
+
+
+# How many lines of the number line are a path for each tick, and whether the area below the error is filled.
+LINES = """() => {
+  const lines = [...document.querySelectorAll('.js-plotly-plot .lines')];
+  const fills = [...document.querySelectorAll('.js-plotly-plot .xy2 path.js-fill')];
+  return [lines.filter(e => e.querySelectorAll('path.js-line').length > 1).length,
+    fills.some(e => e.getAttribute('d')?.length > 9)];
+}"""
+
+
+def test_steps_between_ticks_and_ribbons_draw_the_figure_anew_only_the_first_time(notebook, page):
+    """From 6 mantissa bits on the values are ribbons and the error is an area: other traces are shown, and hidden."""
+    slider = page.locator("[aria-label='mantissa bits']")
+    slider.focus()
+    for turn in range(2):
+        for key, bits in (("ArrowRight", 4), ("ArrowRight", 5), ("ArrowRight", 6), ("ArrowLeft", 5), ("ArrowLeft", 4)):
+            page.keyboard.press(key)
+            page.locator(".lp-fig-panel", has_text=f"1-4-{bits} (bias 7) spans").wait_for()
+            notebook.sees(LINES, [0, bits == 6])
+        page.keyboard.press("ArrowLeft")
+        page.locator(".lp-summary", has_text="e4m3fn: 8 bits").wait_for()
+        if not turn:
+            page.evaluate(COUNT_NEW_DRAWINGS)
+    assert page.evaluate("() => window.lpDrawnAnew") == 0
 
 
 def test_slider_by_mouse(notebook, page):

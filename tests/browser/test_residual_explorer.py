@@ -5,6 +5,7 @@ import os
 import pytest
 
 from lplab.widgets.explorers import residual_explorer as rs
+from tests.browser.lab import COUNT_NEW_DRAWINGS
 
 pytestmark = pytest.mark.browser
 
@@ -66,6 +67,15 @@ AXIS_TITLE = (
 )
 
 
+# The range of the lower figure's x axis, the labels of its ticks, and the lines that are more than one path.
+TICKS = """() => {
+  const plot = document.querySelectorAll('.lp-columns .js-plotly-plot')[1];
+  const labels = [...plot.querySelectorAll('.xtick text')].map(e => e.textContent);
+  const pieces = [...plot.querySelectorAll('g.lines')].filter(e => e.querySelectorAll('path.js-line').length > 1);
+  return [plot.layout.xaxis.range, labels, pieces.length];
+}"""
+
+
 def test_what_leaves_the_axes_as_they_are_is_drawn_without_them(notebook, page):
     """plotly draws a whole figure where an axis changes, which takes three times as long: not for steps, or a title."""
     page.evaluate(
@@ -85,6 +95,19 @@ def test_what_leaves_the_axes_as_they_are_is_drawn_without_them(notebook, page):
     two = rs.ResidualState(moment=237, bin=1000)
     shows(notebook, moment=237, bin=two.bin)
     notebook.sees(AXIS_TITLE, rs.bins_figure(two).layout.xaxis.title.text)
+
+
+def test_a_step_that_moves_an_axis_draws_its_ticks_and_not_the_figure_anew(notebook, page):
+    """With other bins both axes of the lower figure move: plotly would draw all of it, twice where a margin grows."""
+    page.evaluate(COUNT_NEW_DRAWINGS)
+    page.get_by_role("slider", name="bin").focus()
+    for key, bin in (("End", 5000), ("Home", rs.BY_KIND), ("ArrowRight", 1), ("ArrowLeft", rs.BY_KIND)):
+        page.keyboard.press(key)
+        shows(notebook, bin=bin)
+        x = rs.bins_figure(rs.ResidualState(bin=bin)).layout.xaxis
+        notebook.sees(TICKS, [list(x.range), list(x.ticktext), 0])
+    assert page.evaluate("() => window.lpDrawnAnew") == 0
+    assert notebook.python("explorer.figures['bins']._js2py_update is None"), "what Python has said is told it again"
 
 
 def test_lists_answer_to_the_mouse(notebook, page):

@@ -42,6 +42,11 @@ export function drawOnceAFrame(prototype) {
     const width = this.el.clientWidth;
     if (width && width !== this.el._fullLayout.width) drawChanges(this, { traces: new Map(), layout: { width } }, drawAll);
   };
+  const report = prototype.handle_plotly_update;
+  prototype.handle_plotly_update = function (event) {
+    if (this.lpUnreported) this.lpUnreported--;
+    else report.call(this, event);
+  };
   prototype.do_update = function () {
     const update = this.model.get("_py2js_update");
     if (update === null) return;
@@ -100,36 +105,48 @@ function drawChanged(view, { traces, layout: given }, drawAll) {
   // plotly takes the text out of an empty word, and finds none where the word comes back
   for (const word of view.el.querySelectorAll("g.textpoint")) if (!word.firstChild) word.remove();
   const changed = layoutChanges(view.el, layout);
+  const axesMove = changed && Object.keys(changed.axes).some((name) => name.endsWith(".range"));
   const parts = changed && drawParts(view.el, traces, changed);
   if (parts) {
-    writeTitles(view.el, changed.axes);
+    if (!axesMove) writeTitles(view.el, changed.axes);
     if (!Object.keys(changed.axes).length) return;
-    traces = new Map(); // they are drawn already, or will be together with their axes
+    traces = new Map(); // they are drawn already
     layout = changed.axes;
   }
   const names = new Set([...traces.values()].flatMap(Object.keys));
   const style_data = {};
   for (const name of names) style_data[name] = [...traces.values()].map((change) => change[name]);
+  if (parts) drawAxesAlone(view, style_data);
   const update = { style_data, layout_data: layout, style_traces: [...traces.keys()] };
   const once = Object.create(view);
   once.model = { get: () => update, _normalize_trace_indexes: (indexes) => indexes };
+  const complete = completeTraces(view.el, traces, parts ? {} : layout);
   drawAll.call(once);
-  parts?.later();
+  complete();
 }
 
 /**
- * Draws what of a change can be drawn by itself; null, with nothing changed, where plotly must draw the figure. What is
- * drawn after plotly has moved the axes is `later`.
+ * Lets plotly draw what changes of axes and nothing else. Plotly's view marks the traces' changes as Python's own, so
+ * that they are not reported back; plotly takes the mark for a property of all traces that it does not know, and draws
+ * the whole figure, if need be twice. So the mark gets lost here, and the view leaves out one report.
  */
-function drawParts(gd, traces, { axes, shapes }) {
-  const moves = shapes ? movedShapes(gd, shapes) : [];
+function drawAxesAlone(view, style_data) {
+  Object.defineProperty(style_data, "_doNotReportToPy", { set() {} });
+  view.lpUnreported = (view.lpUnreported ?? 0) + 1;
+}
+
+/** Draws what of a change can be drawn by itself; false, with nothing changed, where plotly must draw the figure. */
+function drawParts(gd, given, { axes, shapes }) {
+  const moved = movedAxes(gd, axes);
+  const all = shapes ?? (moved?.length ? gd.layout.shapes : null); // axes that move take theirs with them
+  const moves = moved && (all ? movedShapes(gd, all, moved) : []);
+  const traces = moved && withTracesOn(gd, given, moved);
   const plots = moves && layersOf(gd, traces);
-  if (!plots) return null;
-  const moving = Object.keys(axes).some((name) => name.endsWith(".range")); // plotly draws all traces, too
-  const move = () => moves.forEach((each) => each());
-  if (!moving) move();
-  drawTraces(gd, traces, plots, !moving);
-  return { later: () => moving && move() };
+  if (!plots) return false;
+  moveAxes(gd, axes, moved);
+  moves.forEach((each) => each());
+  drawTraces(gd, traces, plots);
+  return true;
 }
 
 const isArray = (value) => Array.isArray(value) || ArrayBuffer.isView(value);
@@ -156,6 +173,47 @@ function layoutChanges(gd, layout) {
   return { axes, shapes: layout.shapes };
 }
 
+/** The axes whose range changes; null where more depends on one of them than its ticks, and the traces and shapes on it. */
+function movedAxes(gd, axes) {
+  const full = gd._fullLayout;
+  const moved = Object.keys(axes).filter((name) => name.endsWith(".range")).map((name) => full[name.replace(".range", "")]);
+  const free = (axis) => {
+    const range = axes[`${axis?._name}.range`];
+    if (!range || range.length !== 2 || !range.every(Number.isFinite) || range[0] === range[1]) return false;
+    if (!axis.setScale || !axis._rl || !["linear", "log"].includes(axis.type) || axis.autorange) return false;
+    if (axis._matchGroup || axis._constraintGroup || axis.rangeslider?.visible || axis.rangeselector?.visible) return false;
+    if (!gd.layout[axis._name].title?.text) return false; // for moveAxes
+    const words = [...(full.annotations ?? []), ...(full.images ?? []), ...(full.selections ?? [])];
+    return !words.some((word) => [word.xref, word.yref, word.axref, word.ayref].includes(axis._id));
+  };
+  return moved.every(free) ? moved : null;
+}
+
+/** Moves axes; plotly has to draw their ticks after that, for which it is told their titles once more. */
+function moveAxes(gd, axes, moved) {
+  for (const axis of moved) {
+    const [name, own] = [axis._name, gd.layout[axis._name]];
+    const range = axes[`${name}.range`];
+    delete axes[`${name}.range`];
+    own.range = [...range];
+    axis.range = [...range];
+    axis._r = [...range];
+    axis._rl = range.map((end) => axis.r2l(end));
+    axis._inputRange = null;
+    axis.setScale();
+    axes[`${name}.title.text`] ??= own.title.text;
+  }
+}
+
+/** A change of traces, and no change of the other traces on axes that move: they are drawn, too. */
+function withTracesOn(gd, traces, moved) {
+  const ids = moved.map((axis) => axis._id);
+  const others = gd._fullData.flatMap(({ xaxis, yaxis, visible }, k) =>
+    visible === true && !traces.has(k) && (ids.includes(xaxis) || ids.includes(yaxis)) ? [[k, {}]] : [],
+  );
+  return new Map([...traces, ...others]);
+}
+
 /** Writes what the titles of axes say, where nothing else of the axes changes; such titles are no longer among `axes`. */
 function writeTitles(gd, axes) {
   const plainWords = (text) => typeof text === "string" && text && !/[<$&\n]/.test(text);
@@ -178,14 +236,18 @@ function writeTitles(gd, axes) {
 
 const ENDS = ["x0", "x1", "y0", "y1"];
 
-/** Functions that move each shape to its new place; null where that is not all, or plotly draws them in another way. */
-function movedShapes(gd, shapes) {
-  const full = gd._fullLayout?.shapes;
-  if (!isArray(shapes) || full?.length !== shapes.length || gd.layout.shapes?.length !== shapes.length) return null;
+/**
+ * Functions that move each shape to its new place, also those that only their axes move; null where that is not all, or
+ * plotly draws them in another way.
+ */
+function movedShapes(gd, shapes, axes) {
+  const full = gd._fullLayout?.shapes ?? [];
+  if (!isArray(shapes) || full.length !== shapes.length || (gd.layout.shapes ?? []).length !== shapes.length) return null;
   const moves = [];
   for (const [k, shape] of shapes.entries()) {
     const old = gd.layout.shapes[k];
-    if (alike(old, shape)) continue;
+    const isOn = (axis) => axis._id === full[k].xref || axis._id === full[k].yref;
+    if (alike(old, shape) && !axes.some(isOn)) continue;
     const still = ({ x0, x1, y0, y1, visible, ...rest }) => rest;
     const find = () => gd.querySelector(`.shapelayer path[data-index="${k}"]`);
     const then = find() && outline(gd, full[k]);
@@ -235,7 +297,8 @@ function sameOutline(a, b) {
 
 const LAYERS = { scatter: "scatterlayer", bar: "barlayer", heatmap: "heatmaplayer" };
 const NUMBERS = ["x", "y", "z", "base"];
-const NAMES = new Set([...NUMBERS, "text", "hovertext", "customdata", "hovertemplate", "textposition", "visible", "marker"]);
+const NAMES = new Set([...NUMBERS, "text", "hovertext", "customdata", "hovertemplate", "textposition", "visible", "marker", "fill"]);
+const FILLS = new Set(["none", "tozeroy"]); // those that depend on no other trace
 const MARKER = new Set(["size", "color", "symbol", "opacity"]);
 
 /** The layers of traces that a change draws anew; null where plotly must draw it: more than numbers and words changes. */
@@ -260,10 +323,15 @@ function layersOf(gd, changes) {
 }
 
 /** Changes traces, and draws their layers: no axis, no margin, no other layer. */
-function drawTraces(gd, changes, layers, now) {
+function drawTraces(gd, changes, layers) {
   const layout = gd._fullLayout;
   const isIn = (trace, { type, plot }) => trace.type === type && layout._plots[trace.xaxis + trace.yaxis] === plot;
-  for (const [k, change] of changes) assign(gd.data[k], gd._fullData[k], change);
+  const appears = new Set(); // traces that come or go
+  for (const [k, change] of changes) {
+    const before = gd._fullData[k].visible;
+    assign(gd.data[k], gd._fullData[k], change);
+    if (gd._fullData[k].visible !== before) appears.add(k);
+  }
   for (const layer of layers) {
     const together = layer.type === "bar"; // bars of a subplot are placed together
     gd._fullData.forEach((trace, k) => {
@@ -271,11 +339,65 @@ function drawTraces(gd, changes, layers, now) {
     });
     if (together) layer.module.crossTraceCalc(gd, layer.plot);
   }
-  if (!now) return;
   for (const layer of layers) {
-    const shown = gd.calcdata.filter(([{ trace }]) => trace.visible === true && isIn(trace, layer));
-    layer.module.plot(gd, layer.plot, shown, layer.group);
-    if (layer.type !== "scatter") layer.module.style(gd);
+    const places = [...gd.calcdata.keys()].filter((k) => isIn(gd._fullData[k], layer));
+    const shown = places.filter((k) => gd._fullData[k].visible === true);
+    const points = (indexes) => indexes.map((k) => gd.calcdata[k]);
+    const alone = layer.type === "scatter" && !places.some((k) => appears.has(k) || `${gd._fullData[k].fill}`.startsWith("tonext"));
+    if (alone) {
+      const others = shown.filter((k) => changes.has(k) && !drawLine(gd, layer, k));
+      if (others.length) layer.module.plot(gd, layer.plot, points(others), layer.group, { duration: 0 }); // keeps the rest
+    } else {
+      layer.module.plot(gd, layer.plot, points(shown), layer.group);
+    }
+    if (layer.type === "scatter") joinLines(layer.group.node());
+    else layer.module.style(gd);
+  }
+}
+
+/** Draws a line of straight pieces with gaps as one path; false, with nothing drawn, where it is something else. */
+function drawLine(gd, { plot, group }, k) {
+  const { [k]: points } = gd.calcdata;
+  const { uid, mode, line, fill, connectgaps, error_x, error_y } = gd._fullData[k];
+  const { xaxis, yaxis } = plot;
+  const straight = mode === "lines" && line.simplify === false && line.shape === "linear" && !line.backoff;
+  if (!straight || fill !== "none" || connectgaps || error_x?.visible || error_y?.visible) return false;
+  if (xaxis.type !== "linear" || yaxis.type !== "linear") return false;
+  const own = group.node().querySelector(`g.trace${uid} > g.lines`);
+  const path = own?.querySelector("path.js-line");
+  if (!path || path.style.strokeOpacity !== "1") return false;
+  let [outline, pieces] = ["", 0];
+  let before = false; // whether the point before is drawn
+  for (const { x, y } of points) {
+    const there = Number.isFinite(x) && Number.isFinite(y);
+    if (there) {
+      const [left, top] = [xaxis.c2p(x), yaxis.c2p(y)];
+      if (isFar(left, xaxis) || isFar(top, yaxis)) return false;
+      outline += `${before ? "L" : "M"}${left},${top}`;
+      pieces += !before;
+    }
+    before = there;
+  }
+  if (!pieces) return false;
+  for (const other of own.querySelectorAll("path.js-line")) if (other !== path) other.remove();
+  path.__data__ = points; // plotly reads it there
+  path.setAttribute("d", outline);
+  return true;
+}
+
+/** Whether a place in pixels is so far outside a plot that plotly cuts the line. */
+const isFar = (place, { _length }) => place < -5 * _length || place > 6 * _length;
+
+/**
+ * Joins the pieces of each line below an element of the page. Plotly makes a path for every piece between two gaps,
+ * hundreds for a line of ticks, and the browser spends more time on them than on anything else.
+ */
+function joinLines(el) {
+  for (const first of el.querySelectorAll(".lines > path.js-line:first-child")) {
+    const paths = first.nextElementSibling ? [...first.parentNode.querySelectorAll("path.js-line")] : [];
+    if (paths.length < 2 || first.style.strokeOpacity !== "1") continue; // pieces that overlap would look darker
+    first.setAttribute("d", paths.map((path) => path.getAttribute("d")).join(""));
+    for (const path of paths.slice(1)) path.remove();
   }
 }
 
@@ -292,6 +414,7 @@ function fits(own, name, value) {
   if (!NAMES.has(name)) return false;
   if (name === "visible") return typeof value === "boolean";
   if (name === "marker") return fitsMarker(own.marker, value);
+  if (name === "fill") return FILLS.has(value) && FILLS.has(own.fill) && typeof own.fillcolor === "string";
   const old = own[name];
   if (name === "hovertemplate") return typeof value === "string" && typeof old === "string";
   return (isArray(value) && isArray(old)) || (!isArray(value) && !isArray(old) && value != null && old != null);
@@ -316,8 +439,29 @@ function assign(own, trace, change) {
     if (name === "marker" && trace.marker) Object.assign(trace.marker, value.line ? { ...value, line: trace.marker.line } : value);
     else trace[name] = value;
   }
+  if ("fill" in change) trace.fillcolor ??= own.fillcolor; // plotly fills it in where there is a fill
   trace.visible = isShown(own, {});
   if (trace.type !== "heatmap") trace._length = Math.min(own.x?.length ?? Infinity, own.y?.length ?? Infinity);
+}
+
+/**
+ * Plotly, when it has drawn a figure, knows nothing of traces that it did not draw. What it knew of them before is still
+ * right where nothing but numbers and words has changed since: with it they can be shown again without a new drawing.
+ * To be called before plotly draws; the result, after that.
+ */
+function completeTraces(gd, changes, layout) {
+  const known = (gd.lpKnown ??= new Map());
+  gd._fullData.forEach((trace, k) => (trace.visible === true || trace.lpComplete) && known.set(k, trace));
+  if (Object.keys(layout).some((name) => !/^([xy]axis\d*|shapes|height|width)$/.test(name))) known.clear();
+  for (const [k, change] of changes) if (Object.keys(change).some((name) => !NAMES.has(name))) known.delete(k);
+  return () =>
+    gd._fullData.forEach((trace, k) => {
+      if (trace.visible === true || !known.has(k)) return;
+      const { _arrayAttrs, ...before } = known.get(k);
+      Object.assign(trace, { ...before, ...trace, _arrayAttrs, lpComplete: true });
+      const now = Object.entries(gd.data[k]).filter(([name]) => NAMES.has(name)); // also what has changed since
+      assign(gd.data[k], trace, Object.fromEntries(now));
+    });
 }
 
 function calculate(gd, trace, k) {
@@ -470,7 +614,11 @@ export function headed(model, el) {
   model.on("change:_heading", tell);
   el.lpHasDrawn = (view) => {
     el.lpView = view;
-    el.on("plotly_afterplot", () => makeReadable(el));
+    el.on("plotly_afterplot", () => {
+      joinLines(el);
+      makeReadable(el);
+    });
+    joinLines(el);
     makeReadable(el);
     view.lpFit();
     if (el.lpLower?.room.some(Boolean)) view.lpMove();
