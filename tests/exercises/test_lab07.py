@@ -191,6 +191,21 @@ def test_an_error_is_not_compared_with_a_legal_way():
     assert not verdict.passed and "legal way" not in verdict.text and "raises" in verdict.text
 
 
+def test_an_answer_that_overflows_before_it_saturates_is_shown_where():
+    """1.6·x is infinite at the top of float64, where np.frexp has no exponent: 0.25 came out, and passed."""
+    exercise = catalogue.get("07.1")
+    late = exercise.solution.replace("np.clip(x, -64, 64)", "x").replace(
+        "4.0**exponent", "4.0**np.minimum(exponent, 3)"
+    )
+    verdict = judge(exercise, Answer(late, "radix4"))
+    assert not verdict.passed
+    assert "x = 1.7e+308. Yours 0.25 (0 011), expected 64 (0 111)." in verdict.text
+    assert "overflows to ∞" in verdict.text and verdict.misconception.startswith("1.6·x is taken before saturating")
+    for kind in (np.float64, np.float32):
+        x = np.array([np.finfo(kind).min, np.finfo(kind).max])
+        np.testing.assert_array_equal(function_of(exercise)(x), Radix4().quantize(x))
+
+
 def test_two_phases_may_come_as_a_tuple_and_must_be_two():
     exercise = catalogue.get("07.2")
     tuple_ = exercise.solution.replace("return np.stack([even(scaled), even(2 * scaled) / 2]) / scale",

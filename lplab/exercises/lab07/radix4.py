@@ -16,21 +16,22 @@ from lplab.exercises.model.forms import SameShape
 
 def radix4(x):
     """Every element of x in the even phase of radix-4 FP4: 0 or a power of four from 1/64 to 64, with its sign."""
-    exponent = (np.frexp(1.6 * x)[1] - 1) // 2
-    size = 4.0 ** np.minimum(exponent, 3)
-    return np.where((exponent < -3) | (x == 0), 0.0, np.copysign(size, x))
+    saturated = np.clip(x, -64, 64)
+    exponent = (np.frexp(1.6 * saturated)[1] - 1) // 2
+    return np.where((exponent < -3) | (x == 0), 0.0, np.copysign(4.0**exponent, x))
 
 
-STEP, SIZE = "(np.frexp(1.6 * x)[1] - 1) // 2", "4.0 ** np.minimum(exponent, 3)"
+CLIP, STEP, SIZE = "np.clip(x, -64, 64)", "(np.frexp(1.6 * saturated)[1] - 1) // 2", "4.0**exponent"
 LOGARITHM = "a logarithm, which rounds the last step to a threshold away"
-ZERO, SIGN = "(exponent < -3) | (x == 0)", "np.copysign(size, x)"
+ZERO, SIGN = "(exponent < -3) | (x == 0)", "np.copysign(4.0**exponent, x)"
+TOP = float(np.finfo(np.float64).max)  # 1.6 times this is infinite
 
 
 def cases() -> list[Args]:
     """All values, thresholds, other midpoints and neighbours of each, both signs, and far beyond both ends."""
     points = np.concatenate([VALUES, THRESHOLDS, VALUES * 2, VALUES / 2, VALUES * 1.6]).astype(np.float32)
     points = np.concatenate([points, *(np.nextafter(points, np.float32(end)) for end in (0, np.inf))]).astype(np.float64)
-    beyond = np.array([0.0, 1e-30, 1e-6, 65.0, 100.0, 1e6, 1e30])
+    beyond = np.array([0.0, 1e-30, 1e-6, 65.0, 100.0, 1e6, 1e30, TOP])
     points = np.unique(np.concatenate([points, beyond]))
     return [(points,), (-points,)]
 
@@ -69,7 +70,8 @@ def why(args: Args, expected: float) -> str:
     """Between which values an element lies, and where the threshold is."""
     size = abs(args[0])
     if size > 64:
-        return "Nothing lies beyond 64."
+        overflow = " 1.6·x would be more than float64 can hold, and overflows to ∞."
+        return f"Nothing lies beyond 64.{overflow if size > TOP / 1.6 else ''}"
     if size < THRESHOLDS[0]:
         return "Below 4⁻³/1.6 = 0.009765625 everything becomes 0."
     if size in VALUES:
@@ -82,7 +84,7 @@ def why(args: Args, expected: float) -> str:
 
 RADIX4 = Exercise(
     id="07.1",
-    version=2,
+    version=3,
     title="Radix-4 rounding",
     goal="Goal 1: round a gradient to four bits",
     minutes=15,
@@ -105,6 +107,7 @@ RADIX4 = Exercise(
         Example((np.array([39.0, 41.0, 1000.0]),), "40 is the threshold below 64, and beyond 64 is nothing."),
         Example((np.array([0.0098, 0.0097, 0.008]),), "Zero begins below 4⁻³/1.6 = 0.009765625, not at half of 1/64, which is 0.0078125."),
         Example((np.array([0.0, 1e-12]),), "Zero is zero, although it has no exponent."),
+        Example((np.array([1.7e308, -1.7e308]),), "Beyond 64 is nothing, however large x is. Here 1.6·x would be more than float64 can hold: it overflows to ∞, which has no exponent."),
         Example((np.array([[0.5, 3.9], [-9.99, 10.1]]),), "Any shape: here two by two."),
     ),
     boundary=cases,
@@ -114,32 +117,33 @@ RADIX4 = Exercise(
     ),
     conventions=(
         mistake("ties go up, as in the paper's procedure"),
-        mistake("ties go down, as in the paper's equation", STEP, "(np.frexp(np.nextafter(1.6 * x, 0))[1] - 1) // 2"),
+        mistake("ties go down, as in the paper's equation", STEP, "(np.frexp(np.nextafter(1.6 * saturated, 0))[1] - 1) // 2"),
     ),
     mistakes=(
-        mistake("the threshold is the middle of the exponents, 2·4ⁿ⁻¹: nearest on a logarithmic scale", "1.6 * x", "2 * x"),
-        mistake("the next power of four below: nothing is rounded up", "1.6 * x", "x"),
-        mistake("the next power of four above", "1.6 * x", "4 * np.nextafter(x, 0)"),
-        mistake("the multiplier of radix 2, 4/3", "1.6 * x", "x / 0.75"),
-        mistake("divided by 1.6 instead of multiplied", "1.6 * x", "x / 1.6"),
-        mistake("powers of two: one exponent bit too many is kept", STEP, "np.frexp(x / 0.75)[1] - 1", SIZE, "2.0 ** np.minimum(exponent, 6)", "exponent < -3", "exponent < -6"),
-        mistake("zero begins at half of the smallest value, as nearest rounding would have it", ZERO, "abs(x) < 4.0**-3 / 2", SIZE, "4.0 ** np.clip(exponent, -3, 3)"),
+        mistake("the threshold is the middle of the exponents, 2·4ⁿ⁻¹: nearest on a logarithmic scale", "1.6 * saturated", "2 * saturated"),
+        mistake("the next power of four below: nothing is rounded up", "1.6 * saturated", "saturated"),
+        mistake("the next power of four above", "1.6 * saturated", "4 * np.nextafter(saturated, 0)"),
+        mistake("the multiplier of radix 2, 4/3", "1.6 * saturated", "saturated / 0.75"),
+        mistake("divided by 1.6 instead of multiplied", "1.6 * saturated", "saturated / 1.6"),
+        mistake("powers of two: one exponent bit too many is kept", STEP, "np.frexp(saturated / 0.75)[1] - 1", SIZE, "2.0**exponent", "exponent < -3", "exponent < -6"),
+        mistake("zero begins at half of the smallest value, as nearest rounding would have it", ZERO, "abs(x) < 4.0**-3 / 2", SIZE, "4.0 ** np.maximum(exponent, -3)"),
         mistake("zero begins below the smallest value itself", ZERO, "abs(x) < 4.0**-3"),
-        mistake("nothing becomes zero: small values are kept at the smallest", ZERO, "x == 0", SIZE, "4.0 ** np.clip(exponent, -3, 3)"),
+        mistake("nothing becomes zero: small values are kept at the smallest", ZERO, "x == 0", SIZE, "4.0 ** np.maximum(exponent, -3)"),
         mistake("powers of four go on below: nothing becomes zero", ZERO, "x == 0"),
-        mistake("nothing saturates", "np.minimum(exponent, 3)", "exponent"),
-        mistake("values beyond 64 become zero", ZERO, "(exponent < -3) | (exponent > 3) | (x == 0)"),
-        mistake("the largest value is 4⁴", "np.minimum(exponent, 3)", "np.minimum(exponent, 4)"),
-        mistake("the sign is lost", SIGN, "size"),
+        mistake("nothing saturates", CLIP, "x"),
+        mistake("1.6·x is taken before saturating: where it overflows, the power of the largest numbers is lost", CLIP, "x", SIZE, "4.0 ** np.minimum(exponent, 3)"),
+        mistake("values beyond 64 become zero", ZERO, "(exponent < -3) | (abs(x) > 64) | (x == 0)"),
+        mistake("the largest value is 4⁴", CLIP, "np.clip(x, -256, 256)"),
+        mistake("the sign is lost", SIGN, "4.0**exponent"),
         mistake("zero has an exponent, too, and becomes 1/4", " | (x == 0)", ""),
         mistake("the octave is one too high: np.frexp gives a mantissa from 1/2 to 1", "[1] - 1) // 2", "[1]) // 2"),
-        mistake("the exponent is halved toward zero, not down", STEP, "np.trunc((np.frexp(1.6 * x)[1] - 1) / 2)"),
-        mistake(LOGARITHM, STEP, "np.floor(np.log2(1.6 * np.abs(x) + (x == 0)) / 2)"),
-        mistake("the odd phase: half of each value", STEP, "(np.frexp(1.6 * 2 * x)[1] - 1) // 2", SIZE, "4.0 ** np.minimum(exponent, 3) / 2"),
+        mistake("the exponent is halved toward zero, not down", STEP, "np.trunc((np.frexp(1.6 * saturated)[1] - 1) / 2)"),
+        mistake(LOGARITHM, STEP, "np.floor(np.log2(1.6 * np.abs(saturated) + (x == 0)) / 2)"),
+        mistake("the odd phase: half of each value", STEP, "(np.frexp(1.6 * 2 * saturated)[1] - 1) // 2", SIZE, "4.0**exponent / 2"),
     ),
     hints=(
         "Take x = 2.6: times 1.6 it is 4.16, whose whole power of four is 4¹. Take 2.4: 3.84, and the power is 4⁰. Multiplying by 1.6 moves every threshold 4ⁿ/1.6 to 4ⁿ.",
-        "np.frexp(y)[1] − 1 is the exponent of y to the base 2, exactly, and its half, rounded down with // 2, the one to the base 4. Logarithms go wrong next to powers. Below −3 is zero, above 3 becomes 3. Zero itself has no exponent.",
-        "The skeleton: exponent = (np.frexp(1.6 × x)[1] − 1) // 2; size = 4.0 ** np.minimum(exponent, 3); 0 where exponent < −3 or x is 0, otherwise size with the sign of x (np.copysign).",
+        "np.frexp(y)[1] − 1 is the exponent of y to the base 2, exactly, and its half, rounded down with // 2, the one to the base 4. Logarithms go wrong next to powers. Below −3 is zero. Zero itself has no exponent. Cut x off at ±64 before you multiply: 1.6·x can overflow.",
+        "The skeleton: saturated = np.clip(x, −64, 64); exponent = (np.frexp(1.6 × saturated)[1] − 1) // 2; 0 where exponent < −3 or x is 0, otherwise 4.0 ** exponent with the sign of x (np.copysign).",
     ),
 )
