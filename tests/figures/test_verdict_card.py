@@ -223,7 +223,7 @@ def test_the_word_follows_the_numbers():
     ("gupta_2015", where({"rounding": "stochastic"}, test_error=30), "holds here", "does not show here"),
     ("scalecom_2020_rates", where({"network": "resnet50"}, elements=60), "holds here", "does not show here"),
     ("rapid_2021", where({}, teras=20), "holds here", "does not show here"),
-    ("wang_2018_training", where({"sums": "chunk 64"}, error=0.01), "does not show here", "holds here"),
+    ("wang_2018_training", where({"sums": "chunk 64"}, error=0.01, slope=1.0), "does not show here", "holds here"),
 ])  # fmt: skip
 def test_other_numbers_of_a_published_claim_give_another_verdict(name, change, before, after, page):
     claim = claims.get(name)
