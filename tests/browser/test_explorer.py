@@ -78,7 +78,7 @@ def test_slider_by_keyboard_changes_all_panels(notebook, page):
 # How many lines of the number line are a path for each tick, and whether the area below the error is filled.
 LINES = """() => {
   const lines = [...document.querySelectorAll('.js-plotly-plot .lines')];
-  const fills = [...document.querySelectorAll('.js-plotly-plot .xy2 path.js-fill')];
+  const fills = [...document.querySelectorAll('.js-plotly-plot .x2y2 path.js-fill')];
   return [lines.filter(e => e.querySelectorAll('path.js-line').length > 1).length,
     fills.some(e => e.getAttribute('d')?.length > 9)];
 }"""
