@@ -5,9 +5,11 @@ import pytest
 
 from lplab import claims
 from lplab.claims import Results, judge
+from lplab.claims.framework.branches import surely_above, surely_within
 from lplab.claims.framework.store import Stored
 from lplab.claims.papers import domains
 from lplab.claims.papers.domains import (
+    ADACOMP,
     BOUNDS,
     CHARACTERS,
     DENSE,
@@ -18,6 +20,7 @@ from lplab.claims.papers.domains import (
     FOUR,
     HYBRID,
     METHODS,
+    NVFP4,
     PICTURES,
     SCALECOM,
     SPEECH,
@@ -43,15 +46,15 @@ def failing(found):
 
 def test_a_recipe_is_compared_with_float32_and_a_compressor_with_four_learners_in_float32():
     found = results(pictures_float32=1.0, pictures_ScaleCom=3.0)
-    assert gaps_to_float(found, PICTURES, HYBRID).tolist() == [-1.0] * 3
-    assert gaps_to_float(found, PICTURES, SCALECOM).tolist() == [3.0] * 3
+    assert gaps_to_float(found, PICTURES, HYBRID).tolist() == [-1.0] * 5
+    assert gaps_to_float(found, PICTURES, SCALECOM).tolist() == [3.0] * 5
     assert {FLOAT, DENSE, *METHODS} == {*domains.RECIPES, *domains.COMPRESSORS}
 
 
 def test_characters_are_compared_in_percent_of_the_loss_and_others_in_points():
     found = results(characters_hybrid_FP8=0.1, speech_hybrid_FP8=0.1)
-    assert gaps_to_float(found, CHARACTERS, HYBRID) == pytest.approx([5.0, 10 / 3, 2.5])
-    assert gaps_to_float(found, SPEECH, HYBRID) == pytest.approx([0.1] * 3)
+    assert gaps_to_float(found, CHARACTERS, HYBRID) == pytest.approx([10 / (2 + seed) for seed in DOMAINS_CLAIM.seeds])
+    assert gaps_to_float(found, SPEECH, HYBRID) == pytest.approx([0.1] * 5)
 
 
 def test_each_paper_is_judged_in_the_domains_that_it_tested_alone():
@@ -95,3 +98,18 @@ def test_an_unknown_method_is_named():
 def test_stored_numbers_of_speech_can_be_measured_again_to_the_last_bit(measured_and_stored, method):
     now, kept = measured_and_stored(DOMAINS_CLAIM, {"domain": SPEECH, "method": method}, 0)
     assert now == kept
+
+
+def test_labs_06_to_09_tell_what_was_measured():
+    """Which cells are within their limit, beyond it, or undecided, in the words of the labs."""
+    found = claims.stored(DOMAINS_CLAIM).results(DOMAINS_CLAIM)
+    gaps = {(m, d): gaps_to_float(found, d, m) for m in METHODS if m not in (FLOAT, DENSE) for d in DOMAINS}
+    within = {cell for cell, gap in gaps.items() if surely_within(gap, BOUNDS[cell[0]][1])}
+    beyond = {cell for cell, gap in gaps.items() if surely_above(gap, BOUNDS[cell[0]][1])}
+    assert len(DOMAINS_CLAIM.seeds) == 5
+    assert (HYBRID, PICTURES) not in within | beyond  # lab 06
+    assert (NVFP4, CHARACTERS) in within and (FOUR, CHARACTERS) in within  # lab 07
+    assert not {(FOUR, PICTURES), (FOUR, SPEECH)} & (within | beyond)
+    assert (ADACOMP, CHARACTERS) in beyond and (ADACOMP, SPEECH) not in within | beyond  # lab 08
+    assert {(SCALECOM, CHARACTERS), (SCALECOM, SPEECH)} <= beyond  # lab 09
+    assert gaps[SCALECOM, CHARACTERS].mean() > gaps[ADACOMP, CHARACTERS].mean()
