@@ -78,7 +78,7 @@ def branched_losses(
     last = list(values)[-1]
     layout = {
         "xaxis": axes.axis(before, before + whole + 0.5, "step"),
-        "yaxis": axes.axis(*(limits or _around(gaps)), "loss above float32 (bits)"),
+        "yaxis": axes.axis(*(limits or _around(gaps)), "gap in training loss (bits)"),
     }
     return style.apply_style(
         style.figure([zero, *thin, *thick], layout),

@@ -53,8 +53,9 @@ STYLE = f"""
 .lplab-card .lplab-row svg {{ display: block; overflow: visible; }}
 .lplab-card .lplab-row > span {{ font-variant-numeric: tabular-nums; }}
 .lplab-card .lplab-theirs {{ white-space: nowrap; margin-left: 6px; }}
-.lplab-card .lplab-axis > span {{ display: flex; justify-content: space-between; padding: 0 2%;
+.lplab-card .lplab-axis > span {{ display: flex; position: relative; justify-content: space-between; padding: 0 2%;
   font-size: 12px; opacity: .85; }}
+.lplab-card .lplab-zero {{ position: absolute; transform: translateX(-50%); }}
 .lplab-card .lplab-legend {{ font-size: 12px; display: flex; flex-wrap: wrap; gap: 0 16px; margin: 0 0 10px; }}
 .lplab-card details {{ font-size: 13px; }}
 .lplab-card summary {{ cursor: pointer; }}

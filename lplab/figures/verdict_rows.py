@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lplab.claims import Drawing, DrawnRow
 
 SIDE = 4.0  # per cent of a strip that stay free on each side, so that no mark is cut
+LABEL = 18.0  # per cent of a strip that the number at one of its ends may take
 SIGNS = {"measured": "●", "modelled": "■", "published": "◇"}  # the shapes of the marks, as text
 STRIP = 20  # pixels, the height of a strip
 
@@ -109,6 +110,20 @@ class Axis:
         digits = decimals([self.high - self.low, self.high]) if self.low else 0
         return number(self.low, digits), number(self.high, decimals([self.high]) if not self.low else digits)
 
+    @property
+    def zero(self) -> float | None:
+        """Where zero lies, in per cent from the left, if it lies between the ends."""
+        return self.place(0.0) if self.low < 0 < self.high and not self.logarithmic else None
+
+    @property
+    def numbers_html(self) -> str:
+        """The numbers below the strips: both ends, and zero where it lies; an end beside zero has none."""
+        low, high = self.ends
+        if self.zero is None:
+            return f"<span>{low}</span><span>{high}</span>"
+        low, high = low * (self.zero > LABEL), high * (self.zero < 100 - LABEL)
+        return f'<span>{low}</span><span class="lplab-zero" style="left:{self.zero:.2f}%">0</span><span>{high}</span>'
+
 
 def strip(row: DrawnRow, axis: Axis, ours: str) -> str:
     """The marks of a row as SVG: dots of ours, diamonds of theirs, each joined by a thin line.
@@ -120,8 +135,8 @@ def strip(row: DrawnRow, axis: Axis, ours: str) -> str:
     """
     colour, their_colour = PROVENANCE[ours][1], PROVENANCE["published"][1]
     parts = [f'<line x1="0" x2="100%" y1="{STRIP - 1}" y2="{STRIP - 1}" stroke="currentColor" stroke-opacity="0.2"/>']
-    if axis.low < 0 < axis.high and not axis.logarithmic:
-        zero = f"{axis.place(0.0):.2f}%"
+    if axis.zero is not None:
+        zero = f"{axis.zero:.2f}%"
         parts.append(f'<line x1="{zero}" x2="{zero}" y1="0" y2="{STRIP}" stroke="currentColor" stroke-opacity="0.5"/>')
     parts += _span(row.theirs, axis, STRIP - 6, their_colour) + _span(row.values, axis, 8, colour)
     for value in row.theirs:
@@ -133,8 +148,12 @@ def strip(row: DrawnRow, axis: Axis, ours: str) -> str:
                 f'fill="none" stroke="{their_colour}" stroke-width="1.5"',
             )
         )
-    shape = "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z" if ours == "measured" else "M-4-4H4V4H-4Z"
-    parts += [_mark(axis.place(value), 8, shape, f'fill="{colour}" fill-opacity="0.75"') for value in row.values]
+    places = [axis.place(value) for value in row.values]
+    if ours == "measured":
+        marks = [f'<circle cx="{place:.2f}%" cy="8" r="4"/>' for place in places]
+    else:
+        marks = [_mark(place, 8, "M-4-4H4V4H-4Z", "") for place in places]
+    parts += [f'<g fill="{colour}" fill-opacity="0.75">', *marks, "</g>"]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{STRIP}" aria-hidden="true" focusable="false">'
         f"{''.join(parts)}</svg>"
@@ -171,12 +190,8 @@ def figure_html(drawing: Drawing, rows: Sequence[DrawnRow], ours: str) -> str:
             f'<div class="lplab-row"><span>{escape(row.label)}</span>{strip(row, axis, ours)}'
             f"<span>{escape(mine)}{published}</span></div>"
         )
-    low, high = axis.ends
     kind = " (logarithmic)" if axis.logarithmic else ""
-    lines.append(
-        '<div class="lplab-row lplab-axis"><span></span>'
-        f"<span><span>{low}</span><span>{high}</span></span><span></span></div>"
-    )
+    lines.append(f'<div class="lplab-row lplab-axis"><span></span><span>{axis.numbers_html}</span><span></span></div>')
     words = drawing.beside(rows)
     label = f"{drawing.unit}{kind}{f', {words}' * bool(words)}: {'; '.join(spoken)}."
     named = f' <span class="lplab-beside">{escape(words)}</span>' * bool(words)

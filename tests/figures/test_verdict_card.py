@@ -14,6 +14,7 @@ from lplab.claims.framework.drawing import Drawing
 from lplab.claims.framework.store import Stored
 from lplab.figures import verdict_rows
 from lplab.figures.verdict_card import SIGNS, STYLE, WORDS, VerdictCards
+from lplab.figures.verdict_rows import Axis
 from tests.claims.changed_numbers import changed, where
 
 NAMES = claims.names()
@@ -96,7 +97,9 @@ def test_every_figure_is_well_formed_and_says_its_numbers(name, page):
         strips = [element for element in figure.iter("{http://www.w3.org/2000/svg}svg") if element.get("width")]
         assert figure.get("role") == "img" and len(strips) == len(rows)
         for row, strip in zip(rows, strips, strict=True):
-            marks = list(strip.iter("{http://www.w3.org/2000/svg}path"))
+            marks = [
+                each for shape in ("path", "circle") for each in strip.iter(f"{{http://www.w3.org/2000/svg}}{shape}")
+            ]
             assert len(marks) == len(row.values) + len(row.theirs)
             assert all(0 <= float(value.rstrip("%")) <= 100 for value in re.findall(r'x="([^"]*%)"', strip_text(strip)))
             assert f"{row.label} {verdict_rows.row_text(row, drawing)[0]}" in figure.get("aria-label")
@@ -353,3 +356,17 @@ def test_colour_is_never_the_only_sign():
 def test_no_text_of_a_card_is_below_12_pixels():
     sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", STYLE)]
     assert len(sizes) >= 8 and min(sizes) >= 12
+
+
+def test_zero_has_its_number_and_an_end_beside_it_has_none():
+    """A low end of −0.1 below the line of zero was read as the number of that line."""
+    drawing = Drawing("bits", dict)
+    texts = {
+        ends: re.sub(r"<[^>]*>", "|", Axis([DrawnRow("all", np.array(ends))], drawing).numbers_html)
+        for ends in ((-0.1, 1.6), (-1.0, 1.0), (-1.6, 0.1), (1.0, 9.0))
+    }
+    numbers = {ends: [part for part in text.split("|") if part] for ends, text in texts.items()}
+    assert numbers == {
+        (-0.1, 1.6): ["0", "1.60"], (-1.0, 1.0): ["−1.00", "0", "1.00"],
+        (-1.6, 0.1): ["−1.60", "0"], (1.0, 9.0): ["0", "9.00"],
+    }  # fmt: skip

@@ -70,8 +70,9 @@ class Marking:
         if self.is_of_the_field(score):
             return "It is a recipe of the field as it is."
         return (
-            f"Its gap is {score.gap:+.4f} bits. {FOR_BUDGET} points are for {self.plain:+.4f} bits ({PLAIN}), "
-            f"{AT_BEST} for {self.best:+.4f} ({self.best_name}), {MAX_POINTS} for half of that."
+            f"Its gap is {score.gap:+.4f} bits. Within the budget every recipe has {FOR_BUDGET} points. It has more "
+            f"below a gap of {self.plain:+.4f} bits ({PLAIN}): {AT_BEST} at {self.best:+.4f} ({self.best_name}), and "
+            f"{MAX_POINTS} at half of that."
         )
 
 

@@ -231,7 +231,7 @@ def losses_figure(state: IngredientState) -> Any:
     if is_recorded(chosen):
         gap = recorded.gap(chosen)
         count = f"{int((gap > 0).sum())} of {len(gap)} seeds"
-        title = f"A gap of {bits_text(gap.mean())} bits at the end, above zero on {count}"
+        title = f"A gap of {bits_text(gap.mean())} bits of test loss at the end, above zero on {count}"
     return figures.branched_losses(curves, before=recorded.before, limits=LIMITS, title=title, height=300)
 
 

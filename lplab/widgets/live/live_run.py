@@ -42,7 +42,7 @@ class LiveRun(ipywidgets.VBox):
             does not leave the old run in the background.
         unit: the word for a step.
         start: whether to start at once.
-        remark: function of everything yielded so far that returns the lines below the figure.
+        remark: function of everything yielded so far that returns the lines above the figure.
 
     `state` is "ready", "running", "stopped", "finished" or "failed". An error is shown in one line, and raised by
     `result`; a NotImplementedError shows "not yet" and leaves the run ready to start.
@@ -77,7 +77,7 @@ class LiveRun(ipywidgets.VBox):
         self._error: BaseException | None = None
         self.state = "ready"
         self._build(total)
-        super().__init__([self.row, self.status, self.error_line, self.figure, self.remark_line, self._control_group])
+        super().__init__([self.row, self.status, self.error_line, self.remark_line, self.figure, self._control_group])
         self.add_class("lp-controls")
         if start:
             self.start()

@@ -562,7 +562,7 @@ def test_the_button_scores_and_keeps_the_score(monkeypatch, tmp_path, checkpoint
 def test_a_verdict_says_the_points_and_how_they_come_about():
     found = Score("mine", Costs(6.0, 0.6), SEEDS, (0.01, 0.01))
     verdict = verdict_of(found, Marking(0.05, 0.02, "NVFP4"))
-    assert verdict.passed and verdict.points == 12 and "9 for +0.0200 (NVFP4)" in verdict.text
+    assert verdict.passed and verdict.points == 12 and "9 at +0.0200 (NVFP4)" in verdict.text
     assert score_in(verdict.lines) == (Costs(6.0, 0.6), (0.01, 0.01))
 
 

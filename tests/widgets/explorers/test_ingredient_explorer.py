@@ -31,7 +31,7 @@ def test_it_opens_with_four_bits_and_no_helper(explorer):
     assert explorer.position == IngredientState() and explorer.position.ingredients == PLAIN["nvfp4"]
     gap = ingredient_branches().gap(PLAIN["nvfp4"]).mean()
     assert (
-        f"A gap of {board.bits_text(gap)} bits at the end, above zero on 3 of 3 seeds"
+        f"A gap of {board.bits_text(gap)} bits of test loss at the end, above zero on 3 of 3 seeds"
         in explorer.figure.layout.meta["title"]
     )
 
