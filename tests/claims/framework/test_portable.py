@@ -153,3 +153,9 @@ def test_the_settings_are_printed_for_workers_elsewhere(capsys):
     assert cli.main(["claims", "settings"]) == 0
     printed = dict(pair.split("=", 1) for pair in capsys.readouterr().out.split())
     assert printed == portable.settings() and printed["LPLAB_PORTABLE"] == "AVX2"
+
+
+@pytest.mark.parametrize("name", claims.names())
+def test_every_stored_number_was_measured_with_them(name):
+    sessions = claims.stored(claims.get(name)).sessions
+    assert sessions and {session.versions.get("instructions") for session in sessions} == {portable.NAME}
