@@ -58,10 +58,10 @@ def survivors(state: ScaleState) -> np.ndarray:
 
 
 def _what_blocks_buy(state: ScaleState) -> str:
-    whole = state.changed(shared=WHOLE)
+    whole = state.changed(shared=WHOLE, scale=FLOAT32)
     return (
         f"A value takes {number(state.bits)} bits instead of {number(round(whole.bits, 2))}, so the scales cost a quarter of a bit. "
-        f"Signal to noise rises from {_decibels(whole)}, with one power of two for the whole tensor, to {_decibels(state)}. "
+        f"Signal to noise rises from {_decibels(whole)}, with one float32 scale for the whole tensor, to {_decibels(state)}. "
         f"{percent(zeroed(state))} becomes zero instead of {percent(zeroed(whole))}. "
         "An outlier still makes its own block zero, but no other one."
     )
@@ -127,7 +127,7 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "Press *MXFP4* again and lay the *blocks along a column*. Does the signal to noise change much? Guess how many numbers are rounded to another number.",
+        "Press *MXFP4* again and lay the *blocks along a column*. Does the signal to noise change much? How many numbers do you think are rounded to another number? The answer counts them.",
         GRADIENT_MXFP4 | {"axis": COLUMN},
         _does_the_axis_matter,
         lambda state: (

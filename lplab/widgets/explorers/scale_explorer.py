@@ -252,11 +252,18 @@ def what(state: ScaleState) -> str:
     """
     name, _, rule = state.scale.partition(" ")
     article = "a" if name == FLOAT32 else "an"
-    many = (
-        "the tensor" if state.shared == WHOLE else "×".join(state.shared.split("×")[:: 1 if state.axis == ROW else -1])
-    )
+    many = "the tensor" if state.shared == WHOLE else _as_it_lies(state.shared, state.axis)
     transform = " after Hadamard" if state.hadamard else ""
     return f"{state.element}{transform}, {article} {name} scale{f' ({rule})' * bool(rule)} for {many}"
+
+
+def _as_it_lies(shared: str, axis: str) -> str:
+    """Rows and columns of the matrix that share a scale.
+
+    >>> _as_it_lies("1×32", "column"), _as_it_lies("1×32", "row"), _as_it_lies("tensor", "column")
+    ('32×1', '1×32', 'tensor')
+    """
+    return "×".join(shared.split("×")[:: 1 if axis == ROW else -1])
 
 
 def map_figure(state: ScaleState) -> Any:
@@ -285,7 +292,8 @@ def curves_figure(state: ScaleState) -> Any:
         for name in names
     }
     bits = {name: [each.bits for each in states[name]] if name in states else nothing + 1 for name in names}
-    return figures.sharing_errors(list(SHARED), found, at=list(SHARED).index(state.shared), bits=bits)
+    labels = [_as_it_lies(shared, state.axis) for shared in SHARED]
+    return figures.sharing_errors(labels, found, at=list(SHARED).index(state.shared), bits=bits)
 
 
 def summary(state: ScaleState) -> str:
