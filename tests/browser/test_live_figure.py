@@ -223,3 +223,23 @@ def test_hatched_bars_that_come_back_keep_their_colour(notebook):
             notebook.python(f"hold({shown}) and None")
             notebook.sees(colours, expected, seconds=10)
     notebook.python("setattr(later, 'children', [])")
+
+
+TABLE = """'<div style="width:300px">' + figures.Table(
+    {f'column {k}': [1000 * k] for k in range(12)}, 'A caption ' * 12
+)._repr_html_() + '</div>'"""
+FRAME = """() => {
+  const table = document.querySelector('figure > div > table'), frame = table.parentNode;
+  const [caption, style] = [frame.previousElementSibling.getBoundingClientRect(), getComputedStyle(frame)];
+  const shadows = style.backgroundAttachment.split(', ').map(each => each === 'scroll');
+  return [caption.width <= 300, caption.height > 30, frame.scrollWidth > frame.clientWidth,
+    style.backgroundImage.split('linear-gradient').length - 1, shadows];
+}"""
+
+
+def test_a_wide_table_scrolls_below_its_caption_and_a_shadow_marks_where_it_goes_on(notebook):
+    notebook.python("exec('from lplab import figures', globals())")
+    notebook.python(f"setattr(later, 'children', [ipywidgets.HTML({TABLE})])")
+    notebook.page.locator("figure table").wait_for()
+    notebook.sees(FRAME, [True, True, True, 4, [False, False, True, True]])
+    notebook.python("setattr(later, 'children', [])")
