@@ -11,7 +11,7 @@ import ipywidgets
 from IPython.display import display
 
 from lplab import figures, widgets
-from lplab.exercises import notebook
+from lplab.exercises import notebook, progress
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import Exercise
@@ -53,6 +53,7 @@ class CheckView(ipywidgets.VBox):
         self.hint_button = ipywidgets.Button(description=f"Hint 1 of {count}", tooltip="shows the next hint")
         self.solution_button = ipywidgets.Button(description="Solution", tooltip="shows a solution")
         self.hints: list[str] = []
+        self.is_asked = False
         self.hint_button.on_click(show_errors(self.error_line, lambda _: self.open_hint()))
         self.solution_button.on_click(show_errors(self.error_line, lambda _: self.show_solution()))
         return [self.solution_button] if passed else [self.hint_button, self.solution_button]
@@ -61,14 +62,24 @@ class CheckView(ipywidgets.VBox):
         """Show one hint more."""
         count = len(self.exercise.hints)
         self.hints.append(notebook.next_hint(self.exercise.id, len(self.hints)))
-        self.opened.value = '<div role="status">' + "".join(map(paragraph_html, self.hints)) + "</div>"
+        self._open(*self.hints)
         self.hint_button.disabled = len(self.hints) == count
         self.hint_button.description = f"Hint {min(len(self.hints) + 1, count)} of {count}"
 
     def show_solution(self) -> None:
-        """Show a solution in place of the hints."""
+        """Show a solution in place of the hints; before the exercise is passed, the first press only asks."""
+        if not (self.is_asked or progress.has_passed(self.exercise.id)):
+            self.is_asked = True
+            self.solution_button.description = "Show it anyway"
+            way = "To see a solution all the same, press the button again."
+            self._open(*self.hints, f"Exercise {self.exercise.id} is not passed yet. {way}")
+            return
         source = str(notebook.solution(self.exercise.id, anyway=True))
         self.opened.value = f"<pre>{html.escape(source)}</pre>"
+
+    def _open(self, *paragraphs: str) -> None:
+        """Show paragraphs below the buttons; screen readers announce them."""
+        self.opened.value = '<div role="status">' + "".join(map(paragraph_html, paragraphs)) + "</div>"
 
 
 def message_html(verdict: Verdict) -> str:

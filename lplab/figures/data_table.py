@@ -15,8 +15,21 @@ if TYPE_CHECKING:
 
 Format = str | Callable[[Any], str]
 
-_CELL = "padding:2px 12px 2px 0;border:0;text-align:"
+_CELL = "padding:2px 10px 2px 0;border:0;text-align:"
 _RULE = "border-bottom:1px solid var(--jp-border-color1, #bbb)"
+
+
+def _edge(side: str, away: str) -> tuple[str, str]:
+    """A cover that moves with the table, and the shadow below it that stays: seen where the table goes on."""
+    place = "0" if side == "left" else "100%"
+    cover = f"linear-gradient(to {away},var(--jp-layout-color0) 40%,transparent) {place}/40px 100% no-repeat local"
+    return cover, f"linear-gradient(to {away},rgba(127,127,127,.6),transparent) {place}/12px 100% no-repeat scroll"
+
+
+# JupyterLab's colour has no fallback: where it is missing, the shadows would lack their covers, and there are none.
+_SCROLLS = "overflow-x:auto;background:" + ",".join(
+    layer for pair in zip(_edge("left", "right"), _edge("right", "left"), strict=True) for layer in pair
+)
 
 
 class Table:
@@ -78,7 +91,11 @@ class Table:
         return "\n".join([*([self.caption] if self.caption else []), *texts])
 
     def _repr_html_(self) -> str:
-        """The table for a notebook; it follows the theme, and scrolls sideways alone where the page is narrow."""
+        """The table for a notebook; it follows the theme, and scrolls sideways alone where the page is narrow.
+
+        The caption stands outside of what scrolls, so that it wraps where the page ends. A shadow marks the side on
+        which the table goes on: many browsers show no scroll bar.
+        """
         sides = self._sides()
         head = "".join(
             f'<th scope="col" style="{_CELL}{side};{_RULE}">{html.escape(name)}</th>'
@@ -91,11 +108,13 @@ class Table:
                 cells.append(f'<td style="{_CELL}{side};white-space:nowrap">{html.escape(text)}</td>')
             body += f"<tr>{''.join(cells)}</tr>"
         caption = html.escape(self.caption)
-        top = f'<caption style="caption-side:top;text-align:left;padding-bottom:4px">{caption}</caption>'
+        top = f'<figcaption style="margin-bottom:4px;font-size:13px;line-height:1.5">{caption}</figcaption>'
+        label = f' aria-label="{caption}"' if caption else ""
         return (
-            '<div style="overflow-x:auto;color:var(--jp-content-font-color1, inherit)">'
-            '<table style="border-collapse:collapse;margin:4px 0 8px;font-size:13px;line-height:1.5">'
-            f"{top if caption else ''}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+            f'<figure style="margin:4px 0 8px;color:var(--jp-content-font-color1, inherit)">{top if caption else ""}'
+            f'<div style="{_SCROLLS}">'
+            f'<table{label} style="border-collapse:collapse;margin:0;font-size:13px;line-height:1.5">'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></figure>"
         )
 
     def _sides(self) -> list[str]:

@@ -154,8 +154,8 @@ def _worst_text(curve: ErrorCurve, *, plain: bool = False) -> str:
         else f"from {number_text.number(w.normal, digits=3, plain=plain)} on"
     )
     if curve.is_mean:
-        return f"mean error {where} up to {_percent(curve, plain=plain)}"
-    return f"worst case {where} {_percent(curve, plain=plain)}"
+        return f"mean error {where}: up to {_percent(curve, plain=plain)}"
+    return f"worst case {where}: {_percent(curve, plain=plain)}"
 
 
 def _worst_word(curve: ErrorCurve) -> str:

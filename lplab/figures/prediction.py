@@ -96,7 +96,8 @@ def _view(guess: float, truth: float, log: bool, scale: float) -> tuple[float, f
     if low == high:
         low, high = -1.0, 1.0
     room = 0.08 * (high - low)
-    return (low - room if low or log else low), high + 8 * room  # to the right there is room for words, in 400 pixels
+    words = (8 if log else 14) * room  # to the right, where a figure is 340 pixels wide
+    return (low - room if low or log else low), high + words
 
 
 def _place(value: float, log: bool, scale: float, low: float, high: float) -> float:

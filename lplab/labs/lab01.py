@@ -70,10 +70,10 @@ def sixteen_bits() -> figures.Table:
     columns = {
         "gradients of": [network for network, _, _ in rows],
         "format": [name for _, name, _ in rows],
-        "bits": [SPLITS[name] for _, name, _ in rows],
-        "octaves": [round(F.get(name).dynamic_range_octaves) for _, name, _ in rows],
         "flushed to 0": [effect.flushed for *_, effect in rows],
         "rounding error": [10 ** (-effect.sqnr_db / 20) for *_, effect in rows],
+        "bits": [SPLITS[name] for _, name, _ in rows],
+        "octaves": [round(F.get(name).dynamic_range_octaves) for _, name, _ in rows],
     }
     caption = "Rounding error: norm of the error (root of the sum of squares), as a share of the norm of the tensor"
     return figures.Table(columns, caption=caption, formats={"flushed to 0": percent, "rounding error": ".2%"})
@@ -276,7 +276,7 @@ QUESTIONS = (
         lambda s: effect(s).flushed > 0.5 and effect(s.changed(tensor=f"{LAYER}/activation")).saturated > 0.05,
     ),
     GuidedQuestion(
-        "Choose *e4m3fn* once more, and turn the *subnormals* off. How many octaves do they add?",
+        "Choose *e4m3fn* once more, with any tensor, and turn the *subnormals* off. How many octaves do they add?",
         {"preset": "e4m3fn", "subnormals": False},
         lambda s: (
             f"Without them the format covers {octaves(s)} octaves, with them "

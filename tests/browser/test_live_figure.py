@@ -189,3 +189,57 @@ def test_a_view_that_is_closed_before_it_is_drawn_says_nothing(notebook):
     notebook.python("setattr(later, 'children', [pair])")
     notebook.sees("() => document.querySelectorAll('.js-plotly-plot .main-svg .subplot').length >= 5", True)
     notebook.python("setattr(later, 'children', [])")
+
+
+HATCHED = """from lplab import figures
+def two(tensor):
+    one = figures.magnitude_histogram(tensor, 'e4m3fn', octaves=(-12, 8))
+    return figures.stacked([one], [figures.error_curve('e4m3fn', octaves=(-12, 8))])
+hatched = LiveFigure(two(np.array([1e-4, 1.0, 1.1])))
+def hold(tensor):
+    figures.update(hatched, two(tensor))"""
+# The colours of the hatches on the page.
+HATCHES = """() => {
+  const plot = [...document.querySelectorAll('.js-plotly-plot')].at(-1);
+  return [...plot.querySelectorAll('.barlayer .point > path')]
+    .map(bar => getComputedStyle(bar).fill.match(/#([^"]+)"?[)]/)?.[1])
+    .filter(Boolean)
+    .map(id => getComputedStyle(document.getElementById(id).querySelector('path, circle')))
+    .map(({fill, stroke}) => stroke === 'none' ? fill : stroke);
+}"""
+
+
+def test_hatched_bars_that_come_back_keep_their_colour(notebook):
+    """Plotly fills in the colour of a hatch from that of its bar; a bar that is shown again must keep it."""
+    notebook.python(f"exec({HATCHED!r}, globals())")
+    notebook.python("setattr(later, 'children', [hatched])")
+    notebook.page.wait_for_function(f"() => ({HATCHES})().length > 0")
+    orange, dots = sorted(set(notebook.page.evaluate(HATCHES)))
+    assert (orange, dots) == ("rgb(213, 94, 0)", "rgb(255, 255, 255)")
+    colours = f"() => [...new Set(({HATCHES})())].sort()"
+    flushed, saturated, fine = "np.array([1e-4, 1.0])", "np.array([1.0, 1e4])", "np.array([1.0])"
+    for tensor, hatches in [(fine, [dots]), (flushed, [orange, dots]), (saturated, [orange, dots])]:
+        for shown, expected in [(fine, [dots]), (tensor, hatches)]:
+            notebook.python(f"hold({shown}) and None")
+            notebook.sees(colours, expected, seconds=10)
+    notebook.python("setattr(later, 'children', [])")
+
+
+TABLE = """'<div style="width:300px">' + figures.Table(
+    {f'column {k}': [1000 * k] for k in range(12)}, 'A caption ' * 12
+)._repr_html_() + '</div>'"""
+FRAME = """() => {
+  const table = document.querySelector('figure > div > table'), frame = table.parentNode;
+  const [caption, style] = [frame.previousElementSibling.getBoundingClientRect(), getComputedStyle(frame)];
+  const shadows = style.backgroundAttachment.split(', ').map(each => each === 'scroll');
+  return [caption.width <= 300, caption.height > 30, frame.scrollWidth > frame.clientWidth,
+    style.backgroundImage.split('linear-gradient').length - 1, shadows];
+}"""
+
+
+def test_a_wide_table_scrolls_below_its_caption_and_a_shadow_marks_where_it_goes_on(notebook):
+    notebook.python("exec('from lplab import figures', globals())")
+    notebook.python(f"setattr(later, 'children', [ipywidgets.HTML({TABLE})])")
+    notebook.page.locator("figure table").wait_for()
+    notebook.sees(FRAME, [True, True, True, 4, [False, False, True, True]])
+    notebook.python("setattr(later, 'children', [])")

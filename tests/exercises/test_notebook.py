@@ -93,8 +93,18 @@ def test_buttons_open_hints_and_the_solution():
         view.hint_button.click()
         assert f"Hint {number} of 3" in view.opened.value
     assert view.hint_button.disabled and progress.hints_opened("01.2") == 3
+    view.solution_button.click()  # asks first, as solution() does
+    assert "Hint 3 of 3" in view.opened.value and "not passed yet" in view.opened.value
+    assert "return" not in view.opened.value and not progress.default_progress().of("01.2").solution_at
+    assert view.solution_button.description == "Show it anyway"
     view.solution_button.click()
-    assert "math.frexp" in view.opened.value and progress.default_progress().of("01.2").solution_at
+    assert "math.frexp(size)[1] - 1" in view.opened.value and progress.default_progress().of("01.2").solution_at
+
+
+def test_the_solution_of_a_passed_exercise_opens_at_once():
+    view = CheckView(exercises.check("00.1", lambda low, high: (low + high) / 2))
+    view.solution_button.click()
+    assert "def midpoint" in view.opened.value
 
 
 def test_text_of_students_stays_text():

@@ -33,15 +33,16 @@ def test_what_is_not_finite_or_no_number_is_shown_as_it_is():
 
 def test_html_is_a_table_with_a_caption_and_scopes_and_escapes_text():
     html = Table({"a<b": ["x&y"], "n": [2]}, caption="1 < 2")._repr_html_()
-    table = ElementTree.fromstring(html).find("table")
-    assert table.findtext("caption") == "1 < 2"
+    figure = ElementTree.fromstring(html)
+    table = figure.find("div/table")
+    assert figure.findtext("figcaption") == table.get("aria-label") == "1 < 2"
     assert [(cell.text, cell.get("scope")) for cell in table.iter("th")] == [
         ("a<b", "col"),
         ("n", "col"),
         ("x&y", "row"),
     ]
     assert [cell.text for cell in table.iter("td")] == ["2"]
-    assert "<caption" not in Table({"n": [1]})._repr_html_()
+    assert "caption" not in Table({"n": [1]})._repr_html_() and "aria-label" not in Table({"n": [1]})._repr_html_()
 
 
 def test_the_frame_has_the_values_as_they_are():

@@ -36,6 +36,7 @@ def test_marks_stand_at_their_numbers() -> None:
     linear = figures.guess_and_truth(12, 55)
     assert linear.data[SIGNS].x.tolist() == linear.data[DISTANCE].x.tolist() == [12, 55]
     assert linear.layout.xaxis.range[0] == 0, "lengths from zero are honest"
+    assert linear.layout.xaxis.range[1] >= 2 * 55, "words beside the larger mark have half of the figure"
     log = figures.guess_and_truth(2, 64)
     assert log.data[SIGNS].x.tolist() == [1, 6]
     labels = dict(zip(log.layout.xaxis.tickvals, log.layout.xaxis.ticktext, strict=True))

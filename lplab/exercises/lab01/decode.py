@@ -96,7 +96,7 @@ DECODE = Exercise(
         mistake("the bias is added", "(field - bias)", "(field + bias)"),
         mistake("the bias is always 2^(e−1) − 1, whatever is asked for", "    field =", "    bias = 2 ** (exponent_bits - 1) - 1\n    field ="),
         mistake("the sign is ignored", "-1.0 if", "1.0 if"),
-        mistake("zero has no sign", "return sign * fraction *", "return 0.0 if fraction == 0 else sign * fraction *"),
+        mistake("−0 becomes 0, as it does where −1 is multiplied by the integer 0", "return sign * fraction *", "return 0.0 if fraction == 0 else sign * fraction *"),
         mistake("infinity has no sign", "sign * math.inf", "math.inf"),
         mistake("the exponent field of all ones is an ordinary one", "    if field == 2**exponent_bits - 1:\n        return math.nan if fraction else sign * math.inf\n", ""),
         mistake("every code with an exponent field of all ones is NaN", "math.nan if fraction else sign * math.inf", "math.nan"),

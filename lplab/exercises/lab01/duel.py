@@ -67,7 +67,7 @@ DUEL = Exercise(
         wrong("integers are exact in both formats", "def duel():\n    return 256, 1e6"),
     ),
     hints=(
-        "Type both formats into the explorer above and compare: which one reaches farther, which one has finer steps where both reach?",
+        "In the explorer above, choose first the preset fp16 and then bf16, and compare: which one reaches farther, which one has finer steps where both reach?",
         "Three mantissa bits more make fp16 closer nearly everywhere in its range; beyond 65,504 it has only infinity, and below 2⁻²⁵ only zero. bf16 goes on to 3.4 × 10³⁸ and 10⁻⁴⁰.",
         "For the first take any number near 1 with many digits, such as a third. For the second take one that fp16 cannot reach but bf16 can, such as a million.",
     ),

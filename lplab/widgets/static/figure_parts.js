@@ -422,6 +422,7 @@ function fits(own, name, value) {
 
 function fitsMarker(old, value) {
   if (!old || !value || !alike(Object.keys(old).sort(), Object.keys(value).sort())) return false;
+  if (value.pattern && !alike(old.color, value.color)) return false; // plotly makes the colour of a hatch of it
   return Object.keys(value).every((name) => (MARKER.has(name) ? isArray(old[name]) === isArray(value[name]) : alike(old[name], value[name])));
 }
 
@@ -436,8 +437,10 @@ function assign(own, trace, change) {
   Object.assign(own, change);
   for (const [name, value] of Object.entries(change)) {
     if (name === "visible") continue;
-    if (name === "marker" && trace.marker) Object.assign(trace.marker, value.line ? { ...value, line: trace.marker.line } : value);
-    else trace[name] = value;
+    if (name === "marker" && trace.marker) {
+      const { line, pattern } = trace.marker; // with what plotly fills in: the width of an edge, the colour of a hatch
+      Object.assign(trace.marker, value, value.line && { line }, value.pattern && { pattern });
+    } else trace[name] = value;
   }
   if ("fill" in change) trace.fillcolor ??= own.fillcolor; // plotly fills it in where there is a fill
   trace.visible = isShown(own, {});
@@ -453,7 +456,11 @@ function completeTraces(gd, changes, layout) {
   const known = (gd.lpKnown ??= new Map());
   gd._fullData.forEach((trace, k) => (trace.visible === true || trace.lpComplete) && known.set(k, trace));
   if (Object.keys(layout).some((name) => !/^([xy]axis\d*|shapes|height|width)$/.test(name))) known.clear();
-  for (const [k, change] of changes) if (Object.keys(change).some((name) => !NAMES.has(name))) known.delete(k);
+  for (const [k, change] of changes) {
+    const { marker } = gd.data[k];
+    const more = "marker" in change && !alike(marker, change.marker) && !fitsMarker(marker, change.marker);
+    if (more || Object.keys(change).some((name) => !NAMES.has(name))) known.delete(k);
+  }
   return () =>
     gd._fullData.forEach((trace, k) => {
       if (trace.visible === true || !known.has(k)) return;
