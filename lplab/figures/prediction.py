@@ -120,6 +120,8 @@ def _axis(low: float, high: float, log: bool, scale: float) -> dict[str, Any]:
         "range": [low, high],
         "nticks": 8,
         "exponentformat": "power",
+        "minexponent": 6,  # 2,000 and not 0.2×10⁴
+        "separatethousands": True,
     }
     if log:
         positions, _ = axes.power_ticks(low, high, 9)

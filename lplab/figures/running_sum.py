@@ -16,7 +16,16 @@ from lplab.figures.legend import SIGNS, entry, legend
 GOOD_ERROR = 0.01  # relative error below which chunks count as good
 
 
-def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str = "", height: int = 360) -> go.Figure:
+def running_sum(
+    lengths: Any,
+    register: Any,
+    true: Any,
+    *,
+    name: str,
+    last: tuple[float, float] | None = None,
+    title: str = "",
+    height: int = 360,
+) -> go.Figure:
     """The running sum in a register beside the true one.
 
     Args:
@@ -24,6 +33,8 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
         register: the sum in the register after so many, [n]; where it is infinite the line ends with a mark.
         true: the exact sums, [n].
         name: of the register, for the legend, such as "1-6-9, no chunks".
+        last: where the sum overflows between two of the lengths, the last finite one: how many numbers, and their sum
+            in the register. Without it the mark stands at the last finite sum of those given.
         title: the point that it makes; by default where the sum ends.
         height: in pixels.
 
@@ -40,16 +51,20 @@ def running_sum(lengths: Any, register: Any, true: Any, *, name: str, title: str
     x, y, exact = (np.concatenate([start, values]) for values in (x, y, exact))
     text = title or f"{name}: {grouped(y[-1])} instead of {grouped(exact[-1])} ({off(y[-1], exact[-1])})"
     low, high = _ends(exact)
+    added, held = x, np.where(np.isfinite(y), y, np.nan)
+    if last is not None:
+        place = int(np.searchsorted(x, last[0], side="right"))
+        added, held = np.insert(x, place, last[0]), np.insert(held, place, last[1])
     lines = [
         _line("true sum", x, exact, style.GREEN, "solid", 4.0),
-        _line("register", x, np.where(np.isfinite(y), y, np.nan), style.BLUE, "dash", 2.2),
+        _line("register", added, held, style.BLUE, "dash", 2.2),
     ]
-    end = np.zeros(x.shape, bool)
-    end[np.flatnonzero(np.isfinite(y))[-1]] = not np.isfinite(y).all()  # the last sum before an overflow
+    end = np.zeros(added.shape, bool)
+    end[np.flatnonzero(np.isfinite(held))[-1]] = not np.isfinite(y).all()  # the last sum before an overflow
     lines[1] |= {
         "mode": "lines+markers+text",
         "marker": traces.marker("x", 0, style.BLUE) | {"size": np.where(end, 11.0, 0.0)},
-        "text": np.where(end, "then ∞ ", ""),
+        "text": np.where(end, "then −∞ " if np.isneginf(y).any() else "then ∞ ", ""),
         "textposition": "top left",
         "textfont": {"size": style.NOTE},
     }

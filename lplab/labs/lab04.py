@@ -230,7 +230,7 @@ def _left(state: Any) -> str:
     rounding, clipping, both = _parts(state)
     wide = _parts(state.changed(percent=100))
     return (
-        f"The rounding error falls from {share(wide[0])} to {share(rounding)}, because the levels move closer "
+        f"The two thin curves show it. The rounding error falls from {share(wide[0])} to {share(rounding)}, because the levels move closer "
         f"together. The clipping error rises from 0 to {share(clipping)}. Both together are {share(both)} of the power "
         f"here, and {share(wide[2])} with the clip at 100 %."
     )
@@ -251,16 +251,19 @@ def _cross(state: Any) -> str:
 def _outward(state: Any) -> str:
     few = state.changed(bits=2)
     return (
-        f"With 2 bits the best clip is {_best(few):.3g}, with 8 bits {_best(state):.3g}. With more levels the steps "
+        f"With 2 bits the best clip is {_best(few):.3g}, with 8 bits {_best(state):.3g}. This is about the largest "
+        f"number, {explorer().analysis(state).magnitudes.largest:.3g}, and nothing is clipped. With more levels the steps "
         "are small anyway, so a smaller clip gains little, while clipping costs as much as before. At 6 bits the rule "
         f"max |x| has an error of {share(_at_max(state, 6))}, and the best clip of {share(_at_best(state, 6))}. From "
-        "there on the largest value is good enough."
+        "there on, the largest value has less than 15 % more error than the best clip."
     )
 
 
 def _outward_is_true(state: Any) -> bool:
     clips = [_best(state.changed(bits=bits)) for bits in range(2, 9)]
     near = all(_at_max(state, bits) < 1.15 * _at_best(state, bits) for bits in (6, 7, 8))
+    largest = explorer().analysis(state).magnitudes.largest
+    near = near and largest <= clips[-1] < 1.01 * largest
     return clips == sorted(clips) and near and _at_max(state, 5) > 1.15 * _at_best(state, 5)
 
 
@@ -302,7 +305,7 @@ QUESTIONS = (
     ),
     GuidedQuestion(
         "Keep the rule *least error* and go up to 8 bits. Why does the best clip move outward? From how many bits "
-        "on is the rule *max |x|* good enough?",
+        "on is the rule *max |x|* nearly as good, with less than 15 % more error?",
         position={"tensor": ACTIVATIONS, "bits": 8, "rule": "least error"},
         answer=_outward,
         true=_outward_is_true,

@@ -18,7 +18,13 @@ from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.labs.needing import needing
 from lplab.number_text import percent
-from lplab.widgets.explorers.sum_explorer import PRESETS, SumState, largest_addend, register_and_true_sums
+from lplab.widgets.explorers.sum_explorer import (
+    PRESETS,
+    SumState,
+    largest_addend,
+    last_finite_sum,
+    register_and_true_sums,
+)
 
 REGISTER = F.get(FORMAT)  # 1-6-9
 LISTED_CHUNKS = (1, 8, 16, 32, 64, 256, 1024, 2048, 4096, 8192, COUNT)
@@ -43,7 +49,7 @@ def sums_by_chunk() -> figures.Table:
         "largest error of five runs": [float(_stored("error", chunk).max()) for chunk in LISTED_CHUNKS],
         "bound": [bound(chunk) for chunk in LISTED_CHUNKS],
     }
-    formats = {"sum (first of five runs)": ",.0f", "largest error of five runs": ".1%", "bound": ",.0%"}
+    formats = {"sum (first of five runs)": ",.0f", "largest error of five runs": ".2%", "bound": ",.0%"}
     return figures.Table(columns, caption="65,536 numbers of mean 1, summed in 1-6-9", formats=formats)
 
 
@@ -107,7 +113,7 @@ def wider_registers() -> figures.Table:
     for label, chunk in (("no chunks", 1), ("chunks of 64", 64)):
         sums = [float(arithmetic.sum(x, F.FloatFormat(6, m), chunk=chunk)) for m in bits]
         columns |= {label: sums, f"error, {label}": [abs(made / float(x.sum()) - 1) for made in sums]}
-    formats = {name: ".1%" if name.startswith("error") else ",.0f" for name in list(columns)[1:]}
+    formats = {name: ".2%" if name.startswith("error") else ",.0f" for name in list(columns)[1:]}
     return figures.Table(columns, caption="The same 65,536 numbers in wider registers", formats=formats)
 
 
@@ -128,7 +134,7 @@ def ways_to_sum() -> figures.Table:
         "what it needs": [needs for _, needs in sums.values()],
     }
     caption = f"The true sum is {x.sum():,.0f}"
-    return figures.Table(columns, caption=caption, formats={"sum": ",.0f", "error": ".1%"})
+    return figures.Table(columns, caption=caption, formats={"sum": ",.0f", "error": ".2%"})
 
 
 def equal_numbers() -> figures.Table:
@@ -173,6 +179,7 @@ def facts() -> figures.Table:
         "4,096 and then a thousand ones": float(arithmetic.sum(np.concatenate([large, ones]), FORMAT)),
         "a thousand ones and then 4,096": float(arithmetic.sum(np.concatenate([ones, large]), FORMAT)),
         "weight gradient: seeds with their least error at 32": int((best_of_each_seed(gradient) == 32).sum()),
+        "weight gradient: chunk with the least median error": best(errors),
         "weight gradient: error at 256, in errors at 64": float(np.median(errors[256]) / np.median(errors[64])),
         "weight gradient without signs: chunk with the least error": best(curve(gradient, ONE_SIGN)),
     }
@@ -292,7 +299,7 @@ def _stochastic_rounding(state: SumState) -> str:
     return (
         f"It does not stop. A number that is too small for the step moves the sum by a whole step now and then, so that "
         f"nothing is lost on average. Here the sum ends at {grouped(_end(state))}, {percent(_error(state))} off. Other "
-        f"random numbers give another sum: five stored runs are {percent(errors.min())} to {percent(errors.max())} off."
+        f"random bits give another sum: five stored runs are {percent(errors.min())} to {percent(errors.max())} off."
     )
 
 
@@ -337,6 +344,7 @@ QUESTIONS = (
         _fp16,
         lambda state: (
             np.isinf(_end(state))
+            and (last_finite_sum(state) or (0, 0.0))[1] == F.get("fp16").max
             and _end(state.changed(chunk=1)) > _end(SumState()) > _end(state.changed(chunk=1, preset="bf16 (1-8-7)"))
         ),
     ),

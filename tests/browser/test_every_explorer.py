@@ -150,6 +150,17 @@ def test_no_words_are_cut_by_the_edge_of_a_plot(places, size):
     assert not cut
 
 
+LISTS = """() => [...document.querySelectorAll('.lp-controls select')].filter(list => list.checkVisibility())
+  .map(list => Math.round(list.getBoundingClientRect().height))"""
+
+
+def test_lists_are_high_enough_for_their_words(explorer):
+    """A list with its label above it takes no height from its row."""
+    for size in SIDE_BY_SIDE:
+        places_at(explorer, size)
+        assert min(explorer.page.evaluate(LISTS), default=28) >= 26, size
+
+
 def sliders(notebook):
     return [each for each in notebook.page.locator(".lp-controls [role=slider]").all() if each.is_visible()]
 

@@ -109,6 +109,10 @@ def test_layers_that_stay_wide_are_tried(seed, ends_help):
     wrong = dict(trial.wrong)
     assert wrong["yours"] == wrong["best by the table"] < wrong["2 bits everywhere"] - 5
     assert max(trial.alone) < 5 < wrong["2 bits everywhere"] - 5 and trial.problem == ""
+    assert wrong["2 bits everywhere"] > 10, "more than one answer in ten, as the lab says of both seeds"
+    title = run.figure.layout.meta["title"]  # the lab reads these numbers from it
+    assert f"together: {trial.together:,} millibits. The bars add up to {sum(trial.harm):,}." in title
+    assert "first and last wide 1.8 %, best by the table " in title
     assert (wrong["first and last wide"] < wrong["2 bits everywhere"] - 4) == ends_help
     assert "yours" in run.figure.layout.meta["title"]
 

@@ -37,6 +37,15 @@ def test_short_chunks_lie_on_the_lowest_line_if_the_total_is_exact_and_long_ones
     errors, library = (np.array(drawn.data[which].y) for which in (2, 0))
     assert errors[:6].tolist() == [1e-4] * 6, "as the lab says: 0.01 % or less"
     assert errors[-1] > 0.9 * library[-2], "two chunks: each has lost as much as before"
+    one_chunk = drawn.data[1].y[-1]  # a circle: with one register, there is no total to round
+    assert [round(100 * float(error)) for error in (errors[-1], one_chunk)] == [19, 49], "as the answer says"
+    assert (errors[6:-1] < 0.01).all() and (library[6:-2] < 0.01).all(), "between them both registers lose little"
+    above = errors[6:-1] > library[6:-2]
+    assert above.any() and not above.all(), "and which is higher is chance"
+
+
+def test_a_difference_that_is_not_rounded_is_a_known_mistake():
+    assert "t − s is not rounded" in [mistake.name for mistake in catalogue.get("05.4").mistakes]
 
 
 def test_a_students_function_is_drawn_once_it_works():

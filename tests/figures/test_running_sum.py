@@ -25,6 +25,17 @@ def test_the_axis_stays_where_it_is():
     assert below.layout.yaxis.range[0] < -4096 and "−4,096 instead of −4,096 (exact)" in below.layout.meta["title"]
 
 
+def test_the_mark_of_an_overflow_stands_where_it_happens():
+    """Between two of the lengths, the last finite sum is given: the mark is there, and the true sum stays as it was."""
+    y = [1000, np.inf, np.inf]
+    between = figures.running_sum(N, y, N, name="x", last=(1500, 1490.0))
+    register = between.data[1]
+    assert (register.x[2], register.y[2], register.text[2]) == (1500, 1490, "then ∞ ")
+    assert [text for text in register.text if text] == ["then ∞ "] and np.isnan(register.y[3:]).all()
+    assert between.data[0].x.tolist() == [0, *N]
+    assert "−∞" in "".join(figures.running_sum(N, [-1000, -np.inf, -np.inf], -N, name="x").data[1].text)
+
+
 def test_errors_against_chunks_tell_agreement():
     fig = figures.chunk_error([1, 64, 4096], [0.9, 0.001, 0.1], [0.9, 0.5, 0.1], name="Sums")
     library, same, other = fig.data

@@ -36,7 +36,7 @@ claim = ClaimBuilder(
     statement="A sum of numbers of mean 1 and standard deviation 1 in a 16-bit accumulator (1-6-9) stops growing at a "
     "length of 4,096; chunk-based accumulation, with chunks of 32 and more, follows the sum in 32 bits, and so does "
     "stochastic rounding.",
-    published="stops at 4,096 without chunks; no visible error with chunks from 32 (read off the figure)",
+    published="stops at a length of 4,096 without chunks; no visible error with chunks from 32 (read off the figure)",
     experiment="The same sum of 65,536 uniform numbers of ten significant bits, every addition rounded to 1-6-9.",
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
@@ -170,7 +170,7 @@ def _range(values: np.ndarray) -> str:
 def measured(results: Results) -> str:
     """The sums without chunks and the errors with some, medians over the seeds."""
     some = ", ".join(f"{100 * np.median(_errors(results, [c])):.2g} % at {c}" for c in (16, 32, 64, 256))
-    return f"stops at {_range(_sums(results, f'sum_{COUNT}'))} without chunks; error {some}"
+    return f"the sum stops at {_range(_sums(results, f'sum_{COUNT}'))} without chunks; error {some}"
 
 
 claim.draw(

@@ -107,7 +107,7 @@ CHOOSE = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        PACT leaves the first and the last layer alone. Is that a law? You have measured, for each layer, how much the test loss rises, in thousandths of a bit, if this layer **alone** goes to 2 bits: `harm`, a list (it may be negative, or zero). `products` has the multiplications of each layer. Write
+        PACT leaves the first and the last layer alone. Is that a law? Suppose that you know, for each layer, how much the test loss rises, in thousandths of a bit, if this layer **alone** goes to 2 bits: `harm`, a list (it may be negative, or zero). `products` has the multiplications of each layer. Write
         `choose_bits(products, harm, share)`: a list with 8 for the layers to keep wide and 2 for the others. Wide layers may have at most `share` of all products; among the choices that fit take the one that avoids the most harm in all, and of several such the one with the fewest wide products.
         At most ten layers: you can try all choices.
     """,

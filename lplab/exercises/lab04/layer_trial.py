@@ -93,14 +93,23 @@ def _trained_and_rounded(choose: Chooser, steps: int, seed: int) -> Iterator[Tri
 
 
 def _with_choices(model: nn.Module, data: Any, trial: Trial, choose: Chooser) -> Iterator[Trial]:
+    shares: tuple[str, ...] = ()
     for name, wide in _choices(trial, choose):
         wrong = _wrong(_rounded(model, {trial.names[i]: eight_bits() for i in wide}), data)
         results = (*trial.wrong, (name, wrong))
-        message = ", ".join(f"{n} {w:.0f} %" for n, w in results) + " wrong"
+        share = 100 * sum(trial.products[i] for i in wide) / sum(trial.products)
+        if name != EVERYWHERE:
+            shares = (*shares, f"{name} {share:.1f} %")
+        message = _together(trial) + (f". Products that stay wide: {', '.join(shares)}" if shares else "")
         trial = replace(trial, wide=wide, wrong=results, message=message)
         yield trial
     if len(trial.wrong) < CHOICES:
         yield replace(trial, problem=_problem(trial, choose))
+
+
+def _together(trial: Trial) -> str:
+    """What all layers at 2 bits cost, beside the sum of what each costs alone."""
+    return f"All layers together: {trial.together:,} millibits. The bars add up to {sum(trial.harm):,}"
 
 
 def two_bits() -> Recipe:

@@ -131,7 +131,7 @@ DOT = Exercise(
         mistake("the registers are rounded before an addition, not after it", ADD, "to_169(part) + x[i] * y[i]", ADD_UP, "to_169(total) + part"),
     ),
     hints=(
-        "Add the missed numbers on paper: 1-6-9 has ten significant bits, so whole numbers beyond 1024 go in steps of 2, beyond 2048 in steps of 4.",
+        "Begin with large sums on paper. 1-6-9 has ten significant bits, so whole numbers beyond 1024 go in steps of 2, beyond 2048 in steps of 4.",
         "Two loops and two registers: the outer loop goes over the starts of the chunks, range(0, len(x), chunk), the inner one over the numbers of the chunk. Each `+` has a to_169 around it.",
         "Follow the products 1, 2, 3, 4 with chunk = 2: the first register goes 0, 1, 3 and then, from 0 again, 3, 7; the total goes 0, 3, 10. Which of your lines sets the first register back to 0, and where is each of the two rounded?",
     ),

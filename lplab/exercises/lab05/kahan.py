@@ -66,12 +66,12 @@ def why_sum(args: Args, expected: Any) -> str:
     if not steps:
         return "Nothing is added: s stays at 0."
     if len(steps) <= LISTED:
-        return f"Number by number: {'; '.join(steps)}."
+        return f"The right steps, number by number: {'; '.join(steps)}."
     if not any(lossy):
         return "No addition loses anything: c stays at 0."
     first = lossy.index(True)
     after = f"; at number {first + 2}: {steps[first + 1]}" if first + 1 < len(steps) else ""
-    return f"The first addition that is not exact is that of number {first + 1}: {steps[first]}{after}."
+    return f"In the right steps, the first addition that is not exact is that of number {first + 1}: {steps[first]}{after}."
 
 
 KAHAN = Exercise(
@@ -114,6 +114,7 @@ KAHAN = Exercise(
         mistake("the correction is taken off once more at the end", "return s", "return to_169(s - c)"),
         mistake("the result is not a number of the format: the correction is taken off in full precision", "return s", "return s - c"),
         mistake("a full-precision sum, rounded once", T, "t = s + y", "return s", "return to_169(s)"),
+        mistake("t − s is not rounded", "to_169(t - s) - y", "(t - s) - y"),
         mistake("the numbers are added from last to first", "in x:", "in x[::-1]:"),
         mistake("the numbers are sorted by size first", "in x:", "in sorted(x, key=abs):"),
         mistake("digits are cut off instead of rounded", "round(m * 1024)", "int(m * 1024)"),

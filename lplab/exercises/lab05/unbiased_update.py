@@ -117,7 +117,7 @@ UPDATE = Exercise(
     difficulty=3,
     statement=r"""
         Write `unbiased_update(w, delta, mantissa_bits, rng)`. The weights `w` are floating-point numbers with $m$ = `mantissa_bits` mantissa bits, and the new weights must be such numbers, too. Each new weight is one of the two neighbours of `w + delta`, chosen at random so that the **expected** new
-        weight is `w + delta`. If `w + delta` lies in the octave from $2^k$ to $2^{k+1}$, its neighbours are $2^{k-m}$ apart. Where `w + delta` is itself a number of the format, it stays. Take one draw of `rng.random(w.shape)` for all weights. The exponent has no limits.
+        weight is `w + delta`. If `w + delta` lies in the octave from $2^k$ to $2^{k+1}$, its neighbours are $2^{k-m}$ apart. For a negative sum, the octave is that of its magnitude. Where `w + delta` is itself a number of the format, as 0 is, it stays. Take one draw of `rng.random(w.shape)` for all weights. The exponent has no limits.
     """,
     reference=unbiased_update,
     form=SameShape(0),

@@ -74,6 +74,29 @@ def register_and_true_sums(state: SumState) -> tuple[np.ndarray, np.ndarray]:
     return running_sum(x, state.accumulator, POINTS), true
 
 
+@lru_cache(maxsize=256)
+def last_finite_sum(state: SumState) -> tuple[int, float] | None:
+    """How many numbers are added before the register overflows, and their sum in it; None where it never does.
+
+    >>> last_finite_sum(SumState(preset="fp16 (1-5-10)", chunk=64))
+    (65422, 65504.0)
+    >>> last_finite_sum(SumState()) is None
+    True
+    """
+    finite = np.isfinite(register_and_true_sums(state)[0])
+    if finite.all():
+        return None
+    fmt, settings = PRESETS[state.preset]
+    x = _data(state.mean, state.spread)[0]
+    sum_of = lambda count: float(arithmetic.sum(x[:count], fmt, chunk=state.chunk, **settings))  # noqa: E731
+    below = int(np.argmin(finite)) * (COUNT // POINTS)  # the last drawn length that is finite
+    above = below + COUNT // POINTS
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (middle, above) if np.isfinite(sum_of(middle)) else (below, middle)
+    return below, sum_of(below)
+
+
 def figure(state: SumState) -> Any:
     """The figure of a state."""
     register, true = register_and_true_sums(state)
@@ -81,7 +104,8 @@ def figure(state: SumState) -> Any:
     name = state.preset.partition(" (")[0]
     how = "no chunks" if state.chunk in (1, COUNT) else f"chunks of {state.chunk:,}"
     title = f"Sum {grouped(register[-1])} of {grouped(true[-1])} ({off(register[-1], true[-1])})"  # short: no wrapping
-    return figures.running_sum(lengths, register, true, name=f"{name}, {how}", title=title)
+    last = last_finite_sum(state)
+    return figures.running_sum(lengths, register, true, name=f"{name}, {how}", last=last, title=title)
 
 
 @lru_cache(maxsize=256)
