@@ -120,8 +120,11 @@ def _line(name: str, x: np.ndarray, y: np.ndarray, low: float, high: float) -> d
     outside = np.concatenate([[True], (y < low) | (y > high), [True]])
     far = outside[:-2] & outside[1:-1] & outside[2:]
     shown = np.where(far, np.nan, np.clip(y, low, high))
-    hover = "{name}<br>scale  2<sup>%{x}</sup><br>value  %{customdata:.3g}"
-    return traces.line(GRADIENT_GRIDS[name].label, x, shown, traces.stroke(colour, 2, dash), hover, customdata=y)
+    # %{x} would be the label of a tick where there is one (2¹⁶), and the exponent elsewhere.
+    scales = np.array([number_text.power(place) for place in x.tolist()], dtype=str)
+    hover = "{name}<br>scale  %{text}<br>value  %{customdata:.3g}"
+    look = traces.stroke(colour, 2, dash)
+    return traces.line(GRADIENT_GRIDS[name].label, x, shown, look, hover, customdata=y, text=scales)
 
 
 def _point(name: str, x: float, y: float, low: float, high: float) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def _what_the_exponent_bit_buys(state: PlaneState) -> str:
 
 def _what_another_bias_does(state: PlaneState) -> str:
     return (
-        f"With a bias of {state.bias} the window ends at {number(state.number_format.max, plain=True)}. The median row "
+        f"A larger bias makes all numbers of a format smaller, so the window moves to the left. With a bias of {state.bias} "
+        f"it ends at {number(state.number_format.max, plain=True)}. The median row "
         f"of the gradients loses less than 1 % now, but {_lost(state, 'weights')} of the weights are larger than that, "
         "and saturate. One window cannot be in two places."
     )
@@ -263,6 +264,7 @@ def facts() -> Table:
     recipes = ("float32", "hybrid", "1-5-2 everywhere", "1-4-3 gradients, no scale")
     losses = {name: results.values("loss", recipe=name) for name in recipes}
     behind = losses["1-5-2 everywhere"] - losses["hybrid"]
+    lost = {name: (losses[name] - losses["float32"]) / losses["float32"] for name in ("hybrid", "1-5-2 everywhere")}
     known = {
         "rounding error of a weight, share of its size": f"{10 ** (-weight.sqnr_db / 20):.3f}",
         "a weight of 1-4-3 that becomes zero": percent(weight.flushed),
@@ -279,6 +281,9 @@ def facts() -> Table:
         "numbers in only one of 16 times 1-4-3 and E4M3": f"{sorted(common)}",
         "1-5-2 and E5M2 have the same numbers": f"{numbers_of('hfp8_backward') == numbers_of('e5m2')}",
         "seeds on which 1-5-2 is behind the hybrid": f"{int((behind > 0).sum())} of {len(behind)}",
+        "most that a seed of the hybrid loses": percent(float(lost["hybrid"].max())),
+        "most that a seed of 1-5-2 for everything loses": percent(float(lost["1-5-2 everywhere"].max())),
+        "times as much as the hybrid": f"{lost['1-5-2 everywhere'].mean() / lost['hybrid'].mean():.1f}",
         "test digits of the small network": f"{digits_of_the_test()}",
         "loss of three recipes (bits), the worst": f"{max(losses[n].max() for n in list(losses)[:3]):.2f}",
         "loss of 1-4-3 for gradients, the best": f"{losses['1-4-3 gradients, no scale'].min():.2f}",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab import figures, widgets
+from lplab import claims, figures, widgets
 from lplab.exercises.lab07 import SCALE
 from lplab.figures.grid_errors import GOOD
 from lplab.labs.folded import Folded
@@ -325,6 +325,23 @@ def checked_numbers() -> Folded:
     return Folded(scales_and_grids(), throws(), numbers_of_the_text(), "\n".join(answers))
 
 
+def differences_of_the_cards() -> dict[str, float]:
+    """What the text tells of two cards: one phase against two in the Transformer, and how far scales lie apart."""
+    ablation, follows = claims.get("sun_2020_ablation"), claims.get("sun_2020_gradscale")
+    losses, octaves = (claims.stored(claim).results(claim) for claim in (ablation, follows))
+    one, two = (losses.values("loss", network="transformer", recipe=name) for name in ("one phase", "two phases"))
+    facts = {
+        "Transformer, one phase above two (bits), mean": float((one - two).mean()),
+        "Transformer, seeds on which one phase is worse": float((one > two).sum()),
+        "Transformer, seeds": float(len(one)),
+    }
+    for network in ("Transformer", "eleven linear layers"):
+        apart = octaves.values("octaves", network=network, gradients="scale per layer")
+        facts |= {f"{network}, octaves between scales, least": float(apart.min())}
+        facts |= {f"{network}, octaves between scales, most": float(apart.max())}
+    return facts
+
+
 @needing("torch")
 def numbers_of_the_text() -> figures.Table:
     """The numbers that the text of the lab gives and no other table has."""
@@ -338,6 +355,7 @@ def numbers_of_the_text() -> figures.Table:
         for rounding in ("radix 4, two phases", "radix 4, one phase")
         for name in names
     }
+    gains = {rounding: np.array(list(gain_of(rounding).values())) for rounding in ("radix 2", "radix 4, two phases")}
     parts = np.arange(64) / 64
     down = {
         f"{GRADIENT_GRIDS[grid].label}: share rounded down": np.mean(
@@ -350,11 +368,14 @@ def numbers_of_the_text() -> figures.Table:
         **down,
         "sizes of INT4 above 32": float(np.sum(int4 > 32)),
         "octaves between the scales at the end": max(last) - min(last),
+        **differences_of_the_cards(),
         "share of largest gradients beyond 64": share_beyond(),
         "cosine of radix 2 at 2¹⁶": small.cosine,
         "cosine of radix 4 at 2¹⁶": mid.cosine,
         "times as many zeros in radix 2": small.zeroed / mid.zeroed,
         **arriving,
+        "radix 2: share that arrives in token_embedding": gains["radix 2"][0],
+        "least that radix 2 has more than radix 4 in a layer": float(np.subtract(*gains.values()).min()),
         "farthest from 1 with LUQ": max(abs(gain - 1) for gain in gain_of("LUQ").values()),
     }
     values = [float(value) for value in facts.values()]

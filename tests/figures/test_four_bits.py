@@ -64,6 +64,12 @@ def test_a_curve_off_the_scale_does_not_look_like_a_plateau():
     assert len(fig.data[2].x) == 0 and "off the scale" not in fig.layout.meta["subtitle"]
 
 
+def test_a_curve_says_its_scale_itself():
+    fig = figures.grid_errors([7, 8], {"luq": [0.4, 0.3]}, {"luq": 0.3}, what="error", limits=(0, 1))
+    assert "%{x" not in fig.data[0].hovertemplate, "plotly gives the label of a tick for x, such as 2¹⁶"
+    assert list(fig.data[0].text) == ["2<sup>7</sup>", "2<sup>8</sup>"]
+
+
 def test_phases_are_compared_point_by_point():
     x = np.array([0.7, 3.0, 30.0])
     even, odd = two_phase(x)
@@ -105,7 +111,7 @@ def test_gains_have_a_row_for_each_layer_and_a_symbol_for_each_way():
     radix4, luq = fig.data
     assert radix4.x.tolist() == [0.4, 0.9] and list(fig.layout.yaxis.ticktext) == ["a", "b"]
     assert radix4.marker.symbol != luq.marker.symbol and fig.layout.shapes[0].x0 == 1
-    assert fig.layout.meta["title"] == "Left in the first layer: 40 %, 100 %"
+    assert fig.layout.meta["title"] == "Left in the first layer: 40 % to 100 %"
     assert "LUQ: 100 %" in fig.layout.meta["subtitle"]
     for wrong in ({}, {"a": {}}, {"a": {"x": 1.0}, "b": {"y": 1.0}}):
         with pytest.raises(ValueError, match="one to 3 ways to round with the same layers"):

@@ -151,7 +151,7 @@ def _gaps(results: Results, network: str, scale: int | str, other: str = FLOAT) 
     return train, test
 
 
-@claim.criterion("The scales of the layers lie several octaves apart")
+@claim.criterion(f"In both networks the scales of the layers lie at least {MIN_OCTAVES_APART} octaves apart")
 def scales_lie_apart(results: Results) -> CheckResult:
     """The scales of the layers span five octaves or more, on every seed of both networks."""
     octaves = {network: _numbers(results, network, PER_LAYER, "octaves") for network in NETWORKS}

@@ -76,6 +76,8 @@ class DelayedExplorer(Explorer):
     def _summary(self, state: DelayedState) -> str:
         amax = recorded_amax(self._layer)
         clipped, beyond, unused = clipping(amax, self._ends(state))
-        worst = f" The worst of them lies {beyond:.1f} octaves beyond the end." if clipped else ""
-        text = f"{clipped} of {len(amax)} steps are clipped.{worst}"
+        far = "less than 0.1" if beyond < 0.05 else f"{beyond:.1f}"  # "0.0 octaves beyond" would say that it fits
+        which = "It" if clipped == 1 else "The worst of them"
+        worst = f" {which} lies {far} octaves beyond the end." if clipped else ""
+        text = f"{clipped} of {len(amax)} steps {'is' if clipped == 1 else 'are'} clipped.{worst}"
         return f"{text} In the other steps {unused:.1f} octaves at the upper end are unused, on average."

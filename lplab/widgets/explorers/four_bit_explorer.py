@@ -189,7 +189,8 @@ def summary(state: FourBitState) -> str:
     mean = ", mean of the layers" if len(state.layers) > 1 else ""
     outcomes = f"{percent(effect.zeroed)} of the gradients become zero, {percent(effect.saturated)} lie beyond 64"
     text = f"{name}{mean}: {outcomes}, "
-    return f"{text}magnitudes change by {signed_percent(effect.bias, 2)}. With a scale of its own, a layer gets {own}."
+    change = f"magnitudes change by {signed_percent(effect.bias, 2)}, the error is {percent(effect.error)}"
+    return f"{text}{change}. With a scale of its own, a layer gets {own}."
 
 
 class FourBitExplorer(Explorer):
