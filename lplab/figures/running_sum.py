@@ -69,7 +69,7 @@ def running_sum(
         "textfont": {"size": style.NOTE},
     }
     layout = {
-        "xaxis": axes.axis(0, float(x[-1]), "numbers added", tickformat=",d"),
+        "xaxis": axes.axis(0, 1.02 * float(x[-1]), "numbers added", tickformat=",d"),  # room for a mark at the end
         "yaxis": axes.axis(low, high, "sum", tickformat=",d"),
     }
     half = len(y) // 2
