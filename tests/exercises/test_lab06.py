@@ -59,9 +59,9 @@ def test_scales_are_drawn_once_they_are_there():
     assert wrong.figure.layout.meta["title"].endswith("yours agrees in 0")
     one = "1 of 400 steps is clipped. It lies less than 0.1 octaves beyond the end."
     for length, margin, start in (
+        (16, 2, one),
         (64, 1, "0 of 400 steps are clipped. In the other"),
         (1, 0, "205 of 400"),
-        (16, 2, one),
     ):
         right.controls["length"].value, right.controls["margin"].value = length, margin
         assert right.summary.value.startswith(start)

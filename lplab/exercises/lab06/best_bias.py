@@ -130,7 +130,7 @@ BIAS_EXERCISE = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        A format with $e$ exponent bits, $m$ mantissa bits, bias $b$ and no codes for infinity or NaN has the largest number $2^{2^e-1-b}(2-2^{-m})$ and the smallest positive (subnormal) one $2^{1-b-m}$. For 1-4-3 with bias 11 they are $2^4\cdot1.875=30$ and $2^{-13}$. The 1-5-2 of the table above is different. It keeps its largest exponent for infinity and NaN, so its largest number is only 57,344.
+        A format with $e$ exponent bits, $m$ mantissa bits, bias $b$ and no codes for infinity or NaN has the largest number $2^{2^e-1-b}(2-2^{-m})$ and the smallest positive (subnormal) one $2^{1-b-m}$. For 1-4-3 with bias 11 they are $2^4\cdot1.875=30$ and $2^{-13}$. (The 1-5-2 of the table keeps its largest exponent for infinity and NaN, so it ends at 57,344.)
 
         Write `best_bias(x, exponent_bits, mantissa_bits)` for an array `x` with at least one nonzero element. It returns two numbers:
 
