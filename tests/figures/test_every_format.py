@@ -184,5 +184,5 @@ def test_a_table_is_exact_and_a_worst_case_says_of_what() -> None:
         1:127
     ].tolist()
     captions = [a.text for a in figures.error_curve(["q4.4", "e4m3fn"]).layout.annotations]
-    assert any("from 0.0625 on 33.3 %" in text for text in captions)
-    assert any("among normal numbers 5.88 %" in text for text in captions)
+    assert any("from 0.0625 on: 33.3 %" in text for text in captions)
+    assert any("among normal numbers: 5.88 %" in text for text in captions)
