@@ -13,7 +13,8 @@ BAR = """<div class="lp-progress" style="max-width:640px;margin:4px 0;font-size:
 <div role="progressbar" aria-label="Progress in lab {lab}" aria-valuemin="0" aria-valuemax="{of}"
  aria-valuenow="{done}" aria-valuetext="{text}"
  style="height:10px;border:1px solid #7f7f7f;border-radius:6px;overflow:hidden">
-<div style="height:100%;width:{percent:.0f}%;background:#0072b2;forced-color-adjust:none"></div></div></div>"""
+<div style="height:100%;width:{percent:.0f}%;background:#0072b2;forced-color-adjust:none"></div></div>{again}</div>"""
+AGAIN = '<div style="font-size:13px">Run this cell again to see what you passed since.</div>'
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class ProgressBar:
 
     def _repr_html_(self) -> str:
         percent = 100 * self.done / self.of
-        return BAR.format(lab=self.lab, text=html.escape(self.text), of=self.of, done=self.done, percent=percent)
+        again = AGAIN * (self.done < self.of)
+        text = html.escape(self.text)
+        return BAR.format(lab=self.lab, text=text, of=self.of, done=self.done, percent=percent, again=again)
 
 
 def bar_of(lab: str, state: State) -> ProgressBar:

@@ -282,6 +282,11 @@ def test_the_bar_can_be_heard(monkeypatch, tmp_path):
     assert reader.found["aria-label"] and reader.found["aria-valuetext"] == bar.text
 
 
+def test_a_bar_that_is_not_full_says_how_it_follows():
+    half, full = (progress.ProgressBar("01", done=done, of=4, points=12, most_points=24) for done in (2, 4))
+    assert "Run this cell again" in half._repr_html_() and "Run this cell again" not in full._repr_html_()
+
+
 def test_an_unknown_lab_has_no_bar():
     with pytest.raises(ValueError, match="lab '77'"):
         progress.progress_of("77")
