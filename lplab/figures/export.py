@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from lplab.figures.stacked import POINTER_PASSES
 from lplab.figures.style import CONFIG, themed
 
 KINDS = (".png", ".svg", ".html", ".csv")
@@ -81,7 +82,8 @@ def _page(fig: go.Figure, alt: str) -> str:
     background = fig.layout.paper_bgcolor or "transparent"
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"></head>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<style>{POINTER_PASSES}</style></head>\n"
         f'<body style="margin:0;background:{background}">\n'
         f'<figure style="margin:0" role="img" aria-label="{label}">{figure}</figure>\n</body></html>\n'
     )

@@ -19,8 +19,10 @@ OCTAVES = -22, 14  # the axis: it stays where it is whatever the scale; what lie
 OUTCOMES = ("becomes zero", "rounded", "beyond 64")
 _STYLES = (style.OUTCOME_STYLES["flushed"], style.OUTCOME_STYLES["rounded"], style.OUTCOME_STYLES["saturated"])
 _COLUMNS = ("zeroed", "bias", "error")
-_SPLIT, _TABLE = 0.68, 0.70  # of the width: where the plots end, where the table begins
+_UNIT = " %"  # of all columns: it stands in their heads, so that a column is no wider than its numbers
+_SPLIT, _TABLE = 0.66, 0.68  # of the width: where the plots end, where the table begins
 _FLOOR, _CEILING = 0.50, 0.56  # of the height: where the rows end, where the histogram begins
+_HEADS = -1.1  # where the heads of the table stand, in rows
 
 
 def gradient_grids(
@@ -106,12 +108,13 @@ def _table(effects: Mapping[str, GridEffect], grid: str) -> dict[str, Any]:
     cells = [
         [whole_percent(e.zeroed), number_text.signed_percent(e.bias, 2), percent_of(e.error)] for e in effects.values()
     ]
+    plain = [[cell.removesuffix(_UNIT) for cell in row] for row in cells]
     bold = [
-        [f"<b>{cell}</b>" if name == grid else cell for cell in row] for name, row in zip(effects, cells, strict=True)
+        [f"<b>{cell}</b>" if name == grid else cell for cell in row] for name, row in zip(effects, plain, strict=True)
     ]
-    texts = [*_COLUMNS, *(cell for row in bold for cell in row)]
+    texts = [*(f"{name}<br>{_UNIT.strip()}" for name in _COLUMNS), *(cell for row in bold for cell in row)]
     x = np.tile(np.arange(3.0), len(effects) + 1)
-    y = np.repeat(np.arange(-1.0, len(effects)), 3)
+    y = np.repeat([_HEADS, *range(len(effects))], 3)
     return traces.words("numbers", x, y, texts, textfont={"size": style.TICK}, xaxis="x2", yaxis="y2")
 
 
@@ -152,7 +155,7 @@ def _layout(shares: np.ndarray, rows: Sequence[str], grid: str) -> dict[str, Any
         "yaxis": axes.axis(0, top, "share (%)", domain=[_CEILING, 1], nticks=5),
         "yaxis2": {
             "domain": [0, _FLOOR],
-            "range": [len(rows) - 0.4, -1.5],
+            "range": [len(rows) - 0.4, _HEADS - 0.7],
             "showgrid": False,
             "ticks": "",
             "showline": False,

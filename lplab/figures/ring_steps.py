@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from lplab.figures.legend import entry, legend
 
 _SCALE = ((0.0, "#F2D7C6"), (0.5, "#B5CDDD"), (1.0, "#5BA3D0"))  # few ranks' numbers: pale; all: blue
 _INK = "#111111"  # on all of them, in both themes: 7:1 or more
+_COLUMNS = 42  # cells beside each other: more are too narrow for their numbers in a window of 820 pixels
+_ROW = 22  # pixels of a rank
 
 
 def ring_steps(held: Any, *, messages: int) -> go.Figure:
-    """Of how many ranks the numbers are in each part of each rank, step by step: a panel of cells for every step.
+    """Of how many ranks the numbers are in each part of each rank, step by step: a panel of cells for each.
 
     Args:
         held: int [steps + 1, ranks, parts], before the first and after every step.
@@ -36,39 +39,55 @@ def ring_steps(held: Any, *, messages: int) -> go.Figure:
     count, ranks, parts = held.shape
     whole = (held[-1] == ranks).all(axis=1).sum()
     done = f"all {ranks} ranks have the whole sum" if whole == ranks else f"{whole} of {ranks} ranks have the whole sum"
-    names = ["start", *(f"step {k}" for k in range(count - 1))]
+    lines = -(-count // max(_COLUMNS // (parts + 1), 1))  # of panels, one below the other
+    across = -(-count // lines)
+    tops = np.arange(lines) * (ranks + 1)  # the row above each line's first rank holds the names of its panels
+    places = (tops[:, None] + np.arange(1, ranks + 1)).ravel()
     layout = {
-        "xaxis": {"range": [-0.5, count * (parts + 1) - 1.5], "showgrid": False}
-        | axes.ticks(np.arange(count) * (parts + 1) + (parts - 1) / 2, names),
-        "yaxis": axes.axis(ranks - 0.5, -0.5, "rank", dtick=1, showgrid=False),
+        "xaxis": {"range": [-0.5, across * (parts + 1) - 1.5], "visible": False},
+        "yaxis": axes.axis(lines * (ranks + 1) - 0.5, -0.5, "rank", showgrid=False, showline=False, ticks="")
+        | axes.ticks(places, map(str, [*range(ranks)] * lines)),
     }
+    names = ["start", *(f"step {k}" for k in range(count - 1))]
+    x = np.arange(count) % across * (parts + 1) + (parts - 1) / 2
     return style.apply_style(
-        style.figure([_cells(held)], layout),
+        style.figure(
+            [_cells(held, names, lines), traces.words("panels", x, tops.repeat(across)[:count], names)], layout
+        ),
         alt=f"What {ranks} ranks hold after each of {count - 1} steps of an all-reduce: {done} at the end.",
         title=f"{count - 1} steps, {messages} messages: {done}",
         subtitle="columns: parts of the gradient; numbers: how many ranks' gradients are added up in it",
-        height=150 + 24 * ranks,
+        height=90 + _ROW * lines * (ranks + 1),
+        b=16,
     )
 
 
-def _cells(held: np.ndarray) -> dict[str, Any]:
-    """A row of cells for each rank: the steps side by side, with an empty column behind each."""
-    count, ranks, _ = held.shape
-    gap = np.full((count, ranks, 1), None)  # NaN in rows of rows is no JSON
-    cells = np.concatenate([held.astype(object), gap], axis=2).transpose(1, 0, 2).reshape(ranks, -1)
+def _cells(held: np.ndarray, names: Sequence[str], lines: int) -> dict[str, Any]:
+    """Panels of cells in lines, a row for each rank, with an empty column behind each panel and an empty row above."""
+    count, ranks, parts = held.shape
+    across = -(-count // lines)
+    z: list[list[int | None]] = [[None] * (across * (parts + 1)) for _ in range(lines * (ranks + 1))]  # NaN is no JSON
+    said = [[""] * len(row) for row in z]
+    for k, rank, part in np.ndindex(held.shape):
+        line, column = divmod(k, across)
+        at = line * (ranks + 1) + 1 + rank, column * (parts + 1) + part
+        z[at[0]][at[1]] = int(held[k, rank, part])
+        said[at[0]][at[1]] = f"{names[k]}, rank {rank}, part {part}"
     return {
         "type": "heatmap",
-        "z": cells.tolist(),
-        "text": [["" if cell is None else f"{cell}" for cell in row] for row in cells],
+        "z": z,
+        "text": [["" if cell is None else f"{cell}" for cell in row] for row in z],
         "texttemplate": "%{text}",
-        "textfont": {"size": 10, "color": _INK},
+        "textfont": {"size": style.NOTE, "color": _INK},
+        "hovertext": said,
+        "hoverongaps": False,
         "zmin": 1,
         "zmax": ranks,
         "xgap": 1,
         "ygap": 1,
         "colorscale": [list(step) for step in _SCALE],
         "showscale": False,
-        "hovertemplate": "rank %{y}: the numbers of %{z} ranks<extra></extra>",
+        "hovertemplate": "%{hovertext}<br>gradients added up  %{z}<extra></extra>",
     }
 
 

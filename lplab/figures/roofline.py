@@ -179,7 +179,7 @@ def _lines(roofs: Sequence[Roof]) -> dict[str, Any]:
 
 
 def _line(roof: Roof) -> dict[str, Any]:
-    hover = "%{x:,.4g} operations per byte<br>%{y:.3g} a second at most"
+    hover = f"roof of {roof.name}<br>%{{x:,.4g}} operations per byte<br>%{{y:.3s}} operations a second at most"
     return traces.line("roof", *_curve(roof), traces.stroke(style.GREY, 3), hover)
 
 
@@ -213,7 +213,7 @@ def _squares(products: Products) -> dict[str, Any]:
         products.intensity[first],
         products.ops_per_second[first],
         traces.marker("square", 4 + 26 * np.sqrt(shares), style.BLUE, opacity=0.65, line={"width": 0}),
-        "%{customdata[0]}, modelled<br>%{x:,.3g} operations per byte<br>%{y:.3g} a second<br>"
+        "%{customdata[0]}, modelled<br>%{x:,.3g} operations per byte<br>%{y:.3s} operations a second<br>"
         "%{customdata[1]:.3g} % of all products' time",
         customdata=np.stack([np.array(names, dtype=object), 100 * shares], axis=1),
     )
@@ -223,7 +223,7 @@ def _whole(whole: Mark) -> dict[str, Any]:
     x, y = np.array([whole.intensity]), np.array([whole.ops_per_second])
     look = traces.marker("square-cross-open", 17, style.BLUE, 2)
     return traces.points(
-        "the whole step, modelled", x, y, look, f"{whole.name}, modelled<br>%{{y:.3g}} operations a second"
+        "the whole step, modelled", x, y, look, f"{whole.name}, modelled<br>%{{y:.3s}} operations a second"
     )
 
 
@@ -242,7 +242,7 @@ def _marks(kind: str, marks: Sequence[Mark], hidden_at: float) -> dict[str, Any]
         y,
         traces.stroke(colour, 1),
         traces.provenance(kind, 11),
-        "%{customdata}, {name}<br>%{y:.3g} operations a second",
+        "%{customdata}, {name}<br>%{y:.3s} operations a second",
         mode="lines+markers+text",
         error_y=bars | {"visible": bool(marks), "color": colour},
         text=np.array(_words(marks) or [""], dtype=str),

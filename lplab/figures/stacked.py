@@ -11,6 +11,10 @@ import plotly.graph_objects as go
 from lplab.figures import style, traces
 
 TITLES = "titles"  # the name of the trace that is drawn where the page does not write the titles: in pictures
+# The x axis of the texts. Plotly lays their rectangle for the pointer over the panels, so that no panel would see the
+# pointer and show a box. Style sheets know this name and let the pointer through (`POINTER_PASSES`).
+TEXTS_ACROSS = "x99"
+POINTER_PASSES = f'.nsewdrag[data-subplot^="{TEXTS_ACROSS}y"] {{ pointer-events: none !important; }}'
 _TITLE, _BETWEEN = 14, 14  # pixels above a title; below a panel whose x axis another one shows
 _PER_FIGURE = ("xaxis", "yaxis", "shapes", "annotations", "template", "title", "meta", "height", "margin", "legend")
 
@@ -50,7 +54,7 @@ def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go
     notes: list[dict[str, Any]] = []
     titles: list[dict[str, Any]] = []
     places: list[dict[str, Any]] = []
-    across, up = _name("x", len(groups) + 1), _name("y", len(panels) + 1)  # for the texts
+    across, up = TEXTS_ACROSS, _name("y", len(panels) + 1)  # for the texts
     floor = float(height)
     for k, panel in enumerate(panels, 1):
         title = {name: panel["meta"][name] for name in ("title", "subtitle")}

@@ -161,6 +161,52 @@ def test_lists_are_high_enough_for_their_words(explorer):
         assert min(explorer.page.evaluate(LISTS), default=28) >= 26, size
 
 
+# Of each subplot whose traces have boxes: its name, and places of marks and along lines within it.
+MARKS = """() => [...document.querySelectorAll('.lp-columns .js-plotly-plot')].flatMap((figure, k) => {
+  const plots = new Map();
+  for (const [{ trace }] of figure.calcdata) {
+    if (trace.visible !== true || !trace.hovertemplate) continue;
+    const name = trace.xaxis + trace.yaxis;
+    plots.set(name, [...(plots.get(name) ?? []), trace]);
+  }
+  return [...plots.keys()].map(name => {
+    const plot = figure._fullLayout._plots[name], all = plot.plot.node();
+    const marks = [...all.querySelectorAll('.point path, path.point, .hm image')]
+      .map(mark => mark.getBoundingClientRect())
+      .map(({ left, right, top, bottom }) => [(left + right) / 2, (top + bottom) / 2]);
+    const along = [...all.querySelectorAll('.js-line')].flatMap(line => [0.1, 0.3, 0.5, 0.7, 0.9].map(share => {
+      const { x, y } = line.getPointAtLength(share * line.getTotalLength()).matrixTransform(line.getScreenCTM());
+      return [x, y];
+    }));
+    const area = figure.querySelector(`.nsewdrag[data-subplot="${name}"]`).getBoundingClientRect();
+    const middle = [...marks, ...along]
+      .filter(([x, y]) => x > area.left && x < area.right && y > area.top && y < area.bottom);
+    return [`figure ${k}, ${name}`, middle];
+  }).filter(([, middle]) => middle.length);
+})"""
+BOXES = "() => document.querySelectorAll('.hoverlayer .hovertext').length"
+
+
+def test_the_pointer_over_a_mark_shows_its_box(explorer):
+    """Of stacked figures it did not: the rectangle of their texts lay over all panels."""
+    explorer.page.set_viewport_size({"width": 1440, "height": 1000})
+    explorer.python("explorer.reset()")
+    explorer.page.wait_for_timeout(1000)
+    subplots = explorer.page.evaluate(MARKS)
+    assert subplots
+    silent = []
+    for name, places in subplots:
+        for x, y in places[:: max(len(places) // 12, 1)]:
+            explorer.page.mouse.move(x, y)
+            explorer.page.wait_for_timeout(100)
+            if explorer.page.evaluate(BOXES):
+                break
+        else:
+            silent.append(name)
+    explorer.page.mouse.move(0, 0)
+    assert not silent
+
+
 def sliders(notebook):
     return [each for each in notebook.page.locator(".lp-controls [role=slider]").all() if each.is_visible()]
 

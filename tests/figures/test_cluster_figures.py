@@ -100,11 +100,27 @@ def test_a_sweeps_curves_are_its_numbers():
         figures.sweep_curves(sweep("resnet18", batch=[8, 16]))
 
 
+def test_a_ring_of_many_steps_goes_on_in_the_next_line():
+    """Eleven panels of six columns in one line were 8 pixels a cell in a window of 820, with numbers of 6."""
+    held = np.arange(11 * 36).reshape(11, 6, 6)
+    cells, names = figures.ring_steps(held, messages=60).data
+    assert np.shape(cells.z) == (2 * 7, 6 * 7)
+    assert [cells.z[1][0], cells.z[7 + 6][4 * 7 + 5]] == [0, 11 * 36 - 1]
+    assert cells.z[7 + 1][5 * 7] is None and cells.hovertext[7 + 6][4 * 7 + 5] == "step 9, rank 5, part 5"
+    assert names.text[6] == "step 5" and (names.x[6], names.y[6]) == (names.x[0], 7)
+    fig = figures.ring_steps(np.ones((61, 50, 50), int), messages=60)
+    assert np.shape(fig.data[0].z) == (61 * 51, 51), "panels wider than a line stand alone"
+
+
 def test_rings_and_buckets():
     held = [[[1, 1], [1, 1]], [[1, 2], [2, 1]], [[2, 2], [2, 2]]]
     whole, half = figures.ring_steps(held, messages=4), figures.ring_steps(held[:2], messages=2)
     assert "all 2 ranks have the whole sum" in whole.layout.meta["title"]
     assert "0 of 2 ranks have the whole sum" in half.layout.meta["title"] and whole.data[0].zmax == 2
+    cells, names = whole.data
+    assert np.array(cells.z, float)[1:, :2].tolist() == [[1, 1], [1, 1]] and set(cells.z[0]) == {None}
+    assert cells.hovertext[2][4] == "step 0, rank 1, part 1" and cells.z[2][4] == 1
+    assert names.text.tolist() == ["start", "step 0", "step 1"] and names.y.tolist() == [0, 0, 0]
     with pytest.raises(ValueError, match="steps \\+ 1, ranks, parts"):
         figures.ring_steps([1], messages=0)
     fig = figures.bucket_times([1, 2, 4], [3, 1, 2], [3, 1, 9], backward_seconds=1.0)

@@ -1,13 +1,15 @@
 """Figures above one another: everything at the place where its own figure has it."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from lplab import figures, formats
+from lplab import figures, formats, widgets
 from lplab.figures import style
+from lplab.figures.stacked import POINTER_PASSES, TEXTS_ACROSS
 
 OCTAVES = (-20, 12)
 LIMITS = (2.0**-20, 2.0**12)
@@ -53,7 +55,7 @@ def test_one_group_has_one_axis(three: Any) -> None:
     assert fig.layout.xaxis.anchor == "y" and fig.layout.xaxis2.anchor == "y3"
     assert fig.layout.xaxis2.title.text == three[2].layout.xaxis.title.text
     assert tuple(fig.layout.xaxis2.range) == OCTAVES
-    assert not fig.layout.xaxis3.visible and not fig.layout.yaxis4.visible, "only for the texts"
+    assert not fig.layout.xaxis99.visible and not fig.layout.yaxis4.visible, "only for the texts"
 
 
 def test_titles_and_annotations_are_texts_at_their_places(three: Any) -> None:
@@ -98,6 +100,15 @@ def test_figure_is_valid_and_can_be_updated() -> None:
         live = figures.update(live, fig) if live else go.Figure(fig)
         assert figures.live.same(style.as_plain_dicts(live)[1]["shapes"], style.as_plain_dicts(fig)[1]["shapes"])
         assert live.layout.meta["alt"] == fig.layout.meta["alt"]
+
+
+def test_the_pointer_passes_the_texts_wherever_the_figure_is_shown(three: Any, tmp_path: Path) -> None:
+    """Their subplots are the only ones of this x axis; the style sheets of live figures and of files name it."""
+    fig = figures.stacked([three[0]], list(three[1:]))
+    texts = [trace for trace in fig.data if trace.xaxis == TEXTS_ACROSS]
+    assert len(texts) == 4 and all(trace.hoverinfo == "skip" and trace.mode == "text" for trace in texts)
+    assert POINTER_PASSES in (Path(widgets.__file__).parent / "static" / "live_figure.css").read_text("utf-8")
+    assert POINTER_PASSES in figures.export(fig, tmp_path / "three.html").read_text("utf-8")
 
 
 def test_clear_errors(three: Any) -> None:

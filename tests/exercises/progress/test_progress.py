@@ -17,6 +17,7 @@ from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Verdict
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from lplab.exercises.progress import Progress, safe_file
+from lplab.exercises.progress.bar import ProgressBar
 
 FIRST, SECOND = Answer("def f(x):\n    return 0\n", "f"), Answer("def f(x):\n    return x\n", "f")
 
@@ -283,7 +284,7 @@ def test_the_bar_can_be_heard(monkeypatch, tmp_path):
 
 
 def test_a_bar_that_is_not_full_says_how_it_follows():
-    half, full = (progress.ProgressBar("01", done=done, of=4, points=12, most_points=24) for done in (2, 4))
+    half, full = (ProgressBar("01", done=done, of=4, points=12, most_points=24) for done in (2, 4))
     assert "Run this cell again" in half._repr_html_() and "Run this cell again" not in full._repr_html_()
 
 
