@@ -39,7 +39,7 @@ class Explorer(ipywidgets.VBox):
     preset_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # names, and the fields that each sets
     no_preset: ClassVar[str] = ""  # where presets are a list instead of buttons: its entry for all other states
     table_heads: ClassVar[Sequence[str]] = ()  # where there is a table: the heads of its columns
-    imports: ClassVar[Sequence[str]] = ()  # lines for the names in the code of a state, where it has none itself
+    imports: ClassVar[Sequence[str]] = ()  # lines for the names in the code of a state, which has none itself
     _copy_tooltip = "Python that gives these numbers"  # the tooltip of "Copy as code"
     _figure_flex: str | None = "3 1 520px"  # CSS flex of the main column; on narrower pages the controls go on top
     _preset_layout: ClassVar[Mapping[str, str]] = {"flex_flow": "row wrap"}

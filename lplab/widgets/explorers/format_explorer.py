@@ -35,6 +35,7 @@ class FormatExplorer(Explorer):
     state = traitlets.Instance(FormatState, help="The value of every control; the same as `position`.")
 
     state_class = FormatState
+    imports = ("from lplab import formats as F",)
     side: ClassVar = {
         "": ("preset", "exponent_bits", "mantissa_bits", "bias_shift", "radix", "subnormals", "specials"),
         "Rounding and view": ("rounding", "random_bits", "line"),
@@ -62,7 +63,7 @@ class FormatExplorer(Explorer):
     @property
     def code(self) -> str:
         """Python that makes the format."""
-        return st.code_of(self.state)
+        return self.copied_code(self.state)
 
     def reset(self) -> None:
         """Set every control back to its first value; the file's name, its error and the code are cleared."""
@@ -127,7 +128,7 @@ class FormatExplorer(Explorer):
         if view.problem:
             return
         if self.code_line.value:
-            set_text(self.code_line, *view.code.splitlines())
+            set_text(self.code_line, *self.copied_code(state).splitlines())
             self.copy_button.description = "Copy as code"
         set_text(self.descriptions, *view.descriptions)
         figures.update(self.figure, view.figure)  # last: the browser needs longest for it

@@ -193,10 +193,9 @@ def rounding_of(state: FormatState) -> Any:
 
 
 def code_of(state: FormatState) -> str:
-    """Return Python that makes the state's format and rounds with it.
+    """Return Python that makes the state's format and rounds with it, where ``F`` is `lplab.formats`.
 
     >>> print(code_of(FormatState(mantissa_bits=2, specials="ieee", rounding="stochastic", random_bits=8)))
-    from lplab import formats as F
     fmt = F.FloatFormat(exponent_bits=4, mantissa_bits=2)
     rounded = fmt.quantize(x, rounding="stochastic", random_bits=8, seed=0)
     """
@@ -205,7 +204,7 @@ def code_of(state: FormatState) -> str:
     how = "" if state.rounding == "nearest_even" else f', rounding="{state.rounding}"'
     if state.rounding == "stochastic":
         how += f", random_bits={state.random_bits}, seed=0"
-    return f"from lplab import formats as F\nfmt = {made}\nrounded = fmt.quantize(x{how})"
+    return f"fmt = {made}\nrounded = fmt.quantize(x{how})"
 
 
 def _arguments(state: FormatState) -> str:

@@ -90,9 +90,7 @@ class FourBitState(State):
         each = "" if self.layer == ALL else f", layer={self.layer!r}"
         own = self.scale == PER_LAYER
         scale = "first_scale(float(abs(c[name]).max()))" if own else f"2.0**{self.scale}"
-        lines = ["from lplab import datasets, quantizers"]
-        lines += ["from lplab.quantizers.gradscale import first_scale"] if own else []
-        lines += [
+        lines = [
             "c = datasets.captured()",
             f"for name in c.select(model={model!r}, step={step}, role='gradient'{each}):",
         ]
@@ -208,6 +206,10 @@ class FourBitExplorer(Explorer):
     'One scale 2¹⁴: radix 2 zeroes 76.4 %, radix 4 12.0 %'
     """
 
+    imports = (
+        "from lplab import datasets, quantizers",
+        "from lplab.quantizers.gradscale import first_scale",
+    )
     state_class, preset_fields = FourBitState, PRESETS
     side: ClassVar = {
         "Four bits": ("presets", "grid", "scale"),

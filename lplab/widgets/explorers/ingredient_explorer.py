@@ -92,10 +92,6 @@ class IngredientState(State):
         given = ", ".join([repr(self.forward), repr(self.backward), *helpers])
         recorded = ingredient_branches()
         return (
-            "from lplab.claims import BranchPlan, branches\n"
-            "from lplab.claims.framework.models import branch_transformer\n"
-            "from lplab.recordings import Ingredients\n"
-            "from lplab.training.recipe.ingredients import recipe_of\n"
             f"recipe = recipe_of(Ingredients({given}), switch_at={recorded.switch_step})\n"
             f"plan = BranchPlan(before={recorded.before}, steps={recorded.steps})\n"
             f'made = branches(branch_transformer(), {{"mine": recipe}}, {recorded.seeds}, plan)\n'
@@ -277,6 +273,12 @@ class IngredientExplorer(Explorer):
     'forward BF16, backward NVFP4'
     """
 
+    imports = (
+        "from lplab.claims import BranchPlan, branches",
+        "from lplab.claims.framework.models import branch_transformer",
+        "from lplab.recordings import Ingredients",
+        "from lplab.training.recipe.ingredients import recipe_of",
+    )
     state_class, preset_fields = IngredientState, PRESETS
     side: ClassVar = {
         "Recipes": ("presets",),

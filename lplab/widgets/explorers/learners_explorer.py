@@ -63,8 +63,7 @@ class LearnersState(State):
         """Python that gives the numbers of ScaleCom in this state."""
         s = self.setting("scalecom")
         made = f'Setting("scalecom", {s.learners}, {s.chunk}, beta={s.beta:g}, learning_rate={s.learning_rate:g})'
-        got = f"run = many_learners({made})\nrun.union.mean(), run.sent_bytes, run.cosine, run.test_error"
-        return f"from lplab.recordings import Setting, many_learners\n\n{got}"
+        return f"run = many_learners({made})\nrun.union.mean(), run.sent_bytes, run.cosine, run.test_error"
 
 
 @lru_cache(maxsize=64)
@@ -120,6 +119,7 @@ class LearnersExplorer(Explorer):
     (8, '8 learners')
     """
 
+    imports = ("from lplab.recordings import Setting, many_learners",)
     state_class, preset_fields = LearnersState, PRESETS
     side: ClassVar = {
         "Who": ("learners", "chunk"),

@@ -78,7 +78,6 @@ class ResidualState(State):
         """Python that gives the numbers of this layer."""
         return "\n".join(
             [
-                "from lplab.recordings import adacomp_recording",
                 f"history = adacomp_recording().history({self.layer!r}, bin={self.run[0]}, factor={self.factor:g})",
                 f"print(history.share[{self.point}], history.residual_ratio[{self.point}])",
                 f"print(history.compression_ratios({self.point}))",
@@ -223,6 +222,7 @@ class ResidualExplorer(Explorer):
     'Bins of 1: convolution sends'
     """
 
+    imports = ("from lplab.recordings import adacomp_recording",)
     state_class, preset_fields = ResidualState, PRESETS
     side: ClassVar = {
         "AdaComp": ("presets", "bin", "factor"),

@@ -105,7 +105,6 @@ class RooflineState(State):
         """Python that gives the numbers."""
         share = ', utilization="array"' if self.accelerator.array_rows else ""
         return (
-            "from lplab.hardware import compute\n"
             f'times = compute.layer_times("{self.workload}", "{self.chip}", "{self.precision}", batch={self.batch}, '
             f"fused={self.fused}, fall_back=True{share})\n"
             "times.step_seconds, times.share_of_peak, times.parts()"
@@ -281,6 +280,7 @@ class RooflineExplorer(Explorer):
     'ResNet-50: the step does 18 % of what BF16 multipliers could'
     """
 
+    imports = ("from lplab.hardware import compute",)
     state_class, preset_fields = RooflineState, PRESETS
     side: ClassVar = {
         "Presets": ("presets",),

@@ -140,9 +140,6 @@ class ScaleState(State):
         if self.hadamard:
             rounded = f"h.invert(blocks.quantize(h.apply(x, axis={axis}), axis={axis}), axis={axis})"
         lines = [
-            "import numpy as np",
-            "from lplab import datasets, formats as F",
-            *(["from lplab.quantizers import Hadamard"] if self.hadamard else []),
             f'x = datasets.captured()["{TENSORS[self.tensor].name}"]',
             "x = x.reshape(-1, x.shape[-1])",
             f"blocks = F.BlockFormat({ELEMENTS[self.element]}, block_size={size}{more})",
@@ -327,6 +324,12 @@ class ScaleExplorer(Explorer):
     'E2M1, a float32 scale for the tensor: 16.9 dB, 17.7 % become zero'
     """
 
+    imports = (
+        "import numpy as np",
+        "from lplab import datasets",
+        "from lplab import formats as F",
+        "from lplab.quantizers import Hadamard",
+    )
     state_class, preset_fields = ScaleState, PRESETS
     side: ClassVar = {
         "Numbers": ("presets", "tensor", "element"),

@@ -152,6 +152,7 @@ def test_copied_code_brings_every_name_that_it_uses(name):
     """In a new notebook nothing is imported: the code must run there. (`x` may be a tensor of the reader.)"""
     explorer = made(name)
     explorer.reset()
+    assert explorer.imports and "import " not in explorer._code(explorer.position), "imports are the explorer's"
     tree = ast.parse(explorer.copied_code(explorer.position))
     exec(
         compile(ast.Module([n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)], []), name, "exec"), {}

@@ -46,7 +46,7 @@ def assert_sound(view):
         assert np.isfinite(shown.figure.layout.xaxis.range).all()
         points = sum(len(t.x) for t in shown.figure.data if t.visible and t.type == "scatter" and t.mode == "markers")
         assert points <= 600
-    namespace = {"x": np.ones(3, np.float32)}
+    namespace = {"x": np.ones(3, np.float32), "F": F}
     exec(view.code, namespace)
     assert namespace["rounded"].shape == (3,)
 
@@ -122,7 +122,7 @@ def test_presets_come_back_as_themselves(name):
 def test_code_makes_the_same_format():
     for e, m, specials, shift in itertools.product((2, 5), (0, 3), SPECIALS, (0.0, 3.0)):
         state = FormatState(e, m, shift, specials=specials, subnormals=specials != "dlfloat")
-        namespace = {"x": np.ones(1)}
+        namespace = {"x": np.ones(1), "F": F}
         exec(st.code_of(state), namespace)
         assert replace(namespace["fmt"], name="") == replace(st.format_of(state), name="")
 

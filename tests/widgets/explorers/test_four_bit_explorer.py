@@ -74,7 +74,7 @@ def test_copied_code_runs_and_gives_numbers_close_to_the_picture(explorer, posit
         explorer._control_group.clipboard["text"] == explorer.copied_code(explorer.position)
         and explorer.code_line.value
     )
-    exec(explorer.position.code, {})
+    exec(explorer.copied_code(explorer.position), {})
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == len(explorer.position.layers)
     zeroed = np.mean([float(line.partition("zeroed=")[2].partition(",")[0]) for line in printed])

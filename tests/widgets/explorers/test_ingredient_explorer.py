@@ -136,7 +136,7 @@ def test_copied_code_makes_the_branches_of_this_recipe(monkeypatch, tmp_path):
 
     monkeypatch.setattr(claims, "branches", branches)
     code = state_of(NVFP4_2025).changed(switch=True).code
-    exec(code, {})
+    exec("\n".join([*IngredientExplorer.imports, code]), {})
     ((recipes, seeds, plan),) = asked
     assert recipes["mine"].switch.at == 582 and recipes["mine"].late_share == 0.15
     assert (seeds, plan.before, plan.steps) == ((0, 1, 2), 500, 100)

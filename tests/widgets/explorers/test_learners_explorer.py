@@ -82,9 +82,8 @@ def test_presets_put_the_controls_there(explorer, name):
 @pytest.mark.parametrize("name", PRESETS)
 def test_copied_code_gives_the_numbers_of_the_figure(explorer, name):
     explorer.set(**PRESETS[name])
-    scope = {"many_learners": many_learners, "Setting": Setting}
-    *lines, last = explorer.position.code.splitlines()
-    exec("\n".join(lines), scope)
+    *lines, last = explorer.copied_code(explorer.position).splitlines()
+    exec("\n".join(lines), scope := {})
     union, sent, cosine, error = eval(last, scope)
     state = list(LEARNERS).index(explorer.position.learners)
     drawn = {(trace.name, trace.yaxis): trace.y for trace in explorer.figure.data}

@@ -91,7 +91,7 @@ def test_copied_code_gives_the_numbers_of_the_figure(explorer, position, capsys)
         explorer._control_group.clipboard["text"] == explorer.copied_code(explorer.position)
         and explorer.code_line.value
     )
-    exec(explorer.position.code, {})
+    exec(explorer.copied_code(explorer.position), {})
     state = explorer.position
     history = adacomp_recording().history(state.layer, *state.run)
     share, held, *_ = capsys.readouterr().out.split()

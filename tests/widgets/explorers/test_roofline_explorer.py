@@ -83,7 +83,7 @@ def test_readout_and_alternative_text_count_the_same_products(name):
 def test_copied_code_gives_the_numbers_that_are_shown():
     state = rs.RooflineState(chip="systolic", precision="int4_fp4_2020", batch=64, fused=True)
     *setup, last = state.code.splitlines()
-    space: dict = {}
+    exec("\n".join(rs.RooflineExplorer.imports), space := {})
     exec("\n".join(setup), space)
     seconds, share, parts = eval(last, space)
     assert seconds == state.times.step_seconds and share == state.times.share_of_peak

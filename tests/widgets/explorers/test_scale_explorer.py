@@ -98,7 +98,7 @@ def test_copied_code_makes_the_formats_that_are_drawn(capsys):
         {"tensor": "activation", "shared": "128×128", "scale": "E8M0 nearest", "axis": sc.COLUMN, "hadamard": True},
     ):
         state = ScaleState().changed(**changes)
-        exec(state.code, {})
+        exec("\n".join([*sc.ScaleExplorer.imports, state.code]), {})
         assert float(capsys.readouterr().out) == pytest.approx(sc.result(state).decibels, abs=1e-4)
 
 
