@@ -143,7 +143,9 @@ function explorer(el) {
   const shown = new Map(); // what each place shows now
   const buttons = [...el.querySelectorAll("button[data-frame]")];
 
+  /** Shows a frame; returns the figures that change. */
   function show(number) {
+    const changed = [];
     frames[number].forEach((key, k) => {
       const place = places[k];
       if (shown.get(place)?.key === key) {
@@ -157,6 +159,7 @@ function explorer(el) {
         place.className = "lp-fig";
         shown.set(place, { key, figure });
         figure.show(content);
+        changed.push(place);
       } else if (kind === "panel") {
         panel(place, content);
         shown.set(place, { key });
@@ -170,6 +173,7 @@ function explorer(el) {
     for (const button of buttons) {
       if (button.closest(".lp-presets")) button.setAttribute("aria-pressed", String(Number(button.dataset.frame) === number));
     }
+    return changed;
   }
 
   const already = document.createElement("span");
@@ -181,11 +185,20 @@ function explorer(el) {
       const same = frames[number].every((key, k) => shown.get(places[k])?.key === key);
       already.textContent = same ? "The controls stand there already." : "";
       if (same) button.after(already);
-      if (!same || button.closest(".lp-presets")) show(number);
+      if (!same || button.closest(".lp-presets")) bringIntoSight(show(number));
     });
   }
   questionByQuestion(el);
   show(0);
+}
+
+/** Scrolls, where less than half of each of these figures is in sight, as far as the first of them needs. */
+function bringIntoSight(figures) {
+  const inSight = (figure) => {
+    const { top, bottom, height } = figure.getBoundingClientRect();
+    return Math.min(bottom, innerHeight) - Math.max(top, 0) >= height / 2;
+  };
+  if (figures.length && !figures.some(inSight)) figures[0].scrollIntoView({ block: "nearest" });
 }
 
 /** Shows one question at a time, with buttons to the one before and the next one. */

@@ -218,6 +218,36 @@ def test_an_explorer_shows_the_positions_of_its_questions_and_its_figure_lives(o
     page.wait_for_function("() => document.querySelector('.lp-fig-title').textContent.startsWith('Sum 1,024')")
 
 
+SEEN = """place => {
+  const { top, bottom, height } = place.getBoundingClientRect();
+  return (Math.min(bottom, innerHeight) - Math.max(top, 0)) / height;
+}"""
+
+
+@pytest.mark.browser
+def test_on_a_small_screen_a_button_shows_the_figure_that_it_changes(open_page):
+    """The figure stood below all controls, out of sight of who pressed a button at the lower edge."""
+    page = open_page(LAB, width=390)
+    page.locator(".lp-veil > summary").first.click()
+    explorer = page.locator(".lp-recorded").first
+    figure = explorer.locator(".lp-fig").first
+    explorer.locator(".lp-fig").first.scroll_into_view_if_needed()
+    explorer.locator(".lp-fig[data-drawn]").first.wait_for()
+    title = explorer.locator(".lp-fig-title").first
+    presets = explorer.locator(".lp-presets button")
+    for _ in range(2):
+        explorer.get_by_role("button", name="Next").locator("visible=true").click()
+    for button in (explorer.get_by_role("button", name="Set the controls").locator("visible=true"), presets.nth(0)):
+        before = title.inner_text()
+        button.evaluate("one => window.scrollBy(0, one.getBoundingClientRect().bottom - innerHeight + 4)")
+        page.wait_for_timeout(300)
+        assert figure.evaluate(SEEN) < 0.5, "the button is at the lower edge, the figure below it"
+        button.click()
+        page.wait_for_function("old => document.querySelector('.lp-fig-title').textContent !== old", arg=before)
+        page.wait_for_timeout(600)
+        assert figure.evaluate(SEEN) >= 0.5 and button.evaluate(SEEN) == 1
+
+
 @pytest.mark.browser
 def test_a_question_that_needs_no_move_says_so_and_one_thought_opens_all_that_it_hides(open_page):
     page = open_page(LAB)
