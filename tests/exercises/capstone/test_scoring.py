@@ -298,7 +298,7 @@ def test_no_points(name):
 def test_the_budget_may_be_used_up_to_its_end():
     exact = made(bits=BUDGET.bits, seconds=BUDGET.seconds)
     assert marking_of(FIELD).points(exact) > 0
-    assert "12 for half of that" in marking_of(FIELD).reason(exact)
+    assert "12 at half of that" in marking_of(FIELD).reason(exact)
 
 
 @pytest.mark.parametrize(
