@@ -40,7 +40,6 @@ class ComputedGradients(Sequence[np.ndarray]):
         return self.learners
 
     def __getitem__(self, rank: Any) -> Any:
-        rank = range(self.learners)[rank]
         rank = range(self.learners)[index(rank)]
         if rank not in self._ranks:
             self._ranks = range(0)  # in case that the computation fails
