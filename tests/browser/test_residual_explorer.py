@@ -134,9 +134,10 @@ def test_presets_and_reset_answer_to_the_mouse(notebook, page, preset):
 def test_the_code_is_shown_and_follows(notebook, page):
     page.get_by_role("button", name="Copy as code").click()
     code = "() => document.querySelector('.lp-columns .lp-code').innerText"
-    notebook.sees(code, rs.ResidualState().code)
+    copied = rs.ResidualExplorer().copied_code  # with its imports: it runs in a new notebook
+    notebook.sees(code, copied(rs.ResidualState()))
     page.get_by_role("button", name="Bins of 1", exact=True).click()
-    notebook.sees(code, rs.ResidualState(bin=1).code)
+    notebook.sees(code, copied(rs.ResidualState(bin=1)))
 
 
 @pytest.mark.slow  # test_live_run has a run that is stopped, and a training
