@@ -159,7 +159,7 @@ def test_the_simulated_cluster_is_simulated():
     found = run("docs/clusters.md")
     step, grid = found["step"], found["grid"]
     assert step.cluster.devices == 64 and 0 < step.exposed_seconds < step.step_seconds
-    assert step.memory["residues"] > 0 and set(grid.compressor) == {"none", "topk:density=0.01", "scalecom"}
+    assert step.memory["residuals"] > 0 and set(grid.compressor) == {"none", "topk:density=0.01", "scalecom"}
     assert len(grid) == 12 and (grid[grid.devices == 1].efficiency == 1).all()
 
 

@@ -13,7 +13,14 @@ from lplab.hardware.workloads.layer import checked_batch
 
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
 """Numbers that an optimizer keeps for each weight."""
-PARTS = ("weights", "master", "gradients", "optimizer", "activations", "residues")  # of error feedback: residuals
+PARTS = (
+    "weights",
+    "master",
+    "gradients",
+    "optimizer",
+    "activations",
+    "residuals",
+)  # residuals are those of error feedback
 
 
 def memory_bytes(
@@ -45,7 +52,7 @@ def memory_bytes(
     >>> resnet, fp32 = workloads.get("resnet50"), precisions.get("fp32")
     >>> found = memory_bytes(resnet, fp32, traffic.traffic(resnet, fp32), batch=32)
     >>> {part: round(float(nbytes) / 1e6) for part, nbytes in found.items()}
-    {'weights': 102, 'master': 0, 'gradients': 102, 'optimizer': 102, 'activations': 2871, 'residues': 0}
+    {'weights': 102, 'master': 0, 'gradients': 102, 'optimizer': 102, 'activations': 2871, 'residuals': 0}
     """
     if optimizer not in OPTIMIZERS:
         raise ValueError(f"unknown optimizer {optimizer!r}; allowed: {', '.join(OPTIMIZERS)}")
@@ -59,7 +66,7 @@ def memory_bytes(
         "gradients": count * precision.output_bits / 8,
         "optimizer": count * state / parts,
         "activations": activation_bytes(workload, precision) * checked_batch(batch),
-        "residues": traffic.state_bytes.sum() * (ranks > 1),
+        "residuals": traffic.state_bytes.sum() * (ranks > 1),
     }
     return {part: nbytes + everywhere for part, nbytes in found.items()}
 

@@ -152,9 +152,15 @@ def compressors_table() -> Table:
 
 def compressor_curves() -> Any:
     """Efficiency against devices for three compressors and none."""
-    chosen = ["none", "randomk:density=0.01", "scalecom", "topk:density=0.01"]
+    chosen = {
+        "none": "no compressor",
+        "randomk:density=0.01": "random-k, 1 %",
+        "scalecom": "ScaleCom",
+        "topk:density=0.01": "top-k, 1 %",
+    }
     devices = [2**k for k in range(11)]
-    frame = sweep("resnet50", chip="v100", devices=devices, link=SLOW, compressor=chosen, **HOW)
+    frame = sweep("resnet50", chip="v100", devices=devices, link=SLOW, compressor=[*chosen], **HOW)
+    frame["compressor"] = frame["compressor"].map(chosen)
     return figures.sweep_curves(frame, title="Messages that are gathered do not scale (modelled)")
 
 
@@ -168,11 +174,15 @@ def memory_table() -> Table:
         "batch 128": {"batch": 128},
     }
     held = [_slow(**each).memory for each in settings.values()]
-    parts = ("weights", "master", "gradients", "optimizer", "activations", "residues")
+    parts = ("weights", "master", "gradients", "optimizer", "activations", "residuals")
     columns: dict[str, Any] = {"each device has": list(settings)}
     columns |= {part: [memory.get(part, 0.0) / 1e6 for memory in held] for part in parts}
     columns["all"] = [_slow(**each).memory_bytes / 1e6 for each in settings.values()]
-    return Table(columns, caption="Memory of a device, in MB", formats=dict.fromkeys([*parts, "all"], ",.0f"))
+    return Table(
+        columns,
+        caption="Memory of one of 64 devices, in MB (each number is rounded on its own)",
+        formats=dict.fromkeys([*parts, "all"], ",.0f"),
+    )
 
 
 def shared_table() -> Table:

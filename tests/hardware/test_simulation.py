@@ -115,13 +115,13 @@ def test_memory_by_part():
     plain = parts()
     count = 25_557_032
     assert (
-        plain["weights"] == 2 * count and plain["master"] == plain["optimizer"] == 4 * count and plain["residues"] == 0
+        plain["weights"] == 2 * count and plain["master"] == plain["optimizer"] == 4 * count and plain["residuals"] == 0
     )
     assert parts(batch=64)["activations"] == 2 * plain["activations"]
     sharded = parts(sharded=True)
     assert sharded["master"] == plain["master"] / 8 and sharded["weights"] == plain["weights"]
     assert parts(optimizer="adam")["optimizer"] == 2 * plain["optimizer"] and parts(optimizer="sgd")["optimizer"] == 0
-    assert parts(compressor="topk")["residues"] > 3.9 * count
+    assert parts(compressor="topk")["residuals"] > 3.9 * count
     adam = memory_bytes(
         workloads.get("gpt3"), precisions.get("bf16"), traffic(workloads.get("gpt3"), precisions.get("bf16"))
     )
