@@ -87,7 +87,7 @@ class Simulation:
 
     @cached_property
     def memory(self) -> dict[str, float]:
-        """Bytes on a device by part: weights, master, gradients, optimizer, activations, residuals (of error feedback)."""
+        """Bytes on a device by part: weights, master, gradients, optimizer, activations, error feedback's residuals."""
         d = self.design
         found = memory.memory_bytes(
             d.workload,
