@@ -73,7 +73,7 @@ def small_updates() -> go.Figure:
     """The weight under the coin, beside the exact sum of the updates; the title also says where nearest ends."""
     coin, nearest = movement("stochastic"), movement("nearest_down")
     count = np.arange(1, UPDATES + 1)
-    title = f"{UPDATES:,} updates of a tenth of a step: nearest moves {nearest[-1]:.0f} steps, the coin {coin[-1]:.0f}"
+    title = f"The coin moves the weight by {coin[-1]:.0f} steps, nearest by {nearest[-1]:.0f} (not drawn)"
     fig = figures.running_sum(count, coin, TENTH * count, name="the coin", title=title, height=300)
     alt = f"How far a weight has moved, update by update. {title}; the exact sum is {TENTH * UPDATES:.0f}."
     meta = {**fig.layout.meta, "alt": alt}

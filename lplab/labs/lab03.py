@@ -130,7 +130,7 @@ def lost_updates() -> figures.Table:
     steps, names = stored.steps_of("resnet"), ("fp16", "bf16")
     return figures.Table(
         {"step": steps} | {name: [_lost_share(stored, step, F.get(name)) for step in steps] for name in names},
-        caption="A residual net: updates that leave the weight where it was, if it is kept in 16 bits",
+        caption="Updates that leave a 16-bit weight where it was, in a recorded training of a residual network",
         formats=dict.fromkeys(names, ".1%"),
     )
 
@@ -287,7 +287,8 @@ QUESTIONS = (
         lambda state: _here(state).lost > 0.95,
     ),
     GuidedQuestion(
-        "Set the loss scale back to 1 (2⁰), and choose the format *bf16*. What does it lose?",
+        "Set the loss scale back to 1 (2⁰), and choose the format *bf16*. What does it lose? (In names of other formats, "
+        "such as 1-5-2, three numbers count the bits of sign, exponent and mantissa. They come in later labs.)",
         {"step": LAST_STEP, "format": "bf16"},
         lambda state: (
             f"Nothing becomes zero, and {_shares(state)[2]} are normal. bf16 has as many exponent bits as float32, so "
@@ -296,7 +297,8 @@ QUESTIONS = (
         lambda state: _here(state).shares[2] == 1,
     ),
     GuidedQuestion(
-        "Back in fp16, choose *weights* instead of output gradients. Why does nobody scale the weights?",
+        "Go back to fp16, leave the loss scale at 1, and choose *weights* instead of output gradients. Attention scores "
+        "have no weights, so the control *layer* goes to all layers. Why does nobody scale the weights?",
         {"step": LAST_STEP, "role": "weight"},
         lambda state: (
             f"None of the {state.magnitudes.total:,} weights becomes zero, and nearly all of them are normal. They "

@@ -12,7 +12,7 @@ def test_small_updates_are_lost_by_nearest_and_kept_by_the_coin_on_average():
     assert abs(coin[-1] - 100) < 4 * np.sqrt(1000 * 0.1 * 0.9), "four standard deviations"
     drawn = lab02.small_updates()
     assert drawn.data[1].y[1:].tolist() == coin.tolist()
-    assert f"the coin {coin[-1]:.0f}" in drawn.layout.meta["title"]
+    assert f"by {coin[-1]:.0f} steps" in drawn.layout.meta["title"] and "nearest by 0" in drawn.layout.meta["title"]
 
 
 def test_one_draw_moves_all_elements_alike():

@@ -49,7 +49,7 @@ ROLES = {  # as the controls call them; others keep their names
 PRESETS: dict[str, dict[str, Any]] = {  # named after what was published
     "fp16, no loss scale": {"format": "fp16", "scale": 0},
     "fp16, gradients 256 × smaller": {"format": "fp16", "scale": -8},
-    "fp16, first scale of APEX": {"format": "fp16", "scale": 16},
+    "fp16, first scale of PyTorch": {"format": "fp16", "scale": 16},
     "bf16, no loss scale": {"format": "bf16", "scale": 0},
     "FP8 2018, scale 1000 ≈ 2¹⁰": {"format": "FP8 1-5-2 (2018)", "scale": 10},
 }
