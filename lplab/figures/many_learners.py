@@ -91,7 +91,7 @@ def many_learners(
     sums, sent, over_time = _shares(scaling, density), _bytes(scaling), _over_time(likeness)
     own_sum, independent, leader_sum = sums
     own_bytes, leader_bytes = (bytes_word(values[at]) for values in (scaling.own_bytes, scaling.leader_bytes))
-    ends = f"Memories at the last step: cosine distance {likeness.cosine[-1]:.2f}" if chosen > 1 else "One learner"
+    ends = f"Residuals at the last step: cosine distance {likeness.cosine[-1]:.2f}" if chosen > 1 else "One learner"
     return style.apply_style(
         style.figure([*sums, *sent, *over_time], _layout(scaling, chosen, float(likeness.steps[-1]), over_time)),
         alt=f"With {learners_word(chosen)} the sum of own choices holds {own} of the weights "

@@ -111,7 +111,7 @@ def choices() -> figures.Table:
 
 
 def filters() -> figures.Table:
-    """What the filter does to the memories of 64 learners, and to the test error, at both learning rates.
+    """What the filter does to the residuals of 64 learners, and to the test error, at both learning rates.
 
     >>> [round(error, 3) for error in filters().columns["test error"]]
     [0.02, 0.033, 0.071, 0.209, 0.338, 0.557]
@@ -126,7 +126,7 @@ def filters() -> figures.Table:
         {"learning rate": [f"{rate:g}" for rate, _ in rows], "beta": [beta for _, beta in rows]}
         | distances
         | {"test error": [run.test_error for run in runs]},
-        caption="ScaleCom with 64 learners: cosine distance of the memories, and test error after 120 steps",
+        caption="ScaleCom with 64 learners: cosine distance of the residuals, and test error after 120 steps",
         formats=dict.fromkeys(distances, ".2f") | {"test error": ".1%"},
     )
 
@@ -203,7 +203,7 @@ def _errors_text(state: LearnersState) -> str:
 
 
 def _distance(state: LearnersState, **changes: Any) -> float:
-    """The cosine distance of the memories at the last recorded step of ScaleCom."""
+    """The cosine distance of the residuals at the last recorded step of ScaleCom."""
     return float(state.changed(**changes).run("scalecom").cosine[-1])
 
 
@@ -266,8 +266,8 @@ QUESTIONS = (
         ),
     ),
     GuidedQuestion(
-        "The lower figure shows how far apart the memories of the learners are. Compare both learning rates. At which "
-        "one are the memories more alike at the end?",
+        "The lower figure shows how far apart the residuals of the learners are. Compare both learning rates. At which "
+        "one are the residuals more alike at the end?",
         {"learners": 64, "learning_rate": "standard"},
         lambda state: (
             f"At the small one. The distance falls to {_distance(state):.2f} there, and it is "
@@ -278,10 +278,10 @@ QUESTIONS = (
     ),
     GuidedQuestion(
         "Choose *ten times* again, and move *beta* down to 0.1. This is the filter of ScaleCom. What does it do to the "
-        "memories, and to the test error?",
+        "residuals, and to the test error?",
         {"learners": 64, "beta": 0.1},
         lambda state: (
-            f"The memories are more alike, at a distance of {_distance(state):.2f} instead of "
+            f"The residuals are more alike, at a distance of {_distance(state):.2f} instead of "
             f"{_distance(state, beta=1.0):.2f}. But the test error of ScaleCom rises from "
             f"{percent(_errors(state.changed(beta=1.0))['ScaleCom'])} to {percent(_errors(state)['ScaleCom'])}."
         ),
@@ -307,10 +307,10 @@ def numbers_of_the_text() -> list[str]:
     return [
         f"own choices send {own.sent_bytes / one.sent_bytes:.0f} times as many bytes as ScaleCom",
         f"an element is sent {STEPS * one.density.mean():.1f} times in {STEPS} steps",
-        f"memory 2, gradient 4, beta 0.5: {waits:g} if it waits, {sent:g} if it is sent",
+        f"residual 2, gradient 4, beta 0.5: {waits:g} if it waits, {sent:g} if it is sent",
         f"beta 0.1: of a gradient that waited arrive {percent(_arriving(0.1, 1))} with the element's next sending, "
         f"{percent(_arriving(0.1, 2))} with two, {percent(_arriving(0.1, 100))} with a hundred",
-        f"learning rate {SMALL_RATE:g}: the distance of the memories falls from {small.cosine[0]:.2f} to "
+        f"learning rate {SMALL_RATE:g}: the distance of the residuals falls from {small.cosine[0]:.2f} to "
         f"{small.cosine[-1]:.2f}",
         f"without compression, trainings fail with {failed} learners, with own choices with {own_failed}",
     ]
@@ -323,10 +323,10 @@ def _arriving(beta: float, sendings: int) -> float:
     (0.5, 0.75)
     """
     nothing, here = np.zeros(1), np.array([0])
-    memory, arrived = next_memory(nothing, np.ones(1), here[:0], beta), 0.0
+    residual, arrived = next_memory(nothing, np.ones(1), here[:0], beta), 0.0
     for _ in range(sendings):
-        arrived += float(memory[0])
-        memory = next_memory(memory, nothing, here, beta)
+        arrived += float(residual[0])
+        residual = next_memory(residual, nothing, here, beta)
     return arrived
 
 

@@ -1,5 +1,7 @@
 """What lab 09 says in words, the answers against the library, and the recorded trainings reproduced."""
 
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 from lplab import widgets
+from lplab.claims import catalogue as claims
 from lplab.compression import Context, ScaleCom, exchange
 from lplab.compression.layer import LayerInfo
 from lplab.exercises.isolation.answers import Answer
@@ -15,11 +18,14 @@ from lplab.exercises.lab09.leaders_choice import gradients, leaders_choice
 from lplab.exercises.lab09.next_memory import next_memory
 from lplab.exercises.lab09.similarity import residuals, similarity
 from lplab.exercises.model import catalogue
+from lplab.exercises.pages import page
+from lplab.labs import lab09
 from lplab.parallel import cosine_distance, hamming_distance
 from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, Setting, many_learners
 from tests.exercises.in_process import judge_here as judge
 
 DATA = Path(__file__).parents[2] / "data"
+LAB = DATA.parent / "labs/09_many_learners_one_choice.ipynb"
 
 
 def run(kind, learners=64, chunk=112, beta=1.0, rate=0.1):
@@ -98,6 +104,42 @@ def test_with_momentum_scalecom_falls_behind():
     assert behind[1] > 3 and behind[1] > 1.5 * behind[0]
 
 
+def test_what_a_learner_keeps_is_called_residual_and_memory_only_where_the_papers_word_is_named():
+    """Memory means bytes elsewhere in the course."""
+    cells = json.loads(LAB.read_text("utf-8"))["cells"]
+    said = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    papers_word = "(the paper calls them memories)"
+    assert sum(text.count(papers_word) for text in said) == 1
+    outputs = [json.dumps(cell["outputs"]) for cell in cells if cell["cell_type"] == "code"]
+    explorer = lab09.explorer()
+    questions = [each.text for each in lab09.QUESTIONS]
+    questions += [each.answer(explorer.state_at(**each.position)) for each in lab09.QUESTIONS]
+    rules = [criterion.statement for criterion in claims.get("scalecom_2020_similarity").criteria]
+    exercises = [catalogue.get(f"09.{number}") for number in (1, 2, 3)]
+    pages = [part for each in exercises for part in (page(each, [""] * len(each.mistakes)), *each.hints)]
+    figure = explorer.figure.layout.meta["alt"]
+    for text in (*said, *outputs, *questions, *rules, *pages, figure):
+        rest = text.replace(papers_word, "").replace("next_memory", "")
+        assert not re.search(r"memor(y|ies)", rest, re.IGNORECASE), rest
+    assert 'id="memory-of-a-learner"' in (DATA.parent / "docs/glossary.md").read_text("utf-8"), "older links lead there"
+
+
+def test_the_residual_is_the_share_beta_of_what_is_owed():
+    """The folded example: 2 stands for 4; 4 + 4 = 8 is owed, 2 + 4 = 6 is sent, and half of the other 2 is 1."""
+    beta, residual, gradient = 0.5, 2.0, 4.0
+    owed = residual / beta + gradient
+    sent = residual + gradient
+    assert (owed, sent, owed - sent) == (8, 6, 2)
+    for at, left in (([0], owed - sent), ([], owed)):
+        found = next_memory(np.array([residual]), np.array([gradient]), np.array(at, int), beta)
+        assert found.tolist() == [beta * left]
+
+
+def test_bytes_on_the_ring_grow_although_the_message_does_not():
+    messages = {run("scalecom", n, rate=1.0).sent_bytes / (2 * (n - 1) / n) for n in LEARNERS[1:]}
+    assert messages == {2112.5}
+
+
 # ---- the answers against the library ---------------------------------------------------------------------------
 
 
@@ -126,7 +168,7 @@ def test_the_similarity_is_the_librarys():
     m = residuals()
     k = 12
     pairs = similarity(m[:, 0], m[:, 1], k)
-    assert np.isnan(pairs[0]).all(), "memories are empty before the first step"
+    assert np.isnan(pairs[0]).all(), "residuals are empty before the first step"
     for pair, both in zip(pairs[1:], m[1:], strict=True):
         assert pair[0] == pytest.approx(cosine_distance(both), abs=1e-9) and pair[1] == hamming_distance(both, k)
 

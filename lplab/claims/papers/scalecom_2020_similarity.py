@@ -83,8 +83,8 @@ def _late(results: Results, number: str, lr: float, beta: float) -> np.ndarray:
     return np.mean([results.values(f"{number}_{n}", lr=lr, beta=beta) for n in steps], axis=0)
 
 
-@claim.criterion("Memories become alike")
-def memories_become_alike(results: Results) -> CheckResult:
+@claim.criterion("Residuals become alike")
+def residuals_become_alike(results: Results) -> CheckResult:
     """The distance falls at first, and stays below that of vectors with nothing in common."""
     values = series(results, "cosine", LEARNING_RATE, 1.0)
     return CheckResult(
@@ -132,7 +132,7 @@ def the_leader_misses(results: Results) -> CheckResult:
 
 @claim.explanation("They drift apart as the loss falls")
 def what_falls_is_the_signal(results: Results) -> CheckResult:
-    """Memories are sums of gradients: alike as long as gradients have a common direction."""
+    """Residuals are sums of gradients: alike as long as gradients have a common direction."""
     values = {lr: series(results, "cosine", lr, 1.0) for lr in (LEARNING_RATE, LARGE_LEARNING_RATE)}
     losses = {lr: results.median("train_loss", lr=lr, beta=1.0) for lr in values}
     text = [

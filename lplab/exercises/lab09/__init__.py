@@ -1,4 +1,4 @@
-"""Lab 09, ScaleCom: a choice that commutes with the sum, a memory that forgets, how alike learners are."""
+"""Lab 09, ScaleCom: a choice that commutes with the sum, a slow residual, how alike learners are."""
 
 from __future__ import annotations
 

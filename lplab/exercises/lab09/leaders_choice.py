@@ -87,9 +87,9 @@ LEADERS_CHOICE = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        The array `p` has a row for each learner, with what this learner would like to send (memory plus gradient). In every step **one** learner leads, the one with the number `step` mod the number of learners. It divides its row into chunks of `chunk` elements, and the last chunk may be shorter. From each chunk it chooses the element where **its own** magnitude is largest, or the first one if several are equal.
+        The array `p` has a row for each learner, with what this learner would like to send (residual plus gradient). In every step **one** learner leads, the one with the number `step` mod the number of learners. It divides its row into chunks of `chunk` elements, and the last chunk may be shorter. From each chunk it chooses the element where **its own** magnitude is largest, or the first one if several are equal.
 
-        Write `leaders_choice(p, chunk, step)`. It returns an array shaped like `p` with what each learner sends, which is its own values at the leader's places, and 0 everywhere else.
+        Write `leaders_choice(p, chunk, step)`. It returns an array shaped like `p` with each learner's own values at the leader's places, and 0 everywhere else.
     """,
     reference=leaders_choice,
     form=SameShape(0),
@@ -102,7 +102,7 @@ LEADERS_CHOICE = Exercise(
         Example((np.array([[3.0, 1.0], [1.0, 2.0]]), 2, 4), "4 mod 2 = 0: learner 0 leads again."),
         Example((np.array([[1.0, -5.0, 2.0]]), 3, 7), "A single learner always leads. Magnitudes count: −5."),
         Example((np.array([[1.0, 2.0, 4.0, 3.0, 9.0], [5.0, 5.0, 5.0, 5.0, 5.0]]), 2, 0), "Three chunks, the last one with a single element: 2, 4 and 9 of learner 0, and three times 5."),
-        Example((np.array([[2.0, -2.0, 2.0], [0.0, 1.0, 8.0]]), 3, 0), "Three equal magnitudes: the first one, where learner 1 has nothing. Its 8 stays in its memory."),
+        Example((np.array([[2.0, -2.0, 2.0], [0.0, 1.0, 8.0]]), 3, 0), "Three equal magnitudes: the first one, where learner 1 has nothing. Its 8 stays in its residual."),
         Example((np.array([[1.0, 0.0], [0.0, 6.0], [0.0, 6.0]]), 2, 0), "The sum of all would have chosen the second place. The leader does not know it."),
     ),
     boundary=cases,

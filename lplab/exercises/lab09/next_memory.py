@@ -1,4 +1,7 @@
-"""Exercise 09.2: the low-pass filter of ScaleCom's memory, exactly so."""
+"""Exercise 09.2: the low-pass filter of ScaleCom's residual, exactly so.
+
+The function keeps the paper's word for the residual, "memory", in its name: notebooks and reports of students have it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from lplab.exercises.model.forms import SameShape
 
 
 def next_memory(m, g, sent_at, beta):
-    """The memory after a step: m before it, g the gradient, sent_at the places that were sent."""
+    """The residual after a step: m before it, g the gradient, sent_at the places that were sent."""
     p = m + g
     kept = p.copy()
     kept[sent_at] = 0.0
@@ -65,7 +68,7 @@ def by_element(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
 
 
 def show(args: Args) -> str:
-    """Memory, gradient, places, beta."""
+    """Residual, gradient, places, beta."""
     m, g, sent_at, beta = args
     arrays = (f"[{sequence_text(each).strip('()') if len(each) else ''}]" for each in (m, g, sent_at))
     return "m = {}, g = {}, sent_at = {}".format(*arrays) + f", beta = {decimal(beta)}"
@@ -85,12 +88,12 @@ def why(args: Args, expected: Any) -> str:
 NEXT_MEMORY = Exercise(
     id="09.2",
     version=1,
-    title="A slow memory",
-    goal="Goal 2: keep the memories of many learners alike",
+    title="A slow residual",
+    goal="Goal 2: keep the residuals of many learners alike",
     minutes=10,
     difficulty=2,
     statement=r"""
-        A learner has the memory `m` and a new gradient `g`. It would like to send $p = m + g$. At the places `sent_at` (an array of indices) it does, so $c$ is $p$ there and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`, which returns ScaleCom's memory after the step, **exactly**
+        A learner has the residual `m` and a new gradient `g`. It would like to send $p = m + g$. At the places `sent_at` (an array of indices) it does, so $c$ is $p$ there and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`, which returns ScaleCom's residual after the step, **exactly**
         $$m \leftarrow (1-\beta)\,m + \beta\,(p - c).$$
         With $\beta=1$ this is the error feedback of lab 08.
     """,
@@ -102,8 +105,8 @@ NEXT_MEMORY = Exercise(
     examples=(
         Example((np.array([1.0, 1.0]), np.array([2.0, 4.0]), np.array([1]), 1.0), "Beta 1: 3 is kept, 5 was sent and leaves nothing."),
         Example((np.array([1.0, 1.0]), np.array([2.0, 4.0]), np.array([1]), 0.5), "Kept: ½·1 + ½·3 = 2. Sent: ½·1 + ½·0 = ½, not 0."),
-        Example((np.array([8.0]), np.array([8.0]), np.array([0]), 0.125), "7/8 of the old memory stays although all of p was sent."),
-        Example((np.array([0.0]), np.array([8.0]), np.zeros(0, np.int64), 0.125), "Nothing is sent: the memory takes in an eighth of the gradient, 1."),
+        Example((np.array([8.0]), np.array([8.0]), np.array([0]), 0.125), "7/8 of the old residual stays although all of p was sent."),
+        Example((np.array([0.0]), np.array([8.0]), np.zeros(0, np.int64), 0.125), "Nothing is sent: the residual takes in an eighth of the gradient, 1."),
         Example((np.array([4.0, -4.0]), np.array([0.0, 0.0]), np.zeros(0, np.int64), 0.5), "Without a gradient nothing changes: ½·4 + ½·4."),
         Example((np.array([2.0, 2.0, 2.0]), np.array([1.0, -3.0, 5.0]), np.array([0, 2]), 0.25), "1.5, 1.25, 1.5: what was sent does not depend on its gradient."),
     ),
@@ -114,21 +117,21 @@ NEXT_MEMORY = Exercise(
         mistake("beta and 1 − beta are exchanged", ALL, "beta * m + (1 - beta) * kept"),
         mistake("no filter: plain error feedback", ALL, "kept"),
         mistake("the filter takes in p, sent or not", ALL, "(1 - beta) * m + beta * p"),
-        mistake("only the gradient is kept, the memory is counted once", "kept = p.copy()", "kept = g.copy()"),
-        mistake("the rest is only scaled: the old memory is gone", ALL, "beta * kept"),
-        mistake("the old memory stays whole", ALL, "m + beta * kept"),
+        mistake("only the gradient is kept, the residual is counted once", "kept = p.copy()", "kept = g.copy()"),
+        mistake("what was not sent is only scaled: the old residual is gone", ALL, "beta * kept"),
+        mistake("the old residual stays whole", ALL, "m + beta * kept"),
         mistake("the filter comes before the choice: p itself is filtered, then plain error feedback", WANTED, "p = (1 - beta) * m + beta * g", ALL, "kept"),
         mistake("the old part is taken from p, not from m", ALL, "(1 - beta) * p + beta * kept"),
-        mistake("what was sent is remembered, the rest forgotten", KEPT, "kept[sent_at] = 0.0\n    kept = p - kept"),
+        mistake("what was sent is kept, what was not sent is forgotten", KEPT, "kept[sent_at] = 0.0\n    kept = p - kept"),
         mistake("the sent gradient is taken off, not the sent p", KEPT, "kept[sent_at] -= g[sent_at]"),
         mistake("the sign of what is owed is reversed", "beta * kept", "beta * -kept"),
         mistake("beta counts twice", "beta * kept", "beta**2 * kept"),
-        mistake("m itself is changed: the caller's memory", "return (1 - beta) * m + beta * kept", "m *= 1 - beta\n    return m + beta * kept"),
+        mistake("m itself is changed: the caller's residual", "return (1 - beta) * m + beta * kept", "m *= 1 - beta\n    return m + beta * kept"),
         mistake("only the first of the places is emptied", KEPT, "kept[sent_at[:1]] = 0.0"),
     ),
     hints=(
-        "m = 1, g = 4, β = ½, and the element is sent: p = 5 = c, so p − c = 0, and ½·1 + ½·0 = ½ stays. Not 0: the old memory has its own term.",
-        "Only β·(p − c) knows what was sent. (1 − β)·m is the memory before the gradient, the same for sent and kept elements. Do not change m itself: copy.",
-        "Make a copy of p and set it to 0 at the places sent_at: that is p − c. Then one line adds (1 − β) times the old memory and β times this copy.",
+        "m = 1, g = 4, β = ½, and the element is sent: p = 5 = c, so p − c = 0, and ½·1 + ½·0 = ½ stays. Not 0: the old residual has its own term.",
+        "Only β·(p − c) knows what was sent. (1 − β)·m is the residual before the gradient, the same for sent and kept elements. Do not change m itself: copy.",
+        "Make a copy of p and set it to 0 at the places sent_at: that is p − c. Then one line adds (1 − β) times the old residual and β times this copy.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Exercise 09.3: how alike the memories of two learners are, and their choices, step by step."""
+"""Exercise 09.3: how alike the residuals of two learners are, and their choices, step by step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lplab.exercises.student_figures import NotReady, as_array, read_results, st
 
 
 def similarity(a, b, k):
-    """Cosine and Hamming distance of the memories a and b of two learners [steps, elements]: one pair for each step."""
+    """Cosine and Hamming distance of the residuals a and b of two learners [steps, elements]: one pair for each step."""
     pairs = np.empty((len(a), 2))
     for t, x in enumerate(a):
         y = b[t]
@@ -75,14 +75,14 @@ def wrong_pair(args: Args, result: Any) -> str:
 
 
 def distinct(steps: int, elements: int, seed: int) -> np.ndarray:
-    """Memories whose magnitudes within a step differ, with both signs: no ties among the largest."""
+    """Residuals whose magnitudes within a step differ, with both signs: no ties among the largest."""
     rng = np.random.default_rng([2020, seed])
     sizes = rng.permuted(np.tile(np.arange(1, elements + 1), (steps, 1)), axis=1)
     return sizes * rng.choice([-1.0, 1.0], (steps, elements)) / 4
 
 
 def cases() -> list[Args]:
-    """Unrelated, alike, opposite and equal memories; zeros; one element; every k."""
+    """Unrelated, alike, opposite and equal residuals; zeros; one element; every k."""
     found: list[Args] = []
     for seed, (steps, elements, k) in enumerate([(1, 1, 1), (3, 2, 1), (4, 6, 2), (5, 9, 3), (6, 12, 12), (2, 20, 5)]):
         x, y = distinct(steps, elements, seed), distinct(steps, elements, 40 + seed)
@@ -94,25 +94,25 @@ def cases() -> list[Args]:
 
 
 def long_runs() -> list[Args]:
-    """Two memories that drift together."""
+    """Two residuals that drift together."""
     x, y = distinct(30, 60, 70), distinct(30, 60, 71)
     weight = np.linspace(0, 1, 30)[:, None]
     return [(x, weight * x + (1 - weight) * y / 3, 6), (3 * x, weight * x + (1 - weight) * y / 3, 6)]
 
 
 def size_does_not_matter(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
-    """Whether a memory that is three times as large is as similar: directions and places count, sizes do not."""
+    """Whether a residual that is three times as large is as similar: directions and places count, sizes do not."""
     one, three = (np.asarray(result, np.float64) for result in results)
     apart = np.abs(one - three) > TOLERANCE
     if apart.any():
         t = int(np.flatnonzero(apart.any(axis=1))[0])
-        text = f"In step {t} your numbers change when one memory is multiplied by 3"
+        text = f"In step {t} your numbers change when one residual is multiplied by 3"
         return Finding(f"{text}: directions and places count, sizes do not.", calls[0], results[0])
     return None
 
 
 def show(args: Args) -> str:
-    """The memories of the first step, and k."""
+    """The residuals of the first step, and k."""
     a, b, k = args
     more = ", …" if len(a) > 1 else ""
     first = (f"[[{sequence_text(each[0]).strip('()')}]{more}]" for each in (a, b))
@@ -124,14 +124,14 @@ def why(args: Args, expected: Any) -> str:
     """The sets of the first step."""
     a, b, k = args
     if not (a[0].any() and b[0].any()):
-        return "A memory that is all zero has no direction and no largest elements: NaN, twice."
+        return "A residual that is all zero has no direction and no largest elements: NaN, twice."
     own, other = (sorted(np.argsort(-np.abs(v))[:k].tolist()) for v in (a[0], b[0]))
     product, sizes = a[0] @ b[0], np.linalg.norm(a[0]) * np.linalg.norm(b[0])
     return f"Step 0: a · b = {product:.6g}, |a||b| = {sizes:.6g}; the places of the {k} largest are {sequence_text(own)} and {sequence_text(other)}."
 
 
 def residual_rows(*rows: Sequence[float]) -> np.ndarray:
-    """One learner's memory, a row for each step."""
+    """One learner's residual, a row for each step."""
     return np.array(rows, np.float64)
 
 
@@ -143,12 +143,12 @@ SIMILARITY = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        The arrays `a` and `b` hold the memories of two learners, with a row for each step. Write `similarity(a, b, k)`. It returns an array with a row for each step and two numbers in each row:
+        The arrays `a` and `b` hold the residuals of two learners, with a row for each step. Write `similarity(a, b, k)`. It returns an array with a row for each step and two numbers in each row:
 
         - the **cosine distance** $1 - a\cdot b\,/\,(|a||b|)$,
         - the **Hamming distance** of the choices. Each learner would choose its `k` places with the largest magnitudes. Of the places of `a`, this is the share that is not among the places of `b`.
 
-        A memory may be all zero, as at the start. Then both numbers are NaN. Otherwise no two magnitudes of a step are equal. The check allows for rounding errors.
+        A residual may be all zero, as at the start. Then both numbers are NaN. Otherwise no two magnitudes of a step are equal. The check allows for rounding errors.
     """,
     reference=similarity,
     form=PairsOfSteps(),
@@ -160,19 +160,19 @@ SIMILARITY = Exercise(
         Example((residual_rows([3, 4]), residual_rows([6, 8]), 1), "The same direction: distance 0, whatever the size, and the same place."),
         Example((residual_rows([3, 4]), residual_rows([-3, -4]), 1), "Opposite: cosine distance 2, and yet the same place is the largest. The two numbers tell different things."),
         Example((residual_rows([3, 0]), residual_rows([0, 2]), 1), "At right angles: 1, and another place: 1."),
-        Example((residual_rows([0, 0], [1, 2]), residual_rows([1, 3], [1, 2]), 1), "Step 0: an empty memory. Step 1: equal."),
+        Example((residual_rows([0, 0], [1, 2]), residual_rows([1, 3], [1, 2]), 1), "Step 0: an empty residual. Step 1: equal."),
         Example((residual_rows([5, -4, 1, 2]), residual_rows([-4, 5, 2, 1]), 2), "Both choose places 0 and 1, in another order: as sets they are equal, Hamming distance 0."),
         Example((residual_rows([5, -4, 1, 2]), residual_rows([5, 1, 2, -4]), 2), "Places {0, 1} and {0, 3}: one of two is missing, ½."),
         Example((residual_rows([1, 2], [4, 3]), residual_rows([2, 1], [1, 5]), 1), "Two steps, two rows, in their order: 1 − 4/5, then 1 − 19/(5·√26)."),
     ),
     boundary=cases,
-    properties=(Property("a memory three times as large is as similar", long_runs, size_does_not_matter),),
+    properties=(Property("a residual three times as large is as similar", long_runs, size_does_not_matter),),
     mistakes=(
         mistake("the cosine itself, not the distance", COSINE, "x @ y / size"),
         mistake("not divided by the sizes: the inner product", COSINE, "1 - x @ y"),
-        mistake("divided by the size of one memory, squared", SIZE, "size = np.linalg.norm(x) ** 2"),
-        mistake("two empty memories, or one, count as equal", NONE, "pairs[t] = 0"),
-        mistake("an empty memory counts as nothing in common", NONE, "pairs[t] = 1"),
+        mistake("divided by the size of one residual, squared", SIZE, "size = np.linalg.norm(x) ** 2"),
+        mistake("two empty residuals, or one, count as equal", NONE, "pairs[t] = 0"),
+        mistake("an empty residual counts as nothing in common", NONE, "pairs[t] = 1"),
         mistake("opposite directions count as equal: the size of the cosine", COSINE, "1 - abs(x @ y) / size"),
         mistake("the means are taken off first: a correlation", COSINE, "1 - (x - x.mean()) @ (y - y.mean()) / size"),
         mistake("the distance of the end points instead of the angle", COSINE, "np.linalg.norm(x - y)"),
@@ -184,13 +184,13 @@ SIMILARITY = Exercise(
         mistake("a share of all elements instead of the k chosen ones", HAMMING, "len(own - other) / len(x)"),
         mistake("a count instead of a share", HAMMING, "len(own - other)"),
         mistake("the columns are exchanged", "1 - x @ y / size, len(own - other) / k", "len(own - other) / k, 1 - x @ y / size"),
-        mistake("memories add up over the steps", "for t, x in enumerate(a):\n        y = b[t]", "for t in range(len(a)):\n        x, y = a[: t + 1].sum(axis=0), b[: t + 1].sum(axis=0)"),
+        mistake("residuals add up over the steps", "for t, x in enumerate(a):\n        y = b[t]", "for t in range(len(a)):\n        x, y = a[: t + 1].sum(axis=0), b[: t + 1].sum(axis=0)"),
         mistake("the steps run backwards", "return pairs", "return pairs[::-1]"),
     ),
     hints=(
         "a = (5, −4, 1, 2), b = (5, 1, 2, −4), k = 2: a's largest magnitudes stand at 0 and 1, b's at 0 and 3. One of a's two places is not b's: ½.",
         "`np.argsort(-np.abs(x))[:k]` gives the places of the k largest magnitudes. Make sets of them: `own - other` is what one has and the other has not. Before dividing, see whether a norm is 0.",
-        "Loop over the steps and fill an array of shape (len(a), 2). The product of both norms tells whether a memory is empty. `len(own - other)` counts the places that are missing, and the share is this count over k.",
+        "Loop over the steps and fill an array of shape (len(a), 2). The product of both norms tells whether a residual is empty. `len(own - other)` counts the places that are missing, and the share is this count over k.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Many learners, live: how the sum of their messages grows, what each sends, how alike their memories are."""
+"""Many learners, live: how the sum of their messages grows, what each sends, how alike their residuals are."""
 
 from __future__ import annotations
 
