@@ -8,7 +8,8 @@ from lplab.formats.paths import kernel_selection
 from lplab.training import quantize_model
 from lplab.training.emulation import recurrent
 from lplab.training.emulation.conversion import emulation_of
-from lplab.training.emulation.recurrent import gates_backward
+from lplab.training.emulation.quantized_op import QuantizedOp
+from lplab.training.emulation.recurrent import gates_backward, gates_forward
 
 RECIPES = ("hfp8_2019", "int4_fp4_2020", "luq_2022", "fp8_2018")
 
@@ -130,3 +131,53 @@ def test_outputs_may_be_changed_in_place():
     y, (h, c) = model(x)
     h.zero_(), c.zero_()
     assert torch.equal(torch.autograd.grad(y.mul_(2).sum(), model.weight_hh_l0)[0], expected)
+
+
+@pytest.mark.parametrize("size", [5, 16, 20, 64, 67])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_compiled_steps_have_the_bits_of_the_operations(size, reverse, monkeypatch):
+    torch.manual_seed(3)
+    time, batch = 5, 3
+    inputs, first_c = torch.randn(time, batch, 4 * size), torch.randn(batch, size)
+    products = torch.randn(time, batch, 4 * size)
+    found = {}
+    for served in (True, False):
+        monkeypatch.setattr(kernel_selection, "loading_pays_off", lambda key, count, served=served: served)
+        results = [torch.full((time, batch, width), torch.nan) for width in (4 * size, size, size, size)]
+        step = gates_forward(inputs, first_c, *results)
+        order = range(time)[::-1] if reverse else range(time)
+        for t, earlier in zip(order, [None, *order[:-1]], strict=True):
+            step(t, earlier, products[t])
+        found[step.__name__] = results
+    assert list(found) == ["in_loops", "by_operations"]
+    assert all(torch.equal(a, b) for a, b in zip(*found.values(), strict=True))
+
+
+def test_states_in_any_layout_give_the_same_bits(monkeypatch):
+    monkeypatch.setattr(kernel_selection, "loading_pays_off", lambda key, count: True)
+    x = torch.randn(4, 3, 4)
+    states = [torch.randn(1, 5, 3).transpose(1, 2), torch.randn(1, 1, 5).expand(1, 3, 5)]
+    for recipe in RECIPES:
+        together, one = make(recipe), one_by_one(make(recipe))
+        (a, state_a), (b, state_b) = (results(model, x, states, LOSSES["all"]) for model in (together, one))
+        assert all(torch.equal(p, q) for r, s in zip(a, b, strict=True) for p, q in zip(r, s, strict=True))
+        assert state_a == state_b
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_steps_round_into_memory_that_is_there(recipe, monkeypatch):
+    torch.manual_seed(0)
+    model = quantize_model(nn.LSTM(64, 128, num_layers=2), recipe, first=None, last=None)
+    times = iter((30, 30, 30, 12))
+    counts: list[int] = []
+    new = QuantizedOp._round
+
+    def counted(self, role, *more):
+        counts[-1] += role in ("activation", "output_gradient_dx", "output_gradient_dw")
+        return new(self, role, *more)
+
+    monkeypatch.setattr(QuantizedOp, "_round", counted)
+    for time in times:  # the first ones load the loops
+        counts.append(0)
+        model(torch.randn(time, 16, 64))[0].square().sum().backward()
+    assert counts[-1] == counts[-2] < 12  # the sequence's length does not count
