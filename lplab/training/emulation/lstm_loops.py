@@ -29,14 +29,25 @@ def _sigmoid_backward(gradient, y):
 
 @cache
 def add_loop() -> Callable:
-    """The loop that adds two arrays of contiguous float32 into a third: three addresses and the number of elements."""
+    """The loop that adds two arrays of contiguous float32 [batch, 4 · size], gates in PyTorch's order, into a third.
 
-    def loop(a_at, b_at, sum_at, count):
+    That is [4, batch, rows], of which [4, batch, size] is written: i, f, o, g. It takes three addresses, batch, size
+    and rows.
+    """
+
+    def loop(a_at, b_at, work_at, batch, size, rows):
         use_wide_vectors()
-        a, b = carray(pointer(a_at), count, F), carray(pointer(b_at), count, F)
-        total = carray(pointer(sum_at), count, F)
-        for j in range(count):
-            total[j] = F(a[j] + b[j])
+        count = 4 * batch * size
+        all_a, all_b = carray(pointer(a_at), count, F), carray(pointer(b_at), count, F)
+        work = carray(pointer(work_at), 4 * batch * rows, F)
+        for b in range(batch):
+            for gate in range(4):
+                first = (4 * b + gate) * size
+                place = gate if gate < 2 else 5 - gate
+                to = (place * batch + b) * rows
+                x, y, total = all_a[first : first + size], all_b[first : first + size], work[to : to + size]
+                for j in range(size):
+                    total[j] = F(x[j] + y[j])
 
     return compile_loop(loop)
 
@@ -45,22 +56,26 @@ def add_loop() -> Callable:
 def cell_loop() -> Callable:
     """The loop from the gates of one step to its c, f · c + i · g.
 
-    It takes the addresses of contiguous float32: the gates [batch, 4 · size] in PyTorch's order; the c before
-    [batch, size]; where the gates are copied to; and two for the new c; then batch and size.
+    It takes the addresses of float32: the gates, as ``add_loop`` lays them; the c before [batch, size]; where the gates
+    are copied to, in PyTorch's order [batch, 4 · size]; and two for the new c; then batch, size and rows.
     """
 
-    def loop(gates_at, c_at, copy_at, new_c_at, again_at, batch, size):
+    def loop(work_at, c_at, copy_at, new_c_at, again_at, batch, size, rows):
         use_wide_vectors()
         count = batch * size
-        gates, copy = carray(pointer(gates_at), 4 * count, F), carray(pointer(copy_at), 4 * count, F)
+        work, copy = carray(pointer(work_at), 4 * batch * rows, F), carray(pointer(copy_at), 4 * count, F)
         all_c, all_new = carray(pointer(c_at), count, F), carray(pointer(new_c_at), count, F)
         again = carray(pointer(again_at), count, F)
-        for j in range(4 * count):
-            copy[j] = gates[j]
         for b in range(batch):
-            first, gate = b * size, 4 * b * size
-            i, f = gates[gate : gate + size], gates[gate + size : gate + 2 * size]
-            g = gates[gate + 2 * size : gate + 3 * size]
+            first, row, each = b * size, b * rows, batch * rows
+            for gate in range(4):
+                place = gate if gate < 2 else 5 - gate
+                start, to = place * each + row, (4 * b + gate) * size
+                source, target = work[start : start + size], copy[to : to + size]
+                for j in range(size):
+                    target[j] = source[j]
+            i, f = work[row : row + size], work[each + row : each + row + size]
+            g = work[3 * each + row : 3 * each + row + size]
             c, new = all_c[first : first + size], all_new[first : first + size]
             for j in range(size):
                 new[j] = F(F(f[j] * c[j]) + F(i[j] * g[j]))
@@ -74,19 +89,20 @@ def cell_loop() -> Callable:
 def output_loop() -> Callable:
     """The loop from the gates and tanh(c) of one step to its h, o · tanh(c).
 
-    It takes the addresses of contiguous float32: the gates [batch, 4 · size] in PyTorch's order; tanh(c) [batch, size];
-    where that is copied to; and h; then batch and size.
+    It takes the addresses of float32: the gates, as ``add_loop`` lays them; tanh(c) [batch, size]; where that is copied
+    to; and h; then batch, size and rows.
     """
 
-    def loop(gates_at, tanh_at, copy_at, h_at, batch, size):
+    def loop(work_at, tanh_at, copy_at, h_at, batch, size, rows):
         use_wide_vectors()
         count = batch * size
-        gates, all_tanh = carray(pointer(gates_at), 4 * count, F), carray(pointer(tanh_at), count, F)
+        work, all_tanh = carray(pointer(work_at), 4 * batch * rows, F), carray(pointer(tanh_at), count, F)
         copy, all_h = carray(pointer(copy_at), count, F), carray(pointer(h_at), count, F)
         for j in range(count):
             copy[j] = all_tanh[j]
         for b in range(batch):
-            o, tanh_c = gates[4 * b * size + 3 * size : 4 * b * size + 4 * size], all_tanh[b * size : b * size + size]
+            start = (2 * batch + b) * rows
+            o, tanh_c = work[start : start + size], all_tanh[b * size : b * size + size]
             h = all_h[b * size : b * size + size]
             for j in range(size):
                 h[j] = F(o[j] * tanh_c[j])

@@ -27,6 +27,9 @@ from lplab.training.emulation.quantized_op import QuantizedOp, first_derivative,
 from lplab.training.emulation.traced_rounding import is_tracing
 
 State = tuple[Tensor, ...]  # (h,) or (h, c)
+LINE = 64  # bytes: memory that PyTorch allocates begins at multiples of it
+FLOATS_IN_LINE = LINE // 4
+MIN_ELEMENTS_THAT_PYTORCH_SHARES = 2**15  # at::internal::GRAIN_SIZE: threads cut larger tensors, also within rows
 
 
 def lstm_gates(inputs: Tensor, hidden: Tensor, state: State) -> State:
@@ -133,7 +136,8 @@ class LstmSequence(torch.autograd.Function):
         cells, tanh_cells, hidden = (inputs.new_empty(time, batch, size) for _ in range(3))
         step_of_gates = gates_forward(inputs.view_as(gates), c, gates, cells, tanh_cells, hidden)
         factors, h_of_steps, first_c = [h] * time, hidden.unbind(), c
-        memory, rounded_h = torch.empty_like(hidden).unbind(), _rounder_of_hidden(emulation, op)
+        memory, rounded_h = _apart(hidden).unbind(), _rounder_of_hidden(emulation, op)
+        is_rounded = not op.rules.activation.is_identity
         for t, earlier in zip(order, [None, *order[:-1]], strict=True):
             factors[t] = rounded_h(h, memory[t])
             if op.rules.accumulator is None:
@@ -142,7 +146,7 @@ class LstmSequence(torch.autograd.Function):
                 y = op.matmul(factors[t], weight.t())
                 y = y if bias is None else y + bias
             step_of_gates(t, earlier, op.round("output", y))
-            h = h_of_steps[t]
+            h = h_of_steps[t] if is_rounded else _aligned(h_of_steps[t])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(gates, cells, tanh_cells, first_c, weight, *factors)
         ctx.op, ctx.order = op, order
@@ -165,7 +169,7 @@ class LstmSequence(torch.autograd.Function):
             if rows[t] is None and dh is None:  # only the last c is used
                 dh = torch.zeros_like(first_c)
             dc = step_of_gates(t, earlier, rows[t], dh, dc)
-            d_step = d_steps[t]
+            d_step = _aligned(d_steps[t])
             if for_bias:
                 _add(total, "bias", d_step.sum(0))
             dy_dx, dy_dw = op.gradients(d_step, for_h or earlier is not None, for_weight, into)
@@ -197,6 +201,9 @@ def gates_forward(
 ) -> Callable[[int, int | None, Tensor], None]:
     """The gates of one step; with compiled loops, or in PyTorch's operations with the same bits.
 
+    PyTorch's sigmoid rounds some numbers otherwise at the end of a row than inside it, where it takes many at a time.
+    So it is computed in rows of one gate, as in :func:`lstm_gates`: two gates side by side would be one longer row.
+
     Args:
         inputs: the products of the inputs [time, batch, 4 · size].
         first_c: before the first step [batch, size].
@@ -210,8 +217,11 @@ def gates_forward(
         from lplab.training.emulation.lstm_loops import add_loop, cell_loop, output_loop
 
         add, cell, output, (batch, size) = add_loop(), cell_loop(), output_loop(), first_c.shape
-        work = gates.new_empty(batch, 4 * size)  # one step at a time: views of all steps would cost more than copies
-        (new_c, tanh_c), (_, _, g, o, i_f) = gates.new_empty(2, batch, size).unbind(), _split(work)
+        # one step at a time: views of all steps would cost more than copies
+        rows = size // FLOATS_IN_LINE * FLOATS_IN_LINE + FLOATS_IN_LINE  # with a gap after each row
+        work, (new_c, tanh_c) = gates.new_empty(4, batch, rows), gates.new_empty(2, batch, size).unbind()
+        i, f, o, g = work[..., :size].unbind()
+        sigmoids = (work[:3, :, :size],) if 3 * first_c.numel() < MIN_ELEMENTS_THAT_PYTORCH_SHARES else (i, f, o)
         each = first_c.element_size() * first_c.numel()
         inputs_at, first_c_at, gates_at, c_at = (x.data_ptr() for x in (inputs, first_c, gates, cells))
         all_tanh_at, h_at = tanh_cells.data_ptr(), hidden.data_ptr()
@@ -219,23 +229,24 @@ def gates_forward(
 
         def in_loops(t: int, earlier: int | None, y: Tensor) -> None:
             y, at = y.contiguous(), t * each
-            add(inputs_at + 4 * at, y.data_ptr(), work_at, 4 * batch * size)
-            i_f.sigmoid_()
+            add(inputs_at + 4 * at, y.data_ptr(), work_at, batch, size, rows)
+            for part in sigmoids:
+                part.sigmoid_()
             g.tanh_()
-            o.sigmoid_()
             before = first_c_at if earlier is None else c_at + earlier * each
-            cell(work_at, before, gates_at + 4 * at, c_at + at, new_c_at, batch, size)
+            cell(work_at, before, gates_at + 4 * at, c_at + at, new_c_at, batch, size, rows)
             torch.tanh(new_c, out=tanh_c)
-            output(work_at, tanh_at, all_tanh_at + at, h_at + at, batch, size)
+            output(work_at, tanh_at, all_tanh_at + at, h_at + at, batch, size, rows)
 
         return in_loops
 
     views, product = _by_time(inputs, gates, *_split(gates), cells, tanh_cells, hidden), torch.empty_like(cells[0])
 
     def by_operations(t: int, earlier: int | None, y: Tensor) -> None:
-        row, step, i, f, g, o, i_f, new_c, tanh_c, new_h = views[t]
+        row, step, i, f, g, o, _, new_c, tanh_c, new_h = views[t]
         torch.add(row, y, out=step)
-        i_f.sigmoid_()
+        i.sigmoid_()
+        f.sigmoid_()
         g.tanh_()
         o.sigmoid_()
         c = first_c if earlier is None else cells[earlier]
@@ -306,6 +317,22 @@ def gates_backward(
         return dc * f
 
     return by_operations
+
+
+def _apart(x: Tensor) -> Tensor:
+    """Memory like x [time, batch, size], in which each time begins where a tensor of its own would; see _aligned."""
+    time, batch, size = x.shape
+    lines = -(-batch * size // FLOATS_IN_LINE)
+    return torch.empty_strided(x.shape, (lines * FLOATS_IN_LINE, size, 1), dtype=x.dtype, device=x.device)
+
+
+def _aligned(x: Tensor) -> Tensor:
+    """A factor of a product where PyTorch would have put a tensor of its own.
+
+    The last bits of PyTorch's products depend on where in memory a factor begins: its libraries sum in another order
+    where that is no multiple of 16 bytes. PyTorch's own tensors begin at multiples of 64.
+    """
+    return x if x.data_ptr() % LINE == 0 else x.clone()
 
 
 def _has_loops(name: str, *sources: Tensor) -> bool:
