@@ -321,7 +321,7 @@ def gates_backward(
 
 def _apart(x: Tensor) -> Tensor:
     """Memory like x [time, batch, size], in which each time begins where a tensor of its own would; see _aligned."""
-    time, batch, size = x.shape
+    _, batch, size = x.shape
     lines = -(-batch * size // FLOATS_IN_LINE)
     return torch.empty_strided(x.shape, (lines * FLOATS_IN_LINE, size, 1), dtype=x.dtype, device=x.device)
 
