@@ -15,6 +15,8 @@ from lplab.formats.paths.addresses import addresses
 
 LANES = 1024
 MIN_COMPILED_SIZE = 2**15  # elements from which on loading a loop pays
+_UNREAD = np.empty(1, np.int32)  # a loop writes here what its caller does not need
+_UNREAD_ADDRESS = _UNREAD.ctypes.data
 _loaded: set[Any] = set()  # loops that this process has loaded; only speed depends on it
 
 
@@ -127,6 +129,20 @@ def largest(x: np.ndarray) -> float:
     x, top = np.ascontiguousarray(x), np.empty(1, np.int32)
     numba_kernels.largest_loop()(*addresses(x, top), 1, x.size)
     return float(top.view(np.float32)[0])
+
+
+def largest_at(x: int, count: int) -> float:
+    """The largest magnitude of contiguous float32 at an address; 0 where one is not finite, or no loop is loaded.
+
+    >>> x = np.float32([1, -3] * 20_000)
+    >>> largest_at(x.ctypes.data, x.size) in (3.0, 0.0)
+    True
+    """
+    if not _is_served("largest", count):
+        return 0.0
+    from lplab.formats.paths import numba_kernels
+
+    return float(np.int32(numba_kernels.largest_loop()(x, _UNREAD_ADDRESS, 1, count)).view(np.float32))
 
 
 def _is_served(loop: Any, size: int) -> bool:

@@ -162,8 +162,7 @@ def two_powers_loop() -> Callable:
     """The loop that rounds the same numbers to powers twice, and finds their largest magnitude on the way.
 
     It takes the addresses of float32 patterns and of both results, how many there are, and for each result what
-    :func:`power_loop` takes; zeros keep their sign. It returns the pattern of the largest magnitude; NaN exceeds
-    infinity.
+    :func:`power_loop` takes; zeros keep their sign. It returns the largest magnitude; NaN exceeds infinity.
     """
 
     def loop(x_address, a_address, b_address, count, a, b):
@@ -178,6 +177,6 @@ def two_powers_loop() -> Callable:
             largest = I(max(largest, magnitude))
             for_a[i] = I(_to_power(magnitude, a_least, a_top, a_lead, a_mask) | sign)
             for_b[i] = I(_to_power(magnitude, b_least, b_top, b_lead, b_mask) | sign)
-        return largest
+        return np.float64(I(largest).view(F))
 
     return compile_loop(loop)

@@ -18,7 +18,7 @@ from lplab.quantizers.autograd import clamped_value
 from lplab.quantizers.reductions import clip_backward, clip_mask
 from lplab.training.emulation.prepared_rounding import Prepared, prepared
 from lplab.training.emulation.quantized_op import QuantizedOp, StraightThrough, first_derivative
-from lplab.training.emulation.rounders import Rounded, Rounder, rounder_of
+from lplab.training.emulation.rounders import Rounded, Rounder, RounderAt, rounder_at, rounder_of
 from lplab.training.emulation.traced_rounding import is_tracing, recorded
 from lplab.training.recipe.quant_spec import QuantSpec
 
@@ -114,6 +114,12 @@ def _by_statistics(x: Tensor, op: QuantizedOp, bits: int) -> Tensor:
 @cache
 def _statistics(bits: int) -> Rounder:
     return rounder_of(QuantSpec(quantizer=quantizer_without_clip(bits)))
+
+
+@cache
+def statistics_at(bits: int) -> RounderAt | None:
+    """As :func:`clipped` of a layer that has no α, from one address to another; see ``rounder_at``."""
+    return rounder_at(QuantSpec(quantizer=quantizer_without_clip(min(bits, 8))))
 
 
 def quantizer_without_clip(bits: int) -> Sawb:

@@ -13,13 +13,12 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from lplab.arithmetic.threads import parallel_for
 from lplab.formats import Format, Rounding, counter_rng
-from lplab.formats.paths import table_kernels
+from lplab.formats.paths import kernel_selection, table_kernels
 from lplab.formats.paths.kernel_selection import Loop
 from lplab.formats.paths.prepared import prepare
 
@@ -65,13 +64,25 @@ class Prepared:
             _run_on_threads(loop, x.data_ptr(), out.data_ptr(), count, scale, keys)
         return out
 
+    def round_at(self, x: int, out: int, count: int, seed: int, scale: float | None = None) -> bool:
+        """Round contiguous memory into disjoint memory, given by addresses.
+
+        False where nothing was rounded: no loop is ready, or several threads should share the work.
+        """
+        loop = self.kernel.loop_for(count) if count < MIN_ELEMENTS_TO_SHARE else None
+        if loop is None:
+            return False
+        keys = counter_rng.keys(seed) if self._is_stochastic else _NO_KEYS
+        loop(x, out, count, self.kernel.scale if scale is None else scale, 0, keys)
+        return True
+
     def round_into(self, xs: list[Tensor], outs: list[Tensor], seeds: list[int]) -> None:
         """Round many tensors into the memory of others of the same shapes, as if each were copied there."""
         loop, scale = self.kernel.loop_for(sum(x.numel() for x in xs)), self.kernel.scale
         keys = counter_rng.many_keys(seeds) if self._is_stochastic else [_NO_KEYS] * len(xs)
         for x, out, seed, key in zip(xs, outs, seeds, keys, strict=True):
             count = x.numel()
-            if loop and count < MIN_ELEMENTS_TO_SHARE and _is_plain(x) and _is_plain(out):
+            if loop and count < MIN_ELEMENTS_TO_SHARE and is_plain(x) and is_plain(out):
                 loop(x.data_ptr(), out.data_ptr(), count, scale, 0, key)
             else:
                 out.copy_(self(x, seed))
@@ -106,24 +117,29 @@ class DualRounding:
         self._ready = prepared(first, rounding), prepared(second, rounding)
         powers = [table_kernels.power_loop_arguments(format.rounding_spec, rounding) for format in (first, second)]
         self._powers = [each[:-1] for each in powers if each and each[-1]]  # with signs of zeros
+        self._is_loaded = False
 
-    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor, float] | None:
+    def __call__(self, x: Tensor, into: Any = None) -> tuple[Tensor, Tensor, float] | None:
         """A tensor (without gradient) rounded to both, and its largest magnitude, NaN where one is NaN.
+
+        ``into``: two contiguous tensors of the shape of x, which receive the results; None to make new ones.
 
         None where that is no faster than one after the other: no loop is loaded, or several threads share the work.
         """
         count = x.numel()
-        is_ready = len(self._powers) == 2 and _fits(x) and all(ready.is_ready(count) for ready in self._ready)
+        if not self._is_loaded:  # both are asked: each counts the numbers that it could have rounded
+            self._is_loaded = len(self._powers) == 2 and _fits(x) and all(r.is_ready(count) for r in self._ready)
+        is_ready = self._is_loaded and kernel_selection.available() and _fits(x)
         if not is_ready or (count >= MIN_ELEMENTS_TO_SHARE and torch.get_num_threads() > 1):
             return None
-        first, second = torch.empty_like(x), torch.empty_like(x)
+        first, second = into or (torch.empty_like(x), torch.empty_like(x))
         x = _in_order(x, first)
         largest = _two_powers()(x.data_ptr(), first.data_ptr(), second.data_ptr(), count, *self._powers)
-        return first, second, float(np.int32(largest).view(np.float32))
+        return first, second, largest
 
 
 @cache
-def _two_powers() -> Callable[..., int]:
+def _two_powers() -> Callable[..., float]:
     from lplab.formats.paths import numba_nearest
 
     return numba_nearest.two_powers_loop()
@@ -139,7 +155,7 @@ def _in_order(x: Tensor, out: Tensor) -> Tensor:
     return x if x.is_contiguous() or x.stride() == out.stride() else torch.empty_like(out).copy_(x)
 
 
-def _is_plain(x: Tensor) -> bool:
+def is_plain(x: Tensor) -> bool:
     """Whether the numbers lie in memory one after the other, as they are."""
     return x.is_contiguous() and x.dtype is torch.float32 and x.is_cpu and not x.is_neg()
 

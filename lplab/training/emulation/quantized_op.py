@@ -16,8 +16,10 @@ from torch import Tensor
 from torch._C._dynamo import eval_frame
 
 from lplab.quantizers import GradScale, Luq
-from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_of
+from lplab.training.emulation.prepared_rounding import is_plain
+from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_at, rounder_of
 from lplab.training.emulation.traced_rounding import is_tracing, recorded
+from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules
 
 _SEED = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: multiples of it are spread evenly over 64 bits
@@ -111,7 +113,9 @@ class QuantizedOp:
             if self.watch is not None:
                 self.watch(self, role, x, Rounded(x, 1.0))
             return x
-        seed = self.seed_of(role) if rule.is_random else 0
+        return self._round(role, rule, x, self.seed_of(role) if rule.is_random else 0)
+
+    def _round(self, role: str, rule: QuantSpec, x: Tensor, seed: int) -> Tensor:
         if role not in self._rounders:
             self._rounders[role] = rounder_of(rule)
         rounder = self._rounders[role]
@@ -127,16 +131,34 @@ class QuantizedOp:
             self.watch(self, role, x, rounded)
         return detach_view(rounded.values)
 
-    def activation(self, x: Tensor) -> Tensor:
+    def round_into(self, role: str, x: Tensor, out: Tensor) -> Tensor:
+        """As :meth:`round`, and faster for small tensors: ``out`` has the result where it could be written there.
+
+        ``out``: contiguous float32 of the size of x on the CPU, not in the same memory.
+        """
+        rule, key = getattr(self.rules, role), role + ", at an address"
+        if key not in self._rounders:
+            self._rounders[key] = rounder_at(rule)
+        at = self._rounders[key]
+        if at is None or self.watch is not None or not is_plain(x) or is_tracing():
+            return self.round(role, x)
+        seed = self.seed_of(role) if rule.is_random else 0
+        return out if at(x.data_ptr(), out.data_ptr(), x.numel(), seed) else self._round(role, rule, x, seed)
+
+    def activation(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """The input of a layer, rounded; an input that several layers take one after the other is rounded once.
 
         ``shared`` belongs to the whole model: the last tensor that was rounded, its version, its rule, the result and
         its seed.
-        It holds a reference to the tensor, so that no other tensor can get the same identity.
+        It holds a reference to the tensor, so that no other tensor can get the same identity. With ``out``, memory that
+        may be used (see :meth:`round_into`), no other layer takes x: it is rounded, and ``shared`` is left empty.
         """
         rule = self.rules.activation
         if rule.is_identity or self.watch is not None or x.is_inference():
             return self.round("activation", x)
+        if out is not None:
+            self.shared.clear()
+            return self.round_into("activation", x, out)
         last = next(iter(self.shared), None)  # read once: another thread may write it
         if last is not None and last[0] is x and last[1] == x._version and last[2] == rule:
             if rule.is_random and self._draws is not None:
@@ -146,28 +168,37 @@ class QuantizedOp:
         self.shared[:] = [(x, x._version, rule, rounded, self.last_seed)]
         return rounded
 
-    def gradients(self, dy: Tensor, for_dx: bool, for_dw: bool) -> tuple[Tensor | None, Tensor | None]:
-        """An output gradient rounded for dx and for dW; the same tensor where both have the same rule."""
-        in_one_pass = self._both_gradients(dy) if for_dx and for_dw else None
+    def gradients(
+        self, dy: Tensor, for_dx: bool, for_dw: bool, into: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """An output gradient rounded for dx and for dW; the same tensor where both have the same rule.
+
+        ``into``: two tensors whose memory may be used for the results, see :meth:`round_into`.
+        """
+        in_one_pass = self._both_gradients(dy, into) if for_dx or for_dw else None
         if in_one_pass is not None:
-            return in_one_pass
+            return in_one_pass[0] if for_dx else None, in_one_pass[1] if for_dw else None
         if self.scale is not None and (for_dx or for_dw):
             self.scale.vote(dy)
         rules = self.rules
         same = rules.output_gradient_dx == rules.output_gradient_dw and not rules.output_gradient_dx.is_random
-        dx = self.round("output_gradient_dx", dy) if for_dx else None
+        dx, dw = into or (None, None)
+        dx = self._new_or_into("output_gradient_dx", dy, dx) if for_dx else None
         if not for_dw:
             return dx, None
-        return dx, dx if same and dx is not None else self.round("output_gradient_dw", dy)
+        return dx, dx if same and dx is not None else self._new_or_into("output_gradient_dw", dy, dw)
 
-    def _both_gradients(self, dy: Tensor) -> tuple[Tensor, Tensor] | None:
+    def _new_or_into(self, role: str, x: Tensor, out: Tensor | None) -> Tensor:
+        return self.round(role, x) if out is None else self.round_into(role, x, out)
+
+    def _both_gradients(self, dy: Tensor, into: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
         """As :meth:`gradients`, in one pass over dy; None where that is not possible."""
         if self.scale is None or not self.scale.is_set or self.watch is not None:
             return None
         scale = self.scale.scale
         if scale not in self._both:
             self._both[scale] = dual_rounding(self.rules.output_gradient_dx, self.rules.output_gradient_dw, scale)
-        rounded = self._both[scale] and self._both[scale](dy.detach())
+        rounded = self._both[scale] and self._both[scale](dy.detach(), into)
         if rounded is None:
             return None
         self.scale.vote_for(rounded[2])

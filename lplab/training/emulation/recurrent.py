@@ -19,13 +19,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from lplab.formats.paths import kernel_selection
-from lplab.training.emulation import contraction_gemms
-from lplab.training.emulation.gemms import Linear, rounded_input
+from lplab.training.emulation import contraction_gemms, pact
+from lplab.training.emulation.gemms import Linear
 from lplab.training.emulation.model_state import Emulation
+from lplab.training.emulation.prepared_rounding import is_plain
 from lplab.training.emulation.quantized_op import QuantizedOp, first_derivative, round_with_ste
 from lplab.training.emulation.traced_rounding import is_tracing
 
 State = tuple[Tensor, ...]  # (h,) or (h, c)
+LINE = 64  # bytes: memory that PyTorch allocates begins at multiples of it
+FLOATS_IN_LINE = LINE // 4
+MIN_ELEMENTS_THAT_PYTORCH_SHARES = 2**15  # at::internal::GRAIN_SIZE: threads cut larger tensors, also within rows
 
 
 def lstm_gates(inputs: Tensor, hidden: Tensor, state: State) -> State:
@@ -130,26 +134,23 @@ class LstmSequence(torch.autograd.Function):
         time, (batch, size) = len(order), c.shape
         gates = inputs.new_empty(time, batch, 4 * size)
         cells, tanh_cells, hidden = (inputs.new_empty(time, batch, size) for _ in range(3))
-        views = _by_time(inputs.view_as(gates), gates, *_split(gates), cells, tanh_cells, hidden)
-        factors, first_c, product = [h] * time, c, torch.empty_like(cells[0])
-        for t in order:
-            row, step, i, f, g, o, i_f, new_c, tanh_c, new_h = views[t]
-            factors[t] = rounded_input(emulation.clipped(h, op), op)
+        step_of_gates = gates_forward(inputs.view_as(gates), c, gates, cells, tanh_cells, hidden)
+        factors, h_of_steps, first_c = [h] * time, hidden.unbind(), c
+        memory, rounded_h = _apart(hidden).unbind(), _rounder_of_hidden(emulation, op)
+        is_rounded = not op.rules.activation.is_identity
+        for t, earlier in zip(order, [None, *order[:-1]], strict=True):
+            factors[t] = rounded_h(h, memory[t])
             if op.rules.accumulator is None:
                 y = functional.linear(factors[t], weight, bias)
             else:
                 y = op.matmul(factors[t], weight.t())
                 y = y if bias is None else y + bias
-            torch.add(row, op.round("output", y), out=step)
-            i_f.sigmoid_()
-            g.tanh_()
-            o.sigmoid_()
-            torch.mul(f, c, out=new_c).add_(torch.mul(i, g, out=product))
-            torch.mul(o, torch.tanh(new_c, out=tanh_c), out=new_h)
-            h, c = new_h, new_c
+            step_of_gates(t, earlier, op.round("output", y))
+            h = h_of_steps[t] if is_rounded else _aligned(h_of_steps[t])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(gates, cells, tanh_cells, first_c, weight, *factors)
         ctx.op, ctx.order = op, order
+        c = cells[order[-1]]
         return hidden.reshape(time * batch, size).clone(), h.clone(), c.clone()  # the user may change them in place
 
     @staticmethod
@@ -157,25 +158,21 @@ class LstmSequence(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor | None, dh: Tensor | None, dc: Tensor | None) -> Any:
         """Gradients of the inputs, of the first states, of the weight and of the bias."""
         gates, cells, tanh_cells, first_c, weight, *factors = ctx.saved_tensors
-        op, order = ctx.op, ctx.order
+        op, order, into = ctx.op, ctx.order, (torch.empty_like(gates[0]), torch.empty_like(gates[0]))
         dy, dh, dc = (None if x is None else x.resolve_neg() for x in (dy, dh, dc))
         _, for_h, _, for_weight, for_bias = ctx.needs_input_grad[:5]
-        d_gates, product = torch.empty_like(gates), torch.empty_like(first_c)
+        d_gates = torch.empty_like(gates)
         total: dict[str, Tensor] = {}
         step_of_gates = gates_backward(gates, cells, tanh_cells, first_c, d_gates)
         d_steps, rows = d_gates.unbind(), [None] * len(order) if dy is None else dy.view_as(cells).unbind()
-        outputs, tanhs = _split(gates)[3].unbind(), tanh_cells.unbind()
         for t, earlier in zip(order[::-1], [*order[-2::-1], None], strict=True):
-            if rows[t] is not None:
-                dh = rows[t] if dh is None else dh + rows[t]
-            elif dh is None:  # only the last c is used
+            if rows[t] is None and dh is None:  # only the last c is used
                 dh = torch.zeros_like(first_c)
-            new_dc = torch.ops.aten.tanh_backward(torch.mul(dh, outputs[t], out=product), tanhs[t])
-            dc = step_of_gates(t, earlier, dh, dc, new_dc)
-            d_step = d_steps[t]
+            dc = step_of_gates(t, earlier, rows[t], dh, dc)
+            d_step = _aligned(d_steps[t])
             if for_bias:
                 _add(total, "bias", d_step.sum(0))
-            dy_dx, dy_dw = op.gradients(d_step, for_h or earlier is not None, for_weight)
+            dy_dx, dy_dw = op.gradients(d_step, for_h or earlier is not None, for_weight, into)
             dh = None if dy_dx is None else op.round("input_gradient", op.matmul(dy_dx, weight))
             if dy_dw is not None:
                 _add(total, "weight", op.round("weight_gradient", op.matmul(dy_dw.t(), factors[t])))
@@ -183,9 +180,85 @@ class LstmSequence(torch.autograd.Function):
         return d_inputs, dh, dc, total.get("weight"), total.get("bias"), None, None, None
 
 
+def _rounder_of_hidden(emulation: Emulation, op: QuantizedOp) -> Callable[[Tensor, Tensor], Tensor]:
+    """The rounding of the factor h, as :func:`_linear` does it: (h, memory that may be used) → rounded."""
+    learned = op.rules.activation.learned
+    if learned is None:
+        return lambda h, memory: op.activation(h, memory)
+    if pact.has_clip(op, emulation.module):
+        return lambda h, memory: emulation.clipped(h, op)
+    at = pact.statistics_at(learned.bits)
+
+    def rounded(h: Tensor, memory: Tensor) -> Tensor:
+        is_done = at is not None and is_plain(h) and at(h.data_ptr(), memory.data_ptr(), h.numel(), 0)
+        return memory if is_done else emulation.clipped(h, op)
+
+    return rounded
+
+
+def gates_forward(
+    inputs: Tensor, first_c: Tensor, gates: Tensor, cells: Tensor, tanh_cells: Tensor, hidden: Tensor
+) -> Callable[[int, int | None, Tensor], None]:
+    """The gates of one step; with compiled loops, or in PyTorch's operations with the same bits.
+
+    PyTorch's sigmoid rounds some numbers otherwise at the end of a row than inside it, where it takes many at a time.
+    So it is computed in rows of one gate, as in :func:`lstm_gates`: two gates side by side would be one longer row.
+
+    Args:
+        inputs: the products of the inputs [time, batch, 4 · size].
+        first_c: before the first step [batch, size].
+        gates: receives the gates after their functions [time, batch, 4 · size].
+        cells, tanh_cells, hidden: receive c, tanh(c) and h of all times [time, batch, size].
+
+    Returns:
+        A function of the time, the time before (None for ``first_c``) and the product of the h before.
+    """
+    if _has_loops("lstm gates, forward", inputs, first_c, gates):
+        from lplab.training.emulation.lstm_loops import add_loop, cell_loop, output_loop
+
+        add, cell, output, (batch, size) = add_loop(), cell_loop(), output_loop(), first_c.shape
+        # one step at a time: views of all steps would cost more than copies
+        rows = size // FLOATS_IN_LINE * FLOATS_IN_LINE + FLOATS_IN_LINE  # with a gap after each row
+        work, (new_c, tanh_c) = gates.new_empty(4, batch, rows), gates.new_empty(2, batch, size).unbind()
+        i, f, o, g = work[..., :size].unbind()
+        sigmoids = (work[:3, :, :size],) if 3 * first_c.numel() < MIN_ELEMENTS_THAT_PYTORCH_SHARES else (i, f, o)
+        each = first_c.element_size() * first_c.numel()
+        inputs_at, first_c_at, gates_at, c_at = (x.data_ptr() for x in (inputs, first_c, gates, cells))
+        all_tanh_at, h_at = tanh_cells.data_ptr(), hidden.data_ptr()
+        work_at, new_c_at, tanh_at = (x.data_ptr() for x in (work, new_c, tanh_c))
+
+        def in_loops(t: int, earlier: int | None, y: Tensor) -> None:
+            y, at = y.contiguous(), t * each
+            add(inputs_at + 4 * at, y.data_ptr(), work_at, batch, size, rows)
+            for part in sigmoids:
+                part.sigmoid_()
+            g.tanh_()
+            before = first_c_at if earlier is None else c_at + earlier * each
+            cell(work_at, before, gates_at + 4 * at, c_at + at, new_c_at, batch, size, rows)
+            torch.tanh(new_c, out=tanh_c)
+            output(work_at, tanh_at, all_tanh_at + at, h_at + at, batch, size, rows)
+
+        return in_loops
+
+    views, product = _by_time(inputs, gates, *_split(gates), cells, tanh_cells, hidden), torch.empty_like(cells[0])
+
+    def by_operations(t: int, earlier: int | None, y: Tensor) -> None:
+        row, step, i, f, g, o, _, new_c, tanh_c, new_h = views[t]
+        torch.add(row, y, out=step)
+        i.sigmoid_()
+        f.sigmoid_()
+        g.tanh_()
+        o.sigmoid_()
+        c = first_c if earlier is None else cells[earlier]
+        torch.mul(f, c, out=new_c).add_(torch.mul(i, g, out=product))
+        torch.mul(o, torch.tanh(new_c, out=tanh_c), out=new_h)
+
+    return by_operations
+
+
 def gates_backward(
     gates: Tensor, cells: Tensor, tanh_cells: Tensor, first_c: Tensor, d_gates: Tensor
-) -> Callable[[int, int | None, Tensor, Tensor | None, Tensor], Tensor]:
+) -> Callable[[int, int | None, Tensor | None, Tensor | None, Tensor | None], Tensor]:
     """The backward pass of the gates of one step; compiled, or in PyTorch's operations with the same bits.
 
     Args:
@@ -195,36 +268,45 @@ def gates_backward(
         d_gates: receives the gradients of the gates before their functions.
 
     Returns:
-        A function of the time, the time before (None for ``first_c``), the gradient of h, that of c from the steps
-        after (or None) and that of c by way of h, which is overwritten. It returns the gradient of the c before.
+        A function of the time, the time before (None for ``first_c``), the gradient of h from the output, that of h
+        from the step after, and that of c from the step after; one of the first two, and the third, may be None. It
+        returns the gradient of the c before, which holds until the next but one call.
     """
     sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
-    sources = gates, cells, tanh_cells, first_c
-    fits = all(x.is_cpu and x.dtype == torch.float32 and x.is_contiguous() for x in sources) and gates.numel() > 0
-    if fits and kernel_selection.available() and kernel_selection.loading_pays_off("lstm gates", gates.numel()):
+    if _has_loops("lstm gates", gates, cells, tanh_cells, first_c):
         from lplab.training.emulation.lstm_loops import gates_backward_loop
 
-        d_cell_gates, cell_gates = _split(d_gates)[2].unbind(), _split(gates)[2].unbind()
         loop, (batch, size) = gates_backward_loop(), first_c.shape
+        ones = torch.ones_like(tanh_cells)
+        slopes = tanh_backward(ones, tanh_cells), tanh_backward(ones, _split(gates)[2])  # 1 − y², as PyTorch rounds it
         each = first_c.element_size() * first_c.numel()
         gates_at, c_at, tanh_at, d_at = (x.data_ptr() for x in (gates, cells, tanh_cells, d_gates))
+        first_c_at, slope_at, g_slope_at = (x.data_ptr() for x in (first_c, *slopes))
+        results = [torch.empty_like(first_c), torch.empty_like(first_c)]
 
-        def in_one_loop(t: int, earlier: int | None, dh: Tensor, dc: Tensor | None, new_dc: Tensor) -> Tensor:
-            dh = dh.contiguous()
-            before = first_c.data_ptr() if earlier is None else c_at + earlier * each
+        def in_one_loop(
+            t: int, earlier: int | None, row: Tensor | None, dh: Tensor | None, dc: Tensor | None
+        ) -> Tensor:
+            row_at = 0 if row is None else (row := row.contiguous()).data_ptr()
+            dh_at = 0 if dh is None else (dh := dh.contiguous()).data_ptr()
             dc_at = 0 if dc is None else (dc := dc.contiguous()).data_ptr()
-            places = dh.data_ptr(), dc_at, gates_at + 4 * t * each, tanh_at + t * each, before, d_at + 4 * t * each
-            loop(*places, new_dc.data_ptr(), batch, size)
-            tanh_backward.grad_input(d_cell_gates[t], cell_gates[t], grad_input=d_cell_gates[t])
+            at, new_dc = t * each, results[0]
+            before = first_c_at if earlier is None else c_at + earlier * each
+            places = gates_at + 4 * at, tanh_at + at, slope_at + at, g_slope_at + at, before, d_at + 4 * at
+            loop(row_at, dh_at, dc_at, *places, new_dc.data_ptr(), batch, size)
+            results.reverse()
             return new_dc
 
+        in_one_loop.slopes = slopes  # type: ignore[attr-defined]  # keeps the addresses valid
         return in_one_loop
 
     views = _by_time(*_split(gates), tanh_cells, *_split(d_gates))
 
-    def by_operations(t: int, earlier: int | None, dh: Tensor, dc: Tensor | None, new_dc: Tensor) -> Tensor:
+    def by_operations(t: int, earlier: int | None, row: Tensor | None, dh: Tensor | None, dc: Tensor | None) -> Tensor:
         i, f, g, o, i_f, tanh_c, d_i, d_f, d_g, d_o, d_i_f = views[t]
-        torch.mul(dh, tanh_c, out=d_o)
+        both: Any = row if dh is None else dh if row is None else dh + row
+        new_dc = tanh_backward(both * o, tanh_c)
+        torch.mul(both, tanh_c, out=d_o)
         dc = new_dc if dc is None else new_dc.add_(dc)
         torch.mul(dc, g, out=d_i)
         torch.mul(dc, first_c if earlier is None else cells[earlier], out=d_f)
@@ -235,6 +317,28 @@ def gates_backward(
         return dc * f
 
     return by_operations
+
+
+def _apart(x: Tensor) -> Tensor:
+    """Memory like x [time, batch, size], in which each time begins where a tensor of its own would; see _aligned."""
+    _, batch, size = x.shape
+    lines = -(-batch * size // FLOATS_IN_LINE)
+    return torch.empty_strided(x.shape, (lines * FLOATS_IN_LINE, size, 1), dtype=x.dtype, device=x.device)
+
+
+def _aligned(x: Tensor) -> Tensor:
+    """A factor of a product where PyTorch would have put a tensor of its own.
+
+    The last bits of PyTorch's products depend on where in memory a factor begins: its libraries sum in another order
+    where that is no multiple of 16 bytes. PyTorch's own tensors begin at multiples of 64.
+    """
+    return x if x.data_ptr() % LINE == 0 else x.clone()
+
+
+def _has_loops(name: str, *sources: Tensor) -> bool:
+    """Whether compiled loops serve these tensors, and are worth loading for the size of the first."""
+    fits = all(is_plain(x) and x.numel() > 0 for x in sources)
+    return fits and kernel_selection.available() and kernel_selection.loading_pays_off(name, sources[0].numel())
 
 
 def _split(gates: Tensor) -> tuple[Tensor, ...]:

@@ -19,7 +19,7 @@ from torch import Tensor
 from lplab.formats import BlockFormat, FloatFormat, Rounding
 from lplab.quantizers import Luq, Quantizer, Sawb
 from lplab.quantizers.luq import sample_seeds
-from lplab.quantizers.reductions import largest, sawb_at
+from lplab.quantizers.reductions import largest, largest_at, sawb_at
 from lplab.quantizers.sawb import clip_for_row, integers_of
 from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
 from lplab.training.emulation.prepared_rounding import (
@@ -47,6 +47,10 @@ class Rounded(NamedTuple):
 
 Rounder = Callable[[Tensor, int, float], Rounded]
 """(tensor without gradient, seed of the random bits, the layer's gradient scale) → rounded."""
+RounderAt = Callable[[int, int, int, int], bool]
+"""(address of contiguous float32, address of the results elsewhere, how many, seed of the random bits) → whether they
+are rounded. If not, nothing was written, and the :data:`Rounder` has to do it with the same seed."""
+MAX_SHAPES_OF_ZEROS = 16
 
 
 @lru_cache(maxsize=1024)
@@ -76,6 +80,37 @@ def rounder_of(rule: QuantSpec) -> Rounder:
 
         return scaled
     return _plain(rule)
+
+
+def rounder_at(rule: QuantSpec) -> RounderAt | None:
+    """The function that rounds by a rule from one address to another; None where there is none.
+
+    Small tensors are rounded so in half the time that the function of :func:`rounder_of` needs.
+
+    >>> x, out = torch.tensor([1.4, 99.0]), torch.empty(2)
+    >>> is_done = rounder_at(QuantSpec("int4"))(x.data_ptr(), out.data_ptr(), 2, 0)
+    >>> not is_done or out.tolist() == [1.0, 7.0]  # not before loops are worth loading
+    True
+    """
+    if isinstance(rule.quantizer, Sawb):
+        return _sawb_at(rule.quantizer)
+    if isinstance(rule.quantizer, Luq) and not rule.quantizer.nearest:
+        return _luq_at(rule.quantizer)
+    ready = None if rule.is_identity else prepared_of(rule)
+    return None if ready is None else ready.round_at
+
+
+def _sawb_at(quantizer: Sawb) -> RounderAt | None:
+    row = quantizer.coefficients
+    if not _has_integers(quantizer):
+        return None
+    c1, c2, half = float(row.c1), float(row.c2), (row.levels - 1) // 2
+    return lambda x, out, count, seed: count < MIN_ELEMENTS_TO_SHARE and sawb_at(x, out, count, c1, c2, half) > 0
+
+
+def _has_integers(quantizer: Sawb) -> bool:
+    row = quantizer.coefficients
+    return not row.extra_negative_level and quantizer.axis is None and integers_of(row.levels) is not None
 
 
 def _plain(rule: QuantSpec) -> Rounder:
@@ -112,11 +147,20 @@ def _from_quantizer(quantizer: Any) -> Rounder:
 def _sawb(quantizer: Sawb) -> Rounder:
     """SAWB whose levels are integers times a step: the clip in one pass, rounding in another; the same bits."""
     fallback, row = _from_quantizer(quantizer), quantizer.coefficients
-    integers = None if row.extra_negative_level or quantizer.axis is not None else integers_of(row.levels)
-    if integers is None:
+    integers = integers_of(row.levels)
+    if integers is None or not _has_integers(quantizer):
         return fallback
     ready, half = prepared(integers, Rounding(), step=True), (row.levels - 1) // 2
     c1, c2, divisor = float(row.c1), float(row.c2), np.float32(half)
+    zeros: dict[torch.Size, Rounded] = {}  # a recurrent layer begins each sequence with zeros, which have no clip
+
+    def of_zeros(x: Tensor) -> Rounded:
+        known = zeros.get(x.shape)
+        if known is None:
+            if len(zeros) >= MAX_SHAPES_OF_ZEROS:
+                zeros.clear()
+            known = zeros[x.shape] = fallback(x, 0, 1.0)
+        return known._replace(values=known.values.clone())
 
     def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
         if x.dtype != torch.float32 or not x.is_cpu or x.is_neg():
@@ -127,6 +171,8 @@ def _sawb(quantizer: Sawb) -> Rounder:
             alpha = sawb_at(x.data_ptr(), values.data_ptr(), count, c1, c2, half)
             if alpha:
                 return Rounded(values, alpha, alpha)
+            if not x.numpy().view(np.int32).any():  # all are +0
+                return of_zeros(x)
         clip = clip_for_row(x.contiguous().numpy().reshape(-1), row)  # numpy reshapes faster than PyTorch
         alpha = float(clip)
         if not alpha:
@@ -150,7 +196,7 @@ def _luq(quantizer: Luq) -> Rounder:
         top = largest(x.numpy())
         if not 0 < top < math.inf:  # nothing to round, or numbers that do not count in the maximum
             return fallback(x, seed, scale)
-        alpha = min(max(float(np.float32(top) * np.float32(2.0**-octaves)), MIN_SCALE), MAX_SCALE)
+        alpha = _luq_alpha(top, octaves)
         first, *others = sample_seeds(seed, quantizer.samples)
         values = ready(x, first, alpha)
         for number in others:
@@ -158,6 +204,25 @@ def _luq(quantizer: Luq) -> Rounder:
         return Rounded(values / quantizer.samples if others else values)
 
     return rounder
+
+
+def _luq_at(quantizer: Luq) -> RounderAt | None:
+    if quantizer.samples > 1:
+        return None
+    ready = prepared(quantizer.format, Rounding("stochastic", quantizer.random_bits), step=True)
+    octaves = 2**quantizer.exponent_bits - 2
+
+    def at(x: int, out: int, count: int, seed: int) -> bool:
+        if count >= MIN_ELEMENTS_TO_SHARE:
+            return False
+        top = largest_at(x, count)
+        return 0 < top < math.inf and ready.round_at(x, out, count, seed, _luq_alpha(top, octaves))
+
+    return at
+
+
+def _luq_alpha(largest: float, octaves: int) -> float:
+    return min(max(float(np.float32(largest) * np.float32(2.0**-octaves)), MIN_SCALE), MAX_SCALE)
 
 
 def _per_layer(rule: QuantSpec) -> Rounder:

@@ -167,7 +167,7 @@ def test_gradients_in_one_pass_vote_as_before(start, monkeypatch):
     quick, slow = (
         QuantizedOp("a", rules=LayerRules(output_gradient_dx=even, output_gradient_dw=odd)) for _ in range(2)
     )
-    monkeypatch.setattr(slow, "_both_gradients", lambda dy: None)
+    monkeypatch.setattr(slow, "_both_gradients", lambda dy, into: None)
     generator = torch.Generator().manual_seed(0)
     for k in (0, -30, 10, 3):
         dy = torch.randn(2**8, 2**7, generator=generator) * 2.0**k
@@ -176,6 +176,16 @@ def test_gradients_in_one_pass_vote_as_before(start, monkeypatch):
         assert quick.scale.votes == slow.scale.votes
         quick.end_step(), slow.end_step()
         assert quick.scale.scale == slow.scale.scale
+        for both in ((True, False), (False, True)):  # one result alone costs no more than both
+            quick.scale.votes, slow.scale.votes = [], []
+            for ours, expected in zip(quick.gradients(dy, *both), slow.gradients(dy, *both), strict=True):
+                assert ours is expected is None or torch.equal(ours, expected)
+            assert quick.scale.votes == slow.scale.votes != []
+        memory = torch.empty_like(dy), torch.empty_like(dy)
+        assert all(ours is given for ours, given in zip(quick.gradients(dy, True, True, memory), memory, strict=True))
+        for given, expected in zip(memory, slow.gradients(dy, True, True), strict=True):
+            assert torch.equal(given, expected)
+        quick.end_step(), slow.end_step()
     assert len(quick._both) > 1 and all(quick._both.values())
     quick.gradients(torch.full((9,), torch.nan), True, True)
     assert quick.scale.skip and quick.scale.votes == [-1]

@@ -6,8 +6,12 @@ import pytest
 import torch
 
 from lplab.quantizers import Luq, Sawb
-from lplab.training.emulation.rounders import rounder_of
+from lplab.training.emulation import rounders
+from lplab.training.emulation.prepared_rounding import MIN_ELEMENTS_TO_SHARE
+from lplab.training.emulation.quantized_op import QuantizedOp
+from lplab.training.emulation.rounders import rounder_at, rounder_of
 from lplab.training.recipe.quant_spec import QuantSpec
+from lplab.training.recipe.recipe import LayerRules
 
 INPUTS = {
     "large": lambda: torch.randn(300, 700),
@@ -50,3 +54,65 @@ def test_sawb_in_one_call_is_sawb(kind, row):
     assert torch.equal(found.values.nan_to_num(1e9), expected.nan_to_num(1e9))
     assert torch.equal(found.values.signbit(), expected.signbit())
     assert found.scale == alpha
+
+
+@pytest.mark.parametrize("rule", [
+    QuantSpec("hfp8_forward"), QuantSpec("e5m2", "stochastic"), QuantSpec("int4"), QuantSpec("radix4_fp4_even"),
+    QuantSpec(quantizer=Sawb(4)), QuantSpec(quantizer=Sawb(row="403_16")), QuantSpec(quantizer=Luq()),
+    QuantSpec(quantizer=Luq(samples=3)), QuantSpec(),
+], ids=repr)  # fmt: skip
+@pytest.mark.parametrize("kind", INPUTS)
+def test_rounding_into_memory_has_the_same_bits_and_draws(kind, rule):
+    torch.manual_seed(0)
+    plain, into = (QuantizedOp("a", rules=LayerRules(activation=rule), seed=3) for _ in range(2))
+    for op in (plain, into):
+        op.round("activation", torch.randn(600, 600))  # loads the loop
+    for _ in range(2):
+        x = INPUTS[kind]()
+        before, memory = x.clone(), torch.full(x.shape, 77.0)
+        expected, found = plain.round("activation", x), into.round_into("activation", x, memory)
+        assert found.dtype == expected.dtype and found.shape == expected.shape
+        assert torch.equal(found.nan_to_num(1e9), expected.nan_to_num(1e9))
+        assert torch.equal(found.signbit(), expected.signbit()) and torch.equal(found.isnan(), expected.isnan())
+        assert found is memory or bool((memory == 77).all())
+        assert torch.equal(x.nan_to_num(1e9), before.nan_to_num(1e9))
+    assert plain.state_dict() == into.state_dict() and plain.last_seed == into.last_seed
+
+
+@pytest.mark.parametrize("rule", [QuantSpec("e5m2"), QuantSpec(quantizer=Sawb(4)), QuantSpec(quantizer=Luq())])
+def test_what_is_written_at_an_address(rule):
+    at, x = rounder_at(rule), torch.randn(300, 300)
+    out = torch.empty_like(x)
+    rounder_of(rule)(torch.randn(600, 600), 0, 1.0)
+    assert at is not None and at(x.data_ptr(), out.data_ptr(), x.numel(), 5)
+    assert torch.equal(out, rounder_of(rule)(x, 5, 1.0).values)
+    large = torch.randn(MIN_ELEMENTS_TO_SHARE)  # several threads may share it
+    assert not at(large.data_ptr(), torch.empty_like(large).data_ptr(), large.numel(), 5)
+
+
+def test_zeros_that_have_no_clip():
+    quantizer = Sawb(4)
+    rounder = rounders._sawb(quantizer)
+    rounder(torch.randn(200, 200), 0, 1.0)  # loads the loop
+    shapes = [(size, 3) for size in range(1, rounders.MAX_SHAPES_OF_ZEROS + 3)]
+    for shape in (*shapes, *shapes[:2]):
+        for x in (torch.zeros(shape), -torch.zeros(shape)):
+            found, (expected, alpha) = rounder(x, 0, 1.0), quantizer.quantize_with_scale(x)
+            assert torch.equal(found.values, expected) and torch.equal(found.values.signbit(), expected.signbit())
+            assert found.scale == alpha == 0
+            found.values.fill_(9.0)  # the next zeros do not see it
+
+
+def test_zeros_are_rounded_once_for_a_shape(monkeypatch):
+    calls: list = []
+    general = rounders._from_quantizer(Sawb(4))
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return general(*arguments)
+
+    monkeypatch.setattr(rounders, "_from_quantizer", lambda quantizer: counted)
+    rounder = rounders._sawb(Sawb(4))
+    for _ in range(5):
+        rounder(torch.zeros(16, 128), 0, 1.0)
+    assert len(calls) == 1
