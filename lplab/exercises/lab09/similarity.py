@@ -18,7 +18,7 @@ from lplab.exercises.student_figures import NotReady, as_array, read_results, st
 
 
 def similarity(a, b, k):
-    """Cosine and Hamming distance of the residuals a and b of two learners [steps, elements]: one pair for each step."""
+    """Cosine and Hamming distance of residuals a and b of two learners [steps, elements]: one pair for each step."""
     pairs = np.empty((len(a), 2))
     for t, x in enumerate(a):
         y = b[t]
