@@ -139,10 +139,10 @@ def compressors_table() -> Table:
     order = sorted(range(len(names)), key=lambda i: (kinds[i] != "summed", -found[1024][i].efficiency))
     columns: dict[str, Any] = {
         "compressor": [names[i] for i in order],
-        "each device sends": [SENDS[names[i]] for i in order],
+        **{f"on {n:,}": [steps[i].efficiency for i in order] for n, steps in found.items()},
         "messages are": [kinds[i] for i in order],
+        "each device sends": [SENDS[names[i]] for i in order],
     }
-    columns |= {f"on {n:,}": [steps[i].efficiency for i in order] for n, steps in found.items()}
     return Table(
         columns,
         caption="Efficiency with compressed gradients over 10 Gb/s. Without a compressor it is 25 % on 1,024 devices.",
@@ -276,7 +276,7 @@ def _star(state: Any) -> str:
         f"With nothing hidden, the 256 devices do the work of {_work(state)}. This is an efficiency of "
         f"{100 * model:.1f} %, one point below the star at 95 %. With an overlap of 100 % it is {100 * hidden:.1f} %, "
         "nearly four points above the star. So they probably hid little or nothing. This is not certain, because we "
-        "only assume two network ports for every four GPUs. (The card below gives a little less, because it takes a "
+        "only assume two network ports, which are places for a cable, for every four GPUs. (The card below gives a little less, because it takes a "
         "ring, and slower links inside a machine.)"
     )
 

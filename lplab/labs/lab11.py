@@ -179,9 +179,9 @@ def _sixteen(state: RooflineState) -> str:
     return (
         f"The step does {_percent(float(times.share_of_peak))} of what the multipliers could. Products take only "
         f"{_percent(_share(times, 'products'))} of its time: {_percent(_share(times, 'compute'))} multiplying and "
-        f"{_percent(_share(times, 'memory'))} waiting for memory. Norms and activations take "
-        f"{_percent(_share(times, 'between'))}. Multipliers do nothing meanwhile. During the products, "
-        f"{_percent(_busy(times))} of the cells are busy, and you see why in exercise 11.1."
+        f"{_percent(_share(times, 'memory'))} waiting for memory. Element-wise work, nearly all of "
+        f"it norms and activations, takes {_percent(_element_wise(times))}. Multipliers do nothing meanwhile. During the "
+        f"products, {_percent(_busy(times))} of the cells are busy. No bar shows that, and you see why in exercise 11.1."
     )
 
 
@@ -194,8 +194,9 @@ def _four(state: RooflineState) -> str:
         f"The rate is {narrow.rates.max() / wide.rates.max():.0f} times that of 16 bits, but the step is only "
         f"{wide.step_seconds / narrow.step_seconds:.2f} times as fast. Multiplying shrinks from {multiply[0]:.2f} to "
         f"{multiply[1]:.2f} ms an image. Norms and activations stay at {stays[1]:.2f} ms, as they still work "
-        f"on 16-bit numbers. Rounding to 4 bits grows from {_percent(_share(wide, 'conversion'))} to "
-        f"{_percent(_share(narrow, 'conversion'))} of the step."
+        f"on 16-bit numbers. Rounding grows from {_percent(_share(wide, 'conversion'))} to "
+        f"{_percent(_share(narrow, 'conversion'))} of the step. (A 16-bit step rounds only its weights, which have a master "
+        "copy in 32 bits.)"
     )
 
 
@@ -207,9 +208,10 @@ def _fused(state: RooflineState) -> str:
     return (
         f"The step is {wide.step_seconds / narrow.step_seconds:.2f} times as fast as the fused 16-bit step. There are "
         f"two reasons why it is not four times. The recipe keeps some layers in 16 bits: they have {_percent(work)} of "
-        f"the operations and take {_percent(time)} of the products' time. And many products are too small for four "
-        f"times as many multipliers: while products compute, they keep {_percent(_busy(narrow))} of the array busy, "
-        f"instead of {_percent(_busy(wide))}."
+        f"the operations and take {_percent(time)} of the products' time. And many products are too small. In 4 bits, each "
+        "cell multiplies four pairs of numbers of one sum, so a column of 128 cells is full only where a sum has 512 "
+        f"products. While products compute, {_percent(_busy(narrow))} of the array is busy instead of "
+        f"{_percent(_busy(wide))}. (These shares are not in the figure.)"
     )
 
 
@@ -218,8 +220,8 @@ def _one_image(state: RooflineState) -> str:
     return (
         f"It falls from {_percent(float(many.share_of_peak))} to {_percent(float(one.share_of_peak))}. Products of one "
         f"image are small, and keep only {_percent(_busy(one))} of the array busy instead of {_percent(_busy(many))}. "
-        f"And the weights are updated for a single image, which takes {_percent(_share(one, 'update'))} of the step "
-        f"instead of {_percent(_share(many, 'update'))}."
+        f"And the weights are updated and rounded for a single image. The update takes {_percent(_share(one, 'update'))} of "
+        f"the step instead of {_percent(_share(many, 'update'))}, and rounding {_percent(_share(one, 'conversion'))}."
     )
 
 
@@ -228,8 +230,9 @@ def _depthwise(state: RooflineState) -> str:
     waiting, every = _waiting(wide)
     return (
         f"Memory is not the reason: {waiting} of {every} products wait for it. The multipliers take "
-        f"{_percent(_share(wide, 'compute'))} of the time, but only {_percent(_busy(wide))} of the array works. A "
-        f"depthwise convolution handles each channel alone, with nine weights. In our model a cell keeps one weight, so 9 of 16,384 cells work. In 4 bits the step is "
+        f"{_percent(_share(wide, 'compute'))} of the time, but only {_percent(_busy(wide))} of the array works (mean of all products). A "
+        "depthwise convolution handles each channel alone, with nine weights. In our model a cell keeps one weight, so "
+        "in these products 9 of 16,384 cells work. In 4 bits the step is "
         f"{wide.step_seconds / narrow.step_seconds:.2f} times as fast."
     )
 
@@ -252,7 +255,8 @@ def _gpt3(state: RooflineState) -> str:
         f"{_percent(float(small.share_of_peak))}. Its matrices are so large that {_percent(_share(state.times, 'products'))} of the time is spent on products, instead of "
         f"{_percent(_share(small, 'products'))}. "
         f"Element-wise work takes {_percent(_element_wise(state.times))} of the time instead of "
-        f"{_percent(_element_wise(small))}."
+        f"{_percent(_element_wise(small))}. The rest is the update of its many weights, "
+        f"{_percent(_share(state.times, 'update'))}."
     )
 
 

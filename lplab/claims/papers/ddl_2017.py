@@ -23,12 +23,12 @@ POINTS: tuple[Point, ...] = (
 
 claim = ClaimBuilder(
     id="ddl_2017",
-    title="256 GPUs at 95 % of perfect scaling: with two ports a node, or with overlap",
+    title="256 GPUs at 95 % of perfect scaling: with two network ports a node, or with overlap",
     paper=cite("ddl_2017"),
     where="abstract; IBM's announcement",
     statement="ResNet-50 scales to 256 GPUs at 95 %, where the best before was 89 %; ResNet-101 on ImageNet-22K takes "
     "7 hours on 256 GPUs where one server of 4 needs 16 days.",
-    published="95 % (read), 16 days to 7 hours (read), 88 % for the latter (recalled); Goyal et al. about 90 % (read)",
+    published="95 % (read), 16 days to 7 hours (read), 88 % for ResNet-101 (recalled); Goyal et al. about 90 % (read)",
     experiment="The simulator, the same at every run: 64 nodes of 4 P100, NVLink inside, InfiniBand EDR between, "
     "rings; 200 ms of computing in a step as measured by them, 102 MB of gradients in FP32.",
     points=POINTS,
@@ -143,7 +143,7 @@ def measured(results: Results) -> str:
     """Both efficiencies, and the hours."""
     each = [f"{_of(results, what='resnet50', gpus=n, ports=2, overlap=0.0):.1f} % on {n}" for n in GPUS]
     low, high = _modelled_hours(results)
-    return f"of GPUs, with two ports: {', '.join(each)}; {low:.1f} to {high:.1f} hours (model)"
+    return f"{', '.join(each)} GPUs (two network ports a node); {low:.1f} to {high:.1f} hours (model)"
 
 
 claim.draw(

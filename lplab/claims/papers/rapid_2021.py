@@ -24,6 +24,7 @@ NETWORKS = (*ORDINARY[:2], DEPTHWISE, *ORDINARY[2:])
 TRAINING, CHIP = "ibm-rapid-training", "ibm-4core-7nm"
 BATCH = 512
 APART, JOINED, FUSED = PASSES = ("each in a pass", "joined to the norms", "all on the way")
+DRAWN = {"in separate passes": APART, "fused into the norms": JOINED, "all fused": FUSED}  # in the words of lab 11
 POINTWISE = ("activation", "add")  # kinds of layers whose outputs depend on one position of their inputs
 INT4_PER_WATT = 16.5e12  # at peak, read in the abstract
 PEAK_TFLOPS, MIN_TFLOPS, MEAN_TFLOPS, MAX_TFLOPS = 768.0, 102.0, 203.0, 588.0  # TFLOPS
@@ -236,17 +237,17 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "TFLOPS, six networks",
-    lambda results: {passes: _all(results, "teras", passes) for passes in PASSES},
-    dict.fromkeys(PASSES, (MIN_TFLOPS, MEAN_TFLOPS, MAX_TFLOPS)),
+    "TFLOPS, six networks (without MobileNetV2)",
+    lambda results: {name: _all(results, "teras", passes) for name, passes in DRAWN.items()},
+    dict.fromkeys(DRAWN, (MIN_TFLOPS, MEAN_TFLOPS, MAX_TFLOPS)),
     axis=(0, PEAK_TFLOPS),
     statistic=MEAN,
     over="networks",
 )
 claim.draw(
     "TOPS/W of inference, six networks",
-    lambda results: {passes: _all(results, "per_watt", passes) for passes in PASSES},
-    dict.fromkeys(PASSES, (WATT_LEAST, WATT_MEAN, WATT_MOST)),
+    lambda results: {name: _all(results, "per_watt", passes) for name, passes in DRAWN.items()},
+    dict.fromkeys(DRAWN, (WATT_LEAST, WATT_MEAN, WATT_MOST)),
     statistic=MEAN,
     over="networks",
 )

@@ -194,4 +194,4 @@ def _shared(exercise: Exercise, counterexamples: Sequence[Counterexample]) -> st
 
 def _printed(outcome: Outcome) -> list[str]:
     text = outcome.printed.strip()
-    return [f"Your code printed: {text[:200]}{' …' if len(text) > 200 else ''}"] if text else []
+    return [f"Your code printed (in all cases together): {text[:200]}{' …' if len(text) > 200 else ''}"] if text else []

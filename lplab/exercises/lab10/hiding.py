@@ -13,7 +13,7 @@ from lplab.exercises.student_figures import read_results, student_figure
 
 
 def all_sent(backward, sizes, bucket, latency, bandwidth):
-    """When the last gradient has been sent, in seconds from the start of the backward pass."""
+    """When computing and sending are done, in seconds from the start of the backward pass."""
     now = free = held = 0.0
     for i in range(len(sizes)):
         now += backward[i]
@@ -66,7 +66,7 @@ HIDE = Exercise(
     minutes=15,
     difficulty=2,
     statement="""
-        The backward pass computes gradients layer by layer, from the last layer to the first; `backward[i]` is the time of the i-th of them in **this** order, `sizes[i]` its bytes. A finished gradient is put into the open bucket. As soon as the bucket holds `bucket` bytes
+        The backward pass computes gradients layer by layer, from the last layer to the first; `backward[i]` is the time of the i-th of them in **this** order, `sizes[i]` its bytes (0 for a layer without weights). A finished gradient is put into the open bucket. As soon as the bucket holds `bucket` bytes
         **or more** it is closed and sent as one message of `latency` + bytes / `bandwidth` seconds, while the devices go on computing. The network sends one message at a time, in order. What is left after the last layer is sent as well.
 
         Write `all_sent(backward, sizes, bucket, latency, bandwidth)`: when all is done, computing and sending, in seconds from the start of the backward pass.
