@@ -60,6 +60,7 @@ def _marks(guess: float, truth: float, unit: str, height: int) -> go.Figure:
     log = _is_log(guess, truth)
     scale = 1.0 if log else _scale(guess, truth)
     low, high = _view(guess, truth, log, scale)
+    largest = max((value for value in (guess, truth) if math.isfinite(value)), default=0.0)
     places = {"you": _place(guess, log, scale, low, high), "it is": _place(truth, log, scale, low, high)}
     texts = {
         "you": _edged(f"you said {_text(guess)}{unit}", guess),
@@ -70,7 +71,7 @@ def _marks(guess: float, truth: float, unit: str, height: int) -> go.Figure:
     fig = style.figure(
         data=[_distance(places, guess, truth), _stems(stems, lanes), _signs(places, lanes, texts, (low, high))],
         layout={
-            "xaxis": _axis(low, high, log, scale) | {"visible": math.isfinite(guess) or math.isfinite(truth)},
+            "xaxis": _axis(low, high, log, scale, largest) | {"visible": math.isfinite(guess) or math.isfinite(truth)},
             "yaxis": {"range": [0, _TOP], "visible": False},
         },
     )
@@ -115,7 +116,7 @@ def _edged(text: str, value: float) -> str:
     return f"{text} →" if value == math.inf else f"← {text}" if value == -math.inf else text
 
 
-def _axis(low: float, high: float, log: bool, scale: float) -> dict[str, Any]:
+def _axis(low: float, high: float, log: bool, scale: float, largest: float) -> dict[str, Any]:
     axis: dict[str, Any] = {
         "range": [low, high],
         "nticks": 8,
@@ -129,6 +130,8 @@ def _axis(low: float, high: float, log: bool, scale: float) -> dict[str, Any]:
         axis |= axes.ticks(positions, labels)
     elif scale != 1:
         axis |= axes.ticks(np.zeros(1), ["0"])
+    elif low == 0 and largest > 0:  # the room for words behind it has no ticks: no "140 %" for a share
+        axis |= axes.amount_ticks(largest, number_text.decimal)
     return axis
 
 

@@ -43,6 +43,17 @@ def test_marks_stand_at_their_numbers() -> None:
     assert labels[1] == "2" and labels[6] == "64"
 
 
+def test_ticks_end_at_the_larger_number() -> None:
+    """A share has no 140 %, though the axis goes on for the words."""
+    axis = figures.guess_and_truth(100, 55, unit="%").layout.xaxis
+    assert (
+        axis.range[1] > 150
+        and max(axis.tickvals) == 100
+        and list(axis.ticktext) == ["0", "20", "40", "60", "80", "100"]
+    )
+    assert max(figures.guess_and_truth(0.0, 0.25).layout.xaxis.tickvals) == 0.25
+
+
 def test_signs_differ_by_shape_and_by_word() -> None:
     trace = figures.guess_and_truth(12, 55, unit="%").data[SIGNS]
     assert len(set(trace.marker.symbol)) == 2
