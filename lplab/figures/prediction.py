@@ -97,7 +97,7 @@ def _view(guess: float, truth: float, log: bool, scale: float) -> tuple[float, f
     if low == high:
         low, high = -1.0, 1.0
     room = 0.08 * (high - low)
-    words = (8 if log else 14) * room  # to the right, where a figure is 340 pixels wide
+    words = (11 if log else 14) * room  # to the right, where a figure is 340 pixels wide
     return (low - room if low or log else low), high + words
 
 
@@ -109,6 +109,8 @@ def _place(value: float, log: bool, scale: float, low: float, high: float) -> fl
 
 def _text(value: float) -> str:
     whole = math.isfinite(value) and value == int(value)
+    if whole and 1000 <= abs(value) < 1e7:
+        return f"{int(value):,}".replace("-", number_text.MINUS)
     return number_text.decimal(value if whole else float(f"{value:.4g}"))
 
 
@@ -125,19 +127,19 @@ def _axis(low: float, high: float, log: bool, scale: float, largest: float) -> d
         "separatethousands": True,
     }
     if log:
-        positions, _ = axes.power_ticks(low, high, 9)
+        positions, _ = axes.power_ticks(low, math.log2(largest), 6)  # none in the room for words
         labels = [_doubling(k) for k in positions.tolist()]
         axis |= axes.ticks(positions, labels)
     elif scale != 1:
         axis |= axes.ticks(np.zeros(1), ["0"])
-    elif low == 0 and largest > 0:  # the room for words behind it has no ticks: no "140 %" for a share
-        axis |= axes.amount_ticks(largest, number_text.decimal)
+    elif low == 0 and largest > 0:  # the room for words behind it has none: no "140 %" for a share
+        axis |= axes.amount_ticks(largest, _text)
     return axis
 
 
 def _doubling(k: int) -> str:
     """A power of two: in full where that is short."""
-    return number_text.number(2.0**k) if -6 <= k <= 13 else number_text.raised(number_text.power(k, plain=True))
+    return _text(2.0**k) if -6 <= k <= 13 else number_text.raised(number_text.power(k, plain=True))
 
 
 def _distance(places: dict[str, float], guess: float, truth: float) -> dict[str, Any]:

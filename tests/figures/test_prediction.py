@@ -52,6 +52,13 @@ def test_ticks_end_at_the_larger_number() -> None:
         and list(axis.ticktext) == ["0", "20", "40", "60", "80", "100"]
     )
     assert max(figures.guess_and_truth(0.0, 0.25).layout.xaxis.tickvals) == 0.25
+    log = figures.guess_and_truth(40, 3200, unit="MB")
+    assert max(log.layout.xaxis.tickvals) <= math.log2(3200) and list(log.layout.xaxis.ticktext) == [
+        "64",
+        "256",
+        "1,024",
+    ]
+    assert "it is 3,200 MB" in log.data[SIGNS].text[1]
 
 
 def test_signs_differ_by_shape_and_by_word() -> None:
