@@ -14,8 +14,8 @@ from lplab.compression.compression_ratio import build_up
 from lplab.figures import axes, shapes, style, traces
 from lplab.figures.legend import entry, legend
 
-_UPPER, _LOWER = 0.54, 0.33  # of the height: where the upper panels begin, where the lower one ends
-_LEFT, _RIGHT = (0.0, 0.43), (0.57, 1.0)
+_UPPER, _LOWER = 0.56, 0.31  # of the height: where the upper panels begin, where the lower one ends
+_LEFT, _RIGHT = (0.0, 0.41), (0.59, 1.0)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def many_learners(
         f"{own_bytes} and {leader_bytes} a step. {ends}.",
         title=text,
         subtitle=legend(
-            entry(own_sum), entry(independent, "1 − (1 − q)ⁿ"), entry(leader_sum), entry(sent[2], sign="━")
+            entry(own_sum), entry(independent, "if independent"), entry(leader_sum), entry(sent[2], sign="━")
         ),
         height=height,
         t=66,
@@ -213,7 +213,9 @@ def _layout(points: Scaling, chosen: int, last: float, over_time: list[dict[str,
     learners, at = learners_axis(x, n), float(np.log2(chosen))
     sizes = axes.ticks(np.array([1e3, 1e4, 1e5, 1e6]), ["1 kB", "10 kB", "100 kB", "1 MB"])
     unfiltered, cosine, missed = over_time
-    key = legend(entry(cosine), entry(unfiltered, "the same with β = 1"), entry(missed), per_line=1)
+    same = np.array_equal(unfiltered["y"], cosine["y"])
+    others = () if same else (entry(unfiltered, "the same with β = 1"),)
+    key = legend(entry(cosine), *others, entry(missed), per_line=1)
     upper, lower = {"domain": [_UPPER, 1.0]}, {"domain": [0.0, _LOWER]}
     return {
         "xaxis": learners | {"domain": list(_LEFT), "anchor": "y"},
@@ -223,5 +225,5 @@ def _layout(points: Scaling, chosen: int, last: float, over_time: list[dict[str,
         "xaxis3": axes.axis(0, last, "step", domain=[0.0, 1.0], anchor="y3"),
         "yaxis3": axes.axis(0, 1.05, "distance", **lower, anchor="x3"),
         "shapes": [shapes.upright(at, 1.4, layer="below", xref=f"x{k}", yref=f"y{k} domain") for k in ("", "2")],
-        "annotations": [shapes.note(key, x=0, y=_LOWER + 0.02, xanchor="left")],
+        "annotations": [shapes.note(key, x=0, y=_LOWER + 0.02, xanchor="left", align="left")],
     }

@@ -45,7 +45,7 @@ def union_growth(
     text = f"The sum of yours holds {number_text.percent(float(yours[-1]))} at {learners_word(int(n[-1]))}"
     layout = {"xaxis": learners_axis(x, n), "yaxis": share_axis()}
     each_its_own, independent, of_yours = data
-    entries = [entry(each_its_own, "each its own"), entry(independent, "1 − (1 − q)ⁿ"), entry(of_yours)]
+    entries = [entry(each_its_own, "each its own"), entry(independent, "if independent"), entry(of_yours)]
     each = ", ".join(f"{number_text.percent(float(v))} at {k}" for k, v in zip(learners, yours, strict=True))
     return style.apply_style(
         style.figure(data, layout),

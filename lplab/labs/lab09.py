@@ -240,7 +240,9 @@ QUESTIONS = (
         lambda state: (
             f"{bytes_word(state.run('topk').sent_bytes)} with own choices, and "
             f"{bytes_word(state.run('dense').sent_bytes)} without compression. The compressor sends "
-            f"{state.run('topk').sent_bytes / state.run('dense').sent_bytes:.1f} times as much as no compressor at all."
+            f"{state.run('topk').sent_bytes / state.run('dense').sent_bytes:.1f} times as much as no compressor at all. "
+            f"(The curve of own choices bends down at 64 learners. There the sum swings from step to step, between "
+            f"{percent(float(state.run('topk').union.min()))} and {percent(float(state.run('topk').union.max()))}.)"
         ),
         lambda state: state.run("topk").sent_bytes > 2 * state.run("dense").sent_bytes,
     ),
@@ -271,13 +273,13 @@ QUESTIONS = (
         {"learners": 64, "learning_rate": "standard"},
         lambda state: (
             f"At the small one. The distance falls to {_distance(state):.2f} there, and it is "
-            f"{_distance(state, learning_rate='ten times'):.2f} at the larger one, where the weights move far between "
-            "two steps."
+            f"{_distance(state, learning_rate='ten times'):.2f} at the larger one. There the weights move far between "
+            "two steps, but training is also further on, so this figure cannot tell why."
         ),
         lambda state: _distance(state) < 0.5 * _distance(state, learning_rate="ten times"),
     ),
     GuidedQuestion(
-        "Choose *ten times* again, and move *beta* down to 0.1. This is the filter of ScaleCom. What does it do to the "
+        "Choose *ten times* again, and move *beta* down to 0.1. This is the filter of ScaleCom; own choices have none. What does it do to the "
         "residuals, and to the test error?",
         {"learners": 64, "beta": 0.1},
         lambda state: (

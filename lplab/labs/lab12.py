@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lplab import figures, widgets
+from lplab.exercises.lab12.training_bill import GPT3, training_bill
 from lplab.figures import Table
-from lplab.hardware import footprint
+from lplab.hardware import footprint, workloads
 from lplab.hardware.footprint import gemm_joules, operations, runs
 from lplab.hardware.footprint.step_energy import IDLE_SHARE
 from lplab.hardware.units import grouped
@@ -59,7 +60,7 @@ def _compression(state: BillState) -> str:
     (plain, step), (energy, time) = _parts(state), left(state)
     return (
         f"The step takes {_percent(time)} of its time, but {_percent(energy)} of its energy. What is gone is waiting, "
-        f"and a waiting chip draws little. Static falls from {plain['static']:.0f} to {step['static']:.0f} J, and "
+        f"and a waiting chip draws less than one that multiplies. Static falls from {plain['static']:.0f} to {step['static']:.0f} J, and "
         f"arithmetic stays at {step['arithmetic']:.0f} J."
     )
 
@@ -352,6 +353,12 @@ def phones() -> Table:
     )
 
 
+def _gpt3_operations() -> float:
+    """Operations of GPT-3's training from its layers, as a multiple of 6 for each parameter and token."""
+    parameters, tokens, *_ = GPT3
+    return workloads.get("gpt3").training_flops * (tokens / 2048) / (6 * parameters * tokens)
+
+
 def facts() -> Table:
     """The other numbers that the text of the lab gives, each computed."""
     macs, dram, tonnes = operations.macs(), operations.get("dram"), [kg / 1000 for kg in search_kilograms().values()]
@@ -376,6 +383,8 @@ def facts() -> Table:
             max(abs(run.bill.kilograms / (run.published_kilograms or 1.0) - 1) for run in published().values())
         ),
         "GPT-3's chips, from the layers and published (W)": f"{layers.watts / 10_000:.0f} {runs.get('gpt3').watts:g}",
+        "GPT-3 by exercise 12.2 (days, MWh, t)": " ".join(grouped(value, 3) for value in training_bill(*GPT3)),
+        "operations of GPT-3 from the layers, beyond 6 a parameter and token": _percent(_gpt3_operations() - 1),
         "the search in tonnes": ", ".join(f"{value:.1f}" for value in tonnes),
         "claimed / corrected": f"{tonnes[0] / tonnes[-1]:.0f}",
         "Transformer big (kg)": f"{runs.get('transformer_big').bill.kilograms:.0f}",

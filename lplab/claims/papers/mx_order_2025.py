@@ -170,7 +170,7 @@ def forward_is_most_of_mxfp4(results: Results) -> CheckResult:
     return paired_result(_forward_text(results, MXFP4, MXFP4_BACK), above(whole - 2 * back))
 
 
-@claim.explanation("The gaps have the published size")
+@claim.explanation("The gaps are within a factor of three of the published ones")
 def gaps_have_their_size(results: Results) -> CheckResult:
     """Whether each gap, in per cent of the loss, is within a factor of three of the published one (1.5 and 2.5 %)."""
     ours = {name: _percent(results, name) for name in (NVFP4, MXFP4)}

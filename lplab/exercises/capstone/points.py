@@ -70,7 +70,8 @@ class Marking:
         if self.is_of_the_field(score):
             return "It is a recipe of the field as it is."
         return (
-            f"Its gap is {score.gap:+.4f} bits. Within the budget every recipe has {FOR_BUDGET} points. It has more "
+            f"Its gap is {score.gap:+.4f} bits. Within the budget every recipe that is not a published one has "
+            f"{FOR_BUDGET} points. It has more "
             f"below a gap of {self.plain:+.4f} bits ({PLAIN}): {AT_BEST} at {self.best:+.4f} ({self.best_name}), and "
             f"{MAX_POINTS} at half of that."
         )

@@ -27,7 +27,7 @@ QUESTIONS = (
         sum_of_own_choices,
         unit="%",
         limits=(0, 100),
-        because="If all choices were independent, it would be 1 − (1 − 1/112)⁶⁴ = 43.7 %. If all were equal, it would be 0.9 %. The choices overlap in part.",
+        because="If all choices were independent, it would be 1 − (1 − 1/112)⁶⁴, nearly 44 %. If all were equal, it would be 0.9 %. The choices overlap in part.",
     ),
 )
 EXERCISES = (LEADERS_CHOICE, NEXT_MEMORY, SIMILARITY)

@@ -95,7 +95,7 @@ CORRECTION = Exercise(
         mistake("corrected and claimed are exchanged", "return tonnes[0], tonnes[1],", "return tonnes[1], tonnes[0],"),
     ),
     hints=(
-        "Take the example in which only the hours differ: the claim is 8 kWh, that is 4 kg or 0.004 t. What is the other side?",
+        "Let only the hours differ: correct(300_000, (8, 1000, 1, 500), (2, 1000, 1, 500)). The claim is 8 kWh, that is 4 kg or 0.004 t. What is the other side?",
         "The same formula for both sides: steps / 300,000 × hours × watts / 1000 × PUE gives kWh; times grams / 10⁶ gives tonnes. A factor is always claimed ÷ actual.",
         "Write one small formula that gives the tonnes of a tuple, and call it twice. The place has two parts, PUE and grid: multiply them on each side before you divide. Do your three factors multiply to the ratio of the tonnes?",
     ),

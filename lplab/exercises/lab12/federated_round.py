@@ -99,7 +99,7 @@ FEDERATED_ROUND = Exercise(
         mistake("the server sends once, for all", "return len(clients) * (down + up)", "return down + len(clients) * up"),
     ),
     hints=(
-        "Take the example with two clients and write down both rows: seconds down, computing, up. Which of the two answers last?",
+        "Take two clients that get and send 1,000 bytes, (10, 1000, 500) and (1, 100, 1000). Write down both rows: seconds down, computing, up. Which of the two answers last?",
         "Bytes first, down and up; then an array of seconds with a row for each client and a column for each phase. Joules: times the watts of each column.",
         "The order of columns must be that of watts: computing, receiving, sending. A table of seconds with a row for each client then gives both: all seconds times watts, summed; and the longest sum of a row. index_bits count only where share is below 1.",
     ),

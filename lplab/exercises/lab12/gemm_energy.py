@@ -95,7 +95,7 @@ GEMM_ENERGY = Exercise(
         mistake("memory first, arithmetic second", "return arithmetic, elements * bits / 8 * byte_pj", "return elements * bits / 8 * byte_pj, arithmetic"),
     ),
     hints=(
-        "Draw the 2 by 6 result of the third example: three tiles. Which numbers does the tile in the middle need? All of the first matrix, and two columns of the second.",
+        "Draw a result of 2 by 6 with tiles of 2: three tiles. Which numbers does the tile in the middle need? All of the first matrix, and two columns of the second.",
         "A column of tiles needs the whole first matrix, a row of tiles the whole second one. ⌈n/tile⌉ is -(-n // tile) in Python.",
         "Count numbers first, in three parts: the first matrix times the columns of tiles, the second matrix times the rows of tiles, and the results. Then turn numbers into bytes, and bytes into picojoules.",
     ),

@@ -97,7 +97,7 @@ TRAINING_BILL = Exercise(
         mistake("a kilowatt hour has 1,000 times 60 joules", "3.6e6", "6e4"),
     ),
     hints=(
-        "Do the first example on paper: how many operations, how many seconds, how many joules? A kilowatt hour is 3.6 million joules.",
+        "Do an example on paper: 10⁹ parameters and tokens on one device of 6·10¹² operations a second and 360 W. How many operations, how many seconds, how many joules? A kilowatt hour is 3.6 million joules.",
         "Time first: operations / (devices × peak × utilization). Energy from the grid: devices × watts × time × pue. Carbon from that energy.",
         "Three lines: seconds, kilowatt hours from the grid, and the return. A day has 86,400 seconds, a kilowatt hour 3.6 million joules, a megawatt hour 1,000 kilowatt hours, a tonne a million grams.",
     ),

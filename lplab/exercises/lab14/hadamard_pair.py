@@ -141,7 +141,7 @@ HADAMARD_PAIR = Exercise(
         mistake("h for dy and its transpose for x: with signs these do not cancel", "(h @ x", "(h.T @ x"),
         mistake("the transpose of h for dy and h for x: with signs these do not cancel", "(h @ dy", "(h.T @ dy"),
         mistake("the transpose of h for both: another transform, which cancels, too, but rounds other numbers", "(h @ dy", "(h.T @ dy", "(h @ x", "(h.T @ x"),
-        mistake("rounded first and transformed afterwards", LEFT, "(h @ fp4(dy.T).T.reshape(groups, len(h), -1)).reshape(dy.shape)", RIGHT, "(h @ fp4(x.T).T.reshape(groups, len(h), -1)).reshape(x.shape)", RESULT, "left.T @ right"),
+        mistake("rounded before the transform, or without it", LEFT, "(h @ fp4(dy.T).T.reshape(groups, len(h), -1)).reshape(dy.shape)", RIGHT, "(h @ fp4(x.T).T.reshape(groups, len(h), -1)).reshape(x.shape)", RESULT, "left.T @ right"),
         mistake("rounded before and after the transform", "(h @ dy", "(h @ fp4(dy.T).T", "(h @ x", "(h @ fp4(x.T).T"),
         mistake("nothing is rounded", RESULT, "left.T @ right"),
         mistake("only the gradient is rounded", RESULT, "fp4(left.T) @ right"),

@@ -128,9 +128,14 @@ def bits_of(kind: str, tiles: bool = False) -> float:
 def average_bits(chosen: Ingredients) -> float:
     """Bits of a number, mean of the six operands of an ordinary layer's three products, scales included.
 
+    With the switch, a mean of both phases, weighted by their length.
+
     >>> average_bits(PLAIN["nvfp4"]), average_bits(Ingredients("bf16", "mxfp4"))
     (4.5, 8.166666666666666)
     """
+    if chosen.switch:
+        phases = (chosen.without("switch"), _after_switch(chosen))
+        return float(np.dot([SWITCH_AT, 1 - SWITCH_AT], [average_bits(phase) for phase in phases]))
     weights = [bits_of(kind, chosen.tiles) for kind in (chosen.forward, chosen.backward)]
     others = [bits_of(kind) for kind in (chosen.forward, *[chosen.backward] * 3)]
     return sum([*weights, *others]) / 6
@@ -172,9 +177,14 @@ def parts_of(chosen: Ingredients, chip: str) -> dict[str, float]:
     parts = {part: float(seconds.sum()) for part, seconds in by_layer.items()}
     if not chosen.switch:
         return parts
-    helpers = {name: getattr(chosen, name) for name in HELPERS if name != "switch"}
-    after = parts_of(Ingredients.possible("bf16", chosen.backward, **helpers), chip)
+    after = parts_of(_after_switch(chosen), chip)
     return {part: SWITCH_AT * seconds + (1 - SWITCH_AT) * after[part] for part, seconds in parts.items()}
+
+
+def _after_switch(chosen: Ingredients) -> Ingredients:
+    """What runs behind the switch: a forward pass in BF16."""
+    helpers = {name: getattr(chosen, name) for name in HELPERS if name != "switch"}
+    return Ingredients.possible("bf16", chosen.backward, **helpers)
 
 
 @lru_cache(maxsize=64)

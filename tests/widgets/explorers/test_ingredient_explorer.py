@@ -10,6 +10,7 @@ from lplab.recordings.ingredients import (
     MXFP8_2025,
     NVFP4_2025,
     PLAIN,
+    SWITCHED,
     Ingredients,
     ingredient_branches,
 )
@@ -89,6 +90,8 @@ def test_bits_count_the_scales():
     assert board.bits_of("mxfp8") == 8.25 and board.bits_of("mxfp4") == 4.25 and board.bits_of("nvfp4") == 4.5
     assert board.average_bits(PLAIN["bf16"]) == 16
     assert board.average_bits(NVFP4_2025) == pytest.approx((2 * (4 + 8 / 256) + 4 * 4.5) / 6)
+    switched = 0.82 * board.average_bits(NVFP4_2025) + 0.18 * (2 * 16 + 4 * 4.5) / 6  # no tiles: no weight is shared
+    assert board.average_bits(SWITCHED) == pytest.approx(switched), "a wider forward pass costs bits as it costs time"
 
 
 @pytest.mark.parametrize(
