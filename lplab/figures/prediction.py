@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from lplab import number_text
 from lplab.figures import axes, style, traces
 from lplab.figures.legend import SIGNS
+from lplab.figures.running_sum import grouped
 
 HEIGHT = 120
 LOG_FROM = 6.0  # ratio from which a logarithmic axis shows more: on a linear one the smaller number is lost near zero
@@ -110,7 +111,7 @@ def _place(value: float, log: bool, scale: float, low: float, high: float) -> fl
 def _text(value: float) -> str:
     whole = math.isfinite(value) and value == int(value)
     if whole and 1000 <= abs(value) < 1e7:
-        return f"{int(value):,}".replace("-", number_text.MINUS)
+        return grouped(value)
     return number_text.decimal(value if whole else float(f"{value:.4g}"))
 
 

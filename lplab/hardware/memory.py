@@ -13,14 +13,7 @@ from lplab.hardware.workloads.layer import checked_batch
 
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
 """Numbers that an optimizer keeps for each weight."""
-PARTS = (
-    "weights",
-    "master",
-    "gradients",
-    "optimizer",
-    "activations",
-    "residuals",
-)  # residuals are those of error feedback
+PARTS = ("weights", "master", "gradients", "optimizer", "activations", "residuals")  # the last: of error feedback
 
 
 def memory_bytes(

@@ -279,8 +279,8 @@ QUESTIONS = (
         lambda state: _distance(state) < 0.5 * _distance(state, learning_rate="ten times"),
     ),
     GuidedQuestion(
-        "Choose *ten times* again, and move *beta* down to 0.1. This is the filter of ScaleCom; own choices have none. What does it do to the "
-        "residuals, and to the test error?",
+        "Choose *ten times* again, and move *beta* down to 0.1. This is the filter of ScaleCom; own choices have none. "
+        "What does it do to the residuals, and to the test error?",
         {"learners": 64, "beta": 0.1},
         lambda state: (
             f"The residuals are more alike, at a distance of {_distance(state):.2f} instead of "

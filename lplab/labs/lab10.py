@@ -277,8 +277,7 @@ def _star(state: Any) -> str:
         f"{100 * model:.1f} %, one point below the star at 95 %. With an overlap of 100 % it is {100 * hidden:.1f} %, "
         "nearly four points above the star. So they probably hid little or nothing. This is not certain, because we "
         "only assume that four GPUs share two network ports (places for cables). (The card below gives a little "
-        "less, because it takes a "
-        "ring, and slower links inside a machine.)"
+        "less, because it takes a ring, and slower links inside a machine.)"
     )
 
 

@@ -353,22 +353,14 @@ def phones() -> Table:
     )
 
 
-def _gpt3_operations() -> float:
-    """Operations of GPT-3's training from its layers, as a multiple of 6 for each parameter and token."""
-    parameters, tokens, *_ = GPT3
-    return workloads.get("gpt3").training_flops * (tokens / 2048) / (6 * parameters * tokens)
-
-
 def facts() -> Table:
     """The other numbers that the text of the lab gives, each computed."""
     macs, dram, tonnes = operations.macs(), operations.get("dram"), [kg / 1000 for kg in search_kilograms().values()]
     size = {"m": 1024, "n": 1024, "k": 1024, "operand_bits": 16, "result_bits": 16}
     prices = {"mac_joules": macs["fp16+fp32"].joules, "memory_joules_per_byte": dram.joules / (dram.bits / 8)}
     once, whole = (gemm_joules(**size, **prices, tile=tile) for tile in (1, 1024))  # type: ignore[arg-type]
-    multiplication, layers = (
-        operations.get("fp32_multiply").joules,
-        bills.JOBS["GPT-3, 10,000 V100"].total("fp16_mixed"),
-    )
+    multiplication, job = operations.get("fp32_multiply").joules, bills.JOBS["GPT-3, 10,000 V100"]
+    by_layers, by_rule = workloads.get("gpt3").training_flops * job.examples, 6 * GPT3[0] * GPT3[1]
     known = {
         "one second at 200 W and two at 40 W (J)": f"{200 * 1 + 40 * 2}",
         "a quarter of the first second (J)": f"{200 * 0.25:g} + {40 * 1.25:g}",
@@ -382,9 +374,9 @@ def facts() -> Table:
         "largest distance from the published": _percent(
             max(abs(run.bill.kilograms / (run.published_kilograms or 1.0) - 1) for run in published().values())
         ),
-        "GPT-3's chips, from the layers and published (W)": f"{layers.watts / 10_000:.0f} {runs.get('gpt3').watts:g}",
+        "GPT-3's chips, from the layers and published (W)": f"{job.total('fp16_mixed').watts / 10_000:.0f} {runs.get('gpt3').watts:g}",
         "GPT-3 by exercise 12.2 (days, MWh, t)": " ".join(grouped(value, 3) for value in training_bill(*GPT3)),
-        "operations of GPT-3 from the layers, beyond 6 a parameter and token": _percent(_gpt3_operations() - 1),
+        "operations of GPT-3 from the layers, beyond 6 a parameter and token": _percent(by_layers / by_rule - 1),
         "the search in tonnes": ", ".join(f"{value:.1f}" for value in tonnes),
         "claimed / corrected": f"{tonnes[0] / tonnes[-1]:.0f}",
         "Transformer big (kg)": f"{runs.get('transformer_big').bill.kilograms:.0f}",

@@ -194,6 +194,7 @@ def test_the_reason_for_the_answer_has_the_numbers_of_the_gradient():
 def test_the_rules_part_where_the_text_says():
     assert lab13.where_the_rules_part() == (1.5, 1.75)
     assert "Up to 1.5 times a power of two, both rules find the same scale." in TEXT
+    assert "everything up to 1.75 becomes 1.5, too." in TEXT
 
 
 def test_both_directions_of_blocks_are_compared_by_computing():

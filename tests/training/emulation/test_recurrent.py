@@ -11,6 +11,7 @@ from lplab.training.emulation import recurrent
 from lplab.training.emulation.conversion import emulation_of
 from lplab.training.emulation.quantized_op import QuantizedOp
 from lplab.training.emulation.recurrent import gates_backward, gates_forward
+from lplab.training.threads import torch_threads
 
 RECIPES = ("hfp8_2019", "int4_fp4_2020", "luq_2022", "fp8_2018")
 WEIGHTS_ALONE = Recipe(weight="e4m3fn", name="weights alone")  # no rounding hides the last bits of the other factors
@@ -192,13 +193,9 @@ def test_the_bits_of_the_steps_at_any_size(size, batch, loops):
 def test_the_bits_of_steps_that_several_threads_share(loops):
     """A step's sigmoid of one gate is computed by one thread, that of three gates would be split within a row."""
     x = torch.randn(2, 61, 4, generator=torch.Generator().manual_seed(1))
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
+    with torch_threads(2):
         together, one = make(WEIGHTS_ALONE, 199), one_by_one(make(WEIGHTS_ALONE, 199))
         assert same_bits(*(results(model, x, [], LOSSES["all"], steps=1) for model in (together, one)))
-    finally:
-        torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("recipe", [*RECIPES[:3], pytest.param(WEIGHTS_ALONE, id="weights alone")])
