@@ -4,12 +4,14 @@
 (``LPLAB_BROWSER``), playwright and JupyterLab, and counts among the parts only when it is asked for by name. The empty
 round trip is a slider whose value Python writes into a label. A step is an arrow key on a slider, from the key to the
 frame that shows the last change; steps of explorer and empty slider alternate. The drag moves the handle along the
-whole track and back for two seconds. The exit code is 1 if a bar is missed. `explorers.md` holds a measurement.
+track and back for two seconds, as often as it must to pass 20 places a second: a slider with four places goes to and
+fro faster than one with a hundred. The exit code is 1 if a bar is missed. `explorers.md` holds a measurement.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import tempfile
@@ -38,7 +40,7 @@ EXPLORERS = {
     "ScaleExplorer": "",
 }
 ROUND_TRIPS, REPAINTS = 4.0, 10.0  # the bars: p95 of a step, in empty round trips; repaints a second while dragging
-DRAG_SECONDS, MOVES = 2.0, 120
+DRAG_SECONDS, MOVES, PLACES = 2.0, 120, 20  # a drag: mouse moves, and at least so many places passed a second
 EMPTY = """import ipywidgets
 empty, shown = ipywidgets.IntSlider(max=1000), ipywidgets.Label('0')
 empty.observe(lambda change: setattr(shown, 'value', str(change['new'])), 'value')
@@ -66,6 +68,12 @@ WATCH = """() => {
     addEventListener(event, () => { speed.start ??= performance.now(); }, true);
 }"""
 ARM = "element => Object.assign(lpSpeed, {start: null, painted: [], slider: element.closest('.widget-slider')})"
+COUNT = """element => {
+  lpSpeed.passed = 0;
+  const count = new MutationObserver(changes => (lpSpeed.passed += changes.length));
+  count.observe(element, {attributeFilter: ['aria-valuenow']});
+  addEventListener('pointerup', () => count.disconnect(), {capture: true, once: true});
+}"""
 SETTLED = """quiet => new Promise(done => {
   const began = performance.now();
   const look = () => {
@@ -113,17 +121,31 @@ def step(page: Any, slider: Any, key: str) -> float | None:
 def drag(page: Any, slider: Any) -> float:
     """Repaints a second while the handle moves along its track and back."""
     track = slider.evaluate("e => e.closest('.noUi-target').getBoundingClientRect().toJSON()")
-    handle = slider.bounding_box()
     y = track["y"] + track["height"] / 2
-    page.mouse.move(handle["x"] + handle["width"] / 2, y)
-    slider.evaluate(ARM)
-    page.mouse.down()
-    start = time.perf_counter()
-    for move in range(MOVES):
-        share = abs((2 * move / MOVES + 0.1) % 2 - 1)
-        page.mouse.move(track["x"] + track["width"] * (0.05 + 0.9 * share), y)
-        time.sleep(max(0.0, start + (move + 1) * DRAG_SECONDS / MOVES - time.perf_counter()))
-    end = page.evaluate("() => performance.now()")
+
+    def sweep(sweeps: int) -> float:
+        """Move along the track so many times in the time of a drag; return the page's time at the end."""
+        start = time.perf_counter()
+        for move in range(MOVES):
+            share = abs((sweeps * move / MOVES + 0.1) % 2 - 1)
+            page.mouse.move(track["x"] + track["width"] * (0.05 + 0.9 * share), y)
+            time.sleep(max(0.0, start + (move + 1) * DRAG_SECONDS / MOVES - time.perf_counter()))
+        return float(page.evaluate("() => performance.now()"))
+
+    def grip() -> None:
+        handle = slider.bounding_box()
+        page.mouse.move(handle["x"] + handle["width"] / 2, y)
+        slider.evaluate(ARM)
+        page.mouse.down()
+
+    grip()
+    slider.evaluate(COUNT)
+    sweep(1)
+    passed = page.evaluate("() => lpSpeed.passed")
+    page.mouse.up()
+    page.evaluate(SETTLED, 400)
+    grip()
+    end = sweep(max(2, math.ceil(PLACES * DRAG_SECONDS / passed)))
     page.mouse.up()
     seen = page.evaluate(SETTLED, 400)
     during = [at for at in seen["painted"] if at <= end]

@@ -114,7 +114,7 @@ def _line(history: SentHistory, i: int, chosen: bool, lower: bool) -> dict[str, 
         f"{history.name}, {'residual' if lower else 'sent'}",
         history.steps,
         np.clip(y, low, high),
-        traces.stroke(colour, 3.2 if chosen else 1.3, dash),
+        traces.stroke(colour, 3.2 if chosen else 1.3, dash, simplify=False),
         f"{history.name}<br>step  %{{x}}<br>{what}",
         yaxis="y2" if lower else "y",
         customdata=y,
@@ -125,7 +125,7 @@ def _line(history: SentHistory, i: int, chosen: bool, lower: bool) -> dict[str, 
 def _mark(at: float | None) -> list[dict[str, Any]]:
     """A line through both panels where a step is looked at: two traces, as shapes cost a browser more."""
     x = np.empty(0) if at is None else np.array([at, at], np.float64)
-    look, there = traces.stroke(style.GREY, 1.4, "dash"), at is not None
+    look, there = traces.stroke(style.GREY, 1.4, "dash", simplify=False), at is not None
     return [
         traces.line("step", x, np.array(SHARES)[: len(x)], look, visible=there),
         traces.line("step", x, np.array(RESIDUAL)[: len(x)], look, visible=there, yaxis="y2"),

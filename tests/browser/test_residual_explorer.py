@@ -76,6 +76,31 @@ TICKS = """() => {
 }"""
 
 
+LINES_BY_PLOTLY = """() => {
+  const { _module: scatter } = document.querySelector('.lp-columns .js-plotly-plot')._fullData[0];
+  const { plot } = scatter;
+  window.lpLines = [];
+  scatter.plot = (gd, subplot, points, ...rest) => {
+    for (const [{ trace }] of points) if (trace.mode === 'lines') lpLines.push(trace.name);
+    return plot(gd, subplot, points, ...rest);
+  };
+  window.lpRestore = () => (scatter.plot = plot);
+}"""
+
+
+def test_lines_change_without_plotly(notebook, page):
+    """plotly sets every style of a line again when it draws one, which takes longer than anything else of a step."""
+    page.evaluate(LINES_BY_PLOTLY)
+    try:
+        page.get_by_role("slider", name="step").focus()
+        for moment in (120, 237):
+            page.keyboard.press("ArrowRight")
+            shows(notebook, moment=moment)
+        assert page.evaluate("() => window.lpLines") == []
+    finally:
+        page.evaluate("() => window.lpRestore()")
+
+
 def test_what_leaves_the_axes_as_they_are_is_drawn_without_them(notebook, page):
     """plotly draws a whole figure where an axis changes, which takes three times as long: not for steps, or a title."""
     page.evaluate(

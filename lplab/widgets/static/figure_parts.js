@@ -358,11 +358,10 @@ function drawTraces(gd, changes, layers) {
 /** Draws a line of straight pieces with gaps as one path; false, with nothing drawn, where it is something else. */
 function drawLine(gd, { plot, group }, k) {
   const { [k]: points } = gd.calcdata;
-  const { uid, mode, line, fill, connectgaps, error_x, error_y } = gd._fullData[k];
+  const { uid, mode, line, marker, fill, connectgaps, error_x, error_y } = gd._fullData[k];
   const { xaxis, yaxis } = plot;
-  const straight = mode === "lines" && line.simplify === false && line.shape === "linear" && !line.backoff;
+  const straight = mode === "lines" && line.simplify === false && line.shape === "linear" && !marker; // lines stop before markers
   if (!straight || fill !== "none" || connectgaps || error_x?.visible || error_y?.visible) return false;
-  if (xaxis.type !== "linear" || yaxis.type !== "linear") return false;
   const own = group.node().querySelector(`g.trace${uid} > g.lines`);
   const path = own?.querySelector("path.js-line");
   if (!path || path.style.strokeOpacity !== "1") return false;
@@ -372,7 +371,7 @@ function drawLine(gd, { plot, group }, k) {
     const there = Number.isFinite(x) && Number.isFinite(y);
     if (there) {
       const [left, top] = [xaxis.c2p(x), yaxis.c2p(y)];
-      if (isFar(left, xaxis) || isFar(top, yaxis)) return false;
+      if (isFar(left, xaxis) || isFar(top, yaxis)) return false; // so is zero on an axis of logarithms
       outline += `${before ? "L" : "M"}${left},${top}`;
       pieces += !before;
     }
@@ -386,7 +385,7 @@ function drawLine(gd, { plot, group }, k) {
 }
 
 /** Whether a place in pixels is so far outside a plot that plotly cuts the line. */
-const isFar = (place, { _length }) => place < -5 * _length || place > 6 * _length;
+const isFar = (place, { _length }) => !(place >= -5 * _length && place <= 6 * _length);
 
 /**
  * Joins the pieces of each line below an element of the page. Plotly makes a path for every piece between two gaps,
