@@ -133,8 +133,10 @@ def _device(settings: RunSettings) -> torch.device:
 
 
 def _print_report(report: dict[str, Any]) -> None:
+    """Report to whoever started the run. Its whole line is one write: all ranks and torchrun write to the same pipe."""
     if dist.get_rank() == 0:
-        print(LINE_PREFIX + json.dumps(report), flush=True)
+        sys.stdout.write(f"{LINE_PREFIX}{json.dumps(report)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

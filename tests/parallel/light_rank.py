@@ -23,7 +23,8 @@ def main(settings):
 
 
 def say(**what):
-    print("lplab " + json.dumps(what), flush=True)
+    sys.stdout.write(f"lplab {json.dumps(what)}\n")  # one write, as other processes write to the same pipe
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
 import os
 import signal
 import sys
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from lplab.parallel import launch  # noqa: E402
+from lplab.parallel import launch, worker  # noqa: E402
 from lplab.parallel.launch import DistributedError, DistributedRun  # noqa: E402
 from lplab.parallel.learners import Learners  # noqa: E402
 from lplab.parallel.settings import RunSettings  # noqa: E402
@@ -35,6 +36,15 @@ def equals_the_simulator(run, reports):
 
 def test_a_run_reports_its_steps_and_ends_with_the_simulators_weights(real_run):
     assert equals_the_simulator(*real_run)
+
+
+def test_a_report_is_one_write(monkeypatch):
+    """In two, a line of torchrun may come between the report and the end of its line: then it cannot be read."""
+    written = []
+    monkeypatch.setattr(worker.dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(worker.sys, "stdout", SimpleNamespace(write=written.append, flush=lambda: None))
+    worker._print_report({"step": 0, "loss": 0.5})
+    assert written == ['lplab {"step": 0, "loss": 0.5}\n']
 
 
 @pytest.mark.slow
