@@ -29,7 +29,7 @@ export function drawBeforeClosing(prototype) {
 
 // ---- changes, drawn once a frame ------------------------------------------------------------------------------------
 
-const AT_REST = 250; // milliseconds without a change, after which a figure that is out of sight is drawn, too
+const AT_REST = 250; // milliseconds without a change, after which a figure is looked at again, and drawn if out of sight
 
 /** Makes plotly's view collect changes, and draw them as little as it can. */
 export function drawOnceAFrame(prototype) {
@@ -97,7 +97,8 @@ function drawChanges(view, changes, drawAll) {
   drawChanged(view, changes, drawAll);
   makeReadable(view.el);
   // plotly may turn or move ticks once more when it has drawn them
-  if (view.el.clientWidth < NARROW) setTimeout(() => view.el.lpView && makeReadable(view.el), 100);
+  clearTimeout(view.lpLook);
+  if (view.el.clientWidth < NARROW) view.lpLook = setTimeout(() => view.el.lpView && makeReadable(view.el), AT_REST);
 }
 
 function drawChanged(view, { traces, layout: given }, drawAll) {
@@ -515,11 +516,12 @@ function makeReadable(el) {
   const kept = [...el.querySelectorAll(".lp-fig-heading:not([hidden]) > div")].map((line) => line.getBoundingClientRect());
   const ticks = [...el.querySelectorAll(".cartesianlayer [class$=tick] > text")];
   const words = [...el.querySelectorAll(".cartesianlayer .textpoint text, .cartesianlayer .bartext")];
+  const areas = new Map();
   const ofTheme = (text) => INKS.has(text.style.fill);
   const inOrder = [...ticks, ...words.filter(ofTheme), ...words.filter((text) => !ofTheme(text))];
   const hidden = inOrder.filter((text) => {
     const place = text.getBoundingClientRect();
-    const cut = place.left < whole.left - 1 || place.right > whole.right + 1 || isClipped(text, place);
+    const cut = place.left < whole.left - 1 || place.right > whole.right + 1 || isClipped(text, place, areas);
     const illegible = text.classList.contains("bartext") && place.height < SMALL;
     if (cut || illegible || kept.some((other) => overlap(place, other) > 2)) return place.width > 0;
     kept.push(place);
@@ -536,13 +538,16 @@ function overlap(a, b) {
   return Math.min(Math.min(a.right, b.right) - Math.max(a.left, b.left), Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
 }
 
-/** Whether the edge of the plot cuts a word at its side. */
-function isClipped(text, place) {
-  const plot = text.closest("[clip-path]") && text.closest(".subplot")?.querySelector("[clip-path]");
-  const area = plot && text.closest(".js-plotly-plot").querySelector(`.nsewdrag[data-subplot="${text.closest(".subplot").classList[1]}"]`);
-  if (!area) return false;
-  const { left, right } = area.getBoundingClientRect();
-  return place.left < left - 2 || place.right > right + 2;
+/** Whether the edge of the plot cuts a word at its side; the places of plots that were looked for are in `areas`. */
+function isClipped(text, place, areas) {
+  const plot = text.closest("[clip-path]") && text.closest(".subplot");
+  if (!plot) return false;
+  if (!areas.has(plot)) {
+    const area = plot.querySelector("[clip-path]") && text.closest(".js-plotly-plot").querySelector(`.nsewdrag[data-subplot="${plot.classList[1]}"]`);
+    areas.set(plot, area?.getBoundingClientRect());
+  }
+  const area = areas.get(plot);
+  return area && (place.left < area.left - 2 || place.right > area.right + 2);
 }
 
 /** Moves a text into the figure, and makes it smaller where it is too long for that; returns whether it did. */
