@@ -110,8 +110,14 @@ def _stems(total: np.ndarray, boosted: np.ndarray, sent: np.ndarray) -> list[dic
             gap = np.full(at.size, np.nan)
             x = np.column_stack([at, at, at - _MARK, at + _MARK, gap]).ravel()  # in one stroke: half the paths to draw
             y = np.column_stack([low, high, high, high, gap]).ravel()
+        x, y = (_placed(each) for each in (x, y))
         result.append(traces.line(name, x, y, traces.stroke(colour, width, simplify=False)))
     return result
+
+
+def _placed(coordinate: np.ndarray) -> np.ndarray:
+    """One coordinate, or that of nowhere where there are no points: a trace that comes or goes has all drawn anew."""
+    return coordinate if len(coordinate) else np.full(1, np.nan)
 
 
 def _threshold(limit: np.ndarray, bin: int) -> dict[str, Any]:
@@ -124,7 +130,8 @@ def _threshold(limit: np.ndarray, bin: int) -> dict[str, Any]:
 
 
 def _scale(size: int) -> dict[str, Any]:
-    return traces.line("S", np.array([-0.5, size - 0.5]), np.ones(2), traces.stroke(style.GREEN, 1.4, "dash"))
+    look = traces.stroke(style.GREEN, 1.4, "dash", simplify=False)
+    return traces.line("S", np.array([-0.5, size - 0.5]), np.ones(2), look)
 
 
 def _symbols(boosted: np.ndarray, symbols: np.ndarray, first: int) -> dict[str, Any]:
@@ -132,7 +139,8 @@ def _symbols(boosted: np.ndarray, symbols: np.ndarray, first: int) -> dict[str, 
     look = {"size": 8, "color": style.BLUE, "symbol": np.where(symbols[at] > 0, "triangle-up", "triangle-down")}
     hover = "element  %{customdata[2]}<br>H      %{customdata[1]:.3g} S<br>sent   %{customdata[0]:+.0f} · S"
     numbers = np.stack([symbols[at], boosted[at], at + first], axis=1).reshape(-1, 3)
-    return traces.points("sent", at, np.minimum(np.abs(boosted[at]), MAX_HEIGHT), look, hover, customdata=numbers)
+    x, y = _placed(at.astype(np.float64)), _placed(np.minimum(np.abs(boosted[at]), MAX_HEIGHT))
+    return traces.points("sent", x, y, look, hover, customdata=numbers)
 
 
 def _crosses(boosted: np.ndarray, own: np.ndarray, symbols: np.ndarray, first: int) -> dict[str, Any]:

@@ -185,7 +185,7 @@ def _levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> di
     foot = 0.0 if len(level) <= FULL_LINES else LEVELS_END - 0.04
     x = np.repeat(level[shown], 3)
     y = np.tile([foot * top, LEVELS_END * top, np.nan], int(shown.sum()))
-    look = traces.stroke(style.GREEN, 1.4 if foot == 0 else 0.8)
+    look = traces.stroke(style.GREEN, 1)  # one width for few and many levels: a new one is a new drawing
     hover = "level  %{x:.4g}<br>share  %{customdata:.3g} %"
     return traces.line("levels", x, y, look, hover, customdata=np.repeat(100 * shares[shown], 3))
 

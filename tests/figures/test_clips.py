@@ -32,6 +32,7 @@ def test_levels_are_lines_and_many_levels_are_short():
     few, many = (figures.clip_histogram(M, 2.0, levels).data[2] for levels in (7, 511))
     assert sorted(set(few.x.tolist())) == pytest.approx([0, 2 / 3, 4 / 3, 2])
     assert min(few.y[::3]) == 0 and min(many.y[::3]) > 0 and len(many.x) == 3 * 256
+    assert few.line == many.line, "another width is a new drawing of the whole figure while bits are dragged"
 
 
 def test_the_share_of_the_clip_stands_beside_its_line():

@@ -50,6 +50,13 @@ def test_bins_show_symbols_thresholds_and_what_is_boosted():
     assert not crosses.visible and fig.layout.meta["title"] == "3 of these 4 elements are sent"
 
 
+def test_no_trace_comes_or_goes_with_what_is_sent():
+    some, none = (figures.adacomp_bins([1.0], [0.5], [sent], [1.5], 1.0, bin=1) for sent in (True, False))
+    assert [t.visible for t in none.data] == [t.visible for t in some.data]
+    assert all(len(t.x) for t in none.data[:-1]), "plotly hides a trace without points, and draws all anew for it"
+    assert np.isnan(none.data[-2].x).all() and np.isnan(none.data[1].x).all()
+
+
 def test_a_mark_shows_h_also_where_it_is_below_g():
     fig = figures.adacomp_bins([1.0], [-0.5], [False], [0.5], 1.0, bin=1)  # G = 0.5, H = 0
     mark = fig.data[2]
