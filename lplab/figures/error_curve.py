@@ -15,7 +15,8 @@ from lplab.figures.relative_error import ErrorCurve, error_curve_data, view_of
 from lplab.figures.statistics import as_formats, rounding_text
 from lplab.figures.window import AnyRounding
 
-_TOPS = (28.0, *(a * 10.0**-k for k in range(8) for a in (3, 1)))  # fixed scales, so that a small change moves no axis
+# fixed scales, so that a small change moves no axis
+_TOPS = (110.0, 70.0, 40.0, 28.0, *(a * 10.0**-k for k in range(8) for a in (3, 1)))
 
 
 def error_curve(
@@ -68,7 +69,8 @@ def error_curve(
 
 def _top(worst: list[float]) -> float:
     known = [w for w in worst if math.isfinite(w)]
-    return min(t for t in _TOPS if t >= min(1.2 * max(known, default=28.0), 28.0) or t == 28.0)
+    worst = max(known, default=20.0)
+    return min(t for t in _TOPS if t >= min(1.2 * worst, max(28.0, 1.05 * worst)) or t == _TOPS[0])
 
 
 def _looks(curves: list[ErrorCurve], panels: bool) -> list[tuple[str, str, ErrorCurve]]:
@@ -88,6 +90,8 @@ def _traces(curves: list[ErrorCurve], low: float, high: float, top: float, panel
         axis = str(i + 1) if panels and i else ""
         name, who = ("relative error", "") if len(curves) == 1 else (curve.name, f"{curve.name}<br>")
         named = [(text, start, end) for text, start, end, _ in _edges(curve, low, high)]
+        if len(curves) > 1:  # in low panels the curve runs through a name in two lines
+            named = [(text if end - start >= 0.16 * (high - low) else "", start, end) for text, start, end in named]
         result += [
             _line(curve, name, who, top, panels, colour, dash) | {"yaxis": f"y{axis}"},
             _worst(curve, name, low, high) | {"yaxis": f"y{axis}", "visible": panels and math.isfinite(curve.worst)},

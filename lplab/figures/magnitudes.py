@@ -222,7 +222,7 @@ def _names(data: MagnitudeData, low: int, high: int, plot: int) -> dict[str, Any
     return traces.region_names(named, high - low, _top(data), visible=bool(data.numbers))
 
 
-_LINES, _WIDE = 3, 0.3  # of a name in two parts and a share; of the axis, a range that has room for both in one line
+_LINES, _WIDE = 3, 0.25  # of a name in two parts and a share; of the axis, a range that has room for both in one line
 _NAMES = ("to zero", "subnormal", "normal", "saturated")
 _FILLS = (style.LOST_RANGE, style.SUBNORMAL_RANGE, style.NORMAL_RANGE, style.LOST_RANGE)
 

@@ -28,7 +28,7 @@ def range_map(
     scale: int = 0,
     *,
     name: str,
-    chosen: int = 0,
+    chosen: int | None = 0,
     what: str = "|gradient|",
     title: str = "",
     height: int = 430,
@@ -40,7 +40,7 @@ def range_map(
         window: of the format.
         scale: log2 of the loss scale.
         name: of the format.
-        chosen: the row to outline.
+        chosen: the row to outline, or None.
         what: what the elements are, for the axis.
         title: the point that it makes; by default the row that loses most.
         height: in pixels.
@@ -55,7 +55,7 @@ def range_map(
     >>> range_map(rows, window(get("fp16")), name="fp16").layout.meta["title"]
     'fp16, no loss scale: nothing becomes zero in any row'
     """
-    if not 0 <= chosen < max(len(rows), 1) or not rows:
+    if not rows or (chosen is not None and not 0 <= chosen < len(rows)):
         raise ValueError(f"chosen must be one of {len(rows)} rows, got {chosen!r}")
     outcomes = [range_outcomes(result, window, scale) for _, result in rows]
     shares = np.array([100 * in_view(result.counts[None], scale)[0] / max(result.total, 1) for _, result in rows])
@@ -77,14 +77,17 @@ def range_map(
 
 def _worst(rows: Sequence[tuple[str, Magnitudes]], outcomes: Sequence[RangeOutcomes]) -> str:
     lost, beyond = [f.lost for f in outcomes], [f.overflowed for f in outcomes]
-    if max(beyond) > 0:
-        return f"{rows[int(np.argmax(beyond))][0]} overflows, {number_text.percent(max(beyond))}"
-    if not max(lost):
+    shares, alone, most = (beyond, "overflows", "overflows most") if max(beyond) > 0 else (lost, "loses", "loses most")
+    largest = number_text.percent(max(shares))
+    if not max(shares):
         return "nothing becomes zero in any row"
-    return f"{rows[int(np.argmax(lost))][0]} loses most, {number_text.percent(max(lost))}"
+    if len(rows) > 1 and min(shares) == max(shares):
+        return f"every row {alone} {largest}"
+    only = np.count_nonzero(shares) == 1
+    return f"{rows[int(np.argmax(shares))][0]} {alone if only and max(beyond) > 0 else most}, {largest}"
 
 
-def _ridges(rows: Sequence[tuple[str, Magnitudes]], shares: np.ndarray, chosen: int) -> list[dict[str, Any]]:
+def _ridges(rows: Sequence[tuple[str, Magnitudes]], shares: np.ndarray, chosen: int | None) -> list[dict[str, Any]]:
     """The histograms as ridges, each on the line of its row: the chosen one, and all others as one trace."""
     result = []
     for name, fill, here in (("the other rows", 0.4, False), ("the chosen row", 0.9, True)):
@@ -128,12 +131,14 @@ def _column(outcomes: Sequence[RangeOutcomes]) -> list[dict[str, Any]]:
 
 
 def _map_layout(
-    rows: Sequence[tuple[str, Magnitudes]], window: Window, scale: int, chosen: int, what: str
+    rows: Sequence[tuple[str, Magnitudes]], window: Window, scale: int, chosen: int | None, what: str
 ) -> dict[str, Any]:
     low, high = OCTAVES
     texts = [f"<b>{label}</b>" if i == chosen else label for i, (label, _) in enumerate(rows)]
     x = axes.power_axis(low, high, f"{'loss scale × ' if scale else ''}{what} (powers of two)")
-    outline = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": chosen - 0.5, "y1": chosen + 0.5}
+    at = chosen or 0
+    outline = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": at - 0.5, "y1": at + 0.5}
+    outline["visible"] = chosen is not None
     return {
         "xaxis": x | {"domain": [0, SPLIT]},
         "xaxis2": {"domain": [SPLIT + 0.02, 1], "range": [-0.5, 1.5], "visible": False, "fixedrange": True},

@@ -138,11 +138,22 @@ def test_preset_checkbox_and_buttons_by_mouse(notebook, page):
     notebook.becomes("explorer.format.label", "e4m3fn")
 
 
+def test_a_half_bias_does_not_come_back_after_a_preset(notebook, page):
+    notebook.python("explorer.set(radix=4, bias_shift=-8.5)")
+    notebook.sees(
+        "() => document.querySelector(\".lp-side [aria-label^='bias']\").getAttribute('aria-valuenow')", "-8.5"
+    )
+    page.get_by_label("preset", exact=True).select_option("fp32")
+    notebook.becomes("explorer.format.label", "fp32")
+    page.wait_for_timeout(500)  # what the browser would send back
+    assert notebook.python("(explorer.format.label, explorer.state.bias_shift)") == ("fp32", 0.0)
+
+
 def test_impossible_combination_is_said_and_nothing_dies(notebook, page):
     page.get_by_label("specials", exact=True).select_option("dlfloat")
     message = page.locator(".lp-summary.lp-error", has_text="Not possible")
     message.wait_for()
-    stale = page.locator(".lp-columns.lp-stale")
+    stale = page.locator(".lp-main.lp-stale")
     stale.wait_for()  # the message and the class come one after the other
     assert stale.count() == 1
     page.get_by_role("checkbox", name="subnormals").click()

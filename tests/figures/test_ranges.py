@@ -107,6 +107,17 @@ def test_the_map_tells_every_row_and_outlines_one():
     assert list(up.data[0].text) == list(others.text) and np.array_equal(up.data[0].y, others.y, equal_nan=True)
 
 
+def test_a_map_without_a_chosen_row_outlines_none_and_says_what_is_alike():
+    rows = [(name, magnitudes(np.full(9, size))) for name, size in (("a", 2.0**-60), ("b", 2.0**-50))]
+    fig = figures.range_map(rows, FP16, name="fp16", chosen=None)
+    assert fig.layout.meta["title"] == "fp16, no loss scale: every row loses 100 %"
+    assert not fig.layout.shapes[-1].visible and "<b>" not in "".join(fig.layout.yaxis.ticktext)
+    assert np.isnan(fig.data[0].x).sum() == 2 and not len(fig.data[1].x)
+    large = [("c", magnitudes(np.array([1.0, 2.0**20]))), ("d", magnitudes(np.array([1.0, 1.0, 2.0**20]))), *rows]
+    assert figures.range_map(large, FP16, name="fp16").layout.meta["title"].endswith(": c overflows most, 50 %")
+    assert figures.range_map(large[1:], FP16, name="fp16").layout.meta["title"].endswith(": d overflows, 33.3 %")
+
+
 @pytest.mark.parametrize(
     ("rows", "chosen"), [([], 0), ([("a", magnitudes(TENSOR))], 1), ([("a", magnitudes(TENSOR))], -1)]
 )

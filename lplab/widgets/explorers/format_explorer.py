@@ -106,8 +106,11 @@ class FormatExplorer(Explorer):
 
     def _update_options(self, state: FormatState) -> None:
         super()._update_options(state)
-        self.controls["bias_shift"].step = 1 if state.radix == 2 else 0.5
-        self.controls["bias_shift"].description = st.bias_text(state)
+        bias, step = self.controls["bias_shift"], 1 if state.radix == 2 else 0.5
+        if step > bias.step:
+            bias.value = state.bias_shift  # first: a browser rounds a value that is no step, and sends it back
+        bias.step = step
+        bias.description = "bias" if state.other else st.bias_text(state)
         for name in self.side[""][1:]:  # a format without these fields does not have the numbers that they show
             self.controls[name].disabled = bool(state.other)
         self.controls["random_bits"].layout.display = None if state.rounding == "stochastic" else "none"
@@ -124,7 +127,8 @@ class FormatExplorer(Explorer):
             f"Not possible: {view.problem}. The figure shows the last format." if view.problem else view.summary,
         )
         (self.summary.add_class if view.problem else self.summary.remove_class)("lp-error")
-        (self._columns.add_class if view.problem else self._columns.remove_class)("lp-stale")
+        main = self._columns.children[1]
+        (main.add_class if view.problem else main.remove_class)("lp-stale")
         if view.problem:
             return
         if self.code_line.value:

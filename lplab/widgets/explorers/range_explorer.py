@@ -138,11 +138,11 @@ class RangeState(State):
         return [(f"step {s:,}", _magnitudes(self.recording, self.layer, self.role, s)) for s in self.recording.steps]
 
     @property
-    def chosen(self) -> int:
-        """The row of the chosen tensor in the map; the first row for all layers together."""
+    def chosen(self) -> int | None:
+        """The row of the chosen tensor in the map; None where all layers are chosen, which are every row."""
         if self.rows == STEPS:
             return self.recording.steps.index(self.step)
-        return max(self.layers.index(self.layer) - 1, 0)
+        return None if self.layer == ALL else self.layers.index(self.layer) - 1
 
     @property
     def code(self) -> str:

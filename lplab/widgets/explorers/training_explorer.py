@@ -36,7 +36,9 @@ class TrainingState(State):
         fraction_bits: the run to look into.
     """
 
-    setting: str = control("one format", Choice("arithmetic", {s.label: name for name, s in SETTINGS.items()}))
+    setting: str = control(
+        "one format", Choice("arithmetic", {s.label: name for name, s in SETTINGS.items()}, css="lp-long-list")
+    )
     rules: tuple[str, ...] = RULES
     rule: str = control("nearest_down", Choice("rounding", {LABELS[rule]: rule for rule in RULES}))
     fraction_bits: int = control(6, Slider("fraction bits", *BITS, unit="bits"))
