@@ -156,7 +156,7 @@ def _clouds(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]
     hover = np.full(shape, "", dtype="U80")
     for place, row in zip(places, rows, strict=True):
         share = row.kept + row.lost
-        dark = np.where(share > 0, 0.12 + 0.88 * np.sqrt(share / max(float(share.max()), 1e-9)), 0)
+        dark = np.where(share > 0, 0.22 + 0.78 * np.sqrt(share / max(float(share.max()), 1e-9)), 0)
         shade[place] = np.where(row.kept >= row.lost, dark, -dark)
         shares[place] = share
         hover[place] = [f"{row.group}: {row.label}<br>{span}" for span in spans]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lplab.claims import Drawing, DrawnRow
 
 SIDE = 4.0  # per cent of a strip that stay free on each side, so that no mark is cut
-LABEL = 18.0  # per cent of a strip that the number at one of its ends may take
+LABEL = 24.0  # per cent of a strip that the number at one of its ends may take
 SIGNS = {"measured": "●", "modelled": "■", "published": "◇"}  # the shapes of the marks, as text
 STRIP = 20  # pixels, the height of a strip
 

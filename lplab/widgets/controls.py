@@ -72,7 +72,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     style = "style='text-align:right;padding-left:8px;white-space:nowrap'"
     head = "".join(f"<th scope='col' {style}>{text}</th>" for text in heads)
     body = "".join(
-        f"<tr><th scope='row' style='text-align:left;font-weight:400'>{html.escape(name)}</th>"
+        "<tr><th scope='row' style='text-align:left;font-weight:400'>"
+        f"{html.escape(name).replace('-', '&#8209;')}</th>"  # "1-5-2" stays in one line
         + "".join(f"<td {style}>{html.escape(text)}</td>" for text in texts)
         + "</tr>"
         for name, *texts in rows

@@ -246,10 +246,11 @@ DRAWN = """k => {
   const place = e => ['transform', 'x', 'y'].map(name => e.getAttribute(name) ?? '').join(' ');
   const seen = e => e.style.display !== 'none' && e.getAttribute('d') !== 'M0,0Z';
   const round = text => text.replace(/-?\\d+\\.\\d+/g, number => Math.round(Number(number) * 10) / 10);
-  const layers = '.scatterlayer, .barlayer, .shapelayer';
-  return {
-    outlines: [...plot.querySelectorAll(layers)].flatMap(layer => [...layer.querySelectorAll('path')]).filter(seen)
-      .map(e => round(e.getAttribute('d') + place(e) + e.style.fill.replace(/#[^"]*/, '') + e.style.stroke)).sort(),
+  const traces = '.scatterlayer > g, .barlayer > g, .shapelayer';
+  const look = e => round(e.getAttribute('d') + place(e) + e.style.fill.replace(/#[^"]*/, '') + e.style.stroke);
+  return { // traces in their order: later ones lie over earlier ones
+    outlines: [...plot.querySelectorAll(traces)].map(trace => [...trace.querySelectorAll('path')].filter(seen))
+      .filter(paths => paths.length).map(paths => paths.map(look).sort()),
     words: [...plot.querySelectorAll('.cartesianlayer text')].filter(e => e.textContent).map(e => e.textContent).sort(),
     label: plot.getAttribute('aria-label'), heading: plot.querySelector('.lp-fig-heading')?.textContent,
   };
@@ -261,14 +262,16 @@ def test_what_sliders_leave_is_what_a_new_drawing_shows(explorer):
     explorer.page.set_viewport_size({"width": 1440, "height": 1000})
     explorer.python("explorer.reset()")
     count = explorer.python("len(explorer.figures)")
+    flex = explorer.python("explorer._columns.children[1].layout.flex")
+    # both of one width, and that before anything moves: another width is a new drawing
+    explorer.python("setattr(explorer._columns.children[1].layout, 'flex', '0 0 700px')")
+    explorer.page.wait_for_timeout(1500)
     for slider in sliders(explorer):
         slider.focus()
         for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowLeft", "Home", "ArrowRight"):
             explorer.page.keyboard.press(key)
             explorer.page.wait_for_timeout(120)
         explorer.page.wait_for_timeout(500)
-    flex = explorer.python("explorer._columns.children[1].layout.flex")
-    explorer.python("setattr(explorer._columns.children[1].layout, 'flex', '0 0 700px')")  # both of one width
     explorer.python("setattr(again, 'children', list(explorer.figures.values()))")
     explorer.python("setattr(again.layout, 'width', '700px')")
     explorer.sees("() => document.querySelectorAll('.js-plotly-plot .main-svg .subplot').length > 0", True)

@@ -114,7 +114,7 @@ def test_a_map_without_a_chosen_row_outlines_none_and_says_what_is_alike():
     assert not fig.layout.shapes[-1].visible and "<b>" not in "".join(fig.layout.yaxis.ticktext)
     assert np.isnan(fig.data[0].x).sum() == 2 and not len(fig.data[1].x)
     large = [("c", magnitudes(np.array([1.0, 2.0**20]))), ("d", magnitudes(np.array([1.0, 1.0, 2.0**20]))), *rows]
-    assert figures.range_map(large, FP16, name="fp16").layout.meta["title"].endswith(": c overflows most, 50 %")
+    assert figures.range_map(large, FP16, name="fp16").layout.meta["title"].endswith(": c overflows most, 50.0 %")
     assert figures.range_map(large[1:], FP16, name="fp16").layout.meta["title"].endswith(": d overflows, 33.3 %")
 
 

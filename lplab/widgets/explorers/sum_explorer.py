@@ -42,7 +42,16 @@ class SumState(State):
     """
 
     preset: str = control("1-6-9 (IBM)", Choice("accumulator", list(PRESETS)))
-    chunk: int = control(1, Steps("chunk", {f"{chunk:,}": chunk for chunk in CHUNKS}, refusal=_POWER, unit="elements"))
+    chunk: int = control(
+        1,
+        Steps(
+            "chunk",
+            {f"{chunk:,}": chunk for chunk in CHUNKS},
+            refusal=_POWER,
+            css="lp-wide-readout",  # "65,536"
+            unit="elements",
+        ),
+    )
     mean: float = control(1.0, Slider("mean", -1.0, 2.0, step=0.25, readout_format=".2f"))
     spread: float = control(1.0, Slider("spread", 0.0, 2.0, step=0.25, readout_format=".2f"))
 

@@ -347,13 +347,24 @@ function drawTraces(gd, changes, layers) {
     const alone = layer.type === "scatter" && !places.some((k) => appears.has(k) || `${gd._fullData[k].fill}`.startsWith("tonext"));
     if (alone) {
       const others = shown.filter((k) => changes.has(k) && !drawLine(gd, layer, k));
-      if (others.length) layer.module.plot(gd, layer.plot, points(others), layer.group, { duration: 0 }); // keeps the rest
+      if (others.length) {
+        layer.module.plot(gd, layer.plot, points(others), layer.group, { duration: 0 }); // keeps the rest
+        restoreOrder(layer.group.node(), shown.map((k) => gd._fullData[k].uid));
+      }
     } else {
       layer.module.plot(gd, layer.plot, points(shown), layer.group);
     }
     if (layer.type === "scatter") joinLines(layer.group.node());
     else layer.module.style(gd);
   }
+}
+
+/** Lets later traces lie over earlier ones: plotly puts those that it draws above all others. */
+function restoreOrder(layer, uids) {
+  const all = [...layer.children];
+  const places = new Map(all.map((node) => [node, uids.findIndex((uid) => node.classList.contains(`trace${uid}`))]));
+  const sorted = [...all].sort((a, b) => places.get(a) - places.get(b));
+  if (all.some((node, k) => node !== sorted[k])) layer.append(...sorted);
 }
 
 /** Draws a line of straight pieces with gaps as one path; false, with nothing drawn, where it is something else. */
