@@ -482,8 +482,18 @@ function completeTraces(gd, changes, layout) {
     });
 }
 
+/** Ends of error bars are calculated with the whole figure only; where they change, plotly draws it. */
+function keepErrorBars(point, before) {
+  for (const axis of ["x", "y"]) {
+    for (const end of [`${axis}s`, `${axis}h`]) {
+      if (Number.isFinite(before?.[end])) point[end] = point[axis] + before[end] - before[axis];
+    }
+  }
+}
+
 function calculate(gd, trace, k) {
   const points = trace.visible === true ? trace._module.calc(gd, trace) : [];
+  points.forEach((point, i) => keepErrorBars(point, gd.calcdata[k]?.[i]));
   if (!points[0]) points[0] = { x: undefined, y: undefined };
   points[0].t ??= {};
   points[0].trace = trace;
