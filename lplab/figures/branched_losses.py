@@ -70,7 +70,7 @@ def branched_losses(
     thin, thick = [], []
     for (name, gap), (colour, dash, _) in zip(gaps.items(), style.SERIES_BESIDE_GREEN, strict=False):
         x, y = traces.joined([x_of] * len(gap)), traces.joined(list(gap))
-        thin.append(traces.line(f"{name}, each seed", x, y, traces.stroke(colour, 1), opacity=0.45))
+        thin.append(traces.line(f"{name}, each seed", x, y, traces.stroke(colour, 1), opacity=0.65))
         # The mean of all seeds: where one has diverged there is none.
         thick.append(traces.line(name, x_of, gap.mean(axis=0), traces.stroke(colour, 2.5, dash), _HOVER))
     zero = traces.reference(REFERENCE, before + np.array([1.0, whole]), np.zeros(2), style.GREEN, "solid")

@@ -30,6 +30,7 @@ STYLES: dict[str, tuple[str, str, str]] = {  # of a kind of event: colour, patte
 }
 _LANE, _AROUND = 34, 128  # pixels of a lane; of everything above and below the plot
 _ROOM = 0.075  # share of the axis that a word needs
+OUTLINED = 40  # bars of a kind that have an edge; more would be all edges
 
 
 def device_timeline(
@@ -91,7 +92,15 @@ def _layout(lanes: list[str], end: float) -> dict[str, Any]:
         "bargap": 0.25,
         "dragmode": "zoom",
         # a browser would lay out everything twice with automargin
-        "xaxis": axes.axis(0, end, "milliseconds from the start of the step", fixedrange=False, automargin=False),
+        "xaxis": axes.axis(
+            0,
+            end,
+            "milliseconds from the start of the step",
+            fixedrange=False,
+            automargin=False,
+            exponentformat="none",
+            separatethousands=True,
+        ),
         "yaxis": {"range": [len(lanes) - 0.5, -0.5], "showgrid": False, "automargin": False}
         | axes.ticks(np.arange(len(lanes)), lanes),
     }
@@ -134,7 +143,7 @@ def _bars(kind: str, events: list[Any], shown: int, room: float) -> dict[str, An
         kind,
         lengths,
         lane,
-        {"color": colour, "pattern": fill, "line": {"color": style.PAPER, "width": 0.5}},
+        {"color": colour, "pattern": fill, "line": {"color": style.PAPER, "width": 0.5 * (len(events) <= OUTLINED)}},
         "{name}: %{customdata}<br>from %{base:.4g} ms<br>for %{x:.4g} ms",
         orientation="h",
         base=starts,

@@ -13,7 +13,7 @@ from lplab.figures.legend import entry, legend
 
 _BESIDE = 2  # more panels would be too narrow for their titles on a small screen
 _BETWEEN = 0.03  # of the width
-_BELOW = 58  # pixels between the panels of two rows, for the ticks and the title
+_BELOW = 66  # pixels between the panels of two rows, for the ticks and the title
 _HOVER = "%{text}<br>against float32  %{x:+.2f}"
 
 

@@ -213,9 +213,10 @@ def _layout(points: Scaling, chosen: int, last: float, over_time: list[dict[str,
     learners, at = learners_axis(x, n), float(np.log2(chosen))
     sizes = axes.ticks(np.array([1e3, 1e4, 1e5, 1e6]), ["1 kB", "10 kB", "100 kB", "1 MB"])
     unfiltered, cosine, missed = over_time
-    same = np.array_equal(unfiltered["y"], cosine["y"])
+    same = np.array_equal(unfiltered["y"], cosine["y"], equal_nan=True)
     others = () if same else (entry(unfiltered, "the same with β = 1"),)
-    key = legend(entry(cosine), *others, entry(missed), per_line=1)
+    own = (entry(cosine),) if np.isfinite(cosine["y"]).any() else ()  # one learner is like no other
+    key = legend(*own, *others, entry(missed), per_line=1)
     upper, lower = {"domain": [_UPPER, 1.0]}, {"domain": [0.0, _LOWER]}
     return {
         "xaxis": learners | {"domain": list(_LEFT), "anchor": "y"},

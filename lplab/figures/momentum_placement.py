@@ -48,7 +48,9 @@ def momentum_placement(
     line = traces.reference(
         "without compression", np.full(2, without), np.array([0.6, y[-1] - 0.6]), style.GREEN, "dash"
     )
-    dots = traces.points("each seed", x, seeds, traces.marker("circle", 8, style.BLUE, opacity=0.6), _HOVER, text=names)
+    dots = traces.points(
+        "each seed", x, seeds, traces.marker("circle", 8, style.BLUE, opacity=0.85), _HOVER, text=names
+    )
     look = traces.marker("diamond", 11, style.VERMILION)
     middle = traces.points("median", np.array(list(medians.values())), y, look, _HOVER, text=np.array(list(rows)))
     layout = {

@@ -79,7 +79,7 @@ def _layout(label: str, least: float, most: float) -> dict[str, Any]:
     low, high = float(np.log10(least) - 0.1), float(np.log10(most) + 0.25)
     return {
         "xaxis": axes.axis(np.log10(1.8), np.log10(28), title, type="log", **axes.ticks(bits, bits.astype(str))),
-        "yaxis": axes.axis(low, high, label, type="log", dtick=1),
+        "yaxis": axes.axis(low, high, label, type="log", dtick=1, exponentformat="none", separatethousands=True),
     }
 
 

@@ -212,7 +212,7 @@ def _squares(products: Products) -> dict[str, Any]:
         "products, modelled",
         products.intensity[first],
         products.ops_per_second[first],
-        traces.marker("square", 4 + 26 * np.sqrt(shares), style.BLUE, opacity=0.65, line={"width": 0}),
+        traces.marker("square", 4 + 26 * np.sqrt(shares), style.BLUE, opacity=0.8, line={"width": 0}),
         "%{customdata[0]}, modelled<br>%{x:,.3g} operations per byte<br>%{y:.3s} operations a second<br>"
         "%{customdata[1]:.3g} % of all products' time",
         customdata=np.stack([np.array(names, dtype=object), 100 * shares], axis=1),

@@ -122,7 +122,7 @@ def _marked(curve: ScalingCurve, chosen: int | None) -> dict[str, Any]:
     height = np.interp(np.log2(at), np.log2(curve.devices), curve.efficiency)
     x, y = np.array([np.log2(at)]), np.array([height])
     look = traces.marker("circle-open", 24, style.BLUE, line={"width": 2.5})  # a star of the same place is seen in it
-    return traces.points("here", x, y, look, visible=chosen is not None)
+    return traces.points("here", x, y, look, visible=chosen is not None, cliponaxis=False)
 
 
 def _published(points: Sequence[tuple[str, float, float]]) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def sharing_errors(
         ),
         alt=f"Signal to noise against the numbers that share a scale. Shared by {names[at]}: {'; '.join(texts)}.",
         title=title or _best(names[at], here, {name: float(costs[name][at]) for name in here}),
-        subtitle=legend(*map(entry, drawn)),
+        subtitle=legend(*(entry(curve) for curve in drawn if np.isfinite(curve["y"]).any())),
         height=height,
         t=66,
     )

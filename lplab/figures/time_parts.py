@@ -128,6 +128,10 @@ def _from_to(first: str, last: str) -> str:
 
 
 def _unit(seconds: float) -> tuple[float, str]:
+    """How many of a unit a second is, and its name: the units of :func:`duration`."""
+    for length, word in ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * length:
+            return 1 / length, word
     for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")):
         if seconds * factor >= 1:
             return factor, unit
@@ -163,7 +167,8 @@ def _texts(
             start += seconds
         result.append((total, height, " " + duration(total), "middle right", style.INK))
     x, heights, words, places, colours = zip(*result, strict=True)
-    sizes = [style.NOTE if colour == style.INK else style.BODY for colour in colours]
+    inside = style.BODY if len(rows) <= 4 else 9  # more bars are lower
+    sizes = [style.NOTE if colour == style.INK else inside for colour in colours]
     return traces.words(
         "shares and totals",
         np.array(x) * factor,

@@ -49,7 +49,7 @@ STYLE = f"""
   display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline; gap: 0 12px; }}
 .lplab-card .lplab-beside {{ font-size: 12px; font-weight: 400; }}
 .lplab-card .lplab-row {{ display: grid; grid-template-columns: 30% minmax(0, 1fr) 30%; gap: 0 10px;
-  align-items: center; font-size: 12.5px; line-height: 1.25; min-height: 22px; }}
+  align-items: center; font-size: 12.5px; line-height: 1.25; min-height: 18px; padding: 2px 0; }}
 .lplab-card .lplab-row svg {{ display: block; overflow: visible; }}
 .lplab-card .lplab-row > span {{ font-variant-numeric: tabular-nums; }}
 .lplab-card .lplab-theirs {{ white-space: nowrap; margin-left: 6px; }}

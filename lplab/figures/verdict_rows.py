@@ -153,7 +153,7 @@ def strip(row: DrawnRow, axis: Axis, ours: str) -> str:
         marks = [f'<circle cx="{place:.2f}%" cy="8" r="4"/>' for place in places]
     else:
         marks = [_mark(place, 8, "M-4-4H4V4H-4Z", "") for place in places]
-    parts += [f'<g fill="{colour}" fill-opacity="0.75">', *marks, "</g>"]
+    parts += [f'<g fill="{colour}" fill-opacity="0.9">', *marks, "</g>"]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{STRIP}" aria-hidden="true" focusable="false">'
         f"{''.join(parts)}</svg>"

@@ -250,7 +250,9 @@ def measured(results: Results) -> str:
     """What each method loses in each domain."""
     return "; ".join(
         f"{method}: "
-        + ", ".join(f"{domain} {round(gaps_to_float(results, domain, method).mean(), 2) + 0:+.2f}" for domain in DOMAINS)
+        + ", ".join(
+            f"{domain} {round(gaps_to_float(results, domain, method).mean(), 2) + 0:+.2f}" for domain in DOMAINS
+        )
         for method in METHODS
     ).replace("-", "−")
 

@@ -81,7 +81,10 @@ class BillState(State):
     job: str = control("ResNet-50, 64 chips", Choice("training", list(JOBS)))
     precision: str = control("4 bits", Choice("numbers", LABELLED))
     waiting: float = control(0.56, WAITING_SLIDER)
-    compression: int = control(1, Steps("fewer bytes", {f"{c} ×": c for c in COMPRESSIONS}, unit="fewer bytes"))
+    compression: int = control(
+        1,
+        Steps("fewer bytes", {f"{c} ×": c for c in COMPRESSIONS}, css="lp-wide-readout", unit="fewer bytes"),
+    )
     place: str = control("usa", Choice("place", lambda _: _regions(), checked=False))
     pue: float = control(1.1, Slider("PUE", *PUES, step=0.02, readout_format=".2f"))
     price: float = control(0.1, Slider("$ per kWh", *PRICES, step=0.01, readout_format=".2f", unit="dollars per kWh"))

@@ -172,8 +172,8 @@ def summary(state: ResidualState) -> str:
     recorded = adacomp_recording()
     last, (dense, dense_error) = recorded.losses(*state.run)[-20:].mean(), recorded.other("dense")
     now = layer_history(state, state.layer)
-    per_bin = now.sent.mean() * now.bin / now.size
-    nothing = now.empty.mean() / -(-now.size // now.bin)
+    bins = -(-now.size // now.bin)
+    per_bin, nothing = now.sent.mean() / bins, now.empty.mean() / bins
     are = "element is" if f"{per_bin:.2g}" == "1" else "elements are"
     return (
         f"{state.layer}: of a bin {per_bin:.2g} {are} sent on average, {percent(float(nothing))} of the bins send "

@@ -237,7 +237,7 @@ def summary(state: RooflineState) -> str:
     text = (
         f"A step with a batch of {state.batch:,} takes {duration(times.step_seconds)} (modelled): "
         f"{sustained} of {peak} operations a second. "
-        f"{int(waiting.sum())} of {len(waiting)} products wait for memory; "
+        f"{int(waiting.sum()):,} of {len(waiting):,} products wait for memory; "
         f"{100 * (parts['between'] + parts['conversion']) / times.step_seconds:.0f} % of the time is element-wise work "
         "(norms, activations, rounding)."
     )

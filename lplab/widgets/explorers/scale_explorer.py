@@ -108,7 +108,10 @@ class ScaleState(State):
 
     tensor: str = control("weight", Choice("tensor", list(TENSORS)))
     element: str = control("E2M1", Choice("element", list(ELEMENTS)))
-    shared: str = control(WHOLE, Steps("shared by", list(SHARED), css="lp-wide-readout"))
+    shared: str = control(
+        WHOLE,
+        Steps("shared by", lambda state: {_as_it_lies(s, state.axis): s for s in SHARED}, css="lp-wide-readout"),
+    )
     scale: str = control(FLOAT32, Choice("scale", lambda state: _scales_of(state.element)))
     axis: str = control(ROW, Buttons("blocks along a", [ROW, COLUMN]))
     hadamard: bool = control(False, Checkbox("Hadamard of 16 first"))
