@@ -146,7 +146,7 @@ def _alt(roof: Roof, products: Products, whole: Mark, published: Sequence[Mark],
             f"Roofline of {roof.name}: {format_si(roof.ops_per_second, 'op/s')} at most, "
             f"{format_si(roof.bytes_per_second, 'B/s')} from memory; they meet at "
             f"{roof.ops_per_second / roof.bytes_per_second:,.0f} operations per byte.",
-            f"{int(waiting.sum())} of {len(waiting)} modelled products wait for memory; the whole step does "
+            f"{int(waiting.sum()):,} of {len(waiting):,} modelled products wait for memory; the whole step does "
             f"{format_si(whole.ops_per_second, 'op/s')}.",
             *marks,
         ]

@@ -30,6 +30,13 @@ def test_a_call_gives_the_same_figure_twice_and_a_valid_one():
     assert "300 B and 90 B" in drawn.layout.meta["alt"]
 
 
+def test_one_learner_has_no_curve_and_no_entry_of_a_distance():
+    nowhere = [np.nan, np.nan]
+    fig = figures.many_learners(POINTS, LearnerSimilarity([6, 12], nowhere, [0.0, 0.0], nowhere), 1, 0.01)
+    key = fig.layout.annotations[0].text
+    assert "missed by the leader" in key and "distance" not in key and "β = 1" not in key
+
+
 def test_yours_is_drawn_beside_own_choices():
     fig = checked(figures.union_growth([1, 64], [0.01, 0.3], [0.01, 0.01], 0.01))
     assert fig.data[2].y.tolist() == [1.0, 1.0] and "1.0 % at 64" in fig.layout.meta["alt"]

@@ -75,6 +75,12 @@ def test_who_waits_for_memory_is_told_by_those_who_know():
     assert "1 of 3 modelled products wait" in text[0] and "2 of 3 modelled products wait" in text[1]
 
 
+def test_long_times_have_the_unit_of_their_labels():
+    fig = figures.time_parts({"a": {"compute": 1120.0}, "b": {"compute": 600.0}})
+    assert "(minutes)" in fig.layout.xaxis.title.text and 18 < fig.data[0].x[0] < 20
+    assert "18.7 minutes" in "".join(fig.data[-1].text)
+
+
 def test_bars_sum_to_the_step_and_follow_the_layers():
     times = compute.layer_times("resnet18", "h100", "hfp8_2019", batch=4)
     rows = by_layer(times, per=4)

@@ -73,7 +73,7 @@ def test_another_format_brings_its_bias_and_another_network_its_tensors(explorer
     explorer.reset()
     explorer.set(bias=24)
     assert "1-4-3 (bias 24)" in explorer.figure.layout.meta["title"]
-    assert "(1-4-3), bias 24" in explorer.table.value, "the table follows the bias"
+    assert "(1&#8209;4&#8209;3), bias 24" in explorer.table.value, "the table follows the bias"
     beside = next(trace for trace in explorer.figure.data if trace.name == "names of the formats")
     assert list(beside.text) == ["1-4-3"], "the moved window stands beside where it was"
     explorer.set(format="OCP E4M3")

@@ -73,6 +73,11 @@ def test_one_element_is_one():
     assert "1 of the first 500 elements is sent" in rs.bins_figure(rs.ResidualState(layer="dense")).layout.meta["title"]
 
 
+def test_without_ties_the_maximum_of_a_bin_is_one_element_also_in_bins_that_end_early():
+    summary = rs.summary(rs.ResidualState(bin=5000, factor=1.0))
+    assert "of a bin 1 element is sent on average, 0 % of the bins send nothing" in summary
+
+
 def test_presets_put_the_controls_there(explorer):
     for name, button in explorer.preset_buttons.items():
         button.click()

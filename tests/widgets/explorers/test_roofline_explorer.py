@@ -76,8 +76,8 @@ def test_readout_and_alternative_text_count_the_same_products(name):
     state = rs.RooflineState(**rs.PRESETS[name])
     waiting = int((~state.times.compute_bound & (state.times.flops > 0)).sum())
     every = int((state.times.flops > 0).sum())
-    assert f"{waiting} of {every} products wait" in rs.summary(state)
-    assert f"{waiting} of {every} modelled products wait" in rs.roofline_figure(state).layout.meta["alt"]
+    assert f"{waiting:,} of {every:,} products wait" in rs.summary(state)
+    assert f"{waiting:,} of {every:,} modelled products wait" in rs.roofline_figure(state).layout.meta["alt"]
 
 
 def test_copied_code_gives_the_numbers_that_are_shown():

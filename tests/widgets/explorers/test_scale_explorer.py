@@ -113,6 +113,17 @@ def test_integers_have_no_float32_scale(explorer):
     explorer.reset()
 
 
+def test_names_of_blocks_and_the_legend_follow_what_is_drawn(explorer):
+    explorer.reset()
+    explorer.set(axis=sc.COLUMN, shared="1×32")
+    slider = explorer.controls["shared"]
+    assert (slider.label, slider.value) == ("32×1", "1×32") and "32×1" in explorer.figures["map"].layout.meta["title"]
+    explorer.set(element="INT4")
+    assert "float32" not in sc.curves_figure(explorer.position).layout.meta["subtitle"]
+    explorer.reset()
+    assert slider.label == "tensor" and "float32" in sc.curves_figure(explorer.position).layout.meta["subtitle"]
+
+
 def test_rounding_a_scale_up_clips_nothing():
     for tensor in sc.TENSORS:
         for element in sc.ELEMENTS:
