@@ -274,9 +274,9 @@ def _chains(marks: Sequence[Mark]) -> list[Mark]:
 
 
 def _places(kind: str, marks: Sequence[Mark]) -> np.ndarray:
-    """Where words stand: measured ones below at the right; a third name above, where int8 is as fast as bf16."""
+    """Where words stand: measured ones beside their dots; a third name above, where int8 is as fast as bf16."""
     last = {_head(mark): mark.ops_per_second for mark in marks if mark.name}
     heads = list(last)
     above = {head for before, head in pairwise(heads[1:]) if last[head] >= last[before]}
-    right = ["top right" if _head(m) in above else "bottom right" for m in marks] or ["bottom right"]
+    right = ["top right" if _head(m) in above else "middle right" for m in marks] or ["middle right"]
     return np.array(["middle left"] * len(right) if kind == "published" else right, dtype=str)

@@ -60,8 +60,8 @@ def test_measured_marks_of_one_format_are_joined_and_roofs_too_near_share_a_line
     assert measured.text.tolist()[1::2] == [" fp32 ", " int8 "]
     marks.insert(2, Mark("bf16, 64", 10.0, 4e12))  # as fast as int8: one name below, the other above
     assert trace(figures.roofline([WIDE], THREE, STEP, measured=marks), "measured").textposition.tolist()[3:] == [
-        "bottom right",
-        "bottom right",
+        "middle right",
+        "middle right",
         "top right",
     ]
     roofs = [WIDE, Roof("INT8", 1.2e15, 2e12), NARROW]
