@@ -347,10 +347,8 @@ function drawTraces(gd, changes, layers) {
     const alone = layer.type === "scatter" && !places.some((k) => appears.has(k) || `${gd._fullData[k].fill}`.startsWith("tonext"));
     if (alone) {
       const others = shown.filter((k) => changes.has(k) && !drawLine(gd, layer, k));
-      if (others.length) {
-        layer.module.plot(gd, layer.plot, points(others), layer.group, { duration: 0 }); // keeps the rest
-        restoreOrder(layer.group.node(), shown.map((k) => gd._fullData[k].uid));
-      }
+      // a duration keeps the rest
+      for (const run of runs(shown, others)) layer.module.plot(gd, layer.plot, points(run), layer.group, { duration: 0 });
     } else {
       layer.module.plot(gd, layer.plot, points(shown), layer.group);
     }
@@ -359,12 +357,15 @@ function drawTraces(gd, changes, layers) {
   }
 }
 
-/** Lets later traces lie over earlier ones: plotly puts those that it draws above all others. */
-function restoreOrder(layer, uids) {
-  const all = [...layer.children];
-  const places = new Map(all.map((node) => [node, uids.findIndex((uid) => node.classList.contains(`trace${uid}`))]));
-  const sorted = [...all].sort((a, b) => places.get(a) - places.get(b));
-  if (all.some((node, k) => node !== sorted[k])) layer.append(...sorted);
+/** The wanted traces, those that follow one another together: of others plotly would lay what is between below them. */
+function runs(shown, wanted) {
+  const result = [];
+  shown.forEach((k, place) => {
+    if (!wanted.includes(k)) return;
+    if (wanted.includes(shown[place - 1])) result.at(-1).push(k);
+    else result.push([k]);
+  });
+  return result;
 }
 
 /** Draws a line of straight pieces with gaps as one path; false, with nothing drawn, where it is something else. */
