@@ -69,8 +69,8 @@ def error_curve(
 
 def _top(worst: list[float]) -> float:
     known = [w for w in worst if math.isfinite(w)]
-    worst = max(known, default=20.0)
-    return min(t for t in _TOPS if t >= min(1.2 * worst, max(28.0, 1.05 * worst)) or t == _TOPS[0])
+    largest = max(known, default=20.0)
+    return min(t for t in _TOPS if t >= min(1.2 * largest, max(28.0, 1.05 * largest)) or t == _TOPS[0])
 
 
 def _looks(curves: list[ErrorCurve], panels: bool) -> list[tuple[str, str, ErrorCurve]]:
