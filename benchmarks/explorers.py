@@ -189,7 +189,7 @@ def main() -> int:
     options = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
-    from tests.browser.lab import Lab, Notebook, Window, find_browser
+    from tests.browser.lab import END_KERNEL, Lab, Notebook, Window, find_browser
 
     path = find_browser()
     if not path:
@@ -212,6 +212,7 @@ def main() -> int:
                 page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length > 0")
                 page.wait_for_timeout(2000)
                 results += measure(page, name, options.steps)
+                page.evaluate(END_KERNEL)
                 window.discard()
         finally:
             lab.stop()

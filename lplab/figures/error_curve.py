@@ -91,7 +91,10 @@ def _traces(curves: list[ErrorCurve], low: float, high: float, top: float, panel
         name, who = ("relative error", "") if len(curves) == 1 else (curve.name, f"{curve.name}<br>")
         named = [(text, start, end) for text, start, end, _ in _edges(curve, low, high)]
         if len(curves) > 1:  # in low panels the curve runs through a name in two lines
-            named = [(text if end - start >= 0.16 * (high - low) else "", start, end) for text, start, end in named]
+            named = [
+                (text if end - start >= traces.ONE_LINE * (high - low) else "", start, end)
+                for text, start, end in named
+            ]
         result += [
             _line(curve, name, who, top, panels, colour, dash) | {"yaxis": f"y{axis}"},
             _worst(curve, name, low, high) | {"yaxis": f"y{axis}", "visible": panels and math.isfinite(curve.worst)},

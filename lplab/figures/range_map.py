@@ -77,14 +77,15 @@ def range_map(
 
 def _worst(rows: Sequence[tuple[str, Magnitudes]], outcomes: Sequence[RangeOutcomes]) -> str:
     lost, beyond = [f.lost for f in outcomes], [f.overflowed for f in outcomes]
-    shares, alone, most = (beyond, "overflows", "overflows most") if max(beyond) > 0 else (lost, "loses", "loses most")
+    overflows = max(beyond) > 0
+    shares, what = (beyond, "overflows") if overflows else (lost, "loses")
     largest = number_text.percent(max(shares))
     if not max(shares):
         return "nothing becomes zero in any row"
     if len(rows) > 1 and min(shares) == max(shares):
-        return f"every row {alone} {largest}"
-    only = np.count_nonzero(shares) == 1
-    return f"{rows[int(np.argmax(shares))][0]} {alone if only and max(beyond) > 0 else most}, {largest}"
+        return f"every row {what} {largest}"
+    most = "" if overflows and np.count_nonzero(shares) == 1 else " most"
+    return f"{rows[int(np.argmax(shares))][0]} {what}{most}, {largest}"
 
 
 def _ridges(rows: Sequence[tuple[str, Magnitudes]], shares: np.ndarray, chosen: int | None) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from lplab.figures import axes, style, traces
 from lplab.figures.legend import legend
 from lplab.hardware.layer_times import PARTS, LayerTimes
-from lplab.hardware.units import duration
+from lplab.hardware.units import LONG_TIMES, duration
 
 # thin and pale, as text stands on it
 _STRIPES = {"fgcolor": style.PAPER, "fgopacity": 0.4, "fillmode": "overlay", "size": 9, "solidity": 0.1}
@@ -129,7 +129,7 @@ def _from_to(first: str, last: str) -> str:
 
 def _unit(seconds: float) -> tuple[float, str]:
     """How many of a unit a second is, and its name: the units of :func:`duration`."""
-    for length, word in ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes")):
+    for length, word in LONG_TIMES:
         if seconds >= 2 * length:
             return 1 / length, word
     for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")):

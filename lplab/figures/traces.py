@@ -126,6 +126,9 @@ def reference(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str) -
     return line(name, x, y, stroke(colour, 1.5, dash), visible=bool(len(x)))
 
 
+ONE_LINE = 0.16  # of the axis: a range that has room for its name in one line
+
+
 def region_names(
     regions: list[tuple[str, float, float]], span: float, top: float, *, axis: str = "", visible: bool = True
 ) -> dict[str, Any]:
@@ -143,7 +146,7 @@ def region_names(
     """
     names = []
     for text, low, high in regions:
-        short = text.replace("subnormal", "sub-<br>normal") if high - low < 0.16 * span else text
+        short = text.replace("subnormal", "sub-<br>normal") if high - low < ONE_LINE * span else text
         names.append(short if high - low >= 0.1 * span else "")
     middles = np.array([(low + high) / 2 for _, low, high in regions])
     y = np.full(len(regions), 0.97 * top)

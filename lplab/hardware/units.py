@@ -23,13 +23,16 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
     return f"{grouped(value / factor, digits)} {prefix}{unit}"
 
 
+LONG_TIMES = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"))  # seconds of a unit; used from two of it on
+
+
 def duration(seconds: float, digits: int = 3) -> str:
     """Seconds as ns, µs, ms or s, then as minutes, hours or days.
 
     >>> duration(0.0123), duration(45.0), duration(600.0), duration(157_000.0), duration(1e6)
     ('12.3 ms', '45 s', '10 minutes', '43.6 hours', '11.6 days')
     """
-    for unit, word in ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes")):
+    for unit, word in LONG_TIMES:
         if seconds >= 2 * unit:
             return f"{grouped(seconds / unit, digits)} {word}"
     return format_si(seconds, "s", digits)
