@@ -34,10 +34,15 @@ def notebook(open_notebook):
     return notebook
 
 
+# A figure that is out of sight is drawn a moment later; who counts drawings must not count that one.
+DRAWN = "() => [...document.querySelectorAll('.lp-columns .js-plotly-plot')].every(plot => !plot.lpShow)"
+
+
 @pytest.fixture
 def page(notebook):
     notebook.python("explorer.reset()")
     shows(notebook)
+    notebook.page.wait_for_function(DRAWN)
     return notebook.page
 
 
