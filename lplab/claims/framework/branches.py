@@ -33,7 +33,7 @@ LAST_SHARE = 0.5  # the training loss of a branch is the mean over this share of
 # The one-sided 5 % points of Student's t with pairs − 1 degrees of freedom, for 2 to 10 pairs (any table of it).
 STUDENT_5_PERCENT = {2: 6.314, 3: 2.920, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943, 8: 1.895, 9: 1.860, 10: 1.833}
 SEEDS = 1_000_000  # that a task may have: the random bits of another draw are those of a seed above them
-_LAYOUT = 1  # of a checkpoint's file; part of its name
+_LAYOUT = 2  # of a checkpoint: of its file and of the arithmetic that trains it; part of the name
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,9 @@ PyTorch, its matrix library (MKL), numpy and OpenBLAS choose their loops by the 
 which they add, so their results differ in the last bits. A training of some hundred steps then ends as differently as
 with another seed. Here all of them are held to loops that every x86-64 processor with AVX2 has, from Intel or AMD, and
 oneDNN, which chooses by the sizes of caches, too, is left out. Convolutions take about 1.6 times as long then.
+
+One loop cannot be chosen: the square roots of Adam, in float32. MKL begins them with an approximation of the processor,
+which is not the same on all processors. They are taken in float64 and rounded.
 """
 
 from __future__ import annotations
@@ -16,6 +19,11 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ACTIVE = "LPLAB_PORTABLE"  # holds NAME in a process that was started with the settings
 NAME = "AVX2"
@@ -68,8 +76,11 @@ def run_again(arguments: Sequence[str]) -> int | None:
 
 
 @contextmanager
-def without_onednn() -> Iterator[None]:
-    """Within the block PyTorch takes its own convolutions and LSTM, if this process has the settings."""
+def portable_arithmetic() -> Iterator[None]:
+    """Within the block, if this process has the settings: no oneDNN, and square roots of Adam that are rounded right.
+
+    PyTorch takes its own convolutions and LSTM there.
+    """
     if instructions() != NAME or find_spec("torch") is None:
         yield
         return
@@ -79,4 +90,19 @@ def without_onednn() -> Iterator[None]:
         with warnings.catch_warnings():  # PyTorch warns here of a setting for Intel's GPUs, which we leave as it is
             warnings.filterwarnings("ignore", "TF32 acceleration on top of oneDNN")
             stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
+        # PyTorch's Adam takes either, all parameters at once or one by one
+        stack.enter_context(patch.object(torch, "_foreach_sqrt", lambda tensors: [*map(_square_root, tensors)]))
+        stack.enter_context(patch.object(torch.Tensor, "sqrt", _square_root))
         yield
+
+
+def _square_root(x: Tensor) -> Tensor:
+    """The correctly rounded square root of each element of a tensor of float32.
+
+    The root of a number of 24 bits is at least 2⁻⁵⁰ away from the middle between two such numbers (for roots from 1
+    to 2), because the square of the middle has 50 bits and is another number. In float64 MKL's root is less than 2⁻⁵²
+    off, so that rounding it cannot go to the wrong side.
+    """
+    import torch
+
+    return torch.sqrt(x.double()).to(x.dtype)

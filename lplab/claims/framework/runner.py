@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lplab.claims.framework.claim import LONG, Claim, Numbers, Point, key
-from lplab.claims.framework.portable import without_onednn
+from lplab.claims.framework.portable import portable_arithmetic
 from lplab.claims.framework.store import Session, Stored, save, stored
 
 SAVE_INTERVAL = 5.0  # seconds between two writes of what is finished of a quick claim
@@ -27,7 +27,7 @@ def measure(claim: Claim, point: Point, seed: int) -> Numbers:
     Raises:
         ValueError: a number is NaN or infinite, which no check can judge.
     """
-    with without_onednn():
+    with portable_arithmetic():
         numbers = {name: float(value) for name, value in claim.measure(point, seed).items()}
     wrong = [name for name, value in numbers.items() if not np.isfinite(value)]
     if wrong:

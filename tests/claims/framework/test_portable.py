@@ -23,14 +23,15 @@ TOLD = """
     from lplab.claims.framework import portable
 
     before = torch.backends.mkldnn.enabled
-    with portable.without_onednn():
+    with portable.portable_arithmetic():
         within = torch.backends.mkldnn.enabled
     wide = [name for name in loops if features[name] and ("512" in name or name.endswith("V4"))]
     told = [torch.backends.cpu.get_cpu_capability(), before, within, torch.backends.mkldnn.enabled, wide]
     print(json.dumps([*told, portable.instructions()]))
 """
 
-# float32 forward and backward passes of what the claims train: their sums depend on the order of the terms
+# float32 forward and backward passes of what the claims train, whose sums depend on the order of the terms, and a step
+# of Adam
 NETWORKS = """
     import hashlib, sys
     import numpy as np, torch
@@ -40,7 +41,7 @@ NETWORKS = """
     torch.manual_seed(0)
     torch.set_num_threads(1)
     found = []
-    with portable.without_onednn():
+    with portable.portable_arithmetic():
         nets = {
             "linear": (nn.Sequential(nn.Linear(64, 300), nn.GELU(), nn.Linear(300, 10)), torch.randn(32, 64)),
             "convolutions": (
@@ -54,7 +55,8 @@ NETWORKS = """
             y = net(x)
             y = y[0] if isinstance(y, tuple) else y
             torch.log_softmax(y, -1).square().mean().backward()
-            parts = [y.detach(), *(p.grad for p in net.parameters())]
+            torch.optim.Adam(net.parameters(), foreach=name == "linear").step()
+            parts = [y.detach(), *(each for p in net.parameters() for each in (p.grad, p.detach()))]
             found.append(hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()[:12])
     x = np.random.default_rng(0).standard_normal((64, 100))
     found.append(hashlib.sha256((np.exp(x) @ np.tanh(x).T).tobytes()).hexdigest()[:12])
@@ -81,9 +83,27 @@ def test_a_process_with_the_settings_takes_them():
 def test_without_them_nothing_changes(monkeypatch):
     monkeypatch.delenv(portable.ACTIVE, raising=False)
     torch = pytest.importorskip("torch")
-    with portable.without_onednn():
+    with portable.portable_arithmetic():
         assert torch.backends.mkldnn.enabled
     assert portable.instructions() == "of the processor"
+
+
+ROOTS = """
+    import numpy as np, torch
+    from lplab.claims.framework import portable
+
+    x = np.concatenate([np.geomspace(1e-45, 3e38, 100_000, dtype=np.float32), np.float32([0, np.inf, 1, 4])])
+    before = torch._foreach_sqrt, torch.Tensor.sqrt
+    with portable.portable_arithmetic():
+        (one, two), three = torch._foreach_sqrt([torch.from_numpy(x), torch.tensor(2.0)]), torch.from_numpy(x).sqrt()
+    exact = [np.array_equal(each.numpy(), np.sqrt(x)) for each in (one, three)]
+    print(*exact, two.numpy() == np.sqrt(np.float32(2)), one.dtype, (torch._foreach_sqrt, torch.Tensor.sqrt) == before)
+"""
+
+
+def test_square_roots_are_rounded_right_within_the_block():
+    """Numpy's are those of the processor, which IEEE 754 makes round correctly."""
+    assert answer(ROOTS) == "True True True torch.float32 True"
 
 
 @pytest.mark.slow
