@@ -188,10 +188,16 @@ def off(value: float, true: float) -> str:
 
 
 def _ends(exact: np.ndarray) -> tuple[float, float]:
-    """The ends of the axis: from the true sums alone, so that no position of a control moves it without need."""
+    """The ends of the axis: from the true sums alone, so that no position of a control moves it without need.
+
+    They are rounded outwards, so that true sums that differ by little have the same axis.
+    """
     low, high = float(min(exact.min(), 0)), float(max(exact.max(), 0))
-    room = 0.08 * max(high - low, 1.0)
-    return low - (room if low < 0 else 0.25 * room), high + room
+    span = max(high - low, 1.0)
+    unit = 10.0 ** math.floor(math.log10(span)) / 4  # 2,500 for 65,536
+    up, down = (unit * math.ceil((end + 0.08 * span) / unit) if end > 0 else 0.0 for end in (high, -low))
+    least = 0.02 * (up + down or span)
+    return -max(down, least), max(up, least)
 
 
 def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width: float) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def bits_table() -> Table:
             "efficiency": [step.efficiency for step in found],
             "images a second": [round(step.throughput) for step in found],
         },
-        caption="64 H100 over 100 Gb/s (modelled)",
+        caption="64 H100 over 100 Gb/s, 10 µs (modelled)",
         formats={"step (ms)": ".1f", "sending (ms)": ".1f", "efficiency": ".0%"},
     )
 

@@ -93,7 +93,9 @@ def multiplier_areas() -> figures.Table:
         "with a sum in 1-6-9": [wide.um2 / cost.um2 for cost in in_169],
     }
     formats: dict[str, Any] = dict.fromkeys(list(columns)[2:4], ".1f") | dict.fromkeys(list(columns)[4:], ".2f")
-    return figures.Table(columns, caption="How many times smaller than for FP16, by area", formats=formats)
+    return figures.Table(
+        columns, caption="How many times smaller than FP16 (its sum in FP32), by area", formats=formats
+    )
 
 
 def multiplier_figure() -> Any:
@@ -181,7 +183,7 @@ def _sixteen(state: RooflineState) -> str:
         f"{_percent(_share(times, 'products'))} of its time: {_percent(_share(times, 'compute'))} multiplying and "
         f"{_percent(_share(times, 'memory'))} waiting for memory. Element-wise work, nearly all of "
         f"it norms and activations, takes {_percent(_element_wise(times))}. Multipliers do nothing meanwhile. During the "
-        f"products, {_percent(_busy(times))} of the cells are busy. No bar shows that, and you see why in exercise 11.1."
+        f"products, {_percent(_busy(times))} of the cells are busy. No bar shows that. Exercise 11.1 is about such empty cells."
     )
 
 

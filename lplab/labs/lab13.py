@@ -17,7 +17,7 @@ from lplab.quantizers import Hadamard
 from lplab.widgets.explorers import scale_explorer as scales
 from lplab.widgets.explorers.scale_explorer import COLUMN, E4M3, FLOAT32, PRESETS, WHOLE, ScaleState
 
-EXAMPLE = (0.9, -0.1, 0.02, 3.5)  # a block of four numbers: that of the text and of exercise 13.1
+EXAMPLE = (0.7, -0.1, 0.02, 3.5)  # a block of four numbers: that of the text and of exercise 13.1
 OUTLIER = (8.0, *[0.5] * 15)  # a block of sixteen: that of the text about Hadamard
 GRADIENT_MXFP4 = {"tensor": "gradient"} | PRESETS["MXFP4"]
 

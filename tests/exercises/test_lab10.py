@@ -133,7 +133,7 @@ def test_examples_are_exact_where_their_texts_say_so():
 
 def test_the_published_result_as_the_lab_tells_it(capsys):
     preset = ClusterState(**PRESETS["DDL 2017 (4 × 64 P100)"]).simulation
-    assert "The explorer's preset says 94.0 % where the card computes 93.3" in TEXT
+    assert "The explorer's preset says 94.0 %, where the card computes 93.3" in TEXT
     assert round(100 * preset.efficiency, 1) == 94.0 and round(100 * ddl_step().efficiency, 1) == 93.3
     assert "14.5 of 215 ms" in TEXT and ddl_step().exposed_seconds == ddl_step().communication_seconds
     assert round(1e3 * ddl_step().exposed_seconds, 1) == 14.5 and round(1e3 * ddl_step().step_seconds) == 215

@@ -194,13 +194,13 @@ def test_the_reason_for_the_answer_has_the_numbers_of_the_gradient():
 def test_the_rules_part_where_the_text_says():
     assert lab13.where_the_rules_part() == (1.5, 1.75)
     assert "Up to 1.5 times a power of two, both rules find the same scale." in TEXT
-    assert "everything up to 1.75 becomes 1.5, too." in TEXT
+    assert "everything from 1.5 to 1.75 becomes 1.5, too." in TEXT
 
 
 def test_both_directions_of_blocks_are_compared_by_computing():
     told = dict(zip(*lab13.facts().columns.values(), strict=True))
     (share,) = (value for name, value in told.items() if name.startswith("gradient in MXFP4: numbers that differ"))
-    assert f"With the direction of its blocks, {float(share.split()[0]):.0f} % of the gradient changed" in TEXT
+    assert f"In MXFP4, the direction of blocks changed {float(share.split()[0]):.0f} % of the gradient" in TEXT
 
 
 def test_the_sum_of_a_block_takes_its_scales():

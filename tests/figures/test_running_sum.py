@@ -53,3 +53,20 @@ def test_lengths_that_differ_are_refused():
         figures.running_sum(N, N[:2], N, name="x")
     with pytest.raises(ValueError, match="must be of one length"):
         figures.chunk_error([1, 2], [0.1], name="x")
+
+
+@pytest.mark.parametrize("end", [65_000.0, 66_100.0, -65_000.0, -66_100.0])
+def test_true_sums_that_differ_by_little_have_one_axis(end):
+    """A slider that changes the numbers, and hardly their sum, moves no axis."""
+    low, high = sorted(np.sign(end) * np.array([-1450.0, 72_500.0]))
+    assert figures.running_sum([1, 2], [0, end], [end / 2, end], name="fp16").layout.yaxis.range == pytest.approx(
+        (low, high)
+    )
+
+
+@pytest.mark.parametrize("ends", [(0.0, 0.0), (0.0, 0.5), (-500.0, 30.0), (0.0, 98_304.0), (0.0, 1e-3), (-7e9, 0.0)])
+def test_the_axis_holds_true_sums_and_zero_with_room(ends):
+    low, high = figures.running_sum([1, 2], [0, 0], ends, name="fp16").layout.yaxis.range
+    assert low < min(ends) and max(ends) < high
+    span = max(max(ends) - min(ends), 1.0)
+    assert high - low < 1.8 * span

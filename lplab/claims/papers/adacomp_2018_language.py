@@ -76,7 +76,7 @@ def as_good_as_dense(results: Results) -> CheckResult:
     bound = BOUND * float(base.mean())
     errors = [float(np.median(_of(results, method, "error"))) for method in (ADACOMP, DENSE)]
     return paired_result(
-        f"AdaComp minus dense, test loss, mean of {gap.size} pairs: {paired_text(gap, 3)} bits. Every pair must surely "
+        f"AdaComp minus dense, test loss, mean of {gap.size} pairs: {paired_text(gap)} bits. Every pair must surely "
         f"be within 1 %, which is {bound:.3f}; {int((gap > bound).sum())} of {gap.size} is not (dense "
         f"{median_and_range(base, 3)}; {errors[0]:.1f} % wrong, dense {errors[1]:.1f} %).",
         within(gap, bound),
@@ -89,8 +89,8 @@ def late_not_lost(results: Results) -> CheckResult:
     half, end = _gap(results, "train_loss_half"), _gap(results, "train_loss")
     wait = TASKS[LSTM][2] / np.median(_of(results, ADACOMP, "sent_per_bin"))
     return paired_result(
-        f"The training loss is behind dense by {paired_text(half, 3)} bits after {STEPS // 2:,} steps and by "
-        f"{paired_text(end, 3)} (means of the pairs) after {STEPS:,}; an element waits for about {wait:.0f} steps.",
+        f"The training loss is behind dense by {paired_text(half)} bits after {STEPS // 2:,} steps and by "
+        f"{paired_text(end)} (means of the pairs) after {STEPS:,}; an element waits for about {wait:.0f} steps.",
         PairedCondition(half, sure=False),
         above(half - end),
     )

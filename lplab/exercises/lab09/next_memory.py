@@ -93,7 +93,7 @@ NEXT_MEMORY = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        A learner has the residual `m` and a new gradient `g`. It would like to send $p = m + g$. At the places `sent_at` (an array of indices) it does, so $c$ is $p$ there and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`, which returns ScaleCom's residual after the step, **exactly**
+        A learner has the residual `m` and a new gradient `g`. It would like to send $p = m + g$. It sends $c$, which is $p$ at the places `sent_at` (an array of indices) and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`, which returns ScaleCom's residual after the step, **exactly**
         $$m \leftarrow (1-\beta)\,m + \beta\,(p - c).$$
         With $\beta=1$ this is the error feedback of lab 08.
     """,

@@ -82,7 +82,7 @@ TARGET = Exercise(
     difficulty=2,
     statement="""
         A batch of `batch` images is to be trained in at most `seconds` a step, on devices that have `nbytes` of memory. You choose the number of devices, 1 to 1,024, and the bits, 32, 16 or 8. `cost(devices, batch, bits)` stands ready and tells the seconds of a step and the
-        bytes on a device: a small version of the simulator above, for ResNet-50 on chips that multiply twice as fast with half the bits.
+        bytes on a device: simpler than the simulator above, for ResNet-50 on chips that multiply twice as fast with half the bits.
 
         Write `meet(batch, seconds, nbytes)`: the fewest devices that meet **both** targets, and with them the most bits that do; `(0, 0)` if nothing does. Both targets may be met exactly. Beware: more devices are not always faster.
     """,

@@ -136,7 +136,7 @@ WEIGHTS = Exercise(
     difficulty=2,
     statement="""
         With a **shared update** every device owns one part of the weights: it gets the summed gradient of this part, updates it, and sends the new weights to all others, in FP8. All, the owner included, multiply by the 8-bit weights `sent`; the owner alone remembers in
-        `residue` what rounding took from them. Write `update_share(sent, residue, update)`: subtract `update` from the exact weights, and return the new 8-bit weights and the new residue. `to_fp8` rounds; neither argument may be changed.
+        `residue` what rounding took from them. Write `update_share(sent, residue, update)`: subtract `update` from the exact weights, and return the new 8-bit weights and the new residue. `to_fp8` rounds; no argument may be changed.
     """,
     reference=update_share,
     form=Pair(),

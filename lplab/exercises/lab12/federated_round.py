@@ -58,9 +58,9 @@ FEDERATED_ROUND = Exercise(
         Write `federated_round(parameters, down_bits, up_bits, share, index_bits, clients, watts)`.
 
         - A server sends all parameters to every client, with `down_bits` each.
-        - A client sends back the share `share` of its update, with `up_bits` for each number that it sends. If it does not send all of them (`share` < 1), each number also takes `index_bits` to say which one it is.
+        - A client sends back the share `share` of its update, with `up_bits` for each number that it sends. If it does not send all of them (`share` < 1), each number also takes `index_bits` for its place.
         - Rows of the array `clients` are (seconds of computing, bytes per second down, bytes per second up).
-        - `watts` are (computing, receiving, sending). Each client receives, computes and sends, one after the other.
+        - `watts` are (computing, receiving, sending). All clients work at the same time. Each one receives, then computes, then sends.
 
         Return **bytes** on all radios together, **joules** of all clients together, and the **seconds** until the last client has answered.
     """,

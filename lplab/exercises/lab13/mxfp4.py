@@ -112,7 +112,7 @@ MXFP4 = Exercise(
         - With `up=False` it is the rule of 2023, $X=2^{\lfloor\log_2A\rfloor-2}$. So $A/X$ is at least 4 and below 8.
         - With `up=True` it is the **smallest** power of two with $A/X\le6$.
 
-        Take $X$ from `math.frexp(A)`, a fraction of at least ½ and an exponent. A logarithm is rounded, and can miss $X$.
+        Take $X$ from `f, e = math.frexp(A)`, with $A=f\cdot2^e$ and $f\ge½$. A logarithm is rounded, and can miss $X$.
 
         Divide each number by $X$, round it to E2M1, and multiply by $X$ again. `to_e2m1` rounds for you, and makes 6 of everything beyond. A block of zeros stays zeros.
     """,
@@ -123,8 +123,8 @@ MXFP4 = Exercise(
     show=show_block,
     why=why_scale,
     examples=(
-        Example((block(0.9, -0.1, 0.02, 3.5), False), "3.5 lies between 2 and 4, so the scale is 2¹⁻² = ½. 3.5 is 7 halves. E2M1 ends at 6 of them, so 3.5 is clipped to 3."),
-        Example((block(0.9, -0.1, 0.02, 3.5), True), "With ½ only 3 would fit, so the scale is 1. 3.5 lies halfway between 3 and 4, and becomes 4, whose code is even."),
+        Example((block(0.7, -0.1, 0.02, 3.5), False), "3.5 lies between 2 and 4, so the scale is 2¹⁻² = ½. 3.5 is 7 halves. E2M1 ends at 6 of them, so 3.5 is clipped to 3."),
+        Example((block(0.7, -0.1, 0.02, 3.5), True), "With ½ only 3 would fit, so the scale is 1. 3.5 lies halfway between 3 and 4, and becomes 4, whose code is even."),
         Example((block(3.0, 1.0, 0.3, -0.2), True), "3 is exactly 6 halves. It fits, so the scale stays ½."),
         Example((block(-4.5, 0.4), True), "Magnitudes count. 4.5 is at most 6 times 1, so the scale is 1 by both rules."),
         Example((block(2.0, 0.2, -0.7), False), "2 = 2¹ is a power of two: the scale is 2¹⁻² = ½, and 2 becomes 4 halves."),

@@ -18,6 +18,7 @@ from lplab.claims.papers.domains import (
     DOMAINS_CLAIM,
     FLOAT,
     FOUR,
+    FP8,
     HYBRID,
     METHODS,
     NVFP4,
@@ -107,9 +108,10 @@ def test_labs_06_to_09_tell_what_was_measured():
     within = {cell for cell, gap in gaps.items() if surely_within(gap, BOUNDS[cell[0]][1])}
     beyond = {cell for cell, gap in gaps.items() if surely_above(gap, BOUNDS[cell[0]][1])}
     assert len(DOMAINS_CLAIM.seeds) == 5
-    assert (HYBRID, PICTURES) not in within | beyond  # lab 06
-    assert (NVFP4, CHARACTERS) in within and (FOUR, CHARACTERS) in within  # lab 07
-    assert not {(FOUR, PICTURES), (FOUR, SPEECH)} & (within | beyond)
+    assert not {(FP8, PICTURES), (HYBRID, PICTURES)} & (within | beyond)  # lab 06
+    assert {(FP8, SPEECH), *((HYBRID, domain) for domain in DOMAINS if domain != PICTURES)} <= within
+    assert (NVFP4, CHARACTERS) in within and (FOUR, SPEECH) in within  # lab 07
+    assert not {(FOUR, PICTURES), (FOUR, CHARACTERS)} & (within | beyond)
     assert (ADACOMP, CHARACTERS) in beyond and (ADACOMP, SPEECH) not in within | beyond  # lab 08
     assert {(SCALECOM, CHARACTERS), (SCALECOM, SPEECH)} <= beyond  # lab 09
     assert gaps[SCALECOM, CHARACTERS].mean() > gaps[ADACOMP, CHARACTERS].mean()
