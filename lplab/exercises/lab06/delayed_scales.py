@@ -94,7 +94,7 @@ DELAYED = Exercise(
 
         - `largest` is the largest number of the format.
         - Where fewer steps came before, take all that there are.
-        - Step 0 has no history. Take `amax[0]`, which is not 0.
+        - Step 0 has no history. Take `amax[0]` (not 0) as the maximum.
         - Where the whole history is 0, the scale stays as it was.
 
         Write `delayed_scales(amax, length, largest, margin)`. It returns the scales of all steps, as an array or a list.

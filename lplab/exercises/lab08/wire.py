@@ -115,7 +115,7 @@ PACK = Exercise(
     difficulty=3,
     statement=r"""
         Write `pack(symbols, scale, bin)`: the message of one layer as a list of whole numbers from 0 to 255. First the four bytes of the scale (`scale_bytes` makes them). Then, bin by bin, a **code** for each symbol that is not 0: its position **inside the bin**, from 0, times 4; plus 2 if it is the last one of its bin; plus 1 if it is negative. A bin without symbols has one code, with all bits set but the lowest:
-        254, or 65534. Codes are one byte for bins of up to 63 elements, else two bytes, the lower one first. So the receiver can tell where a bin ends, and needs no counts.
+        254, or 65534. Codes are one byte if `bin` is at most 63, else two bytes, the lower one first. So the receiver can tell where a bin ends, and needs no counts.
     """,
     provided=(scale_bytes,),
     reference=pack,
