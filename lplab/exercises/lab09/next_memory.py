@@ -16,7 +16,7 @@ from lplab.exercises.model.forms import SameShape
 
 
 def next_memory(m, g, sent_at, beta):
-    """The residual after a step: m before it, g the gradient, sent_at the places that were sent."""
+    """The residual after a step: m before it, g the gradient, sent_at the indices that were sent."""
     p = m + g
     kept = p.copy()
     kept[sent_at] = 0.0
@@ -32,8 +32,8 @@ def numbers(size: int, seed: int) -> np.ndarray:
     return np.random.default_rng([2020, seed]).integers(-128, 129, size) / 16.0
 
 
-def places(size: int, seed: int) -> np.ndarray:
-    """About a quarter of the places, rising; none of one element now and then."""
+def indices(size: int, seed: int) -> np.ndarray:
+    """About a quarter of the indices, rising; none of one element now and then."""
     return np.flatnonzero(np.random.default_rng([9, seed]).random(size) < 0.25)
 
 
@@ -41,7 +41,7 @@ def cases() -> list[Args]:
     """Vectors of several lengths, every beta, nothing sent, all sent."""
     every = [(size, beta) for size in (1, 2, 5, 16, 40) for beta in BETAS]
     found: list[Args] = [
-        (numbers(size, k), numbers(size, 100 + k), places(size, k), beta) for k, (size, beta) in enumerate(every)
+        (numbers(size, k), numbers(size, 100 + k), indices(size, k), beta) for k, (size, beta) in enumerate(every)
     ]
     none, everything = np.zeros(0, np.int64), np.arange(6)
     return found + [(numbers(6, 7), numbers(6, 8), at, beta) for at in (none, everything) for beta in BETAS]
@@ -49,7 +49,7 @@ def cases() -> list[Args]:
 
 def long_vectors() -> list[Args]:
     """Long vectors for the rule by element."""
-    return [(numbers(400, 50 + k), numbers(400, 60 + k), places(400, k), beta) for k, beta in enumerate(BETAS)]
+    return [(numbers(400, 50 + k), numbers(400, 60 + k), indices(400, k), beta) for k, beta in enumerate(BETAS)]
 
 
 def by_element(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
@@ -68,7 +68,7 @@ def by_element(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
 
 
 def show(args: Args) -> str:
-    """Residual, gradient, places, beta."""
+    """Residual, gradient, indices, beta."""
     m, g, sent_at, beta = args
     arrays = (f"[{sequence_text(each).strip('()') if len(each) else ''}]" for each in (m, g, sent_at))
     return "m = {}, g = {}, sent_at = {}".format(*arrays) + f", beta = {decimal(beta)}"
@@ -93,7 +93,7 @@ NEXT_MEMORY = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        A learner has the residual `m` and a new gradient `g`. It would like to send $p = m + g$. It sends $c$, which is $p$ at the places `sent_at` (an array of indices) and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`, which returns ScaleCom's residual after the step, **exactly**
+        A learner has the residual `m` and a new gradient `g`. It would like to send $p = m + g$. It sends $c$, which is $p$ at the indices `sent_at` (an array) and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`, which returns ScaleCom's residual after the step, **exactly**
         $$m \leftarrow (1-\beta)\,m + \beta\,(p - c).$$
         With $\beta=1$ this is the error feedback of lab 08.
     """,
@@ -127,11 +127,11 @@ NEXT_MEMORY = Exercise(
         mistake("the sign of what is owed is reversed", "beta * kept", "beta * -kept"),
         mistake("beta counts twice", "beta * kept", "beta**2 * kept"),
         mistake("m itself is changed: the caller's residual", "return (1 - beta) * m + beta * kept", "m *= 1 - beta\n    return m + beta * kept"),
-        mistake("only the first of the places is emptied", KEPT, "kept[sent_at[:1]] = 0.0"),
+        mistake("only the first of the indices is emptied", KEPT, "kept[sent_at[:1]] = 0.0"),
     ),
     hints=(
         "m = 1, g = 4, β = ½, and the element is sent: p = 5 = c, so p − c = 0, and ½·1 + ½·0 = ½ stays. Not 0: the old residual has its own term.",
         "Only β·(p − c) knows what was sent. (1 − β)·m is the residual before the gradient, the same for sent and kept elements. Do not change m itself: copy.",
-        "Make a copy of p and set it to 0 at the places sent_at: that is p − c. Then one line adds (1 − β) times the old residual and β times this copy.",
+        "Make a copy of p and set it to 0 at the indices sent_at: that is p − c. Then one line adds (1 − β) times the old residual and β times this copy.",
     ),
 )

@@ -112,7 +112,7 @@ MXFP4 = Exercise(
         - With `up=False` it is the rule of 2023, $X=2^{\lfloor\log_2A\rfloor-2}$. So $A/X$ is at least 4 and below 8.
         - With `up=True` it is the **smallest** power of two with $A/X\le6$.
 
-        Take $X$ from `f, e = math.frexp(A)`, with $A=f\cdot2^e$ and $f\ge\frac12$. A logarithm is rounded, and can miss $X$.
+        Take $X$ from `f, e = math.frexp(A)`, with $A=f\cdot2^e$ and $\frac12\le f<1$. A logarithm is rounded, and can miss $X$.
 
         Divide each number by $X$, round it to E2M1, and multiply by $X$ again. `to_e2m1` rounds for you, and makes 6 of everything beyond. A block of zeros stays zeros.
     """,
