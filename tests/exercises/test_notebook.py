@@ -1,5 +1,9 @@
 """The functions that labs call: checks are recorded, hints open in order, a solution needs a pass or a request."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from lplab import exercises, figures
@@ -40,6 +44,24 @@ def test_an_unknown_exercise_is_a_clear_error():
         exercises.predict("01.z")
     with pytest.raises(ValueError, match="lab '77' has no exercises"):
         exercises.of_lab("77")
+
+
+LOADED = """
+import json, sys
+from lplab import exercises
+call = {call}
+print(json.dumps(sorted({{name.split(".")[2] for name in sys.modules if name.startswith("lplab.exercises.lab")}})))
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    ['exercises.get("04.2").lab', 'exercises.of_lab("04")', 'exercises.check("04.2", abs)', 'exercises.hint("04.1")'],
+)
+def test_a_lab_does_not_load_the_others(call):
+    """All labs have 150 modules, which took most of the time of a first check."""
+    done = subprocess.run([sys.executable, "-c", LOADED.format(call=call)], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == ["lab04"]
 
 
 def test_what_is_no_function_gets_a_verdict_and_no_traceback():

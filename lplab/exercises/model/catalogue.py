@@ -15,23 +15,22 @@ LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", 
 
 
 @cache
-def _all() -> dict[str, Exercise]:
-    return {exercise.id: exercise for module in _modules() for exercise in module.EXERCISES}
+def _lab(lab: str) -> tuple[dict[str, Exercise], dict[str, Question]]:
+    """The exercises and the questions of one lab by id. A check loads its own lab alone: some ten modules of 150."""
+    module = import_module(f"lplab.exercises.lab{lab}")
+    return {each.id: each for each in module.EXERCISES}, {each.id: each for each in module.QUESTIONS}
 
 
-@cache
-def _questions() -> dict[str, Question]:
-    return {question.id: question for module in _modules() for question in module.QUESTIONS}
+def _all(kind: int) -> dict[str, Any]:
+    """Everything of one kind by id: 0 are exercises, 1 questions."""
+    return {key: value for lab in LABS for key, value in _lab(lab)[kind].items()}
 
 
-def _modules() -> list[Any]:
-    return [import_module(f"lplab.exercises.lab{lab}") for lab in LABS]
-
-
-def _lookup(table: dict[str, Any], wanted: str, what: str) -> Any:
-    if wanted in table:
-        return table[wanted]
-    close = closest_names(wanted, table, cutoff=0.3) or list(table)
+def _lookup(kind: int, wanted: str, what: str) -> Any:
+    lab = str(wanted)[:2]
+    if lab in LABS and wanted in _lab(lab)[kind]:
+        return _lab(lab)[kind][wanted]
+    close = closest_names(wanted, _all(kind), cutoff=0.3) or list(_all(kind))  # only suggestions need all labs
     raise ValueError(f"there is no {what} {wanted!r}; did you mean {' or '.join(close)}?")
 
 
@@ -41,7 +40,7 @@ def names() -> list[str]:
     >>> names()[:4]
     ['00.1', '00.2', '00.3', '01.1']
     """
-    return list(_all())
+    return list(_all(0))
 
 
 def get(exercise_id: str) -> Exercise:
@@ -52,7 +51,7 @@ def get(exercise_id: str) -> Exercise:
     """
     if exercise_id == CAPSTONE:
         return import_module("lplab.exercises.capstone.exercise").EXERCISE
-    return _lookup(_all(), exercise_id, "exercise")
+    return _lookup(0, exercise_id, "exercise")
 
 
 def question(question_id: str) -> Question:
@@ -61,7 +60,7 @@ def question(question_id: str) -> Question:
     >>> question("01.a").truth()
     55
     """
-    return _lookup(_questions(), question_id, "question")
+    return _lookup(1, question_id, "question")
 
 
 def of_lab(lab: str) -> list[Exercise]:
@@ -70,10 +69,9 @@ def of_lab(lab: str) -> list[Exercise]:
     >>> [exercise.name for exercise in of_lab("01")]
     ['decode', 'round_e4m3', 'killers', 'duel']
     """
-    exercises = [exercise for exercise in _all().values() if exercise.lab == lab]
-    if not exercises:
+    if lab not in LABS:
         raise ValueError(f"lab {lab!r} has no exercises; labs with exercises: {', '.join(LABS)}")
-    return exercises
+    return list(_lab(lab)[0].values())
 
 
 def graded(lab: str) -> list[Exercise]:
