@@ -21,9 +21,6 @@ from lplab.compression.state import LayerState
 from lplab.compression.unbiased import QSGD, TernGrad
 from lplab.compression.wrappers import DenseIfSmall, LocalMomentum, WarmUp
 
-# former names
-Gather, Sum, Ledger, LargeOnly = AllGather, AllReduce, TrafficLog, DenseIfSmall
-
 __all__ = [
     "DGC",
     "QSGD",
@@ -37,11 +34,8 @@ __all__ = [
     "DenseIfSmall",
     "EFSign",
     "Entry",
-    "Gather",
-    "LargeOnly",
     "LayerInfo",
     "LayerState",
-    "Ledger",
     "LocalMomentum",
     "Lossless",
     "NotFiniteError",
@@ -50,7 +44,6 @@ __all__ = [
     "RandomK",
     "ScaleCom",
     "SignSGD",
-    "Sum",
     "TernGrad",
     "TopK",
     "TrafficLog",

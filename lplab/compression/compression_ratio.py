@@ -14,7 +14,7 @@ from lplab.compression.exchange import Entry
 def wire_bytes(kind: str, payload_bytes: float, world: int) -> float:
     """Bytes that a learner sends for one collective, without headers, averaged over learners and leaders.
 
-    Sum: ring all-reduce, 2·(n − 1)/n of the payload. Gather: all-gather, the payload n − 1 times, once to each other
+    All-reduce: a ring, 2·(n − 1)/n of the payload. All-gather: the payload n − 1 times, once to each other
     learner. Broadcast: a ring or tree forwards it n − 1 times in total, (n − 1)/n for each learner.
 
     Args:

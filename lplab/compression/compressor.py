@@ -1,8 +1,8 @@
 """The protocol of compressors: an algorithm for one layer's gradient that requests collectives and performs none.
 
-The algorithm is a generator. It yields requests (:class:`Broadcast`, :class:`Sum`, :class:`Gather`), is sent the
-results and returns the averaged gradient. Its caller runs many learners in one process (``exchange.py``) or passes the
-requests to a network: the same code runs in both, so the bits are the same.
+The algorithm is a generator. It yields requests (:class:`Broadcast`, :class:`AllReduce`, :class:`AllGather`), is sent
+the results and returns the averaged gradient. Its caller runs many learners in one process (``exchange.py``) or passes
+the requests to a network: the same code runs in both, so the bits are the same.
 
 Where gradients are tensors of PyTorch, ``tensors/`` has generators that yield the same requests with tensors as
 payloads and values.

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-FORMER_NAMES = {"residue": "residual"}  # accepted from older code and checkpoints
-
 
 class LayerState:
     """Arrays by name that belong to one layer of one learner.
@@ -31,15 +29,15 @@ class LayerState:
 
     def __init__(self, shape: Sequence[int], **arrays: np.ndarray) -> None:
         self.shape = tuple(shape)
-        self._arrays = _current(arrays)
+        self._arrays = dict(arrays)
         self._proposed: dict[str, np.ndarray] = {}
         self._replaced: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._arrays[FORMER_NAMES.get(name, name)]
+        return self._arrays[name]
 
     def __contains__(self, name: str) -> bool:
-        return FORMER_NAMES.get(name, name) in self._arrays
+        return name in self._arrays
 
     def __repr__(self) -> str:
         return f"LayerState(shape={self.shape}, {', '.join(self._arrays) or 'empty'})"
@@ -50,7 +48,6 @@ class LayerState:
         Raises:
             KeyError: a name that this state does not have.
         """
-        arrays = _current(arrays)
         if not arrays.keys() <= self._arrays.keys():
             unknown = set(arrays) - set(self._arrays)
             raise KeyError(f"this state has no {', '.join(sorted(unknown))}; it has {', '.join(self._arrays)}")
@@ -62,7 +59,6 @@ class LayerState:
         >>> LayerState((2,), residual=np.zeros(2, np.float32)).blank("residual").shape
         (2,)
         """
-        name = FORMER_NAMES.get(name, name)
         replaced = self._replaced.pop(name, None)
         return np.empty_like(self._arrays[name]) if replaced is None else replaced
 
@@ -87,13 +83,13 @@ class LayerState:
         return {name: array.copy() for name, array in self._arrays.items()}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Load copies of the arrays of a checkpoint; the former name "residue" is read as "residual".
+        """Load copies of the arrays of a checkpoint.
 
         Raises:
             ValueError: as for :meth:`check`.
         """
         self.check(arrays)
-        self._arrays = {name: array.copy() for name, array in _current(arrays).items()}
+        self._arrays = {name: array.copy() for name, array in arrays.items()}
         self._proposed, self._replaced = {}, {}
 
     def check(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -104,7 +100,6 @@ class LayerState:
 
         >>> LayerState((2,), residual=np.zeros(2, np.float32)).check({"residual": np.ones(2, np.float32)})
         """
-        arrays = _current(arrays)
         if set(arrays) != set(self._arrays):
             raise ValueError(f"the checkpoint holds {sorted(arrays)}, this state {sorted(self._arrays)}")
         for name, array in arrays.items():
@@ -113,8 +108,3 @@ class LayerState:
                 raise ValueError(
                     f"{name}: the checkpoint holds {array.dtype} {array.shape}, this state {old.dtype} {old.shape}"
                 )
-
-
-def _current(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays with former names replaced by the current ones."""
-    return {FORMER_NAMES.get(name, name): array for name, array in arrays.items()}

@@ -72,8 +72,6 @@ from lplab.figures.time_parts import time_parts
 from lplab.figures.training_error import Curve, training_epochs, training_error
 from lplab.figures.verdict_card import verdict_card, verdict_page
 
-bins, layer_harm, scale_course = adacomp_bins, layer_sensitivity, loss_scale_history  # their former names
-
 __all__ = [
     "ClipRule",
     "Curve",

@@ -17,10 +17,6 @@ from lplab.parallel.similarity import cosine_distance, hamming_distance
 from lplab.parallel.simulated import SimulatedRun, count_differences
 from lplab.parallel.simulated_sharding import ShardedStep, SimulatedShardedTraining
 
-# former names
-Federated, Memory, Round, portable, differing = FedAvg, ErrorFeedbackState, LearnerStep, merge_ranks, count_differences
-SharedStep, SharedWeights, WeightBroadcast = ShardedStep, SimulatedShardedTraining, ShardedWeightUpdate
-
 __all__ = [
     "ErrorFeedbackState",
     "FedAvg",

@@ -68,9 +68,8 @@ class ErrorFeedbackState:
         """
         if saved["version"] != VERSION:
             raise ValueError(f"the checkpoint is of version {saved['version']}, this lplab reads version {VERSION}")
-        compressor = saved["compressor"].replace("LargeOnly(", "DenseIfSmall(")  # its former name
-        if compressor != repr(self.compressor):
-            raise ValueError(f"the checkpoint is of {compressor}, this run compresses by {self.compressor!r}")
+        if saved["compressor"] != repr(self.compressor):
+            raise ValueError(f"the checkpoint is of {saved['compressor']}, this run compresses by {self.compressor!r}")
         if set(saved["layers"]) != set(self.states):
             raise ValueError(f"the checkpoint has the layers {sorted(saved['layers'])}, this run {sorted(self.states)}")
         for name, arrays in saved["layers"].items():

@@ -179,8 +179,6 @@ class Learners:
         zeros = np.zeros(numel, np.float32)
         return np.stack([state.states[name].arrays().get("residual", zeros) for state in self.states])
 
-    residues = residuals  # the former name
-
     def state_dict(self) -> dict[str, Any]:
         """The state to resume from, bit for bit with the same number of learners."""
         return {

@@ -113,10 +113,9 @@ class ShardedWeightUpdate:
         Raises:
             ValueError: a checkpoint with another scheme or another number of weights.
         """
-        scheme = current_names(saved["scheme"])
-        if scheme != repr(self.scheme) or saved["master"].size != sum(self.sizes):
+        if saved["scheme"] != repr(self.scheme) or saved["master"].size != sum(self.sizes):
             raise ValueError(
-                f"the checkpoint is of {saved['master'].size:,} weights with {scheme}, here are "
+                f"the checkpoint is of {saved['master'].size:,} weights with {saved['scheme']}, here are "
                 f"{sum(self.sizes):,} with {self.scheme!r}"
             )
         share, velocity = (np.split(saved[name], self.cuts)[self.rank] for name in ("master", "velocity"))
@@ -166,15 +165,6 @@ class ShardedWeightUpdate:
 
     def _log(self, kind: str, nbytes: int) -> None:
         self.ledger.entries.append(Entry(self.number, LAYER, kind, self.rank, nbytes))
-
-
-def current_names(scheme: str) -> str:
-    """The ``repr`` of a scheme from a checkpoint, with former names replaced.
-
-    >>> current_names("Scheme(gradient='fp32', state='fp32', weight='fp32', rest=None)")
-    "ShardedUpdateFormats(gradient='fp32', state='fp32', weight='fp32', residual=None)"
-    """
-    return scheme.replace("Scheme(", "ShardedUpdateFormats(").replace("rest=", "residual=")
 
 
 def check_parameters(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:

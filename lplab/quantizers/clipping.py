@@ -134,8 +134,6 @@ class Magnitudes:
         first = int(np.argmax(excess <= decay * x))  # α is at or below this element; at the last the excess is zero
         return float((self._sums[-1] - self._sums[first]) / (beyond[first] + 1 + decay * count))
 
-    settled_clip = equilibrium_clip  # the former name
-
     def share_beyond(self, clip: float) -> float:
         """The share of the elements whose magnitude lies above a clip.
 

@@ -128,8 +128,6 @@ class GradScale:
         self.votes, self.skip = [], False
         return self.scale
 
-    step = update  # the former name
-
     def _bounded(self, scale: float) -> float:
         return min(max(scale, self.min_scale), self.max_scale)
 

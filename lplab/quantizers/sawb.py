@@ -131,7 +131,7 @@ def sawb_clip(w: Any, bits: int = 4, *, row: str | None = None, axis: int | None
 
 
 sawb_scale = sawb_clip
-"""The former name of :func:`sawb_clip`."""
+""":func:`sawb_clip` by another name: its clip sets the scale of the levels."""
 
 
 def clip_for_row(x: np.ndarray, row: SawbRow) -> np.floating:
@@ -217,8 +217,6 @@ class Sawb:
     def clip(self, w: Any) -> Any:
         """The clip α; see :func:`sawb_clip`."""
         return sawb_clip(w, self.bits, row=self.row, axis=self.axis)
-
-    scale = clip  # the former name
 
     def quantize(self, w: Any) -> Any:
         """The values of w on the levels; the kind, shape, dtype and device of w."""

@@ -10,8 +10,6 @@ from lplab.recordings.ingredients import IngredientBranches, Ingredients, ingred
 from lplab.recordings.learner_runs import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerRun, Setting, many_learners
 from lplab.recordings.magnitudes import Magnitudes, Recording, recorded
 
-residue_recording = adacomp_recording  # its former name, in older notebooks
-
 __all__ = [
     "BETAS",
     "CHUNKS",

@@ -96,8 +96,6 @@ class LayerHistory:
         """Norm of the residual over the norm of that step's gradient, [points]."""
         return self.residual / self.gradient
 
-    counted, held = compression_ratios, residual_ratio  # former names, in older notebooks
-
 
 @dataclass(frozen=True, eq=False)
 class BinWindow:
@@ -160,8 +158,6 @@ class AdaCompRecording:
         sent, empty, residual, gradient, scale, agreeing = self._parts["points"][i, :, at].T
         size, length = self.sizes[at], bin_size(layer, bin)
         return LayerHistory(self.steps, sent, empty, residual, gradient, scale, agreeing, size, length)
-
-    course = history  # its former name, in older notebooks
 
     def window(self, layer: str, moment: int, bin: int | None = None, factor: float = 2.0) -> BinWindow:
         """The first 500 elements of a layer at a moment.

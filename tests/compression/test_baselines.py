@@ -461,12 +461,3 @@ def test_layer_states_check_checkpoints():
     state.load({"residual": other})
     other[:] = 5
     assert state["residual"].tolist() == [1, 1, 1]
-
-
-def test_the_former_name_of_the_residual_is_accepted():
-    state = C.LayerState((2,), residue=np.zeros(2, F))
-    state.load({"residue": np.ones(2, F)})
-    assert "residue" in state and "residual" in state and list(state.arrays()) == ["residual"]
-    state.propose(residue=np.full(2, 3, F))
-    state.commit()
-    assert state["residue"].tolist() == state["residual"].tolist() == [3, 3] and state.blank("residue").shape == (2,)

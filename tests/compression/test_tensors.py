@@ -297,7 +297,7 @@ def test_a_state_of_tensors_keeps_its_promises(device):
     state.propose(residual=two)
     state.commit()
     assert state.blank("residual").data_ptr() == one.data_ptr()
-    state.load({"residue": np.array([3, 4], np.float32)})
+    state.load({"residual": np.array([3, 4], np.float32)})
     assert state["residual"].tolist() == [3, 4] and state["residual"].device.type == device
     with pytest.raises(ValueError, match=r"float64 \(2,\), this state float32"):
         state.load({"residual": np.zeros(2)})

@@ -357,20 +357,6 @@ def test_memories_check_checkpoints():
         ErrorFeedbackState(ScaleCom(chunk=20), {"v": LayerInfo("v", (40, 40))}).load_state_dict(saved)
 
 
-def test_checkpoints_with_former_names_load():
-    infos = {"w": LayerInfo("w", (40, 40))}
-    state = ErrorFeedbackState(DenseIfSmall(TopK(0.01)), infos)
-    saved = state.state_dict()
-    former = {
-        **saved,
-        "compressor": saved["compressor"].replace("DenseIfSmall(", "LargeOnly("),
-        "layers": {"w": {"residue": np.ones(1600, np.float32)}},
-    }
-    assert former["compressor"] != saved["compressor"]
-    state.load_state_dict(former)
-    assert (state.states["w"]["residual"] == 1).all()
-
-
 def test_the_mean_of_the_residuals():
     infos = {"w": LayerInfo("w", (40, 40))}
     states = [ErrorFeedbackState(ScaleCom(chunk=20), infos) for _ in range(3)]

@@ -84,7 +84,7 @@ def test_workers_vote_together(own, others, factor):
     layer = GradScale(8.0)
     for vote in own:
         assert layer.vote({1: 1.0, 0: 7.0, -1: 9.0}[vote]) == vote
-    assert layer.step(others) == 8.0 * factor
+    assert layer.update(others) == 8.0 * factor
 
 
 def test_nan_and_infinity_halve_and_skip():
@@ -137,7 +137,7 @@ def test_a_checkpoint_continues():
     (lambda: GradScale(0), "scale must be a positive finite number, got 0"),
     (lambda: GradScale(maximum=math.inf), "maximum must be a positive finite number, got inf"),
     (lambda: GradScale(min_scale=2.0, max_scale=1.0), "min_scale must not exceed max_scale, got 2.0 and 1.0"),
-    (lambda: GradScale().step([2]), r"a vote must be -1, 0 or 1, got \[2\]"),
+    (lambda: GradScale().update([2]), r"a vote must be -1, 0 or 1, got \[2\]"),
 ])  # fmt: skip
 def test_errors_say_what_is_allowed(call, message):
     with pytest.raises(ValueError, match=message):

@@ -82,13 +82,3 @@ def test_what_is_sent_is_what_the_compressor_sends():
 def test_what_is_not_there_is_refused(ask, message):
     with pytest.raises(ValueError, match=message):
         ask()
-
-
-def test_former_names_in_notebooks_still_work():
-    from lplab import recording_files, recordings, residue_recording
-
-    assert residue_recording.residue_recording is recordings.residue_recording is adacomp_recording
-    assert recording_files.recorded is recordings.recorded
-    history = R.history("dense")
-    assert history.counted() == history.compression_ratios() and np.array_equal(history.held, history.residual_ratio)
-    assert R.course("dense").size == history.size

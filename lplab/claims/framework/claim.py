@@ -220,13 +220,3 @@ class Claim:
     def command(self) -> str:
         """The command that measures what is missing."""
         return f"lplab claims run {self.id}{' --long' if self.budget == LONG else ''}"
-
-    @property
-    def shape(self) -> tuple[Check, ...]:
-        """The former name of ``criteria``."""
-        return self.criteria
-
-    @property
-    def explained(self) -> tuple[Check, ...]:
-        """The former name of ``explanations``."""
-        return self.explanations

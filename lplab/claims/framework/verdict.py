@@ -59,11 +59,6 @@ class Verdict:
         """
         return IN_WORDS[self.word]
 
-    @property
-    def explained(self) -> tuple[CheckResult, ...]:
-        """The former name of ``explanations``."""
-        return self.explanations
-
 
 def judge(claim: Claim, numbers: Stored) -> Verdict:
     """Judge a claim by its stored numbers: "shown" if, and only if, every criterion holds.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lplab.compression.compressor import Compressor
-from lplab.compression.state import FORMER_NAMES, LayerState
+from lplab.compression.state import LayerState
 
 
 class TensorState(LayerState):
@@ -38,7 +38,6 @@ class TensorState(LayerState):
 
     def blank(self, name: str) -> Any:
         """An uninitialized tensor for a proposal: the one that the last commit replaced."""
-        name = FORMER_NAMES.get(name, name)
         replaced = self._replaced.pop(name, None)
         tensor: Any = self._arrays[name]
         return torch.empty_like(tensor) if replaced is None else replaced

@@ -180,11 +180,6 @@ class Epoch:
     loss: float
     counts: ConversionCounts
 
-    @property
-    def tally(self) -> ConversionCounts:
-        """The former name of :attr:`counts`."""
-        return self.counts
-
 
 @dataclass(frozen=True)
 class FixedPointResult:
@@ -202,11 +197,6 @@ class FixedPointResult:
     def counts(self) -> ConversionCounts:
         """What Convert did in all epochs together."""
         return reduce(lambda a, b: a + b, (epoch.counts for epoch in self.epochs))
-
-    @property
-    def tally(self) -> ConversionCounts:
-        """The former name of :attr:`counts`."""
-        return self.counts
 
     def numbers(self) -> dict[str, float]:
         """Test error (%) and the shares of the whole run, by name, as they are stored."""
