@@ -53,7 +53,7 @@ def bits_error(
         bits: of the axis.
         rules: at most five.
         at: bits and error of the position to mark.
-        limits: ends of the axis of errors (:func:`error_range`).
+        limits: ends of the axis of errors (:func:`~lplab.figures.clips.error_range`).
         title: the point that it makes; by default the errors of the rules at the marked bits.
         height: in pixels.
 

@@ -156,7 +156,7 @@ def clip_error(
 
 
 def _marks_legend(rules: Sequence[ClipRule]) -> str:
-    """What the marks on the curve are; the panel of :func:`bits_error` names each symbol."""
+    """What the marks on the curve are; the panel of :func:`~lplab.figures.clip_bits.bits_error` names each symbol."""
     signs = [f"<span style='color:{c}'>{SIGNS[symbol]}</span>" for c, _, symbol in STYLES[: len(rules)]]
     return f"    {''.join(signs)} the rules, named below" if rules else ""
 

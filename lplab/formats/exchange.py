@@ -78,9 +78,9 @@ def to_ml_dtypes(x: Any, format: Any, rounding: str | Rounding = "nearest_even",
     """Round x to a format, as a numpy array of the type that ml_dtypes (or numpy) has for it.
 
     Args:
-        x: as for :meth:`Format.quantize`: numpy array, torch tensor, number or list.
+        x: as for :meth:`~lplab.formats.Format.quantize`: numpy array, torch tensor, number or list.
         format: a format or its name.
-        rounding, seed: as for :meth:`Format.quantize`.
+        rounding, seed: as for :meth:`~lplab.formats.Format.quantize`.
 
     Returns:
         An array of the shape of x. Its bits are the codes of ``format.encode(x)``.
@@ -119,9 +119,9 @@ def to_torch(x: Any, format: Any, rounding: str | Rounding = "nearest_even", see
     """Round x to a format, as a torch tensor of the type that torch has for it, such as ``torch.float8_e4m3fn``.
 
     Args:
-        x: as for :meth:`Format.quantize`; a torch tensor stays on its device.
+        x: as for :meth:`~lplab.formats.Format.quantize`; a torch tensor stays on its device.
         format: a format or its name.
-        rounding, seed: as for :meth:`Format.quantize`.
+        rounding, seed: as for :meth:`~lplab.formats.Format.quantize`.
 
     Returns:
         A tensor of the shape of x. Its bits are the codes of ``format.encode(x)``. E2M1 gives

@@ -85,8 +85,8 @@ def merge_ranks(saved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     gets the mean of the n before. A run resumed from it is not bit for bit the uninterrupted one.
 
     Args:
-        saved: :meth:`ErrorFeedbackState.state_dict` of each learner, or :meth:`HookState.state_dict` of each rank, in
-            the order of ranks.
+        saved: :meth:`ErrorFeedbackState.state_dict` of each learner, or :meth:`hook.HookState.state_dict` of each rank,
+            in the order of ranks.
 
     >>> from lplab.compression import EFSign
     >>> state = ErrorFeedbackState(EFSign(), {"w": LayerInfo("w", (2,))})

@@ -39,14 +39,14 @@ class ShardedStep:
 
 
 class SimulatedShardedTraining:
-    """The protocol of :class:`ShardedWeightUpdate` in one process: real gradients, real codes, one model.
+    """The protocol of :class:`~sharded_update.ShardedWeightUpdate` in one process: real gradients and codes, one model.
 
     Args:
         model: any module.
         batches: a function of (step, rank) that gives a learner's (inputs, targets).
         learners: how many, 1 or more.
         loss: a function of (output, target).
-        scheme, learning_rate, momentum: as for :class:`ShardedWeightUpdate`.
+        scheme, learning_rate, momentum: as for :class:`~sharded_update.ShardedWeightUpdate`.
         seed: of dropout and the like.
         sharded_weights: the receiver of the gradients, with ``broadcast_weights()`` and ``step(gradients)``; by default
             the protocol. Tests pass master weights on one owner, for comparison.

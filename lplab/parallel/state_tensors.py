@@ -13,7 +13,7 @@ import torch
 
 
 def as_tensors(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """:meth:`ErrorFeedbackState.state_dict` with tensors in place of arrays; they share memory.
+    """:meth:`error_feedback.ErrorFeedbackState.state_dict` with tensors in place of arrays; they share memory.
 
     >>> as_tensors({"layers": {"w": {"residual": np.zeros(2, np.float32)}}})["layers"]["w"]["residual"]
     tensor([0., 0.])

@@ -65,7 +65,7 @@ def branch(
     bits (weights without a master copy) is rounded at once.
 
     Args:
-        task: a task of :mod:`lplab.training.tasks`, or one made of it.
+        task: a task of :mod:`~lplab.training.loop.tasks`, or one made of it.
         recipe: a recipe or its name. If it switches at some step, the float32 steps count.
         seed: of weights, batches and random bits.
         plan: the lengths.
@@ -440,7 +440,7 @@ def loss_gaps(results: Results, point: Point, other: Point) -> tuple[np.ndarray,
         Differences of the training losses and of the test losses (bits), float64 [seeds] each.
 
     Raises:
-        ValueError: as :meth:`Results.values`.
+        ValueError: as :meth:`~lplab.claims.framework.claim.Results.values`.
 
     >>> from lplab.claims.framework.claim import Results
     >>> rows = [({"recipe": "float32"}, 0, {"train_loss": 2.0, "loss": 2.5})]

@@ -78,7 +78,7 @@ def train(
     """Train a task by several learners in one process, each with its part of the global batch.
 
     Args:
-        task: of :mod:`lplab.training.tasks`, or a small one.
+        task: of :mod:`~lplab.training.loop.tasks`, or a small one.
         compressor: of the gradients.
         learners: how many.
         steps: how many.

@@ -53,7 +53,7 @@ def operands(
     """The operands of all linear layers at the float32 checkpoint of a task, by the name of the layer.
 
     Args:
-        task: of :mod:`lplab.training.tasks`, or one made of it.
+        task: of :mod:`~lplab.training.loop.tasks`, or one made of it.
         seed: of the checkpoint.
         before: steps in float32.
         batches: how many batches, those that the training would see next, their tokens one after the other.

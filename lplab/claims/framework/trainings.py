@@ -70,7 +70,7 @@ def train(
     recorder: Recorder | None = None,
     watch: Callable[[Trainer], Any] | None = None,
 ) -> TrainingResult:
-    """Train a task of :mod:`lplab.training.tasks` under a recipe, on one thread, to the end or to where it diverges.
+    """Train a task of :mod:`~lplab.training.loop.tasks` under a recipe, on one thread, to its end, or till it diverges.
 
     Args:
         task: a task or its name.

@@ -48,7 +48,7 @@ class Message:
 
     @property
     def sent_counts(self) -> SentCounts:
-        """For :meth:`AdaComp.plan`."""
+        """For :meth:`~lplab.compression.adacomp.AdaComp.plan`."""
         return SentCounts(self.indices.size, self.empty_bins)
 
 

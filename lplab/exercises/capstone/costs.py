@@ -1,6 +1,6 @@
 """What a recipe costs: average bits of the numbers that are multiplied, and modelled seconds of a training step.
 
-Both are those of a large model on a chip that multiplies 4-bit floats (:data:`WORKLOAD`, :data:`CHIP`): in the small
+Both are those of a large model on a chip that multiplies 4-bit floats (:func:`workload`, :data:`CHIP`): in the small
 Transformer that the gap is measured with, the last layer alone is a large part of all products.
 
 Not counted: the scale of a tensor, Hadamard transforms, random bits, and the second rounding of weights and activations

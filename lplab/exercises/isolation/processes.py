@@ -1,4 +1,4 @@
-"""The child process that runs student code: start, input, monitoring, and always its end. See :mod:`.isolation`."""
+"""The child process that runs student code: start, input, monitoring, and always its end. See ``isolation``."""
 
 import contextlib
 import itertools

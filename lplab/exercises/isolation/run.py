@@ -1,4 +1,4 @@
-"""One run of student code: the messages about its calls, the reasons to stop it. See :mod:`.isolation`."""
+"""One run of student code: the messages about its calls, the reasons to stop it. See ``isolation``."""
 
 import json
 import signal

@@ -65,12 +65,14 @@ def quantize_model(
     Trained clips, gradient scales and the counts of random roundings travel with ``state_dict`` as metadata: each
     module's are ``model.state_dict()._metadata[module]["lplab_quantizers"]``. ``torch.save``, ``torch.load`` and
     ``load_state_dict`` keep them, so that a loaded model computes the same bits. A state without them, as that of a
-    plain model, is loaded with a warning, :class:`MissingQuantizerState`, where the recipe trains any.
+    plain model, is loaded with a warning where the recipe trains any:
+    :class:`~lplab.training.emulation.checkpoint_state.MissingQuantizerState`.
 
     Stored weights are not rounded here: that is done by the optimizer (:func:`lplab.training.make_optimizer`).
     Functions called outside of every ``forward`` are plain PyTorch. A product that a recipe cannot see, such as one
     inside ``torch.jit.script`` or in the backward pass of your own ``autograd.Function``, stays in float32: the first
-    call of the model warns of it (:class:`UnseenProductWarning`), and :func:`recipe_report` lists it.
+    call of the model warns of it by :class:`~lplab.training.emulation.unseen_products.UnseenProductWarning`, and
+    :func:`lplab.training.recipe_report` lists it.
 
     Args:
         model: the model.

@@ -25,7 +25,7 @@ def live_clips(
     Args:
         bits: of the activations, 1 to 8.
         steps: of every training; the learning rate falls to zero along half a cosine over them.
-        task: a name of :mod:`lplab.training.tasks`; by default that of the claim.
+        task: a name of :mod:`~lplab.training.loop.tasks`; by default that of the claim.
         start: whether to start at once.
 
     Raises:

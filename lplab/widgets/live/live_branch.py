@@ -103,7 +103,7 @@ def live_branch(
     in turn. Where the float32 checkpoint is not kept yet it is trained first, and the progress bar counts its steps.
 
     Args:
-        task: of :mod:`lplab.training.tasks`, or one made of it.
+        task: of :mod:`~lplab.training.loop.tasks`, or one made of it.
         recipe: a function without arguments that gives the recipe; it is called at each start.
         plan: the lengths; by default those of :class:`lplab.claims.BranchPlan`.
         seed: of weights, batches and random bits.

@@ -1,0 +1,106 @@
+"""What docstrings refer to is there: roles (:func:`name`), dotted names of lplab and file names in backticks."""
+
+import ast
+import functools
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("plotly")
+pytest.importorskip("ipywidgets")
+
+ROOT = Path(__file__).parents[1]
+ROLE = re.compile(r":(class|func|meth|attr|mod|data|exc|obj):`([^`]+)`")
+DOTTED = re.compile(r"(?<!`)`{1,2}(lplab(?:\.\w+)+)(?:\(\))?`{1,2}")
+FILE = re.compile(r"(?<!`)``?((?:[\w-]+/)*[\w-]+\.py)``?")
+PACKAGES = sorted(path.parent.relative_to(ROOT / "lplab").parts[:1] for path in (ROOT / "lplab").rglob("__init__.py"))
+
+
+def docstrings(path: Path) -> Iterator[tuple[str, str, str]]:
+    """The docstrings of a module, as (where, innermost class, text)."""
+
+    def walk(node: Any, where: str, inside: str) -> Iterator[tuple[str, str, str]]:
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            inside = node.name if isinstance(node, ast.ClassDef) else inside
+            where = f"{where}.{node.name}" if not isinstance(node, ast.Module) else where
+            text = ast.get_docstring(node)
+            if text:
+                yield where, inside, text
+        for child in ast.iter_child_nodes(node):
+            yield from walk(child, where, inside)
+
+    yield from walk(ast.parse(path.read_text("utf-8")), ".".join(path.relative_to(ROOT).with_suffix("").parts), "")
+
+
+@functools.cache
+def is_module(name: str) -> bool:
+    """Whether a module of this name can be imported."""
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def has(owner: Any, names: list[str]) -> bool:
+    """Whether names can be followed from an object: attributes, fields of dataclasses, attributes set in __init__."""
+    for place, name in enumerate(names):
+        if hasattr(owner, name):
+            owner = getattr(owner, name)
+            continue
+        is_last = place == len(names) - 1
+        return is_last and inspect.isclass(owner) and is_instance_attribute(owner, name)
+    return True
+
+
+def is_instance_attribute(owner: type, name: str) -> bool:
+    """Whether objects of a class have this attribute: a field, or one that a method assigns."""
+    kinds = [kind for kind in owner.__mro__ if kind.__module__.startswith("lplab")]
+    if any(name in getattr(kind, "__annotations__", {}) for kind in kinds):
+        return True
+    return any(re.search(rf"\bself\.{name}\b[^=\n]*=", inspect.getsource(kind)) for kind in kinds)
+
+
+def resolves(target: str, module: str, inside: str) -> bool:
+    """Whether a name means something: in its class, in its module, from the top, or beside its module."""
+    names = target.split(".")
+    here = importlib.import_module(module)
+    if (inside and hasattr(here, inside) and has(getattr(here, inside), names)) or has(here, names):
+        return True
+    beside = (here.__name__ if hasattr(here, "__path__") else here.__package__ or "").split(".")
+    for whole in (names, beside + names):
+        for length in range(len(whole), 0, -1):
+            if is_module(".".join(whole[:length])):
+                if has(importlib.import_module(".".join(whole[:length])), whole[length:]):
+                    return True
+                break
+    return False
+
+
+@pytest.mark.parametrize("package", sorted({parts[0] if parts else "." for parts in PACKAGES}))
+def test_what_docstrings_refer_to_is_there(package):
+    """Sphinx links these names; a reader of help() looks for them."""
+    folder = ROOT / "lplab" / package
+    missing = []
+    for path in sorted(folder.glob("*.py") if package == "." else folder.rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for where, inside, text in docstrings(path):
+            for role, named in ROLE.findall(text):
+                target = re.sub(r"\s+", " ", named).rpartition("<")[2].rstrip(">").lstrip("~")
+                if target.startswith("."):  # beside this module
+                    target = f"{'.'.join(path.parent.relative_to(ROOT).parts)}{target}"
+                if not (is_module(target) if role == "mod" else resolves(target, module, inside)):
+                    missing.append(f"{where}: :{role}:`{named}`")
+            missing += [f"{where}: {name}" for name in DOTTED.findall(text) if not resolves(name, module, inside)]
+            for name in FILE.findall(text):
+                if not any(
+                    (start / name).exists() for start in (path.parent, ROOT / "lplab", ROOT, *path.parents[1:3])
+                ):
+                    missing.append(f"{where}: {name}")
+    assert not missing, "\n".join(missing)
