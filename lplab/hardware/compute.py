@@ -123,6 +123,7 @@ def layer_times(
     products = workload.gemms(batch)
     names, rates = _rates(workload, chip, bits, fall_back, training)
     passes = np.array([1.0, training, training])[:, None]
+    needed = np.stack([np.ones(len(workload)), *workload.gradients]) * passes
     there = (products.repeats > 0) * passes
     traffic = _Traffic(workload, bits, checked_batch(batch), fused)
     nbytes = traffic.products() * there
@@ -138,7 +139,7 @@ def layer_times(
         nbytes=nbytes,
         compute_seconds=products.flops * passes / (rates * _reached_share(utilization, chip, products, rates)),
         memory_seconds=nbytes / bandwidth,
-        elementwise_seconds=traffic.elementwise() * passes / bandwidth,
+        elementwise_seconds=traffic.elementwise() * needed / bandwidth,
         conversion_seconds=traffic.conversions() * there / bandwidth,
         update_seconds=traffic.update() * training / bandwidth,
     )
@@ -186,7 +187,7 @@ class _Traffic:
         c = workload.columns
         self._bits, self._fused = bits, fused
         self._count, self._has_product = c["count"], c["m"] > 0
-        batch = batch[..., None]
+        batch = np.where(c["per_step"], 1, batch[..., None])
         self._inputs, self._outputs = c["inputs"] * batch * self._count, c["outputs"] * batch * self._count
         self._own = c["kind"] == "attention"
         self._matrix = np.where(self._own | ~self._has_product, 0, c["groups"] * c["n"] * c["k"]) * self._count
