@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,17 +57,21 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
     [('0', 'linear', 1, 64, 512), ('2', 'linear', 1, 10, 64)]
     """
     import torch
-    from torch.utils._pytree import tree_leaves
+    from torch.utils._pytree import tree_leaves, tree_map
 
     from lplab.compression.tensors.layers import counted_positions, module_infos
 
     named = dict(example_input) if isinstance(example_input, Mapping) else {}
     arguments = () if named else example_input if isinstance(example_input, tuple) else (example_input,)
+    with torch.inference_mode(False):  # what was made in inference mode could not be in a forward pass with gradients
+        arguments, named = tree_map(lambda x: x.clone() if getattr(x, "is_inference", bool)() else x, (arguments, named))
     inputs = [x for x in tree_leaves((arguments, named)) if isinstance(x, torch.Tensor)]
     if not inputs or inputs[0].ndim < 1 or len(inputs[0]) < 1:
         raise ValueError(
             "example_input must be a tensor with a batch of at least one example, or a tuple or dict of arguments"
         )
+    if any(torch.nn.parameter.is_lazy(x) for x in (*model.parameters(), *model.buffers())):
+        raise ValueError(f"{type(model).__name__} has parameters without a shape; call it once on an example before")
     recorder = _recording_mode(model, inputs, len(inputs[0]))
     with ExitStack() as stack:
         positions = stack.enter_context(counted_positions(model))
@@ -76,13 +81,11 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
     uncounted = tuple(recorder.uncounted)
     word = name or type(model).__name__
     if not any(found.layer.has_product for found in recorder.layers):
-        besides = f" that is counted, only {', '.join(uncounted)}" if uncounted else ""
-        raise ValueError(
-            f"{type(model).__name__} multiplies no matrices{besides}, so there is nothing to speed up"
-        )
+        besides = f" by operators that are counted, only by {', '.join(uncounted)}" if uncounted else ""
+        raise ValueError(f"{type(model).__name__} multiplies no matrices{besides}, so there is nothing to speed up")
     if uncounted:
         warnings.warn(f"{word}: products are not counted in {', '.join(uncounted)}", stacklevel=2)
-    layers = _named_ends(_with_weights(_merged(recorder.layers), model, module_infos(model, positions)))
+    layers = _named_ends(_with_weights(_merged(recorder.layers, len(inputs[0])), model, module_infos(model, positions)))
     return Workload(word, label or word, tuple(layers), tokens=1, uncounted=uncounted)
 
 
@@ -118,7 +121,10 @@ def _plain_operators(model: torch.nn.Module) -> Iterator[None]:
         emulation.enabled = False
     try:
         drop = torch.autograd.graph.saved_tensors_hooks(lambda _: None, lambda saved: saved)
-        with torch.inference_mode(False), torch.enable_grad(), drop:
+        made_there = any(x.is_inference() for x in (*model.parameters(), *model.buffers()))
+        dynamo = "torch._dynamo" in sys.modules  # without it nothing is compiled
+        eager = torch.compiler.set_stance("force_eager") if dynamo else nullcontext()
+        with eager, torch.inference_mode(made_there), torch.set_grad_enabled(not made_there), drop:
             yield
     finally:
         torch.backends.mkldnn.set_flags(flags[0])
@@ -128,23 +134,25 @@ def _plain_operators(model: torch.nn.Module) -> Iterator[None]:
             emulation.enabled = was
 
 
-def _merged(found: list[Recorded]) -> list[Recorded]:
-    """Equal products of the same weights are time steps of one layer."""
+def _merged(found: list[Recorded], batch: int) -> list[Recorded]:
+    """Equal products of the same weights are time steps of one layer, and uneven ones share their rows."""
     merged: list[Recorded] = []
     at: dict[tuple[Any, ...], int] = {}
     for record in found:
-        layer = record.layer
-        key = (record.parameters, record.part, layer.kind, layer.m, layer.n, layer.k, layer.groups, layer.per_step)
+        layer, rows = record.layer, record.uneven_rows
+        sizes = (0 if rows else layer.m, layer.n, layer.k, layer.groups)
+        key = (record.parameters, record.part, layer.kind, layer.per_step, *sizes)
         if layer.has_product and record.parameters and key in at:
-            old = merged[at[key]].layer
-            layer = replace(
+            before = merged[at[key]]
+            old, rows = before.layer, before.uneven_rows + rows
+            merged[at[key]] = replace(before, uneven_rows=rows, layer=replace(
                 old,
-                steps=old.steps + 1,
+                m=-(-rows // batch) if rows else old.m,
+                steps=old.steps if rows else old.steps + 1,
                 inputs=old.inputs + layer.inputs,
                 outputs=old.outputs + layer.outputs,
                 gradients=tuple(sorted({*(old.gradients or ()), *(layer.gradients or ())}, reverse=True)),
-            )
-            merged[at[key]] = replace(record, layer=layer)
+            ))  # fmt: skip
             continue
         at[key] = len(merged)
         merged.append(record)
@@ -212,7 +220,7 @@ def _recording_mode(model: torch.nn.Module, inputs: list[torch.Tensor], batch: i
             """Know which module runs."""
             handles = []
             for name, module in model.named_modules():
-                if name:
+                if name and not isinstance(module, torch.jit.ScriptModule):  # these take no hooks
                     handles.append(module.register_forward_pre_hook(self.enter(name)))
                     handles.append(module.register_forward_hook(lambda *_: self.where.pop() and None))
             try:

@@ -50,11 +50,14 @@ class Recorded:
         layer: with the sizes of one example.
         parameters: names of those that it reads.
         part: which part of a parameter its product reads: equal products of the same part are time steps.
+        uneven_rows: of the whole batch, where its examples do not share them evenly: of examples one by one, or of
+            sequences of several lengths. All of them together make the layer's m.
     """
 
     layer: Layer
     parameters: frozenset[str] = frozenset()
     part: tuple[int, ...] = ()
+    uneven_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -241,7 +244,8 @@ class _Operator:
         names = frozenset().union(*[self.origins.of(x).parameters for x in self.tensors])
         gradients = tuple(word for word, of in (("dx", left), ("dw", right)) if of.has_gradient)
         layer = Layer(self.name, kind, **sizes, gradients=gradients, **self._about)
-        return Recorded(layer, names, self.origins.part(b))
+        uneven = whole.m if not per_step and names and sizes["groups"] == whole.groups and whole.m % self.batch else 0
+        return Recorded(layer, names, self.origins.part(b), uneven)
 
     def elementwise(self, kind: str) -> Recorded:
         origins = [self.origins.of(x) for x in self.tensors]
