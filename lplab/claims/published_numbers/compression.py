@@ -23,7 +23,8 @@ DRAWS, SIZE = 200, 400
 def scalecom_ratio(name: str) -> float:
     """Elements of a network over elements sent: the paper's guide by layer, the first convolution whole."""
     workload = workloads.get(name)
-    tensors = [(layer, info) for layer, infos in zip(workload.layers, tensors_of(workload), strict=True) for info in infos]
+    pairs = zip(workload.layers, tensors_of(workload), strict=True)
+    tensors = [(layer, info) for layer, infos in pairs for info in infos]
     sent = sum(layer.count * info.numel / (1 if info.first else chunk_for(info)) for layer, info in tensors)
     return workload.parameters / sent
 

@@ -64,7 +64,7 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
     named = dict(example_input) if isinstance(example_input, Mapping) else {}
     arguments = () if named else example_input if isinstance(example_input, tuple) else (example_input,)
     with torch.inference_mode(False):  # what was made in inference mode could not be in a forward pass with gradients
-        arguments, named = tree_map(lambda x: x.clone() if getattr(x, "is_inference", bool)() else x, (arguments, named))
+        arguments, named = tree_map(lambda x: x.clone() if _is_inference(x) else x, (arguments, named))
     inputs = [x for x in tree_leaves((arguments, named)) if isinstance(x, torch.Tensor)]
     if not inputs or inputs[0].ndim < 1 or len(inputs[0]) < 1:
         raise ValueError(
@@ -87,6 +87,12 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
         warnings.warn(f"{word}: products are not counted in {', '.join(uncounted)}", stacklevel=2)
     layers = _named_ends(_with_weights(_merged(recorder.layers, len(inputs[0])), model, module_infos(model, positions)))
     return Workload(word, label or word, tuple(layers), tokens=1, uncounted=uncounted)
+
+
+def _is_inference(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.is_inference()
 
 
 @contextmanager
@@ -172,8 +178,12 @@ def _with_weights(found: list[Recorded], model: torch.nn.Module, infos: Mapping[
                 for name in record.parameters:
                     owners.setdefault(name, i)
 
+    held: dict[int | None, list[str]] = {}
+    for name in sizes:
+        held.setdefault(owners.get(name), []).append(name)
+
     def owned(index: int | None) -> dict[str, Any]:
-        names = [name for name in sizes if owners.get(name) == index]
+        names = held.get(index, [])
         tensors = tuple(infos[name] for name in names if name in infos)
         return {
             "weights": sum(info.numel for info in tensors),
