@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_numbers
 from lplab.hardware import accelerators, precisions, systolic, workloads
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.layer_times import LayerTimes
@@ -66,7 +67,7 @@ def roofline(chip: str | Accelerator, peak: str, intensity: Any) -> np.ndarray:
     array([  3.35, 989.  ])
     """
     chip = accelerators.get(chip)
-    per_byte = np.asarray(intensity, float)
+    per_byte = check_numbers("intensity", intensity)
     if not np.all(per_byte >= 0):
         raise ValueError(f"intensity must be 0 operations per byte or more, got {intensity!r}")
     return np.minimum(peak_ops_per_second(chip, (peak,))[1], per_byte * _bandwidth(chip))
@@ -171,7 +172,7 @@ def _rates(
 def _reached_share(utilization: float | str, chip: Accelerator, products: Gemms, rates: np.ndarray) -> Any:
     """The share of their peak that products reach: one number, or that of the chip's arrays for each product."""
     if not isinstance(utilization, str):
-        if not isinstance(utilization, Real) or not 0 < utilization <= 1:
+        if isinstance(utilization, bool) or not isinstance(utilization, Real) or not 0 < utilization <= 1:
             raise ValueError(f"utilization must be above 0 and at most 1, or 'array', got {utilization!r}")
         return utilization
     if utilization != "array":

@@ -39,7 +39,7 @@ def gpt(
     for key, value in {**sizes, "inner": inner}.items():
         if value is None and key in ("heads", "inner"):
             continue
-        if not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"gpt: {key} must be a whole number from 1, got {value!r}")
     heads = max(1, width // 64) if heads is None else heads
     body = [
