@@ -77,7 +77,7 @@ def activation_bytes(workload: Workload, precision: Precision) -> float:
     90
     """
     total = 0.0
-    backward = workload.gradients.any(axis=0)
+    backward = np.logical_or(*workload.gradients)
     needed = backward | np.append(backward[1:], False)
     for layer in compress(workload.layers, needed):
         in_place = layer.kind in ("softmax", "add") or (layer.kind == "activation" and layer.name.endswith("relu"))

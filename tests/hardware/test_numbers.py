@@ -40,7 +40,8 @@ RESNET = {"workload": "resnet18", "cluster": "h100"}
 CALLS = {  # a function, its arguments, the arguments that are numbers, and whether they may be arrays
     "bill": (footprint.bill, {"watts": 300, "hours": 1, "devices": 1, "pue": 1.1, "region": 400, "price_per_kwh": 0.1,
                               "price_per_device_hour": 1}, "", True),
-    "bill_of": (footprint.bill_of, {"machine_kwh": 1, "pue": 1.1, "region": 400, "price_per_kwh": 1, "rent": 1}, "", True),
+    "bill_of": (footprint.bill_of, {"machine_kwh": 1, "pue": 1.1, "region": 400, "price_per_kwh": 1, "rent": 1}, "",
+                True),
     "carbon": (footprint.carbon, {"kwh": 1, "region": 400}, "", True),
     "operations": (footprint.training_operations, {"parameters": 1, "tokens": 1}, "", True),
     "hours": (footprint.training_hours, {"operations": 1, "devices": 1, "sustained_ops_per_second": 1}, "", True),

@@ -117,6 +117,7 @@ def _plain_operators(model: torch.nn.Module) -> Iterator[None]:
     """
     import torch
 
+    # of lplab.training, which stands on a higher floor
     emulations = [e for module in model.modules() if (e := getattr(module, "_lplab_emulation", None)) is not None]
     enabled = [emulation.enabled for emulation in emulations]
     flags = bool(torch.backends.mkldnn.set_flags(False)[0]), torch.backends.cudnn.enabled

@@ -115,7 +115,7 @@ def _runs_in_function() -> bool:
     """Whether the forward pass of an autograd.Function runs, as in reentrant checkpoints."""
     from torch.autograd import Function
 
-    code, frame = Function.apply.__func__.__code__, sys._getframe()  # type: ignore[attr-defined]
+    code, frame = Function.apply.__func__.__code__, sys._getframe()
     while frame is not None and frame.f_code is not code:
         frame = frame.f_back  # type: ignore[assignment]
     return frame is not None

@@ -232,6 +232,7 @@ class _Operator:
         left, right = self.origins.of(a), self.origins.of(b)
         if right.from_example and not left.from_example and kind == "linear":
             whole, left, right, b = _Product(whole.groups, whole.n, whole.m, whole.k), right, left, a
+        order: tuple[str, ...]
         if right.from_example:
             kind, order = "attention", ("groups", "m", "k", "n")
         else:  # a weight for each group, or the same for each example of the batch
