@@ -277,6 +277,8 @@ COUNTS = {  # a module, its input, multiply-adds for one example
     "tied": (Does(lambda m, x: functional.linear(m.e(x), m.e.weight), e=nn.Embedding(50, E)), WORDS_OF_T, T * 50 * E),
     "half precision": (dense(3).half(), ROWS.half(), 3 * E),
     "by name": (Does(lambda m, a, b: m.l(a) + m.l(b), l=dense()), {"a": ROWS, "b": ROWS}, 2 * E * E),
+    "gradients within": (
+        Does(lambda m, x: torch.vmap(torch.func.grad(lambda row: m.l(row).norm()))(x), l=dense()), ROWS, 2 * E * E),
     "vmap": (Does(lambda m, x: torch.vmap(lambda row: m.w @ row)(x), w=p(5, E)), ROWS, 5 * E),
 }  # fmt: skip
 

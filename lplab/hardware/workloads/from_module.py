@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", label: str = "") -> Workload:
     """The workload of a module: every product of its forward pass, and the work between, in order.
 
-    The module runs once, in the mode it is in; all its products are recorded, also those outside of submodules
-    (attention, ``torch.matmul``). A product of a parameter, a buffer, or what is computed from them, is a dense layer
-    or a convolution, and one of two factors that both depend on the example is attention.
+    The module runs once, in the mode it is in, and needs the memory of a forward pass in training; on the "meta" device
+    it needs none. All its products are recorded, also those outside of submodules (attention, ``torch.matmul``). A
+    product of a parameter, a buffer, or what is computed from them, is a dense layer or a convolution, and one of two
+    factors that both depend on the example is attention.
 
     - A convolution counts its kernel at every position of its output, a transposed one at every position of its input.
     - A bilinear layer counts as a dense layer of the products of its inputs' elements, a complex product as four real
@@ -37,7 +38,7 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
     and named in ``Workload.uncounted``.
 
     Args:
-        model: any module, also on the "meta" device; its state is restored afterwards, except for random numbers.
+        model: any module; its state is restored afterwards, except for random numbers.
         example_input: a batch of inputs, a tuple of arguments, or a dict of them by name. Sizes are divided by the
             length of the first dimension of the first tensor, which must be the batch. A model that takes the examples
             of a batch one by one needs a batch of one.
@@ -110,10 +111,10 @@ def _restored_afterwards(model: torch.nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _plain_operators(model: torch.nn.Module) -> Iterator[None]:
-    """Let every product be an operator of its own, that knows whether it has gradients, and keep nothing for these.
+    """Let every product be an operator of its own, that knows whether it has gradients.
 
     Recurrent layers of oneDNN and cuDNN, and the attention of inference, are single operators, in which no product can
-    be recorded; so is the rounding of a quantized model. Nothing is saved for a backward pass, as there is none.
+    be recorded; so is the rounding of a quantized model.
     """
     import torch
 
@@ -127,11 +128,10 @@ def _plain_operators(model: torch.nn.Module) -> Iterator[None]:
     for emulation in emulations:
         emulation.enabled = False
     try:
-        drop = torch.autograd.graph.saved_tensors_hooks(lambda _: None, lambda saved: saved)
         made_there = any(x.is_inference() for x in (*model.parameters(), *model.buffers()))
         dynamo = "torch._dynamo" in sys.modules  # without it nothing is compiled
         eager = torch.compiler.set_stance("force_eager") if dynamo else nullcontext()
-        with eager, torch.inference_mode(made_there), torch.set_grad_enabled(not made_there), drop:
+        with eager, torch.inference_mode(made_there), torch.set_grad_enabled(not made_there):
             yield
     finally:
         torch.backends.mkldnn.set_flags(flags[0])
