@@ -31,15 +31,14 @@ def check_numbers(name: str, values: Any) -> np.ndarray:
     ...
     ValueError: ranks must be a number or an array of numbers, got '8'
     """
-    refused = f"{name} must be a number or an array of numbers, got {' '.join(repr(values).split())}"
     try:
         array = np.asarray(values)
     except ValueError:  # rows of several lengths
-        raise ValueError(refused) from None
+        array = np.empty(0, bool)  # which is refused
     has_bool = isinstance(values, list | tuple) and any(isinstance(value, bool | np.bool_) for value in values)
     has_long = array.dtype.kind == "O" and all(isinstance(value, int) for value in array.ravel())  # beyond 64 bits
     if has_bool or (array.dtype.kind not in "iuf" and not has_long):
-        raise ValueError(refused)
+        raise ValueError(f"{name} must be a number or an array of numbers, got {' '.join(repr(values).split())}")
     try:
         return array.astype(np.float64)
     except OverflowError:

@@ -36,10 +36,7 @@ def test_every_workload_has_a_module_here():
     assert list(networks.NETWORKS) == workloads.names()
 
 
-NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "gpt3" else name for name in networks.NETWORKS]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", networks.NETWORKS)
 def test_a_workload_of_the_list_sends_what_the_hook_of_its_module_sends(name):
     model, example = networks.on_meta(name)
     workload = workloads.get(name)
