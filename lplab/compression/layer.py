@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 KINDS = ("convolution", "dense", "recurrent", "embedding", "small")
@@ -20,7 +20,7 @@ class LayerInfo:
         kind: "convolution", "dense", "recurrent", "embedding", or "small" for biases and normalization.
         weight_reuse: how often a weight is used for one sample: height × width of a convolution's output, else 1. This
             is the number of multiplications per gradient value and sample.
-        first: whether it is the first layer.
+        first: whether it is the first layer, see :func:`mark_first`.
 
     Raises:
         ValueError: an unknown kind, an empty shape or a weight_reuse below 1.
@@ -60,5 +60,27 @@ def info_of(name: str, shape: Sequence[int]) -> LayerInfo:
     >>> info_of("conv.weight", (64, 32, 3, 3)).kind, info_of("bias", (64,)).kind
     ('convolution', 'small')
     """
-    kind = "small" if len(shape) < 2 else "dense" if len(shape) == 2 else "convolution"
-    return LayerInfo(name, tuple(shape), kind)
+    return parameter_info(name, shape, "dense" if len(shape) == 2 else "convolution")
+
+
+def parameter_info(name: str, shape: Sequence[int], kind: str, weight_reuse: int = 1) -> LayerInfo:
+    """What compressors see of a parameter in a layer of this kind: with fewer than two dimensions it is small.
+
+    >>> [parameter_info("lstm", shape, "recurrent").kind for shape in ((256, 64), (256,))]
+    ['recurrent', 'small']
+    """
+    return LayerInfo(name, tuple(shape), kind if len(shape) > 1 else "small", weight_reuse)
+
+
+def mark_first(infos: Iterable[LayerInfo]) -> list[LayerInfo]:
+    """The parameters of a model in its order, the first layer marked: the first that is not small, be it a table.
+
+    Trainings and the simulator both go by this rule.
+
+    >>> infos = mark_first([parameter_info("norm", (8,), "dense"), parameter_info("words", (90, 8), "embedding")])
+    >>> [info.first for info in infos]
+    [False, True]
+    """
+    found = [replace(info, first=False) for info in infos]
+    first = next((i for i, info in enumerate(found) if info.kind != "small"), None)
+    return [replace(info, first=i == first) for i, info in enumerate(found)]

@@ -45,8 +45,8 @@ class ScaleCom(Compressor):
 
     Args:
         chunk: elements in a chunk, 1 to 65,536; None: by the layer, 400, 50 or 25 if its weights are used fewer than
-            128, 128 to 196, or more times for a sample, and the first layer dense (the paper's guide, as our notes
-            reconstruct it).
+            128, 128 to 196, or more times for a sample, and the first layer dense, be it a table of embeddings (the
+            paper's guide, as our notes reconstruct it).
         beta: of the residual's low-pass filter, above 0 and up to 1. 1 is plain error feedback, which is lossless;
             the paper uses 0.1 with large batches and learning rates. Below 1 a part of the unsent values is lost.
         m: how many elements of each chunk are sent.

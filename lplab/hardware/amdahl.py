@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_numbers
+
 
 def speedup(seconds: Any, factors: Any) -> np.ndarray:
     """How much faster the whole gets if its parts get ``factors`` times as fast.
@@ -27,7 +29,7 @@ def speedup(seconds: Any, factors: Any) -> np.ndarray:
     >>> speedup([[1.0, 0.0], [1.0, 1.0]], [8.0, 1.0])
     array([8.        , 1.77777778])
     """
-    before, faster = np.asarray(seconds, float), np.asarray(factors, float)
+    before, faster = check_numbers("seconds", seconds), check_numbers("factors", factors)
     if np.any(before < 0) or not np.all(np.isfinite(before)) or np.any(before.sum(-1) == 0):
         raise ValueError(f"seconds must be 0 or more, and not all 0, got {seconds!r}")
     if not np.all(faster > 0):
@@ -41,7 +43,7 @@ def bound(rest: Any) -> np.ndarray:
     >>> float(bound(0.25))
     4.0
     """
-    share = np.asarray(rest, float)
+    share = check_numbers("rest", rest)
     if not np.all((share >= 0) & (share <= 1)):
         raise ValueError(f"rest must be a share from 0 to 1, got {rest!r}")
     with np.errstate(divide="ignore"):

@@ -71,7 +71,7 @@ class Accelerator:
         for quantity in QUANTITIES:
             if getattr(self, quantity) is not None:
                 _positive(self.name, quantity, getattr(self, quantity))
-        if not isinstance(self.devices, int) or self.devices < 1:
+        if isinstance(self.devices, bool) or not isinstance(self.devices, int) or self.devices < 1:
             raise ValueError(f"{self.name}: devices must be a whole number from 1, got {self.devices!r}")
         object.__setattr__(self, "peaks", MappingProxyType(dict(self.peaks)))
         object.__setattr__(self, "numbers", MappingProxyType(dict(self.numbers)))
@@ -105,7 +105,7 @@ def _rebuild(state: dict[str, Any]) -> Accelerator:
 
 
 def _positive(chip: str, name: str, value: Any) -> None:
-    if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
         raise ValueError(f"{chip}: {name} must be a number above 0, got {value!r}")
 
 

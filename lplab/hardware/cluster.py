@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 
+from lplab.checks import check_number
 from lplab.hardware import accelerators
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.collectives import checked_straggler
@@ -51,8 +51,7 @@ class Cluster:
         if self.inner_link is not None:
             object.__setattr__(self, "inner_link", link_of(self.inner_link))
         for name in ("devices", "devices_per_node", "straggler"):
-            if not isinstance(value := getattr(self, name), Real):
-                raise ValueError(f"{name} of a cluster must be a number, got {value!r}")
+            check_number(f"{name} of a cluster", getattr(self, name))
         self.fabric.split(self.devices)
         checked_straggler(self.straggler)
 

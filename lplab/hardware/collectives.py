@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.checks import check_numbers
+from lplab.checks import check_at_least, check_numbers
 from lplab.hardware.links import Floats, Link
 
 RankFormula = Callable[[np.ndarray], np.ndarray]  # of the number of ranks
@@ -42,7 +42,8 @@ class Collective:
     def seconds(self, ranks: Floats, nbytes: Floats, link: Link, reduce_seconds_per_byte: Floats = 0.0) -> Any:
         """Time of one collective, seconds; 0 for a single rank."""
         p, n = checked_ranks(ranks), checked_bytes(nbytes)
-        moved = self.path(p) / np.asarray(link.bytes_per_second) + self.reduced(p) * reduce_seconds_per_byte
+        [add] = check_at_least(0, reduce_seconds_per_byte=reduce_seconds_per_byte)
+        moved = self.path(p) / np.asarray(link.bytes_per_second) + self.reduced(p) * add
         return unwrap_scalar(np.where(p > 1, self.steps(p) * np.asarray(link.latency_seconds) + moved * n, 0.0))
 
 
@@ -185,19 +186,19 @@ ALL_REDUCE: dict[str, Collective] = {row.name: row for row in _ROWS}
 MOST_RANKS = 2.0**53  # the next whole number is none of float64
 
 
-def checked_ranks(ranks: Floats) -> np.ndarray:
-    """Ranks as float64; ValueError unless each is a whole number from 1 to 2^53.
+def checked_ranks(ranks: Floats, name: str = "the number of devices") -> np.ndarray:
+    """Ranks as float64; ValueError with their name unless each is a whole number from 1 to 2^53.
 
     >>> checked_ranks(0)
     Traceback (most recent call last):
     ValueError: the number of devices must be a whole number, 1 or more, got 0
     """
-    p = check_numbers("the number of devices", ranks)
+    p = check_numbers(name, ranks)
     wrong = ~((p >= 1) & (p == np.floor(p)) & np.isfinite(p))
     if wrong.any():
-        raise ValueError(f"the number of devices must be a whole number, 1 or more, got {p[wrong][0]:g}")
+        raise ValueError(f"{name} must be a whole number, 1 or more, got {p[wrong][0]:g}")
     if (p > MOST_RANKS).any():
-        raise ValueError(f"the number of devices must be at most 2^53, got {p.max():g}")
+        raise ValueError(f"{name} must be at most 2^53, got {p.max():g}")
     return p
 
 
@@ -211,10 +212,11 @@ def checked_straggler(straggler: Floats) -> np.ndarray:
 
 
 def checked_bytes(nbytes: Floats) -> np.ndarray:
-    """Bytes as float64; ValueError if one is negative or no number."""
+    """Bytes as float64; ValueError if one is negative, infinite or no number."""
     n = check_numbers("the bytes of a message", nbytes)
-    if not (n >= 0).all():
-        raise ValueError(f"a message must have 0 bytes or more, got {n[~(n >= 0)][0]:g}")
+    wrong = ~((n >= 0) & (n < np.inf))
+    if wrong.any():
+        raise ValueError(f"a message must have 0 bytes or more, got {n[wrong][0]:g}")
     return n
 
 

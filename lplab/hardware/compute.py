@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_numbers
 from lplab.hardware import accelerators, precisions, systolic, workloads
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.layer_times import LayerTimes
@@ -66,7 +67,7 @@ def roofline(chip: str | Accelerator, peak: str, intensity: Any) -> np.ndarray:
     array([  3.35, 989.  ])
     """
     chip = accelerators.get(chip)
-    per_byte = np.asarray(intensity, float)
+    per_byte = check_numbers("intensity", intensity)
     if not np.all(per_byte >= 0):
         raise ValueError(f"intensity must be 0 operations per byte or more, got {intensity!r}")
     return np.minimum(peak_ops_per_second(chip, (peak,))[1], per_byte * _bandwidth(chip))
@@ -123,6 +124,7 @@ def layer_times(
     products = workload.gemms(batch)
     names, rates = _rates(workload, chip, bits, fall_back, training)
     passes = np.array([1.0, training, training])[:, None]
+    needed = np.stack([np.ones(len(workload)), *workload.gradients]) * passes
     there = (products.repeats > 0) * passes
     traffic = _Traffic(workload, bits, checked_batch(batch), fused)
     nbytes = traffic.products() * there
@@ -138,7 +140,7 @@ def layer_times(
         nbytes=nbytes,
         compute_seconds=products.flops * passes / (rates * _reached_share(utilization, chip, products, rates)),
         memory_seconds=nbytes / bandwidth,
-        elementwise_seconds=traffic.elementwise() * passes / bandwidth,
+        elementwise_seconds=traffic.elementwise() * needed / bandwidth,
         conversion_seconds=traffic.conversions() * there / bandwidth,
         update_seconds=traffic.update() * training / bandwidth,
     )
@@ -170,7 +172,7 @@ def _rates(
 def _reached_share(utilization: float | str, chip: Accelerator, products: Gemms, rates: np.ndarray) -> Any:
     """The share of their peak that products reach: one number, or that of the chip's arrays for each product."""
     if not isinstance(utilization, str):
-        if not isinstance(utilization, Real) or not 0 < utilization <= 1:
+        if isinstance(utilization, bool) or not isinstance(utilization, Real) or not 0 < utilization <= 1:
             raise ValueError(f"utilization must be above 0 and at most 1, or 'array', got {utilization!r}")
         return utilization
     if utilization != "array":
@@ -186,7 +188,7 @@ class _Traffic:
         c = workload.columns
         self._bits, self._fused = bits, fused
         self._count, self._has_product = c["count"], c["m"] > 0
-        batch = batch[..., None]
+        batch = np.where(c["per_step"], 1, batch[..., None])
         self._inputs, self._outputs = c["inputs"] * batch * self._count, c["outputs"] * batch * self._count
         self._own = c["kind"] == "attention"
         self._matrix = np.where(self._own | ~self._has_product, 0, c["groups"] * c["n"] * c["k"]) * self._count

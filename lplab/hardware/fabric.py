@@ -15,6 +15,7 @@ from lplab.lookup import canonical_name
 
 COLLECTIVES = ("sum", "gather", "broadcast", "reduce_scatter", "all_gather")
 """Collectives of a network. For "gather" the bytes are one device's payload, else the whole buffer."""
+_PER_NODE = "devices_per_node: the number of devices"
 NCCL = "nccl"  # the name under which NCCL's own model stands beside the algorithms
 
 
@@ -49,7 +50,7 @@ class Fabric:
         object.__setattr__(self, "algorithm", canonical_name((*network.names(), NCCL), self.algorithm, "algorithm"))
         if self.inner_link is not None:
             object.__setattr__(self, "inner_link", link_of(self.inner_link))
-        elif (checked_ranks(self.devices_per_node) > 1).any():
+        elif (checked_ranks(self.devices_per_node, _PER_NODE) > 1).any():
             raise ValueError("nodes of several devices need inner_link=, the link between the devices of a node")
 
     @property
@@ -72,7 +73,7 @@ class Fabric:
         Traceback (most recent call last):
         ValueError: 6 devices do not fill nodes of 4: take a multiple of 4, or fewer than 4
         """
-        p, g = np.broadcast_arrays(checked_ranks(devices), checked_ranks(self.devices_per_node))
+        p, g = np.broadcast_arrays(checked_ranks(devices), checked_ranks(self.devices_per_node, _PER_NODE))
         bad = (p > g) & (p % g > 0)
         if bad.any():
             size = f"{g[bad][0]:.0f}"

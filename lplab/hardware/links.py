@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.checks import check_numbers
+from lplab.checks import check_above, check_at_least, check_numbers
 from lplab.hardware import tables
 from lplab.hardware.graded import SourcedValue
 from lplab.lookup import lookup
@@ -67,8 +67,8 @@ class Link:
             raise ValueError(f"bytes_per_second of a link must be positive, got {_worst(bandwidth)}")
 
     def seconds(self, nbytes: Floats) -> Any:
-        """Time of one message of so many bytes, seconds; ValueError where these are no numbers."""
-        sent = check_numbers("the bytes of a message", nbytes)
+        """Time of one message of so many bytes, seconds; ValueError for bytes below 0, not finite, or no numbers."""
+        [sent] = check_at_least(0, **{"the bytes of a message": nbytes})
         seconds = np.asarray(self.latency_seconds) + sent / np.asarray(self.bytes_per_second)
         return float(seconds) if np.ndim(seconds) == 0 else seconds
 
@@ -78,8 +78,8 @@ class Link:
         >>> Link(0.0, 12e9).shared(4).bytes_per_second
         3000000000.0
         """
-        check_numbers("the ways of a shared link", ways)
-        return replace(self, bytes_per_second=self.bytes_per_second / ways)
+        [shares] = check_above(0, **{"the ways of a shared link": ways})
+        return replace(self, bytes_per_second=self.bytes_per_second / shares)
 
 
 def _worst(values: np.ndarray) -> Any:

@@ -41,7 +41,10 @@ class LogGP:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if not 0 <= check_numbers(field.name, getattr(self, field.name)) < np.inf:
+            value = check_numbers(field.name, getattr(self, field.name))
+            if value.ndim:
+                raise ValueError(f"{field.name} must be a single number, got {value.tolist()}")
+            if not 0 <= value < np.inf:
                 raise ValueError(f"{field.name} must be 0 or more, got {getattr(self, field.name)}")
         if self.byte_seconds == 0:
             raise ValueError("byte_seconds must be above 0; it is 1 / bandwidth")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import compress
+
 import numpy as np
 
 from lplab.hardware.collectives import checked_ranks
@@ -54,7 +56,7 @@ def memory_bytes(
     state = OPTIMIZERS[optimizer] * precision.optimizer_bits / 8
     everywhere = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(devices)))
     found = {
-        "weights": count * precision.weight_bits / 8,
+        "weights": (count + workload.frozen) * precision.weight_bits / 8,
         "master": count * precision.master_bits / 8 / parts,
         "gradients": count * precision.output_bits / 8,
         "optimizer": count * state / parts,
@@ -68,14 +70,16 @@ def activation_bytes(workload: Workload, precision: Precision) -> float:
     """Bytes of one example that the backward pass needs.
 
     The results of products are stored in ``output_bits``, their inputs in ``activation_bits``. ReLU, softmax and
-    additions are in place.
+    additions are in place. Frozen layers store nothing, but where a layer behind needs its input.
 
     >>> from lplab.hardware import precisions, workloads
     >>> round(activation_bytes(workloads.get("resnet50"), precisions.get("fp32")) / 1e6)
     90
     """
     total = 0.0
-    for layer in workload.layers:
+    backward = np.logical_or(*workload.gradients)
+    needed = backward | np.append(backward[1:], False)
+    for layer in compress(workload.layers, needed):
         in_place = layer.kind in ("softmax", "add") or (layer.kind == "activation" and layer.name.endswith("relu"))
         if not in_place:
             bits = precision.output_bits if layer.has_product else precision.activation_bits

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_above, check_numbers
 from lplab.formats import FloatFormat, IntFormat
 from lplab.formats import get as format_named
 from lplab.hardware import operation_costs
@@ -38,8 +39,8 @@ class Fit:
 
     def __call__(self, significand: Any, bits: Any) -> Any:
         """The cost, of the broadcast shape."""
-        m, w = np.asarray(significand, float), np.asarray(bits, float)
-        if np.any(m < 1) or np.any(w < m):
+        m, w = check_numbers("significand", significand), check_numbers("bits", bits)
+        if not np.all((m >= 1) & (m <= w) & (w < np.inf)):
             raise ValueError(f"a significand has from 1 to all bits of its number, got {significand!r} of {bits!r}")
         return self.square * m**2 + self.linear * w
 
@@ -101,7 +102,7 @@ def add_energy_joules(bits: Any, kind: str = "float") -> Any:
     >>> round(add_energy_joules(32) * 1e12, 2), round(add_energy_joules(32, "int") * 1e12, 2)
     (0.9, 0.1)
     """
-    return _unwrap_scalar(_power_law(kind, 0)(np.asarray(bits, float)))
+    return _unwrap_scalar(_power_law(kind, 0)(check_numbers("bits", bits)))
 
 
 def add_area_um2(bits: Any, kind: str = "float") -> Any:
@@ -110,7 +111,7 @@ def add_area_um2(bits: Any, kind: str = "float") -> Any:
     >>> round(add_area_um2(16)), round(add_area_um2(32))
     (1360, 4184)
     """
-    return _unwrap_scalar(_power_law(kind, 1)(np.asarray(bits, float)))
+    return _unwrap_scalar(_power_law(kind, 1)(check_numbers("bits", bits)))
 
 
 def _power_law(kind: str, column: int) -> Any:
@@ -121,7 +122,7 @@ def _power_law(kind: str, column: int) -> Any:
     exponent = np.log2(large / small)
 
     def law(bits: np.ndarray) -> np.ndarray:
-        if not np.all(bits >= 1):
+        if not np.all((bits >= 1) & (bits < np.inf)):
             raise ValueError(f"an adder has 1 bit or more, got {bits}")
         return small * (bits / 16) ** exponent
 
@@ -200,9 +201,11 @@ def quadratic_law(bits: Any, reference: Any = 32) -> Any:
     >>> quadratic_law(8), quadratic_law(4, reference=8)
     (16.0, 4.0)
     """
-    if not np.all(np.asarray(bits) >= 1):
+    widths = check_numbers("bits", bits)
+    if not np.all(widths >= 1):
         raise ValueError(f"a multiplier has 1 bit or more, got {bits!r}")
-    return _unwrap_scalar((np.asarray(reference, float) / np.asarray(bits, float)) ** 2)
+    [whole] = check_above(0, reference=reference)
+    return _unwrap_scalar((whole / widths) ** 2)
 
 
 def density_2020() -> float:

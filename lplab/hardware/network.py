@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_at_least
 from lplab.hardware.collectives import ALL_REDUCE, Collective, checked_bytes, checked_ranks, log2_ceil, unwrap_scalar
 from lplab.hardware.links import Floats, Link
 from lplab.hardware.links import get as link_of
@@ -107,9 +108,9 @@ def reduce_scatter_seconds(
     >>> reduce_scatter_seconds(4, 4000, Link(0.0, 1e9))
     3e-06
     """
-    p = checked_ranks(ranks)
+    p, [add] = checked_ranks(ranks), check_at_least(0, reduce_seconds_per_byte=reduce_seconds_per_byte)
     part = checked_bytes(nbytes) / p
-    return unwrap_scalar((p - 1) * (link_of(link).seconds(part) + part * reduce_seconds_per_byte))
+    return unwrap_scalar((p - 1) * (link_of(link).seconds(part) + part * add))
 
 
 def broadcast_seconds(ranks: Floats, nbytes: Floats, link: str | Link) -> Any:

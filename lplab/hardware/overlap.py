@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_number, check_numbers
 from lplab.hardware.collectives import unwrap_scalar
 from lplab.hardware.links import Floats
 
@@ -31,7 +32,7 @@ def buckets(layer_bytes: np.ndarray, bucket_bytes: float = BUCKET_BYTES) -> np.n
     >>> buckets(np.array([10, 10, 30, 10]), 30).tolist()
     [1, 1, 0, 0]
     """
-    if not bucket_bytes >= 0:
+    if not check_number("bucket_bytes", bucket_bytes) >= 0:
         raise ValueError(f"bucket_bytes must be 0 or more, got {bucket_bytes}")
     found, current, filled = np.zeros(len(layer_bytes), np.int64), 0, 0.0
     for i in reversed(range(len(layer_bytes))):
@@ -74,7 +75,7 @@ def exposed_seconds(ready: np.ndarray, durations: np.ndarray, backward_seconds: 
     >>> [exposed_seconds(ready, durations, 3.0, overlap) for overlap in (0.0, 0.5, 1.0)]
     [5.0, 4.0, 3.0]
     """
-    share = np.asarray(overlap, np.float64)
+    share = check_numbers("overlap", overlap)
     wrong = ~((share >= 0) & (share <= 1))
     if wrong.any():
         raise ValueError(f"overlap must be from 0 to 1, got {share[wrong][0]:g}")

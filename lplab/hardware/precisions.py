@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from lplab.checks import check_number
 from lplab.lookup import lookup
 
 ENDS = ("first", "last", "embedding")
@@ -57,7 +58,7 @@ class Precision:
     def __post_init__(self) -> None:
         for key, value in vars(self).items():
             low = 0 if key in ("master_bits", "gradient_bits") else 1
-            if key.endswith("_bits") and not low <= value <= 64:
+            if key.endswith("_bits") and not low <= check_number(f"{self.name}: {key}", value) <= 64:
                 raise ValueError(f"{self.name}: {key} must be from {low} to 64, got {value}")
         if not self.forward_peaks:
             raise ValueError(f"{self.name}: its products need a rate to run at")

@@ -7,10 +7,10 @@ transfers, update, and with sharded optimizers the gathering of new weights. All
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
+from lplab.checks import check_number
 from lplab.compression import Compressor
 from lplab.hardware import compute, precisions
 from lplab.hardware.accelerators import Accelerator
@@ -61,9 +61,9 @@ class Design:
         for name in ("sharded", "fused", "fall_back"):
             if not isinstance(value := getattr(self, name), bool | np.bool_):
                 raise ValueError(f"{name} must be True or False, got {value!r}")
-        for name in ("bucket_bytes", "measured_seconds"):
-            if not isinstance(value := getattr(self, name), Real | None):
-                raise ValueError(f"{name} must be a number, got {value!r}")
+        check_number("bucket_bytes", self.bucket_bytes)
+        if self.measured_seconds is not None:
+            check_number("measured_seconds", self.measured_seconds)
         precisions.training(self.precision)
         if self.measured_seconds is not None and not 0 < self.measured_seconds < np.inf:
             raise ValueError(f"measured_seconds must be above 0, got {self.measured_seconds}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lplab.checks import check_number, check_numbers
 from lplab.hardware import accelerators, links, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.collectives import checked_ranks
@@ -109,6 +110,7 @@ def scaling(
         raise ValueError(f"mode must be weak or strong, got {mode!r}")
     if not len(checked_ranks(np.asarray(devices))):
         raise ValueError("axis 'devices' has no values")
+    check_number("batch", batch)
     each = [sweep(workload, devices=n, batch=-(-batch // n), **axes) for n in devices]
     alone = sweep(workload, devices=1, batch=batch, **axes)
     for part in each:
@@ -133,13 +135,10 @@ def _axes(axes: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, np.n
 
 def _numbers(name: str, values: list[Any]) -> np.ndarray:
     """The axis as an array; None, for what the link has, is NaN there, and no other value is."""
-    try:
-        found = np.array(values, np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"axis {name!r} takes numbers, got {values!r}") from None
-    if np.isnan(found).sum() > sum(value is None for value in values):
+    numbers = check_numbers(f"axis {name!r}", [value for value in values if value is not None])
+    if np.isnan(numbers).any():
         raise ValueError(f"axis {name!r} takes numbers, got nan")
-    return found
+    return np.array(values, np.float64)
 
 
 def _listed(value: Any) -> list[Any]:

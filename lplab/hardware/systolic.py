@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_numbers
 from lplab.hardware.accelerators import Accelerator
 from lplab.lookup import canonical_name
 
@@ -90,7 +91,8 @@ def of_chip(chip: Accelerator, m: Any, n: Any, k: Any, groups: Any = 1, speed: A
     """
     if chip.array_rows is None or chip.array_columns is None:
         raise ValueError(f"{chip.label} has no systolic array in the table; give a utilization between 0 and 1")
-    m, n, k, groups, speed = np.broadcast_arrays(*(np.asarray(v, float) for v in (m, n, k, groups, speed)))
+    sizes = {"m": m, "n": n, "k": k, "groups": groups, "speed": speed}
+    m, n, k, groups, speed = np.broadcast_arrays(*(check_numbers(name, value) for name, value in sizes.items()))
     rows, columns, arrays = chip.array_rows * np.maximum(speed, 1), chip.array_columns, chip.arrays or 1.0
     some = np.where(m > 0, 1.0, np.nan)
     folds = groups * np.ceil(k * some / rows) * np.ceil(n * some / columns)

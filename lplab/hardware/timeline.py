@@ -69,8 +69,8 @@ def timeline(
     >>> sorted({event.kind for event in events})
     ['backward', 'forward', 'idle', 'reduce', 'update']
     """
-    if shown < 1:
-        raise ValueError(f"a timeline shows 1 device or more, got {shown}")
+    if isinstance(shown, bool) or not isinstance(shown, int | np.integer) or shown < 1:
+        raise ValueError(f"a timeline shows 1 device or more, got {shown!r}")
     count = min(shown, devices)
     if devices == 1:
         straggler = 0.0

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from lplab import compression
 from lplab.compression import Compressor, LayerInfo
+from lplab.compression.layer import mark_first, parameter_info
 from lplab.hardware.collectives import checked_ranks
 from lplab.hardware.links import Floats
 from lplab.hardware.precisions import Precision
@@ -83,47 +86,55 @@ def traffic(workload: Workload, precision: Precision, compressor: Compressor | N
     if compressor is None:
         sizes = np.array([_trained(layer) for layer in workload.layers], np.float64)
         return Traffic(("sum",), sizes[:, None] * precision.gradient_wire_bits / 8, np.zeros(len(sizes)), False)
-    known: dict[LayerInfo, tuple[dict[tuple[int, str], int], float]] = {}
+    known: dict[tuple[Any, ...], tuple[dict[tuple[int, str], int], float]] = {}
     requests: list[dict[tuple[int, str], float]] = []
     states = np.zeros(len(workload.layers))
-    for i, layer in enumerate(workload.layers):
+    for i, (layer, tensors) in enumerate(zip(workload.layers, tensors_of(workload), strict=True)):
         here: dict[tuple[int, str], float] = {}
-        for info in tensors_of(layer, workload.tokens):
-            plan, state = (
-                known.setdefault(info, _plan_and_state(compressor, info)) if info not in known else known[info]
-            )
+        for info in tensors:
+            alike = (info.shape, info.kind, info.weight_reuse, info.first)
+            if alike not in known:
+                known[alike] = _plan_and_state(compressor, info)
+            plan, state = known[alike]
             for request, nbytes in plan.items():
                 here[request] = here.get(request, 0.0) + layer.count * nbytes
             states[i] += layer.count * state
         requests.append(here)
-    columns = sorted({request for here in requests for request in here})
+    columns = sorted({request for here in requests for request in here}) or [(0, "sum")]  # nothing is trained
     payloads = np.array([[here.get(column, 0.0) for column in columns] for here in requests])
     return Traffic(tuple(kind for _, kind in columns), payloads, states, not isinstance(compressor, compression.Dense))
 
 
-def tensors_of(layer: Layer, tokens: int = 1) -> list[LayerInfo]:
-    """The parameters of a layer as compressors see them: the matrix or kernel, and what is left, as a vector.
+def tensors_of(workload: Workload) -> list[list[LayerInfo]]:
+    """The parameters of each layer as compressors see them, the first layer marked; none where weights are shared.
 
-    Args:
-        layer: of a workload.
-        tokens: of one example: tells the width of an embedding.
+    A network that was recorded from a module has those that a training compresses. Of a layer that gives its sizes
+    alone these are the matrix or kernel, and what is left, as a vector.
 
-    >>> [(info.kind, info.shape) for info in tensors_of(Layer("fc", "linear", m=1, n=10, k=512, weights=5130))]
-    [('dense', (10, 512)), ('small', (10,))]
+    >>> layer = Layer("fc", "linear", m=1, n=10, k=512, weights=5130)
+    >>> [[(info.kind, info.shape, info.first) for info in found] for found in tensors_of(Workload("", "", (layer,)))]
+    [[('dense', (10, 512), True), ('small', (10,), False)]]
     """
-    weights, found = _trained(layer) // layer.count, []
-    shape = _matrix(layer, weights, tokens)
+    found = [_parameters(layer, workload.tokens) for layer in workload.layers]
+    every = [info for infos in found for info in infos]
+    marked = iter(every if any(info.first for info in every) else mark_first(every))
+    return [list(islice(marked, len(infos))) for infos in found]
+
+
+def _parameters(layer: Layer, tokens: int) -> list[LayerInfo]:
+    if layer.tensors or layer.shared:
+        return [] if layer.shared else list(layer.tensors)
+    found, rest = [], layer.weights
+    shape = _matrix(layer, tokens)
     if shape is not None:
-        positions = layer.m if layer.kind == "conv" else 1
-        found = [LayerInfo("weight", shape, KINDS[layer.kind], positions, layer.exception == "first")]
-        weights -= prod(shape)
-    if weights:
-        found.append(LayerInfo("vector", (weights,), "small" if found or layer.kind == "norm" else "dense"))
-    return found
+        found.append(parameter_info(layer.name, shape, KINDS[layer.kind], layer.m if layer.kind == "conv" else 1))
+        rest -= prod(shape)
+    return [*found, parameter_info(layer.name, (rest,), "dense")] if rest else found
 
 
-def _matrix(layer: Layer, weights: int, tokens: int) -> tuple[int, int] | None:
+def _matrix(layer: Layer, tokens: int) -> tuple[int, int] | None:
     """Rows and columns of the kernel, matrix or embedding; None where there is none."""
+    weights = layer.weights
     if layer.kind == "embedding":
         width = max(layer.outputs // tokens, 1)
         return (weights // width, width) if weights and weights % width == 0 else None

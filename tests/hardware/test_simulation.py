@@ -84,8 +84,8 @@ def test_bytes_are_those_of_the_compressors_plan(name):
     compressor = compression.get(name)
     found = simulate("resnet50", Cluster("a100", 8), precision="fp32", compressor=compressor)
     expected = 0.0
-    for layer in workloads.get("resnet50").layers:
-        for info in tensors_of(layer):
+    for infos in tensors_of(workloads.get("resnet50")):
+        for info in infos:
             for transfer in compressor.for_layer(info).plan(info.shape):
                 expected += wire_bytes(transfer.kind, transfer.payload_bytes, 8)
     assert math.isclose(found.sent_bytes, expected)
@@ -94,14 +94,11 @@ def test_bytes_are_those_of_the_compressors_plan(name):
 def test_all_parameters_are_tensors_of_a_compressor():
     for name in workloads.names():
         workload = workloads.get(name)
-        counted = sum(
-            info.numel * layer.count for layer in workload.layers for info in tensors_of(layer, workload.tokens)
-        )
-        assert counted == workload.parameters, name
+        assert sum(info.numel for infos in tensors_of(workload) for info in infos) == workload.parameters, name
 
 
 def test_residues_are_what_the_compressor_really_allocates():
-    info = tensors_of(workloads.get("resnet50").layers[0])[0]
+    info = tensors_of(workloads.get("resnet50"))[0][0]
     real = sum(array.nbytes for array in compression.TopK(0.01).init(info.shape).arrays().values())
     resnet, fp32 = workloads.get("resnet50"), precisions.get("fp32")
     assert traffic(resnet, fp32, compression.TopK(0.01)).state_bytes[0] == real == 4 * info.numel

@@ -5,9 +5,14 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from lplab import models
-from lplab.hardware import workloads
+from lplab.hardware import compute, precisions, workloads
+from lplab.hardware.memory import activation_bytes
+from lplab.hardware.workloads import torch_ops
 from lplab.hardware.workloads.layer import Layer, Workload
 
 # parameters and multiply-adds (products alone) as everybody counts them: torchvision and its counters for the first
@@ -185,3 +190,258 @@ def test_what_is_no_batch_or_has_no_product_is_refused():
         workloads.from_module(torch.nn.ReLU(), torch.zeros(1, 3))
     with pytest.raises(ValueError, match="example_input must be a tensor with a batch"):
         workloads.from_module(models.mlp(), 3)
+
+
+# ---- counts by hand --------------------------------------------------------------------------------------------------
+
+B, T, E = 4, 6, 16  # examples, steps or tokens, width
+ROWS, STEPS = torch.randn(B, E), torch.randn(B, T, E)
+WORDS_OF_T = torch.zeros(B, T, dtype=torch.long)
+
+
+class Does(nn.Module):
+    """A module that computes what a function of it and its arguments says; tensors become buffers."""
+
+    def __init__(self, function, **parts):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, nn.Buffer(part) if type(part) is torch.Tensor else part)
+
+    def forward(self, *args, **kwargs):
+        return self.function(self, *args, **kwargs)
+
+
+def p(*shape, dtype=None):
+    return nn.Parameter(torch.randn(*shape, dtype=dtype))
+
+
+def dense(n=E, k=E):
+    return nn.Linear(k, n)
+
+
+def image(*shape):
+    return torch.randn(B, *shape)
+
+
+def masks(m, x):
+    return functional.scaled_dot_product_attention(x.repeat(1, 4, 1, 1), x, x, enable_gqa=True)
+
+
+PACKED = nn.utils.rnn.pack_padded_sequence
+COUNTS = {  # a module, its input, multiply-adds for one example
+    "matrix by vector": (Does(lambda m, x: m.w @ x[0], w=p(5, E)), ROWS[:1], 5 * E),
+    "by a vector": (Does(lambda m, x: x @ m.w, w=p(E)), STEPS, T * E),
+    "outer": (Does(lambda m, x: torch.outer(x[0], m.w), w=p(5)), ROWS[:1], 5 * E),
+    "outer, einsum": (Does(lambda m, x: torch.einsum("bi,bj->bij", x, x)), ROWS, E * E),
+    "addr": (Does(lambda m, x: torch.addr(torch.zeros(E, 5), x[0], m.w), w=p(5)), ROWS[:1], 5 * E),
+    "a scale is no outer product": (Does(lambda m, x: m.l(x) * x.mean(1, True), l=dense()), ROWS, E * E),
+    "bilinear": (nn.Bilinear(E, 3, 7), (ROWS, ROWS[:, :3]), 7 * E * 3),
+    "complex": (Does(lambda m, x: x.cfloat() @ m.w, w=p(E, 5, dtype=torch.cfloat)), ROWS, 4 * 5 * E),
+    "weight on the left": (Does(lambda m, x: (m.w @ x.t()).t(), w=p(5, E)), ROWS, 5 * E),
+    "einsum": (Does(lambda m, x: torch.einsum("bti,hio->bhto", x, m.w), w=p(4, E, 3)), STEPS, T * 4 * E * 3),
+    "a weight for each head": (
+        Does(lambda m, x: torch.einsum("bthi,hio->btho", x, m.w), w=p(4, E, 3)), image(T, 4, E), T * 4 * E * 3),
+    "broadcast bmm": (Does(lambda m, x: x[:, None] @ m.w, w=p(4, E, 3)), STEPS, T * 4 * E * 3),
+    "tensordot": (Does(lambda m, x: torch.tensordot(x, m.w, ([2], [1])), w=p(5, E)), STEPS, T * 5 * E),
+    "buffer": (Does(lambda m, x: functional.linear(x, m.w), w=torch.randn(5, E)), ROWS, 5 * E),
+    "table of positions": (
+        Does(lambda m, x: m.l(x) + (m.t @ m.w).sum(), t=torch.randn(225, 2), w=p(2, 8), l=dense()), ROWS, E * E + 3600),
+    "weight norm": (nn.utils.parametrizations.weight_norm(dense(5)), ROWS, 5 * E),
+    "sum of products of weights": (
+        Does(lambda m, x: functional.linear(x, m.w + m.b @ m.a), w=p(8, E), a=p(2, E), b=p(8, 2)), ROWS, 24 * E),
+    "grouped, dilated": (nn.Conv2d(8, 12, 3, groups=4, dilation=2), image(8, 9, 9), 25 * 12 * 2 * 9),
+    "depthwise": (nn.Conv2d(8, 8, 3, groups=8, padding=1), image(8, 9, 9), 81 * 8 * 9),
+    "frames": (Does(lambda m, x: m.c(x.flatten(0, 1)), c=nn.Conv2d(3, 5, 3)), image(7, 3, 8, 8), 7 * 36 * 27 * 5),
+    "transposed": (nn.ConvTranspose2d(16, 32, 2, 2), image(16, 9, 9), 81 * 16 * 32 * 4),
+    "transposed, grouped": (nn.ConvTranspose2d(16, 32, 3, 2, 1, 1, groups=4), image(16, 9, 9), 81 * 16 * 8 * 9),
+    "transposed, depthwise": (nn.ConvTranspose1d(8, 8, 4, 4, groups=8), image(8, 9), 9 * 8 * 4),
+    "kernels of the example": (
+        Does(lambda m, x: functional.conv2d(x.reshape(1, -1, 8, 8), m.l(x.mean((2, 3))).view(-1, 3, 1, 1), groups=B),
+             l=dense(15, 3)), image(3, 8, 8), 45 + 64 * 15),
+    "lstm": (nn.LSTM(E, 8, 2, bidirectional=True, proj_size=5, batch_first=True), STEPS,
+             2 * T * (32 * (E + 5) + 5 * 8 + 32 * (10 + 5) + 5 * 8)),
+    "gru": (nn.GRU(E, 8, batch_first=True), STEPS, T * 24 * (E + 8)),
+    "several lengths": (
+        Does(lambda m, x: m.l(PACKED(x, torch.tensor([6, 5, 3, 2]), True))[1][0], l=nn.LSTM(E, 8)), STEPS, 4 * 32 * 24),
+    "examples one by one": (Does(lambda m, x: torch.stack([m.l(row) for row in x]), l=dense(5)), ROWS, 5 * E),
+    "bags": (Does(lambda m, x: m.l(m.e(x)), e=nn.EmbeddingBag(50, E), l=dense(3)), WORDS_OF_T, 3 * E),
+    "grouped queries": (Does(masks), image(2, T, 8), 2 * 8 * T * T * 8),
+    "windows": (
+        Does(lambda m, x: functional.scaled_dot_product_attention(*[x.flatten(0, 1)] * 3)), image(9, 2, T, 8),
+        2 * 18 * T * T * 8),
+    "cross attention": (
+        nn.MultiheadAttention(E, 4, batch_first=True).eval(), (STEPS, *[image(9, E)] * 2),
+        2 * (T + 9) * E * E + 2 * T * 9 * E),
+    "called twice": (Does(lambda m, x: m.l(m.l(x)), l=dense()), ROWS, 2 * E * E),
+    "tied": (Does(lambda m, x: functional.linear(m.e(x), m.e.weight), e=nn.Embedding(50, E)), WORDS_OF_T, T * 50 * E),
+    "half precision": (dense(3).half(), ROWS.half(), 3 * E),
+    "by name": (Does(lambda m, a, b: m.l(a) + m.l(b), l=dense()), {"a": ROWS, "b": ROWS}, 2 * E * E),
+    "gradients within": (
+        Does(lambda m, x: torch.vmap(torch.func.grad(lambda row: m.l(row).norm()))(x), l=dense()), ROWS, 2 * E * E),
+    "vmap": (Does(lambda m, x: torch.vmap(lambda row: m.w @ row)(x), w=p(5, E)), ROWS, 5 * E),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_module_multiplies_as_often_as_counted_by_hand(name):
+    model, example, count = COUNTS[name]
+    found = workloads.from_module(model, example)
+    assert (found.multiplications, found.uncounted) == (count, ())
+    assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("mode", [True, False])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_inference_multiplies_as_often_as_training(mode, device):
+    """In eval() PyTorch computes attention by one operator."""
+    with torch.device(device):
+        layer = nn.TransformerEncoderLayer(E, 4, 32, batch_first=True)
+        model = nn.Sequential(dense(), nn.TransformerEncoder(layer, 2)).train(mode)
+    found = workloads.from_module(model, torch.zeros(B, T, E, device=device))
+    assert found.multiplications == T * E * E + 2 * (4 * T * E * E + 2 * T * T * E + 2 * T * E * 32)
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_a_vision_transformer_of_16_by_16_patches(mode):
+    """17.56 billion multiply-adds for 197 tokens of 768 in 12 blocks, as its definition gives."""
+
+    class Vision(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches, self.norm = nn.Conv2d(3, 768, 16, 16), nn.LayerNorm(768)
+            self.word, self.places = p(1, 1, 768), p(1, 197, 768)
+            layer = nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True, norm_first=True)
+            self.blocks, self.head = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False), nn.Linear(768, 1000)
+
+        def forward(self, x):
+            x = self.patches(x).flatten(2).mT
+            x = torch.cat([self.word.expand(len(x), -1, -1), x], 1) + self.places
+            return self.head(self.norm(self.blocks(x))[:, 0])
+
+    with torch.device("meta"):
+        model = Vision().train(mode)
+    found = workloads.from_module(model, torch.zeros(1, 3, 224, 224, device="meta"))
+    block = 4 * 197 * 768**2 + 2 * 197**2 * 768 + 2 * 197 * 768 * 3072
+    assert found.multiplications == 196 * 768**2 + 12 * block + 768 * 1000 == 17_563_828_224
+    assert found.parameters == 86_567_656
+
+
+def no_gradient(m, x):
+    with torch.no_grad():
+        x = m.a(x)
+    return m.b(x)
+
+
+class Doubled(torch.autograd.Function):
+    """A product whose operands are computed within."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        return (2 * x) @ (2 * w).t()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise NotImplementedError
+
+
+def freeze(*names, layers=3):
+    model = nn.Sequential(*[dense() for _ in range(layers)])
+    for name in names:
+        model.get_parameter(name).requires_grad_(False)
+    return model
+
+
+def two(function):
+    return Does(function, a=dense(), b=dense())
+
+
+TRAINED = {  # a module, and how many products of E × E numbers its forward and backward pass have
+    "all": (freeze(), 3 + 2 + 3),
+    "first frozen": (freeze("0.weight", "0.bias"), 3 + 1 + 2),
+    "its bias trained": (freeze("0.weight"), 3 + 2 + 2),
+    "middle frozen": (freeze("1.weight", "1.bias"), 3 + 2 + 2),
+    "last frozen": (freeze("2.weight", "2.bias"), 3 + 2 + 2),
+    "all frozen": (freeze().requires_grad_(False), 3),
+    "no_grad": (two(no_gradient), 2 + 0 + 1),
+    "detached": (two(lambda m, x: m.b(m.a(x).detach())), 2 + 0 + 2),
+    "checkpoint": (two(lambda m, x: checkpoint(m.b, m.a(x), use_reentrant=False)), 2 + 1 + 2),
+    "reentrant checkpoint": (two(lambda m, x: checkpoint(m.b, m.a(x), use_reentrant=True)), 2 + 1 + 2),
+    "a function of one's own": (two(lambda m, x: Doubled.apply(m.a(x), m.b.weight) + m.b.bias), 2 + 1 + 2),
+    "a trained norm first": (nn.Sequential(nn.LayerNorm(E), dense()), 1 + 1 + 1),
+    "a buffer above": (Does(lambda m, x: m.a(x) @ m.w, a=dense(), w=torch.randn(E, E)), 2 + 1 + 1),
+    "computed weights": (nn.utils.parametrizations.weight_norm(dense()), 1 + 0 + 1),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_backward_pass_computes_what_something_trained_needs(name, enabled):
+    model, products = TRAINED[name]
+    with torch.set_grad_enabled(enabled):
+        found = workloads.from_module(model, ROWS)
+    assert found.training_flops == products * 2 * E * E
+    assert found.parameters == sum(x.numel() for x in model.parameters() if x.requires_grad)
+    assert found.frozen == sum(x.numel() for x in model.parameters() if not x.requires_grad)
+
+
+def test_what_is_frozen_has_no_update_and_no_master_and_its_work_is_forward_alone():
+    model = nn.Sequential(dense(64), nn.ReLU(), nn.LayerNorm(64), dense(8, 64))
+    whole = workloads.from_module(model, ROWS)
+    half = workloads.from_module(model.requires_grad_(False).append(dense(8, 8)), ROWS)
+    times = compute.layer_times(half, "h100", "fp32", 8)
+    names = [layer.name for layer in half.layers]
+    assert names == ["0", "1", "2", "3", "4"]
+    backward = times.dx_seconds + times.dw_seconds
+    assert not backward[:4].any() and backward[4] > 0 and not times.update_seconds[:4].any()
+    fp32 = precisions.get("fp32")
+    assert activation_bytes(half, fp32) == 4 * (8 + 8) < activation_bytes(whole, fp32)
+
+
+@pytest.mark.parametrize(("function", "operator"), [
+    (lambda m, x: m.l(torch.fft.fft(x).real), "aten._fft_r2c"),
+    (lambda m, x: m.l(torch.sparse.mm(torch.eye(B).to_sparse(), x)), "aten._sparse_addmm"),
+    (lambda m, x: torch.cdist(m.l(x), m.l(x)), "aten._cdist_forward"),
+    (lambda m, x: torch.linalg.solve(torch.eye(E), m.l(x).mT), "aten._linalg_solve_ex"),
+])  # fmt: skip
+def test_operators_that_multiply_and_are_not_counted_are_named(function, operator):
+    with pytest.warns(UserWarning, match=f"Does: products are not counted in {operator}"):
+        found = workloads.from_module(Does(function, l=dense()), ROWS)
+    assert found.uncounted == (f"{operator} (the model)",)
+    with pytest.raises(ValueError, match="multiplies no matrices by operators that are counted, only by aten._fft_r2c"):
+        workloads.from_module(Does(lambda m, x: torch.fft.fft(x)), ROWS)
+
+
+def test_every_operator_that_a_recipe_takes_for_a_product_is_counted_or_named():
+    from lplab.training.emulation.unseen_products import PRODUCT_OPERATORS
+
+    counted = {"convolution", *torch_ops._PRODUCTS}
+    fused = {name for name in PRODUCT_OPERATORS if name.startswith("_scaled_dot_product")}
+    assert PRODUCT_OPERATORS - fused - counted <= torch_ops._UNCOUNTED
+
+
+def test_a_quantized_module_multiplies_as_the_plain_one():
+    from lplab.training import quantize_model
+
+    plain = models.character_transformer(65)
+    found = [workloads.from_module(model, WORDS) for model in (plain, quantize_model(plain, "hfp8_2019"))]
+    assert found[0].layers == found[1].layers
+
+
+def test_every_module_keeps_its_own_mode():
+    model = nn.Sequential(nn.BatchNorm1d(E), dense())
+    model[0].eval()
+    workloads.from_module(model, ROWS)
+    assert [module.training for module in model] == [False, True]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_a_compiled_script_is_recorded_without_names():
+    found = workloads.from_module(torch.jit.script(nn.Sequential(dense(), nn.ReLU())), ROWS)
+    assert [(layer.name, layer.kind) for layer in found.layers] == [("", "linear"), ("", "activation")]
+
+
+def test_a_module_without_shapes_is_refused():
+    with pytest.raises(ValueError, match="LazyLinear has parameters without a shape; call it once"):
+        workloads.from_module(nn.LazyLinear(3), ROWS)

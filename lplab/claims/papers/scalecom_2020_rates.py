@@ -52,8 +52,8 @@ def tensors(network: str) -> Iterator[LayerInfo]:
     from lplab.hardware import workloads
     from lplab.hardware.traffic import tensors_of
 
-    for layer in workloads.get(network).layers:
-        yield from tensors_of(layer)
+    for infos in tensors_of(workloads.get(network)):
+        yield from infos
 
 
 def elements_sent(info: LayerInfo, reading: str) -> float:

@@ -22,9 +22,11 @@ DRAWS, SIZE = 200, 400
 
 def scalecom_ratio(name: str) -> float:
     """Elements of a network over elements sent: the paper's guide by layer, the first convolution whole."""
-    tensors = [(layer, info) for layer in workloads.get(name).layers for info in tensors_of(layer)]
+    workload = workloads.get(name)
+    pairs = zip(workload.layers, tensors_of(workload), strict=True)
+    tensors = [(layer, info) for layer, infos in pairs for info in infos]
     sent = sum(layer.count * info.numel / (1 if info.first else chunk_for(info)) for layer, info in tensors)
-    return workloads.get(name).parameters / sent
+    return workload.parameters / sent
 
 
 def random_gradients(learners: int, seed: int, size: int = SIZE) -> np.ndarray:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from lplab.checks import check_above, check_at_least
 from lplab.hardware.footprint.carbon_intensity import Region, carbon
-from lplab.hardware.footprint.checks import check_above, check_at_least
+from lplab.hardware.links import Floats
 
 POUND = 0.45359237  # kilograms
 PUES = {  # what a building draws for each kWh of its machines
@@ -17,30 +19,32 @@ PUES = {  # what a building draws for each kWh of its machines
 SECONDS_PER_DAY = 86_400.0
 
 
-def training_operations(parameters: float, tokens: float) -> float:
+def training_operations(parameters: Floats, tokens: Floats) -> Any:
     """Operations to train a dense language model: 6 for each parameter and token, 2 forward and 4 backward.
+
+    Arrays are welcome, here and in the functions below: they broadcast.
 
     >>> f"{training_operations(175e9, 300e9):.3g}"  # GPT-3
     '3.15e+23'
     """
-    check_at_least(0, parameters=parameters, tokens=tokens)
+    parameters, tokens = check_at_least(0, parameters=parameters, tokens=tokens)
     return 6.0 * parameters * tokens
 
 
-def training_hours(operations: float, devices: float, sustained_ops_per_second: float) -> float:
+def training_hours(operations: Floats, devices: Floats, sustained_ops_per_second: Floats) -> Any:
     """Hours on some devices, each doing ``sustained_ops_per_second``: what it reaches, not its peak.
 
     >>> round(training_hours(3.14e23, 10_000, 24.6e12) / 24, 1)  # GPT-3 on V100s, days
     14.8
     """
-    check_at_least(0, operations=operations)
-    check_above(0, devices=devices, sustained_ops_per_second=sustained_ops_per_second)
-    return operations / (devices * sustained_ops_per_second) / 3600
+    [operations] = check_at_least(0, operations=operations)
+    devices, rate = check_above(0, devices=devices, sustained_ops_per_second=sustained_ops_per_second)
+    return operations / (devices * rate) / 3600
 
 
 @dataclass(frozen=True)
 class Bill:
-    """The sum at the end, by `bill`.
+    """The sum at the end, by `bill`: numbers, or arrays where the arguments were arrays.
 
     Attributes:
         machine_kwh: at the machines.
@@ -50,32 +54,32 @@ class Bill:
         rent: money for the machines, by the hour.
     """
 
-    machine_kwh: float
-    kwh: float
-    kilograms: float
-    electricity: float = 0.0
-    rent: float = 0.0
+    machine_kwh: Any
+    kwh: Any
+    kilograms: Any
+    electricity: Any = 0.0
+    rent: Any = 0.0
 
     @property
-    def money(self) -> float:
+    def money(self) -> Any:
         """Electricity and rent; where machines are rented their electricity is usually in the rent: see to it."""
         return self.electricity + self.rent
 
     @property
-    def pounds(self) -> float:
+    def pounds(self) -> Any:
         """CO2e in pounds, as Strubell et al. print it."""
         return self.kilograms / POUND
 
 
 def bill(
     *,
-    watts: float,
-    hours: float,
-    devices: float = 1,
-    pue: float = 1.1,
-    region: str | Region | float = "world",
-    price_per_kwh: float = 0.0,
-    price_per_device_hour: float = 0.0,
+    watts: Floats,
+    hours: Floats,
+    devices: Floats = 1,
+    pue: Floats = 1.1,
+    region: str | Region | Floats = "world",
+    price_per_kwh: Floats = 0.0,
+    price_per_device_hour: Floats = 0.0,
 ) -> Bill:
     """Kilowatt hours, CO2e and money of a job: watts × hours × PUE × intensity; arrays are welcome.
 
@@ -84,8 +88,11 @@ def bill(
         hours: of the job.
         devices: how many.
         pue: power usage effectiveness, what the building draws for each watt of its machines; at least 1 (`PUES`).
-        region: a name, a `Region`, or grams of CO2e per kWh.
+        region: a name, the ISO code of a country, a `Region`, or grams of CO2e per kWh.
         price_per_kwh, price_per_device_hour: in the same currency; 0 leaves them out.
+
+    Raises:
+        ValueError: an unknown region, or a number that is negative, not finite, or none.
 
     >>> gpt3 = bill(watts=330, hours=14.8 * 24, devices=10_000, pue=1.1, region="gpt3_site")
     >>> round(gpt3.kwh / 1000), round(gpt3.kilograms / 1000)
@@ -95,31 +102,33 @@ def bill(
     ...
     ValueError: pue must be finite and at least 1, got 0.5
     """
-    check_at_least(0, watts=watts, hours=hours, devices=devices)
-    check_at_least(0, price_per_kwh=price_per_kwh, price_per_device_hour=price_per_device_hour)
+    watts, hours, devices = check_at_least(0, watts=watts, hours=hours, devices=devices)
+    price_per_kwh, each = check_at_least(0, price_per_kwh=price_per_kwh, price_per_device_hour=price_per_device_hour)
     return bill_of(
         devices * watts * hours / 1000,
         pue=pue,
         region=region,
         price_per_kwh=price_per_kwh,
-        rent=devices * hours * price_per_device_hour,
+        rent=devices * hours * each,
     )
 
 
 def bill_of(
-    machine_kwh: float,
+    machine_kwh: Floats,
     *,
-    pue: float = 1.1,
-    region: str | Region | float = "world",
-    price_per_kwh: float = 0.0,
-    rent: float = 0.0,
+    pue: Floats = 1.1,
+    region: str | Region | Floats = "world",
+    price_per_kwh: Floats = 0.0,
+    rent: Floats = 0.0,
 ) -> Bill:
     """The bill of energy that is already known, such as ``energy(simulation).kwh * steps``.
 
     >>> bill_of(100.0, pue=1.58, region="germany").kilograms
     60.198
     """
-    check_at_least(0, machine_kwh=machine_kwh, price_per_kwh=price_per_kwh, rent=rent)
-    check_at_least(1, pue=pue)
+    machine_kwh, price_per_kwh, rent = check_at_least(
+        0, machine_kwh=machine_kwh, price_per_kwh=price_per_kwh, rent=rent
+    )
+    [pue] = check_at_least(1, pue=pue)
     kwh = machine_kwh * pue
     return Bill(machine_kwh, kwh, carbon(kwh, region), kwh * price_per_kwh, rent)

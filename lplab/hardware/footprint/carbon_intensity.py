@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from lplab.hardware.footprint.checks import check_at_least
+from lplab.checks import check_at_least, check_number
+from lplab.hardware.links import Floats
 from lplab.hardware.tables import number, read
 from lplab.lookup import lookup
 
@@ -34,6 +34,7 @@ class Region:
         name, label: for code and for people.
         grams_per_kwh: g CO2e per kWh, mean over ``year``.
         year, source, grade: without them such a number says little; two sources differ by up to five times.
+        codes: of a country by ISO 3166, of two and three letters.
 
     >>> region("france").kilograms_per_kwh
     0.056
@@ -45,9 +46,10 @@ class Region:
     year: int
     source: str
     grade: str
+    codes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_at_least(0, grams_per_kwh=self.grams_per_kwh)
+        check_at_least(0, grams_per_kwh=check_number("grams_per_kwh", self.grams_per_kwh))
 
     @property
     def kilograms_per_kwh(self) -> float:
@@ -56,10 +58,18 @@ class Region:
 
 
 def load(table: str | Path) -> dict[str, Region]:
-    """Regions of a file with the columns of ``data/hardware/regions.csv``, by name."""
+    """Regions of a file with the columns of ``data/hardware/regions.csv``, by name; ``codes`` may be left out."""
     rows = read(table, _COLUMNS)
     made = [
-        Region(r["region"], r["label"], number(r, "grams_per_kwh"), int(number(r, "year")), r["source"], r["grade"])
+        Region(
+            r["region"],
+            r["label"],
+            number(r, "grams_per_kwh"),
+            int(number(r, "year")),
+            r["source"],
+            r["grade"],
+            tuple(r.get("codes", "").split()),
+        )
         for r in rows
     ]
     return {region.name: region for region in made}
@@ -76,33 +86,41 @@ def regions() -> dict[str, Region]:
 
 
 def region(name: str | Region) -> Region:
-    """The region of this name; a Region as it is. ValueError with the closest names if there is none.
+    """The region of this name, or of this ISO code of a country; a Region as it is. ValueError if there is none.
 
+    >>> region("DE").name, region("fra").name
+    ('germany', 'france')
     >>> region("germny")
     Traceback (most recent call last):
     ...
     ValueError: there is no region 'germny'; did you mean germany?
     """
-    return name if isinstance(name, Region) else lookup(regions(), name, "region")
+    if isinstance(name, Region):
+        return name
+    by_code = {code: found for found in regions().values() for code in found.codes}
+    return by_code.get(str(name).strip().upper()) or lookup(regions(), name, "region")
 
 
-def carbon(kwh: float, region: str | Region | float) -> float:
+def carbon(kwh: Floats, region: str | Region | Floats) -> Any:
     """Kilograms of CO2e for kilowatt hours of electricity.
 
     Args:
         kwh: drawn from the grid, that is with the PUE already in it; arrays are welcome.
-        region: a name, a `Region`, or grams per kWh.
+        region: a name, the ISO code of a country, a `Region`, or grams per kWh.
+
+    Raises:
+        ValueError: an unknown region, or a number that is negative, not finite, or none.
 
     >>> carbon(433_196, 57)  # BLOOM's training
     24692.172
     >>> carbon(1000, "france"), carbon(1000, "poland")
     (56.0, 662.0)
     """
-    check_at_least(0, kwh=kwh)
-    if isinstance(region, int | float | np.number):
-        check_at_least(0, grams_per_kwh=region)
-        return kwh * region / 1000
-    return kwh * _named(region).grams_per_kwh / 1000
+    [kwh] = check_at_least(0, kwh=kwh)
+    if isinstance(region, str | Region):
+        return kwh * _named(region).grams_per_kwh / 1000
+    [grams] = check_at_least(0, **{"region (grams_per_kwh)": region})
+    return kwh * grams / 1000
 
 
 def _named(name: str | Region) -> Region:
@@ -115,7 +133,7 @@ def mix(shares: Mapping[str, float]) -> float:
     >>> round(mix({"coal": 0.25, "oil": 0.35, "gas": 0.26, "nuclear": 0.14}), 2)  # an example of CodeCarbon's
     731.59
     """
-    check_at_least(0, **{str(fuel): share for fuel, share in shares.items()})
+    check_at_least(0, **{str(fuel): check_number(str(fuel), share) for fuel, share in shares.items()})
     total = sum(shares.values())
     if abs(total - 1) > 1e-6:
         raise ValueError(f"the shares of the fuels must sum to 1, they sum to {total:g}")

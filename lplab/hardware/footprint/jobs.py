@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from lplab.checks import check_above, check_at_least, check_number
 from lplab.hardware import accelerators, compute, precisions, workloads
-from lplab.hardware.footprint.checks import check_above, check_at_least
 from lplab.hardware.footprint.step_energy import Energy, Power, energy_of
 
 
@@ -52,9 +52,11 @@ class Job:
     def __post_init__(self) -> None:
         workloads.get(self.workload)
         accelerators.get(self.chip)
-        check_at_least(1, devices=self.devices, batch=self.batch, compression=self.compression)
-        check_at_least(0, examples=self.examples, host_watts=self.host_watts, waiting=self.waiting)
-        check_above(0, utilization=self.utilization)
+        numbers = ("devices", "batch", "compression", "examples", "host_watts", "waiting", "utilization")
+        values = {name: check_number(name, getattr(self, name)) for name in numbers}
+        check_above(0, utilization=values.pop("utilization"))
+        check_at_least(1, **{name: values.pop(name) for name in ("devices", "batch", "compression")})
+        check_at_least(0, **values)
         if self.utilization > 1:
             raise ValueError(f"utilization must be at most 1, got {self.utilization}")
         if self.waiting >= 1:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from lplab.checks import check_above, check_number
 from lplab.hardware.footprint.step_energy import JOULES_PER_KWH
 
 
@@ -64,6 +65,7 @@ def measure(every_seconds: float = 1.0) -> Iterator[Measurement]:
     Raises:
         RuntimeError: codecarbon is not installed, or could not begin.
     """
+    check_above(0, every_seconds=check_number("every_seconds", every_seconds))
     tracker, version = _tracker(every_seconds)
     found = Measurement(by=f"codecarbon {version}")
     tracker.start()

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_above, check_at_least, check_number
 from lplab.compression.compressor import Compressor, element_count
-from lplab.hardware.footprint.checks import check_above, check_at_least
+from lplab.hardware.links import Floats
 from lplab.hardware.tables import number, read
 from lplab.lookup import lookup
 
@@ -34,8 +35,8 @@ class Device:
     grade: str = "own"
 
     def __post_init__(self) -> None:
-        check_above(0, ops_per_second=self.ops_per_second)
-        check_at_least(0, watts=self.watts)
+        check_above(0, ops_per_second=check_number("ops_per_second", self.ops_per_second))
+        check_at_least(0, watts=check_number("watts", self.watts))
 
     @property
     def joules_per_op(self) -> float:
@@ -57,8 +58,10 @@ class Radio:
     grade: str = "own"
 
     def __post_init__(self) -> None:
-        check_above(0, down_bytes_per_second=self.down_bytes_per_second, up_bytes_per_second=self.up_bytes_per_second)
-        check_at_least(0, down_watts=self.down_watts, up_watts=self.up_watts)
+        for name in ("down_bytes_per_second", "up_bytes_per_second"):
+            check_above(0, **{name: check_number(name, getattr(self, name))})
+        for name in ("down_watts", "up_watts"):
+            check_at_least(0, **{name: check_number(name, getattr(self, name))})
 
 
 def _rows(file: str, key: str, numbers: Sequence[str], make: Any) -> dict[str, Any]:
@@ -95,8 +98,8 @@ def radio(name: str | Radio) -> Radio:
     return name if isinstance(name, Radio) else lookup(radios(), name, "radio")
 
 
-def message_bytes(parameters: float, bits: float = 32, share: float = 1.0, index_bits: float = 0.0) -> float:
-    """Bytes of a model or of an update.
+def message_bytes(parameters: Floats, bits: Floats = 32, share: Floats = 1.0, index_bits: Floats = 0.0) -> Any:
+    """Bytes of a model or of an update; arrays broadcast.
 
     Args:
         parameters: how many numbers there are.
@@ -107,8 +110,10 @@ def message_bytes(parameters: float, bits: float = 32, share: float = 1.0, index
     >>> message_bytes(11_690_000) / 1e6, round(message_bytes(11_690_000, 8, 0.01, 16) / 1e6, 2)
     (46.76, 0.35)
     """
-    check_at_least(0, parameters=parameters, bits=bits, share=share, index_bits=index_bits)
-    if share > 1:
+    parameters, bits, share, index_bits = check_at_least(
+        0, parameters=parameters, bits=bits, share=share, index_bits=index_bits
+    )
+    if np.any(share > 1):
         raise ValueError(f"share must be from 0 to 1, got {share}")
     return parameters * share * (bits + index_bits) / 8
 
@@ -177,7 +182,9 @@ def federated(
     >>> round(once.compute_joules, 1), round(once.down_joules + once.up_joules, 1)
     (6.5, 42.8)
     """
-    check_at_least(0, operations=operations, down_bytes=down_bytes, up_bytes=up_bytes)
+    operations, down_bytes, up_bytes = check_at_least(
+        0, operations=operations, down_bytes=down_bytes, up_bytes=up_bytes
+    )
     device, radio = _device(device), _radio(radio)
     compute, down = operations / device.ops_per_second, down_bytes / radio.down_bytes_per_second
     up = up_bytes / radio.up_bytes_per_second

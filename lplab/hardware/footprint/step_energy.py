@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from lplab.checks import check_at_least, check_int, check_number
 from lplab.hardware import accelerators
-from lplab.hardware.footprint.checks import check_at_least
 
 JOULES_PER_KWH = 3.6e6
 BUSY_SHARE = 0.85  # of the design power: H100 while training (second-hand)
@@ -59,7 +59,7 @@ class Power:
     network_joules_per_byte: float = NETWORK_JOULES_PER_BYTE
 
     def __post_init__(self) -> None:
-        check_at_least(0, **{field.name: getattr(self, field.name) for field in fields(self)})
+        check_at_least(0, **{field.name: check_number(field.name, getattr(self, field.name)) for field in fields(self)})
 
     @classmethod
     def of(
@@ -81,6 +81,9 @@ class Power:
         >>> round(Power.of("h100").arithmetic_watts)
         390
         """
+        shares = {"busy_share": busy_share, "idle_share": idle_share, "memory_joules_per_byte": memory_joules_per_byte}
+        for name, value in shares.items():
+            check_at_least(0, **{name: check_number(name, value)})
         chip = accelerators.get(chip)
         if chip.power_watts is None:
             raise ValueError(
@@ -147,6 +150,7 @@ class Energy:
 
     def __mul__(self, times: float) -> Energy:
         """So many steps."""
+        [times] = check_at_least(0, times=times)
         return Energy(*(part * times for part in (*self.parts().values(), self.seconds)))
 
     __rmul__ = __mul__
@@ -179,8 +183,10 @@ def energy_of(
     >>> {name: round(joules, 1) for name, joules in step.parts().items()}
     {'arithmetic': 312.4, 'memory': 25.0, 'network': 11.2, 'static': 160.0}
     """
-    check_at_least(0, seconds=seconds, multiply_seconds=multiply_seconds, memory_bytes=memory_bytes)
-    check_at_least(0, network_bytes=network_bytes, devices=devices)
+    seconds, multiply_seconds, memory_bytes = check_at_least(
+        0, seconds=seconds, multiply_seconds=multiply_seconds, memory_bytes=memory_bytes
+    )
+    network_bytes, devices = check_at_least(0, network_bytes=network_bytes, devices=devices)
     if (np.asarray(multiply_seconds) > np.asarray(seconds) * (1 + 1e-9)).any():
         raise ValueError(f"multiply_seconds ({multiply_seconds}) must not exceed the seconds of the step ({seconds})")
     return Energy(
@@ -215,9 +221,11 @@ def gemm_joules(
     >>> round(arithmetic * 1e3, 2), round(memory * 1e3, 2)
     (2.15, 5.7)
     """
-    check_at_least(1, m=m, n=n, k=k, tile=tile)
-    check_at_least(0, mac_joules=mac_joules, operand_bits=operand_bits, result_bits=result_bits)
-    check_at_least(0, memory_joules_per_byte=memory_joules_per_byte)
+    for name, size in {"m": m, "n": n, "k": k, "tile": tile}.items():
+        check_int(name, size, 1, 2**53)
+    costs = {"mac_joules": mac_joules, "operand_bits": operand_bits, "result_bits": result_bits}
+    for name, cost in {**costs, "memory_joules_per_byte": memory_joules_per_byte}.items():
+        check_at_least(0, **{name: check_number(name, cost)})
     columns, rows = -(-n // tile), -(-m // tile)
     read = (m * k * columns + k * n * rows) * operand_bits / 8
     written = m * n * result_bits / 8

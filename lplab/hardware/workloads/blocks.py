@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lplab.compression.layer import parameter_info
 from lplab.hardware.workloads.layer import Layer
 
 
@@ -32,6 +33,7 @@ def conv(
     """
     out = -(-size // stride)
     inner = channels // groups * kernel * kernel
+    shapes = ((filters, channels // groups, kernel, kernel), *[(filters,)] * bias)
     return Layer(
         name,
         "conv",
@@ -43,6 +45,7 @@ def conv(
         inputs=channels * size * size,
         outputs=filters * out * out,
         exception=exception or ("depthwise" if groups > 1 and groups == channels else ""),
+        tensors=tuple(parameter_info(name, shape, "convolution", out * out) for shape in shapes),
     )
 
 
@@ -65,12 +68,18 @@ def linear(
         inputs=rows * width,
         outputs=rows * out,
         exception=exception,
+        tensors=tuple(parameter_info(name, shape, "dense") for shape in ((out, width), *[(out,)] * bias)),
     )
 
 
 def elementwise(name: str, kind: str, elements: int, *, weights: int = 0, reads: int = 1) -> Layer:
-    """A layer without a product ("norm", "activation", "add"): reads ``reads`` tensors of ``elements``, writes one."""
-    return Layer(name, kind, weights=weights, inputs=reads * elements, outputs=elements)
+    """A layer without a product ("norm", "activation", "add"): reads ``reads`` tensors of ``elements``, writes one.
+
+    ``weights`` of a norm are as many scales as shifts.
+    """
+    halves = (weights // 2, weights - weights // 2) if weights else ()
+    tensors = tuple(parameter_info(name, (half,), "dense") for half in halves)
+    return Layer(name, kind, weights=weights, inputs=reads * elements, outputs=elements, tensors=tensors)
 
 
 def embedding(name: str, words: int, width: int, rows: int, *, reads_rows: bool = True) -> Layer:
@@ -82,6 +91,7 @@ def embedding(name: str, words: int, width: int, rows: int, *, reads_rows: bool 
         inputs=rows * width if reads_rows else 0,
         outputs=rows * width,
         exception="embedding",
+        tensors=(parameter_info(name, (words, width), "embedding"),),
     )
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lplab.compression import LayerInfo
 from lplab.hardware.workloads.layer import Layer, Workload
-from lplab.hardware.workloads.torch_ops import layer_from_op
+from lplab.hardware.workloads.tensor_origins import Origins
+from lplab.hardware.workloads.torch_ops import Recorded, is_uncounted, layers_of
 
 if TYPE_CHECKING:
     import torch
@@ -18,13 +22,26 @@ if TYPE_CHECKING:
 def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", label: str = "") -> Workload:
     """The workload of a module: every product of its forward pass, and the work between, in order.
 
-    The module runs once, without gradients, on the input; all its products are recorded, also those outside
-    of submodules (attention, ``torch.matmul``). Products whose second factor is no parameter count as attention.
+    The module runs once, in the mode it is in, and needs the memory of a forward pass in training; on the "meta" device
+    it needs none. All its products are recorded, also those outside of submodules (attention, ``torch.matmul``). A
+    product of a parameter, a buffer, or what is computed from them, is a dense layer or a convolution, and one of two
+    factors that both depend on the example is attention.
+
+    - A convolution counts its kernel at every position of its output, a transposed one at every position of its input.
+    - A bilinear layer counts as a dense layer of the products of its inputs' elements, a complex product as four real
+      ones. Masks, and zeros beside a sequence or image, count as other numbers do.
+    - Parameters without ``requires_grad`` are not trained: they are ``frozen``, no gradient of them is computed or
+      sent. No gradients flow below the first trained parameter. What a checkpoint computes again is not counted.
+    - Of a quantized model the products are those of the plain one.
+
+    Operators that multiply and are not counted, such as Fourier transforms, solvers, and sparse products, are warned of
+    and named in ``Workload.uncounted``.
 
     Args:
         model: any module; its state is restored afterwards, except for random numbers.
-        example_input: a batch of inputs, or a tuple of arguments whose first is one. Sizes are divided by the length of
-            its first dimension, which must be the batch.
+        example_input: a batch of inputs, a tuple of arguments, or a dict of them by name. Sizes are divided by the
+            length of the first dimension of the first tensor, which must be the batch. A model that takes the examples
+            of a batch one by one needs a batch of one.
         name, label: of the workload; by default the class's name.
 
     Returns:
@@ -41,109 +58,211 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
     [('0', 'linear', 1, 64, 512), ('2', 'linear', 1, 10, 64)]
     """
     import torch
+    from torch.utils._pytree import tree_leaves, tree_map
 
-    arguments = example_input if isinstance(example_input, tuple) else (example_input,)
-    first = arguments[0]
-    if not isinstance(first, torch.Tensor) or first.ndim < 1 or len(first) < 1:
-        raise ValueError("example_input must be a tensor with a batch of at least one example, or a tuple of arguments")
-    recorder = _recording_mode(model, len(first))
-    with _restored_afterwards(model), torch.no_grad(), recorder:
-        model(*arguments)
-    layers = _named_ends(_merged(recorder.layers))
-    if not any(layer.has_product for layer in layers):
-        raise ValueError(f"{type(model).__name__} multiplies no matrices, so there is nothing to speed up")
+    from lplab.compression.tensors.layers import counted_positions, module_infos
+
+    named = dict(example_input) if isinstance(example_input, Mapping) else {}
+    arguments = () if named else example_input if isinstance(example_input, tuple) else (example_input,)
+    with torch.inference_mode(False):  # what was made in inference mode could not be in a forward pass with gradients
+        arguments, named = tree_map(lambda x: x.clone() if _is_inference(x) else x, (arguments, named))
+    inputs = [x for x in tree_leaves((arguments, named)) if isinstance(x, torch.Tensor)]
+    if not inputs or inputs[0].ndim < 1 or len(inputs[0]) < 1:
+        raise ValueError(
+            "example_input must be a tensor with a batch of at least one example, or a tuple or dict of arguments"
+        )
+    if any(torch.nn.parameter.is_lazy(x) for x in (*model.parameters(), *model.buffers())):
+        raise ValueError(f"{type(model).__name__} has parameters without a shape; call it once on an example before")
+    recorder = _recording_mode(model, inputs, len(inputs[0]))
+    with ExitStack() as stack:
+        positions = stack.enter_context(counted_positions(model))
+        for context in (_restored_afterwards(model), _plain_operators(model), recorder.names_of(model), recorder):
+            stack.enter_context(context)
+        model(*arguments, **named)
+    uncounted = tuple(recorder.uncounted)
     word = name or type(model).__name__
-    total = sum(p.numel() for p in model.parameters())
-    found = Workload(word, label or word, tuple(layers), tokens=1)
-    return _with_other_parameters(found, total)
+    if not any(found.layer.has_product for found in recorder.layers):
+        besides = f" by operators that are counted, only by {', '.join(uncounted)}" if uncounted else ""
+        raise ValueError(f"{type(model).__name__} multiplies no matrices{besides}, so there is nothing to speed up")
+    if uncounted:
+        warnings.warn(f"{word}: products are not counted in {', '.join(uncounted)}", stacklevel=2)
+    layers = _named_ends(_with_weights(_merged(recorder.layers, len(inputs[0])), model, module_infos(model, positions)))
+    return Workload(word, label or word, tuple(layers), tokens=1, uncounted=uncounted)
+
+
+def _is_inference(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.is_inference()
 
 
 @contextmanager
 def _restored_afterwards(model: torch.nn.Module) -> Iterator[None]:
-    """Restore mode, buffers (running means) and quantizers after the run, and switch oneDNN off during it.
-
-    Recurrent layers of oneDNN are a single operation, in which no product can be recorded.
-    """
-    import torch
-
-    was_training = model.training
+    """Restore the modes of all modules, buffers (running means) and quantizers after the run."""
+    modes = [(module, module.training) for module in model.modules()]
     before = copy.deepcopy(model.state_dict())  # with its metadata, where a quantized model has its clips and scales
-    enabled = bool(torch.backends.mkldnn.set_flags(False)[0])
     try:
         yield
     finally:
-        torch.backends.mkldnn.set_flags(enabled)
-        model.train(was_training)
+        for module, training in modes:
+            module.training = training
         model.load_state_dict(before)
 
 
-def _with_other_parameters(found: Workload, parameters: int) -> Workload:
-    """Put parameters of no recorded operation (only added or scaled by) into a separate layer."""
-    rest = parameters - found.parameters
-    return replace(found, layers=(*found.layers, Layer("others", "add", weights=rest))) if rest > 0 else found
+@contextmanager
+def _plain_operators(model: torch.nn.Module) -> Iterator[None]:
+    """Let every product be an operator of its own, that knows whether it has gradients.
+
+    Recurrent layers of oneDNN and cuDNN, and the attention of inference, are single operators, in which no product can
+    be recorded; so is the rounding of a quantized model.
+    """
+    import torch
+
+    # of lplab.training, which stands on a higher floor
+    emulations = [e for module in model.modules() if (e := getattr(module, "_lplab_emulation", None)) is not None]
+    enabled = [emulation.enabled for emulation in emulations]
+    flags = bool(torch.backends.mkldnn.set_flags(False)[0]), torch.backends.cudnn.enabled
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.cudnn.enabled = False
+    torch.backends.mha.set_fastpath_enabled(False)
+    for emulation in emulations:
+        emulation.enabled = False
+    try:
+        made_there = any(x.is_inference() for x in (*model.parameters(), *model.buffers()))
+        dynamo = "torch._dynamo" in sys.modules  # without it nothing is compiled
+        eager = torch.compiler.set_stance("force_eager") if dynamo else nullcontext()
+        with eager, torch.inference_mode(made_there), torch.set_grad_enabled(not made_there):
+            yield
+    finally:
+        torch.backends.mkldnn.set_flags(flags[0])
+        torch.backends.cudnn.enabled = flags[1]
+        torch.backends.mha.set_fastpath_enabled(fused)
+        for emulation, was in zip(emulations, enabled, strict=True):
+            emulation.enabled = was
 
 
-def _merged(layers: list[tuple[Layer, int]]) -> list[Layer]:
-    """Products with the same weights one after the other are time steps of one layer; weights count once."""
-    merged: list[Layer] = []
-    at: dict[int, int] = {}
-    for layer, weight in layers:
-        if weight and weight in at and merged[at[weight]].m == layer.m and layer.has_product:
-            old = merged[at[weight]]
-            inputs, outputs = old.inputs + layer.inputs, old.outputs + layer.outputs
-            merged[at[weight]] = replace(old, steps=old.steps + 1, inputs=inputs, outputs=outputs)
+def _merged(found: list[Recorded], batch: int) -> list[Recorded]:
+    """Equal products of the same weights are time steps of one layer, and uneven ones share their rows."""
+    merged: list[Recorded] = []
+    at: dict[tuple[Any, ...], int] = {}
+    for record in found:
+        layer, rows = record.layer, record.uneven_rows
+        sizes = (0 if rows else layer.m, layer.n, layer.k, layer.groups)
+        key = (record.parameters, record.part, layer.kind, layer.per_step, *sizes)
+        if layer.has_product and record.parameters and key in at:
+            before = merged[at[key]]
+            old, rows = before.layer, before.uneven_rows + rows
+            merged[at[key]] = replace(before, uneven_rows=rows, layer=replace(
+                old,
+                m=-(-rows // batch) if rows else old.m,
+                steps=old.steps if rows else old.steps + 1,
+                inputs=old.inputs + layer.inputs,
+                outputs=old.outputs + layer.outputs,
+                gradients=tuple(sorted({*(old.gradients or ()), *(layer.gradients or ())}, reverse=True)),
+            ))  # fmt: skip
             continue
-        if weight and weight in at:
-            layer = replace(layer, shared=True)
-        elif weight:
-            at[weight] = len(merged)
-        merged.append(layer)
+        at[key] = len(merged)
+        merged.append(record)
     return merged
+
+
+def _with_weights(found: list[Recorded], model: torch.nn.Module, infos: Mapping[str, LayerInfo]) -> list[Layer]:
+    """Give each parameter to the first layer that reads it; what belongs to none is a layer at the end.
+
+    A layer that works on weights alone gets them only if no other layer reads them.
+    """
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    owners: dict[str, int] = {}
+    for of_weights in (False, True):
+        for i, record in enumerate(found):
+            if (record.layer.per_step and record.layer.kind != "embedding") == of_weights:
+                for name in record.parameters:
+                    owners.setdefault(name, i)
+
+    held: dict[int | None, list[str]] = {}
+    for name in sizes:
+        held.setdefault(owners.get(name), []).append(name)
+
+    def owned(index: int | None) -> dict[str, Any]:
+        names = held.get(index, [])
+        tensors = tuple(infos[name] for name in names if name in infos)
+        return {
+            "weights": sum(info.numel for info in tensors),
+            "frozen": sum(sizes[name] for name in names if name not in infos),
+            "tensors": tensors,
+        }
+
+    layers = []
+    for i, record in enumerate(found):
+        layer = replace(record.layer, **owned(i))
+        if record.parameters and not (layer.weights or layer.frozen):
+            layer = replace(layer, shared=True, weights=sum(infos[n].numel for n in record.parameters if n in infos))
+        layers.append(layer)
+    rest = Layer("others", "add", **owned(None))  # only added or scaled by, or never used
+    return [*layers, rest] if rest.weights or rest.frozen else layers
 
 
 def _named_ends(layers: list[Layer]) -> list[Layer]:
     """The first and the last product with weights are exceptions of every recipe."""
-    products = [i for i, layer in enumerate(layers) if layer.has_product and layer.kind != "attention"]
+    products = [i for i, x in enumerate(layers) if x.has_product and x.kind != "attention" and not x.per_step]
     for i, word in zip(products[:1] + products[1:][-1:], ("first", "last"), strict=False):
         layers[i] = replace(layers[i], exception=word)
     return layers
 
 
-def _recording_mode(model: torch.nn.Module, batch: int) -> Any:
-    """A dispatch mode that records every operation, with the name of the module in which it runs."""
+def _recording_mode(model: torch.nn.Module, inputs: list[torch.Tensor], batch: int) -> Any:
+    """A dispatch mode that records every operator, with the name of the module in which it runs."""
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
 
     class RecordingMode(TorchDispatchMode):
+        supports_higher_order_operators = True
+
         def __init__(self) -> None:
             super().__init__()
-            self.layers: list[tuple[Layer, int]] = []
+            self.layers: list[Recorded] = []
+            self.uncounted: dict[str, None] = {}
             self.where: list[str] = []
-            self.parameters = {p.untyped_storage().data_ptr(): p for p in model.parameters()}
-            self.buffers = {b.untyped_storage().data_ptr() for b in model.buffers()}
-            self.handles: list[Any] = []
+            self.origins = Origins(model, inputs, batch)
+
+        @contextmanager
+        def names_of(self, model: torch.nn.Module) -> Iterator[None]:
+            """Know which module runs."""
+            handles = []
             for name, module in model.named_modules():
-                if name:
-                    self.handles.append(module.register_forward_pre_hook(self.enter(name)))
-                    self.handles.append(module.register_forward_hook(lambda *_: self.where.pop() and None))
+                if name and not isinstance(module, torch.jit.ScriptModule):  # these take no hooks
+                    handles.append(module.register_forward_pre_hook(self.enter(name)))
+                    handles.append(module.register_forward_hook(lambda *_: self.where.pop() and None))
+            try:
+                yield
+            finally:
+                for handle in handles:
+                    handle.remove()
 
         def enter(self, name: str) -> Callable[..., None]:
             return lambda *_: self.where.append(name)
 
-        def __exit__(self, *error: Any) -> None:
-            super().__exit__(*error)
-            for handle in self.handles:
-                handle.remove()
-
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            out = func(*args, **(kwargs or {}))
-            name = self.where[-1] if self.where else ""
-            moving = [a for a in args if not _is_one_of(a, self.buffers)]  # without running means
-            self.layers += layer_from_op(str(func).split(".")[1], moving, out, name, self.parameters, batch)
+            kwargs = kwargs or {}
+            if isinstance(func, torch._ops.OpOverload) and func is not torch.ops.prim.device.default:
+                with self:  # within torch.inference_mode operators come here that are made of others
+                    made_of_others = func.decompose(*args, **kwargs)
+                if made_of_others is not NotImplemented:
+                    return made_of_others
+            out = func(*args, **kwargs)
+            self.note(func, args, [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)], out)
             return out
 
+        def note(self, func: Any, args: Any, operands: list[torch.Tensor], out: Any) -> None:
+            """Add the layers of an operator that has run, or its name, and where its results come from."""
+            space, operator = func.namespace, getattr(func, "_opname", str(func)).removesuffix("_")
+            where, sources = self.where[-1] if self.where else "", [self.origins.of(x) for x in operands]
+            is_foreign = space not in ("aten", "prim", "prims") and any(x.is_floating_point() for x in operands)
+            if is_foreign or (space == "aten" and is_uncounted(operator, args)):
+                self.uncounted[f"{space}.{operator} ({where or 'the model'})"] = None
+            elif space == "aten":
+                self.layers += layers_of(operator, args, out, where, self.origins, batch)
+            self.origins.follow(sources, [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)])
+
     return RecordingMode()
-
-
-def _is_one_of(value: Any, addresses: set[int]) -> bool:
-    storage = getattr(value, "untyped_storage", None)
-    return storage is not None and storage().data_ptr() in addresses

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+
+from lplab.compression import LayerInfo
 
 EXCEPTIONS = ("", "first", "last", "embedding", "depthwise", "shortcut")
 PASSES = ("forward", "dx", "dw")
@@ -27,10 +29,19 @@ class Layer:
         groups: products side by side: of a grouped convolution, or the heads of attention.
         steps: products one after the other with the same weights: the time steps of a recurrent layer.
         count: layers like this one.
-        weights: parameters, bias included.
+        weights: parameters that are trained, bias included.
         shared: True if the weights stand in another layer, too (tied embeddings), and are counted there.
+        frozen: parameters that are not trained: they have no gradient, no update, and nothing to send.
         inputs, outputs: elements of the activations that are read and written.
         exception: what recipes treat it as: "", "first", "last", "embedding", "depthwise" or "shortcut".
+        gradients: which the backward pass computes, of "dx" (the input's; of attention the first factor's) and "dw"
+            (the weights'; of attention the second factor's). None: both, but no dx of the layer that reads the input.
+        per_step: True if it does not depend on the example, and is computed once in a step, whatever the batch.
+        tensors: the trained parameters as compressors see them, of one of ``count`` layers. Empty: a matrix or kernel
+            of the sizes above, and a vector of what is left.
+
+    Raises:
+        ValueError: a size that is no whole number, or sizes that do not belong together.
 
     >>> Layer("fc", "linear", m=1, n=10, k=512, weights=5130, inputs=512, outputs=10).multiplications
     5120
@@ -49,9 +60,13 @@ class Layer:
     inputs: int = 0
     outputs: int = 0
     exception: str = ""
+    frozen: int = 0
+    gradients: tuple[str, ...] | None = None
+    per_step: bool = False
+    tensors: tuple[LayerInfo, ...] = field(default=(), repr=False, hash=False)
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k", "weights", "inputs", "outputs"):
+        for name in ("m", "n", "k", "weights", "inputs", "outputs", "frozen"):
             _check_int(self.name, name, getattr(self, name), 0)
         for name in ("groups", "steps", "count"):
             _check_int(self.name, name, getattr(self, name), 1)
@@ -59,6 +74,11 @@ class Layer:
             raise ValueError(f"layer {self.name}: exception must be one of {', '.join(EXCEPTIONS[1:])} or empty")
         if (self.m > 0) != (self.k > 0) or (self.m > 0) != (self.n > 0):
             raise ValueError(f"layer {self.name}: m, n and k are all above 0, or all 0 where there is no product")
+        if not set(self.gradients or ()) <= {"dx", "dw"}:
+            raise ValueError(f'layer {self.name}: gradients are "dx", "dw", both or none, got {self.gradients!r}')
+        held = sum(info.numel for info in self.tensors)
+        if self.tensors and held != self.weights:
+            raise ValueError(f"layer {self.name}: tensors have {held} elements, but weights is {self.weights}")
 
     @property
     def has_product(self) -> bool:
@@ -72,7 +92,7 @@ class Layer:
 
 
 def _check_int(layer: str, name: str, value: Any, low: int) -> None:
-    if not isinstance(value, int) or value < low:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
         raise ValueError(f"layer {layer}: {name} must be a whole number from {low}, got {value!r}")
 
 
@@ -106,6 +126,7 @@ class Workload:
         layers: in the order of the forward pass.
         example: what one example is: "image of 224 × 224", "sequence of 2,048 tokens".
         tokens: tokens of one example; 1 for images.
+        uncounted: operators that may multiply and are not counted, with the modules that call them.
 
     Raises:
         ValueError: no layers, or none with a product.
@@ -116,6 +137,7 @@ class Workload:
     layers: tuple[Layer, ...]
     example: str = "example"
     tokens: int = 1
+    uncounted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -127,13 +149,29 @@ class Workload:
     @cached_property
     def columns(self) -> Mapping[str, np.ndarray]:
         """Every attribute of the layers as an array, by name: numbers as float64 [layers], the rest as text or bool."""
-        found = {field.name: np.array([getattr(layer, field.name) for layer in self.layers]) for field in fields(Layer)}
+        names = [field.name for field in fields(Layer) if field.name not in ("gradients", "tensors")]
+        found = {name: np.array([getattr(layer, name) for layer in self.layers]) for name in names}
         return MappingProxyType({k: v.astype(float) if v.dtype.kind == "i" else v for k, v in found.items()})
 
     @property
     def parameters(self) -> int:
         """Numbers that are trained; shared ones once."""
         return sum(layer.weights * layer.count for layer in self.layers if not layer.shared)
+
+    @property
+    def frozen(self) -> int:
+        """Parameters that are not trained."""
+        return sum(layer.frozen * layer.count for layer in self.layers)
+
+    @cached_property
+    def gradients(self) -> np.ndarray:
+        """Whether the backward pass computes dx and dW of each layer: bool [2, layers]."""
+        kinds, ends = self.columns["kind"], self.columns["exception"]
+        tables = kinds == "embedding"
+        reads_input = tables | ((ends == "first") & ~tables.any())  # behind a table the first product needs dx, too
+        known = [layer.gradients for layer in self.layers]
+        dx = [not reads if own is None else "dx" in own for own, reads in zip(known, reads_input, strict=True)]
+        return np.array([dx, [own is None or "dw" in own for own in known]], bool)
 
     @property
     def multiplications(self) -> int:
@@ -147,7 +185,7 @@ class Workload:
 
     @property
     def training_flops(self) -> int:
-        """Operations in the products of forward and backward pass for one example; the first layer needs no dx."""
+        """Operations in the products of forward and backward pass for one example, as :attr:`gradients` has them."""
         return int(self.gemms(1).flops.sum())
 
     @property
@@ -166,19 +204,17 @@ class Workload:
         batch = checked_batch(batch)[..., None]
         c = self.columns
         own = c["kind"] == "attention"  # both factors belong to the example
-        m = np.where(own, c["m"], c["m"] * batch)
+        m = np.where(own | c["per_step"], c["m"], c["m"] * batch)
         n, k = (np.broadcast_to(c[key], m.shape) for key in "nk")
-        groups = np.where(own, c["groups"] * batch, c["groups"])
-        is_embedding = c["kind"] == "embedding"
-        first = is_embedding | ((c["exception"] == "first") & ~is_embedding.any())  # an embedding needs dx of the next
+        groups = np.where(own & ~c["per_step"], c["groups"] * batch, c["groups"])
         repeats = c["steps"] * c["count"] * (m > 0)
-        dx = np.where(first, 0.0, repeats)  # the gradient of the input is not needed
+        dx, dw = repeats * self.gradients[0], repeats * self.gradients[1]
         return Gemms(
             np.stack([m, m, k], -2),
             np.stack([n, k, n], -2),
             np.stack([k, n, m * c["steps"]], -2),  # dW of all time steps is one product
             np.stack([groups] * 3, -2),
-            np.stack([repeats, dx, repeats / c["steps"]], -2),
+            np.stack([repeats, dx, dw / c["steps"]], -2),
         )
 
     def __len__(self) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from lplab.compression.layer import parameter_info
 from lplab.hardware.workloads.blocks import block, elementwise, embedding, linear
 from lplab.hardware.workloads.layer import Layer, Workload
 
@@ -36,7 +39,7 @@ def gpt(
     for key, value in {**sizes, "inner": inner}.items():
         if value is None and key in ("heads", "inner"):
             continue
-        if not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"gpt: {key} must be a whole number from 1, got {value!r}")
     heads = max(1, width // 64) if heads is None else heads
     body = [
@@ -104,9 +107,10 @@ def lstm_lm(width: int = 650, layers: int = 2, vocabulary: int = 10000, sequence
     19.8
     """
     body = [embedding("tokens", vocabulary, width, sequence)]
+    weights = tuple(parameter_info("lstm", shape, "recurrent") for shape in ((4 * width, width), (4 * width,)))
     for i in range(layers):
         body += [
-            linear(f"lstm{i + 1}.input", width, 4 * width, sequence),
+            replace(linear(f"lstm{i + 1}.input", width, 4 * width, sequence), tensors=weights),
             Layer(
                 f"lstm{i + 1}.state",
                 "linear",
@@ -117,6 +121,7 @@ def lstm_lm(width: int = 650, layers: int = 2, vocabulary: int = 10000, sequence
                 weights=4 * width * (width + 1),
                 inputs=sequence * width,
                 outputs=sequence * 4 * width,
+                tensors=weights,
             ),
             elementwise(f"lstm{i + 1}.gates", "activation", sequence * width, reads=5),
         ]
