@@ -23,9 +23,10 @@ from lplab.compression.compressor import (
     Context,
     Steps,
     Transfer,
+    all_finite,
     corrected_gradient,
+    corrected_gradients,
     element_count,
-    flat_gradients,
     sum_of_ranks,
 )
 from lplab.compression.computed_gradients import ComputedGradients, fit_a_block
@@ -142,14 +143,17 @@ class ScaleCom(Compressor):
         self, gradients: np.ndarray, states: Sequence[LayerState], context: Context
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the leader sends, the indices, and what each learner sends, from gradients that fit the cache."""
-        flat, residuals = flat_gradients(gradients, states), np.stack([state["residual"] for state in states])
-        corrected = np.add(residuals, flat, out=flat if context.overwrite else None)
+        residuals = np.stack([state["residual"] for state in states])
+        corrected = corrected_gradients(gradients, states, residuals, context.overwrite)
         payload = self._payload(corrected[context.leader])
-        indices = self._indices(flat.shape[1], payload)
+        indices = self._indices(corrected.shape[1], payload)
         selected = corrected.take(indices, axis=1)
         sent = round_to_wire(selected, self.wire)
         corrected[:, indices] = 0 if self.wire == "fp32" else selected - sent
-        for state, unsent in zip(states, self._filtered(residuals, corrected), strict=True):
+        filtered = self._filtered(residuals, corrected)
+        if self.beta != 1 and not all_finite(filtered):
+            sent = np.full_like(sent, np.nan)
+        for state, unsent in zip(states, filtered, strict=True):
             state.propose(residual=unsent)
         return payload, indices, sent
 
@@ -178,7 +182,10 @@ class ScaleCom(Compressor):
             corrected[indices] = selected - sent
         residual = state["residual"]
         if not context.in_place:
-            state.propose(residual=self._filtered(residual, corrected))
+            unsent = self._filtered(residual, corrected)
+            if self.beta != 1 and not all_finite(unsent):
+                sent = np.full_like(sent, np.nan)  # so that the sum tells all learners
+            state.propose(residual=unsent)
         elif self.beta != 1:  # the sum of below, in the other order
             corrected *= np.float32(self.beta)
             residual *= np.float32(1 - self.beta)
