@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lplab.compression import LayerInfo
+from lplab.parallel.gradients import trainable_parameters
 from lplab.training.loop.train_eval_mode import eval_mode
 
 KINDS: tuple[tuple[type[nn.Module] | tuple[type[nn.Module], ...], str], ...] = (
@@ -25,7 +26,7 @@ def layer_infos(model: nn.Module, example: Any = None) -> dict[str, LayerInfo]:
     """A :class:`~lplab.compression.LayerInfo` for each trainable parameter, by its name, in the model's order.
 
     Args:
-        model: any module. A shared parameter counts where it occurs first.
+        model: any module. A shared parameter counts where it occurs first, one without elements not at all.
         example: an input for one forward pass, which counts the output positions of each convolution; without it
             every weight counts as used once.
 
@@ -35,12 +36,11 @@ def layer_infos(model: nn.Module, example: Any = None) -> dict[str, LayerInfo]:
     weight_reuse = _weight_reuse(model, example) if example is not None else {}
     owners = {name: module for name, module in model.named_modules()}
     infos: dict[str, LayerInfo] = {}
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            owner = name.rpartition(".")[0]
-            kind = _kind(owners[owner], parameter)
-            first = kind != "small" and all(info.kind == "small" for info in infos.values())
-            infos[name] = LayerInfo(name, tuple(parameter.shape), kind, weight_reuse.get(owner, 1), first)
+    for name, parameter in trainable_parameters(model).items():
+        owner = name.rpartition(".")[0]
+        kind = _kind(owners[owner], parameter)
+        first = kind != "small" and all(info.kind == "small" for info in infos.values())
+        infos[name] = LayerInfo(name, tuple(parameter.shape), kind, weight_reuse.get(owner, 1), first)
     return infos
 
 
