@@ -51,7 +51,8 @@ class ScaleCom(Compressor):
         beta: of the residual's low-pass filter, above 0 and up to 1. 1 is plain error feedback, which is lossless;
             the paper uses 0.1 with large batches and learning rates. Below 1 a part of the unsent values is lost.
         m: how many elements of each chunk are sent.
-        wire: "fp32", "fp16" or "bf16" for the values; the rounding error stays in the residual.
+        wire: "fp32", "fp16" or "bf16" for the values; their rounding error stays in the residual. How they are summed:
+            see :class:`~lplab.compression.Dense`; what a back end rounds there is lost.
         small: "dense" or "compressed" (chunk 25): how biases, normalization and tensors below 1,024 elements are sent.
 
     Raises:
