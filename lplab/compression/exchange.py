@@ -155,6 +155,8 @@ def exchange(
                     ledger.append(Entry(step, layer, kind, rank, count))
             return ensure_finite(done[0], "the average")
     arrays = gradients.arrays() if isinstance(gradients, ComputedGradients) else gradients
+    if isinstance(arrays, np.ndarray):
+        arrays = [arrays[rank, ...] for rank in range(world)]  # of a scalar parameter arrays, too, and no numbers
     contexts = [Context(rank, world, step, layer, seed, overwrite) for rank in range(world)]
     runs = [steps_of(compressor, g, s, c) for g, s, c in zip(arrays, states, contexts, strict=True)]
     return ensure_finite(run_in_lockstep(runs, contexts[0], ledger), "the average")

@@ -23,7 +23,6 @@ from lplab.compression.compressor import (
     Context,
     Steps,
     Transfer,
-    all_finite,
     corrected_gradient,
     corrected_gradients,
     element_count,
@@ -151,10 +150,7 @@ class ScaleCom(Compressor):
         selected = corrected.take(indices, axis=1)
         sent = round_to_wire(selected, self.wire)
         corrected[:, indices] = 0 if self.wire == "fp32" else selected - sent
-        filtered = self._filtered(residuals, corrected)
-        if self.beta != 1 and not all_finite(filtered):
-            sent = np.full_like(sent, np.nan)
-        for state, unsent in zip(states, filtered, strict=True):
+        for state, unsent in zip(states, self._filtered(residuals, corrected), strict=True):
             state.propose(residual=unsent)
         return payload, indices, sent
 
@@ -183,10 +179,7 @@ class ScaleCom(Compressor):
             corrected[indices] = selected - sent
         residual = state["residual"]
         if not context.in_place:
-            unsent = self._filtered(residual, corrected)
-            if self.beta != 1 and not all_finite(unsent):
-                sent = np.full_like(sent, np.nan)  # so that the sum tells all learners
-            state.propose(residual=unsent)
+            state.propose(residual=self._filtered(residual, corrected))
         elif self.beta != 1:  # the sum of below, in the other order
             corrected *= np.float32(self.beta)
             residual *= np.float32(1 - self.beta)

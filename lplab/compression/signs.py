@@ -17,7 +17,6 @@ from lplab.compression.compressor import (
     Transfer,
     corrected_gradient,
     element_count,
-    ensure_finite,
     flat_gradient,
 )
 from lplab.compression.state import LayerState
@@ -117,7 +116,6 @@ class SignSGD(Compressor):
         v = flat_gradient(gradient, state)
         if self.momentum:
             v = np.float32(self.momentum) * state["velocity"] + np.float32(1 - self.momentum) * v
-            ensure_finite(v, "the velocity")
             state.propose(velocity=v)
         vote = yield AllGather(pack_signs(v < 0), majority_vote(gradient.size, self.ties))
         return vote.reshape(gradient.shape)

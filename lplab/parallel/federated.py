@@ -170,7 +170,7 @@ class FedAvg:
                 value.backward()
                 optimizer.step()
                 last = value.item()
-        update = {name: p.detach().float().numpy() - weights[name] for name, p in parameters.items()}
+        update = {n: np.subtract(p.detach().float().numpy(), weights[n])[...] for n, p in parameters.items()}
         _put(parameters, before)
         return update, last
 

@@ -51,7 +51,8 @@ def test_whole_numbers_are_numbers_and_none_is_none():
 def test_every_setting_can_be_typed_as_its_default(name):
     made = catalogue.get(name)
     values = {key: value for key, value in vars(made).items() if not isinstance(value, tuple)}
-    assert catalogue.get(f"{name}:" + ",".join(f"{key}={value}" for key, value in values.items())) == made
+    settings = ",".join(f"{key}={value}" for key, value in values.items())
+    assert catalogue.get(f"{name}:{settings}" if settings else name) == made
 
 
 @pytest.mark.parametrize(("kind", "settings"), [

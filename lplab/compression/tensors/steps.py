@@ -178,8 +178,6 @@ def _scalecom(compressor: ScaleCom, gradient: Tensor, state: TensorState, contex
     if compressor.beta != 1:
         corrected *= float(np.float32(compressor.beta))
         corrected += residual * float(np.float32(1 - compressor.beta))
-        if not all_finite(corrected):
-            sent = torch.full_like(sent, torch.nan)  # so that the sum tells all learners
     state.propose(residual=corrected)
     average = yield AllReduce(sent, compressor.wire, partial(_mean_at, indices, numel, context.world))
     return average.view(gradient.shape)
@@ -307,7 +305,7 @@ def _sign_sgd(compressor: SignSGD, gradient: Tensor, state: TensorState, context
     v, numel, device = _flat(gradient, state), gradient.numel(), gradient.device
     if compressor.momentum:
         kept, new = (float(np.float32(share)) for share in (compressor.momentum, 1 - compressor.momentum))
-        v = ensure_finite(state["velocity"] * kept + v * new, "the velocity")
+        v = state["velocity"] * kept + v * new
         state.propose(velocity=v)
 
     def majority(payloads: Sequence[Any]) -> Tensor:
