@@ -96,6 +96,25 @@ def test_a_gradient_that_is_not_finite_or_might_not_be(scale):
         assert_same(one, other)
 
 
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+def test_residuals_that_overflow_are_not_changed_in_place(beta):
+    """Steps 1 to 5 are large, and finite by themselves; the others would be made in place."""
+
+    def batches(step, rank):
+        x, y = batch(step, rank)
+        return (x * 3e38 if step in range(1, 6) and rank == 5 else x), y
+
+    one, other = (run_of(kind, ScaleCom(chunk=20, beta=beta), batches) for kind in (Learners, AllInMemory))
+    skipped = []
+    for _ in range(8):
+        steps = one.one_step(), other.one_step()
+        assert steps[0].skipped == steps[1].skipped
+        assert_same(one, other)
+        assert all(np.isfinite(one.residuals(name)).all() for name, _ in one.model.named_parameters())
+        skipped.append(steps[0].skipped)
+    assert any(skipped[1:6]) and not skipped[0] and not any(skipped[6:])
+
+
 @pytest.mark.parametrize("positions", [1, 8, 33])
 @pytest.mark.parametrize("shape", [(27, 200), (33, 7, 3, 3)])
 def test_blocks_have_the_bits_of_all(shape, positions):
