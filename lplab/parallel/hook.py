@@ -48,6 +48,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from lplab.compression import Compressor, catalogue
+from lplab.compression.compressor import all_finite
 from lplab.compression.tensors.selection import divided
 from lplab.parallel.averaged_gradients import AveragedGradients
 from lplab.parallel.averages import CompressedAverages, after_backward
@@ -169,13 +170,18 @@ class HookState(CompressedAverages):
 
     def portable_state_dict(self) -> dict[str, Any]:
         """The mean of all ranks' states, equal on all of them: one file, for any number of ranks."""
-        saved = self.states.state_dict()
+        saved, world = self.states.state_dict(), np.float32(self.transport.world)
         for arrays in saved["layers"].values():
             for name, array in arrays.items():
-                total = torch.from_numpy(array.copy()).to(self.transport.device)
-                dist.all_reduce(total, group=self.transport.group)
-                arrays[name] = total.cpu().numpy() / np.float32(self.transport.world)
+                total = self._sum(array)
+                arrays[name] = total / world if all_finite(total) else self._sum(array / world)
         return {"step": self.step, "world": None, "rank": None, **as_tensors(saved)}
+
+    def _sum(self, array: np.ndarray) -> np.ndarray:
+        """The sum over all ranks."""
+        total = torch.from_numpy(array.copy()).to(self.transport.device)
+        dist.all_reduce(total, group=self.transport.group)
+        return total.cpu().numpy()
 
     def checkpoint(self, folder: str | os.PathLike[str] | None = None) -> "HookCheckpoint":
         """The state for torch.distributed.checkpoint, which saves it with a model and loads it on any number of ranks.

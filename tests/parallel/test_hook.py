@@ -297,6 +297,23 @@ def test_the_states_of_all_ranks_make_one_for_any_number_of_ranks():
     states[0].load_state_dict(merge_ranks([first, other]))
     assert (states[0].states.states["weight"]["residual"] == mean.numpy()).all() and mean.any()
     assert torch.equal(states[0].portable_state_dict()["layers"]["weight"]["residual"], mean), "the mean of one rank"
+    for state in (first, other):
+        state["layers"]["weight"]["residual"].fill_(3e38)
+    merged = merge_ranks([first, other])["layers"]["weight"]["residual"]
+    assert (merged == np.float32(3e38)).all(), "whose sum overflows"
+
+
+def test_the_mean_of_residuals_whose_sum_overflows(monkeypatch):
+    hook, all_reduce = small()[1], dist.all_reduce
+    hook.states.states["weight"].load({"residual": np.full(32 * 40, 3e38, np.float32)})
+    hook.transport.world = 4
+
+    def four_ranks(values, *arguments, **options):
+        all_reduce(values, *arguments, **options)
+        values.mul_(4)
+
+    monkeypatch.setattr(dist, "all_reduce", four_ranks)
+    assert (hook.portable_state_dict()["layers"]["weight"]["residual"] == np.float32(3e38)).all()
 
 
 def test_other_wrappers_are_refused():
