@@ -242,7 +242,7 @@ def collective_result(requests: Sequence[Request]) -> Any:
     total = sum_of_ranks([request.values for request in requests])  # type: ignore[union-attr]
     if not all_finite(total):
         raise NotFiniteError(f"a sum over {len(requests)} learners is too large for float32")
-    return first.finish(total)  # type: ignore[union-attr]
+    return first.finish(total)
 
 
 def payload_bytes(request: Request) -> int | None:
