@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lplab.compression import Context, Entry, NotFiniteError, TrafficLog
-from lplab.compression.compressor import Steps, all_finite
+from lplab.compression.compressor import Request, Steps, all_finite
 from lplab.compression.exchange import payload_bytes, steps_of
 from lplab.parallel.collectives import ProcessGroupTransport
 from lplab.parallel.error_feedback import ErrorFeedbackState
@@ -85,8 +85,7 @@ class CompressedAverages:
             NotFiniteError: a gradient on one rank, or what is made of it; or a sum or an average. On all ranks.
         """
         averages: list[Any] = [None] * len(names)
-        runs = [self._run(name, gradient) for name, gradient in zip(names, gradients, strict=True)]
-        requests = self._first_requests(names, gradients, runs, averages)
+        runs, requests = self._begun(names, gradients, averages)
         bucket = f", in the bucket {', '.join(names)}"
         while requests:
             try:
@@ -108,32 +107,36 @@ class CompressedAverages:
             raise NotFiniteError(f"an average over {self.transport.world} ranks is too large for float32{bucket}")
         return averages
 
-    def _first_requests(
-        self, names: list[str], gradients: list[Any], runs: list[Steps], averages: list[Any]
-    ) -> dict[int, Any]:
-        """What each generator requests first, if that is possible on all ranks; ``averages`` of one that needs nothing.
+    def _begun(
+        self, names: list[str], gradients: list[Any], averages: list[Any]
+    ) -> tuple[list[Steps], dict[int, Request]]:
+        """The generators and what each requests first; one that requests nothing has its average already.
 
         Raises:
-            NotFiniteError: on all ranks.
+            NotFiniteError: that is not possible on some rank; on all ranks.
         """
-        requests: dict[int, Any] = {}
+        runs: list[Steps] = []
+        requests: dict[int, Request] = {}
         bad = [name for name, gradient in zip(names, gradients, strict=True) if not all_finite(gradient)]
         which = f"the gradient of {', '.join(bad)}"
-        for i, run in enumerate([] if bad else runs):
+        for i, (name, gradient) in enumerate(zip(names, gradients, strict=True)):
+            if bad:
+                break
+            compressor, state = self.states.compressors[name], self.states.states[name]
+            context = Context(self.transport.rank, self.transport.world, self.step, name, self.seed)
+            runs.append(steps_of(compressor, gradient, state, context))
             try:
-                requests[i] = next(run)
+                requests[i] = next(runs[i])
             except StopIteration as stop:
                 averages[i] = stop.value
             except NotFiniteError:
-                bad = [names[i]]
-                which = f"what {self.states.compressors[names[i]]!r} makes of the gradient of {names[i]}"
-                break
+                bad, which = [name], f"what {compressor!r} makes of the gradient of {name}"
         rank = self.transport.first_rank_with(bool(bad))
         if bad:
             raise NotFiniteError(f"{which} on rank {self.transport.rank}")
         if rank is not None:
             raise NotFiniteError(f"a gradient of the bucket {', '.join(names)} on rank {rank}")
-        return requests
+        return runs, requests
 
     def are_finite(self, averages: Tensor, names: list[str]) -> bool:
         """Whether averages are still finite in the dtype and with the loss scale of the gradients; as on all ranks."""
@@ -142,10 +145,6 @@ class CompressedAverages:
         dtype = str(averages.dtype).removeprefix("torch.")
         self.not_finite = f"an average is too large for {dtype}, in the bucket {', '.join(names)} in step {self.step}"
         return False
-
-    def _run(self, name: str, gradient: Any) -> Steps:
-        context = Context(self.transport.rank, self.transport.world, self.step, name, self.seed)
-        return steps_of(self.states.compressors[name], gradient, self.states.states[name], context)
 
     def _log(self, name: str, request: Any) -> None:
         nbytes = payload_bytes(request)
