@@ -369,8 +369,8 @@ COMPRESSION = (
     Fault(
         "owner_keeps_opposite",
         "lplab/compression/sharded_weights.py",
-        "round_to_format(weights - self.sent, residual)",
-        "round_to_format(self.sent - weights, residual)",
+        "round_to_format(weights - sent, residual)",
+        "round_to_format(sent - weights, residual)",
         "The owner of a shard keeps the rounding error of its weights with the wrong sign.",
         ("tests/claims/papers/test_hfp8_2019.py", "tests/parallel/test_sharded_update.py"),
     ),

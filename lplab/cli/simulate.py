@@ -33,9 +33,8 @@ def add_simulate(commands: Any) -> None:
     parser.add_argument("--batch", type=int, default=32, help="examples on each device (default: 32)")
     overlap_help = "speed of transfers while devices compute, 0 to 1 (default: 1, undisturbed)"
     parser.add_argument("--overlap", type=float, default=1.0, help=overlap_help)
-    parser.add_argument(
-        "--bucket", type=float, default=25.0, metavar="MIB", help="gradient sent together (default: 25)"
-    )
+    bucket_help = "gradient sent together (default: 25; 0: each layer by itself, inf: all together)"
+    parser.add_argument("--bucket", type=float, default=25.0, metavar="MIB", help=bucket_help)
     parser.add_argument("--sharded", action="store_true", help="each device updates one part of the weights")
     parser.add_argument("--optimizer", default="momentum", help="sgd, momentum or adam (default: momentum)")
     share_help = "share of its peak that a chip reaches, above 0 and up to 1 (default: 1, all of it)"

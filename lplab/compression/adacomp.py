@@ -15,7 +15,17 @@ import numpy as np
 
 from lplab.compression import selection
 from lplab.compression.averaging import mean_of_messages
-from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
+from lplab.compression.compressor import (
+    CORRECTED,
+    AllGather,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    element_count,
+    ensure_finite,
+    flat_gradient,
+)
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
 from lplab.compression.state import LayerState
@@ -85,6 +95,9 @@ class AdaComp(Compressor):
         """One all-gather of packed symbols."""
         length = self._bin()
         selected = self._select(flat_gradient(gradient, state), state, context)
+        ensure_finite(np.array([selected.scale]), CORRECTED)  # the mean of the largest sums
+        if self.sign_of == "H":  # which may add the scale where else it is subtracted
+            ensure_finite(selected.residual, "the new residual")
         state.propose(residual=selected.residual)
         payload = adacomp_wire.encode(selected.scale, selected.indices, selected.negative, gradient.size, length)
 

@@ -44,7 +44,8 @@ def get(text: str) -> Compressor:
     """A compressor from its name and, after a colon, its settings.
 
     Raises:
-        ValueError: an unknown name or setting, one that is given twice, a value that is not allowed, or no text.
+        ValueError: an unknown name or setting, one that is given twice or is empty, a value that is not allowed, or no
+            text.
 
     >>> get("scalecom:chunk=100,beta=0.3")
     ScaleCom(chunk=100, beta=0.3, m=1, wire='fp32', small='dense')
@@ -55,19 +56,20 @@ def get(text: str) -> Compressor:
     """
     if not isinstance(text, str):
         raise ValueError(f"a compressor is named by a text such as 'topk:density=0.01', got {text!r}")
-    name, _, settings = text.partition(":")
+    name, colon, settings = text.partition(":")
     if name not in COMPRESSORS:
         close = closest_names(name, COMPRESSORS, limit=2, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}? " if close else ""
         raise ValueError(f"unknown compressor {name!r}; {hint}All: {', '.join(COMPRESSORS)}")
     kind = COMPRESSORS[name]
     given: dict[str, Any] = {}
-    for part in settings.split(","):
-        if part:
-            setting, value = _setting(kind, part)
-            if setting in given:
-                raise ValueError(f"{kind.__name__} takes {setting} once, got it twice in {text!r}")
-            given[setting] = value
+    for part in settings.split(",") if colon else ():
+        if not part.strip():
+            raise ValueError(f"a setting is missing in {text!r}: write name=value behind each colon and comma")
+        setting, value = _setting(kind, part)
+        if setting in given:
+            raise ValueError(f"{kind.__name__} takes {setting} once, got it twice in {text!r}")
+        given[setting] = value
     return kind(**given)
 
 

@@ -25,7 +25,8 @@ from lplab.compression.settings import check_settings
 from lplab.compression.state import LayerState
 
 Payload = np.ndarray  # a message: uint8, one-dimensional
-NOT_FINITE = "the gradient holds NaN or infinity; all learners must skip this step together"
+NOT_FINITE = "{} holds NaN or infinity; all learners must skip this step together"
+CORRECTED = "the gradient plus the residual"
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Context:
         seed: of the run; all random numbers are derived from seed, step, layer and rank.
         overwrite: whether an algorithm may keep the gradient's memory for its state: the caller does not use it again.
         in_place: whether an algorithm may change its state at once, and overwrite the gradient: the caller has made
-            sure that all gradients of the step are finite, and does not roll back. :meth:`Compressor.together` alone
-            looks at it.
+            sure that all gradients of the step are finite and no sum overflows, and does not roll back.
+            :meth:`Compressor.together` alone looks at it.
 
     Raises:
         ValueError: rank not in 0 … world − 1, or a negative step.
@@ -204,6 +205,10 @@ class Compressor(ABC):
 
         Returns:
             The average, float32, of the gradient's shape: equal on all learners.
+
+        Raises:
+            NotFiniteError: the gradient, or what is made of it, is not finite. Only before the first request, since the
+                other learners go on otherwise. What overflows later is sent as NaN in a sum, which tells all learners.
         """
 
     def together(
@@ -233,7 +238,32 @@ class Compressor(ABC):
 
 
 class NotFiniteError(ValueError):
-    """A gradient holds NaN or infinity: all learners must skip the step together."""
+    """A gradient, or what was made of it, holds NaN or infinity: all learners must skip the step together."""
+
+
+def all_finite(values: Any) -> bool:
+    """Whether no value of a contiguous float32 array, or of a tensor, is NaN or infinite.
+
+    >>> all_finite(np.ones((2, 2), np.float32)), all_finite(np.array([1, np.inf], np.float32))
+    (True, False)
+    """
+    if isinstance(values, np.ndarray):
+        return selection.is_finite(values.reshape(-1))
+    if not values.numel():
+        return True
+    low, high = values.aminmax()  # NaN if a value is NaN; on CPUs a tenth of the time of isfinite()
+    return bool(low.isfinite() & high.isfinite())
+
+
+def ensure_finite(values: Any, what: str = "the gradient") -> Any:
+    """Return an array or a tensor, as :func:`all_finite` takes it.
+
+    Raises:
+        NotFiniteError: a value that is not finite; ``what`` names the values.
+    """
+    if not all_finite(values):
+        raise NotFiniteError(NOT_FINITE.format(what))
+    return values
 
 
 def flat_gradient(gradient: np.ndarray, state: LayerState) -> np.ndarray:
@@ -244,7 +274,7 @@ def flat_gradient(gradient: np.ndarray, state: LayerState) -> np.ndarray:
         NotFiniteError: a value that is not finite.
     """
     _check_shape(gradient.shape, state)
-    return _finite(_flattened(gradient))
+    return ensure_finite(_flattened(gradient))
 
 
 def flat_gradients(gradients: np.ndarray, states: Sequence[LayerState]) -> np.ndarray:
@@ -255,11 +285,34 @@ def flat_gradients(gradients: np.ndarray, states: Sequence[LayerState]) -> np.nd
     """
     for state in states:
         _check_shape(gradients.shape[1:], state)
-    return _finite(_flattened(gradients)).reshape(len(gradients), -1)
+    return ensure_finite(_flattened(gradients)).reshape(len(gradients), -1)
+
+
+def corrected_gradients(
+    gradients: np.ndarray, states: Sequence[LayerState], residuals: np.ndarray, overwrite: bool
+) -> np.ndarray:
+    """:func:`corrected_gradient` for all learners in one array: [learners, numel].
+
+    Args:
+        gradients, states: as for :func:`flat_gradients`.
+        residuals: of the states: [learners, numel].
+        overwrite: whether the sums may take the memory of the gradients.
+
+    >>> states = [LayerState((3, 1), residual=np.ones(3, np.float32)) for _ in range(2)]
+    >>> corrected_gradients(np.ones((2, 3, 1), np.float32), states, np.ones((2, 3), np.float32), False).tolist()
+    [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
+    """
+    for state in states:
+        _check_shape(gradients.shape[1:], state)
+    flat = _flattened(gradients)
+    total = flat if overwrite else np.empty_like(flat)
+    if not selection.add_finite(residuals.reshape(-1), flat, total):
+        raise NotFiniteError(NOT_FINITE.format(CORRECTED))
+    return total.reshape(len(gradients), -1)
 
 
 def corrected_gradient(gradient: np.ndarray, state: LayerState, out: np.ndarray | None = None) -> np.ndarray:
-    """The state's residual plus a gradient that is checked as by :func:`flat_gradient`, flat; in one pass over memory.
+    """The state's residual plus a gradient, flat, checked as by :func:`flat_gradient`; in one pass over memory.
 
     Args:
         gradient, state: as for :meth:`Compressor.steps`.
@@ -270,7 +323,7 @@ def corrected_gradient(gradient: np.ndarray, state: LayerState, out: np.ndarray 
 
     Raises:
         ValueError: another shape than the state's, or another dtype.
-        NotFiniteError: a value that is not finite.
+        NotFiniteError: a sum that is not finite, because the gradient is not or because it overflows.
 
     >>> corrected_gradient(np.ones(2, np.float32), LayerState((2,), residual=np.array([2, 3], np.float32)))
     array([3., 4.], dtype=float32)
@@ -279,19 +332,13 @@ def corrected_gradient(gradient: np.ndarray, state: LayerState, out: np.ndarray 
     flat = _flattened(gradient)
     total = np.empty_like(flat) if out is None else flat if out is gradient else out
     if not selection.add_finite(state["residual"], flat, total):
-        raise NotFiniteError(NOT_FINITE)
+        raise NotFiniteError(NOT_FINITE.format(CORRECTED))
     return total
 
 
 def _check_shape(shape: tuple[int, ...], state: LayerState) -> None:
     if shape != state.shape:
         raise ValueError(f"the gradient has shape {shape}, its state {state.shape}")
-
-
-def _finite(flat: np.ndarray) -> np.ndarray:
-    if not selection.is_finite(flat):
-        raise NotFiniteError(NOT_FINITE)
-    return flat
 
 
 def _flattened(gradient: np.ndarray) -> np.ndarray:

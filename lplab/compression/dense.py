@@ -27,7 +27,9 @@ from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_
 class Dense(Compressor):
     """The whole gradient, each value in ``wire``: "fp32" (lossless), "fp16" or "bf16".
 
-    Values in half precision are summed in float32; values that overflow are clipped to the largest number.
+    Values that overflow in half precision are clipped to its largest number. A simulation sums them in float32, and so
+    does ``ddp_hook(..., ordered=True)``. Otherwise the back end of a process group sums them in half precision, which
+    rounds each partial sum.
 
     Raises:
         ValueError: an unknown format.

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
+from lplab.compression.compressor import (
+    AllGather,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    element_count,
+    ensure_finite,
+    flat_gradient,
+)
 from lplab.compression.sparse import TopK, check_density, encode, mean_of_sparse, selected_count, top_k_indices
 from lplab.compression.state import LayerState
 from lplab.compression.wire.values import check_wire, round_to_wire
@@ -68,6 +77,7 @@ class DGC(Compressor):
         g, mu = self._clipped(flat_gradient(gradient, state), context.world), np.float32(self.momentum)
         u = mu * (state["velocity"] + g) if self.nesterov else mu * state["velocity"] + g
         v = state["residual"] + u + g if self.nesterov else state["residual"] + u
+        ensure_finite(v, "the sum of velocities")
         indices = top_k_indices(v, selected_count(self.density_at(context.step), v.size))
         sent = round_to_wire(v[indices], self.wire)
         v[indices] -= sent

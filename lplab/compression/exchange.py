@@ -17,8 +17,11 @@ from lplab.compression.compressor import (
     Broadcast,
     Compressor,
     Context,
+    NotFiniteError,
     Request,
     Steps,
+    all_finite,
+    ensure_finite,
     sum_of_ranks,
 )
 from lplab.compression.computed_gradients import ComputedGradients
@@ -103,6 +106,7 @@ class TrafficLog:
         return [*(Entry(-1, *key, nbytes) for key, nbytes in self.older.items()), *self.entries]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is found, and the step skipped
 def exchange(
     compressor: Compressor,
     gradients: Sequence[np.ndarray],
@@ -126,11 +130,11 @@ def exchange(
         ledger: receives an entry for each payload.
         overwrite: whether the states may keep the memory of the gradients, which the caller then does not use again.
         in_place: whether the states may change at once, and the gradients be overwritten, because the caller has made
-            sure that all gradients of the step are finite, and does not roll back.
+            sure that all gradients of the step are finite and no sum overflows, and does not roll back.
 
     Raises:
         ValueError: no learners, or the numbers of gradients and states differ.
-        NotFiniteError: a gradient with NaN or infinity; the caller rolls all states back.
+        NotFiniteError: a gradient with NaN or infinity, or a sum that overflows; the caller rolls all states back.
 
     >>> from lplab.compression import TopK
     >>> topk = TopK(density=0.5)
@@ -149,11 +153,13 @@ def exchange(
             if ledger is not None:
                 for rank, kind, count in done[1]:
                     ledger.append(Entry(step, layer, kind, rank, count))
-            return done[0]
+            return ensure_finite(done[0], "the average")
     arrays = gradients.arrays() if isinstance(gradients, ComputedGradients) else gradients
+    if isinstance(arrays, np.ndarray):
+        arrays = [arrays[rank, ...] for rank in range(world)]  # of a scalar parameter arrays, too, and no numbers
     contexts = [Context(rank, world, step, layer, seed, overwrite) for rank in range(world)]
     runs = [steps_of(compressor, g, s, c) for g, s, c in zip(arrays, states, contexts, strict=True)]
-    return run_in_lockstep(runs, contexts[0], ledger)
+    return ensure_finite(run_in_lockstep(runs, contexts[0], ledger), "the average")
 
 
 def steps_of(compressor: Compressor, gradient: Any, state: Any, context: Context) -> Steps:
@@ -223,13 +229,20 @@ def _log(requests: Iterable[tuple[int, Request]], context: Context, ledger: Traf
 
 
 def collective_result(requests: Sequence[Request]) -> Any:
-    """The result of a collective, from the requests in the order of ranks."""
+    """The result of a collective, from the requests in the order of ranks.
+
+    Raises:
+        NotFiniteError: a sum that is not finite.
+    """
     first = requests[0]
     if isinstance(first, Broadcast):
         return first.finish(requests[first.source].payload)  # type: ignore[union-attr,arg-type]
     if isinstance(first, AllGather):
         return first.finish([request.payload for request in requests])  # type: ignore[union-attr,misc]
-    return first.finish(sum_of_ranks([request.values for request in requests]))  # type: ignore[union-attr]
+    total = sum_of_ranks([request.values for request in requests])  # type: ignore[union-attr]
+    if not all_finite(total):
+        raise NotFiniteError(f"a sum over {len(requests)} learners is too large for float32")
+    return first.finish(total)
 
 
 def payload_bytes(request: Request) -> int | None:

@@ -13,6 +13,7 @@ from lplab.compression.compressor import (
     Context,
     Steps,
     Transfer,
+    all_finite,
     corrected_gradient,
     element_count,
 )
@@ -70,9 +71,11 @@ class PowerSGD(Compressor):
         p = yield AllReduce((matrix @ q).reshape(-1))
         p = orthonormal(p.reshape(shape[0], rank))
         own = matrix.T @ p
+        residual = (matrix - p @ own.T).reshape(-1) if self.error_feedback else state["residual"]
+        if not all_finite(residual):
+            own[:] = np.nan  # so that the sum tells all learners
         total = yield AllReduce(own.reshape(-1))
         mean = (total / np.float32(context.world)).reshape(shape[1], rank)
-        residual = (matrix - p @ own.T).reshape(-1) if self.error_feedback else state["residual"]
         state.propose(residual=residual, q=mean)
         return (p @ mean.T).reshape(gradient.shape)
 

@@ -29,23 +29,24 @@ def is_finite(values):
 
 @compile_loop
 def add_finite(residual, gradient, total):
-    """Write r + g to ``total``; whether no g is NaN or infinite."""
+    """Write r + g to ``total``; whether no sum is NaN or infinite."""
     use_wide_vectors()
     largest = np.int32(0)
     for j in range(gradient.size):
-        total[j] = np.float32(residual[j] + gradient[j])
-        largest = np.int32(max(largest, np.int32(np.float32(gradient[j]).view(np.int32) & MAGNITUDE)))
+        value = np.float32(residual[j] + gradient[j])
+        total[j] = value
+        largest = np.int32(max(largest, np.int32(value.view(np.int32) & MAGNITUDE)))
     return largest < INFINITY
 
 
 @compile_loop
 def add_finite_in_place(residual, gradient):
-    """Write r + g to g; whether no g was NaN or infinite. In the loop above, aliases prevent vector instructions."""
+    """Write r + g to g; whether no sum is NaN or infinite. In the loop above, aliases prevent vector instructions."""
     use_wide_vectors()
     largest = np.int32(0)
     for j in range(gradient.size):
-        value = np.float32(gradient[j])
-        gradient[j] = np.float32(residual[j] + value)
+        value = np.float32(residual[j] + gradient[j])
+        gradient[j] = value
         largest = np.int32(max(largest, np.int32(value.view(np.int32) & MAGNITUDE)))
     return largest < INFINITY
 

@@ -24,8 +24,8 @@ from lplab.compression.compressor import (
     Steps,
     Transfer,
     corrected_gradient,
+    corrected_gradients,
     element_count,
-    flat_gradients,
     sum_of_ranks,
 )
 from lplab.compression.computed_gradients import ComputedGradients, fit_a_block
@@ -50,7 +50,8 @@ class ScaleCom(Compressor):
         beta: of the residual's low-pass filter, above 0 and up to 1. 1 is plain error feedback, which is lossless;
             the paper uses 0.1 with large batches and learning rates. Below 1 a part of the unsent values is lost.
         m: how many elements of each chunk are sent.
-        wire: "fp32", "fp16" or "bf16" for the values; the rounding error stays in the residual.
+        wire: "fp32", "fp16" or "bf16" for the values; their rounding error stays in the residual. How they are summed:
+            see :class:`~lplab.compression.Dense`; what a back end rounds there is lost.
         small: "dense" or "compressed" (chunk 25): how biases, normalization and tensors below 1,024 elements are sent.
 
     Raises:
@@ -142,10 +143,10 @@ class ScaleCom(Compressor):
         self, gradients: np.ndarray, states: Sequence[LayerState], context: Context
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the leader sends, the indices, and what each learner sends, from gradients that fit the cache."""
-        flat, residuals = flat_gradients(gradients, states), np.stack([state["residual"] for state in states])
-        corrected = np.add(residuals, flat, out=flat if context.overwrite else None)
+        residuals = np.stack([state["residual"] for state in states])
+        corrected = corrected_gradients(gradients, states, residuals, context.overwrite)
         payload = self._payload(corrected[context.leader])
-        indices = self._indices(flat.shape[1], payload)
+        indices = self._indices(corrected.shape[1], payload)
         selected = corrected.take(indices, axis=1)
         sent = round_to_wire(selected, self.wire)
         corrected[:, indices] = 0 if self.wire == "fp32" else selected - sent

@@ -74,7 +74,7 @@ def is_finite(values: np.ndarray) -> bool:
 
 
 def add_finite(residual: np.ndarray, gradient: np.ndarray, total: np.ndarray) -> bool:
-    """Write residual + gradient to ``total``; whether the gradient is finite. If it is not, ``total`` is undefined.
+    """Write residual + gradient to ``total``; whether all sums are finite, which those of a NaN or infinity are not.
 
     Args:
         residual, gradient: flat float32, not changed.
@@ -90,10 +90,8 @@ def add_finite(residual: np.ndarray, gradient: np.ndarray, total: np.ndarray) ->
         if total is gradient:
             return bool(numba_selection.add_finite_in_place(residual, gradient))
         return bool(numba_selection.add_finite(residual, gradient, total))
-    if not is_finite(gradient):
-        return False
     np.add(residual, gradient, out=total)
-    return True
+    return is_finite(total)
 
 
 def take_sent(corrected: np.ndarray, indices: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from functools import cache
 import numpy as np
 
 from lplab import formats as F
+from lplab.compression.compressor import all_finite
 from lplab.formats import FloatFormat
 
 SIXTEEN_BIT, EIGHT_BIT = "dlfloat16", "hfp8_forward"
@@ -185,27 +186,37 @@ class WeightShard:
     ) -> None:
         self.scheme, self.learning_rate, self.momentum = scheme, learning_rate, momentum
         self.velocity = np.zeros_like(weights)
-        self._store(round_to_format(weights, scheme.state))
+        self.sent, self.residual = self._divided(round_to_format(weights, scheme.state))
 
-    def _store(self, weights: np.ndarray) -> None:
-        self.sent = round_to_format(weights, self.scheme.weight)
-        residual = self.scheme.residual
-        self.residual = np.zeros_like(weights) if residual is None else round_to_format(weights - self.sent, residual)
+    def _divided(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What is sent of the weights, and what stays with the owner."""
+        sent, residual = round_to_format(weights, self.scheme.weight), self.scheme.residual
+        return sent, np.zeros_like(weights) if residual is None else round_to_format(weights - sent, residual)
 
     @property
     def weights(self) -> np.ndarray:
         """The master weights: the values sent plus the residual."""
         return self.sent + self.residual
 
-    def update(self, gradients: Sequence[bytes]) -> bytes:
-        """Sum the gradients of all learners in the order of ranks, update the shard, and return its codes."""
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is found
+    def updated(self, gradients: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Sum the gradients of all learners in the order of ranks; the new velocity, values sent and residual.
+
+        Nothing has changed until :meth:`store` takes them. None if something overflows: all learners skip the step.
+        """
         total = np.zeros_like(self.velocity)
         for data in gradients:
             total += from_bytes(data, self.scheme.gradient)
         mean = round_to_format(total / np.float32(len(gradients)), self.scheme.state)
-        self.velocity = round_to_format(np.float32(self.momentum) * self.velocity + mean, self.scheme.state)
-        self._store(round_to_format(self.weights - np.float32(self.learning_rate) * self.velocity, self.scheme.state))
-        return to_bytes(self.sent, self.scheme.weight)
+        velocity = round_to_format(np.float32(self.momentum) * self.velocity + mean, self.scheme.state)
+        weights = round_to_format(self.weights - np.float32(self.learning_rate) * velocity, self.scheme.state)
+        sent, residual = self._divided(weights)
+        return (velocity, sent, residual) if all(map(all_finite, (velocity, weights, sent, residual))) else None
+
+    def store(self, velocity: np.ndarray, sent: np.ndarray, residual: np.ndarray) -> bytes:
+        """Keep what :meth:`updated` returned; the codes for all learners."""
+        self.velocity, self.sent, self.residual = velocity, sent, residual
+        return to_bytes(sent, self.scheme.weight)
 
 
 class ShardedWeights:
@@ -237,10 +248,15 @@ class ShardedWeights:
         """The master weights."""
         return np.concatenate([shard.weights for shard in self.shards])
 
-    def step(self, gradients: Sequence[np.ndarray]) -> None:
-        """Reduce-scatter, update, all-gather: one gradient of each learner, float32 [n]."""
+    def step(self, gradients: Sequence[np.ndarray]) -> bool:
+        """Reduce-scatter, update, all-gather: one gradient of each learner, float32 [n]; whether the step was made."""
         n = len(self.shards)
         parts = [[to_bytes(part, self.scheme.gradient) for part in np.split(g, self.cuts)] for g in gradients]
         self.sent_bytes += sum(len(parts[i][k]) for i in range(n) for k in range(n) if i != k)
-        for rank, shard in enumerate(self.shards):
-            self.sent_bytes += (n - 1) * len(shard.update([parts[i][rank] for i in range(n)]))
+        new = [shard.updated([parts[i][rank] for i in range(n)]) for rank, shard in enumerate(self.shards)]
+        stored = [part for part in new if part is not None]
+        if len(stored) < n:
+            return False
+        for shard, part in zip(self.shards, stored, strict=True):
+            self.sent_bytes += (n - 1) * len(shard.store(*part))
+        return True

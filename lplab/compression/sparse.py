@@ -156,7 +156,7 @@ class RandomK(_Sparse):
         density: fraction of the elements, drawn without replacement by a generator that all learners share.
         error_feedback: whether unsent values are added to the next gradient. Without it the values are scaled by 1
             / density, which makes them unbiased.
-        wire: "fp32", "fp16" or "bf16" for the values.
+        wire: "fp32", "fp16" or "bf16" for the values. How they are summed: see :class:`~lplab.compression.Dense`.
 
     Raises:
         ValueError: a density outside (0, 1], an unknown format.

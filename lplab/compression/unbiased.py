@@ -8,7 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from lplab.compression.averaging import dense_mean
-from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
+from lplab.compression.compressor import (
+    AllGather,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    element_count,
+    ensure_finite,
+    flat_gradient,
+)
 from lplab.compression.state import LayerState
 from lplab.compression.wire.bits import pack_fields, pack_trits, unpack_fields, unpack_trits
 
@@ -103,6 +112,7 @@ class QSGD(Compressor):
         g = flat_gradient(gradient, state)
         starts = np.arange(0, g.size, self.bucket)
         norms = np.sqrt(np.add.reduceat(g.astype(np.float64) ** 2, starts)).astype(np.float32)
+        ensure_finite(norms, "the norms of the buckets")
         each = np.repeat(norms, self.bucket)[: g.size]
         ratio = np.divide(np.abs(g), each, out=np.zeros_like(g), where=each > 0) * np.float32(self.levels)
         random = context.rank_rng().random(g.size, np.float32)

@@ -203,7 +203,8 @@ def simulate(
         compressor: of gradients, as it is typed ("topk:density=0.01"), or an object of :mod:`lplab.compression`.
         batch: examples on each device.
         overlap: how fast the network goes while devices compute: 1, undisturbed; 0, only after the backward pass.
-        bucket_bytes: float32 gradient that is sent together, 25 MiB as in PyTorch.
+        bucket_bytes: float32 gradient that is sent together, 25 MiB as in PyTorch; 0: each layer by itself; infinity:
+            all together.
         **design: ``sharded``, ``optimizer``, ``utilization``, ``fused``, ``fall_back``, ``measured_seconds``: see
             :class:`lplab.hardware.step.Design`.
 

@@ -34,7 +34,7 @@ class Design:
 
     Attributes:
         workload, chip, precision, compressor: what is trained, on what, and how.
-        bucket_bytes: of gradient that are sent together.
+        bucket_bytes: of gradient that are sent together; 0: each layer by itself; infinity: all together.
         sharded: whether each device updates one part of the weights and gathers the others' parts.
         optimizer: a name of ``memory.OPTIMIZERS``.
         utilization, fused, fall_back: of the chip, see :func:`lplab.hardware.compute.layer_times`.

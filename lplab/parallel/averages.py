@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from lplab.compression import Context, Entry, TrafficLog
-from lplab.compression.compressor import Steps
+from lplab.compression import Context, Entry, NotFiniteError, TrafficLog
+from lplab.compression.compressor import Request, Steps, all_finite
 from lplab.compression.exchange import payload_bytes, steps_of
-from lplab.parallel.collectives import ProcessGroupTransport, SumOverflowError
+from lplab.parallel.collectives import ProcessGroupTransport
 from lplab.parallel.error_feedback import ErrorFeedbackState
 
 KEPT_ENTRIES = 20_000  # of the traffic log, some 5 MB; ResNet-50 has 322 in a step
@@ -33,7 +34,8 @@ class CompressedAverages:
 
     Attributes:
         step: the number of steps.
-        skipped: whether a gradient was not finite on some rank in the last step. Then no residual has changed.
+        skipped: whether a gradient, or what was made of it, was not finite on some rank in the last step. Then no
+            residual has changed.
         finite: whether all buckets of the running step have been finite so far.
         not_finite: what was not finite in the last step that was skipped, and on which rank; None: none was skipped.
         ledger: traffic log of this rank, or None.
@@ -65,40 +67,84 @@ class CompressedAverages:
             self.ledger.clear()
 
     def average_if_finite(self, names: list[str], gradients: list[Any]) -> list[Any] | None:
-        """The averages of one bucket; None on all ranks, if a gradient on one of them or a sum is not finite."""
-        bad = [name for name, gradient in zip(names, gradients, strict=True) if not is_finite(gradient)]
-        rank = self.transport.first_rank_with(bool(bad))
-        if rank is not None:
-            which = f"the gradient of {', '.join(bad)}" if bad else f"a gradient of the bucket {', '.join(names)}"
-            self.not_finite = f"{which} on rank {self.transport.rank if bad else rank} in step {self.step}"
-            return None
+        """The averages of one bucket; None on all ranks, if one of them has a gradient or a message that is not finite.
+
+        Also if the sum over the ranks is not.
+        """
         try:
-            return self.average(names, gradients)
-        except SumOverflowError as problem:  # on all ranks: they have received the same sum
-            self.not_finite = f"{problem}, in the bucket {', '.join(names)} in step {self.step}"
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self.average(names, gradients)
+        except NotFiniteError as problem:
+            self.not_finite = f"{problem} in step {self.step}"
             return None
 
     def average(self, names: list[str], gradients: list[Any]) -> list[Any]:
-        """The averages of one bucket: the generators of its layers run in lockstep, with fused requests."""
-        runs = [self._run(name, gradient) for name, gradient in zip(names, gradients, strict=True)]
-        averages: list[Any] = [None] * len(runs)
-        running, results = list(range(len(runs))), [None] * len(runs)
-        while running:
-            requests = []
-            for i in running:
+        """The averages of one bucket: the generators of its layers run in lockstep, with fused requests.
+
+        Raises:
+            NotFiniteError: a gradient on one rank, or what is made of it; or a sum or an average. On all ranks.
+        """
+        averages: list[Any] = [None] * len(names)
+        runs, requests = self._begun(names, gradients, averages)
+        bucket = f", in the bucket {', '.join(names)}"
+        while requests:
+            try:
+                results = self.transport.perform([*requests.values()])
+            except NotFiniteError as problem:
+                raise NotFiniteError(f"{problem}{bucket}") from None
+            for i, request in requests.items():
+                self._log(names[i], request)
+            received, requests = dict(zip(requests, results, strict=True)), {}
+            for i, result in received.items():
                 try:
-                    requests.append((i, runs[i].send(results[i])))
+                    requests[i] = runs[i].send(result)
                 except StopIteration as stop:
                     averages[i] = stop.value
-            running = [i for i, _ in requests]
-            for (i, request), result in zip(requests, self.transport.perform([r for _, r in requests]), strict=True):
-                results[i] = result
-                self._log(names[i], request)
+                except NotFiniteError as problem:
+                    late = "raised after the first request, when the other ranks no longer skip the step"
+                    raise RuntimeError(f"{names[i]}: {problem} ({late})") from problem
+        if not all(map(all_finite, averages)):
+            raise NotFiniteError(f"an average over {self.transport.world} ranks is too large for float32{bucket}")
         return averages
 
-    def _run(self, name: str, gradient: Any) -> Steps:
-        context = Context(self.transport.rank, self.transport.world, self.step, name, self.seed)
-        return steps_of(self.states.compressors[name], gradient, self.states.states[name], context)
+    def _begun(
+        self, names: list[str], gradients: list[Any], averages: list[Any]
+    ) -> tuple[list[Steps], dict[int, Request]]:
+        """The generators and what each requests first; one that requests nothing has its average already.
+
+        Raises:
+            NotFiniteError: that is not possible on some rank; on all ranks.
+        """
+        runs: list[Steps] = []
+        requests: dict[int, Request] = {}
+        bad = [name for name, gradient in zip(names, gradients, strict=True) if not all_finite(gradient)]
+        which = f"the gradient of {', '.join(bad)}"
+        for i, (name, gradient) in enumerate(zip(names, gradients, strict=True)):
+            if bad:
+                break
+            compressor, state = self.states.compressors[name], self.states.states[name]
+            context = Context(self.transport.rank, self.transport.world, self.step, name, self.seed)
+            runs.append(steps_of(compressor, gradient, state, context))
+            try:
+                requests[i] = next(runs[i])
+            except StopIteration as stop:
+                averages[i] = stop.value
+            except NotFiniteError:
+                bad, which = [name], f"what {compressor!r} makes of the gradient of {name}"
+        rank = self.transport.first_rank_with(bool(bad))
+        if bad:
+            raise NotFiniteError(f"{which} on rank {self.transport.rank}")
+        if rank is not None:
+            raise NotFiniteError(f"a gradient of the bucket {', '.join(names)} on rank {rank}")
+        return runs, requests
+
+    def are_finite(self, averages: Tensor, names: list[str]) -> bool:
+        """Whether averages are still finite in the dtype and with the loss scale of the gradients; as on all ranks."""
+        if all_finite(averages):
+            return True
+        dtype = str(averages.dtype).removeprefix("torch.")
+        self.not_finite = f"an average is too large for {dtype}, in the bucket {', '.join(names)} in step {self.step}"
+        return False
 
     def _log(self, name: str, request: Any) -> None:
         nbytes = payload_bytes(request)
@@ -125,12 +171,3 @@ def after_backward(work: Callable[[], None]) -> None:
     """
     queue = torch.autograd.Variable._execution_engine.queue_callback
     queue(lambda: queue(work))  # the inner one is later than all that are queued by then
-
-
-def is_finite(gradient: Any) -> bool:
-    """Whether all values of an array or a tensor are finite.
-
-    >>> is_finite(np.ones(3)), is_finite(torch.tensor([1.0, float("inf")]))
-    (True, False)
-    """
-    return bool((np if isinstance(gradient, np.ndarray) else torch).isfinite(gradient).all())

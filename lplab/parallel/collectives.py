@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from lplab.compression.compressor import AllGather, AllReduce, Broadcast, Request
+from lplab.compression.compressor import AllGather, AllReduce, Broadcast, NotFiniteError, Request, all_finite
 from lplab.compression.exchange import collective_result
 from lplab.compression.tensors import messages
 from lplab.compression.wire import values as host_values
@@ -41,10 +41,6 @@ def own_group(group: Any = None) -> Any:
     return dist.new_group(dist.get_process_group_ranks(group), use_local_synchronization=True, **settings)
 
 
-class SumOverflowError(ArithmeticError):
-    """A sum is not finite, though all that was added was."""
-
-
 class ProcessGroupTransport:
     """Performs requests on a process group.
 
@@ -61,7 +57,11 @@ class ProcessGroupTransport:
         self.device = device if nccl else torch.device("cpu")
 
     def perform(self, requests: Sequence[Request]) -> list[Any]:
-        """The result of each request; all ranks pass the same kinds in the same order."""
+        """The result of each request; all ranks pass the same kinds in the same order.
+
+        Raises:
+            NotFiniteError: a sum is not finite; on all ranks, since they have received the same sum.
+        """
         results: list[Any] = [None] * len(requests)
         for kind, perform in ((Broadcast, self._broadcasts), (AllReduce, self._sums), (AllGather, self._gathers)):
             indices = [i for i, request in enumerate(requests) if isinstance(request, kind)]
@@ -113,19 +113,15 @@ class ProcessGroupTransport:
         return [_ordered_sum(request, column) for request, column in zip(requests, columns, strict=True)]
 
     def _reduced_sums(self, requests: Sequence[Any]) -> list[Any]:
-        """One all-reduce for each format.
-
-        Raises:
-            SumOverflowError: the backend sums half precision in half precision, which may overflow.
-        """
+        """One all-reduce for each format; the backend sums half precision in half precision, which may overflow."""
         results: list[Any] = [None] * len(requests)
         for wire in dict.fromkeys(request.wire for request in requests):
             indices = [i for i, request in enumerate(requests) if request.wire == wire]
             values = [torch.as_tensor(requests[i].values).to(self.device, messages.DTYPES[wire]) for i in indices]
             total = torch.cat(values)  # a copy, into which the sum is written
             dist.all_reduce(total, group=self.group)
-            if not torch.isfinite(total).all():
-                raise SumOverflowError(f"a sum over {self.world} ranks is too large for {wire}")
+            if not all_finite(total):
+                raise NotFiniteError(f"a sum over {self.world} ranks is too large for {wire}")
             for i, part in zip(indices, total.float().split([len(one) for one in values]), strict=True):
                 results[i] = requests[i].finish(_received(part, requests[i].values))
         return results

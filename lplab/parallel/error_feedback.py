@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lplab.compression import Compressor, LayerInfo, LayerState
+from lplab.compression.compressor import all_finite, sum_of_ranks
 
 VERSION = 1
 
@@ -103,8 +104,9 @@ def merge_ranks(saved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**first, **no_rank, "layers": layers}
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _mean(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    total = np.asarray(arrays[0]).copy()
-    for array in arrays[1:]:
-        total += np.asarray(array)
-    return total / np.float32(len(arrays))
+    """The mean; where the sum overflows, that of the quotients."""
+    count = np.float32(len(arrays))
+    total = sum_of_ranks(map(np.asarray, arrays))
+    return total / count if all_finite(total) else sum_of_ranks(np.asarray(array) / count for array in arrays)

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lplab.checks import check_int
-from lplab.compression import TrafficLog, exchange
+from lplab.compression import NotFiniteError, TrafficLog, exchange
+from lplab.compression.compressor import ensure_finite
 from lplab.compression.sharded_weights import from_bytes, to_bytes
 from lplab.parallel.clients import FederatedSettings
 from lplab.parallel.error_feedback import ErrorFeedbackState
@@ -36,7 +37,8 @@ class FederatedRound:
     Attributes:
         number: from 0.
         loss: of the last local step, mean over the clients that responded; NaN if none did.
-        selected, responded: client numbers; an update that is not finite counts as no response.
+        selected, responded: client numbers; an update that is not finite counts as no response. If the mean of all
+            updates overflows, none counts.
         bytes_down, bytes_up: of all clients together.
         pending_residual_norm: Euclidean norm of the mean residual of all clients after the round.
         lost_residual_norm: the same for the clients that will not be selected again.
@@ -67,6 +69,7 @@ class FedAvg:
 
     Raises:
         ValueError: a model with batch norms, whose running means differ from client to client.
+        TypeError: complex parameters.
 
     >>> x, y = torch.randn(40, 8), torch.randint(0, 3, (40,))
     >>> from lplab.parallel.clients import client_batches
@@ -87,6 +90,8 @@ class FedAvg:
     ) -> None:
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
             raise ValueError("BatchNorm has running means that differ from client to client; use another normalization")
+        if any(p.is_complex() for p in trainable_parameters(model).values()):
+            raise TypeError("complex parameters are not supported: updates are sent as real float32 values")
         self.model, self.data, self.loss, self.seed = model, data, loss, seed
         self.settings = settings or FederatedSettings()
         self.ledger = TrafficLog()
@@ -119,6 +124,8 @@ class FedAvg:
                     updates[client] = update
                     losses.append(loss)
         up = self._average(updates)
+        if up is None:
+            updates, losses, up = {}, [], 0
         if self.settings.without_replacement:
             self._gone |= set(selected)
         self.number += 1
@@ -140,7 +147,7 @@ class FedAvg:
         """The weights as a client decodes them, and their size in bytes."""
         weights, nbytes = {}, 0
         for name, parameter in trainable_parameters(self.model).items():
-            values = parameter.detach().numpy()
+            values = parameter.detach().float().numpy()
             wire = self.settings.download if values.ndim > 1 else "fp32"
             payload = to_bytes(values.reshape(-1), wire)
             weights[name] = from_bytes(payload, wire).reshape(values.shape).astype(np.float32)
@@ -163,30 +170,39 @@ class FedAvg:
                 value.backward()
                 optimizer.step()
                 last = value.item()
-        update = {name: p.detach().numpy() - weights[name] for name, p in parameters.items()}
+        update = {n: np.subtract(p.detach().float().numpy(), weights[n])[...] for n, p in parameters.items()}
         _put(parameters, before)
         return update, last
 
-    def _average(self, updates: dict[int, dict[str, np.ndarray]]) -> int:
-        """Add the mean of the compressed updates, commit the residuals, and return the bytes sent."""
+    def _average(self, updates: dict[int, dict[str, np.ndarray]]) -> int | None:
+        """Add the mean of the compressed updates, commit the residuals, and return the bytes sent.
+
+        None if something overflows on the way: then weights and residuals are as before.
+        """
         if not updates:
             return 0
         ledger, clients = TrafficLog(), list(updates)
         for client in clients:
             self._states.setdefault(client, ErrorFeedbackState(self.settings.upload, self._infos))
-        states = [self._states[client] for client in clients]
-        for name, parameter in trainable_parameters(self.model).items():
-            average = exchange(
-                states[0].compressors[name],
-                [updates[client][name] for client in clients],
-                [state.states[name] for state in states],
-                step=self.number,
-                layer=name,
-                seed=self.seed,
-                ledger=ledger,
-            )
-            with torch.no_grad():
-                parameter += torch.from_numpy(average)
+        states, parameters = [self._states[client] for client in clients], trainable_parameters(self.model)
+        new: dict[str, Tensor] = {}
+        try:
+            for name, parameter in parameters.items():
+                average = exchange(
+                    states[0].compressors[name],
+                    [updates[client][name] for client in clients],
+                    [state.states[name] for state in states],
+                    step=self.number,
+                    layer=name,
+                    seed=self.seed,
+                    ledger=ledger,
+                )
+                new[name] = ensure_finite((parameter.detach() + torch.from_numpy(average)).to(parameter.dtype))
+        except NotFiniteError:
+            for state in states:
+                state.rollback()
+            return None
+        _put(parameters, new)
         for state in states:
             state.commit()
         self.ledger.entries += [

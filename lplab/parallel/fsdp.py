@@ -24,9 +24,9 @@ Three messages of a step can be exchanged in another way than PyTorch's:
 
 FSDPHook gives all replicas the weights and buffers of the first one, as DistributedDataParallel does.
 
-If a gradient is not finite on some rank, no residual changes on any rank, and the gradients are None after the backward
-pass. That needs ``replicas``; without, gradients are those of plain FSDP. Weights are coded by numpy on the CPU. Tested
-over gloo.
+If a gradient, or what is made of it, is not finite on some rank, no residual changes on any rank, and the gradients are
+None after the backward pass. That needs ``replicas``; without, gradients are those of plain FSDP. Weights are coded by
+numpy on the CPU. Tested over gloo.
 
 This module needs PyTorch, and one whose FSDP has these hooks (2.13 is tested).
 """
@@ -179,10 +179,13 @@ class FSDPHook:
             np.ascontiguousarray(piece.float().cpu().numpy().reshape(part.shape))
             for piece, part in zip(gradients.split(sizes), parts, strict=True)
         ]
-        means = averages.average_if_finite([part.name for part in parts], pieces)
+        names = [part.name for part in parts]
+        means = averages.average_if_finite(names, pieces)
+        finite = means is not None
         if means is not None:
             gradients.copy_(torch.from_numpy(np.concatenate([mean.reshape(-1) for mean in means])))
-        averages.bucket_done(means is not None, is_last=False)
+            finite = gradients.dtype == torch.float32 or averages.are_finite(gradients, names)
+        averages.bucket_done(finite, is_last=False)
 
     def _finish(self) -> None:
         """After the backward pass: commit or skip the step, for which all groups need gradients."""

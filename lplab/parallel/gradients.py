@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lplab.compression.computed_gradients import ComputedGradients, learners_in_block
-from lplab.compression.selection import is_finite
 from lplab.parallel.batching_check import check_pass_once
 
 Batch = tuple[Any, Any]
@@ -58,16 +57,12 @@ class GradientProducts:
 
         return ComputedGradients(compute, learners, self.shape)
 
-    def are_finite(self) -> bool:
-        """Whether the sizes of the factors make sure that all gradients are finite, without computing them.
+    def bound(self) -> float:
+        """What no magnitude of a gradient exceeds, without computing them; NaN or infinity if one may not be finite.
 
-        Half of float32's range covers whatever rounding does to the sums. False tells nothing.
+        The factor of 2 covers whatever rounding does to the sums.
         """
-        if not self.rows.numel():
-            return True
-        ranges = [torch.aminmax(factor) for factor in (self.rows, self.columns)]
-        row, column = (max(-float(least), float(most)) for least, most in ranges)
-        return self.rows.shape[1] * row * column < 2.0**126
+        return 2 * self.rows.shape[1] * _largest(self.rows) * _largest(self.columns)
 
     @property
     def nbytes(self) -> int:
@@ -89,15 +84,22 @@ class LearnerGradients:
     gradients: dict[str, Tensor]
     products: dict[str, GradientProducts] = field(default_factory=dict)
 
-    def are_finite(self) -> bool:
-        """Whether it is certain that all gradients are finite, before the products are computed."""
-        arrays = [gradient.numpy().reshape(-1) for gradient in self.gradients.values()]
-        return all(map(is_finite, arrays)) and all(product.are_finite() for product in self.products.values())
+    def bound(self) -> float:
+        """What no magnitude of a gradient exceeds, before the products are computed; as for GradientProducts."""
+        return sum(map(_largest, self.gradients.values())) + sum(product.bound() for product in self.products.values())
+
+
+def _largest(values: Tensor) -> float:
+    """The largest magnitude; NaN or infinity if a value is not finite, 0 without values."""
+    if not values.numel():
+        return 0.0
+    low, high = torch.aminmax(values)
+    return max(-float(low), float(high))
 
 
 def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters with ``requires_grad``, by name."""
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+    """The parameters with ``requires_grad`` that have elements, by name."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad and p.numel()}
 
 
 def learner_seed(seed: int, step: int, rank: int) -> int:

@@ -7,12 +7,15 @@
 
 If a gradient is not finite on some rank, all ranks skip the step: after the backward pass the gradients are None, which
 every optimizer of PyTorch passes over. With a ``GradScaler``, give it to the hook; ``scaler.step(optimizer)`` then
-skips the same steps on all ranks, for every optimizer of the model. A sum that overflows in half precision counts as a
-gradient that is not finite.
+skips the same steps on all ranks, for every optimizer of the model. What overflows on the way counts as a gradient that
+is not finite: the sum with a residual, a number in a message, a sum over the ranks, the average in float32, or in the
+dtype of the gradients.
 
 One backward pass of a step averages; those before it belong under ``no_sync()``.
 
 Each parameter is compressed by itself; only the messages of a bucket are fused, so PyTorch may rebuild its buckets.
+Gradients and states are in the order of the parameter's indices, however the parameter lies in memory: a transposed or
+``channels_last`` parameter sends the messages of a contiguous one, and checkpoints serve both.
 Gradients on a GPU are compressed there (see :mod:`lplab.compression.tensors`), those on the CPU by numpy. With
 find_unused_parameters PyTorch discards the average of a parameter that no rank used in a step, and with it the values
 sent from its residual: for models that drop layers at random use the simulator. Tested over gloo; with NCCL the same
@@ -45,12 +48,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from lplab.compression import Compressor, catalogue
+from lplab.compression.compressor import all_finite
 from lplab.compression.tensors.selection import divided
 from lplab.parallel.averaged_gradients import AveragedGradients
 from lplab.parallel.averages import CompressedAverages, after_backward
 from lplab.parallel.bucket_queue import BucketQueue
 from lplab.parallel.collectives import ProcessGroupTransport, own_group
 from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
+from lplab.parallel.gradients import trainable_parameters
 from lplab.parallel.layers import layer_infos
 from lplab.parallel.state_tensors import as_arrays, as_tensors
 
@@ -75,8 +80,9 @@ class HookState(CompressedAverages):
             on a CPU numpy is faster.
 
     Attributes:
-        skipped: whether a gradient was not finite on some rank in the last step. Then no residual has changed, and the
-            gradients are None after the backward pass; with a scaler they are infinite, to lower its scale.
+        skipped: whether a gradient, or what was made of it, was not finite on some rank in the last step. Then no
+            residual has changed, and the gradients are None after the backward pass; with a scaler they are infinite,
+            to lower its scale.
         not_finite: what was not finite in the last skipped step, and on which rank.
         ledger: traffic log of this rank; of a skipped step it has the buckets before the bad one.
 
@@ -111,14 +117,14 @@ class HookState(CompressedAverages):
             raise TypeError("complex parameters are not supported: gradients are sent as real float32 values")
         self._model = weakref.ref(model)  # PyTorch's reducer keeps this state; the model must not be kept by it
         self.queue = BucketQueue() if overlap else None
-        trained = {name: p for name, p in inner.named_parameters() if p.requires_grad}
-        parameter = next(iter(trained.values()))  # DistributedDataParallel refuses a model that has nothing to train
+        trained = trainable_parameters(inner)
+        device = next(p.device for p in inner.parameters() if p.requires_grad)  # DistributedDataParallel wants one
         self._group = own_group(process_group) if overlap else None
-        transport = ProcessGroupTransport(self._group if overlap else process_group, ordered, parameter.device)
+        transport = ProcessGroupTransport(self._group if overlap else process_group, ordered, device)
         self.devices = {n: p.device for n, p in trained.items() if (p.is_cuda if on_device is None else on_device)}
         states = ErrorFeedbackState(compressor, layer_infos(inner, example), self.devices)
         super().__init__(transport, states, seed, keep_ledger)
-        self.names = {id(p): name for name, p in inner.named_parameters()}
+        self.names = {id(p): name for name, p in trained.items()}
         self.scaler = scaler
         self.averaged = AveragedGradients(trained)
         self.averaged_twice: list[str] = []  # what the running backward pass should not compress
@@ -164,13 +170,18 @@ class HookState(CompressedAverages):
 
     def portable_state_dict(self) -> dict[str, Any]:
         """The mean of all ranks' states, equal on all of them: one file, for any number of ranks."""
-        saved = self.states.state_dict()
+        saved, world = self.states.state_dict(), np.float32(self.transport.world)
         for arrays in saved["layers"].values():
             for name, array in arrays.items():
-                total = torch.from_numpy(array.copy()).to(self.transport.device)
-                dist.all_reduce(total, group=self.transport.group)
-                arrays[name] = total.cpu().numpy() / np.float32(self.transport.world)
+                total = self._sum(array)
+                arrays[name] = total / world if all_finite(total) else self._sum(array / world)
         return {"step": self.step, "world": None, "rank": None, **as_tensors(saved)}
+
+    def _sum(self, array: np.ndarray) -> np.ndarray:
+        """The sum over all ranks."""
+        total = torch.from_numpy(array.copy()).to(self.transport.device)
+        dist.all_reduce(total, group=self.transport.group)
+        return total.cpu().numpy()
 
     def checkpoint(self, folder: str | os.PathLike[str] | None = None) -> "HookCheckpoint":
         """The state for torch.distributed.checkpoint, which saves it with a model and loads it on any number of ranks.
@@ -234,24 +245,36 @@ class HookState(CompressedAverages):
 
     # -- called by the hook -----------------------------------------------------------------------------------
 
-    def exchange(self, names: list[str], views: list[Tensor], buffer: Tensor, scale: float, is_last: bool) -> None:
-        """Average one bucket over all ranks: its ``views``, parts of ``buffer``, receive the averages.
+    def exchange(
+        self,
+        names: list[str],
+        gradients: list[Tensor],
+        views: list[Tensor],
+        buffer: Tensor,
+        scale: float,
+        is_last: bool,
+    ) -> None:
+        """Average one bucket over all ranks.
 
         Args:
             names: of the parameters.
-            views: their gradients, multiplied by ``scale``.
+            gradients: theirs, multiplied by ``scale``.
+            views: the parts of ``buffer`` that receive the averages.
             buffer: of the bucket.
             scale: of the loss.
             is_last: whether this is the last bucket of the step.
         """
-        gradients = [self.unscaled(name, view, scale) for name, view in zip(names, views, strict=True)]
-        averages = self.average_if_finite(names, gradients)
-        if averages is None:
-            buffer.zero_()
-        else:
+        own = [self.unscaled(name, gradient, scale) for name, gradient in zip(names, gradients, strict=True)]
+        averages = self.average_if_finite(names, own)
+        finite = averages is not None
+        if averages is not None:
             for view, average in zip(views, averages, strict=True):
                 view.copy_(torch.as_tensor(average, device=view.device) * scale)
-        self.bucket_done(averages is not None, is_last)
+            if scale != 1 or buffer.dtype != torch.float32:
+                finite = self.are_finite(buffer, names)
+        if not finite:
+            buffer.zero_()
+        self.bucket_done(finite, is_last)
 
     def finish(self) -> None:
         """Raise the error of a bucket; set the gradients of a skipped step to None, or with a scaler to infinity.
@@ -327,14 +350,17 @@ def compress_hook(state, bucket):
     buffer = bucket.buffer()
     if buffer.is_sparse:
         raise TypeError("sparse gradients are not supported: make embeddings with sparse=False")
-    names = [state.names[id(p)] for p in bucket.parameters()]
+    trained = [(p, part) for p, part in zip(bucket.parameters(), bucket.gradients(), strict=True) if p.numel()]
+    names = [state.names[id(p)] for p, _ in trained]
     if bucket.is_last():
         after_backward(state.finish)
     state.averaged_twice += state.averaged.still_there(names)
     if state.averaged_twice:  # no bucket of this pass is sent any more; finish() raises
         return _completed(buffer)
     scale = 1.0 if state.scaler is None else float(state.scaler.get_scale())
-    exchange = partial(state.exchange, names, bucket.gradients(), buffer, scale, bucket.is_last())
+    views = [_laid_out(part, p) for p, part in trained]
+    gradients = [view if p.grad is None else p.grad for (p, _), view in zip(trained, views, strict=True)]
+    exchange = partial(state.exchange, names, gradients, views, buffer, scale, bucket.is_last())
     if state.queue is not None:
         return state.queue.submit(exchange, buffer)
     exchange()
@@ -356,6 +382,20 @@ def ddp_hook(model: DistributedDataParallel, compressor: Compressor | str, **opt
     state = HookState(model, catalogue.get(compressor) if isinstance(compressor, str) else compressor, **options)
     model.register_comm_hook(state, compress_hook)
     return state
+
+
+def _laid_out(part: Tensor, parameter: Tensor) -> Tensor:
+    """A parameter's part of a bucket, as DistributedDataParallel reads it: ``bucket.gradients()`` ignores strides.
+
+    It reads an average with the strides of the gradient, where that is a view of the bucket; else with those of the
+    parameter, if the parameter has no gaps in memory.
+    """
+    grad = parameter.grad
+    if grad is not None and grad.untyped_storage().data_ptr() == part.untyped_storage().data_ptr():
+        return part.as_strided(grad.shape, grad.stride())
+    if parameter.is_contiguous() or torch.empty_like(parameter, device="meta").stride() != parameter.stride():
+        return part
+    return part.as_strided(parameter.shape, parameter.stride())
 
 
 def _completed(buffer: Tensor) -> torch.futures.Future:

@@ -19,7 +19,7 @@ def layer_infos(model: nn.Module, example: Any = None) -> dict[str, LayerInfo]:
     """A :class:`~lplab.compression.LayerInfo` for each trainable parameter, by its name, in the model's order.
 
     Args:
-        model: any module. A shared parameter counts where it occurs first.
+        model: any module. A shared parameter counts where it occurs first, one without elements not at all.
         example: an input for one forward pass, which counts how often each convolution uses a weight; without it every
             weight counts as used once.
 

@@ -29,6 +29,8 @@ from lplab.training.loop.train_eval_mode import ensure_train_mode
 from lplab.training.loop.trainer import default_loss
 from lplab.training.threads import torch_threads
 
+IN_PLACE_LIMIT = 2.0**40  # of gradients and residuals together; no sum, norm or product of them overflows
+
 
 @dataclass(frozen=True)
 class LearnerStep:
@@ -37,7 +39,7 @@ class LearnerStep:
     Attributes:
         number: from 0.
         losses: of each learner, before the update.
-        skipped: whether the update was skipped, because a learner's gradient was not finite.
+        skipped: whether the update was skipped, because a learner's gradient, or what was made of it, was not finite.
         payload_bytes: of all learners together.
     """
 
@@ -108,6 +110,7 @@ class Learners:
             raise TypeError(f"learners train float32 parameters; those of this model: {', '.join(kinds) or 'none'}")
         infos = layer_infos(model, example)
         self.states = [ErrorFeedbackState(compressor, infos) for _ in range(self.world)]
+        self._residual_bound = np.inf  # what no magnitude in a state exceeds
         self.optimizer = (optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=0.1)))(model.parameters())
         self.ledger: TrafficLog | None = TrafficLog() if keep_ledger else None
         self.step = 0
@@ -137,11 +140,12 @@ class Learners:
 
     def _computes_when_read(self, name: str, nbytes: int) -> bool:
         """Whether a compressor takes gradients one after another, and all of them together do not fit the cache."""
-        compressor = self.states[0].compressors[name]
-        return not fit_a_block(nbytes) and type(compressor).together is not Compressor.together
+        if fit_a_block(nbytes):
+            return False
+        return type(self.states[0].compressors[name]).together is not Compressor.together
 
     def _apply(self, results: LearnerGradients) -> TrafficLog | None:
-        """Exchange and update; the traffic, or None if a gradient was not finite and the step was skipped."""
+        """Exchange and update; the traffic, or None if something was not finite and the step was skipped."""
         ledger = TrafficLog()
         try:
             self._exchange(results, ledger)
@@ -155,8 +159,10 @@ class Learners:
         return ledger
 
     def _exchange(self, results: LearnerGradients, ledger: TrafficLog) -> None:
-        # Where it is sure that no learner's gradient makes all skip the step, nothing has to be kept to undo it.
-        in_place = bool(results.products) and results.are_finite()
+        # Where it is sure that no learner makes all skip the step, nothing has to be kept to undo it.
+        in_place = bool(results.products) and self._is_small(results.bound())
+        if not in_place:
+            self._residual_bound = np.inf  # to be looked up when it is needed
         for name, parameter in trainable_parameters(self.model).items():
             states = [state.states[name] for state in self.states]
             product = results.products.get(name)
@@ -172,6 +178,14 @@ class Learners:
                 in_place=in_place,
             )
             parameter.grad = torch.from_numpy(average)
+
+    def _is_small(self, bound: float) -> bool:
+        """Whether nothing overflows that is made of gradients up to ``bound`` and of the residuals."""
+        if not self._residual_bound + bound < IN_PLACE_LIMIT:
+            arrays = (a for state in self.states for one in state.states.values() for a in one.arrays().values())
+            self._residual_bound = max((float(np.abs(array).max()) for array in arrays), default=0.0)
+        self._residual_bound += bound
+        return self._residual_bound < IN_PLACE_LIMIT
 
     def residuals(self, name: str) -> np.ndarray:
         """The residuals of one parameter: float32 [learners, numel]; zeros for compressors without residuals."""
@@ -199,6 +213,7 @@ class Learners:
             states = [merge_ranks(states)] * self.world
         for state, arrays in zip(self.states, states, strict=True):
             state.load_state_dict(arrays)
+        self._residual_bound = np.inf
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.step = saved["step"]

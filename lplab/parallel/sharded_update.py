@@ -26,6 +26,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from lplab.compression.compressor import all_finite
 from lplab.compression.exchange import Entry, TrafficLog
 from lplab.compression.sharded_weights import (
     LEARNING_RATE,
@@ -83,12 +84,15 @@ class ShardedWeightUpdate:
     def step(self) -> bool:
         """Exchange the gradients, update, send the weights to all; whether the step was made.
 
-        If a gradient is not finite on any rank, all ranks skip the step.
+        If a gradient, or what is made of it, is not finite on any rank, all ranks skip the step.
         """
         gradient = flatten(torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters)
-        if not self._all_true(bool(np.isfinite(gradient).all())):
+        if not self._all_true(all_finite(gradient)):
             return False
-        self._all_gather(self.shard.update(self._reduce_scatter(gradient)))
+        new = self.shard.updated(self._reduce_scatter(gradient))
+        if not self._all_true(new is not None) or new is None:
+            return False
+        self._all_gather(self.shard.store(*new))
         self.number += 1
         return True
 

@@ -13,6 +13,7 @@ import numpy as np
 from torch import nn
 
 from lplab.checks import check_int
+from lplab.compression.compressor import all_finite
 from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM, ShardedUpdateFormats, ShardedWeights
 from lplab.parallel.gradients import Batch, Loss, learner_seed, sequential_gradients, trainable_parameters
 from lplab.parallel.sharded_update import check_parameters, flatten, load_flat
@@ -28,7 +29,7 @@ class ShardedStep:
     Attributes:
         number: from 0.
         loss: mean over the learners, before the update.
-        skipped: whether the update was skipped, because a learner's gradient was not finite.
+        skipped: whether the update was skipped, because a learner's gradient, or what was made of it, was not finite.
         sent_bytes: of all learners together.
     """
 
@@ -49,7 +50,7 @@ class SimulatedShardedTraining:
         scheme, learning_rate, momentum: as for :class:`~sharded_update.ShardedWeightUpdate`.
         seed: of dropout and the like.
         sharded_weights: the receiver of the gradients, with ``broadcast_weights()`` and ``step(gradients)``; by default
-            the protocol. Tests pass master weights on one owner, for comparison.
+            the protocol. Tests pass master weights on one owner, for comparison. False from ``step``: it was skipped.
 
     >>> import torch
     >>> model = nn.Linear(4, 2)
@@ -90,10 +91,9 @@ class SimulatedShardedTraining:
                 seeds = [learner_seed(self.seed, number, rank) for rank in ranks]
                 results = sequential_gradients(ensure_train_mode(self.model), self.loss, batches, seeds)
             gradients = [flatten(g[rank] for g in results.gradients.values()) for rank in ranks]
-            finite = all(np.isfinite(g).all() for g in gradients)
-            if finite:
-                self.sharded_weights.step(gradients)
+            made = all(map(all_finite, gradients)) and self.sharded_weights.step(gradients) is not False
+            if made:
                 load_flat(self.sharded_weights.broadcast_weights(), self.parameters)
             self.number += 1
             sent = getattr(self.sharded_weights, "sent_bytes", 0) - before
-            yield ShardedStep(number, float(np.mean(results.losses)), not finite, sent)
+            yield ShardedStep(number, float(np.mean(results.losses)), not made, sent)

@@ -19,6 +19,15 @@ from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, Sig
     ("dgc:warm_up=1", "warm_up of DGC takes several numbers, got 1"),
     ("scalecom:chunk=0", "chunk must be from 1"),
     ("topk:density=0.1,density=0.2", "TopK takes density once, got it twice in 'topk:density=0.1,density=0.2'"),
+    ("topk:", "a setting is missing in 'topk:': write name=value behind each colon and comma"),
+    ("dense:,", "a setting is missing in 'dense:,'"),
+    ("topk:density=0.1,", "a setting is missing in 'topk:density=0.1,'"),
+    ("topk:,density=0.1", "a setting is missing in 'topk:,density=0.1'"),
+    ("scalecom:chunk=10, ,beta=1", "a setting is missing in 'scalecom:chunk=10, ,beta=1'"),
+    ("topk:density=", "density of TopK takes a number, got ''"),
+    ("topk:=0.1", "TopK has no setting '=0.1'"),
+    ("", "unknown compressor ''"),
+    (":density=0.1", "unknown compressor ''"),
     (None, "a compressor is named by a text such as 'topk:density=0.01', got None"),
     (b"topk", "a compressor is named by a text such as 'topk:density=0.01', got b'topk'"),
 ])  # fmt: skip
@@ -42,7 +51,8 @@ def test_whole_numbers_are_numbers_and_none_is_none():
 def test_every_setting_can_be_typed_as_its_default(name):
     made = catalogue.get(name)
     values = {key: value for key, value in vars(made).items() if not isinstance(value, tuple)}
-    assert catalogue.get(f"{name}:" + ",".join(f"{key}={value}" for key, value in values.items())) == made
+    settings = ",".join(f"{key}={value}" for key, value in values.items())
+    assert catalogue.get(f"{name}:{settings}" if settings else name) == made
 
 
 @pytest.mark.parametrize(("kind", "settings"), [

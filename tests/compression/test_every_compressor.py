@@ -112,6 +112,38 @@ def test_zeros_stay_zeros(name):
     assert not average.any()
 
 
+SIZES = (1.0, 3e38, 2e38, 3e38, 1.0)  # of the gradients in five steps; two learners' sums of the large ones overflow
+
+
+def overflowing(shape, step, rank, draw):
+    """Gradients that are finite, and whose sums with residuals or other learners' may not be."""
+    signs = np.sign(draw(shape, seed=step)) if rank else np.ones(shape, np.float32)
+    return np.float32(SIZES[step]) * signs
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_overflows_on_the_way_is_refused_and_leaves_no_trace(name, draw):
+    compressor = ALL[name]
+    states, refused = [compressor.init(SHAPE) for _ in range(2)], []
+    for step in range(len(SIZES)):
+        before = [state.arrays() for state in states]
+        try:
+            average = C.exchange(compressor, [overflowing(SHAPE, step, r, draw) for r in (0, 1)], states, step=step)
+        except C.NotFiniteError:
+            refused.append(step)
+            for state in states:
+                state.rollback()
+        else:
+            assert np.isfinite(average).all()
+            for state in states:
+                state.commit()
+        for state, arrays in zip(states, before, strict=True):
+            assert all(np.isfinite(array).all() for array in state.arrays().values())
+            assert step not in refused or all((state[key] == array).all() for key, array in arrays.items())
+    assert refused or name in ("fp16", "dgc", "signsgd", "signum")  # which clip what they send, or send signs
+    assert len(refused) < len(SIZES) and 0 not in refused
+
+
 BAD = [
     (np.full(SHAPE, np.nan, np.float32), "NaN or infinity"),
     (np.zeros(SHAPE), "float32"),

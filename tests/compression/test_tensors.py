@@ -18,7 +18,7 @@ from lplab.compression.tensors import (  # noqa: E402
     tensor_steps,
 )
 from lplab.compression.tensors import selection as tensor_selection  # noqa: E402
-from tests.compression.test_every_compressor import ALL, SHAPE  # noqa: E402
+from tests.compression.test_every_compressor import ALL, SHAPE, SIZES, overflowing  # noqa: E402
 
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
 EXACT_ON_CUDA = tuple(name for name in ALL if name != "powersgd")  # no product of matrices promises its bits there
@@ -111,6 +111,25 @@ def test_tensors_that_are_taken_for_arrays_have_their_bits(name, draw, shared):
 def test_any_shape(name, draw):
     for shape in [(1,), (7,), (51,), (3, 17), (2, 3, 5, 5), (1000,)]:
         compare(ALL[name], several(draw, shape, world=2, steps=2), "cpu")
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+@pytest.mark.parametrize("name", EXACT_ON_CUDA)
+def test_the_same_steps_overflow(name, device, draw):
+    compressor, outcomes = ALL[name], []
+    for tensors in (False, True):
+        states = [tensor_state(compressor, SHAPE, device) if tensors else compressor.init(SHAPE) for _ in range(2)]
+        for step in range(len(SIZES)):
+            gradients = [overflowing(SHAPE, step, rank, draw) for rank in (0, 1)]
+            if tensors:
+                gradients = [torch.from_numpy(gradient).to(device) for gradient in gradients]
+            try:
+                outcomes.append(bits(C.exchange(compressor, gradients, states, step=step)))
+            except C.NotFiniteError:
+                outcomes.append(None)
+            for state in states:
+                state.commit() if outcomes[-1] else state.rollback()
+    assert outcomes[: len(SIZES)] == outcomes[len(SIZES) :]
 
 
 @pytest.mark.cuda

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from lplab.compression import Dense, NotFiniteError, ScaleCom, TopK, TrafficLog, computed_gradients, exchange
+from lplab.compression import (
+    Dense,
+    LayerState,
+    NotFiniteError,
+    ScaleCom,
+    TopK,
+    TrafficLog,
+    computed_gradients,
+    exchange,
+)
 from lplab.compression.compressor import Compressor, Context
 from lplab.compression.computed_gradients import ComputedGradients, learners_in_block
 from lplab.compression.exchange import run_in_lockstep, steps_of
@@ -129,6 +138,33 @@ def test_a_gradient_that_is_not_finite_is_refused(compressor, form):
     with pytest.raises(NotFiniteError):
         exchange(compressor, form(bad), states)
     assert not states[1].proposed()
+
+
+@pytest.mark.parametrize("form", [list, np.stack, computed])
+@pytest.mark.parametrize("compressor", [Dense(), ScaleCom(chunk=5), ScaleCom(chunk=5, beta=0.3)], ids=repr)
+def test_sums_that_overflow_are_refused_in_each_form(compressor, form):
+    """First that of the learners; then, with a residual, that of one learner's gradient and residual."""
+    states = [compressor.init((20,)) for _ in range(2)]
+    with pytest.raises(NotFiniteError):
+        exchange(compressor, form([np.full(20, 3e38, np.float32)] * 2), states)
+    large, small = np.full(20, 2e38, np.float32), np.zeros(20, np.float32)
+    for _ in range(0 if compressor == Dense() else 1 if compressor.beta == 1 else 3):
+        exchange(compressor, form([small, large]), states)
+        for state in states:
+            state.commit()
+    if compressor == Dense():
+        assert (exchange(compressor, form([small, large]), states) == np.float32(1e38)).all()
+    else:
+        with pytest.raises(NotFiniteError, match="the gradient plus the residual holds NaN or infinity"):
+            exchange(compressor, form([small, large]), states)
+
+
+@pytest.mark.parametrize("beta", [0.1, 0.3, 1 / 3, 0.5, 0.7, 0.999])
+def test_a_residual_that_is_filtered_never_rounds_to_infinity(beta):
+    """β·m + (1 − β)·m of the largest m; so it needs no check."""
+    compressor, state = ScaleCom(chunk=2, beta=beta), LayerState((4,), residual=np.full(4, np.finfo(np.float32).max))
+    exchange(compressor, [np.zeros(4, np.float32)], [state])
+    assert np.isfinite(state.proposed()["residual"]).all()
 
 
 def test_a_subclass_with_steps_of_its_own_runs_them():

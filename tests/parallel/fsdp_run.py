@@ -33,13 +33,16 @@ def sharded(mesh, bias):
     return fully_shard(net, mesh=mesh)
 
 
-def train(net, hook, steps, first=0, poison=None):
+def train(net, hook, steps, first=0, poison=None, overflowing=None):
+    """``poison``: (step, rank) with a loss of NaN; ``overflowing``: a step in which a sum over the ranks overflows."""
     rank, skipped = dist.get_rank(), []
     optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
     for step in range(first, first + steps):
         inputs, targets = batch(step, rank)
         optimizer.zero_grad()
         loss = default_loss(net(inputs), targets)
+        if step == overflowing:
+            loss = net(0 * inputs).sum() * (3e38 / BATCH)  # no rank's gradient alone: that of the last bias is 3e38
         (loss * float("nan") if poison == (step, rank) else loss).backward()
         optimizer.step()
         skipped.append(hook.averages is not None and hook.averages.skipped)
@@ -138,6 +141,7 @@ def results():
     found["replicas"] = train(*between_replicas(), STEPS)
     net, hook = between_replicas()
     found["poisoned"] = train(net, hook, STEPS, poison=(2, world - 1))
+    found["overflowing"] = train(*between_replicas(), STEPS, overflowing=2)
     found["residuals"] = hook.state_dict()["layers"]
     again, resumed = between_replicas()
     again.load_state_dict(net.state_dict())

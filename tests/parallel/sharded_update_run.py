@@ -30,8 +30,8 @@ def batches(world):
     return shards(data, world)
 
 
-def train(scheme, poison=None, stop=None, **options):
-    """One run; ``poison``: (step, rank) at which a gradient becomes NaN; ``stop``: where another model goes on."""
+def train(scheme, poison=None, factor=float("nan"), stop=None, **options):
+    """One run; ``poison``: (step, rank) at which the loss has a factor; ``stop``: where another model goes on."""
     rank, world = dist.get_rank(), dist.get_world_size()
     net = model()
     broadcast = ShardedWeightUpdate(net.parameters(), scheme, **options)
@@ -45,7 +45,7 @@ def train(scheme, poison=None, stop=None, **options):
         inputs, targets = part(step, rank)
         net.zero_grad()
         loss = default_loss(net(inputs), targets)
-        (loss * float("nan") if poison == (step, rank) else loss).backward()
+        (loss * factor if poison == (step, rank) else loss).backward()
         made.append(broadcast.step())
     return {
         "broadcast weights": torch.cat([p.detach().flatten() for p in net.parameters()]),
@@ -60,6 +60,8 @@ def results():
     """What this rank ends with, of each training."""
     results = {name: train(scheme) for name, scheme in SCHEMES.items()}
     results["other learning rate"] = train(ShardedUpdateFormats(), learning_rate=0.1, momentum=0.9)
-    results["poisoned"] = train(ShardedUpdateFormats(), poison=(2, dist.get_world_size() - 1))
+    last = dist.get_world_size() - 1
+    results["poisoned"] = train(ShardedUpdateFormats(), poison=(2, last))
+    results["too large for 1-6-9"] = train(ShardedUpdateFormats(), poison=(2, last), factor=1e20)
     results["resumed"] = train(ShardedUpdateFormats(), stop=3)
     return results

@@ -137,6 +137,57 @@ def test_an_update_that_is_not_finite_counts_as_no_answer():
     assert report.responded == (0,) and report.selected == (0, 1) and torch.isfinite(weights(run)).all()
 
 
+class Product(nn.Module):
+    """A parameter times the inputs."""
+
+    def __init__(self, values):
+        super().__init__()
+        self.weight = nn.Parameter(values)
+
+    def forward(self, factor):
+        return (self.weight * factor).sum()
+
+
+def products(values, size=1.0):
+    """Rounds in which the first client's update is ``size`` large; steps with a rate of 1 move it by that."""
+    model = Product(values)
+
+    def data(client, step):
+        factor = torch.randn(values.shape, generator=torch.Generator().manual_seed(10 * step + client))
+        return (torch.full_like(factor, size) if client == 0 else factor), None
+
+    settings = FederatedSettings(clients=4, share=1.0, lr=1.0, local_steps=1, upload=TopK(0.5))
+    return FedAvg(model, data, settings, loss=lambda output, _: output.float())
+
+
+def test_updates_whose_sum_overflows_count_as_no_answer():
+    """The first client sends half of its update; what is left and the next update do not fit float32 together."""
+    run = products(torch.zeros(20, 30), size=2e38)
+    first, second = run.rounds(2)
+    assert (len(first.responded), len(second.responded)) == (4, 0) and first.bytes_up > second.bytes_up == 0
+    assert 0 < second.pending_residual_norm == first.pending_residual_norm < np.inf
+    assert run.model.weight.isfinite().all() and run.model.weight.any()
+
+
+@pytest.mark.parametrize("values", [
+    torch.zeros(30, 20).T, torch.zeros(8, 6, 3, 3).to(memory_format=torch.channels_last), torch.zeros(20, 60)[:, ::2],
+    torch.zeros(()),
+])  # fmt: skip
+def test_weights_are_sent_by_their_indices_however_they_lie_in_memory(values):
+    strided, plain = products(values), products(values.contiguous())
+    assert [r.bytes_up for r in strided.rounds(3)] == [r.bytes_up for r in plain.rounds(3)]
+    assert torch.equal(strided.model.weight, plain.model.weight) and strided.model.weight.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_weights_of_other_precision_are_sent_as_float32(dtype):
+    run = products(torch.zeros(20, 30, dtype=dtype))
+    assert [len(one.responded) for one in run.rounds(2)] == [4, 4] and run.model.weight.dtype == dtype
+    assert run.model.weight.any()
+    with pytest.raises(TypeError, match="complex parameters are not supported: updates are sent as real float32"):
+        products(torch.zeros(3, dtype=torch.complex64))
+
+
 @pytest.mark.parametrize(("clients", "share", "selected"), [(100, 0.29, 29), (10, 0.25, 2), (5, 0.1, 1), (7, 1.0, 7)])
 def test_a_share_is_whole_clients_rounded_down(clients, share, selected):
     assert FederatedSettings(clients=clients, share=share).selected_per_round == selected

@@ -89,9 +89,9 @@ def test_weights_in_8_bits_take_a_quarter_of_the_bytes(world, ranks):
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize(("run", "skip"), [("replicas", None), ("poisoned", 2)])
+@pytest.mark.parametrize(("run", "skip"), [("replicas", None), ("poisoned", 2), ("overflowing", 2)])
 def test_scalecom_between_replicas(run, skip, world, ranks):
-    """Bit for bit; a step with NaN on one rank is made by none, and leaves no trace."""
+    """Bit for bit; a step with NaN on one rank, or a sum that overflows, is made by none, and leaves no trace."""
     expected = by_hand(world, skip)
     for result in ranks(fsdp_run, world):
         real = result[run]

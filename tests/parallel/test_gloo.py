@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from lplab.compression import catalogue  # noqa: E402
 from lplab.parallel import Learners  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
 from tests.parallel import checkpoint_run, gloo_run, lost_rank_run, overlap_run  # noqa: E402
@@ -87,6 +88,34 @@ def test_behind_the_backward_pass_awkward_trainings_have_the_same_bits(variant, 
         assert all(torch.equal(a, b) for a, b in zip(behind["parameters"], first["parameters"], strict=True))
         for kind in ("parameters", "residuals"):
             assert all(torch.equal(a, b) for a, b in zip(behind[kind], waiting[kind], strict=True)) and behind[kind]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("name", overlap_run.COMPRESSORS)
+def test_strides_and_what_overflows_change_no_bit(name, world, ranks):
+    """Against the simulator with parameters row by row: the same averages and states, and the same steps skipped."""
+    learners = Learners(
+        overlap_run.Products(strided=False),
+        lambda output, _: output,
+        lambda step, rank: (overlap_run.gradients(step, rank, world), None),
+        catalogue.get(name),
+        world,
+    )
+    skipped = [step.skipped for step in learners.steps(6)]
+    residuals = name not in ("dense", "qsgd")
+    assert skipped[:3] == [False, False, True] and not skipped[5] and (skipped[4] or not residuals)
+    for rank, result in enumerate(ranks(overlap_run, world)):
+        for way in overlap_run.WAYS:
+            real = result[name, way]
+            assert real["skipped"] == skipped and all(real["finite"])
+            if way.startswith("ordered"):
+                assert all(torch.equal(p, real["parameters"][n]) for n, p in learners.model.named_parameters())
+                simulated = learners.state_dict()["memories"][rank]["layers"]
+                assert all(
+                    torch.equal(array, real["states"][n][key]) and array.isfinite().all()
+                    for n, arrays in simulated.items()
+                    for key, array in arrays.items()
+                )
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -16,7 +16,7 @@ import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from lplab.compression import DGC, AdaComp, PowerSGD, ScaleCom, catalogue  # noqa: E402
+from lplab.compression import DGC, AdaComp, Dense, NotFiniteError, PowerSGD, ScaleCom, catalogue  # noqa: E402
 from lplab.compression.compression_ratio import total_wire_bytes  # noqa: E402
 from lplab.compression.compressor import AllReduce  # noqa: E402
 from lplab.parallel import HookState, Learners, collectives, ddp_hook, merge_ranks  # noqa: E402
@@ -297,6 +297,23 @@ def test_the_states_of_all_ranks_make_one_for_any_number_of_ranks():
     states[0].load_state_dict(merge_ranks([first, other]))
     assert (states[0].states.states["weight"]["residual"] == mean.numpy()).all() and mean.any()
     assert torch.equal(states[0].portable_state_dict()["layers"]["weight"]["residual"], mean), "the mean of one rank"
+    for state in (first, other):
+        state["layers"]["weight"]["residual"].fill_(3e38)
+    merged = merge_ranks([first, other])["layers"]["weight"]["residual"]
+    assert (merged == np.float32(3e38)).all(), "whose sum overflows"
+
+
+def test_the_mean_of_residuals_whose_sum_overflows(monkeypatch):
+    hook, all_reduce = small()[1], dist.all_reduce
+    hook.states.states["weight"].load({"residual": np.full(32 * 40, 3e38, np.float32)})
+    hook.transport.world = 4
+
+    def four_ranks(values, *arguments, **options):
+        all_reduce(values, *arguments, **options)
+        values.mul_(4)
+
+    monkeypatch.setattr(dist, "all_reduce", four_ranks)
+    assert (hook.portable_state_dict()["layers"]["weight"]["residual"] == np.float32(3e38)).all()
 
 
 def test_other_wrappers_are_refused():
@@ -337,6 +354,161 @@ def test_nan_in_any_bucket_undoes_the_whole_step(finite, skipped):
     for number, is_finite in enumerate(finite, 1):
         state.bucket_done(is_finite, is_last=number == len(finite))
     assert state.skipped == skipped and state.step == 1
+
+
+# -- parameters that do not lie in memory as their indices go ----------------------------------------------------------
+
+LAYOUTS = {
+    "transposed": lambda: torch.zeros(50, 40).T,
+    "channels last": lambda: torch.zeros(8, 6, 3, 3).to(memory_format=torch.channels_last),
+    "permuted": lambda: torch.zeros(4, 15, 20).permute(2, 0, 1),
+    "with gaps": lambda: torch.zeros(40, 100)[:, ::2],
+    "transposed, with gaps": lambda: torch.zeros(40, 100)[:, ::2].T,
+    "one row": lambda: torch.zeros(60, 1).T,
+    "half precision": lambda: torch.zeros(50, 40, dtype=torch.bfloat16).T,
+    "a number": lambda: torch.zeros(()),
+    "empty": lambda: torch.zeros(0, 3),
+}
+STRIDED = ["powersgd:rank=1", "onebit", "dgc:density=0.1", "adacomp:bin=10,small=compressed", "signsgd:momentum=0.9"]
+
+
+class Products(nn.Module):
+    """The sum of a parameter, used twice, times the input; a vector, so that there is always something to train."""
+
+    def __init__(self, values):
+        super().__init__()
+        self.weight, self.vector = nn.Parameter(values), nn.Parameter(torch.zeros(3))
+        self.tied, self.counts = self.weight, nn.Parameter(torch.arange(4), requires_grad=False)
+
+    def forward(self, factor):
+        return (self.weight * factor).float().sum() + (self.tied * factor).float().sum() + self.vector.sum()
+
+
+def products(values, compressor, as_view=False, saved=None, change=None, steps=3):
+    """Averages and states after some steps; ``change`` is called with the step and the model before each."""
+    ddp = DistributedDataParallel(Products(values), gradient_as_bucket_view=as_view)
+    hook, averages = ddp_hook(ddp, compressor, ordered=True), []
+    if saved is not None:
+        hook.load_state_dict(saved)
+    for step in range(hook.step, hook.step + steps):
+        if change is not None:
+            change(step, ddp)
+        ddp.zero_grad()
+        factor = torch.randn(values.shape, generator=torch.Generator().manual_seed(step))
+        ddp(factor.to(values.dtype)).backward()
+        averages.append(ddp.module.weight.grad.clone())
+    return averages, hook.state_dict()
+
+
+def assert_same(one, other):
+    assert one[1]["step"] == other[1]["step"]
+    assert all(torch.equal(average, same) for average, same in zip(one[0], other[0], strict=True))
+    assert all(torch.equal(a, other[1]["layers"][n][k]) for n, of in one[1]["layers"].items() for k, a in of.items())
+
+
+@pytest.mark.parametrize("as_view", [False, True], ids=["copied", "bucket views"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_parameter_is_compressed_by_its_indices_however_it_lies_in_memory(layout, as_view):
+    """Also after a checkpoint of the other layout, with its momentum, residual and Q."""
+    values = LAYOUTS[layout]()
+    for compressor in STRIDED:
+        plain = products(values.contiguous(), compressor)
+        strided = products(values, compressor, as_view)
+        assert_same(plain, strided)
+        on = [products(v, compressor, as_view, s[1]) for v, s in ((values.contiguous(), strided), (values, plain))]
+        assert_same(*on)
+        assert values.numel() < 2 or not torch.equal(on[0][0][0], plain[0][0])
+
+
+@pytest.mark.parametrize("as_view", [False, True], ids=["copied", "bucket views"])
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_a_layout_may_change_between_steps(first, as_view):
+    """DistributedDataParallel lays out its buckets when it is made and after its first step, not in others."""
+
+    def change(step, ddp):
+        if step == first:
+            ddp.to(memory_format=torch.channels_last)
+
+    values = torch.zeros(8, 6, 3, 3)
+    assert_same(products(values, "onebit", steps=4), products(values, "onebit", as_view, change=change, steps=4))
+
+
+def test_a_gradient_in_another_layout_than_its_parameter():
+    def change(step, ddp):
+        if step == 0:
+            ddp.module.weight.register_hook(lambda gradient: gradient.T.contiguous().T)
+
+    assert_same(products(torch.zeros(40, 50), "onebit"), products(torch.zeros(40, 50), "onebit", change=change))
+
+
+def test_a_checkpoint_of_a_strided_parameter_serves_the_simulator():
+    """Which has the other layout, and goes on with the same bits."""
+    saved = products(LAYOUTS["transposed"](), "topk:density=0.1")[1]
+    (on,), _ = products(LAYOUTS["transposed"](), "topk:density=0.1", saved=saved, steps=1)
+
+    def batches(step, rank):
+        return torch.randn(40, 50, generator=torch.Generator().manual_seed(step)), None
+
+    model = Products(torch.zeros(40, 50))
+    simulated = Learners(model, lambda output, _: output, batches, catalogue.get("topk:density=0.1"), 1)
+    simulated.load_state_dict(simulated.state_dict() | {"memories": [saved], "step": saved["step"]})
+    simulated.one_step()
+    assert torch.equal(model.weight.grad, on)
+
+
+# -- what overflows on the way -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overlap", [True, False], ids=["behind", "waiting"])
+@pytest.mark.parametrize(("compressor", "dtype", "scale", "sizes", "problem"), [
+    ("topk:density=0.001", torch.float32, None, (2e38, 2e38),
+     "what TopK(density=0.001, error_feedback=True, wire='fp32') makes of the gradient of weight on rank 0 in step 1"),
+    ("qsgd", torch.float32, None, (1.0, 3e38),
+     "what QSGD(levels=7, bucket=512) makes of the gradient of weight on rank 0 in step 1"),
+    ("topk:density=0.001", torch.float16, None, (3e4, 4e4),
+     "an average is too large for float16, in the bucket vector, weight in step 1"),
+    ("onebit", torch.float16, 4.0, (1.0, 6e4), "the gradient of weight on rank 0 in step 1"),
+    ("topk:density=0.001", torch.float16, 4.0, (1e4, 1e4),
+     "an average is too large for float16, in the bucket vector, weight in step 1"),
+    ("dense", torch.float64, None, (1.0, 1e200), "the gradient of weight on rank 0 in step 1"),
+])  # fmt: skip
+def test_what_overflows_skips_the_step_and_the_next_one_is_made(compressor, dtype, scale, sizes, problem, overlap):
+    """Sum with a residual, number in a message, average in its dtype, the same with a scale, gradient in float32."""
+    scaler = None if scale is None else torch.amp.GradScaler("cpu", init_scale=scale)
+    model = nn.Module()
+    model.weight, model.vector = nn.Parameter(torch.zeros(40, 50, dtype=dtype)), nn.Parameter(torch.zeros(3).to(dtype))
+    model.forward = lambda factor: (model.weight.double() * factor).sum() + model.vector.double().sum()
+    ddp = DistributedDataParallel(model)
+    hook = ddp_hook(ddp, compressor, scaler=scaler, overlap=overlap)
+    for step, size in enumerate((*sizes, 1.0)):
+        ddp.zero_grad()
+        before = hook.state_dict()["layers"]
+        loss = ddp(torch.full((40, 50), size, dtype=torch.float64))
+        (loss if scaler is None else scaler.scale(loss)).backward()
+        gradients, after = [p.grad for p in model.parameters()], hook.state_dict()["layers"]
+        assert hook.skipped == (step == 1)
+        if hook.skipped:
+            assert all(g is None if scaler is None else g.isinf().all() for g in gradients)
+            assert all(torch.equal(array, after[n][key]) for n, of in before.items() for key, array in of.items())
+        else:
+            assert all(g.isfinite().all() for g in gradients)
+    assert hook.not_finite == problem
+
+
+def test_a_compressor_that_gives_up_after_its_first_message_ends_in_an_error():
+    """The other ranks may not have noticed anything."""
+
+    class GivesUp(Dense):
+        def steps(self, gradient, state, context):
+            yield from super().steps(gradient, state, context)
+            raise NotFiniteError("the residual holds NaN or infinity")
+
+    model = DistributedDataParallel(nn.Linear(40, 32))
+    ddp_hook(model, GivesUp())
+    with pytest.raises(
+        RuntimeError, match=r"the residual holds NaN or infinity \(raised after the first request, when"
+    ):
+        backward(model)
 
 
 # -- what a reviewer found ---------------------------------------------------------------------------------------------

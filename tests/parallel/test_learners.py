@@ -143,6 +143,28 @@ def test_nan_in_the_last_layer_alone_undoes_what_the_layers_before_it_proposed()
     assert run.one_step() == other.one_step() and torch.equal(run.model[0].weight, other.model[0].weight)
 
 
+class Scaled(nn.Module):
+    """A layer with a scalar parameter, and one without elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scale = nn.Linear(20, 4), nn.Parameter(torch.ones(()))
+        self.nothing = nn.Parameter(torch.zeros(0, 3))
+
+    def forward(self, x):
+        return self.layer(x) * self.scale + self.nothing.sum()
+
+
+def test_scalars_and_parameters_without_elements_are_trained_as_elsewhere():
+    torch.manual_seed(0)
+    run = Learners(Scaled(), default_loss, lambda step, rank: data(10 * step + rank), TopK(1.0), 3)
+    assert list(layer_infos(run.model)) == ["scale", "layer.weight", "layer.bias"]
+    before = {name: p.detach().clone() for name, p in run.model.named_parameters()}
+    assert not any(step.skipped for step in run.steps(2))
+    unchanged = [name for name, p in run.model.named_parameters() if torch.equal(p, before[name])]
+    assert unchanged == ["nothing"]
+
+
 def test_small_tensors_go_dense_where_that_is_wanted():
     run = learners(DenseIfSmall(TopK(0.05)))
     run.one_step()

@@ -122,16 +122,18 @@ def test_bytes_are_those_of_the_buffers(world, runs):
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_one_nan_and_all_ranks_leave_the_step_out_together(world, runs):
+@pytest.mark.parametrize(("name", "factor"), [("poisoned", float("nan")), ("too large for 1-6-9", 1e20)])
+def test_one_nan_and_all_ranks_leave_the_step_out_together(name, factor, world, runs):
+    """Or one gradient that overflows in the format of the message."""
     first = runs(world)[0]["poisoned"]
     for results in runs(world):
-        assert results["poisoned"]["made"] == [step != 2 for step in range(sharded_update_run.STEPS)]
-        assert torch.equal(results["poisoned"]["broadcast weights"], first["broadcast weights"])
+        assert results[name]["made"] == [step != 2 for step in range(sharded_update_run.STEPS)]
+        assert torch.equal(results[name]["broadcast weights"], first["broadcast weights"])
         assert first["broadcast weights"].isfinite().all()
 
     def batches(step, rank):
         inputs, targets = sharded_update_run.batches(world)(step, rank)
-        return (inputs * float("nan") if (step, rank) == (2, world - 1) else inputs), targets
+        return (inputs * factor if (step, rank) == (2, world - 1) else inputs), targets
 
     run = SimulatedShardedTraining(sharded_update_run.model(), batches, world)
     assert [s.skipped for s in run.steps(sharded_update_run.STEPS)] == [

@@ -22,7 +22,7 @@ def module_infos(model: nn.Module, weight_reuse: Mapping[str, int]) -> dict[str,
     """A :class:`~lplab.compression.LayerInfo` for each trainable parameter, by its name, in the model's order.
 
     Args:
-        model: any module. A shared parameter counts where it occurs first.
+        model: any module. A shared parameter counts where it occurs first, one without elements not at all.
         weight_reuse: of its convolutions, by name, as :func:`counted_positions` finds it; others count as used once.
 
     >>> [info.kind for info in module_infos(nn.Sequential(nn.ConvTranspose2d(1, 8, 3), nn.Linear(8, 2)), {}).values()]
@@ -31,7 +31,7 @@ def module_infos(model: nn.Module, weight_reuse: Mapping[str, int]) -> dict[str,
     owners = dict(model.named_modules())
     infos = []
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad and parameter.numel():
             owner = name.rpartition(".")[0]
             kind = next((kind for types, kind in KINDS if isinstance(owners[owner], types)), "dense")
             infos.append(parameter_info(name, parameter.shape, kind, weight_reuse.get(owner, 1)))

@@ -19,14 +19,15 @@ from torch import Tensor
 from lplab.compression import lowrank, signs
 from lplab.compression.adacomp import AdaComp
 from lplab.compression.compressor import (
-    NOT_FINITE,
+    CORRECTED,
     AllGather,
     AllReduce,
     Broadcast,
     Compressor,
     Context,
-    NotFiniteError,
     Steps,
+    all_finite,
+    ensure_finite,
 )
 from lplab.compression.dense import Dense
 from lplab.compression.dgc import DGC
@@ -96,19 +97,24 @@ def on_host(compressor: Compressor, gradient: Tensor, state: TensorState, contex
 
 def _flat(gradient: Tensor, state: TensorState) -> Tensor:
     """A checked gradient, flat."""
+    return ensure_finite(_shaped(gradient, state))
+
+
+def _shaped(gradient: Tensor, state: TensorState) -> Tensor:
+    """A gradient whose shape and dtype are checked, flat."""
     if tuple(gradient.shape) != state.shape:
         raise ValueError(f"the gradient has shape {tuple(gradient.shape)}, its state {state.shape}")
     if gradient.dtype != torch.float32:
         raise ValueError(f"the gradient must be float32, got {str(gradient.dtype).removeprefix('torch.')}")
-    if not bool(torch.isfinite(gradient).all()):
-        raise NotFiniteError(NOT_FINITE)
     return gradient.detach().reshape(-1)
 
 
 def _corrected(gradient: Tensor, state: TensorState) -> Tensor:
-    """The residual, if there is one, plus a checked gradient: a new flat tensor."""
-    flat = _flat(gradient, state)
-    return state["residual"] + flat if "residual" in state else flat.clone()
+    """The checked sum of a gradient and of the residual, if there is one: a new flat tensor."""
+    flat = _shaped(gradient, state)
+    if "residual" not in state:
+        return ensure_finite(flat).clone()
+    return ensure_finite(state["residual"] + flat, CORRECTED)
 
 
 def _mean(numel: int, device: Any, add: Callable[[Tensor, Tensor], object]) -> Finish:
@@ -157,8 +163,9 @@ def _dense(compressor: Dense, gradient: Tensor, state: TensorState, context: Con
 
 def _scalecom(compressor: ScaleCom, gradient: Tensor, state: TensorState, context: Context) -> Steps:
     chunk, m, numel, device = compressor._chunk(), compressor.m, gradient.numel(), gradient.device
-    flat, residual = _flat(gradient, state), state["residual"]
+    flat, residual = _shaped(gradient, state), state["residual"]
     corrected = torch.add(residual, flat, out=flat if context.overwrite else state.blank("residual"))
+    ensure_finite(corrected, CORRECTED)
     payload = None
     if context.rank == context.leader:
         payload = messages.encode_scalecom(largest_per_chunk(corrected, chunk, m), chunk)
@@ -179,6 +186,9 @@ def _scalecom(compressor: ScaleCom, gradient: Tensor, state: TensorState, contex
 def _adacomp(compressor: AdaComp, gradient: Tensor, state: TensorState, context: Context) -> Steps:
     bin, numel = compressor._bin(), gradient.numel()
     found = adacomp_select(state["residual"], _flat(gradient, state), compressor, bin, state.blank("residual"))
+    ensure_finite(np.array([found.scale]), CORRECTED)
+    if compressor.sign_of == "H":
+        ensure_finite(found.residual, "the new residual")
     state.propose(residual=found.residual)
     payload = messages.encode_adacomp(found.scale, found.indices, found.negative, numel, bin)
     decode = partial(messages.decode_adacomp, numel=numel, bin=bin)
@@ -228,6 +238,7 @@ def _dgc(compressor: DGC, gradient: Tensor, state: TensorState, context: Context
     v = state["residual"] + u
     if compressor.nesterov:
         v += g
+    ensure_finite(v, "the sum of velocities")
     indices = top_k_indices(v, selected_count(compressor.density_at(context.step), v.numel()))
     sent = messages.round_to_wire(v[indices], compressor.wire)
     v[indices] -= sent
@@ -332,6 +343,7 @@ def _qsgd(compressor: QSGD, gradient: Tensor, state: TensorState, context: Conte
         return np.sqrt(np.add.reduceat(rows.reshape(-1)[:numel], starts)).astype(np.float32)
 
     norms = certain_sum(squares, lambda total: torch.sqrt(total).float(), reference)
+    ensure_finite(norms, "the norms of the buckets")
     each = norms.repeat_interleave(compressor.bucket)[:numel]
     ratio = torch.where(each > 0, g.abs() / each, 0) * float(compressor.levels)
     level = torch.floor(ratio + _random(context, g)).clamp(max=compressor.levels).long()
@@ -344,7 +356,7 @@ def _qsgd(compressor: QSGD, gradient: Tensor, state: TensorState, context: Conte
 
 def _power_sgd(compressor: PowerSGD, gradient: Tensor, state: TensorState, context: Context) -> Steps:
     shape, rank = lowrank._matrix(gradient.shape), compressor._rank(gradient.shape)
-    matrix = (state["residual"] + _flat(gradient, state)).view(shape)
+    matrix = _corrected(gradient, state).view(shape)
     q = state["q"] if compressor.warm_start else matrix.new_zeros(shape[1], rank)
     if bool((q == 0).all(0).any()):
         q = as_device_tensor(lowrank._without_zero_columns(messages.host(q), context), gradient)
@@ -352,9 +364,11 @@ def _power_sgd(compressor: PowerSGD, gradient: Tensor, state: TensorState, conte
     # p is as small as the message that brought it; the host's Gram-Schmidt has the same bits on all learners.
     p = as_device_tensor(lowrank.orthonormal(messages.host(p.view(shape[0], rank))), gradient)
     own = _product(matrix.T, p)
+    residual = (matrix - _product(p, own.T)).reshape(-1) if compressor.error_feedback else state["residual"]
+    if not all_finite(residual):
+        own = torch.full_like(own, torch.nan)  # so that the sum tells all learners
     total = yield AllReduce(own.reshape(-1))
     mean = divided(total, context.world).view(shape[1], rank)
-    residual = (matrix - _product(p, own.T)).reshape(-1) if compressor.error_feedback else state["residual"]
     state.propose(residual=residual, q=mean)
     return _product(p, mean.T).view(gradient.shape)
 
