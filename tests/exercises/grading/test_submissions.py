@@ -165,7 +165,10 @@ def test_other_cells_of_all_kinds_are_passed_over(read):
               {"cell_type": "code", "source": ["x = 1\n", 2]},
               {"cell_type": "code", "source": "%%html\n<b>check('01.3', f)</b>"}]  # fmt: skip
     found = read(*others, "def f(x):\n    return x\ncheck('01.1', f)")
-    assert list(found.answers) == ["01.1"] and found.notes == ("code cell 4 is %%html: it was not read",)
+    assert list(found.answers) == ["01.1"] and found.notes == (
+        "code cell 4 is %%html: it was not read",
+        "cell 1 is a Markdown cell and has an answer to 01.2: it was not read; turn it into a code cell",
+    )
 
 
 def test_what_is_odd_is_noted(read):
