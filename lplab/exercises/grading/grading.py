@@ -6,6 +6,7 @@ counts the computing of each answer alone.
 
 from __future__ import annotations
 
+import ast
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from tqdm import tqdm
 from lplab.exercises.capstone.exercise import CapstoneJudge, judge_of
 from lplab.exercises.capstone.scoring import HELD_BACK_SEEDS
 from lplab.exercises.checks.judge import Judge, judge
-from lplab.exercises.checks.verdict import NOT_JUDGED, Verdict
+from lplab.exercises.checks.verdict import NOT_JUDGED, NOT_YET, Verdict
 from lplab.exercises.grading.class_on_disk import ClassOnDisk, OwnedFile, Students
 from lplab.exercises.grading.handed_in import HandedIn, find_files
 from lplab.exercises.grading.journal import Journal, Task
@@ -31,6 +32,7 @@ from lplab.exercises.grading.submissions import Submission, clean, name_of, read
 from lplab.exercises.grading.weights import Weights
 from lplab.exercises.grading.workers import dask_workers, threads
 from lplab.exercises.isolation import why_no_process
+from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
 
@@ -132,7 +134,7 @@ def _read_class(
             file = _owned(found, folder, owners, roster)
         except Exception as error:  # one file must not stop a class
             told = f"cannot be read; please report it: {type(error).__name__}: {clean(str(error))}"
-            file = OwnedFile(PurePath(inside.parts[0]), inside, Submission(name_of(inside), problem=told))
+            file = OwnedFile(PurePath(inside.parts[0]), inside, Submission(clean(inside.as_posix()), problem=told))
         if each_file or one_student:
             file = replace(file, student=PurePath(folder.name) if one_student else file.path)
         on_disk.add_file(file)
@@ -286,6 +288,8 @@ def _student(
             where = one.places[exercise.id][best]
             mark = mark_of(verdicts[exercise.id, answers[best]], where, all_or_nothing)
             marks[exercise.id] = _weighed(mark, exercise, weights, kept[best])
+            if exercise.is_repair and _is_untouched(answers[best], exercise):
+                marks[exercise.id] = replace(mark, status=NOT_YET, ring="", points=0.0)
             if days := weights.days_late(exercise.id, times[best]):
                 late = f"{days} day{'s' * (days > 1)} late, {1 - kept[best]:.0%} of its points taken off"
                 notes.append(f"{exercise.id}: {late}")
@@ -304,6 +308,14 @@ def _student(
         notes.append("no answer to an exercise that is graded")
     path = clean(file.replace(os.sep, "/"), 300)
     return Student(one.name, path, marks, tuple(notes), one.problem, one.predictions, one.history)
+
+
+def _is_untouched(answer: Answer, exercise: Exercise) -> bool:
+    """Whether this is the function to be repaired as the lab gives it, which is no answer."""
+    try:
+        return ast.dump(ast.parse(answer.source)) == ast.dump(ast.parse(exercise.stub_source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
 
 
 def _weighed(mark: Mark, exercise: Exercise, weights: Weights, kept: float) -> Mark:

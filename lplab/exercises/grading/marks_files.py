@@ -20,6 +20,7 @@ from lplab.exercises.grading.marks import UNMARKED, Class, Mark, Similar, Studen
 
 SCHEMA = 1
 BOM = "\ufeff"  # without it Excel takes UTF-8 for the encoding of Windows; the importer of Canvas refuses it
+MOST_CHARACTERS = 30_000  # of a cell: Excel takes 32,767
 MOST_BYTES = 120  # of the name of a form: a file system takes 255, one that encrypts 143
 DEVICES = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)  # no names of files on Windows
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # what a formula begins with; also in full width
@@ -101,6 +102,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.10g}"
     text = str(value)
+    if len(text) > MOST_CHARACTERS:  # a spreadsheet would write the rest over other cells
+        text = text[: MOST_CHARACTERS - 1] + "…"
     return f"'{text}" if isinstance(value, str) and text.startswith(FORMULAS) and text != "-" else text
 
 

@@ -123,7 +123,7 @@ def name_of(path: PurePath) -> str:
     ['s11/lab01', 'ada', 'ada', 'J. Lovelace']
     """
     shown = ENDING.sub("", path.name)
-    return clean((path.with_name(shown) if shown.strip() else path).as_posix())
+    return clean("/".join([*path.parts[:-1], shown]) if shown.strip(" .") else path.as_posix())
 
 
 def clean(text: str, longest: int = 120) -> str:
