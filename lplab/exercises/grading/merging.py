@@ -30,11 +30,13 @@ def as_one(student: PurePath, files: Sequence[SubmittedFile]) -> SubmittedFile:
 
 def merged(folder: PurePath, files: Sequence[SubmittedFile]) -> SubmittedFile:
     """The files of one folder as one submission: all their answers, and notes that say which file they are about."""
-    parts = [(clean(PurePath(*(path.parts[1:] or path.parts)).as_posix()), one) for path, one in files]
+    in_one_folder = len({path.parts[0] for path, _ in files}) == 1 and all(len(path.parts) > 1 for path, _ in files)
+    parts = [(clean(PurePath(*path.parts[in_one_folder:]).as_posix()), one) for path, one in files]
     readable = [one for _, one in parts if not one.problem]
     broken = _not_read(parts, ADVICE if readable else "")
     count = f"{len(parts)} file{'s' * (len(parts) > 1)}"
-    notes = [f"{count}: {listed([file for file, _ in parts])}"] if len(parts) > 1 or broken else []
+    read_first = sorted(parts, key=lambda part: bool(part[1].problem))
+    notes = [f"{count}: {listed([file for file, _ in read_first])}"] if len(parts) > 1 or broken else []
     names = sorted({one.name for _, one in files if one.is_claimed})
     if len(names) > 1:
         notes.append(f"reports of different names: {', '.join(names)}; --each-file gives each its own row")

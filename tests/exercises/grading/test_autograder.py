@@ -81,6 +81,7 @@ def test_a_submission_gets_its_results(autograder):
     found = results(autograder, **{"lab.ipynb": ONE, "deeper/again.ipynb": BOTH})
     assert found["score"] == 40 and [test["max_score"] for test in found["tests"]] == [10, 30]
     assert [test["status"] for test in found["tests"]] == ["passed", "passed"]
+    assert found["output"].startswith("2 files: deeper/again.ipynb, lab.ipynb")
     assert str(autograder) not in json.dumps(found)
 
 

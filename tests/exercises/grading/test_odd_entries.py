@@ -289,5 +289,5 @@ def test_the_command_names_every_file_and_leaves_the_instructors_out(tmp_path, m
     ]
     with Path("class/marks/marks.csv").open(encoding="utf-8-sig", newline="") as file:
         (row,) = csv.DictReader(file)
-    assert row["notes"] == "2 files: fig.png, lab.ipynb; the file fig.png is a .png file" and row["total"] == "6"
+    assert row["notes"] == "2 files: lab.ipynb, fig.png; the file fig.png is a .png file" and row["total"] == "6"
     assert "from 2 files" in capsys.readouterr().out
